@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use abide_robots::{ProductToken, Rules, Target, is_allowed};
 
-#[path = "../../crates/abide-robots/tests/naive/mod.rs"]
+#[path = "../../crates/abide-robots/tests/it/naive.rs"]
 mod naive;
 
 /// What the first line of this file says.

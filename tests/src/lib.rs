@@ -10,12 +10,14 @@
     reason = "what cannot go on ends the test"
 )]
 
+mod quota;
 mod reply;
 mod server;
 mod silent;
 mod time;
 mod tls;
 
+pub use quota::Quota;
 pub use reply::{Reply, Signal, Step};
 pub use server::{Names, Seen, Server};
 pub use silent::{OWN_ADDRESSES, Silent};

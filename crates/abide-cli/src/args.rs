@@ -37,7 +37,7 @@ impl Cli {
             Command::Explain(args) => Some(&args.online.output),
             Command::Crawl(args) => Some(&args.online.output),
             Command::Lint(args) => Some(&args.online.output),
-            Command::Completions(_) | Command::Man | Command::Demo(_) => None,
+            Command::Completions(_) | Command::Man | Command::Demo(_) | Command::Identity(_) => None,
             Command::Fetch(args) => Some(&args.online.output),
         }
     }
@@ -74,6 +74,8 @@ pub(crate) enum Command {
     Lint(LintArgs),
     /// Crawl a small web that is part of this program: nothing to configure, no network needed
     Demo(DemoArgs),
+    /// The key by which a crawler signs its requests (Web Bot Auth), its directory, and a page about the crawler
+    Identity(crate::identity::IdentityArgs),
     /// Writes a script that completes the command line of a shell
     Completions(CompletionsArgs),
     /// Writes the manual page, in roff

@@ -13,6 +13,7 @@ mod excerpt;
 mod explain;
 mod facts;
 mod fetch;
+mod identity;
 mod input;
 mod json;
 mod lint;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         Command::Crawl(args) => crawl::run(*args),
         Command::Explain(args) => explain::run(&args),
         Command::Lint(args) => lint::run(&args),
+        Command::Identity(args) => identity::run(&args),
         Command::Completions(args) => manual::completions(&args),
         Command::Man => manual::man(),
         Command::Fetch(args) => fetch::run(&args),

@@ -1,4 +1,7 @@
-//! Refusals: an answer, not an accident.
+//! Why a request did not go out: the refusal of the gate and of every client that is built on it.
+//!
+//! A refusal is an answer, not an accident: it carries the rule, the hop, and when to ask again. What every refusal has is in `Inner`, so one more field
+//! is added here alone; what one kind has is in [`DeniedKind`].
 
 use std::error::Error;
 use std::fmt;

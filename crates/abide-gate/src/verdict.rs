@@ -1,4 +1,4 @@
-//! May this URL be asked for? Yes or no, and everything that explains it.
+//! Whether robots.txt allows a URL, and everything that explains it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,6 +16,16 @@ use crate::text::Escaped;
 /// Whether a URL may be fetched, and why. Small and cheap to clone: it shares what it was made from.
 ///
 /// Shown, it is one sentence; what servers sent is escaped and cut at 200 characters.
+///
+/// ```
+/// # use abide_gate::Verdict;
+/// fn log(verdict: &Verdict) {
+///     match verdict.rule() {
+///         Some(rule) => println!("line {} decides: {verdict}", rule.line()),
+///         None => println!("no rule covers it: {verdict}"),
+///     }
+/// }
+/// ```
 #[derive(Clone)]
 pub struct Verdict {
     /// `None` for `/robots.txt` itself: "The /robots.txt URI is implicitly allowed" (RFC 9309 §2.2.2).

@@ -1,6 +1,10 @@
-//! The body on its way to the caller: what was read ahead is replayed, then the rest, byte for byte.
+//! The body of a response on its way to the caller: what was read ahead is replayed, then the rest, byte for byte.
+//!
+//! It holds the permit of its request until the wire is done with it, ends when the server is silent for too long, and shows what passes to a
+//! lazy scan of the head. One type, so that the length, the errors and the end of a body are counted in one place.
 
 use std::collections::VecDeque;
+use std::error::Error;
 use std::fmt;
 use std::future::poll_fn;
 use std::mem;
@@ -10,30 +14,79 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http::Version;
 use http_body::{Body, Frame, SizeHint};
 use tokio::sync::watch;
 
+use abide_gate::Failure;
+use abide_gate::pacing::Permit;
 use abide_permissions::Head;
 
+use crate::failure::body_failure_of;
 use crate::head::HeadReader;
+use crate::read_timeout::ReadTimeout;
 
-type FrameResult<E> = Result<Frame<Bytes>, E>;
+/// An error of a body, of whatever type.
+pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
+type FrameResult = Result<Frame<Bytes>, BoxError>;
 
-/// The body of the wire, with what has been taken from it in front: byte for byte, with its length, its trailers and its errors
-/// where they were. Small frames that were read ahead come as one.
-pub struct WatchedBody<B: Body> {
-    replay: VecDeque<FrameResult<B::Error>>,
-    wire: B,
+/// The body of a response, with the permit of its request, and with what has been taken from it in front: byte for byte, with its length, its
+/// trailers and its errors where they were. Small frames that were read ahead come as one.
+///
+/// The permit is given back when the body has ended (trailers, the end of the stream, or known to be empty), when it fails, and when it
+/// is dropped, at whatever byte: the host's delay counts from then. In HTTP/1.x a body also ends when the stated length has come.
+pub struct ResponseBody<B> {
+    replay: VecDeque<FrameResult>,
+    /// Dropped when it has failed, which closes the connection; then how much was left of it, which its length counts.
+    wire: Result<B, SizeHint>,
     /// The wire has said so; it is not asked again.
     has_ended: bool,
+    permit: Option<Permit>,
+    ends_with_its_length: bool,
+    read_timeout: ReadTimeout,
     /// A scanner is `Send` only; some clients (reqwest) want bodies that are `Sync`. Used through `get_mut`, so nothing locks.
     lazy: Mutex<Option<Box<LazyScan>>>,
 }
 
-impl<B: Body<Data = Bytes> + Unpin> WatchedBody<B> {
-    /// A body that nothing has been taken from.
-    pub fn new(wire: B) -> Self {
-        Self { replay: VecDeque::new(), wire, has_ended: false, lazy: Mutex::new(None) }
+impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
+    /// A body that nothing has been taken from, of a response of this version, with the permit of its request: `None` where another
+    /// middleware has it.
+    pub fn new(wire: B, version: Version, permit: Option<Permit>) -> Self {
+        let mut body = Self {
+            replay: VecDeque::new(),
+            wire: Ok(wire),
+            has_ended: false,
+            permit,
+            // RFC 9112 §6.3: a message with a length ends there, also if the client does not say so, as reqwest, which may have a decoder in
+            // between. RFC 9113 §8.1: a stream ends with END_STREAM, which may come later than the last byte, and the server counts the
+            // stream until then.
+            ends_with_its_length: version <= Version::HTTP_11,
+            read_timeout: ReadTimeout::new(None),
+            lazy: Mutex::new(None),
+        };
+        body.end_permit();
+        body
+    }
+
+    /// Fails, and gives the permit back, when the server sends nothing for so long while the next byte is awaited.
+    #[must_use]
+    pub fn with_read_timeout(mut self, limit: Option<Duration>) -> Self {
+        self.read_timeout = ReadTimeout::new(limit);
+        self
+    }
+
+    /// What has been taken of it already, or the error that was there instead, comes first.
+    #[must_use]
+    pub fn with_taken(mut self, taken: Result<Bytes, BoxError>) -> Self {
+        let frame = taken.map(Frame::data);
+        self.observe(Some(&frame));
+        self.keep(frame);
+        self
+    }
+
+    /// The wire body has ended, so the next request to the host may be counted from now.
+    pub fn has_ended(&self) -> bool {
+        self.permit.is_none()
     }
 
     /// Reads until the head has ended (or a limit, the end, an error), and keeps everything for the reader.
@@ -70,7 +123,7 @@ impl<B: Body<Data = Bytes> + Unpin> WatchedBody<B> {
         while !self.has_ended && taken < AHEAD_MAX {
             let Poll::Ready(frame) = poll_fn(|context| Poll::Ready(self.poll_wire(context))).await else {
                 // Where the length says that nothing more comes, only the end is to be waited for, and that is the reader's to do.
-                if !is_patient || self.wire.is_end_stream() {
+                if !is_patient || self.wire.as_ref().map_or(true, B::is_end_stream) {
                     return;
                 }
                 // The connection's own task hands over one frame at a time, the end too: let it run once.
@@ -90,39 +143,71 @@ impl<B: Body<Data = Bytes> + Unpin> WatchedBody<B> {
     ///
     /// # Errors
     /// Itself, if it does.
+    #[allow(clippy::result_large_err, reason = "it is moved once, to where the large one goes anyway")]
     pub fn into_whole(mut self) -> Result<Bytes, Self> {
-        if !self.has_ended || self.replay.len() > 1 || self.wire.size_hint().exact() != Some(0) {
+        if !self.has_ended || self.replay.len() > 1 || self.wire_hint().exact() != Some(0) {
             return Err(self);
         }
-        match self.replay.pop_front().map(|frame| frame.map(Frame::into_data)) {
-            None => Ok(Bytes::new()),
-            Some(Ok(Ok(data))) => Ok(data),
-            Some(Ok(Err(trailers))) => Err(self.again(Ok(trailers))),
-            Some(Err(error)) => Err(self.again(Err(error))),
-        }
-    }
-
-    fn again(mut self, frame: FrameResult<B::Error>) -> Self {
-        self.replay.push_front(frame);
-        self
+        let kept = match self.replay.pop_front().map(|frame| frame.map(Frame::into_data)) {
+            None => return Ok(Bytes::new()),
+            Some(Ok(Ok(data))) => return Ok(data),
+            Some(Ok(Err(trailers))) => Ok(trailers),
+            Some(Err(error)) => Err(error),
+        };
+        self.replay.push_front(kept);
+        Err(self)
     }
 
     /// For the reader. A server chooses the size of its frames, so small ones are joined: what is read ahead costs memory by its
     /// bytes, also if each of them came alone.
-    fn keep(&mut self, frame: FrameResult<B::Error>) {
+    fn keep(&mut self, frame: FrameResult) {
         if !self.replay.back_mut().is_some_and(|last| has_joined(last, &frame)) {
             self.replay.push_back(frame);
         }
     }
 
-    /// A frame from the wire, seen by the lazy scan if there is one.
-    fn poll_wire(&mut self, context: &mut Context<'_>) -> Poll<Option<FrameResult<B::Error>>> {
-        let polled = Pin::new(&mut self.wire).poll_frame(context);
+    /// A frame from the wire.
+    fn poll_wire(&mut self, context: &mut Context<'_>) -> Poll<Option<FrameResult>> {
+        let Ok(wire) = &mut self.wire else { return Poll::Ready(None) };
+        let polled = Pin::new(wire).poll_frame(context).map_err(Into::into);
+        let polled = self.read_timeout.check_frame(polled, context);
         if let Poll::Ready(frame) = &polled {
-            self.has_ended |= !matches!(frame, Some(Ok(_)));
             self.observe(frame.as_ref());
         }
         polled
+    }
+
+    /// What a frame of the wire means for the permit, and for the lazy scan if there is one.
+    fn observe(&mut self, frame: Option<&FrameResult>) {
+        match frame {
+            Some(Ok(frame)) if frame.is_trailers() => self.permit = None,
+            Some(Ok(_)) => self.end_permit(),
+            Some(Err(error)) => {
+                if let Some(permit) = &self.permit
+                    && body_failure_of(&**error) == Failure::EnhanceYourCalm
+                {
+                    // RFC 9113 §7: it backs the host off, as it does in place of a response.
+                    permit.failed(Failure::EnhanceYourCalm);
+                }
+                self.wire = Err(self.wire_hint());
+                (self.has_ended, self.permit) = (true, None);
+            }
+            None => (self.has_ended, self.permit) = (true, None),
+        }
+        self.show_lazy_scan(frame);
+    }
+
+    fn end_permit(&mut self) {
+        let has_its_length = || self.wire_hint().exact() == Some(0);
+        if self.wire.as_ref().map_or(true, B::is_end_stream)
+            || (self.ends_with_its_length && has_its_length())
+        {
+            self.permit = None;
+        }
+    }
+
+    fn wire_hint(&self) -> SizeHint {
+        self.wire.as_ref().map_or_else(|left| *left, B::size_hint)
     }
 
     /// Scans while the caller reads; the result is sent when the head has ended or the body is dropped.
@@ -130,7 +215,7 @@ impl<B: Body<Data = Bytes> + Unpin> WatchedBody<B> {
         self.lazy = Mutex::new(Some(Box::new(LazyScan { head: Some(head), is_whole: false, result })));
     }
 
-    fn observe(&mut self, frame: Option<&FrameResult<B::Error>>) {
+    fn show_lazy_scan(&mut self, frame: Option<&FrameResult>) {
         let Ok(lazy) = self.lazy.get_mut() else { return };
         let done = match (lazy.as_mut(), frame) {
             (None, _) => false,
@@ -148,14 +233,11 @@ impl<B: Body<Data = Bytes> + Unpin> WatchedBody<B> {
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Body for WatchedBody<B> {
+impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for ResponseBody<B> {
     type Data = Bytes;
-    type Error = B::Error;
+    type Error = BoxError;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<FrameResult<B::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<FrameResult>> {
         if let Some(frame) = self.replay.pop_front() {
             return Poll::Ready(Some(frame));
         }
@@ -166,7 +248,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for WatchedBody<B> {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.replay.is_empty() && (self.has_ended || self.wire.is_end_stream())
+        self.replay.is_empty() && (self.has_ended || self.wire.as_ref().map_or(true, B::is_end_stream))
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -176,22 +258,21 @@ impl<B: Body<Data = Bytes> + Unpin> Body for WatchedBody<B> {
             .filter_map(|frame| frame.as_ref().ok()?.data_ref())
             .map(|data| u64::try_from(data.len()).unwrap_or(u64::MAX))
             .sum();
-        let rest = self.wire.size_hint();
-        let mut hint = SizeHint::new();
-        hint.set_lower(rest.lower().saturating_add(replayed));
-        if let Some(upper) = rest.upper().and_then(|upper| upper.checked_add(replayed)) {
+        let mut hint = self.wire_hint();
+        if let Some(upper) = hint.upper().and_then(|upper| upper.checked_add(replayed)) {
             hint.set_upper(upper);
         }
+        hint.set_lower(hint.lower().saturating_add(replayed));
         hint
     }
 }
 
 /// Nothing of it is pinned but the wire body, which does not mind.
-impl<B: Body + Unpin> Unpin for WatchedBody<B> {}
+impl<B: Unpin> Unpin for ResponseBody<B> {}
 
-impl<B: Body + fmt::Debug> fmt::Debug for WatchedBody<B> {
+impl<B: fmt::Debug> fmt::Debug for ResponseBody<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WatchedBody")
+        f.debug_struct("ResponseBody")
             .field("ahead", &self.replay.len())
             .field("wire", &self.wire)
             .finish_non_exhaustive()
@@ -199,7 +280,7 @@ impl<B: Body + fmt::Debug> fmt::Debug for WatchedBody<B> {
 }
 
 /// Whether `next` has become part of `last`: both are data, and together no more than a common frame.
-fn has_joined<E>(last: &mut FrameResult<E>, next: &FrameResult<E>) -> bool {
+fn has_joined(last: &mut FrameResult, next: &FrameResult) -> bool {
     let (Ok(last), Ok(next)) = (last, next) else { return false };
     let (Some(last), Some(next)) = (last.data_mut(), next.data_ref()) else { return false };
     if last.len().saturating_add(next.len()) > JOINED_MAX {
@@ -271,7 +352,7 @@ mod tests {
         fn poll_frame(
             mut self: Pin<&mut Self>,
             _: &mut Context<'_>,
-        ) -> Poll<Option<FrameResult<Self::Error>>> {
+        ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
             if self.rest.is_empty() {
                 return Poll::Ready(None);
             }
@@ -283,11 +364,11 @@ mod tests {
     async fn read(
         page: &[u8],
         sizes: impl Iterator<Item = usize> + Send + 'static,
-    ) -> (WatchedBody<Dripped>, Head) {
+    ) -> (ResponseBody<Dripped>, Head) {
         let options = ReadOptions::new("ExampleBot".parse().unwrap());
         let head = HeadReader::new(HeadScanner::new(&options, Some("text/html")), true);
         let wire = Dripped { rest: Bytes::copy_from_slice(page), sizes: Box::new(sizes) };
-        let mut body = WatchedBody::new(wire);
+        let mut body = ResponseBody::new(wire, Version::HTTP_11, None);
         let head = body.read_head(head).await;
         body.take_what_is_here().await;
         (body, head)
@@ -320,7 +401,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_is_whole_when_it_has_ended_at_its_length_in_one_piece() {
-        let mut body = WatchedBody::new(http_body_util::Full::new(Bytes::from_static(b"ok")));
+        let mut body =
+            ResponseBody::new(http_body_util::Full::new(Bytes::from_static(b"ok")), Version::HTTP_11, None);
         body = body.into_whole().expect_err("nothing has been taken");
         body.take_what_is_here().await;
         assert_eq!(body.into_whole().expect("it has ended"), "ok");

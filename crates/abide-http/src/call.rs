@@ -19,23 +19,23 @@
 //! ```
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::pacing::Permit;
-use abide_gate::{Denied, DeniedKind, Failure, Origin, SignRequest, Verdict, has_userinfo, without_userinfo};
 use http::{HeaderMap, Method, StatusCode};
 use url::Url;
 
-use crate::crawler::Crawler;
-use crate::host_field::refuse_foreign_host;
-use crate::options::Options;
+use crate::crawler::{Crawler, Options};
+use crate::fetch_info::{Hop, RedirectHistory};
+use crate::identity::refuse_foreign_host;
 use crate::payment::{Payment, PaymentTerms};
 use crate::preserved_fields::FieldSource;
 use crate::reader::Reading;
 use crate::redirect::{HopRequest, Redirect, Target, redirect, same_resource};
-use crate::redirect_history::{Hop, RedirectHistory};
 use crate::spans::HopSpan;
+use abide_gate::pacing::Permit;
+use abide_gate::{Denied, DeniedKind, Failure, Origin, SignRequest, Verdict, has_userinfo, without_userinfo};
 
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -339,7 +339,9 @@ impl<'a> Call<'a> {
     /// [`DeniedKind::RedirectBypass`] if it is the response to another URL: the client has followed a redirect past the gate.
     pub fn answered(&mut self, head: ResponseHead<'_>) -> Result<(), Denied> {
         self.observe(head.status, head.headers);
-        let wire = self.permit().map(Permit::elapsed).unwrap_or_default();
+        // A look at the clock, which only a limit or a span needs.
+        let is_needed = self.wire_left.is_some() || self.span.is_enabled();
+        let wire = self.permit().filter(|_| is_needed).map(Permit::elapsed).unwrap_or_default();
         self.end(head, wire)
     }
 
@@ -570,6 +572,31 @@ impl Drop for Unsent {
     fn drop(&mut self) {
         if let Some(permit) = self.permit.take().filter(|_| !self.is_sent) {
             permit.give_back();
+        }
+    }
+}
+
+/// Checks robots.txt and acquires the host's permit: the call goes on with [`Step::Send`].
+///
+/// # Errors
+/// Every refusal there is.
+pub async fn admit(call: &mut Call<'_>) -> Result<(), Denied> {
+    let gate = &call.crawler.gate;
+    loop {
+        let mut left = call.wait_left;
+        match call.step() {
+            Step::Check => {
+                let verdict = gate.check(call.url(), &mut left).await;
+                call.spend(left);
+                call.checked(verdict?)?;
+            }
+            Step::Acquire => {
+                let mut verdict = call.take_verdict();
+                let permit = call.span().cover(pin!(gate.acquire(call.url(), &mut verdict, &mut left))).await;
+                call.spend(left);
+                call.permitted(verdict, permit)?;
+            }
+            Step::Send | Step::Follow | Step::Done => return Ok(()),
         }
     }
 }

@@ -34,10 +34,10 @@
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
 //! use abide_gate::WallMillis;
 //! use abide_permissions::ReadOptions;
-//! use abide_http::{Reader, RedirectHistory, FetchInfo};
+//! use abide_http::{FetchInfo, Reader, RedirectHistory, ResponseBody};
 //! use http_body_util::{BodyExt, Full};
 //!
 //! let page = "<!doctype html><title>A</title><meta name=robots content=noindex><p>Text";
@@ -45,6 +45,7 @@
 //!
 //! let reader = Reader::new(ReadOptions::new("ExampleBot".parse()?));
 //! let reading = reader.response_to(&http::Method::GET, WallMillis::from_millis(1_800_000_000_000));
+//! let response = response.map(|body| ResponseBody::new(body, http::Version::HTTP_11, None));
 //! let response = reading.finish(RedirectHistory::default(), response).await;
 //!
 //! let info = FetchInfo::of(response.extensions()).ok_or("it was read")?;
@@ -57,7 +58,7 @@
 //! # In scope
 //! The steps of a call and its redirects ([`Call`], [`admit`], [`RedirectPolicy`]); what calls share ([`Crawler`], [`Identity`]); what a failed
 //! request met ([`failure_of`]); which addresses a resolver may return ([`permitted_addresses`]); reading a response ([`Reader`]) and
-//! replaying what was read ahead ([`WatchedBody`]); permits that end with their body ([`PermitBody`]); what happened ([`FetchInfo`],
+//! replaying what was read ahead ([`ResponseBody`]) with its permit; what happened ([`FetchInfo`],
 //! [`RedirectHistory`]); the spans and events of `tracing` ([`CallSpan`], [`HopSpan`], [`log_failed`]).
 //!
 //! # Out of scope
@@ -66,48 +67,40 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 // One call: what is decided for each hop.
-mod admit;
 mod call;
+mod identity;
 mod payment;
 mod redirect;
 
-// The crawler, and the options of a request.
+// What calls share, and options of one.
 mod crawler;
-mod host_field;
-mod identity;
-mod options;
 
 // How a response is read.
 mod body;
-mod failure;
 mod head;
 mod permission_history;
-mod permit_body;
-mod permitted_addresses;
 mod preserved_fields;
+mod read_timeout;
 mod reader;
-mod scan;
 
 // What is reported of it.
 mod fetch_info;
-mod redirect_history;
 mod spans;
 
-pub use admit::admit;
-pub use body::WatchedBody;
-pub use call::{Call, ResponseHead, Step};
-pub use crawler::{BuildError, Crawler, CrawlerBuilder};
+// For the resolvers and errors of clients.
+mod failure;
+mod permitted_addresses;
+
+pub use body::ResponseBody;
+pub use call::{Call, ResponseHead, Step, admit};
+pub use crawler::{BuildError, Crawler, CrawlerBuilder, Options};
 pub use failure::{body_failure_of, failure_of};
-pub use fetch_info::FetchInfo;
-pub use host_field::{foreign_host, refuse_foreign_host};
-pub use identity::Identity;
-pub use options::Options;
+pub use fetch_info::{FetchInfo, Hop, RedirectHistory, Stopped};
+pub use identity::{Identity, foreign_host, refuse_foreign_host};
 pub use payment::{InvalidPrice, PaymentPolicy, PaymentTerms, Price};
-pub use permit_body::PermitBody;
 pub use permitted_addresses::{NoAddress, permitted_addresses};
 pub use preserved_fields::{FieldSource, preserve_fields, restore_fields};
-pub use reader::{Reader, Reading, Unscanned};
+pub use read_timeout::{ReadTimedOut, with_read_timeout};
+pub use reader::{Reader, Reading, Scan, Unscanned};
 pub use redirect::{RedirectPolicy, Target, same_resource};
-pub use redirect_history::{Hop, RedirectHistory, Stopped};
-pub use scan::Scan;
 pub use spans::{CallSpan, HopSpan, log_failed};

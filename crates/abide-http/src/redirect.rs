@@ -9,8 +9,8 @@ use url::Url;
 
 use abide_gate::without_userinfo;
 
+use crate::fetch_info::Stopped;
 use crate::payment::remove_offers;
-use crate::redirect_history::Stopped;
 
 /// How redirects are followed. `Default` follows 10 hops and sends no `Referer`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -99,6 +99,14 @@ impl HopSpan {
         }
     }
 
+    /// Whether anybody listens to it.
+    pub(crate) fn is_enabled(&self) -> bool {
+        #[cfg(feature = "tracing")]
+        return !self.span.is_disabled();
+        #[cfg(not(feature = "tracing"))]
+        return false;
+    }
+
     /// A part of the hop, polled within the span, and pinned elsewhere.
     pub fn cover<F: Future + Unpin>(&self, sending: F) -> impl Future<Output = F::Output> {
         #[cfg(feature = "tracing")]

@@ -1,4 +1,5 @@
-//! What the types promise: to be shared between threads, to be small, and to answer without an allocation.
+//! What the types promise: to be shared between threads, to be small, and to answer without an allocation. A program of its own, because
+//! the allocator counts for all threads.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 

@@ -10,8 +10,8 @@ use std::task::{Context, Poll};
 
 use abide_gate::Gate;
 use abide_http::{
-    Call, CallSpan, Crawler, FetchInfo, Options, PermitBody, RedirectPolicy, ResponseHead, Step, WatchedBody,
-    admit, log_failed,
+    Call, CallSpan, Crawler, FetchInfo, Options, RedirectPolicy, ResponseBody, ResponseHead, Step, admit,
+    log_failed,
 };
 use bytes::Bytes;
 use http::{Extensions, HeaderMap, Request, Response, header};
@@ -35,7 +35,7 @@ pub struct AbideService<S> {
 
 /// The body of a response: what the inner service gave, byte for byte, with the permit of its host. The permit is given back when the
 /// body has ended or is dropped.
-pub type AbideBody<R> = WatchedBody<PermitBody<Pin<Box<R>>>>;
+pub type AbideBody<R> = ResponseBody<Pin<Box<R>>>;
 
 /// A call under way. Dropped before its request has gone out, it gives its permit back.
 pub type ResponseFuture<R> =
@@ -146,7 +146,7 @@ where
     answered.map_err(|denied| call.refused(denied))?;
     let (history, permit) = (call.take_history(), call.take_permit());
     let version = response.version();
-    let response = response.map(|body| PermitBody::new(Box::pin(body), permit).with_version(version));
+    let response = response.map(|body| ResponseBody::new(Box::pin(body), version, permit));
     Ok(call.reading(conditions.as_ref()).finish(history, response).await)
 }
 

@@ -157,11 +157,13 @@ fn processor_time() -> Duration {
     Duration::from_nanos(nanos.sum())
 }
 
-/// With the same User-Agent as abide sends, so that all write and parse the same bytes.
+/// With the same User-Agent and codings as abide sends, so that all write and parse the same bytes.
 fn inner() -> reqwest::Client {
+    let codings = http::HeaderValue::from_static("zstd,gzip,deflate,br");
     reqwest::Client::builder()
         .no_proxy()
         .user_agent(USER_AGENT)
+        .default_headers(http::HeaderMap::from_iter([(http::header::ACCEPT_ENCODING, codings)]))
         .redirect(reqwest::redirect::Policy::none())
         .build()
         .expect("a client")

@@ -17,10 +17,9 @@ use abide_http::{BuildError, Crawler, CrawlerBuilder, PaymentPolicy, RedirectPol
 use abide_permissions::{PermissionStore, ReadOptions, Usage};
 
 use crate::client::{Abide, Core};
-use crate::read_timeout::READ_TIMEOUT;
 use crate::resolver::{GuardedResolver, SystemResolver};
 use crate::robots_fetch::ReqwestFetch;
-use crate::send_count::never_again;
+use crate::send::never_again;
 
 /// Settings of one crawler. Made by [`Abide::builder`].
 #[must_use]
@@ -40,7 +39,7 @@ impl Builder {
         Self {
             crawler: Crawler::builder(token),
             connect_timeout: Duration::from_secs(10),
-            read_timeout: READ_TIMEOUT,
+            read_timeout: Duration::from_secs(60),
             decodes: true,
             fixed_names: HashMap::new(),
             resolver: Arc::new(SystemResolver),

@@ -92,32 +92,21 @@
 // Building.
 mod builder;
 mod client;
-mod codings;
-mod options;
+mod extension;
 
-// A call: its middleware, its hops, one request of it.
+// A call: its hops, and one request of it.
 mod middleware;
-mod read_timeout;
-mod redirect_loop;
 mod send;
-mod send_count;
 mod split_middleware;
 
-// The response.
-mod extension;
-mod response_body;
-mod short_body;
-
-// The wire.
-mod failure;
+// robots.txt and addresses.
 mod resolver;
 mod robots_fetch;
 
 pub use builder::Builder;
 pub use client::Abide;
-pub use extension::ResponseExt;
+pub use extension::{RequestBuilderExt, ResponseExt};
 pub use middleware::{AbideMiddleware, GateMiddleware, PacingMiddleware};
-pub use options::RequestBuilderExt;
 
 #[cfg(feature = "metrics")]
 pub use abide_gate::MetricsObserver;

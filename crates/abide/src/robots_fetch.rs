@@ -11,7 +11,7 @@ use http_body_util::BodyExt;
 use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse, on_the_wire};
 use abide_gate::{AddressGuard, BoxFuture, Clock, Failure, SystemClock};
 
-use crate::failure;
+use crate::send::reqwest_failure;
 use abide_http::same_resource;
 
 /// One robots.txt request a call, through a reqwest client that neither follows redirects nor decodes bodies.
@@ -67,7 +67,7 @@ pub(crate) fn observe_cookies(has_cookies: &AtomicBool, headers: &HeaderMap) {
 
 /// What a reqwest error was. Its text loses the URL, which may hold secrets.
 fn classify(error: reqwest::Error) -> FetchError {
-    let failure = failure::of_reqwest(&error).unwrap_or(Failure::Other);
+    let failure = reqwest_failure(&error).unwrap_or(Failure::Other);
     let error = error.without_url();
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,22 +1,31 @@
 //! One request on the wire, and its response in reqwest's types.
+//!
+//! Here is all that reqwest has a say in: how often it sends, when a request failed and why, content codings, and how a response is taken apart
+//! and put together again, for reqwest has no way to change the body of one.
 
+use std::cell::Cell;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use abide_gate::pacing::Permit;
-use abide_gate::{Denied, DeniedKind, Gate, without_userinfo};
-use abide_http::{Call, ResponseHead, WatchedBody};
-use http::Extensions;
+use bytes::Bytes;
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, HeaderValue};
+use http::{Extensions, Version};
 use reqwest::{Request, Response};
 use reqwest_middleware::{Next, Result};
 use url::Url;
 
+use abide_gate::pacing::Permit;
+use abide_gate::{Coding, Denied, DeniedKind, Failure, Gate, without_userinfo};
+use abide_http::{
+    Call, FetchInfo, ReadTimedOut, ResponseBody, ResponseHead, body_failure_of, failure_of, with_read_timeout,
+};
+
 use crate::client::Core;
-use crate::middleware::BoxFuture;
-use crate::read_timeout::{WithReadTimeout, with_read_timeout};
-use crate::response_body::{Ahead, ResponseBody};
 use crate::robots_fetch::observe_cookies;
-use crate::send_count::{CountSends, count_sends};
-use crate::{codings, failure};
+
+/// What came of a request: a response, an error, or silence; and how often it was sent.
+type Outcome = (std::result::Result<Result<Response>, ReadTimedOut>, u32);
 
 /// A request that has its permit, on its way. Made without waiting, so that the future of a call has no room for a request.
 pub(crate) fn sending<'f>(
@@ -25,13 +34,13 @@ pub(crate) fn sending<'f>(
     mut request: Request,
     extensions: &'f mut Extensions,
     next: Next<'f>,
-) -> CountSends<WithReadTimeout<BoxFuture<'f, Result<Response>>>> {
+) -> impl Future<Output = Outcome> + Unpin + use<'f> {
     // Setting it costs a place among the request's extensions.
     if request.timeout().copied() != call.timeout() {
         *request.timeout_mut() = call.timeout();
     }
     if core.decodes {
-        codings::ask(&mut request);
+        request.headers_mut().entry(ACCEPT_ENCODING).or_insert(CODINGS);
     }
     call.sending();
     call.span().within(|| count_sends(with_read_timeout(core.read_timeout, next.run(request, extensions))))
@@ -41,9 +50,10 @@ pub(crate) fn sending<'f>(
 pub(crate) fn answered(
     core: &Core,
     call: &mut Call<'_>,
-    (response, times): (Result<Response>, u32),
+    (response, times): Outcome,
     is_repeatable: bool,
 ) -> Result<Response> {
+    let response = response.unwrap_or_else(|error| Err(reqwest_middleware::Error::middleware(error)));
     if times > 1 {
         if let Ok(response) = &response {
             call.observe(response.status(), response.headers());
@@ -53,7 +63,7 @@ pub(crate) fn answered(
     let response = response.map_err(|error| failed(call, error))?;
     call.answered(head_of(&response, is_repeatable)).map_err(refuse)?;
     observe_cookies(&core.has_cookies, response.headers());
-    Ok(if core.decodes { codings::taken_off(response) } else { response })
+    Ok(if core.decodes { decoded(response) } else { response })
 }
 
 pub(crate) fn head_of(response: &Response, is_repeatable: bool) -> ResponseHead<'_> {
@@ -75,7 +85,7 @@ fn failed(call: &mut Call<'_>, mut error: reqwest_middleware::Error) -> reqwest_
     if error.is_builder() {
         call.not_sent();
     }
-    match call.failed(failure::of(&error)) {
+    match call.failed(failure(&error)) {
         Some(denied) => refuse(denied),
         None => error,
     }
@@ -90,40 +100,186 @@ pub(crate) fn refuse(denied: Denied) -> reqwest_middleware::Error {
     reqwest_middleware::Error::middleware(denied)
 }
 
-/// The response with its permit in its body, and what has been taken of that in front; URL, version, header fields and extensions stay.
-pub(crate) fn take_apart(
-    url: Url,
-    ahead: Option<Ahead>,
-    response: Response,
-    permit: Option<Permit>,
-    read_timeout: Option<Duration>,
-) -> http::Response<ResponseBody> {
-    let (parts, body) = http::Response::<reqwest::Body>::from(response).into_parts();
-    let body = ResponseBody::new(ahead, body, parts.version, permit).with_read_timeout(read_timeout);
-    rebuilt(url, parts, body)
+/// What a failed request met; `None` if the host has no part in it.
+fn failure(error: &reqwest_middleware::Error) -> Option<Failure> {
+    match error {
+        reqwest_middleware::Error::Reqwest(error) => reqwest_failure(error),
+        reqwest_middleware::Error::Middleware(error) => failure_of(error.downcast_ref::<ReadTimedOut>()?),
+    }
 }
 
-/// A response of these parts that knows its URL: that does not survive the conversion, and only a builder takes it back.
+pub(crate) fn reqwest_failure(error: &reqwest::Error) -> Option<Failure> {
+    if error.is_builder() {
+        None
+    } else if error.is_timeout() {
+        Some(Failure::Timeout)
+    } else if error.is_decode() || error.is_body() {
+        Some(body_failure_of(error))
+    } else if let Some(failure) = failure_of(error) {
+        Some(failure)
+    } else if error.is_connect() {
+        Some(Failure::Connect)
+    } else {
+        error.is_request().then_some(Failure::Other)
+    }
+}
+
+/// As reqwest asks for them when it has all its features.
+const CODINGS: HeaderValue = HeaderValue::from_static("zstd,gzip,deflate,br");
+
+/// The response with its coding taken off, and without the fields that were about the coded body.
+///
+/// reqwest 0.13 takes codings off whatever header fields a request has, and drops what follows the first gzip member. For robots.txt that
+/// would hide rules, and both kinds of requests go through one client. So its decoding is switched off, and pages are decoded here.
+fn decoded(mut response: Response) -> Response {
+    let Ok(Some(coding)) = Coding::of(response.headers()) else { return response };
+    let mut head = take_head(response.url().clone(), &mut response);
+    head.headers_mut().remove(CONTENT_ENCODING);
+    head.headers_mut().remove(CONTENT_LENGTH);
+    let body = http::Response::<reqwest::Body>::from(response).into_body();
+    Response::from(head.map(|()| reqwest::Body::wrap(coding.taken_off(body))))
+}
+
+/// The head of a response without its body, as an `http::Response` that knows its URL: only a builder of reqwest's takes that.
 #[allow(clippy::expect_used, reason = "only a bad status or field makes a builder fail")]
-pub(crate) fn rebuilt<B>(url: Url, parts: http::response::Parts, body: B) -> http::Response<B> {
+fn take_head(url: Url, response: &mut Response) -> http::Response<()> {
     use reqwest::ResponseBuilderExt;
 
     let mut builder = http::Response::builder();
     if let Some(extensions) = builder.extensions_mut() {
-        *extensions = parts.extensions;
+        *extensions = std::mem::take(response.extensions_mut());
     }
-    let taken = builder.url(url).body(body);
-    let mut taken = taken.expect("a builder cannot fail that was given neither a status nor fields");
-    *taken.status_mut() = parts.status;
-    *taken.version_mut() = parts.version;
-    *taken.headers_mut() = parts.headers;
-    taken
+    let head = builder.url(url).body(());
+    let mut head = head.expect("a builder cannot fail that was given neither a status nor fields");
+    *head.status_mut() = response.status();
+    *head.version_mut() = response.version();
+    *head.headers_mut() = std::mem::take(response.headers_mut());
+    head
+}
+
+/// The response with its permit in its body, and what has been taken of that in front; URL, version, header fields and extensions stay.
+pub(crate) fn into_http(
+    url: Url,
+    taken: Option<reqwest::Result<Bytes>>,
+    mut response: Response,
+    permit: Option<Permit>,
+    read_timeout: Option<Duration>,
+) -> http::Response<ResponseBody<reqwest::Body>> {
+    let head = take_head(url, &mut response);
+    let wire = http::Response::<reqwest::Body>::from(response).into_body();
+    let mut body = ResponseBody::new(wire, head.version(), permit).with_read_timeout(read_timeout);
+    if let Some(taken) = taken {
+        body = body.with_taken(taken.map_err(Into::into));
+    }
+    head.map(|()| body)
 }
 
 /// The response for the caller. A small body that has ended on the wire needs nobody any more who watches it.
-pub(crate) fn put_together(response: http::Response<WatchedBody<ResponseBody>>) -> Response {
+pub(crate) fn into_reqwest(response: http::Response<ResponseBody<reqwest::Body>>) -> Response {
     Response::from(response.map(|body| match body.into_whole() {
         Ok(whole) => reqwest::Body::from(whole),
         Err(body) => reqwest::Body::wrap(body),
     }))
+}
+
+/// The same response with its body at hand.
+pub(crate) fn with_whole_body(url: Url, mut response: Response, body: Bytes, info: FetchInfo) -> Response {
+    let head = take_head(url, &mut response);
+    let mut whole = Response::from(head.map(|()| reqwest::Body::from(body)));
+    whole.extensions_mut().insert(info);
+    whole
+}
+
+/// A short body of no interest to the scan, if all of it is here, as that of most responses that are not pages: nobody need watch it.
+///
+/// # Errors
+/// What was taken of it, which is to be replayed.
+pub(crate) fn take_short_body(
+    response: &mut Response,
+) -> std::result::Result<Bytes, Option<reqwest::Result<Bytes>>> {
+    let length = match response.content_length() {
+        // HTTP/2 could still send trailers.
+        Some(0) if response.version() <= Version::HTTP_11 => return Ok(Bytes::new()),
+        Some(length) if length <= AHEAD_MAX && ends_with_its_length(response) => length,
+        _ => return Err(None),
+    };
+    match poll_chunk(response) {
+        Poll::Ready(Ok(Some(data))) if data.len() as u64 == length => match poll_chunk(response) {
+            // The connection is free for the next request.
+            Poll::Ready(Ok(None)) => Ok(data),
+            _ => Err(Some(Ok(data))),
+        },
+        Poll::Ready(chunk) => Err(chunk.transpose()),
+        Poll::Pending => Err(None),
+    }
+}
+
+/// RFC 9112 §6.3: a message with a length ends there, so that no trailers follow, which `chunk` would pass over.
+fn ends_with_its_length(response: &Response) -> bool {
+    response.version() <= Version::HTTP_11 && response.headers().contains_key(CONTENT_LENGTH)
+}
+
+/// What is not here is asked for again by whoever waits for it, and wakes him then.
+fn poll_chunk(response: &mut Response) -> Poll<reqwest::Result<Option<Bytes>>> {
+    pin!(response.chunk()).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// A longer body is taken in pieces, by whoever watches it.
+const AHEAD_MAX: u64 = 16 * 1024;
+
+// How often a request went out under one permit: something below the pacing that sends again would go out unpaced.
+
+thread_local! {
+    /// Requests on the wire since the permit was acquired, while what sends them is polled: the client counts in the task that waits for it.
+    static SENDS: Cell<Option<u32>> = const { Cell::new(None) };
+}
+
+/// Sends, and counts how often the client that we build was used for it. Another client counts nothing.
+pub(crate) fn count_sends<F: Future + Unpin>(sending: F) -> CountSends<F> {
+    CountSends { sending, sends: 0 }
+}
+
+/// What tokio's task locals do, without a place for the future in them: it would be moved about in memory.
+pub(crate) struct CountSends<F> {
+    sending: F,
+    sends: u32,
+}
+
+impl<F: Future + Unpin> Future for CountSends<F> {
+    type Output = (F::Output, u32);
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let counting = Counting { outer: SENDS.replace(Some(self.sends)) };
+        let polled = Pin::new(&mut self.sending).poll(context);
+        self.sends = counting.sends();
+        drop(counting);
+        polled.map(|sent| (sent, self.sends))
+    }
+}
+
+/// Gives the place back to whoever counts outside, also when the poll panics.
+struct Counting {
+    outer: Option<u32>,
+}
+
+impl Counting {
+    fn sends(&self) -> u32 {
+        SENDS.get().unwrap_or_default()
+    }
+}
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        SENDS.set(self.outer);
+    }
+}
+
+/// A policy of reqwest that never sends again by itself: one permit, one request. It is asked after each answer, and counts;
+/// a request that times out is dropped before, and is not counted.
+pub(crate) fn never_again() -> reqwest::retry::Builder {
+    reqwest::retry::never().classify_fn(|answer| {
+        // A request without a permit of its own is robots.txt, which acquires its permit in the gate.
+        SENDS.set(SENDS.get().map(|sends| sends.saturating_add(1)));
+        answer.success()
+    })
 }

@@ -13,8 +13,7 @@ use reqwest_middleware::{Next, Result};
 use url::Url;
 
 use crate::client::Core;
-use crate::send::{answered, refuse, sending, take_apart, wrong_order};
-use crate::send_count::count_sends;
+use crate::send::{answered, count_sends, into_http, refuse, sending, wrong_order};
 
 /// A request that the outer half has checked, for the inner half.
 #[derive(Debug, Clone)]
@@ -132,7 +131,7 @@ pub(crate) async fn send_paced(
     }
     let response = response?;
     let url = response.url().clone();
-    let mut response = take_apart(url, None, response, call.take_permit(), core.read_timeout);
+    let mut response = into_http(url, None, response, call.take_permit(), core.read_timeout);
     preserve_fields(&mut response, core.crawler.gate().wall());
     Ok(Response::from(response.map(reqwest::Body::wrap)))
 }

@@ -22,6 +22,7 @@ mod documented;
 mod explain;
 mod fetch;
 mod hostile;
+mod identity;
 mod io;
 mod lint;
 mod offline;

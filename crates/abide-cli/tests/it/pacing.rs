@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use abide_tests::{Authority, Reply, Server};
+use abide_tests::{Authority, Quota, Reply, Server};
 use serde_json::json;
 
 use crate::{abide, blocking, file, online};
@@ -116,4 +116,15 @@ async fn a_name_that_leads_to_a_private_address_is_told_how_to_be_opened() {
         assert!(ran.status == 1 && ran.out.contains(tip), "{call}: {}", ran.out);
     }
     assert_eq!(server.log().len(), 0);
+}
+
+#[tokio::test]
+async fn a_crawl_never_exceeds_a_quota() {
+    let quota = Quota::new(10, Duration::from_secs(2));
+    let (counter, server) = (quota.clone(), Server::start(move |seen| quota.answer(seen)).await);
+    let ran =
+        online(server.address(), &["crawl", "--json", "--max-pages", "20", "http://a.example:PORT/"]).await;
+    assert_eq!(ran.status, 0, "{}", ran.err);
+    assert_eq!(counter.refused(), 0);
+    assert_eq!(server.log().len(), 21, "robots.txt and twenty pages");
 }

@@ -52,6 +52,7 @@ const THROTTLES_MAX: u8 = 12;
 /// Jitter adds at most a tenth: hosts that were backed off on one schedule must not all be asked again at once.
 const JITTER: f64 = 0.1;
 
+/// The longest backoff of our own is 24 h and a tenth; some more for clocks that differ.
 const BACKOFF_CREDIBLE: Duration = Duration::from_secs(27 * 3_600);
 
 impl HostBackoff {
@@ -93,6 +94,7 @@ impl HostBackoff {
             return *self;
         }
         let throttles = self.throttles_at(now).max(throttles.min(THROTTLES_MAX));
+        // The longer one stays in force, with its own cause.
         if until <= self.until {
             return Self { throttles, ..*self };
         }

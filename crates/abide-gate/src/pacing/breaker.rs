@@ -23,9 +23,16 @@ pub(crate) struct Breaker {
     pub(crate) cause: Failure,
 }
 
+/// So many failures in a row open it. A server that restarts fails a few times, and then responds.
 const FAULTS_MAX: u8 = 5;
+
+/// So many that will not go away by themselves. One of them can be the resolver's own trouble.
 const LASTING_MAX: u8 = 2;
+
+/// The first pause, in seconds; each failed probe doubles it.
 const FIRST_PAUSE: u32 = 60;
+
+/// The longest, in seconds: an hour after it is back, a host is crawled again at the latest.
 const LONGEST_PAUSE: u32 = 3_600;
 
 /// How long a pause that has ended is remembered.

@@ -144,6 +144,7 @@ impl PacePolicy {
     /// the others under it.
     #[must_use]
     pub fn with_scope(mut self, scope: Scope) -> Self {
+        // Ignored beyond that, as documented: a builder of values returns no error.
         if self.scopes.len() < SCOPES_MAX {
             self.scopes.push(scope);
         }
@@ -215,6 +216,7 @@ impl PacePolicy {
 
     /// The pace of a host, as text.
     pub(crate) fn pace_of(&self, host: &str) -> &Pace {
+        // Most policies name no host, and then none is hashed.
         if self.hosts.is_empty() { &self.pace } else { self.hosts.get(host).unwrap_or(&self.pace) }
     }
 

@@ -105,6 +105,7 @@ impl Queue {
     }
 
     pub(crate) fn push(&mut self, waiter: Waiter) {
+        // Not raised when a waiter leaves: a deadline that is too early only costs a look.
         let is_less = self.waiters.is_empty() || waiter.deadline < self.earliest_deadline;
         self.earliest_deadline = if is_less { waiter.deadline } else { self.earliest_deadline };
         self.delays += waiter.delay;
@@ -113,6 +114,7 @@ impl Queue {
 
     /// Takes a waiter out, if it is there.
     pub(crate) fn remove(&mut self, ticket: u64) -> Option<Waiter> {
+        // Tickets ascend along the queue, and thousands can be cancelled at once.
         let place = self.waiters.binary_search_by_key(&ticket, |waiter| waiter.ticket).ok()?;
         let waiter = self.waiters.remove(place)?;
         self.delays = self.delays.saturating_sub(waiter.delay);

@@ -48,6 +48,7 @@ impl Pacer {
             let terms = schedule.terms(delay, limit);
             let queued = schedule.queue().map(|queue| queue.delays()).unwrap_or_default();
             let (start, waiting) = (schedule.start(terms).at, schedule.waiting());
+            // A host that was never asked is free as well, but not overdue.
             let free = waiting == 0 && !schedule.is_full(terms) && start <= now && start > Moment::NEVER;
             let overdue = free.then(|| now.since(start));
             (schedule.arrival(terms, queued, now).at, overdue, waiting, schedule.in_flight)

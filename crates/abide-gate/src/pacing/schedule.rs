@@ -184,6 +184,7 @@ impl Schedule {
     pub(crate) fn grant(&mut self, terms: Terms, now: Moment) {
         self.anchor = self.anchor.max(now);
         self.in_flight = self.in_flight.saturating_add(1);
+        // Each open body is reported once: this is a new one.
         self.warned = false;
         self.delay_millis = whole_millis(terms.delay);
         self.counts.requests = self.counts.requests.saturating_add(1);
@@ -210,7 +211,7 @@ impl Schedule {
     /// The request was not sent: as if it had never been granted.
     pub(crate) fn give_back(&mut self, started: Moment, anchor_before: Moment) {
         self.leave_flight(started);
-        // Unless another request has started since, whose start counts.
+        // The delay counts from what was really sent before, unless another request has started since, whose start counts.
         if self.anchor == started {
             self.anchor = anchor_before;
         }

@@ -112,6 +112,7 @@ impl Table {
     }
 
     fn lock_shards(&self, mut shards: Vec<u16>) -> Locked<'_> {
+        // In one order for all requests: two with the same scopes never each have a lock that the other waits for.
         shards.sort_unstable();
         shards.dedup();
         let mut locked = self.lock_shard(shards[0]);
@@ -206,6 +207,7 @@ impl Locked<'_> {
     pub(crate) fn clean_sometimes(&mut self, hash: u64, now: Moment, effects: &mut Effects) {
         let table = self.table;
         let shard = self.shard(Table::shard_of(hash));
+        // Counted per shard, so that the requests to a shard pay for its cleaning and no other lock is taken.
         shard.since_cleaning += 1;
         if shard.since_cleaning >= CLEAN_EVERY {
             shard.since_cleaning = 0;
@@ -242,6 +244,7 @@ impl Shard {
             if let Some(open) = schedule.open_too_long(OPEN_MAX, now) {
                 effects.open.push((schedule.key.clone(), open));
             }
+            // Before the question whether it may go: what is over must not keep it.
             schedule.tidy(now);
             if crowded && schedule.owes_nothing(table.min_delay, now) {
                 self.forget(place, &table.hasher);
@@ -252,6 +255,7 @@ impl Shard {
     /// Forgets one host that nothing is owed to, if one is found among the next few.
     fn make_room(&mut self, table: &Table, now: Moment) {
         for _ in 0..CLEAN_STEPS.min(self.schedules.capacity()) {
+            // Only a few: a request waits for it under the lock. If none of them qualifies, the shard grows.
             let place = self.advance();
             if self.schedules.get(place).is_some_and(|schedule| schedule.owes_nothing(table.min_delay, now)) {
                 return self.forget(place, &table.hasher);
@@ -267,6 +271,7 @@ impl Shard {
     fn forget(&mut self, place: usize, hasher: &RandomState) {
         let schedule = self.schedules.remove(place);
         let hash = hasher.hash_one(&*schedule.key);
+        // The index keeps numbers and no names, which would be there twice.
         if let Ok(entry) = self.index.find_entry(hash, |index| *index as usize == place) {
             entry.remove();
         }

@@ -1,3 +1,7 @@
+//! How a [`RobotsCache`] is put together.
+//!
+//! The gate's builder calls it with a paced [`Fetch`]; tests call it without a gate.
+
 use std::fmt;
 use std::sync::Arc;
 

@@ -1,3 +1,8 @@
+//! The robots.txt cache as the gate uses it: an entry from memory if one may be used, else a fetch that all callers share.
+//!
+//! Let's start with the obvious: a crawler checks robots.txt before every request, so nearly every check must be answered from memory, and a
+//! robots.txt must be fetched once for all who wait. This file awaits; what it awaits is in `inner.rs`, and what decides is pure.
+
 use std::sync::Arc;
 use std::time::Duration;
 

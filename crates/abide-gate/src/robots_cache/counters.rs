@@ -1,3 +1,5 @@
+//! The counts of the cache, which `Gate::stats` reports.
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Stats;

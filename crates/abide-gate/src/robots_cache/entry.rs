@@ -1,3 +1,7 @@
+//! An entry of the cache: a record, and what it says now.
+//!
+//! Compiled once and shared by all requests to the origin, so that a check neither parses nor allocates.
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +28,14 @@ pub(crate) enum AccessResult {
 }
 
 /// Where an answer came from.
+///
+/// ```
+/// # use abide_gate::robots_cache::Source;
+/// fn is_by_rules(source: Source) -> bool {
+///     matches!(source, Source::Fresh | Source::Revalidated | Source::LastGood)
+/// }
+/// assert!(!is_by_rules(Source::Unavailable(404)));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Source {

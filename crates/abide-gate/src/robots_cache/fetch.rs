@@ -1,3 +1,7 @@
+//! The transport of robots.txt: the trait that an HTTP client implements, its request, its response and its error.
+//!
+//! The gate has no HTTP client. One request is one hop: the caller counts redirects, and its pacing comes before this trait (`paced.rs`).
+
 use std::error::Error;
 use std::fmt;
 use std::future::Future;

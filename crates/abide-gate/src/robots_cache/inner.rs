@@ -1,3 +1,8 @@
+//! What all clones of a cache share: its entries, the fetches in flight, and the steps of one fetch.
+//!
+//! A fetch is a task of its own. It loads the record from the store, waits for another process that fetches already, or runs the redirect chain, and
+//! turns its outcome into the next record. It holds no rule: `reuse.rs`, `outcome.rs` and `record.rs` decide.
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

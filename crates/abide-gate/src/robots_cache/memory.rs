@@ -1,3 +1,7 @@
+//! The store in memory: for several gates in one process, and for tests.
+//!
+//! A gate without a store needs none of it, because the cache itself remembers.
+
 use std::collections::HashMap;
 use std::fmt;
 use std::future::ready;

@@ -1,17 +1,17 @@
-//! Whether an origin's robots.txt could be had, what it was, and how long it counts: RFC 9309 §2.3–2.5.
+//! Fetching and caching robots.txt: RFC 9309 §2.3–2.5.
 //!
 //! ```text
-//! of(origin) ─▶ answer at hand, judged by our clock ─────────────────────────▶ use it
-//!                  │ none, or its time is over
+//! get(origin) ─▶ entry in memory, still usable by our clock ────────────────────▶ use it
+//!                  │ none, or it has expired
 //!                  ▼
-//!               flight (one per origin) ─▶ store ─▶ record × now ─▶ use it
-//!                                                        │ fetch
+//!               fetch (one per origin) ─▶ store ─▶ record, still usable ────────▶ use it
+//!                                                        │ none, or it has expired
 //!                                                        ▼
-//!                            chain of hops ─▶ outcome ─▶ record after it ─▶ store, answer, waiters
+//!                            redirect chain ─▶ outcome ─▶ next record ─▶ store, entry, waiters
 //! ```
 //!
-//! What decides is pure: [`RobotsPolicy`] and the files outcome, redirect, freshness, record and reuse are functions of
-//! bytes, types and `now`. The drivers await and hold no rule: chain, inner, single_flight, store_guard.
+//! What decides is pure: [`RobotsPolicy`] and the files outcome, redirect, freshness, record and reuse are functions of bytes, types and `now`. What
+//! awaits holds no rule: cache, inner, chain, single_flight, store_guard. So 24 hours and 30 days are tested on a clock that tests move.
 //!
 //! # Out of scope
 //! *When* a request goes out is the pacing's. This module knows nothing of it: it is handed a [`Fetch`] that is paced

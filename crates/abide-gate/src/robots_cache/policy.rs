@@ -1,3 +1,5 @@
+//! The choices that RFC 9309 leaves to the crawler, with their bounds.
+
 use std::time::Duration;
 
 /// Every choice that RFC 9309 §2.3–2.5 leaves to the crawler, by name.

@@ -1,3 +1,5 @@
+//! The trait of stores for robots.txt records, and all that one promises.
+
 use std::fmt;
 use std::time::Duration;
 

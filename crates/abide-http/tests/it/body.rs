@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use abide_gate::pacing::PacePolicy;
 use abide_gate::testing::{Ask, Pacer};
-use abide_http::PermitBody;
+use abide_http::ResponseBody;
 use bytes::Bytes;
 use http::{HeaderMap, Version};
 use http_body::{Body, Frame, SizeHint};
@@ -52,15 +52,30 @@ impl Body for Script {
     }
 }
 
+/// Never sends anything.
+struct Silent;
+
+impl Body for Silent {
+    type Data = Bytes;
+    type Error = &'static str;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, &'static str>>> {
+        Poll::Pending
+    }
+}
+
 fn data() -> Result<Frame<Bytes>, &'static str> {
     Ok(Frame::data(Bytes::from_static(b"page")))
 }
 
 /// A body with the permit of its host, and how many permits are out there.
-async fn with_permit(script: Script) -> (PermitBody<Script>, impl Fn() -> usize) {
+async fn with_permit(version: Version, script: Script) -> (ResponseBody<Script>, impl Fn() -> usize) {
     let pacer = Pacer::new(PacePolicy::default());
     let permit = pacer.acquire(&"http://a.example/".parse().unwrap(), Ask::new()).await.unwrap();
-    (PermitBody::new(script, Some(permit)), move || pacer.stats().in_flight)
+    (ResponseBody::new(script, version, Some(permit)), move || pacer.stats().in_flight)
 }
 
 /// Whether a body of this version ends with its last byte, by what it knows of itself.
@@ -79,9 +94,7 @@ const ENDS: [(Version, bool, bool, bool); 8] = [
 async fn an_empty_body_holds_no_permit_once_it_has_ended() {
     for (version, knows_its_end, knows_its_length, ends) in ENDS {
         let (body, taken) =
-            with_permit(Script { knows_its_end, knows_its_length, ..Script::default() }).await;
-        assert_eq!((body.has_ended(), taken()), (knows_its_end, usize::from(!knows_its_end)), "no version");
-        let body = body.with_version(version);
+            with_permit(version, Script { knows_its_end, knows_its_length, ..Script::default() }).await;
         let what = format!("{version:?} {knows_its_end} {knows_its_length}");
         assert_eq!((body.has_ended(), taken()), (ends, usize::from(!ends)), "{what}");
     }
@@ -91,8 +104,7 @@ async fn an_empty_body_holds_no_permit_once_it_has_ended() {
 async fn the_permit_ends_with_the_last_frame_if_the_stream_does() {
     for (version, knows_its_end, knows_its_length, ends) in ENDS {
         let script = Script { knows_its_end, knows_its_length, ..Script::of([data(), data()]) };
-        let (body, taken) = with_permit(script).await;
-        let mut body = body.with_version(version);
+        let (mut body, taken) = with_permit(version, script).await;
         body.frame().await.unwrap().unwrap();
         assert!(!body.has_ended() && taken() == 1, "another frame comes");
         body.frame().await.unwrap().unwrap();
@@ -109,13 +121,14 @@ async fn the_permit_is_given_back_with_trailers_an_error_the_end_and_a_drop() {
         (Some(Err("reset")), "an error"),
         (None, "the end"),
     ] {
-        let (mut body, taken) = with_permit(Script::of([data()].into_iter().chain(last))).await;
+        let (mut body, taken) =
+            with_permit(Version::HTTP_2, Script::of([data()].into_iter().chain(last))).await;
         body.frame().await.unwrap().unwrap();
         assert!(!body.has_ended() && taken() == 1, "before {name}");
         let _ = body.frame().await;
         assert!(body.has_ended() && taken() == 0, "{name}");
     }
-    let (body, taken) = with_permit(Script::of([data()])).await;
+    let (body, taken) = with_permit(Version::HTTP_2, Script::of([data()])).await;
     drop(body);
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(taken(), 0);
@@ -124,8 +137,35 @@ async fn the_permit_is_given_back_with_trailers_an_error_the_end_and_a_drop() {
 #[tokio::test(start_paused = true)]
 async fn what_the_body_says_of_itself_is_passed_on() {
     let script = Script { knows_its_end: true, knows_its_length: true, ..Script::of([data()]) };
-    let (mut body, _) = with_permit(script).await;
+    let (mut body, _) = with_permit(Version::HTTP_2, script).await;
     assert_eq!((body.is_end_stream(), body.size_hint().exact()), (false, Some(4)));
     body.frame().await.unwrap().unwrap();
     assert_eq!((body.is_end_stream(), body.size_hint().exact()), (true, Some(0)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_failed_keeps_the_length_that_was_stated() {
+    let script = Script { knows_its_length: true, ..Script::of([Err("reset"), data()]) };
+    let (mut body, _) = with_permit(Version::HTTP_11, script).await;
+    assert!(body.frame().await.unwrap().is_err());
+    assert_eq!(body.size_hint().exact(), Some(4));
+    assert!(body.is_end_stream() && body.frame().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_failed_before_anybody_read_it_gives_its_permit_back() {
+    let (body, taken) = with_permit(Version::HTTP_11, Script::of([data()])).await;
+    let mut body = body.with_taken(Err("reset".into()));
+    assert!(body.has_ended() && taken() == 0, "the permit is free while the response is kept");
+    assert!(body.frame().await.unwrap().is_err() && body.frame().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_server_ends_its_body_and_its_permit() {
+    let pacer = Pacer::new(PacePolicy::default());
+    let permit = pacer.acquire(&"http://a.example/".parse().unwrap(), Ask::new()).await.unwrap();
+    let body = ResponseBody::new(Silent, Version::HTTP_11, Some(permit));
+    let mut body = body.with_read_timeout(Some(Duration::from_secs(60)));
+    assert!(body.frame().await.unwrap().unwrap_err().is::<abide_http::ReadTimedOut>());
+    assert!(body.has_ended() && pacer.stats().in_flight == 0);
 }

@@ -16,6 +16,7 @@ mod connection;
 mod facts;
 mod faults;
 mod processes;
+mod rate_limit;
 mod sentinel;
 mod support;
 #[cfg(feature = "tls")]

@@ -1,19 +1,9 @@
 //! What holds for every file and every target.
 
-#![allow(
-    clippy::arithmetic_side_effects,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "tests fail by panicking"
-)]
-
 use abide_robots::{Pattern, ProductToken, Robots, Rules, Target, is_allowed};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-
-mod naive;
 
 /// Pieces that patterns and targets are made of: few, so that they meet.
 const PIECES: &[&str] = &[
@@ -66,7 +56,7 @@ proptest! {
         let rules = Rules::parse(robots.as_bytes(), &foobot());
         for target in &targets {
             // A fragment is no part of a target; none of the pieces has one.
-            let expected = naive::is_allowed(robots.as_bytes(), "foobot", target.as_bytes());
+            let expected = crate::naive::is_allowed(robots.as_bytes(), "foobot", target.as_bytes());
             let verdict = rules.verdict(&Target::new(target));
             prop_assert_eq!(verdict.is_allowed(), expected, "{}: {}", target, verdict);
             prop_assert_eq!(is_allowed(robots.as_bytes(), &foobot(), &Target::new(target)), expected);
@@ -84,7 +74,7 @@ proptest! {
         }
         let rules = Rules::parse(robots.as_bytes(), &foobot());
         for target in &targets {
-            let expected = naive::is_allowed(robots.as_bytes(), "foobot", target.as_bytes());
+            let expected = crate::naive::is_allowed(robots.as_bytes(), "foobot", target.as_bytes());
             let verdict = rules.verdict(&Target::new(target));
             prop_assert_eq!(verdict.is_allowed(), expected, "{}: {}", target, verdict);
             prop_assert_eq!(is_allowed(robots.as_bytes(), &foobot(), &Target::new(target)), expected);

@@ -3,8 +3,6 @@
 //! Each difference must be explained by one of the rows of `explanations`; an answer that none explains is a failure of
 //! ours or theirs that nobody has looked at yet.
 
-#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
-
 use abide_robots::{ProductToken, Rules, Target};
 use proptest::collection::vec;
 use proptest::prelude::*;

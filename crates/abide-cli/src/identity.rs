@@ -1,0 +1,150 @@
+//! `abide identity`: the key by which a crawler signs its requests, and what it publishes of itself.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use abide_identity::{DIRECTORY_PATH, Directory, Key, Signer, thumbprint};
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use htmlize::{escape_attribute, escape_text};
+use ipnet::IpNet;
+use url::Url;
+
+use crate::Status;
+
+const EXAMPLES: &str = "\
+Exit status: 0 done; 1 the key cannot be used; 2 wrong usage.
+
+Examples:
+  abide identity new bot.pem
+  abide identity directory --key bot.pem > http-message-signatures-directory
+  abide identity directory --key bot.pem --headers https://bot.example
+  abide identity page --agent ExampleBot --contact bot@example.com --why 'It finds broken links.' > bot.html";
+
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true, after_long_help = EXAMPLES)]
+pub(crate) struct IdentityArgs {
+    #[command(subcommand)]
+    call: Call,
+}
+
+#[derive(Debug, Subcommand)]
+enum Call {
+    /// Writes a new Ed25519 key into a file that only its owner may read
+    New {
+        /// The file, which must not exist
+        file: PathBuf,
+    },
+    /// Writes the directory of the public keys, as served at /.well-known/http-message-signatures-directory
+    Directory {
+        /// A private key: PEM of PKCS #8, or a JWK (repeatable, while one key replaces another)
+        #[arg(long, value_name = "FILE", required = true)]
+        key: Vec<PathBuf>,
+        /// Write the header fields to serve it with instead, signed for the site at URL
+        #[arg(long, value_name = "URL")]
+        headers: Option<Url>,
+        /// How many days these signatures are good
+        #[arg(long, value_name = "DAYS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=366))]
+        days: u64,
+    },
+    /// Writes an HTML page about the crawler: who, why, how to stop it, its addresses
+    Page(PageArgs),
+}
+
+#[derive(Debug, Args)]
+struct PageArgs {
+    /// Product token of the crawler
+    #[arg(short, long, value_name = "TOKEN", env = "ABIDE_AGENT")]
+    agent: abide_robots::ProductToken,
+    /// Where site owners reach you: a mail address or a URL
+    #[arg(long)]
+    contact: String,
+    /// What the crawler is for, in a sentence or two
+    #[arg(long, value_name = "TEXT")]
+    why: String,
+    /// An address or network that it comes from (repeatable)
+    #[arg(long, value_name = "CIDR")]
+    network: Vec<IpNet>,
+    /// Where its public keys are, if it signs its requests
+    #[arg(long, value_name = "URL")]
+    keys: Option<Url>,
+}
+
+pub(crate) fn run(args: &IdentityArgs) -> anyhow::Result<Status> {
+    match &args.call {
+        Call::New { file } => new(file)?,
+        Call::Directory { key, headers, days } => directory(key, headers.as_ref(), *days)?,
+        Call::Page(args) => write(&page(args))?,
+    }
+    Ok(Status::Done)
+}
+
+fn new(file: &PathBuf) -> anyhow::Result<()> {
+    let key = Key::generate()?;
+    key.write_new(file)?;
+    write(&format!(
+        "Key {} is in {}.\nServe the output of `abide identity directory --key {}` at https://YOUR-HOST{DIRECTORY_PATH}.\n",
+        thumbprint(&key.public_key()),
+        file.display(),
+        file.display()
+    ))
+}
+
+fn directory(files: &[PathBuf], headers: Option<&Url>, days: u64) -> anyhow::Result<()> {
+    let keys = files.iter().map(Key::from_file).collect::<Result<Vec<_>, _>>()?;
+    let directory = Directory::new(keys.iter().map(|key| key as &dyn Signer))?;
+    // Without a newline behind it: the signed digest is that of these bytes.
+    let Some(site) = headers else { return write(directory.json()) };
+    let url = site.join(DIRECTORY_PATH).context("expected the https URL of a site after --headers")?;
+    let lifetime = Duration::from_secs(days * 24 * 60 * 60);
+    let fields = directory.headers(&url, SystemTime::now(), lifetime)?;
+    let lines = fields.iter().map(|(name, value)| Ok(format!("{name}: {}\n", value.to_str()?)));
+    write(&lines.collect::<anyhow::Result<String>>()?)
+}
+
+fn write(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}
+
+fn page(args: &PageArgs) -> String {
+    let agent = escape_text(args.agent.as_str());
+    let contact = match Url::parse(&args.contact) {
+        Ok(url) if matches!(url.scheme(), "http" | "https" | "mailto") => {
+            format!("<a href=\"{}\">{}</a>", escape_attribute(url.as_str()), escape_text(&args.contact))
+        }
+        _ if args.contact.contains('@') => format!(
+            "<a href=\"mailto:{}\">{}</a>",
+            escape_attribute(&args.contact),
+            escape_text(&args.contact)
+        ),
+        _ => escape_text(&args.contact).into_owned(),
+    };
+    let mut more = String::new();
+    if !args.network.is_empty() {
+        more += "<h2>Addresses</h2>\n<p>It comes from these addresses only:</p>\n<ul>\n";
+        for network in &args.network {
+            more += &format!("<li><code>{network}</code></li>\n");
+        }
+        more += "</ul>\n";
+    }
+    if let Some(keys) = &args.keys {
+        more += &format!(
+            "<h2>Signatures</h2>\n<p>It signs its requests (Web Bot Auth, RFC 9421). The public keys are at <a href=\"{}\">{}</a>. A request \
+             without a signature by one of them is not from {agent}.</p>\n",
+            escape_attribute(keys.as_str()),
+            escape_text(keys.as_str())
+        );
+    }
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n\
+         <title>{agent}</title>\n<h1>{agent}</h1>\n<p>{}</p>\n<p>Contact: {contact}</p>\n\
+         <h2>How to stop it</h2>\n<p>{agent} obeys robots.txt (RFC 9309). It leaves a site alone whose robots.txt says:</p>\n\
+         <pre>User-agent: {agent}\nDisallow: /</pre>\n\
+         <p>To slow it down, write <code>Crawl-delay: 10</code> into its group. It sends one request at a time, and waits when a server answers \
+         429 or 503.</p>\n{more}</html>\n",
+        escape_text(&args.why)
+    )
+}

@@ -1,0 +1,89 @@
+//! Prices: a 402 is a typed answer, and nothing is paid without a policy.
+
+use abide::{PaymentPolicy, Price, ResponseExt};
+use abide_tests::{Authority, Reply, Server};
+
+use crate::builder;
+
+fn price(text: &str) -> Price {
+    text.parse().unwrap()
+}
+
+/// Every page costs a cent but `/dear`, which costs a dollar.
+async fn shop(authority: &Authority) -> Server {
+    Server::start_tls(authority.acceptor("a.example"), |seen| {
+        let cost = if seen.path == "/dear" { "USD 1.00" } else { "USD 0.01" };
+        match (seen.path.as_str(), seen.header("crawler-exact-price")) {
+            ("/robots.txt", _) => Reply::new(200, ""),
+            ("/moved", Some(paid)) if paid == cost => Reply::redirect(302, "/page"),
+            (_, Some(paid)) if paid == cost => Reply::with_headers(200, &[("crawler-charged", paid)], "page"),
+            _ => Reply::with_headers(402, &[("crawler-price", cost)], "pay"),
+        }
+    })
+    .await
+}
+
+fn trusting(authority: &Authority) -> reqwest::ClientBuilder {
+    let certificate = reqwest::Certificate::from_pem(authority.pem().as_bytes()).unwrap();
+    reqwest::Client::builder().tls_certs_only([certificate])
+}
+
+#[tokio::test]
+async fn without_a_policy_a_402_is_an_answer_and_nothing_is_paid() {
+    let authority = Authority::new();
+    let server = shop(&authority).await;
+    let client = builder(&server).build_client(trusting(&authority)).unwrap();
+    for _ in 0..2 {
+        let page = client.get("https://a.example/page").send().await.unwrap();
+        assert_eq!(page.status(), 402);
+        assert_eq!(page.fetch_info().unwrap().payment().unwrap().price(), Some(price("USD 0.01")));
+    }
+    let log = server.log();
+    assert_eq!(log.len(), 3, "never repeated, and the host is not backed off");
+    assert!(log.iter().all(|seen| !seen.headers.iter().any(|(name, _)| name.starts_with("crawler-"))));
+}
+
+#[tokio::test]
+async fn a_policy_pays_within_its_caps_and_says_what_it_paid() {
+    let authority = Authority::new();
+    let server = shop(&authority).await;
+    let policy = PaymentPolicy::new(price("USD 0.05"), price("USD 0.02"));
+    let client = builder(&server).payment(policy.clone()).build_client(trusting(&authority)).unwrap();
+    let page = client.get("https://a.example/page").send().await.unwrap();
+    assert_eq!(page.status(), 200);
+    let info = page.fetch_info().unwrap();
+    assert_eq!(info.payment().unwrap().charged(), Some(price("USD 0.01")));
+    assert_eq!(info.hops().iter().map(|hop| hop.status().as_u16()).collect::<Vec<_>>(), [402, 200]);
+    let dear = client.get("https://a.example/dear").send().await.unwrap();
+    assert_eq!(dear.status(), 402, "above the cap for a page");
+    assert_eq!(policy.spent(), price("USD 0.01"));
+    let moved = client.get("https://a.example/moved").send().await.unwrap();
+    assert_eq!(
+        moved.status(),
+        402,
+        "an offer goes with its own request alone, and one call accepts one price"
+    );
+    assert_eq!(policy.spent(), price("USD 0.01"), "a redirect is not charged");
+    client.get("https://a.example/page").send().await.unwrap();
+    let page = client.get("https://a.example/page").send().await.unwrap();
+    assert_eq!(page.status(), 402, "above the cap for the run");
+    assert_eq!((policy.spent(), policy.spent_on("a.example")), (price("USD 0.02"), price("USD 0.02")));
+}
+
+#[tokio::test]
+async fn what_is_offered_is_signed() {
+    let authority = Authority::new();
+    let server = shop(&authority).await;
+    let identity =
+        abide_identity::WebBotAuth::new(abide_identity::Key::generate().unwrap(), "https://bot.example");
+    let client = builder(&server)
+        .payment(PaymentPolicy::new(price("USD 0.05"), price("USD 0.05")))
+        .sign_requests(std::sync::Arc::new(identity.unwrap()))
+        .build_client(trusting(&authority))
+        .unwrap();
+    assert_eq!(client.get("https://a.example/page").send().await.unwrap().status(), 200);
+    let log = server.log();
+    let input = |at: usize| log[at].header("signature-input").unwrap().to_owned();
+    assert!(!input(1).contains("crawler-exact-price"));
+    assert!(input(2).contains("\"crawler-exact-price\""), "{}", input(2));
+}
