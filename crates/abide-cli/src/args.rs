@@ -13,15 +13,15 @@ use url::{Host, Url};
 
 use crate::shown::quoted;
 
-/// Ask robots.txt, read what a response permits, and fetch politely.
+/// Crawl and fetch politely: robots.txt, delays, and what a page permits.
 ///
-/// Exit status: 0 done; 1 something was denied, deferred or failed; 2 wrong usage.
+/// Exit status: 0 done; 1 something was denied, deferred or failed; 2 wrong usage; 130 and 143 ended by a signal.
 #[derive(Debug, Parser)]
 #[command(name = "abide", version, max_term_width = 100, propagate_version = true)]
 pub(crate) struct Cli {
     /// Read options from FILE [default: abide.toml here, else abide/abide.toml among the user's configuration; none if empty]
     #[arg(long, global = true, value_name = "FILE", env = "ABIDE_CONFIG", help_heading = "Output")]
-    pub(crate) config: Option<PathBuf>,
+    pub(crate) config: Option<std::ffi::OsString>,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -45,40 +45,40 @@ impl Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// What a robots.txt file says about URLs, without a network
-    #[command(after_long_help = examples::MATCH)]
-    Match(MatchArgs),
-    /// What a robots.txt file asks of those who use the content of URLs, without a network
-    #[command(after_long_help = examples::DIRECTIVES)]
-    Directives(DirectivesArgs),
-    /// What header fields and an HTML head permit, without a network
-    #[command(after_long_help = examples::TAGS)]
-    Tags(TagsArgs),
-    /// Whether URLs may be fetched: asks for robots.txt, never for the URLs
-    #[command(after_long_help = examples::CHECK)]
-    Check(CheckArgs),
-    /// Fetches URLs through the whole middleware
-    #[command(after_long_help = examples::FETCH)]
-    Fetch(FetchArgs),
-    /// A small polite crawl of the sites given, breadth first, with a report per host
+    /// Crawl sites politely, breadth first, with a report per host
     ///
     /// Ctrl-C ends it with its report. With --store redb:PATH the same call goes on where it was interrupted or killed; with a Redis
     /// store robots.txt and holds outlive it, and the queue does not.
     #[command(after_long_help = examples::CRAWL)]
     Crawl(Box<CrawlArgs>),
-    /// The robots.txt of URLs with the line that decides, and why
+    /// Fetch URLs: robots.txt, delay and redirects checked, and what the page permits
+    #[command(after_long_help = examples::FETCH)]
+    Fetch(FetchArgs),
+    /// Check whether URLs may be fetched; asks for robots.txt only
+    #[command(after_long_help = examples::CHECK)]
+    Check(CheckArgs),
+    /// Explain why URLs are allowed or not, with the deciding line of robots.txt
     #[command(after_long_help = examples::EXPLAIN)]
     Explain(ExplainArgs),
-    /// What the author of a robots.txt should know, line by line
+    /// Find mistakes in a robots.txt, with line and column
     #[command(after_long_help = examples::LINT)]
     Lint(LintArgs),
+    /// Match URLs against a robots.txt file, offline
+    #[command(after_long_help = examples::MATCH)]
+    Match(MatchArgs),
+    /// Show what a robots.txt file asks of those who use the content, offline
+    #[command(after_long_help = examples::DIRECTIVES)]
+    Directives(DirectivesArgs),
+    /// Show what header fields and an HTML page permit, offline
+    #[command(after_long_help = examples::TAGS)]
+    Tags(TagsArgs),
     /// Crawl a small web that is part of this program: nothing to configure, no network needed
     Demo(DemoArgs),
     /// The key by which a crawler signs its requests (Web Bot Auth), its directory, and a page about the crawler
     Identity(crate::identity::IdentityArgs),
-    /// Writes a script that completes the command line of a shell
+    /// Print a completion script for a shell
     Completions(CompletionsArgs),
-    /// Writes the manual page, in roff
+    /// Print the manual page, in roff
     Man,
 }
 
@@ -246,7 +246,7 @@ pub(crate) struct FetchArgs {
 #[derive(Debug, Args)]
 pub(crate) struct CrawlArgs {
     /// Pages to fetch at most
-    #[arg(long, value_name = "N", default_value_t = 100, allow_negative_numbers = true,
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 100, allow_negative_numbers = true,
         value_parser = pages)]
     pub(crate) max_pages: usize,
     /// Pages to fetch at most from one host (repeatable)
@@ -255,10 +255,10 @@ pub(crate) struct CrawlArgs {
     /// Time for a page from its request to the end of its body, without the wait for its permit
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = some_time, allow_hyphen_values = true)]
     pub(crate) page_timeout: Duration,
-    /// Links to follow from the URLs given, so many one behind the other; without it, as far as they lead
+    /// Maximum link depth from the URLs given [default: unlimited]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = links)]
     pub(crate) max_depth: Option<u32>,
-    /// Longest hold of a host before the rest of its URLs is given up
+    /// Longest backoff of a host that is waited for; the rest of its URLs is given up
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) max_hold: Duration,
     /// Also fail (exit status 1) on pages of these kinds, for link checkers: denied, 4xx, 5xx
@@ -298,16 +298,16 @@ impl Online {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Output {
     /// Print one JSON object per line
-    #[arg(long)]
+    #[arg(short, long, help_heading = "Output")]
     pub(crate) json: bool,
     /// Print more: a line per page of a crawl, the header fields of a fetch
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = "Output")]
     pub(crate) verbose: bool,
     /// Print errors and results only: no progress, no notes
-    #[arg(short, long, conflicts_with = "verbose")]
+    #[arg(short, long, conflicts_with = "verbose", help_heading = "Output")]
     pub(crate) quiet: bool,
-    /// When colours are used
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    /// When to use colours
+    #[arg(long, value_name = "WHEN", default_value = "auto", help_heading = "Output")]
     pub(crate) color: Color,
 }
 
@@ -316,6 +316,7 @@ pub(crate) struct Output {
 pub(crate) struct Online {
     /// Product token of the crawler; several are a fallback chain
     #[arg(
+        help_heading = "Identity",
         short,
         long,
         value_name = "TOKEN",
@@ -325,45 +326,45 @@ pub(crate) struct Online {
     )]
     pub(crate) agent: Vec<String>,
     /// The User-Agent that is sent; must contain the product token [default: TOKEN/VERSION]
-    #[arg(short = 'A', long, value_name = "TEXT", env = "ABIDE_USER_AGENT")]
+    #[arg(help_heading = "Identity", short = 'A', long, value_name = "TEXT", env = "ABIDE_USER_AGENT")]
     pub(crate) user_agent: Option<String>,
     /// Send this header field with pages, not with robots.txt (repeatable)
-    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    #[arg(help_heading = "Network", short = 'H', long = "header", value_name = "NAME: VALUE")]
     pub(crate) headers: Vec<HeaderArg>,
     /// Send requests through this proxy instead of that of HTTP_PROXY and HTTPS_PROXY; hosts of NO_PROXY are asked directly
-    #[arg(short = 'x', long, value_name = "URL")]
+    #[arg(help_heading = "Network", short = 'x', long, value_name = "URL")]
     pub(crate) proxy: Option<String>,
     /// Ask these hosts directly, instead of those of NO_PROXY; `*` is all
-    #[arg(long = "noproxy", value_name = "HOSTS")]
+    #[arg(help_heading = "Network", long = "noproxy", value_name = "HOSTS")]
     pub(crate) no_proxy: Option<String>,
     /// Another delay for one host (repeatable)
-    #[arg(long, value_name = "HOST=TIME", value_parser = host_delay)]
+    #[arg(help_heading = "Pace and state", long, value_name = "HOST=TIME", value_parser = host_delay)]
     pub(crate) host_delay: Vec<(abide::Host, Duration)>,
     /// Shortest time between two requests to a host, in seconds or as 500ms
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration, allow_hyphen_values = true)]
+    #[arg(help_heading = "Pace and state", short = 'd', long, value_name = "TIME", default_value = "1s", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) delay: Duration,
-    /// Longest wait for a turn before a URL is deferred
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration, allow_hyphen_values = true)]
+    /// Longest wait for a permit before a URL is deferred
+    #[arg(help_heading = "Pace and state", long, value_name = "TIME", default_value = "30s", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) max_wait: Duration,
     /// Time for a robots.txt, all redirects together
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = some_time, allow_hyphen_values = true)]
+    #[arg(help_heading = "Network", long, value_name = "TIME", default_value = "30s", value_parser = some_time, allow_hyphen_values = true)]
     pub(crate) timeout: Duration,
-    /// Addresses that may be contacted though they are not public (repeatable)
-    #[arg(long, value_name = "CIDR", value_parser = network)]
+    /// Permit addresses of this network though they are not public (repeatable)
+    #[arg(help_heading = "Network", long, value_name = "CIDR", value_parser = network)]
     pub(crate) allow_net: Vec<IpNet>,
     /// The address of a name, as in curl; the name may be `*`, and the address may have a port (repeatable)
-    #[arg(long, value_name = "HOST:PORT:ADDR")]
+    #[arg(help_heading = "Network", long, value_name = "HOST:PORT:ADDR")]
     pub(crate) resolve: Vec<ResolveArg>,
     /// Where robots.txt, leases, backoffs and permissions are kept: memory, redb:PATH (on this machine, over restarts) or
     /// redis://HOST (for several processes, Redis or Valkey; also redis+cluster://HOST,... and
     /// redis+sentinel://HOST,.../NAME)
-    #[arg(long, value_name = "STORE", default_value = "memory")]
+    #[arg(help_heading = "Pace and state", long, value_name = "STORE", default_value = "memory")]
     pub(crate) store: StoreArg,
     /// Certificate authorities to trust instead of the system's, PEM, as in curl
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Network", long, value_name = "FILE")]
     pub(crate) cacert: Option<PathBuf>,
     /// Requests at a time, over all hosts
-    #[arg(long, value_name = "N", default_value_t = 8, allow_negative_numbers = true, value_parser = requests)]
+    #[arg(help_heading = "Pace and state", long, value_name = "N", default_value_t = 8, allow_negative_numbers = true, value_parser = requests)]
     pub(crate) concurrency: u16,
     #[command(flatten)]
     pub(crate) output: Output,
@@ -487,6 +488,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 pub(crate) enum StoreArg {
     Memory,
     Redb(PathBuf),
+    #[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "refused by name then"))]
     Redis(String),
 }
 

@@ -67,8 +67,8 @@ pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Cli, Refusal> {
 /// The file that was named, else that of the directory, else that of the user.
 fn file(matches: &ArgMatches) -> Option<PathBuf> {
     let (_, call) = matches.subcommand()?;
-    if let Some(path) = call.get_one::<PathBuf>("config") {
-        return Some(path.clone()).filter(|path| !path.as_os_str().is_empty());
+    if let Some(path) = call.get_one::<OsString>("config") {
+        return Some(PathBuf::from(path)).filter(|path| !path.as_os_str().is_empty());
     }
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let home = variable("XDG_CONFIG_HOME").or_else(|| Some(variable("HOME")?.join(".config")));

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use abide::WallMillis;
 use abide::robots_cache::{RobotsEntry, Source};
+use abide_robots::Robots;
 use serde::Serialize;
 
+use crate::findings;
 use crate::json::{rfc3339, source_name};
 use crate::shown::{count, span};
 
@@ -39,7 +41,7 @@ impl Facts {
             attempts: answer.attempts(),
             truncated: answer.is_truncated(),
             not_text: answer.is_not_text(),
-            remarks: answer.remarks().len(),
+            remarks: answer.copy().map_or(0, |copy| findings::of(&Robots::parse(copy.body())).len()),
             delay_s: Some(answer.crawl_delay().unwrap_or_default().max(delay).as_secs_f64()),
         }
     }

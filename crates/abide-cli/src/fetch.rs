@@ -14,7 +14,7 @@ use url::Url;
 
 use crate::args::FetchArgs;
 use crate::input::absolute_urls;
-use crate::json::{OnlineVerdict, Tags, not_before};
+use crate::json::{OnlineVerdict, StatedPreference, Tags, not_before};
 use crate::online::{self, Interruption};
 use crate::outcome::{self, Outcome};
 use crate::shown::{cut, public};
@@ -33,6 +33,8 @@ pub(crate) struct Line {
     pub(crate) hops: Vec<Hop>,
     pub(crate) verdict: Option<OnlineVerdict>,
     pub(crate) permissions: Option<Tags>,
+    /// What the site asks of those who use the content, and where.
+    pub(crate) preferences: Vec<StatedPreference>,
     pub(crate) noindex: Option<bool>,
     pub(crate) waited_ms: u64,
     pub(crate) bytes: Option<u64>,
@@ -203,7 +205,9 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> Answer {
     if let Some(info) = &info {
         line.hops = hops(info);
         line.verdict = info.verdict().map(|verdict| OnlineVerdict::new(verdict, abide.gate_handle().wall()));
-        line.permissions = Some(Tags::new(&info.permissions()));
+        let preferences = info.preferences();
+        line.permissions = Some(Tags::new(&info.permissions(), &preferences));
+        line.preferences = StatedPreference::all(&preferences);
         line.noindex = info.permissions().noindex_known();
         line.waited_ms = millis(info.waited());
         line.why = why(info);
@@ -349,6 +353,7 @@ impl Line {
             hops: Vec::new(),
             verdict: None,
             permissions: None,
+            preferences: Vec::new(),
             noindex: None,
             waited_ms: 0,
             bytes: None,

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use abide::robots_cache::Source;
 use abide::{Denied, WallMillis};
-use abide_permissions::{Flag, ImagePreview, Limit, Permissions, TagRules};
+use abide_permissions::{Flag, ImagePreview, Limit, Permissions, Preferences, TagRules};
 use abide_robots::{RecordKind, RobotsVerdict, Rules};
 use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::shown::public;
 
@@ -79,6 +79,26 @@ pub(crate) struct Tags {
     pub(crate) metas: Vec<Meta>,
     pub(crate) head: &'static str,
     pub(crate) truncated: bool,
+    pub(crate) preferences: Vec<StatedPreference>,
+}
+
+/// A preference on a use of the content, and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StatedPreference {
+    usage: String,
+    preference: String,
+    source: String,
+}
+
+impl StatedPreference {
+    pub(crate) fn all(preferences: &Preferences) -> Vec<Self> {
+        let statements = preferences.statements().iter().map(|statement| Self {
+            usage: statement.usage().to_string(),
+            preference: statement.preference().as_str().unwrap_or("unknown").to_owned(),
+            source: statement.source().to_string(),
+        });
+        statements.collect()
+    }
 }
 
 /// Every rule of the vocabulary, always.
@@ -135,7 +155,7 @@ pub(crate) struct Meta {
 }
 
 impl Tags {
-    pub(crate) fn new(permissions: &Permissions) -> Self {
+    pub(crate) fn new(permissions: &Permissions, preferences: &Preferences) -> Self {
         let metas = permissions.metas().iter();
         Self {
             rules: AllRules(permissions.rules().clone()),
@@ -145,6 +165,7 @@ impl Tags {
                 .collect(),
             head: permissions.head_end().as_str(),
             truncated: permissions.is_truncated(),
+            preferences: StatedPreference::all(preferences),
         }
     }
 }

@@ -4,19 +4,20 @@ use std::path::Path;
 use std::sync::Arc;
 
 use abide::{Abide, Verdict};
-use abide_robots::{Remark, Robots};
-use annotate_snippets::Level;
+use abide_robots::Robots;
 use futures_util::StreamExt;
 use serde::Serialize;
 
 use crate::args::{Format, LintArgs};
+use crate::codes::{self, CODES, Severity};
 use crate::excerpt::{self, Excerpt, Mark};
+use crate::findings::{self, Finding};
 use crate::input::{self, absolute, read_file};
 use crate::online::{self, Interruption};
-use crate::shown::{public, shown, without_user};
+use crate::shown::{count, public, quoted, shown, without_user};
 use crate::style::PLAIN;
 use crate::watch::Watch;
-use crate::{Status, check, outcome, style};
+use crate::{Status, Usage, check, nearest, outcome, style};
 
 /// One line of `--json`.
 #[derive(Debug, Serialize)]
@@ -27,11 +28,18 @@ struct Line<'a> {
     column: usize,
     /// Behind the last.
     column_end: usize,
+    /// The code.
     kind: &'static str,
     message: String,
+    severity: Severity,
+    /// What to write instead.
+    help: Option<String>,
 }
 
 pub(crate) fn run(args: &LintArgs) -> anyhow::Result<Status> {
+    if let Some(name) = &args.explain {
+        return explain(name);
+    }
     // One that cannot be read is wrong usage, and nothing is answered then.
     let mut found: Vec<(String, Vec<u8>)> = Vec::new();
     let is_url = |text: &&String| text.starts_with("http://") || text.starts_with("https://");
@@ -49,14 +57,15 @@ pub(crate) fn run(args: &LintArgs) -> anyhow::Result<Status> {
     }
     for (name, body) in &found {
         let robots = Robots::parse(body);
-        let remarks = robots.remarks();
-        status = status.and(Status::of(remarks.is_empty()));
+        let findings = findings::of(&robots);
+        // A note is no fault.
+        status = status.and(Status::of(findings.iter().all(|found| found.severity == Severity::Note)));
         if args.online.output.json || args.format == Format::Json {
-            for remark in &remarks {
-                online::print_json(&line(name, remark))?;
+            for found in &findings {
+                online::print_json(&line(name, found))?;
             }
         } else {
-            print(name, &robots, &remarks)?;
+            print(name, &robots, &findings)?;
         }
     }
     Ok(status)
@@ -96,35 +105,54 @@ async fn fetch(
     Ok(status)
 }
 
-fn line<'a>(file: &'a str, remark: &Remark) -> Line<'a> {
-    let columns = remark.columns();
+/// `--explain CODE`.
+fn explain(name: &str) -> anyhow::Result<Status> {
+    let Some(code) = codes::of(name) else {
+        let tip = nearest::to(name, CODES.iter().map(|code| code.name));
+        let tip = tip.map(|name| format!("; did you mean {name}?")).unwrap_or_default();
+        return Err(Usage(format!("--explain: unknown code {}{tip}", quoted(name))).into());
+    };
+    style::say(&[(style::NAME, code.name), (PLAIN, ": "), (PLAIN, code.severity.as_str())])?;
+    Ok(style::say(&[(PLAIN, code.text)]).map(|()| Status::Done)?)
+}
+
+fn line<'a>(file: &'a str, found: &Finding) -> Line<'a> {
     Line {
         file,
-        line: remark.line(),
-        column: columns.start,
-        column_end: columns.end,
-        kind: remark.kind().as_str(),
-        message: without_user(&remark.to_string()).into(),
+        line: found.line,
+        column: found.columns.start,
+        column_end: found.columns.end,
+        kind: found.code,
+        message: without_user(&found.message).into(),
+        severity: found.severity,
+        help: found.help.as_deref().map(|help| without_user(help).into()),
     }
 }
 
-fn print(name: &str, robots: &Robots, remarks: &[Remark]) -> anyhow::Result<()> {
+fn print(name: &str, robots: &Robots, findings: &[Finding]) -> anyhow::Result<()> {
     let path = shown(name);
     let excerpt = Excerpt::of(robots.text());
-    for remark in remarks.iter().take(SHOWN_MAX) {
-        let mark =
-            Mark { line: remark.line(), columns: remark.columns(), label: String::new(), is_primary: true };
-        let title = Level::WARNING.primary_title(shown(&remark.to_string())).id(remark.kind().as_str());
+    for found in findings.iter().take(SHOWN_MAX) {
+        let label = found.help.as_deref().map(shown).unwrap_or_default();
+        let mark = Mark { line: found.line, columns: found.columns.clone(), label, is_primary: true };
+        let title = found.severity.level().primary_title(shown(&found.message)).id(found.code);
         excerpt::print(&[title.element(excerpt.one(&path, &mark))])?;
     }
-    let count = match remarks.len() {
-        0 => (style::GOOD, "no remarks"),
-        1 => (style::WAIT, "1 remark"),
-        many => (style::WAIT, &*format!("{many} remarks")),
+    let of = |severity| findings.iter().filter(|found| found.severity == severity).count();
+    let counts: Vec<String> = [Severity::Error, Severity::Warning, Severity::Note]
+        .into_iter()
+        .filter(|severity| of(*severity) > 0)
+        .map(|severity| count(of(severity), severity.as_str()))
+        .collect();
+    let (colour, counts) = if counts.is_empty() {
+        (style::GOOD, "no remarks".to_owned())
+    } else {
+        (style::WAIT, counts.join(", "))
     };
     let cut =
-        if remarks.len() > SHOWN_MAX { format!(", of which {SHOWN_MAX} are shown") } else { String::new() };
-    Ok(style::say(&[(PLAIN, name), (PLAIN, ": "), count, (PLAIN, &cut)])?)
+        if findings.len() > SHOWN_MAX { format!(", of which {SHOWN_MAX} are shown") } else { String::new() };
+    let more = if findings.is_empty() { "" } else { " (--explain CODE says more)" };
+    Ok(style::say(&[(PLAIN, name), (PLAIN, ": "), (colour, &counts), (PLAIN, &cut), (PLAIN, more)])?)
 }
 
 /// A file may have a remark on each of 250,000 lines; nobody reads more than this. `--json` has them all.

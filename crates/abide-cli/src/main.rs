@@ -5,6 +5,7 @@
 mod args;
 mod batch;
 mod check;
+mod codes;
 mod config;
 mod crawl;
 mod demo;
@@ -13,6 +14,7 @@ mod excerpt;
 mod explain;
 mod facts;
 mod fetch;
+mod findings;
 mod identity;
 mod input;
 mod json;

@@ -3,7 +3,8 @@
 /// The nearest of `words`, if it is near enough to be meant.
 pub(crate) fn to<'w>(text: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
     let text = text.to_ascii_lowercase();
-    let near = words.into_iter().map(|word| (strsim::damerau_levenshtein(&text, word), word));
+    let near =
+        words.into_iter().map(|word| (strsim::damerau_levenshtein(&text, &word.to_ascii_lowercase()), word));
     let (distance, word) = near.min_by_key(|(distance, _)| *distance)?;
     // A third of the letters may be wrong.
     (distance > 0 && distance * 3 <= word.len().max(text.len())).then_some(word)

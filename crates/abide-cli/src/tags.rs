@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use abide_permissions::{Head, HeadScanner, Permissions, Preferences, ProductToken, ReadOptions, Tdm};
+use lol_html::{HtmlRewriter, Settings, element};
 use serde::Deserialize;
 
 use crate::args::TagsArgs;
@@ -10,21 +11,28 @@ use crate::input::{read_file, tokens};
 use crate::json::Tags;
 use crate::question::{self, Holds, Key};
 use crate::style::{self, PLAIN};
-use crate::{Status, Usage, batch};
+use crate::{Status, Usage, batch, nearest};
 
 pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
     if let Some(input) = &args.batch {
         batch::without_agent(&args.agent)?;
         return batch::run(input, answer);
     }
+    if args.html.is_none() && args.headers.is_empty() {
+        return Err(Usage("expected --header or an HTML file, found neither".to_owned()).into());
+    }
     let tokens = tokens(&args.agent).map_err(Usage)?;
     let html = args.html.as_deref().map(read_file).transpose()?;
     let headers: Vec<_> = args.headers.into_iter().map(|header| (header.name, header.value)).collect();
     let permissions = read(tokens, &headers, html.as_deref(), args.content_type.as_deref());
     if args.output.json {
-        crate::online::print_json(&Tags::new(&permissions))?;
+        crate::online::print_json(&Tags::new(&permissions, &preferences(&headers, &permissions)))?;
     } else {
         print(&permissions, &preferences(&headers, &permissions))?;
+        headers.iter().try_for_each(|(name, value)| note_misspelt(name, value))?;
+        if let Some(html) = &html {
+            note_late_metas(&permissions, html)?;
+        }
     }
     Ok(Status::Done)
 }
@@ -53,7 +61,7 @@ fn answer(question: Question) -> Result<Tags, String> {
     let html = batch::bytes("html", question.html, question.html_base64)?;
     let headers = question.headers.unwrap_or_default();
     let permissions = read(tokens, &headers, html.as_deref(), question.content_type.as_deref());
-    Ok(Tags::new(&permissions))
+    Ok(Tags::new(&permissions, &preferences(&headers, &permissions)))
 }
 
 fn read(
@@ -89,7 +97,11 @@ fn scan(options: &ReadOptions, html: &[u8], content_type: Option<&str>) -> Head 
 
 /// For people: the rules, then where each comes from.
 fn print(permissions: &Permissions, preferences: &Preferences) -> anyhow::Result<()> {
+    // What is unknown holds for nobody.
+    let unknown: Vec<&str> = permissions.rules().unknown().collect();
     let rules = permissions.rules().to_string();
+    let rules: Vec<&str> = rules.split(", ").filter(|rule| !unknown.contains(rule)).collect();
+    let rules = rules.join(", ");
     let none = if permissions.is_complete() { "no restrictions stated" } else { "no restrictions found" };
     style::say(&[(PLAIN, if rules.is_empty() { none } else { &rules })])?;
     if !permissions.is_complete() {
@@ -103,13 +115,80 @@ fn print(permissions: &Permissions, preferences: &Preferences) -> anyhow::Result
     for (place, rules) in permissions.statements() {
         style::say(&[(style::DIM, &format!("  {place}: {rules}"))])?;
     }
+    for name in &unknown {
+        let tip = nearest::to(name, RULES.iter().copied());
+        let tip = tip.map(|rule| format!("; did you mean {rule}?")).unwrap_or_default();
+        style::say(&[(style::WAIT, &format!("  unknown: {name}{tip}"))])?;
+    }
     for (place, problem) in permissions.warnings() {
         style::say(&[(PLAIN, &format!("  remark: {place}: {problem}"))])?;
     }
     for statement in preferences.statements() {
         let preference = statement.preference().as_str().unwrap_or("unknown");
-        let (usage, text) = (statement.usage(), statement.text());
-        style::say(&[(PLAIN, &format!("preference: {usage} {preference} ({text})"))])?;
+        let (usage, source, text) = (statement.usage(), statement.source(), statement.text());
+        style::say(&[(PLAIN, &format!("preference: {usage} {preference} ({source}: {text})"))])?;
+    }
+    for (place, problem) in preferences.warnings() {
+        style::say(&[(PLAIN, &format!("  remark: {place}: {problem}"))])?;
     }
     Ok(())
 }
+
+/// Rules of a field that nobody reads, if they look like ones that are read.
+fn note_misspelt(name: &str, value: &str) -> anyhow::Result<()> {
+    if !["robots-tag", "x-robots-tag"].iter().any(|tags| name.eq_ignore_ascii_case(tags)) {
+        return Ok(());
+    }
+    for word in value.split([',', ';', ' ', ':', '=']).map(str::trim).filter(|word| !word.is_empty()) {
+        if RULES.iter().any(|rule| rule.eq_ignore_ascii_case(word)) {
+            continue;
+        }
+        if let Some(rule) = nearest::to(word, RULES.iter().copied()) {
+            let text = format!("  unknown: {}; did you mean {rule}?", crate::shown::quoted(word));
+            style::say(&[(style::WAIT, &text)])?;
+        }
+    }
+    Ok(())
+}
+
+/// Metas that come after the head, which no standard reads.
+fn note_late_metas(permissions: &Permissions, html: &[u8]) -> anyhow::Result<()> {
+    let count = std::cell::Cell::new(0_usize);
+    let settings = Settings::new().with_strict(false).append_element_content_handler(element!(
+        "meta[name=robots i]",
+        |_| {
+            count.set(count.get() + 1);
+            Ok(())
+        }
+    ));
+    let mut rewriter = HtmlRewriter::new(settings, |_: &[u8]| {});
+    if rewriter.write(html).is_ok() {
+        let _ = rewriter.end();
+    }
+    let read = permissions.metas().iter().filter(|meta| meta.name().eq_ignore_ascii_case("robots")).count();
+    if count.get() > read {
+        let text = "  note: a robots meta stands after the head, where it is not read";
+        style::say(&[(style::WAIT, text)])?;
+    }
+    Ok(())
+}
+
+/// What is known, for misspelt rules.
+const RULES: [&str; 16] = [
+    "all",
+    "none",
+    "noindex",
+    "nofollow",
+    "nosnippet",
+    "noarchive",
+    "nocache",
+    "noimageindex",
+    "notranslate",
+    "indexifembedded",
+    "noai",
+    "noimageai",
+    "max-snippet",
+    "max-image-preview",
+    "max-video-preview",
+    "unavailable_after",
+];

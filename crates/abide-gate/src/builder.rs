@@ -31,6 +31,15 @@ pub struct GateBuilder {
     clock: Arc<dyn Clock>,
     seed: Option<u64>,
     signer: Option<Arc<dyn SignRequest>>,
+    tdmrep: Tdm,
+}
+
+/// Whether tdmrep.json is fetched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tdm {
+    Off,
+    Fetched,
+    Required,
 }
 
 impl GateBuilder {
@@ -47,6 +56,7 @@ impl GateBuilder {
             clock: Arc::new(SystemClock),
             seed: None,
             signer: None,
+            tdmrep: Tdm::Off,
         }
     }
 
@@ -130,6 +140,22 @@ impl GateBuilder {
         self
     }
 
+    /// Fetches the `/.well-known/tdmrep.json` of a site before its first page, once for all who ask, by the rules of robots.txt:
+    /// in the host's turn, guarded, cached for at most 24 hours, conditional, 512,000 bytes, 5 redirects. 404 and 410 mean that there is
+    /// none. If it can't be fetched, the last good copy applies; without one, [`Verdict::tdmrep`](crate::Verdict::tdmrep) is unknown. It is
+    /// kept in memory. Off by default.
+    pub fn fetch_tdmrep(mut self) -> Self {
+        self.tdmrep = Tdm::Fetched;
+        self
+    }
+
+    /// The same, and the pages of a site whose tdmrep.json is unknown are refused:
+    /// [`DeniedKind::TdmrepUnknown`](crate::DeniedKind::TdmrepUnknown).
+    pub fn require_tdmrep(mut self) -> Self {
+        self.tdmrep = Tdm::Required;
+        self
+    }
+
     /// A gate for a chain of product tokens: the first that has a group in a robots.txt counts there. `fetch` is the transport of
     /// robots.txt.
     pub fn build(self, tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> Gate {
@@ -149,18 +175,28 @@ impl GateBuilder {
         }
         let pacer = pacer.build();
         let addresses = Arc::new(self.addresses);
-        let fetch = PacedFetch {
+        let fetch: Arc<dyn Fetch> = Arc::new(PacedFetch {
             fetch,
             pacer: pacer.clone(),
             addresses: Arc::clone(&addresses),
             clock: Arc::clone(&clock),
             max_wait,
             signer: self.signer.clone(),
-        };
+        });
+        // What the pacer lets wait must not look like an outage.
+        let policy = self.robots.with_slot_wait_max(max_wait.saturating_add(SLOT_WAIT_MARGIN));
+        let tdmrep = (self.tdmrep != Tdm::Off).then(|| {
+            let cache = RobotsCache::builder(Vec::new(), Arc::clone(&fetch));
+            let cache = cache.policy(policy.clone().for_tdmrep()).clock(Arc::clone(&self.clock));
+            let cache = match self.seed {
+                Some(seed) => cache.seed(seed),
+                None => cache,
+            };
+            cache.build()
+        });
         let waiting = pacer.clone();
-        let mut cache = RobotsCache::builder(tokens, Arc::new(fetch))
-            // What the pacer lets wait must not look like an outage.
-            .policy(self.robots.with_slot_wait_max(max_wait.saturating_add(SLOT_WAIT_MARGIN)))
+        let mut cache = RobotsCache::builder(tokens, fetch)
+            .policy(policy)
             .clock(self.clock)
             .observer(Arc::new(move |event: &Event<'_>| tell_those_who_wait(&waiting, event)));
         for observer in &self.observers {
@@ -174,6 +210,8 @@ impl GateBuilder {
         }
         Gate {
             robots: cache.build(),
+            tdmrep,
+            requires_tdmrep: self.tdmrep == Tdm::Required,
             pacer,
             addresses,
             clock,

@@ -113,6 +113,8 @@ pub enum DeniedKind {
         /// Which one: a clock, an observer, a scope.
         callback: &'static str,
     },
+    /// The site's tdmrep.json is required and could not be had, so whether text and data mining is reserved is not known.
+    TdmrepUnknown,
     /// The request would have to wait, and there is no tokio runtime with timers to wait in.
     NoTimers,
     /// The runtime is going down, or a task of the gate was lost.
@@ -222,6 +224,7 @@ impl Denied {
             DeniedKind::NotSigned { .. } => "not_signed",
             DeniedKind::Store { .. } => "store",
             DeniedKind::Panicked { .. } => "panicked",
+            DeniedKind::TdmrepUnknown => "tdmrep_unknown",
             DeniedKind::NoTimers => "no_timers",
             DeniedKind::Interrupted => "interrupted",
         }
@@ -246,6 +249,7 @@ impl Denied {
                 | DeniedKind::Interrupted
                 | DeniedKind::NotSigned { .. }
                 | DeniedKind::Store { .. }
+                | DeniedKind::TdmrepUnknown
         )
     }
 }
@@ -327,6 +331,11 @@ impl fmt::Display for Denied {
             DeniedKind::Panicked { callback } => {
                 write!(f, "the {callback} panicked, so the request was not sent")
             }
+            DeniedKind::TdmrepUnknown => write!(
+                f,
+                "{} is not asked for{hop}: the site's tdmrep.json, which is required, could not be fetched",
+                shown(url)
+            ),
             DeniedKind::NoTimers => f.write_str(crate::clock::NO_TIMERS),
             DeniedKind::Interrupted => f.write_str("the task that fetched robots.txt was lost; ask again"),
         }

@@ -15,14 +15,17 @@ use crate::denied::{Denied, DeniedKind};
 use crate::event::{Event, Observers};
 use crate::paced::last_delay;
 use crate::pacing::{Ask, BackoffCause, DeferReason, HostReport, NextSlot, Pacer, Permit, Refusal};
+use crate::robots_cache::TDMREP;
 use crate::robots_cache::{RobotsCache, RobotsEntry};
-use crate::verdict::Verdict;
+use crate::verdict::{Tdmrep, Verdict};
 use crate::{AddressGuard, Clock, Host, Origin, SignRequest, Stats, WallMillis};
 
 /// Everything that a crawler asks before a request goes out. Cheap to clone; clones share everything.
 #[derive(Debug, Clone)]
 pub struct Gate {
     pub(crate) robots: RobotsCache,
+    pub(crate) tdmrep: Option<RobotsCache>,
+    pub(crate) requires_tdmrep: bool,
     pub(crate) pacer: Pacer,
     pub(crate) addresses: Arc<AddressGuard>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -77,7 +80,7 @@ impl Gate {
             return None;
         }
         let answer = self.robots.at_hand(url)?;
-        Some(answer.explain(&Target::of(url)))
+        self.with_tdmrep(answer.explain(&Target::of(url)), |cache| cache.at_hand(url))
     }
 
     fn verdict_by_cache(&self, url: &Url) -> Option<Verdict> {
@@ -85,7 +88,27 @@ impl Gate {
         if is_robots_txt(url) {
             return Some(Verdict::robots_txt());
         }
-        Some(self.robots.cached(&origin)?.explain(&Target::of(url)))
+        let verdict = self.robots.cached(&origin)?.explain(&Target::of(url));
+        self.with_tdmrep(verdict, |cache| cache.cached(&origin))
+    }
+
+    /// The verdict with what is `at_hand` of the site's tdmrep.json, if that is asked for. `None`: it is not at hand, or not known and
+    /// required.
+    fn with_tdmrep(
+        &self,
+        verdict: Verdict,
+        at_hand: impl FnOnce(&RobotsCache) -> Option<Arc<RobotsEntry>>,
+    ) -> Option<Verdict> {
+        let Some(cache) = self.tdmrep_for(&verdict) else { return Some(verdict) };
+        let entry = if may_fetch_tdmrep(&verdict) { Some(at_hand(cache)?) } else { None };
+        let verdict = verdict.with_tdmrep(entry);
+        let is_refused = self.requires_tdmrep && verdict.tdmrep() == Some(Tdmrep::Unknown);
+        (!is_refused).then_some(verdict)
+    }
+
+    /// The cache of tdmrep.json, for a page that is going to be fetched.
+    fn tdmrep_for(&self, verdict: &Verdict) -> Option<&RobotsCache> {
+        self.tdmrep.as_ref().filter(|_| verdict.is_allowed())
     }
 
     async fn check_after_fetching(&self, url: &Url, left: &mut Duration) -> Result<Verdict, Denied> {
@@ -93,8 +116,19 @@ impl Gate {
         if is_robots_txt(url) {
             return Ok(Verdict::robots_txt());
         }
-        let answer = self.entry(&origin, url, left).await?;
-        Ok(self.observed(answer.explain(&Target::of(url))))
+        let verdict = self.entry(&self.robots, &origin, url, left).await?.explain(&Target::of(url));
+        let Some(cache) = self.tdmrep_for(&verdict) else { return Ok(self.observed(verdict)) };
+        let entry = if may_fetch_tdmrep(&verdict) {
+            Some(self.entry(cache, &origin, url, left).await?)
+        } else {
+            None
+        };
+        let retry_at = entry.as_ref().map(|entry| entry.retry_at());
+        let verdict = verdict.with_tdmrep(entry);
+        if self.requires_tdmrep && verdict.tdmrep() == Some(Tdmrep::Unknown) {
+            return Err(self.denied(DeniedKind::TdmrepUnknown, url).with_retry_at(retry_at));
+        }
+        Ok(self.observed(verdict))
     }
 
     fn observed(&self, verdict: Verdict) -> Verdict {
@@ -131,7 +165,7 @@ impl Gate {
     /// # Errors
     /// A robots.txt request that was deferred or lost.
     pub async fn answer(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Denied> {
-        self.entry(origin, &origin.robots_url(), &mut self.max_wait.clone()).await
+        self.entry(&self.robots, origin, &origin.robots_url(), &mut self.max_wait.clone()).await
     }
 
     /// The same from what is at hand and may be used, without any I/O. `None`: not known.
@@ -155,20 +189,21 @@ impl Gate {
     /// The answer at hand, or fetched if the turn of robots.txt can come within what is `left`.
     async fn entry(
         &self,
+        cache: &RobotsCache,
         origin: &Origin,
         url: &Url,
         left: &mut Duration,
     ) -> Result<Arc<RobotsEntry>, Denied> {
         loop {
-            if *left < self.max_wait && self.robots.cached(origin).is_none() {
+            if *left < self.max_wait && cache.cached(origin).is_none() {
                 self.refuse_a_long_wait(origin, url, *left)?;
             }
             // A fetch has a deadline, and so needs timers.
-            if self.robots.cached(origin).is_none() && !has_timers() {
+            if cache.cached(origin).is_none() && !has_timers() {
                 return Err(self.denied(DeniedKind::NoTimers, url));
             }
             let mut waited = Duration::ZERO;
-            let loaded = self.robots.get_timed(origin, &mut waited).await;
+            let loaded = cache.get_timed(origin, &mut waited).await;
             *left = left.saturating_sub(waited);
             let refused = match loaded {
                 Ok(answer) => return Ok(answer),
@@ -394,6 +429,11 @@ impl Gate {
         };
         self.denied(kind, url).with_retry_at(retry_at)
     }
+}
+
+/// robots.txt speaks of tdmrep.json like of any other file.
+fn may_fetch_tdmrep(verdict: &Verdict) -> bool {
+    verdict.entry().is_some_and(|entry| entry.is_allowed(&Target::new(TDMREP)))
 }
 
 /// Exactly that path, and no query: RFC 9309 §2.2.2.

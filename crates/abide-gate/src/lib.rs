@@ -102,4 +102,4 @@ pub use origin::{Host, Origin, UnsupportedUrl, has_userinfo, without_userinfo};
 pub use sign::SignRequest;
 pub use stats::Stats;
 pub use store::{BoxFuture, HolderId, StoreError};
-pub use verdict::Verdict;
+pub use verdict::{Tdmrep, Verdict};

@@ -60,10 +60,14 @@ impl Origin {
     }
 
     /// Where its robots.txt is asked for: `scheme://host[:port]/robots.txt`.
-    #[expect(clippy::expect_used, reason = "the text was put together from the parts of a parsed URL")]
     pub fn robots_url(&self) -> Url {
-        Url::parse(&format!("{}/robots.txt", self.text))
-            .expect("scheme, host and port come from a parsed URL")
+        self.at("/robots.txt")
+    }
+
+    /// The URL with this path, which is a constant.
+    #[expect(clippy::expect_used, reason = "the text was put together from the parts of a parsed URL")]
+    pub(crate) fn at(&self, path: &'static str) -> Url {
+        Url::parse(&format!("{}{path}", self.text)).expect("scheme, host and port come from a parsed URL")
     }
 
     /// The pacing key of this origin.

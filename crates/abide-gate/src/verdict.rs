@@ -31,6 +31,26 @@ pub struct Verdict {
     /// `None` for `/robots.txt` itself: "The /robots.txt URI is implicitly allowed" (RFC 9309 §2.2.2).
     ground: Option<Ground>,
     override_reason: Option<Arc<str>>,
+    tdmrep: KeptTdmrep,
+}
+
+/// What is known of the site's `/.well-known/tdmrep.json`. Its JSON is unread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tdmrep<'v> {
+    /// The file, or the last good copy of it.
+    File(&'v [u8]),
+    /// The site has none: it answered with 404 or 410.
+    Absent,
+    /// It could not be had, and there is no copy. What it says is not known.
+    Unknown,
+}
+
+#[derive(Clone)]
+enum KeptTdmrep {
+    NotAsked,
+    /// robots.txt denies the file itself.
+    Denied,
+    Entry(Arc<RobotsEntry>),
 }
 
 /// What is known of the origin's robots.txt, and what that says.
@@ -49,11 +69,31 @@ impl Verdict {
         };
         let is_allowed =
             rules.as_ref().map_or_else(|| entry.is_allowed(target), |verdict| verdict.is_allowed());
-        Self { ground: Some(Ground { entry, rules, is_allowed }), override_reason: None }
+        let ground = Some(Ground { entry, rules, is_allowed });
+        Self { ground, override_reason: None, tdmrep: KeptTdmrep::NotAsked }
     }
 
     pub(crate) fn robots_txt() -> Self {
-        Self { ground: None, override_reason: None }
+        Self { ground: None, override_reason: None, tdmrep: KeptTdmrep::NotAsked }
+    }
+
+    /// The same with what was learnt of tdmrep.json; `None`: robots.txt denies it.
+    pub(crate) fn with_tdmrep(self, entry: Option<Arc<RobotsEntry>>) -> Self {
+        Self { tdmrep: entry.map_or(KeptTdmrep::Denied, KeptTdmrep::Entry), ..self }
+    }
+
+    /// What was known of the site's tdmrep.json when this was decided. `None`: it was not asked for, which is the default.
+    pub fn tdmrep(&self) -> Option<Tdmrep<'_>> {
+        let entry = match &self.tdmrep {
+            KeptTdmrep::NotAsked => return None,
+            KeptTdmrep::Denied => return Some(Tdmrep::Unknown),
+            KeptTdmrep::Entry(entry) => entry,
+        };
+        Some(match (entry.copy(), entry.source()) {
+            (Some(copy), _) if !copy.is_truncated() => Tdmrep::File(copy.body()),
+            (None, Source::Unavailable(404 | 410)) => Tdmrep::Absent,
+            _ => Tdmrep::Unknown,
+        })
     }
 
     pub(crate) fn overridden(self, why: Arc<str>) -> Self {

@@ -11,8 +11,11 @@ use url::Url;
 use crate::payment::PaymentTerms;
 use crate::permission_history::StoredPermissions;
 use crate::reader::Fields;
-use abide_gate::Verdict;
-use abide_permissions::{AppDirectives, Head, HeadEnd, License, Permissions, Preferences, ReadOptions};
+use abide_gate::{Tdmrep, Verdict};
+use abide_permissions::{
+    AppDirectives, Head, HeadEnd, License, Permissions, Preference, Preferences, ReadOptions, Tdm, TdmFile,
+    Usage,
+};
 use abide_robots::Target;
 
 /// The way to one response. Cheap to clone.
@@ -106,12 +109,18 @@ impl FetchInfo {
     /// # }
     /// ```
     pub fn preferences(&self) -> Preferences {
+        let (tdm, is_unknown) = self.inner.history.last().map(tdm_file).unwrap_or_default();
         if let Outcome::Stored(known) = &self.inner.outcome {
-            return known.preferences.clone();
+            let known = known.preferences.clone();
+            // What fields and metas of the page said supersedes the file.
+            let is_stated = known.resolve(&Usage::Tdm) != Preference::Unknown;
+            let known = if is_stated { known } else { known.with_tdm(&tdm) };
+            return if is_unknown { known.with_unread_sources() } else { known };
         }
         let permissions = self.permissions();
-        let own = self.inner.fields.preferences(&self.inner.read, permissions.metas());
-        let own = if permissions.is_complete() { own } else { own.with_unread_sources() };
+        let own = self.inner.fields.preferences(&self.inner.read, permissions.metas(), tdm);
+        let is_complete = permissions.is_complete() && !is_unknown;
+        let own = if is_complete { own } else { own.with_unread_sources() };
         match self.inner.history.last() {
             Some(hop) => with_robots(own, hop),
             None => own,
@@ -157,6 +166,18 @@ impl FetchInfo {
             }
             info.permissions()
         }
+    }
+}
+
+/// What the site's tdmrep.json says of a hop's URL, and whether that is unknown although it was asked for.
+fn tdm_file(hop: &Hop) -> (Tdm, bool) {
+    match hop.verdict().tdmrep() {
+        None | Some(Tdmrep::Absent) => (Tdm::default(), false),
+        Some(Tdmrep::Unknown) => (Tdm::default(), true),
+        Some(Tdmrep::File(json)) => match TdmFile::parse(json) {
+            Ok(file) => (Tdm::default().with_file(&file, &Target::of(hop.url())), false),
+            Err(_) => (Tdm::default(), true),
+        },
     }
 }
 

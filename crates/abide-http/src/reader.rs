@@ -285,8 +285,8 @@ impl Fields {
     }
 
     /// What they say on how content may be used; `metas` are those of the head.
-    pub(crate) fn preferences(&self, read: &ReadOptions, metas: &[Meta]) -> Preferences {
-        let tdm = Tdm::default().with_fields(self.lines()).with_metas(metas);
+    pub(crate) fn preferences(&self, read: &ReadOptions, metas: &[Meta], of_file: Tdm) -> Preferences {
+        let tdm = of_file.with_fields(self.lines()).with_metas(metas);
         Preferences::new(read).with_fields(self.lines()).with_tdm(&tdm)
     }
 

@@ -127,6 +127,16 @@ impl Builder {
         self.shared(|crawler| crawler.read_options(options))
     }
 
+    /// Fetches the `/.well-known/tdmrep.json` of each site before its first page: [`GateBuilder::fetch_tdmrep`]. Off by default.
+    pub fn fetch_tdmrep(self) -> Self {
+        self.gated(GateBuilder::fetch_tdmrep)
+    }
+
+    /// The same, and refuses the pages of a site whose tdmrep.json is unknown: [`GateBuilder::require_tdmrep`].
+    pub fn require_tdmrep(self) -> Self {
+        self.gated(GateBuilder::require_tdmrep)
+    }
+
     /// A policy token: a group of robots.txt that names `token` and disallows a URL says that its content is not to be used so. It never
     /// decides whether the URL is fetched. With `fallback` the `*` group counts where no group names the token. The copy that is asked is
     /// the one that let the request out, and the answer a statement of [`FetchInfo::preferences`](crate::FetchInfo::preferences).

@@ -1,19 +1,40 @@
-//! abide makes a Rust crawler polite by construction.
-//!
-//! You wrap your [`reqwest`] client once; from then on every request, and every redirect hop of it, is checked against robots.txt
-//! (RFC 9309), rate-limited per host, and returned with what the site permits you to do with the page.
+//! abide makes a Rust crawler polite by construction: wrap your [`reqwest`] client once, and every request and every redirect is checked
+//! against robots.txt (RFC 9309), rate-limited per host, and returned with what the site permits you to do with the page.
 //!
 //! ```no_run
-//! use abide::{Abide, Denied, DeniedKind, ResponseExt};
+//! use abide::{Abide, ResponseExt};
 //!
-//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let client = Abide::builder("ExampleBot")
-//!     .user_agent("ExampleBot/1.0 (+https://example.com/bot)")
-//!     .build_client(reqwest::Client::builder())?;
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let client = Abide::builder("ExampleBot")
+//!         .user_agent("ExampleBot/1.0 (+https://example.com/bot)")
+//!         .build_client(reqwest::Client::builder())?;
+//!     let page = client.get("https://example.org/").send().await?;
+//!     println!("{} may be indexed: {}", page.url(), page.permissions().may_index());
+//!     Ok(())
+//! }
+//! ```
 //!
-//! match client.get("https://example.org/a").send().await {
-//!     Ok(page) if page.permissions().may_index() => println!("{}", page.text().await?),
-//!     Ok(_) => println!("fetched, and not to be indexed"),
+//! `"ExampleBot"` is the product token: the name that robots.txt, header fields and meta tags are read for. It must occur in the User-Agent.
+//!
+//! # What happens in a call
+//!
+//! 1. **Check.** The URL's robots.txt is taken from the cache, or fetched once for all callers. A URL that it disallows is not requested.
+//! 2. **Acquire.** The call waits for a permit of the host: one request at a time, one second (or the Crawl-delay) after the last response.
+//! 3. **Send.** One request goes out, without hidden retries. A 429 or 503 backs the host off.
+//! 4. **Follow.** A redirect is a new hop: it begins at 1 again, at most ten times.
+//! 5. **Done.** The header fields and the head of the page have been read, so [`ResponseExt::permissions`] is ready. The body is untouched.
+//!
+//! # Refusals are answers
+//!
+//! If abide does not send a request, the error contains a [`Denied`]. It says which rule on which line, or when to come back:
+//!
+//! ```no_run
+//! use abide::{Denied, DeniedKind};
+//!
+//! # async fn example(client: reqwest_middleware::ClientWithMiddleware, url: &str) {
+//! match client.get(url).send().await {
+//!     Ok(page) => println!("{}", page.status()),
 //!     Err(error) => match Denied::find(&error) {
 //!         Some(denied) => match denied.kind() {
 //!             DeniedKind::Disallowed { verdict } => println!("skip it: {verdict}"),
@@ -23,65 +44,56 @@
 //!         None => println!("network: {error}"),
 //!     },
 //! }
+//! # }
+//! ```
+//!
+//! # Ask without fetching
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let abide = abide::Abide::builder("ExampleBot").build()?;
+//! let verdict = abide.check(&"https://example.org/private/".parse()?).await?;
+//! println!("{}: {verdict}", verdict.is_allowed());
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! # In a chain
-//! With other middlewares, outermost first: retry, [`Abide::gate`], HTTP cache, [`Abide::pacing`]. Without a cache
-//! [`Abide::middleware`] takes the place of the two halves.
+//! [`Abide::rules`] is a handle for millions of URLs of one site, [`Abide::next_slot`] tells a frontier when a host is free, and
+//! [`Abide::acquire`] gives permits to a client of your own.
 //!
-//! ```ignore
-//! struct LeaveBusyHosts;
+//! # Where to look next
 //!
-//! impl RetryableStrategy for LeaveBusyHosts {
-//!     fn handle(&self, result: &reqwest_middleware::Result<reqwest::Response>) -> Option<Retryable> {
-//!         match result {
-//!             Ok(response) if matches!(response.status().as_u16(), 429 | 503) => None,   // abide backs the host off
-//!             result => DefaultRetryableStrategy.handle(result),
-//!         }
-//!     }
-//! }
+//! | to | see |
+//! | --- | --- |
+//! | set delays, waits, timeouts, redirects, addresses | [`Builder`] and [`pacing::PacePolicy`] |
+//! | change how robots.txt is fetched and cached | [`robots_cache::RobotsPolicy`] |
+//! | set something for one request | [`RequestBuilderExt::abide`] with [`Options`] |
+//! | learn about hops, verdicts and waits | [`ResponseExt::fetch_info`] |
+//! | read what a site says about training | [`Preferences`] |
+//! | keep state across restarts or processes | the crates `abide-redb` and `abide-redis` |
+//! | log, trace, count | [`Observer`], and `docs/observability.md` |
 //!
-//! let (abide, inner) = Abide::builder("ExampleBot").build_with(reqwest::Client::builder())?;
-//! let client = reqwest_middleware::ClientBuilder::new(inner)
-//!     .with(RetryTransientMiddleware::new_with_policy_and_strategy(back_off, LeaveBusyHosts))   // never retries refusals
-//!     .with(abide.gate())
-//!     .with(Cache(http_cache))                                     // hits are checked against robots.txt, and not paced
-//!     .with(abide.pacing())
-//!     .build();
-//! ```
+//! The repository has a tutorial, a cookbook, a page of defaults, and one about moving an existing crawler (`docs/`).
 //!
-//! * a retry that asks again after a 429 or 503, as reqwest-retry's default strategy does: the host is backed off by then, so where that
-//!   lasts longer than the call may wait the caller gets [`DeniedKind::Deferred`], and not the response.
-//! * Permissions and a cache: HTTP caches do not keep every field line (http-cache loses the second `X-Robots-Tag` when a 304 updates an
-//!   entry). Between the halves nothing is lost: [`Abide::pacing`] writes what the server sent into fields of its own (`abide-received-…`),
-//!   the cache keeps them with its entry, and [`Abide::gate`] puts the lines back and takes those fields away. Where they are missing,
-//!   indexing permission is unknown: entries of another client or of an earlier version, and caches told to drop or rewrite fields
-//!   (http-cache's `modify_response`).
-//! * abide above a cache: asked and paced, and hits are paced needlessly. Permissions are unknown unless a restriction is found: what
-//!   the cache has dropped cannot be seen, and every answer without an address is taken for a cache's. The cache makes text of network errors, so a host that fails is
-//!   not left alone: the circuit breaker does not open, and HTTP/2's `ENHANCE_YOUR_CALM` does not hold it. Prefer the two halves.
-//! * abide inside a cache: hits pass it by; refusals become text, and there is no [`FetchInfo`], because the cache builds its responses anew.
-//!   abide cannot detect this. The permissions of a response without a [`FetchInfo`] are unknown.
-//! * a retry below the pacing sends again under one permit: noticed with a client of [`Builder::build_with`] by the answers it got, and
-//!   refused with [`DeniedKind::SentAgain`]. Attempts that end in a timeout are not count_sends, so those may go out unpaced and unnoticed,
-//!   and with an inner client of your own none is.
-//! * [`Abide::gate`] without [`Abide::pacing`] below it, or with the two upside down: refused with [`DeniedKind::NoPacing`]; with an
-//!   inner client of your own and a cache that builds its responses anew, only if no chain of this [`Abide`] has the pacing half.
-//! * a network error below an HTTP cache is text above it, so a retry does not see that it was transient; that is the cache's doing.
+//! # With other middlewares
 //!
-//! # In scope
-//! Sending a call's requests through reqwest, robots.txt with them; the guarded resolver; the decoding of pages; the middlewares and the
-//! one-call client.
+//! Outermost first: retry, [`Abide::gate`], HTTP cache, [`Abide::pacing`]. Without a cache, [`Abide::middleware`] takes the place of the two
+//! halves. The cookbook has the code.
+//!
+//! | order | effect |
+//! | --- | --- |
+//! | a retry that repeats 429 and 503 | the host is backed off, so the caller gets [`DeniedKind::Deferred`] instead of the response: leave these to abide |
+//! | a retry below the pacing half | refused with [`DeniedKind::SentAgain`]; not detected with an inner client of your own, or for attempts that time out |
+//! | the gate without the pacing half below it | refused with [`DeniedKind::NoPacing`] |
+//! | an HTTP cache below [`Abide::middleware`] | hits wait needlessly, permissions are unknown unless a restriction is found, and network errors become text: use the halves |
+//! | an HTTP cache above abide | hits pass by abide; their permissions are unknown. abide cannot detect this |
 //!
 //! # Out of scope
-//! What a call does next, redirects included, is `abide-http`; whether and when a request may go out is `abide-gate`; what a robots.txt
-//! says is `abide-robots`; what a response permits is `abide-permissions`. reqwest's blocking client has no middleware; use `abide-gate` with a `Fetch` of your
-//! own there.
+//! reqwest's blocking client has no middleware: use `abide-gate` with a `Fetch` of your own. The decisions of a call are in `abide-http`, rules and
+//! rate limits in `abide-gate`, reading robots.txt in `abide-robots`, reading permissions in `abide-permissions`.
 //!
 //! # Features
-//! * `tracing` (default): spans and events, with origins and never full URLs; `docs/observability.md` lists them.
+//! * `tracing` (default): spans and events, with origins and never full URLs.
 //! * `metrics`: `MetricsObserver`, which counts with the facade of that name.
 //!
 //! TLS and content codings are the features of *your* reqwest.

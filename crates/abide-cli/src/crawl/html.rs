@@ -1,13 +1,16 @@
 //! The report as one page that stands alone: a timeline of requests per host in which the spacing can be seen, and a card per host.
 //!
-//! No script, no other file, nothing from a network. All that a site wrote is escaped.
+//! No other file, nothing from a network; a few lines of script zoom the timeline and search the table, and without them both can be read.
+//! All that a site wrote is escaped.
 
 use std::fmt::Write;
 use std::time::Duration;
 
 use crate::args::CrawlArgs;
+use crate::crawl::page::Class;
 use crate::crawl::report::{Event, Host, Report};
 use crate::crawl::summary;
+use crate::outcome::Outcome;
 use crate::shown::{count, cut, shown, span};
 
 pub(crate) fn page(report: &Report, args: &CrawlArgs) -> String {
@@ -38,13 +41,48 @@ pub(crate) fn page(report: &Report, args: &CrawlArgs) -> String {
 
 /// Every URL, its status and what there is to say of it.
 fn table(page: &mut String, report: &Report) {
-    page.push_str("<section><h2>URLs</h2>\n<table><thead><tr><th>Status<th>URL<th>Why</thead><tbody>\n");
-    for row in report.pages() {
-        let status = row.status.map_or_else(|| row.outcome.as_str().to_owned(), |status| status.to_string());
-        let _ =
-            writeln!(page, "<tr><td>{status}<td>{}<td>{}", escaped(&cut(&row.url)), escaped(&cut(&row.why)));
+    let rows = report.pages();
+    page.push_str("<section><h2>URLs</h2>\n");
+    if report.sum(Host::urls) > rows.len() {
+        let rest = report.sum(Host::urls).saturating_sub(rows.len());
+        let _ = writeln!(
+            page,
+            "<p class=note>{} not fetched, or not kept for this table.</p>",
+            count(rest, "more URL")
+        );
     }
-    page.push_str("</tbody></table></section>\n");
+    page.push_str(SEARCH);
+    page.push_str(
+        "<div class='scroll flat'><table id=urls><thead><tr><th>Status<th>URL<th>Time<th>Size<th>Index<th>Why</thead><tbody>\n",
+    );
+    for row in rows {
+        let (class, status) = match (row.class(), row.status) {
+            (Some(Class::Ok), Some(status)) => ("good", status.to_string()),
+            (Some(Class::Redirected), Some(status)) => ("moved", status.to_string()),
+            (Some(_), Some(status)) => ("bad", status.to_string()),
+            _ if row.outcome == Outcome::Denied => ("denied", "denied".to_owned()),
+            _ if row.outcome == Outcome::Deferred => ("wait", "deferred".to_owned()),
+            _ => ("bad", row.outcome.as_str().to_owned()),
+        };
+        let url = escaped(&cut(&row.url));
+        let to = row.final_url.as_ref().filter(|to| **to != row.url && row.class().is_some());
+        let to = to.map(|to| format!("<br>→ {}", escaped(&cut(to)))).unwrap_or_default();
+        let ms = row.ms.map(|ms| format!("{ms} ms")).unwrap_or_default();
+        let bytes = row.bytes.map(|bytes| bytes.to_string()).unwrap_or_default();
+        let index = match row.noindex {
+            Some(true) => "noindex",
+            _ => "",
+        };
+        let why = row.why.strip_prefix(&row.url).and_then(|why| why.strip_prefix(": ")).unwrap_or(&row.why);
+        // Of what is fetched the reason is always the same.
+        let why = if row.class().is_some() { String::new() } else { escaped(&cut(why)) };
+        let _ = writeln!(
+            page,
+            "<tr><td class='{class}'>{status}<td>{url}{to}<td>{ms}<td>{bytes}<td>{index}<td>{why}"
+        );
+    }
+    page.push_str("</tbody></table></div></section>\n");
+    page.push_str(SCRIPT);
 }
 
 /// The first host, and how many others.
@@ -65,19 +103,32 @@ fn started(report: &Report) -> Option<String> {
 fn figures(page: &mut String, report: &Report) {
     let gap = report.hosts().filter_map(|host| host.gap_min_ms).min();
     let sums = [
+        (report.sum(Host::urls).to_string(), "URLs"),
+        (report.sum(|host| host.ok + host.redirected).to_string(), "pages fetched"),
+        (report.sum(|host| host.client_errors + host.server_errors).to_string(), "4xx and 5xx"),
+        (report.sum(|host| host.denied).to_string(), "denied by robots.txt"),
+        (
+            report.sum(|host| host.deferred + host.refused + host.errors).to_string(),
+            "deferred, refused, failed",
+        ),
+        (report.sum(|host| host.left).to_string(), "not fetched yet"),
         (report.sum(|host| host.requests).to_string(), "requests"),
-        (report.sum(|host| host.fetched).to_string(), "fetched"),
-        (report.sum(|host| host.denied).to_string(), "denied"),
-        (report.sum(|host| host.deferred + host.refused + host.errors).to_string(), "other"),
-        (report.sum(|host| host.left).to_string(), "left"),
-        (gap.map_or_else(|| "–".to_owned(), |gap| format!("{:.2} s", gap as f64 / 1e3)), "least gap"),
-        (format!("{:.1} s", report.lasted.as_secs_f64()), "in all"),
+        (gap.map_or_else(|| "–".to_owned(), |gap| format!("{:.2} s", gap as f64 / 1e3)), "shortest delay"),
+        (duration(report.lasted), "duration"),
     ];
     page.push_str("<dl class=figures>");
     for (value, name) in sums {
         let _ = write!(page, "<div><dt>{name}</dt><dd>{value}</dd></div>");
     }
     page.push_str("</dl>\n");
+}
+
+fn duration(time: Duration) -> String {
+    if time < Duration::from_secs(120) {
+        format!("{:.1} s", time.as_secs_f64())
+    } else {
+        span(time.as_secs())
+    }
 }
 
 fn timeline(page: &mut String, report: &Report, chart: &Chart) {
@@ -88,11 +139,8 @@ fn timeline(page: &mut String, report: &Report, chart: &Chart) {
             "<p class=note>Too many to draw them all: what came later is counted and not shown.</p>\n",
         );
     }
-    let _ = write!(
-        page,
-        "<div class=scroll tabindex=0><div class=chart style='min-width:{:.0}px'>\n<div class=axis>",
-        chart.width
-    );
+    page.push_str(ZOOM);
+    page.push_str("<div class=scroll tabindex=0><div class=chart id=chart>\n<div class=axis>");
     for (at, label) in chart.ticks() {
         let _ = write!(page, "<span style='left:{:.3}%'>{label}</span>", chart.percent(at));
     }
@@ -138,7 +186,8 @@ fn class(event: &Event) -> &'static str {
         _ if event.is_robots => "m robots",
         Some(200..300) => "m good",
         Some(300..400) => "m moved",
-        _ => "m bad",
+        Some(_) => "m bad",
+        None => "m lost",
     }
 }
 
@@ -179,8 +228,6 @@ fn card(page: &mut String, host: &Host) {
 #[derive(Debug)]
 struct Chart {
     length: Duration,
-    /// At least so wide, in CSS pixels: the narrowest pause can be seen, and what does not fit is scrolled to.
-    width: f64,
     delay: Duration,
 }
 
@@ -188,9 +235,7 @@ impl Chart {
     fn of(report: &Report, delay: Duration) -> Self {
         let ends = report.hosts().flat_map(|host| &host.events).map(|event| event.end.unwrap_or(event.at));
         let length = ends.max().unwrap_or_default().mul_f64(1.01).max(Duration::from_secs(1));
-        let seen = delay.as_secs_f64().clamp(PAUSE_MIN, 1.0);
-        let width = (length.as_secs_f64() / seen * PAUSE_WIDTH).min(WIDTH_MAX).round();
-        Self { length, width, delay }
+        Self { length, delay }
     }
 
     fn percent(&self, at: Duration) -> f64 {
@@ -210,7 +255,7 @@ impl Chart {
 
     /// Round times, not nearer to each other than they can be read.
     fn ticks(&self) -> impl Iterator<Item = (Duration, String)> {
-        let most = (self.width / TICK_WIDTH).max(8.0);
+        let most = TICKS_MAX;
         let seconds = self.length.as_secs_f64();
         let step = STEPS.into_iter().find(|step| seconds / step <= most).unwrap_or(seconds / most);
         (0_u32..)
@@ -242,19 +287,20 @@ fn escaped(text: &str) -> String {
 
 const STYLE: &str = include_str!("report.css");
 const LEGEND: &str = "<p class=legend><span><i class='m robots'></i>robots.txt</span> <span><i class='m good'></i>page</span> \
-    <span><i class='m moved'></i>redirect</span> <span><i class='m bad'></i>error, or no answer</span> \
-    <span><i class=owed></i>the pause that is owed</span> <span><i class=hold></i>held by the server</span></p>\n";
+    <span><i class='m moved'></i>redirect</span> <span><i class='m bad'></i>error</span> \
+    <span><i class='m lost'></i>no answer, time-out</span> <span><i class=owed></i>delay that is kept</span> \
+    <span><i class=hold></i>backed off for the server</span></p>\n";
 /// Steps of the axis, in seconds.
 const STEPS: [f64; 18] = [
     0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0,
     21_600.0,
 ];
-const TICK_WIDTH: f64 = 90.0;
-/// The pause between two requests, in CSS pixels, and the shortest one that gets so much.
-const PAUSE_WIDTH: f64 = 9.0;
-const PAUSE_MIN: f64 = 0.2;
-/// Browsers do not draw pages of any width.
-const WIDTH_MAX: f64 = 30_000.0;
+/// As many as can be read side by side.
+const TICKS_MAX: f64 = 11.0;
+const ZOOM: &str = "<p class=tools id=zoom hidden><label>Zoom <input type=range min=0 max=8 step=0.25 value=0></label></p>\n";
+const SEARCH: &str = "<p class=tools id=search hidden><input type=search placeholder='Search URLs, statuses, reasons' aria-label='Search'> \
+    <output></output></p>\n";
+const SCRIPT: &str = concat!("<script>\n", include_str!("report.js"), "</script>\n");
 
 #[cfg(test)]
 mod tests {
@@ -262,7 +308,7 @@ mod tests {
 
     fn chart(seconds: u64) -> Chart {
         let length = Duration::from_secs(seconds);
-        Chart { length, width: 1000.0, delay: Duration::from_secs(1) }
+        Chart { length, delay: Duration::from_secs(1) }
     }
 
     #[test]

@@ -310,6 +310,7 @@ mod tests {
             noindex: None,
             final_url: None,
             kind: Kind::Page,
+            preferences: Vec::new(),
         };
         Record { page, cause: None, permissions: vec!["noindex".to_owned()] }
     }

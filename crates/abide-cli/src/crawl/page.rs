@@ -5,6 +5,7 @@ use url::Url;
 
 use crate::crawl::frontier::{Kind, Task};
 use crate::fetch::Answer;
+use crate::json::StatedPreference;
 use crate::outcome::Outcome;
 use crate::trail::public;
 
@@ -22,6 +23,9 @@ pub(crate) struct Page {
     /// Where its redirects ended.
     pub(crate) final_url: Option<String>,
     pub(crate) kind: Kind,
+    /// What the site asks of those who use the content.
+    #[serde(default)]
+    pub(crate) preferences: Vec<StatedPreference>,
 }
 
 /// What a response comes to, by its status.
@@ -90,6 +94,7 @@ impl Record {
             noindex: line.noindex,
             final_url: line.final_url.clone(),
             kind: task.kind,
+            preferences: line.preferences.clone(),
         };
         let cause = (line.outcome != Outcome::Fetched).then(|| cause(task, answer));
         let tags = line.permissions.iter();

@@ -248,9 +248,10 @@ async fn the_report_is_one_page_with_every_request() {
     assert_eq!((ran.err.lines().count(), ran.out.contains('\x1b')), (1, false), "no bar: {}", ran.err);
     let page = std::fs::read_to_string(&path).unwrap();
     /// Marks that explain the others.
-    const LEGEND: usize = 4;
+    const LEGEND: usize = 5;
     assert_eq!(page.matches("<i class='m ").count() - LEGEND, server.log().len());
-    assert!(!page.contains("src=") && !page.contains("<script"), "it stands alone");
+    assert!(!page.contains("src=") && !page.contains("href=") && !page.contains("url("), "it stands alone");
+    assert!(page.contains("type=search") && page.contains("<tr><td class='denied'>denied<td>http"), "{page}");
 }
 
 #[tokio::test]

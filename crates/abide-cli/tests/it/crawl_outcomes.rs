@@ -83,7 +83,10 @@ async fn every_page_is_printed_as_it_comes() {
         lines.iter().find(|line| line["url"].as_str().unwrap().ends_with(path)).unwrap()
     };
     let ok = find("/ok");
-    assert_eq!(keys(ok), ["url", "status", "outcome", "why", "ms", "bytes", "noindex", "final_url", "kind"]);
+    assert_eq!(
+        keys(ok),
+        ["url", "status", "outcome", "why", "ms", "bytes", "noindex", "final_url", "kind", "preferences"]
+    );
     assert_eq!(
         (&ok["status"], &ok["outcome"], &ok["noindex"]),
         (&json!(200), &json!("fetched"), &json!(true))

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::offline::{RULES, TAGS};
 use crate::{abide, blocking, keys, online};
 
-pub(crate) const LINE: [&str; 12] = [
+pub(crate) const LINE: [&str; 13] = [
     "url",
     "outcome",
     "status",
@@ -16,6 +16,7 @@ pub(crate) const LINE: [&str; 12] = [
     "hops",
     "verdict",
     "permissions",
+    "preferences",
     "noindex",
     "waited_ms",
     "bytes",

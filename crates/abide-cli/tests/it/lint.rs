@@ -18,12 +18,12 @@ warning[misspelt-key]: \"Dissallow\" is read as \"Disallow\"
  --> {path}:2:1
   |
 2 | Dissallow: /a
-  | ^^^^^^^^^
+  | ^^^^^^^^^ write Disallow
 
 "
     );
     assert!(ran.out.starts_with(&first), "{}", ran.out);
-    assert!(ran.out.ends_with(&format!("\n{path}: 3 remarks\n")), "{}", ran.out);
+    assert!(ran.out.contains(&format!("\n{path}: 3 warnings")), "{}", ran.out);
     assert!(!ran.out.contains('\x1b'), "what a file contains cannot command the terminal");
 }
 
@@ -34,12 +34,15 @@ fn remarks_as_json_have_line_and_columns() {
     let ran = abide(&["lint", "--json", path]);
     let lines = ran.lines();
     assert_eq!((ran.status, lines.len()), (1, 3));
-    assert_eq!(keys(&lines[0]), ["file", "line", "column", "column_end", "kind", "message"]);
+    assert_eq!(
+        keys(&lines[0]),
+        ["file", "line", "column", "column_end", "kind", "message", "severity", "help"]
+    );
     assert_eq!(
         lines[0],
         json!({
             "file": path, "line": 2, "column": 1, "column_end": 10, "kind": "misspelt-key",
-            "message": "\"Dissallow\" is read as \"Disallow\"",
+            "message": "\"Dissallow\" is read as \"Disallow\"", "severity": "warning", "help": "write Disallow",
         })
     );
     assert_eq!((&lines[1]["line"], &lines[1]["kind"]), (&json!(3), &json!("missing-colon")));
@@ -60,7 +63,76 @@ fn a_file_full_of_remarks_is_cut_for_people_only() {
     let robots = file("nonsense\n".repeat(1000));
     let path = robots.path().to_str().unwrap();
     let ran = abide(&["lint", path]);
-    assert!(ran.out.ends_with(": 1000 remarks, of which 200 are shown\n"), "{}", ran.out.len());
-    assert_eq!(ran.out.matches("warning[").count(), 200);
+    assert!(ran.out.contains(": 1000 errors, of which 200 are shown"), "{}", ran.out.len());
+    assert_eq!(ran.out.matches("error[").count(), 200);
     assert_eq!(abide(&["lint", "--json", path]).lines().len(), 1000);
+}
+
+#[test]
+fn every_mistake_has_a_severity_a_code_and_a_way_out() {
+    for (line, code, severity, help) in [
+        ("Disallow: /(a|b)/", "regex-in-path", "warning", "write one rule for each: /a/, /b/"),
+        ("Disallow: /x.*", "regex-in-path", "warning", "write /x*"),
+        ("Disallow: /[0-9]+", "regex-in-path", "warning", "write * for any characters"),
+        ("Disallow: /a b", "raw-space", "warning", "write %20"),
+        ("Disallow: /a /b", "raw-space", "warning", "write one rule per line"),
+        ("Disallow: /a,/b", "comma-in-path", "warning", "write one rule per line"),
+        ("Disallow: /50%off", "bad-percent-escape", "warning", "write %25 for a percent sign"),
+        ("Disalow2: /x", "unknown-record", "warning", "did you mean Disallow?"),
+        ("Disallow: private/", "never-matches", "error", "did you mean /private/?"),
+        ("Sitemap: https://h/a https://h/b", "two-sitemaps", "error", "write one Sitemap line for each"),
+    ] {
+        let ran = crate::abide_with(&["lint", "--format", "json", "-"], format!("User-agent: *\n{line}\n"));
+        let lines = ran.lines();
+        let found =
+            lines.iter().find(|found| found["kind"] == code).unwrap_or_else(|| panic!("{line}: {}", ran.out));
+        assert_eq!(
+            (found["severity"].as_str(), found["help"].as_str()),
+            (Some(severity), Some(help)),
+            "{line}"
+        );
+        assert_eq!(found["line"], 2, "{line}");
+    }
+    for (text, code, said) in [
+        ("User-agent: *\nNoindex: /x\n", "non-standard-record", "Google stopped in 2019"),
+        (
+            "User-agent: a\nDisallow: /\nUser-agent: b\nAllow: /\nUser-agent: A\nAllow: /x\n",
+            "repeated-group",
+            "on line 1 already",
+        ),
+    ] {
+        let ran = crate::abide_with(&["lint", "-"], text);
+        assert_eq!(ran.status, 0, "notes are no faults: {}", ran.out);
+        assert!(ran.out.contains(&format!("note[{code}]")) && ran.out.contains(said), "{}", ran.out);
+    }
+    let dropped = "User-agent: *\nContent-Usage: train-ai=n, ???\nAllow: /\n";
+    let ran = crate::abide_with(&["lint", "--json", "-"], dropped);
+    assert_eq!(ran.lines()[0]["kind"], "dropped-preference", "{}", ran.out);
+}
+
+#[test]
+fn codes_are_explained() {
+    let ran = abide(&["lint", "--explain", "regex-in-path"]);
+    assert!(ran.status == 0 && ran.out.contains("not regular expressions"), "{}", ran.out);
+    let ran = abide(&["lint", "--explain", "regex-in-pth"]);
+    assert!(ran.status == 2 && ran.err.contains("did you mean regex-in-path?"), "{}", ran.err);
+}
+
+#[test]
+fn tags_say_what_was_meant_and_never_that_it_holds() {
+    let page = file(
+        "<head><meta name=robots content=nofolow></head><body><meta name=robots content=noindex></body>",
+    );
+    let path = page.path().to_str().unwrap();
+    let ran = abide(&["tags", "--agent", "a", "-H", "X-Robots-Tag: noindx", path]);
+    assert!(ran.out.starts_with("no restrictions"), "{}", ran.out);
+    for said in [
+        "unknown: \"noindx\"; did you mean noindex?",
+        "unknown: nofolow; did you mean nofollow?",
+        "after the head",
+    ] {
+        assert!(ran.out.contains(said), "{said}: {}", ran.out);
+    }
+    let ran = abide(&["tags", "--agent", "a"]);
+    assert!(ran.status == 2 && ran.err.contains("found neither"), "{}", ran.err);
 }

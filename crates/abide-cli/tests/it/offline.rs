@@ -34,7 +34,7 @@ pub(crate) const RULES: [&str; 14] = [
     "max_video_preview",
     "unavailable_after",
 ];
-pub(crate) const TAGS: [&str; 5] = ["rules", "unknown", "metas", "head", "truncated"];
+pub(crate) const TAGS: [&str; 6] = ["rules", "unknown", "metas", "head", "truncated", "preferences"];
 
 #[test]
 fn match_tells_people_the_rule_and_its_line() {
@@ -200,6 +200,7 @@ fn tags_as_json_have_the_fields_of_the_contract() {
             "metas": [{"name": "Robots", "content": " NoIndex, foo"}, {"name": "x", "content": ""}],
             "head": "ended",
             "truncated": false,
+            "preferences": [],
         })
     );
 }

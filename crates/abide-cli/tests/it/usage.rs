@@ -152,6 +152,13 @@ fn completions_and_the_manual_name_every_call() {
         !man.out.contains("(1)\n") && !man.out.contains("ABIDE HELP"),
         "there are no other pages to name"
     );
+    for section in ["EXIT STATUS", "ENVIRONMENT", "FILES"] {
+        assert!(
+            man.out.contains(&format!(".SH \"{section}\"\n"))
+                || man.out.contains(&format!(".SH {section}\n")),
+            "{section}"
+        );
+    }
     assert!(man.out.contains("max\\-wait") && man.out.contains("allow\\-net"), "{}", man.out);
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         assert!(abide(&["completions", shell]).out.contains("max-wait"), "{shell}");

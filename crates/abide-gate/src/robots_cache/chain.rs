@@ -64,7 +64,7 @@ impl<'a> Chain<'a> {
             policy,
             counters,
             copy,
-            visited: vec![origin.robots_url()],
+            visited: vec![origin.at(policy.path)],
             budget: policy.deadline,
             asked_again: false,
             sent: false,

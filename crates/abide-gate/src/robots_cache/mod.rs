@@ -67,6 +67,7 @@ pub use memory::MemoryRobotsStore;
 #[cfg(feature = "tracing")]
 pub(crate) use policy::LongOutage;
 pub use policy::RobotsPolicy;
+pub(crate) use policy::TDMREP;
 pub use record::Record;
 pub(crate) use record::Unavailable;
 pub use store::RobotsStore;

@@ -15,6 +15,8 @@ use std::time::Duration;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RobotsPolicy {
+    /// Which file of an origin is kept. All others than robots.txt are fetched by the same rules, and say nothing on access.
+    pub(crate) path: &'static str,
     pub(crate) cautious: bool,
     pub(crate) redirects_max: usize,
     pub(crate) follow_downgrade: bool,
@@ -46,6 +48,9 @@ pub(crate) enum LongOutage {
     AllowAtOnce,
 }
 
+/// Where a site reserves text and data mining (TDMRep, final report of 10 May 2024).
+pub(crate) const TDMREP: &str = "/.well-known/tdmrep.json";
+
 /// §2.5: the parsing limit MUST be at least 500 kibibytes.
 pub(crate) const BODY_LIMIT_MIN: usize = 500 * 1024;
 /// The largest limit that can be set, and so the largest body that a stored record may hold.
@@ -62,6 +67,7 @@ const REDIRECTS_MAX: usize = 20;
 impl Default for RobotsPolicy {
     fn default() -> Self {
         Self {
+            path: "/robots.txt",
             cautious: false,
             redirects_max: REDIRECTS_MIN,
             follow_downgrade: false,
@@ -87,6 +93,12 @@ impl RobotsPolicy {
     #[must_use]
     pub fn cautious() -> Self {
         Self { cautious: true, ..Self::default() }
+    }
+
+    /// The same for `/.well-known/tdmrep.json`. Stricter: a 401 or 403 does not mean that there is none, and however long it was
+    /// unreachable, what it says is unknown.
+    pub(crate) fn for_tdmrep(self) -> Self {
+        Self { path: TDMREP, cautious: true, long_outage: LongOutage::Disallow, ..self }
     }
 
     /// Whether this is the [`cautious`](Self::cautious) preset.

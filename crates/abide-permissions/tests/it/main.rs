@@ -17,6 +17,7 @@ mod draft00;
 mod fields;
 mod heads;
 mod limits;
+mod preference_table;
 mod properties;
 mod record;
 mod repext03;

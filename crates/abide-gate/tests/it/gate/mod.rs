@@ -7,5 +7,6 @@ mod lapsed;
 mod metrics;
 mod secrets;
 mod settings;
+mod tdmrep;
 mod timers;
 mod turns;

@@ -1,0 +1,225 @@
+//! What the author of a robots.txt should know: the remarks of the parser, and mistakes that it has no reason to see.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use abide_permissions::record_problem;
+use abide_robots::{Record, RecordKind, RemarkKind, Robots};
+
+use crate::codes::{self, Severity};
+use crate::nearest;
+use crate::shown::quoted;
+
+/// One mistake, and where it stands.
+#[derive(Debug)]
+pub(crate) struct Finding {
+    pub(crate) line: u32,
+    /// Bytes of the line, the first being 1.
+    pub(crate) columns: Range<usize>,
+    pub(crate) code: &'static str,
+    pub(crate) severity: Severity,
+    pub(crate) message: String,
+    /// What to write instead.
+    pub(crate) help: Option<String>,
+}
+
+/// Everything that there is to say of a file, in its order.
+pub(crate) fn of(robots: &Robots) -> Vec<Finding> {
+    let mut findings = remarks(robots);
+    for record in robots.records() {
+        record_alone(robots, &record, &mut findings);
+    }
+    repeated_groups(robots, &mut findings);
+    findings.sort_by_key(|finding| (finding.line, finding.columns.start));
+    findings
+}
+
+fn finding(line: u32, columns: Range<usize>, code: &'static str, message: String) -> Finding {
+    let severity = codes::of(code).map_or(Severity::Warning, |code| code.severity);
+    Finding { line, columns, code, severity, message, help: None }
+}
+
+/// The remarks of the parser, with the likely correction.
+fn remarks(robots: &Robots) -> Vec<Finding> {
+    let with_help = |remark: &abide_robots::Remark| {
+        let columns = remark.columns();
+        let line = robots.line(remark.line()).unwrap_or_default();
+        let marked =
+            line.get(columns.start.saturating_sub(1)..columns.end.saturating_sub(1)).unwrap_or_default();
+        let marked = String::from_utf8_lossy(marked).into_owned();
+        let mut found = finding(remark.line(), columns, remark.kind().as_str(), remark.to_string());
+        match remark.kind() {
+            RemarkKind::UnknownRecord => {
+                if let Some((_, who)) =
+                    NON_STANDARD.iter().find(|(name, _)| name.eq_ignore_ascii_case(&marked))
+                {
+                    let message = format!("{} is not in the standard: {who}", quoted(&marked));
+                    found = finding(remark.line(), found.columns, "non-standard-record", message);
+                } else if let Some(name) = nearest::to(&marked, KEYS) {
+                    found.help = Some(format!("did you mean {name}?"));
+                }
+            }
+            RemarkKind::NeverMatches => {
+                found.help = Some(format!("did you mean /{}?", marked.trim_start_matches('.')))
+            }
+            RemarkKind::MisspeltKey => {
+                found.help = nearest::to(&marked, KEYS).map(|name| format!("write {name}"));
+            }
+            _ => {}
+        }
+        found
+    };
+    robots.remarks().iter().map(with_help).collect()
+}
+
+/// Mistakes within one line.
+fn record_alone(robots: &Robots, record: &Record<'_>, findings: &mut Vec<Finding>) {
+    let line = robots.line(record.line()).unwrap_or_default();
+    let value = record.value();
+    let at = find(line, value).unwrap_or_default();
+    let mut add = |code, place: Range<usize>, message: String, help: Option<String>| {
+        let columns = at + place.start + 1..at + place.end + 1;
+        findings.push(Finding { help, ..finding(record.line(), columns, code, message) });
+    };
+    let text = String::from_utf8_lossy(value);
+    match record.kind() {
+        RecordKind::Allow | RecordKind::Disallow => {
+            for (code, place, message, help) in of_pattern(value, &text) {
+                add(code, place, message, help);
+            }
+        }
+        RecordKind::Sitemap
+            if text.split([' ', '\t', ',']).filter(|part| part.contains("://")).count() > 1 =>
+        {
+            let help = Some("write one Sitemap line for each".to_owned());
+            add(
+                "two-sitemaps",
+                0..value.len(),
+                "two sitemaps stand on one line, which is read as one URL".to_owned(),
+                help,
+            );
+        }
+        RecordKind::AppDirectives | RecordKind::ContentUsage | RecordKind::ContentSignal => {
+            let Some(problem) = record_problem(record) else { return };
+            // What can't be read stands between backticks.
+            let found = problem.split("found `").nth(1).and_then(|rest| rest.split('`').next());
+            let place = found.and_then(|found| Some((find(value, found.as_bytes())?, found.len())));
+            let place = place.map_or(0..value.len(), |(start, len)| start..start + len);
+            add("dropped-preference", place, problem, None);
+        }
+        _ => {}
+    }
+}
+
+type OfPattern = (&'static str, Range<usize>, String, Option<String>);
+
+/// What looks like another language than that of patterns.
+fn of_pattern(value: &[u8], text: &str) -> Vec<OfPattern> {
+    let mut found: Vec<OfPattern> = Vec::new();
+    if let Some((place, help)) = regex(text) {
+        found.push((
+            "regex-in-path",
+            place,
+            "this is read as text, not as a regular expression".to_owned(),
+            Some(help),
+        ));
+    }
+    if let Some(at) = value.iter().position(|byte| matches!(byte, b' ' | b'\t')) {
+        let help = if text.get(at..).is_some_and(|rest| rest.trim_start().starts_with('/')) {
+            "write one rule per line"
+        } else {
+            "write %20"
+        };
+        found.push((
+            "raw-space",
+            at..at + 1,
+            "the space is part of the pattern".to_owned(),
+            Some(help.to_owned()),
+        ));
+    }
+    if let Some(at) = find(value, b",/").or_else(|| find(value, b", /")) {
+        let message = "the comma is part of the pattern, which is one".to_owned();
+        found.push(("comma-in-path", at..at + 1, message, Some("write one rule per line".to_owned())));
+    }
+    let is_escape =
+        |at: usize| value.get(at + 1..at + 3).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+    if let Some(at) = (0..value.len()).find(|at| value.get(*at) == Some(&b'%') && !is_escape(*at)) {
+        let end = value.len().min(at + 3);
+        let message = "the % is not followed by two hexadecimal digits".to_owned();
+        found.push(("bad-percent-escape", at..end, message, Some("write %25 for a percent sign".to_owned())));
+    }
+    found
+}
+
+/// The first part that is a regular expression by its looks, and what to write instead.
+fn regex(text: &str) -> Option<(Range<usize>, String)> {
+    if let Some(at) = text.find(".*") {
+        return Some((at..at + 2, format!("write {}", text.replace(".*", "*"))));
+    }
+    let (open, close) = (text.find('('), text.rfind(')'));
+    if let (Some(open), Some(close)) = (open, close)
+        && let Some(inner) = text.get(open + 1..close).filter(|inner| inner.contains('|'))
+    {
+        let (before, behind) = (text.get(..open)?, text.get(close + 1..)?);
+        let rules: Vec<String> = inner.split('|').map(|one| format!("{before}{one}{behind}")).collect();
+        return Some((open..close + 1, format!("write one rule for each: {}", rules.join(", "))));
+    }
+    let (open, close) = (text.find('['), text.find(']'));
+    if let (Some(open), Some(close)) = (open, close)
+        && text.get(open..close).is_some_and(|inner| inner.contains('-') || inner.contains('^'))
+    {
+        return Some((open..close + 1, "write * for any characters".to_owned()));
+    }
+    let at = ["\\d", "\\w", "\\.", "\\/"].iter().find_map(|escape| text.find(escape))?;
+    Some((at..at + 2, "write the character itself, or *".to_owned()))
+}
+
+/// Names that stand above more than one group.
+fn repeated_groups(robots: &Robots, findings: &mut Vec<Finding>) {
+    let mut seen: HashMap<Vec<u8>, (usize, u32)> = HashMap::new();
+    for (number, group) in robots.groups().enumerate() {
+        for record in group.records().filter(|record| record.kind() == RecordKind::UserAgent) {
+            let name = record.value().to_ascii_lowercase();
+            let Some((first, line)) = seen.get(&name).copied() else {
+                seen.insert(name, (number, record.line()));
+                continue;
+            };
+            if first != number {
+                let text = robots.line(record.line()).unwrap_or_default();
+                let at = find(text, record.value()).unwrap_or_default();
+                let message = format!("the crawler is named on line {line} already; the groups are combined");
+                let columns = at + 1..at + record.value().len() + 1;
+                findings.push(finding(record.line(), columns, "repeated-group", message));
+            }
+        }
+    }
+}
+
+fn find(text: &[u8], part: &[u8]) -> Option<usize> {
+    if part.is_empty() { None } else { text.windows(part.len()).position(|window| window == part) }
+}
+
+/// The records that are read.
+const KEYS: [&str; 9] = [
+    "User-agent",
+    "Allow",
+    "Disallow",
+    "Sitemap",
+    "Crawl-delay",
+    "App-Directives",
+    "Content-Usage",
+    "Content-Signal",
+    "License",
+];
+
+/// Records of others, and who reads them.
+const NON_STANDARD: [(&str, &str); 5] = [
+    (
+        "Noindex",
+        "no known crawler reads it (Google stopped in 2019); say noindex in a header field or a meta",
+    ),
+    ("Host", "Yandex read it until 2018; redirect to the main host instead"),
+    ("Request-rate", "Seznam and some older crawlers read it; Crawl-delay is better known"),
+    ("Visit-time", "hardly any crawler reads it"),
+    ("Clean-param", "Yandex alone reads it"),
+];

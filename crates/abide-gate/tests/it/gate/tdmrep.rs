@@ -1,0 +1,125 @@
+//! `/.well-known/tdmrep.json`: asked for once, before the first page, and only on request.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide_gate::pacing::PacePolicy;
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
+use abide_gate::{DeniedKind, Failure, Gate, GateBuilder, ManualClock, Tdmrep, WallMillis};
+use tokio::task::JoinSet;
+use url::Url;
+
+const FILE: &str = r#"[{"location": "/", "tdm-reservation": 1}]"#;
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+fn url(text: &str) -> Url {
+    text.parse().expect("a URL")
+}
+
+/// A gate whose sites have `robots` and answer for tdmrep.json as `play` says, by the number of earlier requests.
+fn gate(
+    settings: impl FnOnce(GateBuilder) -> GateBuilder,
+    robots: &'static str,
+    play: impl Fn(usize) -> Scripted + Send + Sync + 'static,
+) -> (Gate, ScriptedFetch, Arc<ManualClock>) {
+    let fetch = ScriptedFetch::new(move |request, times| match request.url().path() {
+        "/robots.txt" => Scripted::text(robots),
+        "/.well-known/tdmrep.json" => play(times),
+        _ => Scripted::status(500),
+    });
+    let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000)));
+    let builder = Gate::builder()
+        .pace(PacePolicy::default().danger_min_delay(Duration::ZERO))
+        .clock(Arc::clone(&clock) as Arc<dyn abide_gate::Clock>);
+    let gate = settings(builder).build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch.clone()));
+    (gate, fetch, clock)
+}
+
+fn asked(fetch: &ScriptedFetch) -> usize {
+    fetch.urls().iter().filter(|url| url.ends_with("tdmrep.json")).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_not_asked_for_unless_it_is_wanted() {
+    let (gate, fetch, _) = gate(|gate| gate, "", |_| Scripted::text(FILE));
+    let verdict = gate.check(&url("https://a.example/x"), &mut Duration::from_secs(9)).await.unwrap();
+    assert_eq!((verdict.tdmrep(), asked(&fetch)), (None, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_callers_ask_each_origin_for_it_once() {
+    let (gate, fetch, _) =
+        gate(GateBuilder::fetch_tdmrep, "", |_| Scripted::text(FILE).head_after(Duration::from_millis(50)));
+    let mut callers = JoinSet::new();
+    for caller in 0..10_000 {
+        let gate = gate.clone();
+        callers.spawn(async move {
+            let page = url(&format!("https://{}.example/{caller}", ["a", "b"][caller % 2]));
+            let verdict = gate.check(&page, &mut Duration::from_secs(60)).await.unwrap();
+            assert_eq!(verdict.tdmrep(), Some(Tdmrep::File(FILE.as_bytes())));
+        });
+    }
+    callers.join_all().await;
+    assert_eq!((asked(&fetch), fetch.count()), (2, 4), "{:?}", fetch.urls());
+    // And nobody after them.
+    gate.check(&url("https://a.example/y"), &mut Duration::ZERO.clone()).await.unwrap();
+    assert!(gate.check_cached(&url("https://b.example/y")).is_some());
+    assert_eq!(asked(&fetch), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn robots_txt_speaks_of_it_like_of_any_file() {
+    for (robots, page, expected) in [
+        ("User-agent: *\nDisallow: /.well-known/", "/x", Some(Tdmrep::Unknown)),
+        ("User-agent: *\nDisallow: /x", "/x", None),
+    ] {
+        let (gate, fetch, _) = gate(GateBuilder::fetch_tdmrep, robots, |_| Scripted::text(FILE));
+        let page = url(&format!("https://a.example{page}"));
+        let verdict = gate.check(&page, &mut Duration::from_secs(9)).await.unwrap();
+        assert_eq!((verdict.tdmrep(), asked(&fetch)), (expected, 0), "{robots}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_fault_leaves_the_last_good_copy_or_nothing_known() {
+    let faults: [(&str, fn() -> Scripted, Tdmrep<'_>, bool); 11] = [
+        ("404", || Scripted::status(404), Tdmrep::Absent, false),
+        ("410", || Scripted::status(410), Tdmrep::Absent, false),
+        ("401", || Scripted::status(401), Tdmrep::Unknown, true),
+        ("403", || Scripted::status(403), Tdmrep::Unknown, true),
+        ("500", || Scripted::status(500), Tdmrep::Unknown, true),
+        ("503", || Scripted::status(503), Tdmrep::Unknown, true),
+        ("no name", || Scripted::error(Failure::Dns), Tdmrep::Unknown, true),
+        ("no connection", || Scripted::error(Failure::Connect), Tdmrep::Unknown, true),
+        ("a body that breaks off", || Scripted::text("[{").breaks(), Tdmrep::Unknown, true),
+        ("a body that stalls", || Scripted::text("[{").stalls(), Tdmrep::Unknown, true),
+        ("a circle of redirects", || Scripted::redirect("/.well-known/tdmrep.json"), Tdmrep::Unknown, false),
+    ];
+    for (name, fault, expected, keeps_the_copy) in faults {
+        let page = url("https://a.example/x");
+        let (cold, _, _) = gate(GateBuilder::fetch_tdmrep, "", move |_| fault());
+        let verdict = cold.check(&page, &mut Duration::from_secs(60)).await.unwrap();
+        assert_eq!(verdict.tdmrep(), Some(expected), "{name}");
+        assert!(verdict.is_allowed(), "{name}: it never decides whether a page may be fetched");
+
+        let (warm, fetch, clock) = gate(GateBuilder::fetch_tdmrep, "", move |times| match times {
+            0 => Scripted::text(FILE),
+            _ => fault(),
+        });
+        warm.check(&page, &mut Duration::from_secs(60)).await.unwrap();
+        clock.jump_to(WallMillis::from_millis(1_800_000_000_000).plus(DAY + Duration::from_secs(60)));
+        let verdict = warm.check(&page, &mut Duration::from_secs(60)).await.unwrap();
+        let kept = if keeps_the_copy { Tdmrep::File(FILE.as_bytes()) } else { expected };
+        assert_eq!(verdict.tdmrep(), Some(kept), "{name}, with a copy");
+        assert!(asked(&fetch) >= 2, "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_it_is_required_and_unknown_pages_are_refused() {
+    let (gate, _, _) = gate(GateBuilder::require_tdmrep, "", |_| Scripted::status(500));
+    let denied = gate.check(&url("https://a.example/x"), &mut Duration::from_secs(9)).await.unwrap_err();
+    assert!(matches!(denied.kind(), DeniedKind::TdmrepUnknown), "{denied}");
+    assert!(denied.is_temporary() && denied.retry_at().is_some());
+    assert!(gate.check_cached(&url("https://a.example/x")).is_none());
+}
