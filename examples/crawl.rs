@@ -4,6 +4,8 @@
 //! into a disallowed path, robots.txt that redirects, answers 404, 500 and 429, permissions in header and meta. With URLs as
 //! arguments it crawls those, each within its host.
 
+#![allow(clippy::arithmetic_side_effects, reason = "an example counts a handful of pages")]
+
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io::Write;
 use std::sync::Arc;

@@ -3,6 +3,8 @@
 //! Calls may not wait at all here (`max_wait` is zero). The frontier asks `next_slot` when a host can be asked again, and requeues what was
 //! deferred for the time that the refusal names. So a few workers serve any number of hosts, and slow hosts cost nothing.
 
+#![allow(clippy::arithmetic_side_effects, reason = "an example counts a handful of pages")]
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::time::{Duration, Instant, SystemTime};

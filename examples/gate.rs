@@ -1,5 +1,7 @@
 //! May it be fetched? Asked without fetching: one URL, from what is known, and many thousands.
 
+#![allow(clippy::arithmetic_side_effects, reason = "an example counts a handful of pages")]
+
 use std::time::Instant;
 
 use abide::{Abide, Origin, Target};

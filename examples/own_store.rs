@@ -2,6 +2,8 @@
 //!
 //! `docs/stores.md` explains it. The tests of the examples include this file and run the suites on it.
 
+#![allow(clippy::arithmetic_side_effects, reason = "an example counts a handful of pages")]
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -3,6 +3,8 @@
 //! `send()` returns when the head of the page has been seen: the permissions are known, and the rest is still on the wire. A body
 //! that is dropped is not downloaded.
 
+#![allow(clippy::arithmetic_side_effects, reason = "an example counts a handful of pages")]
+
 use abide::{Abide, Limit, ResponseExt};
 use abide_examples::{LONG_PAGE, Web, plain_client};
 

@@ -1,5 +1,11 @@
 //! What the examples share: a small web of several sites on loopback, so that they show something without a network.
 
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::string_slice,
+    reason = "it serves a few pages that it knows"
+)]
+
 mod page;
 mod web;
 

@@ -1,5 +1,13 @@
 //! Stories through the whole of abide, judged by the server's log. One file each.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::string_slice,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on fails"
+)]
 
 mod access;
 mod bad_input;

@@ -2,6 +2,14 @@
 //!
 //! The tests judge by its log: what counts is what reached the wire.
 
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "what cannot go on ends the test"
+)]
+
 mod quota;
 mod reply;
 mod server;

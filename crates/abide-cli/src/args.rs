@@ -446,9 +446,10 @@ impl FromStr for ResolveArg {
         }
         // The colons in brackets are those of an address.
         let brackets = if text.starts_with('[') { text.find(']').ok_or_else(expected)? } else { 0 };
-        let host_len = brackets + text[brackets..].find(':').ok_or_else(expected)?;
-        let (host, rest) = text.split_at(host_len);
-        let (port, addresses) = rest[1..].split_once(':').ok_or_else(expected)?;
+        let (in_brackets, rest) = text.split_at(brackets);
+        let (name, rest) = rest.split_once(':').ok_or_else(expected)?;
+        let (host, _) = text.split_at(in_brackets.len() + name.len());
+        let (port, addresses) = rest.split_once(':').ok_or_else(expected)?;
         let port: u16 = port.parse().map_err(|_| format!("{port:?} is no port"))?;
         let host = canonical_host(host)?;
         let addresses: Result<Vec<_>, String> = addresses.split(',').map(address).collect();

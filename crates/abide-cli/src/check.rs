@@ -64,6 +64,7 @@ pub(crate) fn answers<'a>(
     online::in_order(online, urls, |url| check(abide, url))
 }
 
+#[allow(clippy::expect_used, reason = "`run` refuses what is no URL")]
 async fn check<'a>(abide: &Abide, text: &'a str) -> (&'a str, Judged) {
     let url = absolute(text).expect("every URL has been parsed before the first is asked for");
     (text, abide.check(&url).await)

@@ -203,9 +203,9 @@ fn is_covered(record: &Record<'_>, target: &Target<'_>) -> bool {
 
 fn mark(record: &Record<'_>, robots: &Robots, label: &str, is_primary: bool) -> Mark {
     let line = robots.line(record.line()).unwrap_or_default();
-    let end = line.iter().position(|&octet| octet == b'#').unwrap_or(line.len());
+    let written = line.split(|&byte| byte == b'#').next().unwrap_or_default().trim_ascii_end();
     let start = line.len() - line.trim_ascii_start().len();
-    let columns = start + 1..line[..end].trim_ascii_end().len().max(start) + 1;
+    let columns = start + 1..written.len().max(start) + 1;
     Mark { line: record.line(), columns, label: label.to_owned(), is_primary }
 }
 

@@ -1,5 +1,7 @@
 //! The command `abide`.
 
+#![allow(clippy::arithmetic_side_effects, reason = "it counts pages, lines and milliseconds of one run")]
+
 mod args;
 mod batch;
 mod check;

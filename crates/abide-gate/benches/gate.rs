@@ -4,6 +4,8 @@
 //! cargo bench -p abide-gate --bench gate
 //! ```
 
+#![allow(clippy::arithmetic_side_effects, clippy::expect_used, reason = "what cannot go on ends the program")]
+
 use futures_util::FutureExt;
 use std::alloc::System;
 use std::hint::black_box;

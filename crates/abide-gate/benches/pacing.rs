@@ -5,7 +5,12 @@
 //! ```
 //!
 //! `count` is for callgrind: 10,000 turns of one host, and nothing else.
-#![allow(clippy::unwrap_used, reason = "a benchmark that cannot go on fails")]
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a benchmark that cannot go on fails"
+)]
 
 use std::alloc::System;
 use std::hint::black_box;

@@ -3,7 +3,12 @@
 //! ```text
 //! cargo bench -p abide-gate --bench access --all-features
 //! ```
-#![allow(clippy::unwrap_used, reason = "a benchmark that cannot go on fails")]
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a benchmark that cannot go on fails"
+)]
 
 use std::alloc::System;
 use std::hint::black_box;

@@ -137,11 +137,11 @@ fn is_public(address: IpAddr) -> bool {
 }
 
 fn within_4(address: Ipv4Addr, (first, bits): Range4) -> bool {
-    (address.to_bits() ^ first.to_bits()) >> (32 - bits) == 0
+    (address.to_bits() ^ first.to_bits()) >> 32_u32.saturating_sub(bits) == 0
 }
 
 fn within_6(address: Ipv6Addr, (first, bits): Range6) -> bool {
-    (address.to_bits() ^ first.to_bits()) >> (128 - bits) == 0
+    (address.to_bits() ^ first.to_bits()) >> 128_u32.saturating_sub(bits) == 0
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! milliseconds, since it must survive a restart.
 
 #![allow(clippy::disallowed_methods, reason = "this file is what the others ask")]
+#![allow(clippy::arithmetic_side_effects, reason = "what is added to an instant is at most `LONGEST`")]
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -4,18 +4,6 @@
 //! and drop the rest without a word; in a robots.txt the rest may be what disallows. Here every member and frame is decoded, and bytes
 //! that are no member are an error. Without an HTTP client, so that all adapters share it.
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::string_slice
-    )
-)]
-
 use std::error::Error;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

@@ -216,7 +216,7 @@ impl Gate {
                 return Err(self.denied_by(url, refused));
             }
             Box::pin(tokio::time::sleep(wait)).await;
-            *left -= wait;
+            *left = left.saturating_sub(wait);
         }
     }
 

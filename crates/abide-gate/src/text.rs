@@ -1,17 +1,5 @@
 //! Text from strangers, made fit to be shown.
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::string_slice
-    )
-)]
-
 use std::fmt;
 
 /// Nothing that a server sent is shown at greater length.

@@ -143,6 +143,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
     ///
     /// # Errors
     /// Itself, if it does.
+    #[allow(clippy::result_large_err, reason = "it is moved once, to where the large one goes anyway")]
     pub fn into_whole(mut self) -> Result<Bytes, Self> {
         if !self.has_ended || self.replay.len() > 1 || self.wire_hint().exact() != Some(0) {
             return Err(self);

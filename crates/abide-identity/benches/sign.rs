@@ -1,6 +1,6 @@
 //! What signing a request costs.
 
-#![allow(clippy::unwrap_used, reason = "a bench that cannot go on fails")]
+#![allow(clippy::arithmetic_side_effects, clippy::unwrap_used, reason = "a bench that cannot go on fails")]
 #![allow(missing_docs, reason = "criterion makes a public function")]
 use std::hint::black_box;
 use std::time::{Duration, SystemTime};

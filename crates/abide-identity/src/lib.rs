@@ -35,17 +35,6 @@
 //! # Out of scope
 //! Verifying signatures; algorithms other than Ed25519 (the draft forbids HMAC); covering bodies.
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::string_slice
-    )
-)]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 // Who signs.

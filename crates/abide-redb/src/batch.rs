@@ -68,7 +68,7 @@ impl Batch {
     }
 
     pub(crate) fn save(&mut self, record: &Record) {
-        self.weight += record.weight();
+        self.weight = self.weight.saturating_add(record.weight());
         if let Some(old) = self.records.insert(record.origin().clone(), record.clone()) {
             self.weight = self.weight.saturating_sub(old.weight());
         }
@@ -79,7 +79,7 @@ impl Batch {
             Some(waiting) => *waiting = permission.after(std::mem::take(waiting)),
             None => {
                 self.permissions.insert(url.into(), permission);
-                self.weight += PERMISSION_WEIGHT + url.len();
+                self.weight = self.weight.saturating_add(PERMISSION_WEIGHT).saturating_add(url.len());
             }
         }
     }
@@ -91,7 +91,7 @@ impl Batch {
     /// Takes back what could not be committed, as far as nothing newer is waiting, and nothing beyond `weight_max`: what is lost
     /// is asked for again. Returns how many records were dropped.
     pub(crate) fn take_back(&mut self, old: &Self, weight_max: usize) -> usize {
-        let mut dropped = 0;
+        let mut dropped = 0_usize;
         for (host, row) in &old.backoffs {
             self.backoffs.entry(host.clone()).or_insert(*row);
         }
@@ -102,7 +102,7 @@ impl Batch {
             // When a site began to fail is what the 30-day rule counts from: a few hundred bytes, if it has no copy.
             match self.weight < weight_max || record.failing_since().is_some() && record.copy().is_none() {
                 true => self.save(record),
-                false => dropped += 1,
+                false => dropped = dropped.saturating_add(1),
             }
         }
         for (url, permission) in &old.permissions {
@@ -112,7 +112,7 @@ impl Batch {
             }
             match self.weight < weight_max {
                 true => self.permission(url, permission.clone()),
-                false => dropped += 1,
+                false => dropped = dropped.saturating_add(1),
             }
         }
         dropped

@@ -157,7 +157,7 @@ impl Disk {
 
     /// Removes the robots records that are older, some at a time.
     pub(crate) fn sweep(&self, older_than: WallMillis) -> Result<u64, Error> {
-        let mut swept = 0;
+        let mut swept = 0_u64;
         loop {
             let step = self.write(|write| {
                 let mut state = begin(write)?;
@@ -165,7 +165,7 @@ impl Disk {
                 finish(write, &state)?;
                 Ok(step)
             })?;
-            swept += step;
+            swept = swept.saturating_add(step);
             if step == 0 {
                 return Ok(swept);
             }

@@ -3,6 +3,8 @@
 //! One process has the file, so memory is enough for leases, and for when a host last had a request. [`HostEntry`] is the rule of what
 //! is leased and merged. Here are plain functions of entries and `now`; whoever calls them locks, and writes the rows.
 
+#![allow(clippy::arithmetic_side_effects, reason = "what is added is at most a day")]
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -110,7 +110,7 @@ impl Kind {
         bytes: &mut u64,
     ) -> Result<u64, Fault> {
         let (mut rows, mut ages) = (write.open_table(self.rows)?, write.open_table(self.ages)?);
-        let mut swept = 0;
+        let mut swept = 0_u64;
         for _ in 0..STEP {
             let oldest = ages.first()?.map(|(key, _)| key.value().0);
             if oldest.is_none_or(|age| age >= older_than) {
@@ -120,7 +120,7 @@ impl Kind {
             let (_, key) = oldest.0.value();
             if let Some(old) = rows.remove(key)? {
                 *bytes = bytes.saturating_sub(size(key, old.value()));
-                swept += 1;
+                swept = swept.saturating_add(1);
             }
         }
         Ok(swept)

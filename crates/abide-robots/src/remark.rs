@@ -710,6 +710,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes there")]
     fn rules_of_groups_that_are_not_combined_are_not_compared() {
         for body in [
             "User-agent: a\nDisallow: /a\nUser-agent: b\nDisallow: /a",
@@ -783,6 +784,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes there")]
     fn remarks_are_those_of_the_profile() {
         let body = b"User-agent: *\nDisallowed: /a";
         assert!(shown(body)[0].starts_with("2:1..11 UnknownRecord"));
@@ -814,6 +816,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes there")]
     fn a_value_of_16_kib_is_not_too_long() {
         let remarks =
             |length: usize| shown(format!("user-agent: a\ndisallow: /{}", "x".repeat(length - 1)).as_bytes());
@@ -829,6 +832,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes there")]
     fn long_and_cut_files_are_remarked_on() {
         let line = format!("user-agent: a\ndisallow: /{}", "x".repeat(20_000));
         assert!(shown(line.as_bytes()).iter().any(|remark| remark.starts_with("2:11..20012 OverlongLine")));

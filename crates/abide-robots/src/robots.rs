@@ -340,6 +340,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes there")]
     fn a_higher_limit_reads_on() {
         let body = format!("user-agent: a\n#{}\ndisallow: /\n", "x".repeat(600_000));
         let rules = |limit| {

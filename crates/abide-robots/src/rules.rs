@@ -417,6 +417,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes there")]
     fn wildcards_of_very_different_lengths_keep_their_order() {
         // The longest is one of 32,770 bytes in its normal form, the shortest one of two.
         let mut text = format!("user-agent: *\ndisallow: /*aa{}\ndisallow: /*\n", "é".repeat(5461));
@@ -429,6 +430,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes there")]
     fn the_longest_of_many_wildcards_wins_whatever_their_lengths() {
         let wildcard = |key: &str, length: usize| format!("{key}: /*{}\n", "a".repeat(length));
         let mut text = String::from("user-agent: *\n") + &wildcard("disallow", 600);
@@ -459,6 +461,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes there")]
     fn many_literals_with_long_common_prefixes_are_told_apart() {
         let common = "/the/same/seventeen/bytes/";
         let mut text = String::from("user-agent: *\ndisallow: /\n");

@@ -1,14 +1,3 @@
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::string_slice
-    )
-)]
 #![cfg_attr(feature = "hyper-util", doc = include_str!("../README.md"))]
 #![cfg_attr(
     not(feature = "hyper-util"),

@@ -7,6 +7,13 @@
 //! The rounds take turns, so that a busy machine slows all down alike; what counts are the ratios. Two measures: the time on the
 //! clock, and the processor time of the client alone, because the server is a process of its own.
 
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "what cannot go on ends the program"
+)]
+
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;

@@ -1,5 +1,7 @@
 //! The middlewares: one for both halves, or one for each, with a cache between them; and the loop that follows the redirects of a call.
 
+#![allow(clippy::expect_used, reason = "each hop has one request, as `ONE_REQUEST` says")]
+
 use std::pin::{Pin, pin};
 use std::sync::atomic::Ordering;
 

@@ -141,6 +141,7 @@ fn decoded(mut response: Response) -> Response {
 }
 
 /// The head of a response without its body, as an `http::Response` that knows its URL: only a builder of reqwest's takes that.
+#[allow(clippy::expect_used, reason = "only a bad status or field makes a builder fail")]
 fn take_head(url: Url, response: &mut Response) -> http::Response<()> {
     use reqwest::ResponseBuilderExt;
 

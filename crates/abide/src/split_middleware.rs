@@ -51,6 +51,7 @@ pub(crate) struct Sent {
 }
 
 /// The outer half sends through the chain to the inner half.
+#[allow(clippy::expect_used, reason = "the redirect loop checks each hop before it sends it")]
 pub(crate) async fn send_through_chain(
     call: &Call<'_>,
     gate: &Gate,
@@ -112,10 +113,11 @@ pub(crate) async fn send_paced(
     match handoff {
         Some(handoff) => {
             let mut report = handoff.report();
-            report.waited += wait_left.saturating_sub(call.wait_left());
+            report.waited = report.waited.saturating_add(wait_left.saturating_sub(call.wait_left()));
             match &response {
                 Ok(_) => {
-                    report.wire += call.permit().map(abide_gate::pacing::Permit::elapsed).unwrap_or_default();
+                    let took = call.permit().map(abide_gate::pacing::Permit::elapsed);
+                    report.wire = report.wire.saturating_add(took.unwrap_or_default());
                     report.verdict = call.history().last().map(|hop| hop.verdict().clone());
                 }
                 Err(error) => report.denied = Denied::find(error),

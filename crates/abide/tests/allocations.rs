@@ -1,5 +1,7 @@
 //! How often a request allocates: a bound, so that what was saved is not lost unnoticed.
 
+#![allow(clippy::expect_used, reason = "a test that cannot go on fails")]
+
 use std::alloc::System;
 use std::convert::Infallible;
 use std::net::SocketAddr;

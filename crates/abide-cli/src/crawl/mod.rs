@@ -460,7 +460,7 @@ impl Body {
     /// What is beyond the limit need not be read.
     fn push(&mut self, chunk: &[u8]) -> ControlFlow<()> {
         let left = BODY_MAX - self.bytes.len();
-        self.bytes.extend_from_slice(&chunk[..chunk.len().min(left)]);
+        self.bytes.extend_from_slice(chunk.get(..left).unwrap_or(chunk));
         if self.bytes.len() < BODY_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }

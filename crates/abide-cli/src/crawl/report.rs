@@ -385,13 +385,13 @@ impl Host {
         let moved =
             |hold: &Hold| Hold { from: before + hold.from, until: before + hold.until, ..hold.clone() };
         self.held.extend(heard.holds.iter().map(moved));
-        let gaps = turns.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
+        let gaps = turns.iter().zip(turns.iter().skip(1)).map(|(turn, next)| next.saturating_sub(*turn));
         self.gap_min_ms = gaps.map(millis).chain(self.gap_min_ms).min();
         let robots: Vec<Duration> = robots.into_iter().filter(|at| turns.binary_search(at).is_ok()).collect();
         self.robots_requests += robots.len();
         let kept = robots.len().min(*left);
         *left -= kept;
-        for at in &robots[..kept] {
+        for at in robots.iter().take(kept) {
             // One that was redirected has an answer that comes only after further turns.
             let next = turns.get(turns.partition_point(|turn| turn <= at));
             let is_its = |answer: &&Answered| answer.at >= *at && next.is_none_or(|next| answer.at <= *next);
@@ -421,12 +421,11 @@ fn without_pages(turns: &[Duration], pages: &[Duration]) -> Vec<Duration> {
 /// The turns that were used. Rules can change while a request waits; then its turn is given back unsent, and robots.txt takes the
 /// next one at once, where a request that was sent would have been owed the whole delay.
 fn without_returned(turns: &[Duration], robots: &[Duration], delay: Duration) -> Vec<Duration> {
-    let is_returned = |index: usize| {
-        let next = turns.get(index + 1);
-        next.is_some_and(|next| next.saturating_sub(turns[index]) < delay / 2)
-            && robots.contains(&turns[index])
+    let next = turns.iter().skip(1).map(Some).chain([None]);
+    let is_returned = |turn: &Duration, next: Option<&Duration>| {
+        next.is_some_and(|next| next.saturating_sub(*turn) < delay / 2) && robots.contains(turn)
     };
-    (0..turns.len()).filter(|index| !is_returned(*index)).map(|index| turns[index]).collect()
+    turns.iter().zip(next).filter(|(turn, next)| !is_returned(turn, *next)).map(|(turn, _)| *turn).collect()
 }
 
 /// Of one host, in the journal: a line of it must stay short enough to be read again.

@@ -33,6 +33,11 @@
 //!   that was closed, and no error that a client of hyper returns names the code.
 //! * With more than one request in flight the delay is kept between starts, which a server may see shortened.
 
+#![allow(
+    clippy::arithmetic_side_effects,
+    reason = "durations are bounded by the options, and counts by memory"
+)]
+
 // In the order in which a request meets them.
 #[allow(unreachable_pub, reason = "the feature `testing` exports it")]
 pub(crate) mod pacer;

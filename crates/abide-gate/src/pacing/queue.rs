@@ -124,7 +124,7 @@ impl Queue {
     /// The delay of the waiter with this ticket.
     pub(crate) fn delay_of(&self, ticket: u64) -> Option<Duration> {
         let place = self.waiters.binary_search_by_key(&ticket, |waiter| waiter.ticket).ok()?;
-        Some(self.waiters[place].delay)
+        self.waiters.get(place).map(|waiter| waiter.delay)
     }
 
     /// The delays of all that are before the waiter with this ticket.

@@ -4,6 +4,12 @@
 //! its name. It is forgotten only when nothing is owed to its host: crawlers that drop a host's state with its empty queue forget the delay with
 //! it. The table is cleaned a little with every few hundred requests, not by a timer, so an idle pacer does nothing.
 
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "shards are numbered by a remainder of their count; each `expect` says why it holds"
+)]
+
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

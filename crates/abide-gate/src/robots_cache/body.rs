@@ -1,17 +1,5 @@
 //! Reading a robots.txt up to the parsing limit (RFC 9309 §2.5).
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::string_slice
-    )
-)]
-
 use bytes::Bytes;
 use http_body_util::BodyExt;
 

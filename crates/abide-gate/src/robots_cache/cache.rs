@@ -127,7 +127,7 @@ impl RobotsCache {
             let last = progress.borrow_and_update().clone();
             match last {
                 Some(Progress::Done(result, permit_wait)) => {
-                    *waited += permit_wait.since(came);
+                    *waited = waited.saturating_add(permit_wait.since(came));
                     return result;
                 }
                 Some(Progress::Early(answer)) if self.inner.is_usable(&answer) => return Ok(answer),

@@ -1,17 +1,5 @@
 //! One attempt: from `/robots.txt` through its redirects to an outcome (RFC 9309 §2.3.1.2).
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::string_slice
-    )
-)]
-
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -90,9 +90,10 @@ impl GoodCopy {
 
     /// About how many bytes it takes in memory, without its body.
     pub(super) fn weight(&self) -> usize {
-        let url = self.redirected_to.as_ref().map_or(0, |url| size_of::<Url>() + url.as_str().len());
+        let url =
+            self.redirected_to.as_ref().map_or(0, |url| size_of::<Url>().saturating_add(url.as_str().len()));
         let fields = [self.etag(), self.validators.last_modified()].into_iter().flatten().map(<[u8]>::len);
-        size_of::<Self>() + url + fields.sum::<usize>()
+        size_of::<Self>().saturating_add(url).saturating_add(fields.sum())
     }
 }
 

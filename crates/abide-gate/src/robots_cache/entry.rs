@@ -244,11 +244,15 @@ impl RobotsEntry {
             AccessResult::Rules(text) => {
                 // Each of several hosts with one text pays its part. Not less than an eighth: the others may be evicted before this one.
                 let sharers = Arc::strong_count(text).clamp(1, SHARERS_MAX);
-                (text.body.len() + text.rules.heap_size()) / sharers
+                text.body
+                    .len()
+                    .saturating_add(text.rules.heap_size())
+                    .checked_div(sharers)
+                    .unwrap_or_default()
             }
             AccessResult::Unavailable(_) | AccessResult::Unreachable(_) => 0,
         };
-        ENTRY_WEIGHT + self.record.weight_without_body() + text
+        ENTRY_WEIGHT.saturating_add(self.record.weight_without_body()).saturating_add(text)
     }
 }
 

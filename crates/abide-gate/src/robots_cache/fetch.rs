@@ -166,7 +166,7 @@ impl PermitWait {
     /// A wait that ended at `until`.
     pub(crate) fn add(&self, waited: Duration, until: Instant) {
         let mut waits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        waits.total += waited;
+        waits.total = waits.total.saturating_add(waited);
         waits.until = Some(until);
     }
 

@@ -1,17 +1,5 @@
 //! For how long an answer counts (RFC 9309 §2.4, RFC 9111 §5.2.2), and when a failed one is tried again.
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::string_slice
-    )
-)]
-
 use std::time::Duration;
 
 use http::HeaderMap;

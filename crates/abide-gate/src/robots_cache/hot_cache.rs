@@ -56,6 +56,7 @@ impl HotCache {
         answer
     }
 
+    #[allow(clippy::indexing_slicing, reason = "there are as many places as remainders")]
     fn place(&self, origin: OriginOf<'_>) -> &Mutex<Place> {
         &self.places[origin.mixed() as usize % PLACES]
     }

@@ -1,17 +1,5 @@
 //! What an answer to a robots.txt request means (RFC 9309 §2.3.1).
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::string_slice
-    )
-)]
-
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,17 +1,5 @@
 //! What is known of one origin's robots.txt, and how an attempt changes it.
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::string_slice
-    )
-)]
-
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,17 +1,5 @@
 //! Where a redirect of robots.txt leads (RFC 9309 §2.3.1.2), and which ones are not followed.
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::string_slice
-    )
-)]
-
 use http::HeaderMap;
 use http::header::LOCATION;
 use url::Url;

@@ -50,7 +50,7 @@ impl<K: Clone + Eq + Hash, T> SingleFlight<K, T> {
         if map.in_flight.len() >= self.limit {
             return Join::Full;
         }
-        map.last_number += 1;
+        map.last_number = map.last_number.wrapping_add(1);
         let number = map.last_number;
         let (sender, progress) = watch::channel(None);
         map.in_flight.insert(key.clone(), (number, progress.clone()));

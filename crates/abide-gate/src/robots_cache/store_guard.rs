@@ -82,8 +82,8 @@ impl StoreGuard {
     ) -> Option<Record> {
         let store = self.store.as_ref()?;
         let ttl = self.lease_time();
-        let end = self.clock.now() + ttl * LEADERS_MAX;
-        while self.clock.now() < end {
+        let (began, most) = (self.clock.now(), ttl.saturating_mul(LEADERS_MAX));
+        while self.clock.now().saturating_duration_since(began) < most {
             // Asked each time: a leader that gives up, since the pacing has put it off, releases its lease and brings nothing.
             let now = self.clock.wall();
             let lease = self.guarded(async { store.lease(origin, self.holder, now, ttl).await }).await;
@@ -121,7 +121,7 @@ impl StoreGuard {
 
     /// As long as a fetch may take. A shorter one would end while its holder is still asking.
     fn lease_time(&self) -> Duration {
-        self.policy.deadline + self.policy.slot_wait_max + Duration::from_secs(5)
+        self.policy.deadline.saturating_add(self.policy.slot_wait_max).saturating_add(Duration::from_secs(5))
     }
 
     /// The store's answer, for which it has a limited time, and whose panic goes no further.

@@ -1,7 +1,15 @@
 //! The tests of the crate through its public face. Names state facts; an identifier in front is that of a requirement:
 //! A for draft-illyes-repext-03, B for its first version, X for their contradictions and gaps.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::string_slice,
+    clippy::unwrap_used,
+    reason = "a test fails by it"
+)]
 
 mod contradictions;
 mod directives;

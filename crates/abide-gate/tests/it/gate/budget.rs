@@ -123,7 +123,7 @@ fn held_gate() -> (Gate, Url) {
         Arc::new(ScriptedFetch::always(Scripted::text("User-agent: *"))),
     );
     let url: Url = "https://a.example/page".parse().unwrap();
-    gate.back_off(&Host::of(&url).unwrap(), gate.wall().plus(20 * SECOND));
+    gate.back_off(Host::of(&url).unwrap(), gate.wall().plus(20 * SECOND));
     (gate, url)
 }
 

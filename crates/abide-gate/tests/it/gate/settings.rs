@@ -100,7 +100,7 @@ async fn who_shares_a_store_of_turns_leaves_a_host_alone_that_another_holds() {
     let store = Arc::new(MemoryHostStore::default());
     let [first, second] = [(); 2].map(|()| built(Gate::builder().host_store(store.clone()), &rules()));
     let until = first.wall().plus(3600 * SECOND);
-    first.back_off(&Host::of(&url(PAGE)).unwrap(), until);
+    first.back_off(Host::of(&url(PAGE)).unwrap(), until);
     tokio::time::sleep(SECOND).await;
     let error = second.admit(&url(PAGE), SECOND).await.unwrap_err();
     assert!(matches!(error.kind(), DeniedKind::Deferred { .. }), "{error:?}");

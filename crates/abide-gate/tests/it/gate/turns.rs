@@ -134,7 +134,7 @@ async fn a_budget_too_small_for_robots_txt_is_deferred_at_once() {
     for (budget, is_short) in [(5, true), (30, false)] {
         let fetch = ScriptedFetch::always(Scripted::text("User-agent: *"));
         let gate = gate(&fetch);
-        gate.back_off(&Host::of(&page()).unwrap(), gate.wall().plus(60 * SECOND));
+        gate.back_off(Host::of(&page()).unwrap(), gate.wall().plus(60 * SECOND));
         let began = Instant::now();
         let error = gate.check(&page(), &mut { budget * SECOND }).await.unwrap_err();
         let DeniedKind::Deferred { reason } = error.kind() else { panic!("{error:?}") };
@@ -144,7 +144,7 @@ async fn a_budget_too_small_for_robots_txt_is_deferred_at_once() {
     }
     let fetch = ScriptedFetch::always(Scripted::text("User-agent: *"));
     let gate = gate(&fetch);
-    gate.back_off(&Host::of(&page()).unwrap(), gate.wall().plus(20 * SECOND));
+    gate.back_off(Host::of(&page()).unwrap(), gate.wall().plus(20 * SECOND));
     let began = Instant::now();
     gate.check(&page(), &mut { 5 * SECOND }).await.unwrap_err();
     assert_eq!(

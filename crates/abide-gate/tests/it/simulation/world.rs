@@ -398,7 +398,7 @@ impl World {
 
     fn hold(&self, n: usize, host: usize, lasts: Duration) {
         let process = self.process(n);
-        process.gate.back_off(&host_of(host), self.clock.wall().plus(lasts));
+        process.gate.back_off(host_of(host), self.clock.wall().plus(lasts));
         self.judge.complains(process.who, host, Complaint::Operator(lasts), None);
     }
 
