@@ -6,6 +6,7 @@
 
 mod pages;
 mod robots;
+mod tdmrep;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -86,17 +87,19 @@ fn site(seen: &Seen, script: &Script) -> Reply {
     }
 }
 
-fn crawler(server: &Server, deadline: Duration) -> (Abide, ClientWithMiddleware) {
-    // A kept connection that the server closes just then is a network error of its own: nothing is sent twice.
-    // Every coding that reqwest knows is asked for.
-    let jar = reqwest::Client::builder().cookie_store(true).pool_max_idle_per_host(0);
-    let (abide, inner) = Abide::builder("ExampleBot")
+fn builder(server: &Server, deadline: Duration) -> abide::Builder {
+    Abide::builder("ExampleBot")
         .resolver(server.names())
         .allow_net(server.address().ip().into())
         .robots(RobotsPolicy::default().with_deadline(deadline).with_fetches_max(1_000))
         .pace(PacePolicy::default().danger_min_delay(Duration::ZERO))
-        .build_with(jar)
-        .unwrap();
+}
+
+fn crawler(server: &Server, deadline: Duration) -> (Abide, ClientWithMiddleware) {
+    // A kept connection that the server closes just then is a network error of its own: nothing is sent twice.
+    // Every coding that reqwest knows is asked for.
+    let jar = reqwest::Client::builder().cookie_store(true).pool_max_idle_per_host(0);
+    let (abide, inner) = builder(server, deadline).build_with(jar).unwrap();
     let client = abide.clone().wrap(inner);
     (abide, client)
 }

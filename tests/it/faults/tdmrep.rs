@@ -1,0 +1,97 @@
+//! Faults of `/.well-known/tdmrep.json`: none of them keeps a page from being fetched, and none reads as permission.
+
+use abide::{Preference, ResponseExt, Usage};
+use abide_tests::{Reply, Seen, Server};
+
+use super::{DEADLINE, builder};
+
+const FILE: &str = r#"[{"location": "/", "tdm-reservation": 1, "tdm-policy": "https://a.example/p"}]"#;
+const FREE: &str = r#"[{"location": "/", "tdm-reservation": 0}]"#;
+
+/// What the server does for tdmrep.json, what is known of mining then, and whether that is all there is to know.
+type Fault = (&'static str, fn(&Seen) -> Reply, Preference, bool);
+
+const FAULTS: [Fault; 16] = [
+    ("a reservation", |_| Reply::new(200, FILE), Preference::Disallow, true),
+    ("none reserved", |_| Reply::new(200, FREE), Preference::Allow, true),
+    ("404", |_| Reply::new(404, FILE), Preference::Unknown, true),
+    ("410", |_| Reply::new(410, FILE), Preference::Unknown, true),
+    ("401", |_| Reply::new(401, FREE), Preference::Unknown, false),
+    ("403", |_| Reply::new(403, FREE), Preference::Unknown, false),
+    ("500", |_| Reply::new(500, FREE), Preference::Unknown, false),
+    ("an error page with 200", |_| Reply::html("<h1>not found</h1>"), Preference::Unknown, false),
+    ("an empty body", |_| Reply::new(200, ""), Preference::Unknown, false),
+    ("broken JSON", |_| Reply::new(200, "[{\"location\": \"/\", }]"), Preference::Unknown, false),
+    ("JSON of another kind", |_| Reply::new(200, "1"), Preference::Unknown, false),
+    (
+        "a coding that it is not in",
+        |_| Reply::with_headers(200, &[("content-encoding", "gzip")], FREE),
+        Preference::Unknown,
+        false,
+    ),
+    (
+        "longer than is read",
+        |_| Reply::new(200, format!("[{}{FREE}", " ".repeat(600_000))),
+        Preference::Unknown,
+        false,
+    ),
+    (
+        "a redirect",
+        |seen| match seen.path.as_str() {
+            "/moved.json" => Reply::new(200, FILE),
+            _ => Reply::redirect(301, "/moved.json"),
+        },
+        Preference::Disallow,
+        true,
+    ),
+    (
+        "a circle of redirects",
+        |_| Reply::redirect(302, "/.well-known/tdmrep.json"),
+        Preference::Unknown,
+        false,
+    ),
+    (
+        "a private address",
+        |_| Reply::redirect(302, "http://10.0.0.1/tdmrep.json"),
+        Preference::Unknown,
+        false,
+    ),
+];
+
+#[tokio::test]
+async fn each_fault_of_tdmrep_json_leaves_nothing_permitted() {
+    let server = Server::start(|seen| match (seen.path.as_str(), seen.host()) {
+        ("/robots.txt", _) => Reply::new(404, ""),
+        ("/page", _) => Reply::html("<title>page</title>"),
+        (_, host) => {
+            let number = host.strip_prefix('t').and_then(|host| host.strip_suffix(".example"));
+            let number: usize = number.unwrap().parse().unwrap();
+            FAULTS[number].1(seen)
+        }
+    })
+    .await;
+    let inner = reqwest::Client::builder().pool_max_idle_per_host(0);
+    let client = builder(&server, DEADLINE).fetch_tdmrep().build_client(inner).unwrap();
+    for (number, (name, _, expected, is_complete)) in FAULTS.into_iter().enumerate() {
+        let url = format!("http://t{number}.example/page");
+        for _ in 0..2 {
+            let page = client.get(&url).send().await.unwrap_or_else(|error| panic!("{name}: {error:?}"));
+            let preferences = page.preferences();
+            assert_eq!(preferences.resolve(&Usage::Tdm), expected, "{name}");
+            assert_eq!(preferences.is_complete(), is_complete, "{name}");
+            assert_eq!(preferences.training().preference(), expected, "{name}");
+        }
+        // A circle comes by its own URL again, once at most.
+        let asked = server.count(&format!("t{number}.example/.well-known/tdmrep.json"));
+        assert!((1..=2).contains(&asked), "{name}: {asked}");
+    }
+}
+
+#[tokio::test]
+async fn it_is_not_asked_for_unless_it_is_wanted() {
+    let server = Server::start(|_| Reply::new(200, FILE)).await;
+    let client = builder(&server, DEADLINE).build_client(reqwest::Client::builder()).unwrap();
+    let page = client.get("http://a.example/page").send().await.unwrap();
+    assert_eq!(page.preferences().resolve(&Usage::Tdm), Preference::Unknown);
+    assert_eq!(server.asked(), ["a.example/robots.txt", "a.example/page"]);
+}
