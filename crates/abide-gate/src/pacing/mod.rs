@@ -52,11 +52,13 @@ mod table;
 
 mod backoff;
 mod breaker;
+#[allow(unreachable_pub, reason = "the feature `testing` exports `Pacer`")]
 mod observe;
 mod open_bodies;
 mod rate_limit;
 #[allow(unreachable_pub, reason = "the feature `testing` exports `Refusal`")]
 pub(crate) mod refusal;
+#[allow(unreachable_pub, reason = "the feature `testing` exports `Pacer`")]
 mod report;
 mod retry_after;
 
