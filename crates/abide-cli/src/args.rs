@@ -668,7 +668,7 @@ mod tests {
         let command = Cli::command();
         let calls: Vec<_> =
             command.get_subcommands().filter(|call| call.get_after_long_help().is_some()).collect();
-        assert_eq!(calls.len(), 8);
+        assert_eq!(calls.len(), 9);
         for call in calls {
             let help = call.get_after_long_help().unwrap().to_string();
             let examples: Vec<&str> = help.lines().filter_map(|line| line.strip_prefix("  ")).collect();

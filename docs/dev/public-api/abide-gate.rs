@@ -1,89 +1,9 @@
-pub mod access;
 pub mod pacing;
+pub mod robots_cache;
 #[cfg(feature = "testing")]
 pub mod testing;
-pub mod access;
 pub mod hosts;
-#[derive(Debug, Clone)]
-pub struct AccessCache {}
-impl AccessCache {
-    pub async fn of(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Refusal> {}
-    pub fn cached(&self, origin: &Origin) -> Option<Arc<RobotsEntry>> {}
-    pub async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {}
-    pub async fn invalidate(&self, origin: &Origin) {}
-    pub fn stats(&self) -> Stats {}
-}
-#[must_use]
-pub struct AccessCacheBuilder {}
-impl AccessCacheBuilder {
-    pub fn policy(mut self, policy: AccessPolicy) -> Self {}
-    pub fn store(mut self, store: Arc<dyn AccessStore>) -> Self {}
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {}
-    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {}
-    pub fn seed(mut self, seed: u64) -> Self {}
-    pub fn build(self) -> AccessCache {}
-}
-impl fmt::Debug for AccessCacheBuilder {}
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AccessPolicy {}
-impl Default for AccessPolicy {}
-impl AccessPolicy {
-    #[must_use]
-    pub fn cautious() -> Self {}
-    pub fn is_cautious(&self) -> bool {}
-    #[must_use]
-    pub fn with_redirects_max(mut self, hops: usize) -> Self {}
-    #[must_use]
-    pub fn with_downgrade(mut self, follow: bool) -> Self {}
-    #[must_use]
-    pub fn with_html_unreachable(mut self) -> Self {}
-    #[must_use]
-    pub fn with_lasting_disallow(mut self) -> Self {}
-    #[must_use]
-    pub fn danger_allow_when_unreachable(mut self) -> Self {}
-    #[must_use]
-    pub fn with_lifetimes(mut self, shortest: Duration, longest: Duration) -> Self {}
-    #[must_use]
-    pub fn with_retry(mut self, first: Duration, longest: Duration) -> Self {}
-    #[must_use]
-    pub fn with_body_limit(mut self, bytes: usize) -> Self {}
-    #[must_use]
-    pub fn with_deadline(mut self, deadline: Duration) -> Self {}
-    pub fn deadline(&self) -> Duration {}
-    #[must_use]
-    pub fn with_slot_wait_max(mut self, wait: Duration) -> Self {}
-    #[must_use]
-    pub fn with_fetches_max(mut self, fetches: usize) -> Self {}
-    #[must_use]
-    pub fn with_store_timeout(mut self, timeout: Duration) -> Self {}
-    #[must_use]
-    pub fn with_answers_weight(mut self, bytes: u64) -> Self {}
-}
-pub trait AccessStore: fmt::Debug + Send + Sync + 'static {
-    fn load<'a>(
-        &'a self,
-        origin: &'a Origin,
-    ) -> BoxFuture<'a, Result<Option<Record>, StoreError>>;
-    fn save<'a>(
-        &'a self,
-        origin: &'a Origin,
-        record: &'a Record,
-    ) -> BoxFuture<'a, Result<(), StoreError>>;
-    fn lease<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: HolderId,
-        now: WallMillis,
-        ttl: Duration,
-    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>>;
-    fn release<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: HolderId,
-    ) -> BoxFuture<'a, Result<(), StoreError>>;
-    fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>>;
-}
-impl AccessStore for MemoryAccessStore {}
+pub mod robots_cache;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AddressGuard {}
 impl AddressGuard {
@@ -103,10 +23,6 @@ impl Ask {
     pub fn with_crawl_delay(mut self, delay: Duration) -> Self {}
     #[must_use]
     pub fn with_budget(mut self, left: Duration) -> Self {}
-}
-impl Ask {
-    #[must_use]
-    pub fn with_address(mut self, address: IpAddr) -> Self {}
 }
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -154,13 +70,15 @@ impl Coding {
         B::Error: Into<BoxError>,
     {}
 }
+pub const DELAY_MAX: Duration = Duration::from_secs(86_400);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeferReason {
-    Hold { status: Option<u16>, retry_after: Option<Duration> },
-    Gap { delay: Duration },
+    Backoff { status: Option<u16>, retry_after: Option<Duration> },
+    Delay { delay: Duration },
     InFlight { since: WallMillis, open: Duration },
     Breaker { cause: Failure },
+    RateLimit,
     Robots,
     OtherProcess,
 }
@@ -204,8 +122,10 @@ pub enum DeniedKind {
     SentAgain { times: u32 },
     Identity { user_agent: String, token: String },
     ForeignHost { host: String },
+    NotSigned { reason: String },
     Store { reason: String },
     Panicked { callback: &'static str },
+    TdmrepUnknown,
     NoTimers,
     Interrupted,
 }
@@ -220,24 +140,29 @@ pub enum Event<'a> {
     Granted { scope: &'a str, waited: Duration },
     Deferred { scope: &'a str, wait: Duration, reason: &'a DeferReason },
     BackedOff { scope: &'a str, lasts: Duration, cause: BackoffCause },
+    RateLimitIgnored { scope: &'a str, field: &'static str },
     BreakerOpened { scope: &'a str, lasts: Duration, failure: Failure },
     BodyOpen { scope: &'a str, open: Duration },
     StoreDown { reason: &'a str },
     StoreBack,
     Overgrown { hosts: usize },
-    Exception { scope: &'a str, gap: Duration, max_in_flight: u16 },
+    Exception { scope: &'a str, delay: Duration, max_in_flight: u16 },
     Checked { origin: &'a Origin, verdict: &'a Verdict },
     Overridden { origin: &'a Origin, reason: &'a str },
     Refused { denied: &'a Denied, hop: usize },
 }
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Failure {
     Dns,
     Refused,
     NoRoute,
     Connect,
-    Tls(TlsProblem),
+    Tls,
+    CertificateExpired,
+    CertificateUntrusted,
+    CertificateName,
+    NotTls,
     Reset,
     Protocol,
     HeadTooLarge,
@@ -247,7 +172,10 @@ pub enum Failure {
     StillCoded,
     Html,
     AddressRefused(IpAddr),
-    RedirectRefused(RedirectRefusal),
+    RedirectStatus,
+    LocationMissing,
+    LocationInvalid,
+    RedirectDowngrade,
     Status(u16),
     Other,
 }
@@ -258,6 +186,7 @@ impl Failure {
     pub fn is_timeout(&self) -> bool {}
     pub fn is_body(&self) -> bool {}
     pub fn is_refused(&self) -> bool {}
+    pub fn is_redirect(&self) -> bool {}
     pub fn address(&self) -> Option<IpAddr> {}
     pub fn status(&self) -> Option<u16> {}
 }
@@ -267,7 +196,7 @@ pub trait Fetch: fmt::Debug + Send + Sync + 'static {
     fn fetch(
         &self,
         request: RobotsRequest,
-    ) -> BoxFuture<'_, Result<RobotsReply, FetchError>>;
+    ) -> BoxFuture<'_, Result<RobotsResponse, FetchError>>;
 }
 impl Fetch for PacedFetch {}
 impl Fetch for ScriptedFetch {}
@@ -280,7 +209,6 @@ impl FetchError {
 impl fmt::Display for FetchError {}
 impl fmt::Debug for FetchError {}
 impl Error for FetchError {}
-pub const GAP_MAX: Duration = Duration::from_secs(86_400);
 #[derive(Debug, Clone)]
 pub struct Gate {}
 impl Gate {
@@ -297,7 +225,7 @@ impl Gate {
     ) -> Result<Verdict, Denied> {}
     pub fn check_cached(&self, url: &Url) -> Option<Verdict> {}
     pub fn overridden(&self, verdict: Verdict, why: &Arc<str>) -> Verdict {}
-    pub fn tell_refused(&self, denied: &Denied) {}
+    pub fn report_refused(&self, denied: &Denied) {}
     pub async fn answer(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Denied> {}
     pub fn cached(&self, origin: &Origin) -> Option<Arc<RobotsEntry>> {}
     pub async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {}
@@ -313,11 +241,12 @@ impl Gate {
         &self,
         hosts: impl IntoIterator<Item = &'h Host>,
     ) -> Option<(&'h Host, NextSlot)> {}
-    pub fn back_off(&self, scope: impl Into<ScopeKey>, until: WallMillis) -> WallMillis {}
+    pub fn back_off(&self, scope: impl AsRef<str>, until: WallMillis) -> WallMillis {}
     pub fn report(&self, host: &Host) -> Option<HostReport> {}
     pub fn reports(&self) -> Vec<HostReport> {}
     pub fn stats(&self) -> Stats {}
     pub async fn settled(&self, limit: Duration) -> bool {}
+    pub fn signer(&self) -> Option<&Arc<dyn SignRequest>> {}
     pub fn max_wait(&self) -> Duration {}
     pub fn now(&self) -> Instant {}
     pub fn wall(&self) -> WallMillis {}
@@ -327,18 +256,21 @@ impl Gate {
 pub struct GateBuilder {}
 impl GateBuilder {
     pub fn new() -> Self {}
-    pub fn access(mut self, policy: AccessPolicy) -> Self {}
+    pub fn robots(mut self, policy: RobotsPolicy) -> Self {}
     pub fn pace(mut self, policy: PacePolicy) -> Self {}
     pub fn max_wait(mut self, wait: Duration) -> Self {}
     pub fn allow_net(mut self, net: IpNet) -> Self {}
     pub fn danger_allow_all_addresses(mut self) -> Self {}
     pub fn addresses(mut self, guard: AddressGuard) -> Self {}
     pub fn address_guard(&self) -> &AddressGuard {}
-    pub fn access_store(mut self, store: Arc<dyn AccessStore>) -> Self {}
+    pub fn robots_store(mut self, store: Arc<dyn RobotsStore>) -> Self {}
     pub fn host_store(mut self, store: Arc<dyn HostStore>) -> Self {}
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {}
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {}
     pub fn seed(mut self, seed: u64) -> Self {}
+    pub fn sign_requests(mut self, signer: Arc<dyn SignRequest>) -> Self {}
+    pub fn fetch_tdmrep(mut self) -> Self {}
+    pub fn require_tdmrep(mut self) -> Self {}
     pub fn build(self, tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> Gate {}
 }
 impl Default for GateBuilder {}
@@ -349,9 +281,7 @@ impl GoodCopy {
     pub fn body(&self) -> &[u8] {}
     pub fn is_truncated(&self) -> bool {}
     pub fn status(&self) -> u16 {}
-    pub fn final_url(&self) -> &Url {}
     pub fn etag(&self) -> Option<&[u8]> {}
-    pub fn content_type(&self) -> Option<&[u8]> {}
     pub fn fetched_at(&self) -> WallMillis {}
     pub fn validated_at(&self) -> WallMillis {}
 }
@@ -368,6 +298,7 @@ impl Host {
     pub fn of(url: &Url) -> Result<Self, UnsupportedUrl> {}
     pub fn as_str(&self) -> &str {}
 }
+impl AsRef<str> for Host {}
 impl std::borrow::Borrow<str> for Host {}
 impl fmt::Debug for Host {}
 impl fmt::Display for Host {}
@@ -385,33 +316,19 @@ impl HostEntry {
     pub fn merge(&mut self, told: &HostState, now: Duration) {}
 }
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostPace {}
-impl Default for HostPace {}
-impl HostPace {
-    pub fn own_site() -> Self {}
-    #[must_use]
-    pub fn with_gap(mut self, gap: Duration) -> Self {}
-    #[must_use]
-    pub fn danger_min_gap(mut self, gap: Duration) -> Self {}
-    #[must_use]
-    pub fn danger_max_in_flight(mut self, max: u16) -> Self {}
-    #[must_use]
-    pub fn danger_unleased(mut self) -> Self {}
-}
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostReport {}
 impl HostReport {
     pub fn scope(&self) -> &str {}
     pub fn requests(&self) -> u32 {}
     pub fn deferrals(&self) -> u32 {}
-    pub fn holds(&self) -> u32 {}
+    pub fn backoffs(&self) -> u32 {}
     pub fn waited(&self) -> Duration {}
     pub fn longest_wait(&self) -> Duration {}
     pub fn in_flight(&self) -> usize {}
     pub fn waiting(&self) -> usize {}
     pub fn open(&self) -> Option<Duration> {}
-    pub fn held_until(&self) -> Option<WallMillis> {}
-    pub fn gap(&self) -> Duration {}
+    pub fn backed_off_until(&self) -> Option<WallMillis> {}
+    pub fn delay(&self) -> Duration {}
 }
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostState {
@@ -422,7 +339,7 @@ pub struct HostState {
 pub trait HostStore: fmt::Debug + Send + Sync + 'static {
     fn exchange<'a>(
         &'a self,
-        host: &'a ScopeKey,
+        host: &'a str,
         ask: LeaseAsk,
     ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>>;
 }
@@ -449,14 +366,6 @@ impl ManualClock {
 }
 #[cfg(feature = "testing")]
 impl Clock for ManualClock {}
-pub struct MemoryAccessStore {}
-impl MemoryAccessStore {
-    pub fn new() -> Self {}
-    pub fn with_capacity(bytes: u64) -> Self {}
-}
-impl Default for MemoryAccessStore {}
-impl fmt::Debug for MemoryAccessStore {}
-impl AccessStore for MemoryAccessStore {}
 #[derive(Debug)]
 pub struct MemoryHostStore {}
 impl Default for MemoryHostStore {}
@@ -464,6 +373,14 @@ impl MemoryHostStore {
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {}
 }
 impl HostStore for MemoryHostStore {}
+pub struct MemoryRobotsStore {}
+impl MemoryRobotsStore {
+    pub fn new() -> Self {}
+    pub fn with_capacity(bytes: u64) -> Self {}
+}
+impl Default for MemoryRobotsStore {}
+impl fmt::Debug for MemoryRobotsStore {}
+impl RobotsStore for MemoryRobotsStore {}
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MetricsObserver;
 impl MetricsObserver {
@@ -479,13 +396,6 @@ impl NextSlot {
     pub fn waiting(&self) -> usize {}
     pub fn in_flight(&self) -> usize {}
 }
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NoTimers;
-impl NoTimers {
-    pub fn check() -> Result<(), Self> {}
-}
-impl fmt::Display for NoTimers {}
-impl std::error::Error for NoTimers {}
 pub trait Observer: Send + Sync + 'static {
     fn observe(&self, event: &Event<'_>);
 }
@@ -509,19 +419,30 @@ impl std::str::FromStr for Origin {
 pub struct PacePolicy {}
 impl Default for PacePolicy {}
 impl PacePolicy {
+    pub const DELAY: Duration = Duration::from_secs(1);
+    pub const MAX_WAIT: Duration = Duration::from_secs(30);
     pub fn archive() -> Self {}
     #[must_use]
-    pub fn with_gap(mut self, gap: Duration) -> Self {}
+    pub fn with_delay(mut self, delay: Duration) -> Self {}
     #[must_use]
-    pub fn danger_min_gap(mut self, gap: Duration) -> Self {}
+    pub fn danger_min_delay(mut self, delay: Duration) -> Self {}
     #[must_use]
     pub fn danger_max_in_flight(mut self, max: u16) -> Self {}
     #[must_use]
     pub fn with_max_wait(mut self, wait: Duration) -> Self {}
     #[must_use]
-    pub fn with_host(mut self, host: Host, pace: HostPace) -> Self {}
+    pub fn with_host_delay(mut self, host: Host, delay: Duration) -> Self {}
     #[must_use]
-    pub fn with_own_sites(mut self, hosts: impl IntoIterator<Item = Host>) -> Self {}
+    pub fn danger_host(
+        mut self,
+        host: Host,
+        delay: Duration,
+        max_in_flight: u16,
+    ) -> Self {}
+    #[must_use]
+    pub fn with_own_sites(self, hosts: impl IntoIterator<Item = Host>) -> Self {}
+    #[must_use]
+    pub fn danger_unleased(mut self, hosts: impl IntoIterator<Item = Host>) -> Self {}
     #[must_use]
     pub fn with_scope(mut self, scope: Scope) -> Self {}
     #[must_use]
@@ -538,31 +459,35 @@ impl PacePolicy {
     pub fn with_store_timeout(mut self, timeout: Duration) -> Self {}
     #[must_use]
     pub fn with_lease(mut self, ttl: Duration) -> Self {}
-    pub fn min_gap(&self) -> Duration {}
+    pub fn min_delay(&self) -> Duration {}
     pub fn scopes(&self) -> &[Scope] {}
 }
 #[derive(Clone)]
 pub struct Pacer {}
 impl Pacer {
     pub async fn acquire(&self, url: &Url, ask: Ask) -> Result<Permit, Refusal> {}
+    pub async fn settled(&self, limit: Duration) -> bool {}
+}
+impl fmt::Debug for Pacer {}
+impl Pacer {
+    pub fn back_off(
+        &self,
+        scope: &str,
+        until: WallMillis,
+        cause: BackoffCause,
+    ) -> WallMillis {}
+    pub fn change_crawl_delay(&self, origin: &Origin, delay: Duration) {}
+}
+impl Pacer {
     pub fn next_slot(&self, url: &Url, ask: Ask) -> Result<NextSlot, Refusal> {}
     pub fn next_ready<'h>(
         &self,
         hosts: impl IntoIterator<Item = &'h Host>,
     ) -> Option<(&'h Host, NextSlot)> {}
-    pub fn hold(
-        &self,
-        scope: impl Into<ScopeKey>,
-        until: WallMillis,
-        cause: BackoffCause,
-    ) -> WallMillis {}
-    pub fn change_crawl_delay(&self, origin: &Origin, delay: Duration) {}
     pub fn report(&self, host: &Host) -> Option<HostReport> {}
     pub fn reports(&self) -> Vec<HostReport> {}
     pub fn stats(&self) -> Stats {}
-    pub async fn settled(&self, limit: Duration) -> bool {}
 }
-impl fmt::Debug for Pacer {}
 impl Pacer {
     pub fn new(policy: PacePolicy) -> Self {}
 }
@@ -576,7 +501,7 @@ impl PacerBuilder {
     pub fn build(self) -> Pacer {}
 }
 impl fmt::Debug for PacerBuilder {}
-#[must_use = "the turn ends when the permit is dropped: keep it until the response has ended"]
+#[must_use = "the response ends for its host when the permit is dropped: keep it until the response has ended"]
 pub struct Permit {}
 impl Permit {
     pub fn waited(&self) -> Duration {}
@@ -611,20 +536,6 @@ impl Record {
     pub fn encode(&self) -> Vec<u8> {}
     pub fn decode(bytes: &[u8]) -> Option<Self> {}
 }
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum RedirectRefusal {
-    Status,
-    Missing,
-    Empty,
-    Several,
-    TooLong,
-    NotText,
-    NotUrl,
-    Scheme,
-    Downgrade,
-}
-impl fmt::Display for RedirectRefusal {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -638,7 +549,7 @@ pub enum Refusal {
     UnsupportedUrl(UnsupportedUrl),
     Store { reason: String },
     Panicked { callback: &'static str },
-    NoTimers(NoTimers),
+    NoTimers,
     Interrupted,
 }
 impl Refusal {
@@ -647,6 +558,26 @@ impl Refusal {
 impl fmt::Display for Refusal {}
 impl Error for Refusal {}
 impl From<UnsupportedUrl> for Refusal {}
+#[derive(Debug, Clone)]
+pub struct RobotsCache {}
+impl RobotsCache {
+    pub async fn get(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Refusal> {}
+    pub fn cached(&self, origin: &Origin) -> Option<Arc<RobotsEntry>> {}
+    pub async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {}
+    pub async fn invalidate(&self, origin: &Origin) {}
+    pub fn stats(&self) -> Stats {}
+}
+#[must_use]
+pub struct RobotsCacheBuilder {}
+impl RobotsCacheBuilder {
+    pub fn policy(mut self, policy: RobotsPolicy) -> Self {}
+    pub fn store(mut self, store: Arc<dyn RobotsStore>) -> Self {}
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {}
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {}
+    pub fn seed(mut self, seed: u64) -> Self {}
+    pub fn build(self) -> RobotsCache {}
+}
+impl fmt::Debug for RobotsCacheBuilder {}
 pub struct RobotsEntry {}
 impl RobotsEntry {
     pub fn is_allowed(&self, target: &Target<'_>) -> bool {}
@@ -655,7 +586,7 @@ impl RobotsEntry {
     pub fn origin(&self) -> &Origin {}
     pub fn source(&self) -> Source {}
     pub fn copy(&self) -> Option<&GoodCopy> {}
-    pub fn final_url(&self) -> Option<&Url> {}
+    pub fn final_url(&self) -> Option<Url> {}
     pub fn status(&self) -> Option<u16> {}
     pub fn failure(&self) -> Option<Failure> {}
     pub fn fetched_at(&self) -> Option<WallMillis> {}
@@ -671,8 +602,53 @@ impl RobotsEntry {
     pub fn record(&self) -> &Record {}
 }
 impl fmt::Debug for RobotsEntry {}
-pub struct RobotsReply {}
-impl RobotsReply {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RobotsPolicy {}
+impl Default for RobotsPolicy {}
+impl RobotsPolicy {
+    #[must_use]
+    pub fn cautious() -> Self {}
+    pub fn is_cautious(&self) -> bool {}
+    #[must_use]
+    pub fn with_redirects_max(mut self, hops: usize) -> Self {}
+    #[must_use]
+    pub fn with_downgrade(mut self, follow: bool) -> Self {}
+    #[must_use]
+    pub fn with_html_unreachable(mut self) -> Self {}
+    #[must_use]
+    pub fn with_lasting_disallow(mut self) -> Self {}
+    #[must_use]
+    pub fn danger_allow_when_unreachable(mut self) -> Self {}
+    #[must_use]
+    pub fn with_lifetimes(mut self, shortest: Duration, longest: Duration) -> Self {}
+    #[must_use]
+    pub fn with_retry(mut self, first: Duration, longest: Duration) -> Self {}
+    #[must_use]
+    pub fn with_body_limit(mut self, bytes: usize) -> Self {}
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: Duration) -> Self {}
+    pub fn deadline(&self) -> Duration {}
+    #[must_use]
+    pub fn with_slot_wait_max(mut self, wait: Duration) -> Self {}
+    #[must_use]
+    pub fn with_fetches_max(mut self, fetches: usize) -> Self {}
+    #[must_use]
+    pub fn with_store_timeout(mut self, timeout: Duration) -> Self {}
+    #[must_use]
+    pub fn with_memory_max(mut self, bytes: u64) -> Self {}
+}
+#[derive(Debug, Clone)]
+pub struct RobotsRequest {}
+impl RobotsRequest {
+    pub fn new(url: Url, budget: Duration) -> Self {}
+    pub fn url(&self) -> &Url {}
+    pub fn is_conditional(&self) -> bool {}
+    pub fn budget(&self) -> Duration {}
+    pub fn hop(&self) -> usize {}
+    pub fn headers(&self) -> HeaderMap {}
+}
+pub struct RobotsResponse {}
+impl RobotsResponse {
     pub fn new(
         status: StatusCode,
         headers: HeaderMap,
@@ -693,42 +669,46 @@ impl RobotsReply {
     pub fn hold(&self) -> Option<WallMillis> {}
     pub fn into_body(self) -> FetchBody {}
 }
-impl fmt::Debug for RobotsReply {}
-#[derive(Debug, Clone)]
-pub struct RobotsRequest {}
-impl RobotsRequest {
-    pub fn new(url: Url, budget: Duration) -> Self {}
-    pub fn url(&self) -> &Url {}
-    pub fn is_conditional(&self) -> bool {}
-    pub fn budget(&self) -> Duration {}
-    pub fn hop(&self) -> usize {}
-    pub fn headers(&self) -> HeaderMap {}
+impl fmt::Debug for RobotsResponse {}
+pub trait RobotsStore: fmt::Debug + Send + Sync + 'static {
+    fn load<'a>(
+        &'a self,
+        origin: &'a Origin,
+    ) -> BoxFuture<'a, Result<Option<Record>, StoreError>>;
+    fn save<'a>(
+        &'a self,
+        origin: &'a Origin,
+        record: &'a Record,
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
+    fn lease<'a>(
+        &'a self,
+        origin: &'a Origin,
+        holder: HolderId,
+        now: WallMillis,
+        ttl: Duration,
+    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>>;
+    fn release<'a>(
+        &'a self,
+        origin: &'a Origin,
+        holder: HolderId,
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
+    fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>>;
 }
-pub const STRIKES_KEPT: Duration = Duration::from_secs(30 * 60);
+impl RobotsStore for MemoryRobotsStore {}
 #[derive(Clone)]
 pub struct Scope {}
 impl Scope {
     #[cfg(feature = "psl")]
     pub fn registrable_domain() -> Self {}
-    pub fn address() -> Self {}
     pub fn custom(key: impl Fn(&Url) -> Option<String> + Send + Sync + 'static) -> Self {}
     #[must_use]
-    pub fn with_gap(mut self, gap: Duration) -> Self {}
+    pub fn with_delay(mut self, delay: Duration) -> Self {}
     #[must_use]
     pub fn with_max_in_flight(mut self, max: u16) -> Self {}
     #[must_use]
     pub fn with_feedback(mut self) -> Self {}
 }
 impl fmt::Debug for Scope {}
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ScopeKey {}
-impl ScopeKey {
-    pub fn as_str(&self) -> &str {}
-}
-impl From<&Host> for ScopeKey {}
-impl From<&str> for ScopeKey {}
-impl fmt::Debug for ScopeKey {}
-impl fmt::Display for ScopeKey {}
 #[derive(Debug, Clone)]
 pub struct Scripted {}
 impl Scripted {
@@ -755,7 +735,7 @@ impl Scripted {
     #[must_use]
     pub fn chunk_after(mut self, wait: Duration) -> Self {}
     #[must_use]
-    pub fn held_until(mut self, until: WallMillis) -> Self {}
+    pub fn backed_off_until(mut self, until: WallMillis) -> Self {}
 }
 #[derive(Clone)]
 pub struct ScriptedFetch {}
@@ -773,6 +753,20 @@ impl ScriptedFetch {
 }
 impl fmt::Debug for ScriptedFetch {}
 impl Fetch for ScriptedFetch {}
+pub trait SignRequest: fmt::Debug + Send + Sync {
+    fn sign(
+        &self,
+        method: &Method,
+        url: &Url,
+        headers: &mut HeaderMap,
+        now: WallMillis,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>>;
+    fn asked(
+        &self,
+        status: StatusCode,
+        headers: &HeaderMap,
+    ) -> Option<Arc<dyn SignRequest>> {}
+}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Source {
@@ -816,16 +810,13 @@ impl std::error::Error for StoreError {}
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 impl Clock for SystemClock {}
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum TlsProblem {
-    Expired,
-    Untrusted,
-    AnotherName,
-    NotTls,
-    Other,
+pub const THROTTLES_KEPT: Duration = Duration::from_secs(30 * 60);
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tdmrep<'v> {
+    File(&'v [u8]),
+    Absent,
+    Unknown,
 }
-impl fmt::Display for TlsProblem {}
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnsupportedUrl {}
 impl fmt::Display for UnsupportedUrl {}
@@ -833,6 +824,7 @@ impl std::error::Error for UnsupportedUrl {}
 #[derive(Clone)]
 pub struct Verdict {}
 impl Verdict {
+    pub fn tdmrep(&self) -> Option<Tdmrep<'_>> {}
     pub fn is_allowed(&self) -> bool {}
     pub fn rule(&self) -> Option<Record<'_>> {}
     pub fn rules(&self) -> Option<&abide_robots::RobotsVerdict> {}
@@ -873,13 +865,8 @@ where
 pub fn cache_builder(
     tokens: Vec<ProductToken>,
     fetch: Arc<dyn Fetch>,
-) -> AccessCacheBuilder {}
+) -> RobotsCacheBuilder {}
 pub fn caught_clock(clock: Arc<dyn Clock>) -> Arc<dyn Clock> {}
-pub async fn conformance<S, F>(make: impl Fn() -> F)
-where
-    S: AccessStore,
-    F: Future<Output = S>,
-{}
 pub async fn conformance<F>(
     store: Arc<dyn HostStore>,
     pass: impl Fn(Duration) -> F + Send + Sync + 'static,
@@ -887,13 +874,19 @@ pub async fn conformance<F>(
 where
     F: Future<Output = ()> + Send + 'static,
 {}
+pub async fn conformance<S, F>(make: impl Fn() -> F)
+where
+    S: RobotsStore,
+    F: Future<Output = S>,
+{}
 pub fn has_userinfo(url: &Url) -> bool {}
+pub fn lacks_timers() -> bool {}
 pub async fn on_the_wire<F>(
     budget: Duration,
     request: F,
-) -> Result<RobotsReply, FetchError>
+) -> Result<RobotsResponse, FetchError>
 where
-    F: Future<Output = Result<RobotsReply, FetchError>>,
+    F: Future<Output = Result<RobotsResponse, FetchError>>,
 {}
 pub fn pacer_builder(policy: PacePolicy) -> PacerBuilder {}
 pub fn pacer_of(gate: &Gate) -> &Pacer {}
@@ -903,7 +896,7 @@ pub fn sample_record(
     asked_at: WallMillis,
     body: impl Into<Bytes>,
 ) -> Record {}
-pub fn stated_lifetime(fields: &[&[u8]], policy: &AccessPolicy) -> Option<Duration> {}
+pub fn stated_lifetime(fields: &[&[u8]], policy: &RobotsPolicy) -> Option<Duration> {}
 pub async fn survives_a_clock_set_back<F>(
     store: Arc<dyn HostStore>,
     pass: impl Fn(Duration) -> F + Send + Sync + 'static,
@@ -914,7 +907,7 @@ where
 {}
 pub async fn survives_reopening<S, F>(open: impl Fn() -> F)
 where
-    S: AccessStore,
+    S: RobotsStore,
     F: Future<Output = S>,
 {}
 pub async fn throttle_counts_are_forgiven<F>(

@@ -4,13 +4,11 @@ pub enum BuildError {
     Token(InvalidText),
     UserAgent { user_agent: String, token: String },
     UserAgentField { user_agent: String },
-    HostForAll,
-    NoTimers(NoTimers),
+    NoTimers,
     Client(Box<dyn std::error::Error + Send + Sync>),
 }
 impl fmt::Display for BuildError {}
 impl std::error::Error for BuildError {}
-impl From<NoTimers> for BuildError {}
 #[derive(Debug)]
 pub struct Call<'a> {}
 impl<'a> Call<'a> {
@@ -25,6 +23,9 @@ impl<'a> Call<'a> {
     pub fn paced_below(mut self) -> Self {}
     #[must_use]
     pub fn checked_above(mut self, verdict: Verdict, wait_left: Duration) -> Self {}
+    #[must_use]
+    pub fn signed_by(mut self, signer: Option<Arc<dyn SignRequest>>) -> Self {}
+    pub fn signer(&self) -> Option<&Arc<dyn SignRequest>> {}
     pub fn method(&self) -> &Method {}
     pub fn step(&self) -> Step {}
     pub fn url(&self) -> &Url {}
@@ -34,6 +35,7 @@ impl<'a> Call<'a> {
     pub fn span(&self) -> &HopSpan {}
     pub fn was_late(&mut self) {}
     pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), Denied> {}
+    pub fn add_signature(&mut self, headers: &mut HeaderMap) -> Result<(), Denied> {}
     pub fn sending(&mut self) {}
     pub fn answered(&mut self, head: ResponseHead<'_>) -> Result<(), Denied> {}
     pub fn observe(&mut self, status: StatusCode, headers: &HeaderMap) {}
@@ -47,18 +49,18 @@ impl<'a> Call<'a> {
     pub fn failed(&mut self, failure: Option<Failure>) -> Option<Denied> {}
     pub fn not_sent(&mut self) {}
     pub async fn saved(&self) {}
-    pub fn set_source(&mut self, source: Source) {}
+    pub fn set_source(&mut self, source: FieldSource) {}
     pub fn permit(&self) -> Option<&Permit> {}
     pub fn take_permit(&mut self) -> Option<Permit> {}
     pub fn follow(&mut self) -> Target {}
     pub fn reading<'r>(&'r self, request: Option<&'r HeaderMap>) -> Reading<'r> {}
-    pub fn history(&self) -> &Trail {}
-    pub fn take_history(&mut self) -> Trail {}
+    pub fn history(&self) -> &RedirectHistory {}
+    pub fn take_history(&mut self) -> RedirectHistory {}
     pub async fn keep_rules(&mut self, status: StatusCode, headers: &HeaderMap) {}
     pub fn denied(&self, kind: DeniedKind) -> Denied {}
     #[must_use]
     pub fn refused(&self, denied: Denied) -> Denied {}
-    pub fn without_response(&mut self) -> Trail {}
+    pub fn without_response(&mut self) -> RedirectHistory {}
 }
 #[derive(Debug)]
 pub struct CallSpan {}
@@ -91,12 +93,36 @@ impl CrawlerBuilder {
     pub fn timeout(mut self, timeout: Duration) -> Self {}
     pub fn scan(mut self, scan: Scan) -> Self {}
     pub fn read_options(mut self, options: ReadOptions) -> Self {}
+    pub fn policy_token(mut self, token: &str, usage: Usage, fallback: bool) -> Self {}
     pub fn permission_store(mut self, store: Arc<dyn PermissionStore>) -> Self {}
+    pub fn payment(mut self, policy: PaymentPolicy) -> Self {}
     pub fn danger_report_only(mut self, why: &str) -> Self {}
     pub fn identity(&self) -> Result<Identity, BuildError> {}
     pub fn build(self, fetch: Arc<dyn Fetch>) -> Result<Crawler, BuildError> {}
 }
 impl fmt::Debug for CrawlerBuilder {}
+#[derive(Debug, Clone)]
+pub struct FetchInfo {}
+impl FetchInfo {
+    pub fn of(extensions: &Extensions) -> Option<&Self> {}
+    pub fn hops(&self) -> &[Hop] {}
+    pub fn verdict(&self) -> Option<&Verdict> {}
+    pub fn payment(&self) -> Option<&PaymentTerms> {}
+    pub fn waited(&self) -> Duration {}
+    pub fn stopped(&self) -> Option<Stopped> {}
+    pub fn permissions(&self) -> Permissions {}
+    pub fn preferences(&self) -> Preferences {}
+    pub fn licenses(&self) -> Vec<License> {}
+    pub fn license_challenge(&self) -> Option<Vec<(String, String)>> {}
+    pub fn app_directives(&self) -> Option<AppDirectives> {}
+    pub fn settled(&self) -> impl Future<Output = Permissions> + Send + 'static + use<> {}
+}
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FieldSource {
+    Wire,
+    Kept(WallMillis),
+    Unknown,
+}
 #[derive(Debug, Clone)]
 pub struct Hop {}
 impl Hop {
@@ -108,6 +134,7 @@ impl Hop {
     ) -> Self {}
     #[must_use]
     pub fn with_remote_addr(mut self, remote: Option<SocketAddr>) -> Self {}
+    pub fn payment(&self) -> Option<&PaymentTerms> {}
     pub fn url(&self) -> &Url {}
     pub fn status(&self) -> StatusCode {}
     pub fn verdict(&self) -> &Verdict {}
@@ -138,12 +165,10 @@ impl Identity {
     pub fn user_agent(&self) -> &HeaderValue {}
     pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), DeniedKind> {}
 }
-#[derive(Debug)]
-#[must_use = "it holds the fetch info until `visit` is called"]
-pub struct Left<'a> {}
-impl Left<'_> {
-    pub fn visit(self, trail: Trail) -> Visit {}
-}
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidPrice {}
+impl fmt::Display for InvalidPrice {}
+impl std::error::Error for InvalidPrice {}
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoAddress {}
 impl NoAddress {
@@ -167,21 +192,41 @@ impl Options {
     #[must_use]
     pub fn or(self, others: Self) -> Self {}
 }
-#[derive(Debug)]
-pub struct PermitBody<B: Body> {}
-impl<B: Body> PermitBody<B> {
-    pub fn new(body: B, permit: Option<Permit>) -> Self {}
+#[derive(Clone, Debug)]
+pub struct PaymentPolicy {}
+impl PaymentPolicy {
+    pub fn new(page: Price, run: Price) -> Self {}
     #[must_use]
-    pub fn with_version(mut self, version: Version) -> Self {}
-    pub fn has_ended(&self) -> bool {}
+    pub fn with_host_cap(mut self, host: Price) -> Self {}
+    #[must_use]
+    pub fn upfront(mut self) -> Self {}
+    pub fn spent(&self) -> Price {}
+    pub fn spent_on(&self, host: &str) -> Price {}
 }
-impl<B> Body for PermitBody<B>
-where
-    B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
-{
-    type Data = Bytes;
-    type Error = BoxError;
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PaymentTerms {}
+impl PaymentTerms {
+    pub fn of(status: StatusCode, headers: &HeaderMap) -> Option<Self> {}
+    pub fn price(&self) -> Option<Price> {}
+    pub fn charged(&self) -> Option<Price> {}
+    pub fn error(&self) -> Option<&str> {}
 }
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Price {}
+impl Price {
+    pub fn currency(&self) -> &str {}
+    pub fn billionths(&self) -> u64 {}
+    #[must_use]
+    pub fn checked_add(self, other: Self) -> Option<Self> {}
+}
+impl FromStr for Price {
+    type Err = InvalidPrice;
+}
+impl fmt::Display for Price {}
+#[derive(Debug)]
+pub struct ReadTimedOut {}
+impl fmt::Display for ReadTimedOut {}
+impl Error for ReadTimedOut {}
 #[derive(Clone)]
 pub struct Reader {}
 impl Reader {
@@ -205,16 +250,37 @@ impl<'a> Reading<'a> {
     pub fn with_request(mut self, fields: Option<&'a HeaderMap>) -> Self {}
     pub fn from_cache(mut self, time: WallMillis) -> Self {}
     pub fn with_missing_fields(mut self) -> Self {}
-    pub async fn pass(self, trail: &mut Trail, status: StatusCode, headers: &HeaderMap) {}
-    pub fn leave(self, status: StatusCode, headers: &HeaderMap) -> Option<Left<'a>> {}
+    pub async fn followed(
+        self,
+        history: &mut RedirectHistory,
+        status: StatusCode,
+        headers: &HeaderMap,
+    ) {}
+    pub fn without_scan(
+        self,
+        status: StatusCode,
+        headers: &HeaderMap,
+    ) -> Option<Unscanned<'a>> {}
     pub fn finish<B>(
         self,
-        trail: Trail,
-        response: Response<B>,
-    ) -> impl Future<Output = Response<WatchedBody<B>>>
+        history: RedirectHistory,
+        mut response: Response<ResponseBody<B>>,
+    ) -> impl Future<Output = Response<ResponseBody<B>>>
     where
-        B: Body<Data = Bytes> + Unpin,
+        B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
     {}
+}
+#[derive(Debug, Clone, Default)]
+pub struct RedirectHistory {}
+impl RedirectHistory {
+    pub fn push(&mut self, hop: Hop) {}
+    pub fn stop(&mut self, stopped: Stopped) {}
+    pub fn hops(&self) -> &[Hop] {}
+    pub fn last(&self) -> Option<&Hop> {}
+    pub fn waited(&self) -> Duration {}
+    pub fn ends_after(&mut self, waited: Duration) {}
+    pub fn stopped(&self) -> Option<Stopped> {}
+    pub fn chain(&self) -> Vec<(Url, StatusCode)> {}
 }
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedirectPolicy {}
@@ -229,6 +295,22 @@ impl RedirectPolicy {
     pub fn never() -> Self {}
 }
 impl Default for RedirectPolicy {}
+pub struct ResponseBody<B> {}
+impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
+    pub fn new(wire: B, version: Version, permit: Option<Permit>) -> Self {}
+    #[must_use]
+    pub fn with_read_timeout(mut self, limit: Option<Duration>) -> Self {}
+    #[must_use]
+    pub fn with_taken(mut self, taken: Result<Bytes, BoxError>) -> Self {}
+    pub fn has_ended(&self) -> bool {}
+    pub fn into_whole(mut self) -> Result<Bytes, Self> {}
+}
+impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for ResponseBody<B> {
+    type Data = Bytes;
+    type Error = BoxError;
+}
+impl<B: Unpin> Unpin for ResponseBody<B> {}
+impl<B: fmt::Debug> fmt::Debug for ResponseBody<B> {}
 #[derive(Debug, Clone, Copy)]
 pub struct ResponseHead<'r> {
     pub status: StatusCode,
@@ -244,12 +326,6 @@ pub enum Scan {
     Headers,
     Eager,
     Lazy,
-}
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
-    Wire,
-    Kept(WallMillis),
-    Unknown,
 }
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -280,53 +356,27 @@ impl Target {
     pub fn keeps_body(&self) -> bool {}
     pub fn change(&self, headers: &mut HeaderMap) {}
 }
-#[derive(Debug, Clone, Default)]
-pub struct Trail {}
-impl Trail {
-    pub fn push(&mut self, hop: Hop) {}
-    pub fn stop(&mut self, stopped: Stopped) {}
-    pub fn hops(&self) -> &[Hop] {}
-    pub fn last(&self) -> Option<&Hop> {}
-    pub fn waited(&self) -> Duration {}
-    pub fn ends_after(&mut self, waited: Duration) {}
-    pub fn stopped(&self) -> Option<Stopped> {}
-    pub fn chain(&self) -> Vec<(Url, StatusCode)> {}
+#[derive(Debug)]
+#[must_use = "it holds the fetch info until `fetch_info` is called"]
+pub struct Unscanned<'a> {}
+impl Unscanned<'_> {
+    pub fn fetch_info(self, history: RedirectHistory) -> FetchInfo {}
 }
-#[derive(Debug, Clone)]
-pub struct Visit {}
-impl Visit {
-    pub fn of(extensions: &Extensions) -> Option<&Self> {}
-    pub fn hops(&self) -> &[Hop] {}
-    pub fn verdict(&self) -> Option<&Verdict> {}
-    pub fn waited(&self) -> Duration {}
-    pub fn stopped(&self) -> Option<Stopped> {}
-    pub fn permissions(&self) -> Permissions {}
-    pub fn preferences(&self) -> Preferences {}
-    pub fn app_directives(&self) -> Option<AppDirectives> {}
-    pub fn settled(&self) -> impl Future<Output = Permissions> + Send + 'static + use<> {}
-}
-pub struct WatchedBody<B: Body> {}
-impl<B: Body<Data = Bytes> + Unpin> WatchedBody<B> {
-    pub fn new(wire: B) -> Self {}
-    pub fn into_whole(mut self) -> Result<Bytes, Self> {}
-}
-impl<B: Body<Data = Bytes> + Unpin> Body for WatchedBody<B> {
-    type Data = Bytes;
-    type Error = B::Error;
-}
-impl<B: Body + Unpin> Unpin for WatchedBody<B> {}
-impl<B: Body + fmt::Debug> fmt::Debug for WatchedBody<B> {}
 pub async fn admit(call: &mut Call<'_>) -> Result<(), Denied> {}
 pub fn body_failure_of(error: &(dyn Error + 'static)) -> Failure {}
 pub fn failure_of(error: &(dyn Error + 'static)) -> Option<Failure> {}
 pub fn foreign_host<'h>(headers: &'h HeaderMap, url: &Url) -> Option<&'h HeaderValue> {}
+pub fn log_failed(hops: usize, url: &Url, error: &(dyn Error + 'static)) {}
 pub fn permitted_addresses(
     guard: &AddressGuard,
     name: &str,
     found: impl IntoIterator<Item = SocketAddr>,
 ) -> Result<Vec<SocketAddr>, NoAddress> {}
+pub fn preserve_fields<B>(response: &mut Response<B>, now: WallMillis) {}
 pub fn refuse_foreign_host(headers: &HeaderMap, url: &Url) -> Result<(), DeniedKind> {}
+pub fn restore_fields(status: StatusCode, headers: &mut HeaderMap) -> FieldSource {}
 pub fn same_resource(a: &Url, b: &Url) -> bool {}
-pub fn take_seen(status: StatusCode, headers: &mut HeaderMap) -> Source {}
-pub fn tell_failed(hops: usize, url: &Url, error: &(dyn Error + 'static)) {}
-pub fn tell_seen<B>(response: &mut Response<B>, now: WallMillis) {}
+pub fn with_read_timeout<F: Future + Unpin>(
+    limit: Option<Duration>,
+    sending: F,
+) -> impl Future<Output = Result<F::Output, ReadTimedOut>> + Unpin {}

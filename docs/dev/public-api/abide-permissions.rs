@@ -1,6 +1,17 @@
 pub use abide_robots::ProductToken;
 #[cfg(feature = "testing")]
 pub mod testing;
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {}
+impl Answer {
+    #[must_use]
+    pub const fn preference(&self) -> Preference {}
+    #[must_use]
+    pub const fn is_disallowed(&self) -> bool {}
+    #[must_use]
+    pub fn sources(&self) -> &[Provenance] {}
+}
+impl fmt::Display for Answer {}
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AppDirectives {}
 impl AppDirectives {
@@ -131,6 +142,25 @@ impl ImagePreview {
     pub const fn as_str(self) -> &'static str {}
 }
 impl fmt::Display for ImagePreview {}
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct License {}
+impl License {
+    #[must_use]
+    pub fn of_robots(rules: &Rules) -> Vec<Self> {}
+    #[must_use]
+    pub fn of_fields<'a>(
+        fields: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+    ) -> Vec<Self> {}
+    #[must_use]
+    pub fn of_head(head: &Head) -> Vec<Self> {}
+    pub fn challenge<'a>(
+        fields: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+    ) -> Option<Vec<(String, String)>> {}
+    #[must_use]
+    pub fn url(&self) -> &str {}
+    #[must_use]
+    pub const fn source(&self) -> &Provenance {}
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Limit {
     AtMost(u64),
@@ -180,7 +210,7 @@ impl PermissionRecord {
     #[must_use]
     pub fn permissions(&self, options: &ReadOptions) -> Permissions {}
     #[must_use]
-    pub fn preferences(&self) -> Preferences {}
+    pub fn preferences(&self, options: &ReadOptions) -> Preferences {}
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {}
     #[must_use]
@@ -251,6 +281,10 @@ impl Permissions {
     #[must_use]
     pub const fn snippet_limit(&self) -> Option<Limit> {}
     #[must_use]
+    pub fn indexing(&self) -> Answer {}
+    #[must_use]
+    pub fn snippets(&self) -> Answer {}
+    #[must_use]
     pub const fn noindex_known(&self) -> Option<bool> {}
 }
 impl Default for Permissions {}
@@ -280,7 +314,11 @@ impl PreferenceStatement {
 pub struct Preferences {}
 impl Preferences {
     #[must_use]
+    pub fn new(options: &ReadOptions) -> Self {}
+    #[must_use]
     pub fn with_robots(mut self, rules: &Rules, target: &Target<'_>) -> Self {}
+    #[must_use]
+    pub fn with_policy_tokens(mut self, robots_txt: &[u8], target: &Target<'_>) -> Self {}
     #[must_use]
     pub fn with_fields<'a>(
         mut self,
@@ -295,6 +333,14 @@ impl Preferences {
         mut self,
         statements: impl IntoIterator<Item = PreferenceStatement>,
     ) -> Self {}
+    #[must_use]
+    pub const fn with_unread_sources(mut self) -> Self {}
+    #[must_use]
+    pub const fn is_complete(&self) -> bool {}
+    #[must_use]
+    pub fn training(&self) -> Answer {}
+    #[must_use]
+    pub fn input(&self) -> Answer {}
     #[must_use]
     pub fn statements(&self) -> &[PreferenceStatement] {}
     #[must_use]
@@ -324,7 +370,14 @@ pub enum Provenance {
     #[non_exhaustive]
     Rendered { index: usize, name: Box<str> },
     #[non_exhaustive]
-    RobotsTxt { record: Box<str>, line: u32, path: Option<Box<str>> },
+    RobotsTxt {
+        record: Box<str>,
+        line: u32,
+        path: Option<Box<str>>,
+        group: Option<Box<str>>,
+    },
+    #[non_exhaustive]
+    Link { index: usize },
     #[non_exhaustive]
     WellKnown { index: usize },
 }
@@ -353,6 +406,15 @@ impl ReadOptions {
     pub const fn with_strict_sf(mut self, strict: bool) -> Self {}
     #[must_use]
     pub const fn with_body_metas(mut self, count: bool) -> Self {}
+    #[must_use]
+    pub const fn with_signals_united(mut self, unite: bool) -> Self {}
+    #[must_use]
+    pub fn with_policy_token(
+        mut self,
+        token: ProductToken,
+        usage: Usage,
+        fallback: bool,
+    ) -> Self {}
     #[must_use]
     pub const fn with_heuristic_percent(mut self, percent: u32) -> Self {}
     #[must_use]
@@ -444,24 +506,25 @@ impl fmt::Debug for TagRules {}
 pub struct Tdm {}
 impl Tdm {
     #[must_use]
-    pub fn with_file<'a>(
-        self,
-        entries: impl IntoIterator<Item = (&'a Pattern, i64, Option<&'a str>)>,
-        target: &Target<'_>,
-    ) -> Self {}
+    pub fn with_file(mut self, file: &TdmFile, target: &Target<'_>) -> Self {}
     #[must_use]
     pub fn with_fields<'a>(
-        self,
+        mut self,
         fields: impl IntoIterator<Item = (&'a str, &'a [u8])>,
     ) -> Self {}
     #[must_use]
-    pub fn with_metas(self, metas: &[Meta]) -> Self {}
+    pub fn with_metas(mut self, metas: &[Meta]) -> Self {}
     #[must_use]
     pub fn is_reserved(&self) -> Option<bool> {}
     #[must_use]
     pub fn policy(&self) -> Option<&str> {}
     #[must_use]
-    pub const fn statement(&self) -> Option<&PreferenceStatement> {}
+    pub fn statement(&self) -> Option<PreferenceStatement> {}
+}
+#[derive(Debug, Default)]
+pub struct TdmFile {}
+impl TdmFile {
+    pub fn parse(json: &[u8]) -> Result<Self, PermissionError> {}
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct UnavailableAfter {}
@@ -516,6 +579,8 @@ pub fn link_follow(rel: &str) -> bool {}
 pub fn members(line: &[u8]) -> Vec<(String, Vec<(String, SfValue)>)> {}
 #[must_use]
 pub fn reading_of(line: &[u8], options: &ReadOptions) -> &'static str {}
+#[must_use]
+pub fn record_problem(record: &Record<'_>) -> Option<String> {}
 pub fn sample_record(url: &str, received: u64) -> PermissionRecord {}
 pub async fn survives_reopening<S, F>(open: impl Fn() -> F)
 where

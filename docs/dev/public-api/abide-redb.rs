@@ -43,7 +43,7 @@ impl Store {
     pub async fn close(&self) -> Result<(), Error> {}
     pub async fn usage(&self) -> Result<Usage, Error> {}
 }
-impl AccessStore for Store {}
+impl RobotsStore for Store {}
 impl HostStore for Store {}
 impl PermissionStore for Store {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -211,6 +211,9 @@ impl Rules {
     pub fn is_named(&self) -> bool {}
     pub fn token(&self) -> Option<&str> {}
     pub fn records(&self) -> impl Iterator<Item = Record<'_>> {}
+    pub fn signals_outside_groups(&self) -> impl Iterator<Item = Record<'_>> {}
+    pub fn signals_of_everybody(&self) -> impl Iterator<Item = Record<'_>> {}
+    pub fn license_records(&self) -> impl Iterator<Item = Record<'_>> {}
     pub fn heap_size(&self) -> usize {}
 }
 impl fmt::Debug for Rules {}
@@ -231,3 +234,4 @@ impl PartialEq for Target<'_> {}
 impl Eq for Target<'_> {}
 impl fmt::Display for Target<'_> {}
 impl fmt::Debug for Target<'_> {}
+pub fn is_allowed(body: &[u8], tokens: &[ProductToken], target: &Target<'_>) -> bool {}

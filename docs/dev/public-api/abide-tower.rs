@@ -1,10 +1,12 @@
 pub use abide_gate::{
     AddressGuard, BoxFuture, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, Host,
-    NoTimers, Observer, Origin, TlsProblem, Verdict, access, pacing,
+    Observer, Origin, SignRequest, Verdict, pacing, robots_cache,
 };
-pub use abide_http::{BuildError, Hop, Identity, NoAddress, Options, Scan, Visit};
-pub use abide_permissions::{Permissions, Preferences, ReadOptions, TagRules};
-pub type AbideBody<R> = WatchedBody<PermitBody<Pin<Box<R>>>>;
+pub use abide_http::{BuildError, FetchInfo, Hop, Identity, NoAddress, Options, Scan};
+pub use abide_permissions::{
+    Answer, License, Permissions, Preference, Preferences, ReadOptions, TagRules, Usage,
+};
+pub type AbideBody<R> = ResponseBody<Pin<Box<R>>>;
 #[derive(Clone)]
 pub struct AbideLayer {}
 impl AbideLayer {
@@ -47,6 +49,7 @@ impl Builder {
     pub fn gate(self, settings: GateBuilder) -> Self {}
     pub fn scan(self, scan: Scan) -> Self {}
     pub fn read_options(self, options: ReadOptions) -> Self {}
+    pub fn policy_token(self, token: &str, usage: Usage, fallback: bool) -> Self {}
     pub fn permission_store(self, store: Arc<dyn PermissionStore>) -> Self {}
     pub fn danger_report_only(self, why: &str) -> Self {}
     pub fn wrap<S, B>(self, client: S) -> Result<AbideService<S>, BuildError>
@@ -81,8 +84,9 @@ where
 }
 impl<R> fmt::Debug for GuardedResolver<R> {}
 pub trait ResponseExt: sealed::Sealed {
-    fn visit(&self) -> Option<&Visit>;
+    fn fetch_info(&self) -> Option<&FetchInfo>;
     fn permissions(&self) -> Permissions {}
+    fn preferences(&self) -> Preferences {}
 }
 impl<B> ResponseExt for http::Response<B> {}
 pub type ResponseFuture<R> = Pin<

@@ -2,16 +2,17 @@
 pub use abide_gate::MetricsObserver;
 pub use abide_gate::{
     AddressGuard, BoxFuture, Clock, Denied, DeniedKind, Event, Failure, Gate,
-    GateBuilder, HolderId, Host, NoTimers, Observer, Origin, StoreError, SystemClock,
-    TlsProblem, UnsupportedUrl, Verdict, WallMillis, access, pacing,
+    GateBuilder, HolderId, Host, Observer, Origin, SignRequest, StoreError, SystemClock,
+    UnsupportedUrl, Verdict, WallMillis, pacing, robots_cache,
 };
 pub use abide_http::{
-    BuildError, Hop, Options, RedirectPolicy, Scan, Stopped, Trail, Visit,
+    BuildError, FetchInfo, Hop, InvalidPrice, Options, PaymentPolicy, PaymentTerms,
+    Price, RedirectHistory, RedirectPolicy, Scan, Stopped,
 };
 pub use abide_permissions::{
-    AppDirectives, Flag, HeadEnd, Limit, MemoryPermissionStore, PermissionRecord,
-    PermissionStore, Permissions, Preference, Preferences, ReadOptions, TagRules, Usage,
-    link_follow,
+    Answer, AppDirectives, Flag, HeadEnd, License, Limit, MemoryPermissionStore,
+    PermissionRecord, PermissionStore, Permissions, Preference, Preferences, ReadOptions,
+    TagRules, Usage, link_follow,
 };
 pub use abide_robots::{InvalidText, ProductToken, Target};
 #[derive(Clone)]
@@ -43,22 +44,28 @@ impl Builder {
     pub fn fallback(self, token: &str) -> Self {}
     pub fn user_agent(self, header: &str) -> Self {}
     pub fn gate(self, settings: GateBuilder) -> Self {}
-    pub fn access(self, policy: AccessPolicy) -> Self {}
+    pub fn robots(self, policy: RobotsPolicy) -> Self {}
     pub fn pace(self, policy: PacePolicy) -> Self {}
     pub fn max_wait(self, wait: Duration) -> Self {}
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {}
     pub fn timeout(self, timeout: Duration) -> Self {}
     pub fn read_timeout(mut self, timeout: Duration) -> Self {}
+    pub fn decode(mut self, on: bool) -> Self {}
     pub fn redirects(self, policy: RedirectPolicy) -> Self {}
     pub fn scan(self, scan: Scan) -> Self {}
     pub fn read_options(self, options: ReadOptions) -> Self {}
+    pub fn fetch_tdmrep(self) -> Self {}
+    pub fn require_tdmrep(self) -> Self {}
+    pub fn policy_token(self, token: &str, usage: Usage, fallback: bool) -> Self {}
     pub fn allow_net(self, net: IpNet) -> Self {}
     pub fn danger_allow_all_addresses(self) -> Self {}
     pub fn resolve(mut self, name: &str, address: SocketAddr) -> Self {}
     pub fn resolver(mut self, resolver: Arc<dyn Resolve>) -> Self {}
-    pub fn access_store(self, store: Arc<dyn AccessStore>) -> Self {}
+    pub fn robots_store(self, store: Arc<dyn RobotsStore>) -> Self {}
     pub fn host_store(self, store: Arc<dyn HostStore>) -> Self {}
     pub fn permission_store(self, store: Arc<dyn PermissionStore>) -> Self {}
+    pub fn sign_requests(self, signer: Arc<dyn SignRequest>) -> Self {}
+    pub fn payment(self, policy: PaymentPolicy) -> Self {}
     pub fn observer(self, observer: Arc<dyn Observer>) -> Self {}
     pub fn danger_report_only(self, why: &str) -> Self {}
     pub fn fetch(mut self, fetch: Arc<dyn Fetch>) -> Self {}
@@ -86,8 +93,9 @@ pub trait RequestBuilderExt: sealed::Sealed {
 }
 impl RequestBuilderExt for reqwest_middleware::RequestBuilder {}
 pub trait ResponseExt: sealed::Sealed {
-    fn visit(&self) -> Option<&Visit>;
+    fn fetch_info(&self) -> Option<&FetchInfo>;
     fn permissions(&self) -> Permissions {}
+    fn preferences(&self) -> Preferences {}
 }
 impl ResponseExt for reqwest::Response {}
 impl<B> ResponseExt for http::Response<B> {}

@@ -187,8 +187,14 @@ impl Machine {
     /// A piece of raw text.
     pub(super) fn raw_text(&mut self, text: &[u8]) {
         let Some(noscript) = &mut self.noscript else { return };
-        let room = NOSCRIPT_BYTES_MAX.saturating_sub(noscript.content.len());
-        noscript.content.extend_from_slice(text.get(..room).unwrap_or(text));
+        let content = &mut noscript.content;
+        let room = NOSCRIPT_BYTES_MAX.saturating_sub(content.len());
+        let kept = text.get(..room).unwrap_or(text);
+        // Doubled as a vector would, but never beyond the limit.
+        if content.capacity().saturating_sub(content.len()) < kept.len() {
+            content.reserve_exact(content.len().max(kept.len()).min(room));
+        }
+        content.extend_from_slice(kept);
         noscript.full |= text.len() > room;
     }
 
