@@ -243,14 +243,18 @@ impl RobotsEntry {
         let text = match &self.result {
             AccessResult::Rules(text) => {
                 // Each of several hosts with one text pays its part. Not less than an eighth: the others may be evicted before this one.
-                let sharers = Arc::strong_count(text).clamp(1, SHARERS_MAX);
+                // One holder may be the entry that this one takes the place of.
+                let sharers = Arc::strong_count(text).saturating_sub(1).clamp(1, SHARERS_MAX);
                 text.body
                     .len()
                     .saturating_add(text.rules.heap_size())
                     .checked_div(sharers)
                     .unwrap_or_default()
             }
-            AccessResult::Unavailable(_) | AccessResult::Unreachable(_) => 0,
+            // A copy that does not count now may be kept all the same.
+            AccessResult::Unavailable(_) | AccessResult::Unreachable(_) => {
+                self.record.copy().map_or(0, |copy| copy.body().len())
+            }
         };
         ENTRY_WEIGHT.saturating_add(self.record.weight_without_body()).saturating_add(text)
     }
