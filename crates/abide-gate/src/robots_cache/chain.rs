@@ -115,7 +115,11 @@ impl<'a> Chain<'a> {
     /// Only the request for the URL that the copy came from is conditional: its validators mean nothing elsewhere. So one that
     /// follows an unasked 304 has none either.
     fn validators(&self) -> Option<Validators> {
-        let copy = self.copy.filter(|copy| copy.final_url(self.origin) == *self.here())?;
+        let is_its_url = |copy: &&GoodCopy| match copy.redirected_to.as_deref() {
+            Some(url) => url == self.here(),
+            None => self.visited.len() == 1,
+        };
+        let copy = self.copy.filter(is_its_url)?;
         Some(copy.validators.clone()).filter(|validators| !validators.is_empty())
     }
 
