@@ -9,7 +9,7 @@ use ipnet::IpNet;
 
 use crate::event::{Event, Observer, Observers};
 use crate::gate::Gate;
-use crate::paced::PacedFetch;
+use crate::paced::{PacedFetch, RuledFetch};
 use crate::pacing::{HostStore, PacePolicy, Pacer};
 use crate::robots_cache::{Fetch, RobotsCache, RobotsPolicy, RobotsStore};
 use crate::{AddressGuard, Clock, SignRequest, SystemClock, caught_clock};
@@ -185,19 +185,10 @@ impl GateBuilder {
         });
         // What the pacer lets wait must not look like an outage.
         let policy = self.robots.with_slot_wait_max(max_wait.saturating_add(SLOT_WAIT_MARGIN));
-        let tdmrep = (self.tdmrep != Tdm::Off).then(|| {
-            let cache = RobotsCache::builder(Vec::new(), Arc::clone(&fetch));
-            let cache = cache.policy(policy.clone().for_tdmrep()).clock(Arc::clone(&self.clock));
-            let cache = match self.seed {
-                Some(seed) => cache.seed(seed),
-                None => cache,
-            };
-            cache.build()
-        });
         let waiting = pacer.clone();
-        let mut cache = RobotsCache::builder(tokens, fetch)
-            .policy(policy)
-            .clock(self.clock)
+        let mut cache = RobotsCache::builder(tokens, Arc::clone(&fetch))
+            .policy(policy.clone())
+            .clock(Arc::clone(&self.clock))
             .observer(Arc::new(move |event: &Event<'_>| tell_those_who_wait(&waiting, event)));
         for observer in &self.observers {
             cache = cache.observer(Arc::clone(observer));
@@ -208,8 +199,19 @@ impl GateBuilder {
         if let Some(seed) = self.seed {
             cache = cache.seed(seed);
         }
+        let robots = cache.build();
+        let tdmrep = (self.tdmrep != Tdm::Off).then(|| {
+            let fetch = RuledFetch { robots: robots.clone(), fetch, clock: Arc::clone(&clock) };
+            let cache = RobotsCache::builder(Vec::new(), Arc::new(fetch));
+            let cache = cache.policy(policy.for_tdmrep()).clock(self.clock);
+            let cache = match self.seed {
+                Some(seed) => cache.seed(seed),
+                None => cache,
+            };
+            cache.build()
+        });
         Gate {
-            robots: cache.build(),
+            robots,
             tdmrep,
             requires_tdmrep: self.tdmrep == Tdm::Required,
             pacer,

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use abide_robots::Target;
 use http::{HeaderMap, Method, StatusCode};
 use http_body_util::BodyExt;
 use url::Url;
 
 use crate::pacing::{Ask, BackoffCause, Pacer, Permit};
-use crate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse};
-use crate::{AddressGuard, BoxFuture, Clock, Failure, Host, SignRequest, WallMillis};
+use crate::robots_cache::{AccessResult, Fetch, FetchError, RobotsCache, RobotsRequest, RobotsResponse};
+use crate::{AddressGuard, BoxFuture, Clock, Failure, Host, Origin, SignRequest, WallMillis};
 
 /// The user's transport, behind the address guard and in its host's turn: robots.txt is a request like any other.
 #[derive(Debug)]
@@ -128,6 +129,44 @@ impl PacedFetch {
         Ask::new()
             .with_crawl_delay(last_delay(&self.pacer, url).unwrap_or_default())
             .with_budget(self.max_wait)
+    }
+}
+
+/// The transport of tdmrep.json, by the rules of robots.txt: those of each origin that its redirects lead to.
+///
+/// robots.txt itself is fetched without it, and so never waits for this.
+#[derive(Debug)]
+pub(crate) struct RuledFetch {
+    pub(crate) robots: RobotsCache,
+    pub(crate) fetch: Arc<dyn Fetch>,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl Fetch for RuledFetch {
+    fn fetch(&self, request: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
+        Box::pin(self.ruled(request))
+    }
+}
+
+impl RuledFetch {
+    async fn ruled(&self, request: RobotsRequest) -> Result<RobotsResponse, FetchError> {
+        let url = request.url();
+        let origin =
+            Origin::of(url).map_err(|_| FetchError::new(Failure::LocationInvalid, "no URL of the web"))?;
+        let mut waited = Duration::ZERO;
+        let answer = self.robots.get_timed(&origin, &mut waited).await;
+        if !waited.is_zero() {
+            request.permit_wait().add(waited, self.clock.now());
+        }
+        let answer = answer.map_err(FetchError::deferred)?;
+        if answer.is_allowed(&Target::of(url)) {
+            return self.fetch.fetch(request).await;
+        }
+        let failure = match *answer.result() {
+            AccessResult::Unreachable(failure) => failure,
+            AccessResult::Rules(_) | AccessResult::Unavailable(_) => Failure::LocationInvalid,
+        };
+        Err(FetchError::new(failure, "robots.txt denies it"))
     }
 }
 
