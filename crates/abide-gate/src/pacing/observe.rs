@@ -39,7 +39,8 @@ impl Pacer {
         core.wall_at(now, backoff.until)
     }
 
-    /// The Crawl-delay of an origin has become this. It also counts for those who already wait for it in the queue of its host.
+    /// The Crawl-delay of an origin has become this. It also counts for those who already wait for it in the queue of its host, and for
+    /// those who ask with the delay that was last asked for.
     pub fn change_crawl_delay(&self, origin: &Origin, delay: Duration) {
         let (now, host, mut effects) = (self.core.now_or_system(), origin.host(), Effects::default());
         let delay = self.core.policy.pace_of(host.as_str()).delay.max(delay.min(DELAY_MAX));
@@ -47,6 +48,7 @@ impl Pacer {
             if let Some(queue) = schedule.queue_mut() {
                 queue.change_delay(origin, delay);
             }
+            schedule.will_ask(delay);
             schedule.changed(now, &mut effects.wakers);
         });
         self.core.finish(effects);

@@ -382,6 +382,11 @@ impl Schedule {
         millis(self.delay_millis)
     }
 
+    /// The next request will ask for this delay at least.
+    pub(crate) fn will_ask(&mut self, delay: Duration) {
+        self.delay_millis = self.delay_millis.max(whole_millis(delay));
+    }
+
     fn extra_mut(&mut self) -> &mut Extra {
         self.extra.get_or_insert_with(|| Box::new(Extra::NEW))
     }
