@@ -119,6 +119,10 @@ impl Gate {
         let verdict = self.entry(&self.robots, &origin, url, left).await?.explain(&Target::of(url));
         let Some(cache) = self.tdmrep_for(&verdict) else { return Ok(self.observed(verdict)) };
         let entry = if may_fetch_tdmrep(&verdict) {
+            // It is sent before any page has asked with the site's delay.
+            if let Some(delay) = verdict.crawl_delay() {
+                self.pacer.change_crawl_delay(&origin, delay);
+            }
             Some(self.entry(cache, &origin, url, left).await?)
         } else {
             None
@@ -145,6 +149,9 @@ impl Gate {
         #[cfg(feature = "tracing")]
         tracing::warn!(name: "abide.robots.overridden", target: "abide::robots", %origin, reason = ?why, "robots.txt is passed over");
         self.observers.notify(&Event::Overridden { origin, reason: why });
+        // tdmrep.json was not asked for, as the page was not going to be fetched: what it says is not known.
+        let is_unknown = self.tdmrep.is_some() && verdict.tdmrep().is_none();
+        let verdict = if is_unknown { verdict.with_tdmrep(None) } else { verdict };
         verdict.overridden(Arc::clone(why))
     }
 

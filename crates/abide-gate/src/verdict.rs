@@ -41,14 +41,14 @@ pub enum Tdmrep<'v> {
     File(&'v [u8]),
     /// The site has none: it answered with 404 or 410.
     Absent,
-    /// It could not be had, and there is no copy. What it says is not known.
+    /// It could not be had, and there is no copy; or what came is empty, an HTML page, or cut. What it says is not known.
     Unknown,
 }
 
 #[derive(Clone)]
 enum KeptTdmrep {
     NotAsked,
-    /// robots.txt denies the file itself.
+    /// robots.txt denies the file itself, or the page, which is fetched all the same.
     Denied,
     Entry(Arc<RobotsEntry>),
 }
@@ -77,7 +77,7 @@ impl Verdict {
         Self { ground: None, override_reason: None, tdmrep: KeptTdmrep::NotAsked }
     }
 
-    /// The same with what was learnt of tdmrep.json; `None`: robots.txt denies it.
+    /// The same with what was learnt of tdmrep.json; `None`: it was not fetched, as robots.txt denies it or the page.
     pub(crate) fn with_tdmrep(self, entry: Option<Arc<RobotsEntry>>) -> Self {
         Self { tdmrep: entry.map_or(KeptTdmrep::Denied, KeptTdmrep::Entry), ..self }
     }
@@ -89,8 +89,12 @@ impl Verdict {
             KeptTdmrep::Denied => return Some(Tdmrep::Unknown),
             KeptTdmrep::Entry(entry) => entry,
         };
+        // An HTML page or nothing at all is no JSON, whatever its status.
+        let is_file = |copy: &GoodCopy| {
+            !copy.is_truncated() && !entry.is_not_text() && !copy.body().trim_ascii().is_empty()
+        };
         Some(match (entry.copy(), entry.source()) {
-            (Some(copy), _) if !copy.is_truncated() => Tdmrep::File(copy.body()),
+            (Some(copy), _) if is_file(copy) => Tdmrep::File(copy.body()),
             (None, Source::Unavailable(404 | 410)) => Tdmrep::Absent,
             _ => Tdmrep::Unknown,
         })

@@ -123,3 +123,78 @@ async fn where_it_is_required_and_unknown_pages_are_refused() {
     assert!(denied.is_temporary() && denied.retry_at().is_some());
     assert!(gate.check_cached(&url("https://a.example/x")).is_none());
 }
+
+#[tokio::test(start_paused = true)]
+async fn it_is_not_sent_within_the_crawl_delay() {
+    let (gate, fetch, _) =
+        gate(GateBuilder::fetch_tdmrep, "User-agent: *\nCrawl-delay: 60", |_| Scripted::text(FILE));
+    let denied = gate.check(&url("https://a.example/x"), &mut Duration::from_secs(9)).await.unwrap_err();
+    assert!(matches!(denied.kind(), DeniedKind::Deferred { .. }), "{denied}");
+    assert_eq!(asked(&fetch), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn its_redirects_obey_the_rules_of_where_they_lead() {
+    let rules = "User-agent: *\nDisallow: /closed/";
+    for (to, expected) in [
+        ("/open/tdmrep.json", Tdmrep::File(FILE.as_bytes())),
+        ("/closed/tdmrep.json", Tdmrep::Unknown),
+        ("https://b.example/open/tdmrep.json", Tdmrep::File(FILE.as_bytes())),
+        ("https://b.example/closed/tdmrep.json", Tdmrep::Unknown),
+        ("https://down.example/open/tdmrep.json", Tdmrep::Unknown),
+    ] {
+        let fetch =
+            ScriptedFetch::new(move |request, _| match (request.url().host_str(), request.url().path()) {
+                (Some("down.example"), _) => Scripted::status(500),
+                (_, "/robots.txt") => Scripted::text(rules),
+                (_, "/.well-known/tdmrep.json") => Scripted::redirect(to),
+                _ => Scripted::text(FILE),
+            });
+        let builder = Gate::builder().pace(PacePolicy::default().danger_min_delay(Duration::ZERO));
+        let gate = builder.fetch_tdmrep().build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch.clone()));
+        let page = url("https://a.example/x");
+        let verdict = gate.check(&page, &mut Duration::from_secs(60)).await.unwrap();
+        assert_eq!(verdict.tdmrep(), Some(expected), "{to}");
+        let was_sent =
+            fetch.urls().iter().any(|url| url.contains("/closed/") || url.contains("down.example/open"));
+        assert!(!was_sent, "{:?}", fetch.urls());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_asked_for_anew_with_its_validators() {
+    let (gate, fetch, clock) = gate(GateBuilder::fetch_tdmrep, "", |times| match times {
+        0 => Scripted::text(FILE).header("etag", b"\"1\""),
+        _ => Scripted::status(304),
+    });
+    let page = url("https://a.example/x");
+    gate.check(&page, &mut Duration::from_secs(60)).await.unwrap();
+    clock.jump_to(WallMillis::from_millis(1_800_000_000_000).plus(DAY + Duration::from_secs(60)));
+    let verdict = gate.check(&page, &mut Duration::from_secs(60)).await.unwrap();
+    assert_eq!(verdict.tdmrep(), Some(Tdmrep::File(FILE.as_bytes())));
+    let last = fetch.asked().into_iter().rfind(|asked| asked.url.ends_with("tdmrep.json")).unwrap();
+    assert_eq!(last.headers.get("if-none-match").unwrap(), "\"1\"");
+    assert_eq!(asked(&fetch), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_override_knows_nothing_of_it() {
+    let robots = "User-agent: *\nDisallow: /x";
+    for (settings, expected) in [
+        (GateBuilder::fetch_tdmrep as fn(GateBuilder) -> GateBuilder, Some(Tdmrep::Unknown)),
+        (|gate| gate, None),
+    ] {
+        let (gate, _, _) = gate(settings, robots, |_| Scripted::text(FILE));
+        let verdict = gate.check(&url("https://a.example/x"), &mut Duration::from_secs(9)).await.unwrap();
+        assert_eq!(gate.overridden(verdict, &"our own site".into()).tdmrep(), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_json_is_no_file() {
+    for body in ["", " \r\n", "<!doctype html><html><body>Welcome</body></html>"] {
+        let (gate, _, _) = gate(GateBuilder::fetch_tdmrep, "", move |_| Scripted::text(body));
+        let verdict = gate.check(&url("https://a.example/x"), &mut Duration::from_secs(9)).await.unwrap();
+        assert_eq!(verdict.tdmrep(), Some(Tdmrep::Unknown), "{body:?}");
+    }
+}
