@@ -63,6 +63,8 @@ pub struct RobotsEntry {
     record: Record,
     result: AccessResult,
     was_fresh: bool,
+    /// The entry that this one takes the place of has the same text.
+    has_text_of_replaced: bool,
 }
 
 impl RobotsEntry {
@@ -87,7 +89,17 @@ impl RobotsEntry {
             // Serving a copy without a copy cannot be; if it were, the safe reading is this one.
             (Serving::Current | Serving::LastGood, None) => AccessResult::Unreachable(Failure::Other),
         };
-        Self { was_fresh: Times::of(&record).is_fresh(now), record, result }
+        let was_fresh = Times::of(&record).is_fresh(now);
+        Self { was_fresh, has_text_of_replaced: false, record, result }
+    }
+
+    /// The same in the place of `replaced`.
+    pub(super) fn in_place_of(self, replaced: Option<&Self>) -> Self {
+        let has_text_of_replaced = match (&self.result, replaced.map(Self::result)) {
+            (AccessResult::Rules(text), Some(AccessResult::Rules(replaced))) => Arc::ptr_eq(text, replaced),
+            _ => false,
+        };
+        Self { has_text_of_replaced, ..self }
     }
 
     /// What to do with this answer at `now`; `None` if it must be compiled anew, since it has grown stale.
@@ -243,8 +255,9 @@ impl RobotsEntry {
         let text = match &self.result {
             AccessResult::Rules(text) => {
                 // Each of several hosts with one text pays its part. Not less than an eighth: the others may be evicted before this one.
-                // One holder may be the entry that this one takes the place of.
-                let sharers = Arc::strong_count(text).saturating_sub(1).clamp(1, SHARERS_MAX);
+                // The entry that this one takes the place of is none of them.
+                let sharers = Arc::strong_count(text).saturating_sub(self.has_text_of_replaced.into());
+                let sharers = sharers.clamp(1, SHARERS_MAX);
                 text.body
                     .len()
                     .saturating_add(text.rules.heap_size())
@@ -278,5 +291,41 @@ impl fmt::Debug for RobotsEntry {
             .field("asked_at", &self.asked_at())
             .field("retry_at", &self.retry_at())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: WallMillis = WallMillis::from_millis(1_800_000_000_000);
+    const BODY: usize = 100_000;
+
+    fn record() -> Record {
+        let origin = "https://a.example".parse().unwrap();
+        Record::sample(&origin, NOW, vec![b'#'; BODY].into())
+    }
+
+    fn entry(record: Record, texts: &Interner) -> RobotsEntry {
+        RobotsEntry::new(record, NOW, &RobotsPolicy::default(), &[], texts)
+    }
+
+    #[test]
+    fn a_copy_that_is_kept_weighs_though_it_does_not_count() {
+        let mut record = record();
+        record.last = LastResult::Unavailable(Unavailable::TooManyRedirects);
+        let entry = entry(record, &Interner::new());
+        assert!(entry.copy().is_none() && entry.weight() >= BODY, "{}", entry.weight());
+    }
+
+    #[test]
+    fn a_text_is_not_shared_with_the_entry_that_is_replaced() {
+        let texts = Interner::new();
+        let first = entry(record(), &texts);
+        assert!(first.weight() >= BODY);
+        let second = entry(record(), &texts).in_place_of(Some(&first));
+        assert!(second.weight() >= BODY, "{}", second.weight());
+        // With another host's it is.
+        assert!(entry(record(), &texts).weight() < BODY / 2);
     }
 }

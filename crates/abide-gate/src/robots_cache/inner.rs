@@ -108,7 +108,9 @@ impl Inner {
     /// Compiles a record and has it at hand from now on.
     pub(super) fn publish(&self, record: Record) -> Arc<RobotsEntry> {
         let now = self.clock.wall();
-        let answer = Arc::new(RobotsEntry::new(record, now, &self.policy, &self.tokens, &self.texts));
+        let answer = RobotsEntry::new(record, now, &self.policy, &self.tokens, &self.texts);
+        let replaced = self.entries.get(answer.origin());
+        let answer = Arc::new(answer.in_place_of(replaced.as_deref()));
         self.entries.insert(answer.origin().clone(), Arc::clone(&answer));
         // From the cache: another one may have been published meanwhile.
         self.hot.fill(answer.origin().as_slice(), || self.entries.get(answer.origin()));
