@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use abide_gate::HolderId;
 use abide_gate::pacing::{
-    DeferReason, HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, Permit, Want,
+    DeferReason, HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, PacePolicy, Permit, Want,
 };
 use abide_gate::robots_cache::RobotsPolicy;
 use abide_gate::testing::Ask;
