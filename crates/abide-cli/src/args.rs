@@ -553,9 +553,12 @@ fn host_pages(text: &str) -> Result<(abide::Host, usize), String> {
 /// A host and what is set for it.
 fn of_host<'a>(text: &'a str, what: &str) -> Result<(abide::Host, &'a str), String> {
     let (host, value) = text.rsplit_once('=').ok_or_else(|| format!("expected HOST={what}, found no ="))?;
-    let url = Url::parse(&format!("http://{host}/")).ok();
-    let host = url.and_then(|url| abide::Host::of(&url).ok());
-    Ok((host.ok_or_else(|| format!("expected HOST={what}, found {}", quoted(text)))?, value))
+    Ok((self::host(host).ok_or_else(|| format!("expected HOST={what}, found {}", quoted(text)))?, value))
+}
+
+pub(crate) fn host(text: &str) -> Option<abide::Host> {
+    let url = Url::parse(&format!("http://{text}/")).ok()?;
+    abide::Host::of(&url).ok()
 }
 
 fn pages(text: &str) -> Result<usize, String> {

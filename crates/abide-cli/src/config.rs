@@ -127,7 +127,8 @@ fn added(table: &Table, command: &clap::Command, matches: &ArgMatches) -> Result
                     ));
                 }
             };
-            if call.get_arguments().any(|known| known.get_long() == Some(option)) {
+            let known = call.get_arguments().find(|known| known.get_long() == Some(option));
+            if known.is_some_and(|known| !names_host(given, known, host)) {
                 added.push(format!("--{option}={host}={}", text(value).ok_or_else(|| not_a_value(key))?));
             }
         }
@@ -150,6 +151,17 @@ fn known<'c>(key: &str, calls: impl Iterator<Item = &'c clap::Command>) -> Resul
 fn is_given(given: &ArgMatches, option: &clap::Arg) -> bool {
     let source = given.value_source(option.get_id().as_str());
     matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable))
+}
+
+/// Whether the call itself sets the option for this host.
+fn names_host(given: &ArgMatches, option: &clap::Arg, host: &str) -> bool {
+    let values = given.try_get_raw(option.get_id().as_str()).ok().flatten();
+    let host = crate::args::host(host);
+    host.is_some()
+        && values.into_iter().flatten().any(|value| {
+            let named = value.to_str().and_then(|value| value.rsplit_once('='));
+            named.is_some_and(|(named, _)| crate::args::host(named) == host)
+        })
 }
 
 /// `--key=value`, several times for a list, and the flag alone for `true`.

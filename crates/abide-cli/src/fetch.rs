@@ -1,6 +1,7 @@
 //! `abide fetch`: URLs through the whole middleware.
 
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -100,18 +101,12 @@ async fn fetch_to(
 ) -> anyhow::Result<Status> {
     let is_piped = path == Path::new("-");
     let named = |error: io::Error| anyhow::Error::new(error).context(path.display().to_string());
-    let mut out: Box<dyn Write> = if is_piped {
-        Box::new(io::stdout().lock())
-    } else {
-        let file =
-            std::fs::File::create(path).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
-        Box::new(io::BufWriter::new(file))
-    };
+    let mut out = Destination::at(path).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
     let mut status = Status::Done;
     for url in urls {
         let trail = Trail::with_page_max(args.page_timeout);
         let mut failed = None;
-        let answer = ask(abide, client, url, &trail, Options::new(), |chunk| match out.write_all(chunk) {
+        let answer = ask(abide, client, url, &trail, Options::new(), |chunk| match out.write(chunk) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {
                 failed = Some(error);
@@ -119,11 +114,64 @@ async fn fetch_to(
             }
         })
         .await;
-        failed.map_or(Ok(()), Err).and_then(|()| out.flush()).map_err(named)?;
+        let is_fetched = answer.line.outcome == Outcome::Fetched;
+        let ended = if is_fetched { out.write(&[]) } else { Ok(()) };
+        failed.map_or(ended, Err).and_then(|()| out.flush()).map_err(named)?;
         status = status.and(Status::of(answer.line.outcome == Outcome::Fetched));
         show(args, &answer, is_piped)?;
     }
     Ok(status)
+}
+
+/// Where a body goes. A file that exists keeps its content until there is something to replace it.
+enum Destination<'a> {
+    /// Not begun: the file, if it exists.
+    Untouched(&'a Path, Option<File>),
+    Begun(Box<dyn Write>),
+}
+
+impl<'a> Destination<'a> {
+    /// Refuses at once what cannot be written to.
+    fn at(path: &'a Path) -> io::Result<Self> {
+        if path == Path::new("-") {
+            return Ok(Self::Begun(Box::new(io::stdout().lock())));
+        }
+        match File::options().write(true).open(path) {
+            Ok(file) => Ok(Self::Untouched(path, Some(file))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+                directory.map_or(Ok(()), |directory| directory.metadata().map(drop))?;
+                Ok(Self::Untouched(path, None))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn write(&mut self, chunk: &[u8]) -> io::Result<()> {
+        if let Self::Untouched(path, file) = self {
+            let file = match file.take() {
+                Some(file) => {
+                    if file.metadata()?.is_file() {
+                        file.set_len(0)?;
+                    }
+                    file
+                }
+                None => File::create(path)?,
+            };
+            *self = Self::Begun(Box::new(BufWriter::new(file)));
+        }
+        match self {
+            Self::Begun(out) => out.write_all(chunk),
+            Self::Untouched(..) => Ok(()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Begun(out) => out.flush(),
+            Self::Untouched(..) => Ok(()),
+        }
+    }
 }
 
 fn show(args: &FetchArgs, answer: &Answer, is_piped: bool) -> anyhow::Result<()> {
@@ -266,10 +314,10 @@ fn statements(info: &FetchInfo) -> Vec<String> {
 /// Each usage once that the site disallows, whoever of its statements counts in the end.
 fn reserved(info: &FetchInfo) -> Vec<String> {
     let preferences = info.preferences();
-    let usages = preferences.statements().iter().map(|statement| statement.usage());
-    let mut names: Vec<String> = usages
-        .filter(|usage| preferences.resolve(usage) == Preference::Disallow)
-        .map(ToString::to_string)
+    let statements = preferences.statements().iter();
+    let mut names: Vec<String> = statements
+        .filter(|statement| statement.preference() == Preference::Disallow)
+        .map(|statement| statement.usage().to_string())
         .collect();
     names.sort();
     names.dedup();

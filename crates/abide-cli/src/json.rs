@@ -99,6 +99,20 @@ impl StatedPreference {
         });
         statements.collect()
     }
+
+    /// Leaves at most `max`, what is disallowed first, and none of great length.
+    pub(crate) fn cut(stated: &mut Vec<Self>, max: usize, len_max: usize) {
+        stated.retain(|stated| stated.usage.len().max(stated.source.len()) <= len_max);
+        if stated.len() > max {
+            stated.sort_by_key(|stated| stated.preference != "disallow");
+            stated.truncate(max);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn new(usage: &str, preference: &str) -> Self {
+        Self { usage: usage.to_owned(), preference: preference.to_owned(), source: String::new() }
+    }
 }
 
 /// Every rule of the vocabulary, always.

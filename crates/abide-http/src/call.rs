@@ -323,10 +323,21 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// Adds the price that has been accepted, for a middleware that leaves signing to another one below it.
+    pub fn add_accepted_price(&mut self, headers: &mut HeaderMap) {
+        if let Some(payment) = &mut self.payment {
+            payment.add(headers);
+            payment.sending();
+        }
+    }
+
     /// The request goes out now: its permit counts until its response ends.
     pub fn sending(&mut self) {
         if let Some(permit) = &mut self.permit {
             permit.is_sent = true;
+        }
+        if let Some(payment) = &mut self.payment {
+            payment.sending();
         }
     }
 
@@ -464,6 +475,9 @@ impl<'a> Call<'a> {
     pub fn not_sent(&mut self) {
         if let Some(permit) = self.take_permit() {
             permit.give_back();
+        }
+        if let Some(payment) = self.payment.take() {
+            payment.never_sent();
         }
     }
 

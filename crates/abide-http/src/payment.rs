@@ -274,16 +274,31 @@ impl Payment {
     pub(crate) fn add(&mut self, headers: &mut HeaderMap) {
         if let Ok(value) = HeaderValue::from_str(&self.price.to_string()) {
             headers.insert(HeaderName::from_static(self.field), value);
-            self.is_sent = true;
         }
     }
 
-    /// The response is here. Errors are not charged; a success that does not say what it cost has cost what was offered.
+    /// The request goes out now: from here on only a response says that nothing was charged.
+    pub(crate) fn sending(&mut self) {
+        self.is_sent = true;
+    }
+
+    /// The request did not go out after all.
+    pub(crate) fn never_sent(mut self) {
+        self.is_sent = false;
+    }
+
+    /// The response is here. Errors are not charged, nor is a page that never asked for a price; a page bought at its exact price that does not
+    /// say what it cost has cost that. Nobody is charged more than was offered.
     pub(crate) fn settled(mut self, status: StatusCode, terms: Option<&PaymentTerms>) {
         let charged = terms.and_then(PaymentTerms::charged);
         match charged.filter(|charged| charged.currency == self.price.currency) {
-            Some(charged) => self.policy.settle(&self.host, self.price.billionths, charged.billionths),
-            None if !status.is_success() => self.policy.settle(&self.host, self.price.billionths, 0),
+            Some(charged) => {
+                let charged = charged.billionths.min(self.price.billionths);
+                self.policy.settle(&self.host, self.price.billionths, charged);
+            }
+            None if !status.is_success() || self.field == MAX_PRICE => {
+                self.policy.settle(&self.host, self.price.billionths, 0);
+            }
             None => {}
         }
         self.is_sent = true;

@@ -251,7 +251,9 @@ fn remove(headers: &mut HeaderMap) {
 }
 
 fn insert(headers: &mut HeaderMap, name: &'static str, value: &str) -> Result<(), IdentityError> {
-    let value = HeaderValue::from_str(value).map_err(|_| Why::Field { name: name.to_owned() })?;
+    let mut value = HeaderValue::from_str(value).map_err(|_| Why::Field { name: name.to_owned() })?;
+    // Whoever reads it in a log could send it again while it is valid. `Debug` does not show it.
+    value.set_sensitive(true);
     headers.insert(HeaderName::from_static(name), value);
     Ok(())
 }

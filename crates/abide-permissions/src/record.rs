@@ -2,6 +2,7 @@
 //!
 //! Rules never vanish because time has passed: freshness says when to look again, and nothing else.
 
+use std::cmp::Reverse;
 use std::time::{Duration, SystemTime};
 
 use crate::freshness::{CACHING_FIELDS, lifetime};
@@ -9,7 +10,7 @@ use crate::head::{Head, HeadEnd, Meta};
 use crate::header::complete_members;
 use crate::options::ReadOptions;
 use crate::permissions::Permissions;
-use crate::preference::{PreferenceStatement, Preferences, Tdm};
+use crate::preference::{PreferenceStatement, Preferences, Tdm, Usage};
 use crate::rules::TagRules;
 
 /// What is known of the permissions of one URL. Kept between visits, it lets the last known rules be honoured for as long
@@ -97,7 +98,8 @@ impl<'a> Fetched<'a> {
     pub fn with_preferences(mut self, preferences: &Preferences) -> Self {
         let of_robots =
             preferences.statements().iter().filter(|statement| statement.source().is_robots_txt());
-        self.preferences.extend(of_robots.take(STATEMENTS_MAX).cloned());
+        self.preferences.extend(of_robots.cloned());
+        cut_statements(&mut self.preferences);
         self
     }
 
@@ -408,7 +410,7 @@ impl PermissionRecord {
         let is_new = |statement: &&PreferenceStatement| !self.preferences.contains(statement);
         let new: Vec<_> = visit.preferences.iter().filter(is_new).cloned().collect();
         self.preferences.extend(new);
-        self.preferences.truncate(STATEMENTS_MAX);
+        cut_statements(&mut self.preferences);
         self.received_at = unix_millis(visit.received_at);
     }
 
@@ -504,6 +506,16 @@ const FIELD_BYTES_MAX: usize = 64 * 1024;
 
 /// Statements of robots.txt kept; a file has a handful.
 const STATEMENTS_MAX: usize = 256;
+
+/// Keeps as many as there is room for: what is disallowed before the rest, and known usages before others.
+fn cut_statements(statements: &mut Vec<PreferenceStatement>) {
+    if statements.len() > STATEMENTS_MAX {
+        statements.sort_by_key(|statement| {
+            (Reverse(statement.preference()), matches!(statement.usage(), Usage::Other(_)))
+        });
+        statements.truncate(STATEMENTS_MAX);
+    }
+}
 
 /// Metas kept of one kind; a page has a few dozen.
 const METAS_MAX: usize = 1024;

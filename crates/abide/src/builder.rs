@@ -251,8 +251,8 @@ impl Builder {
     /// * `timeout` counts for each hop anew; [`timeout`](Self::timeout) is that of a whole call.
     /// * `default_headers` go to every host and with robots.txt. No credentials there, and no `Host`: the site that answers would not be the one
     ///   whose rules are known. An `Accept-Encoding` there is replaced.
-    /// * A cookie jar keeps what robots.txt sets. It sends nothing there: as soon as any response has set a cookie, robots.txt is asked for with
-    ///   an empty `Cookie`, which goes before the jar's.
+    /// * A cookie jar keeps what robots.txt sets. As soon as any response has set a cookie, robots.txt is asked for with an empty `Cookie`, which
+    ///   goes before the jar's. A jar that is filled beforehand sends its cookies with robots.txt until then.
     /// * `resolve` goes past the address guard; use [`resolve`](Self::resolve).
     /// * A proxy, also one of the environment, or a `unix_socket` resolves the names of sites itself, past the address guard: only literal
     ///   addresses are refused then. The name of the proxy is resolved and guarded here: one with a private address needs

@@ -54,6 +54,9 @@ pub(crate) fn answered(
     is_repeatable: bool,
 ) -> Result<Response> {
     let response = response.unwrap_or_else(|error| Err(reqwest_middleware::Error::middleware(error)));
+    if let Ok(response) = &response {
+        observe_cookies(&core.has_cookies, response.headers());
+    }
     if times > 1 {
         if let Ok(response) = &response {
             call.observe(response.status(), response.headers());
@@ -62,7 +65,6 @@ pub(crate) fn answered(
     }
     let response = response.map_err(|error| failed(call, error))?;
     call.answered(head_of(&response, is_repeatable)).map_err(refuse)?;
-    observe_cookies(&core.has_cookies, response.headers());
     Ok(if core.decodes { decoded(response) } else { response })
 }
 

@@ -19,6 +19,7 @@ use crate::Usage;
 use crate::crawl::frontier::{Frontier, Kind};
 use crate::crawl::page::Record;
 use crate::crawl::report::{Event, Report, Totals};
+use crate::json::StatedPreference;
 use crate::trail::public;
 
 /// One line.
@@ -137,7 +138,11 @@ impl Journal {
         if events.is_empty() { Ok(()) } else { self.write(&Entry::Sent { kind, events }) }
     }
 
-    pub(crate) fn done(&mut self, record: Record) -> anyhow::Result<()> {
+    pub(crate) fn done(&mut self, mut record: Record) -> anyhow::Result<()> {
+        // A site may state more than fits a line.
+        StatedPreference::cut(&mut record.page.preferences, STATED_MAX, STATED_LEN_MAX);
+        record.permissions.retain(|stated| stated.len() <= STATED_LEN_MAX);
+        record.permissions.truncate(STATED_MAX);
         self.write(&Entry::Done(Box::new(record)))
     }
 
@@ -271,6 +276,11 @@ impl Unreadable {
 const VERSION: u8 = 2;
 /// Servers take no URLs of this length.
 const LINE_LEN_MAX: u64 = 1024 * 1024;
+
+/// What is kept of what one page states.
+const STATED_MAX: usize = 64;
+/// Nor is any name of this length.
+const STATED_LEN_MAX: usize = 1024;
 
 #[cfg(test)]
 mod tests {
@@ -428,6 +438,31 @@ mod tests {
         assert_eq!((host.requests, host.fetched, host.ok, host.bytes), (2, 2, 2, 15));
         assert_eq!((host.permissions["noindex"], host.events.len()), (2, 2));
         assert_eq!(third.pages().len(), 2);
+    }
+
+    #[test]
+    fn a_page_that_states_too_much_is_cut_and_its_crawl_goes_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let (store, urls) = (directory.path().join("s.redb"), urls(&["http://a/"]));
+        let (mut journal, _) = opened(&store, &urls, false).unwrap();
+        let mut stated = record(&urls[0], 7);
+        let usages = (0..50_000).map(|n| StatedPreference::new(&format!("usage-{n}"), "allow"));
+        stated.page.preferences = usages.collect();
+        stated
+            .page
+            .preferences
+            .push(StatedPreference::new(&"x".repeat(2 * LINE_LEN_MAX as usize), "disallow"));
+        stated.page.preferences.push(StatedPreference::new("train-ai", "disallow"));
+        stated.permissions.extend((0..50_000).map(|n| format!("no usage-{n} of a long name")));
+        journal.done(stated).unwrap();
+        journal.end(false, &report()).unwrap();
+        let (_, past) = opened(&store, &urls, false).unwrap();
+        let found = past.entries.iter().find_map(|entry| match entry {
+            Entry::Done(record) => Some(&record.page.preferences),
+            _ => None,
+        });
+        let found = found.unwrap();
+        assert_eq!((found.len(), &found[0]), (STATED_MAX, &StatedPreference::new("train-ai", "disallow")));
     }
 
     #[test]

@@ -83,6 +83,24 @@ async fn a_host_has_a_delay_and_a_limit_of_its_own() {
 }
 
 #[tokio::test]
+async fn what_the_call_sets_for_a_host_stands_above_the_file() {
+    let server = site().await;
+    let content = "delay = 0\n[host.\"A.example\"]\nmax-pages = 1\n[host.\"b.example\"]\nmax-pages = 2\n";
+    let args = [
+        "crawl",
+        "--json",
+        "--host-max-pages=a.example=3",
+        "http://a.example:PORT/",
+        "http://b.example:PORT/",
+    ];
+    let ran = with(&server, content, &args, true).await;
+    let lines = ran.lines();
+    let fetched =
+        |name: &str| lines.iter().find(|line| line["host"] == json!(name)).unwrap()["fetched"].clone();
+    assert_eq!((fetched("a.example"), fetched("b.example")), (json!(3), json!(2)), "{}", ran.out);
+}
+
+#[tokio::test]
 async fn what_is_wrong_with_a_file_is_named_with_its_place() {
     let server = site().await;
     for (content, said) in [

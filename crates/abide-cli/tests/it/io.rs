@@ -75,6 +75,26 @@ async fn a_body_goes_where_it_is_asked_to() {
 }
 
 #[tokio::test]
+async fn a_file_is_kept_where_nothing_is_fetched() {
+    let server = Server::start(|_| Reply::new(200, "User-agent: *\nDisallow: /")).await;
+    let directory = tempfile::tempdir().unwrap();
+    for (name, content) in [("old", Some("old content")), ("new", None)] {
+        let path = directory.path().join(name);
+        if let Some(content) = content {
+            std::fs::write(&path, content).unwrap();
+        }
+        let args = ["fetch", "-o", path.to_str().unwrap(), "http://a.example:PORT/page"];
+        let ran = online(server.address(), &args).await;
+        assert_ne!(ran.status, 0, "{}", ran.out);
+        assert_eq!(std::fs::read_to_string(&path).ok().as_deref(), content);
+    }
+    let path = directory.path().join("none/new");
+    let ran =
+        online(server.address(), &["fetch", "-o", path.to_str().unwrap(), "http://a.example:PORT/"]).await;
+    assert_eq!(ran.status, 2, "{}", ran.err);
+}
+
+#[tokio::test]
 async fn fetch_names_the_field_and_the_meta_behind_each_rule() {
     let server = site().await;
     let ran = online(server.address(), &["fetch", "http://a.example:PORT/page"]).await;

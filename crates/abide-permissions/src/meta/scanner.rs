@@ -18,7 +18,7 @@ use crate::options::{MetaScope, ReadOptions};
 /// Finds the metas of an HTML head while its bytes stream past, and knows exactly where the head ends.
 ///
 /// One scanner serves one response. Feed it the body, content-decoded, in pieces of any size until it says
-/// [`ControlFlow::Break(())`]; what it finds does not depend on the pieces. It never panics and may be dropped at any time.
+/// [`ControlFlow::Break`]; what it finds does not depend on the pieces. It never panics and may be dropped at any time.
 ///
 /// ```
 /// use std::ops::ControlFlow;

@@ -91,6 +91,8 @@ pub struct PreferenceStatement {
 
 impl PreferenceStatement {
     pub(crate) fn new(usage: Usage, preference: Preference, source: Provenance, text: &[u8]) -> Self {
+        // No character has more than four bytes.
+        let text = text.get(..TEXT_CHARS_MAX.saturating_mul(4)).unwrap_or(text);
         let text = String::from_utf8_lossy(text).chars().take(TEXT_CHARS_MAX).collect::<String>().into();
         Self { usage, preference, source, text }
     }

@@ -4,13 +4,16 @@ use super::{Preference, Usage};
 
 /// The restrictions in a text that its own grammar cannot read.
 ///
-/// Stricter: sites write `ai=n train-ai=n` and `search=yes; ai-train=no`, and mean what they say. So every piece between commas,
-/// semicolons and spaces is looked at, in whatever case, and a known label with `n`, `no` or `disallow` counts. Nothing is allowed
+/// Stricter: sites write `ai=n train-ai=n` and `search=yes; ai-train=no`, and mean what they say. So quotes are dropped, every piece
+/// between other marks and spaces is looked at, in whatever case, and a known label with `n`, `no` or `disallow` counts. Nothing is allowed
 /// by a salvage: a guess must not permit what its author may have forbidden.
 pub(super) fn restrictions(text: &[u8], labels: &[(&str, Usage)]) -> Vec<(Usage, Preference)> {
-    let text = String::from_utf8_lossy(text).to_ascii_lowercase();
+    let text = String::from_utf8_lossy(text).to_lowercase();
+    let kept = text.chars().filter(|char| !matches!(char, '"' | '\''));
+    let is_part = |char: char| char.is_alphanumeric() || matches!(char, '-' | '_' | '=');
+    let text: String = kept.map(|char| if is_part(char) { char } else { ' ' }).collect();
     let text = text.split('=').map(str::trim_ascii).collect::<Vec<_>>().join("=");
-    let pieces = text.split([',', ';', ' ', '\t']).map(|piece| piece.trim_matches(['"', '\'']));
+    let pieces = text.split_ascii_whitespace();
     let mut forbidden: Vec<&str> = Vec::new();
     for (label, value) in pieces.filter_map(|piece| piece.split_once('=')) {
         // Only what is known is kept, and once.

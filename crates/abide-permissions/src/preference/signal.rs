@@ -23,7 +23,7 @@ pub(super) fn read(value: &[u8], strict: bool) -> (Line, Option<Box<str>>) {
         let (key, value) = (key.trim_ascii(), value.trim_ascii());
         if key == "use" && USES.contains(&value) {
             content_use = stricter_use(content_use, Some(value.into()));
-        } else if let Some(preference) = preference_of(value).filter(|_| !key.is_empty() && key != "use") {
+        } else if let Some(preference) = preference_of(value).filter(|_| is_key(key) && key != "use") {
             let known = KEYS.iter().find(|(known, _)| *known == key);
             let usage = known.map_or_else(|| Usage::Other(key.into()), |(_, usage)| usage.clone());
             line.stated.push((usage, preference));
@@ -33,8 +33,22 @@ pub(super) fn read(value: &[u8], strict: bool) -> (Line, Option<Box<str>>) {
             line.stated.extend(salvaged);
         }
     }
-    line.stated = bounded(line.stated.into_iter());
+    line.stated = bounded(strictest(line.stated).into_iter());
     (line, content_use)
+}
+
+/// What no separator is left in; `search; ai-train` is two keys.
+fn is_key(key: &str) -> bool {
+    !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+}
+
+/// Each usage once with its most restrictive preference, in the order of the line.
+fn strictest(stated: Vec<(Usage, Preference)>) -> Vec<(Usage, Preference)> {
+    let mut stated: Vec<_> = stated.into_iter().enumerate().collect();
+    stated.sort_by(|(_, (ours, our)), (_, (theirs, their))| ours.cmp(theirs).then(their.cmp(our)));
+    stated.dedup_by(|(_, (later, _)), (_, (kept, _))| later == kept);
+    stated.sort_by_key(|(index, _)| *index);
+    stated.into_iter().map(|(_, stated)| stated).collect()
 }
 
 /// The more restrictive of two known values of `use`.

@@ -155,10 +155,10 @@ struct Entry {
 impl TdmFile {
     /// Reads a file: an array of objects with a `location`, which is a path pattern of robots.txt, a `tdm-reservation` and perhaps a
     /// `tdm-policy`. A reservation other than 0 and 1 is unset, but its entry still covers its location. Elements that are no
-    /// objects are passed over, and entries beyond 10,000.
+    /// objects are passed over, and entries beyond 32,768.
     ///
-    /// Stricter: an object in place of the array is its one entry, `"1"` and `true` reserve like `1`, and a reservation without a
-    /// location holds for the whole site, since each was meant as one.
+    /// Stricter: an object in place of the array is its one entry, `"1"` and `true` reserve like `1`, and a reservation whose
+    /// location is missing or is no path holds for the whole site, since each was meant as one.
     ///
     /// # Errors
     /// When it is no JSON, with the line and column, or neither an array nor an object.
@@ -185,7 +185,10 @@ impl Entry {
             _ => None,
         };
         let location = match entry.get("location") {
-            Some(Value::String(location)) => location,
+            Some(Value::String(location)) => match location.trim() {
+                location if location.starts_with(['/', '*']) || reserved != Some(true) => location,
+                _ => "/",
+            },
             _ if reserved == Some(true) => "/",
             _ => return None,
         };
@@ -198,4 +201,4 @@ const RESERVATION: &str = "tdm-reservation";
 const POLICY: &str = "tdm-policy";
 
 /// Sites that list their pages one by one are wrong, but not by more than this.
-const ENTRIES_MAX: usize = 10_000;
+const ENTRIES_MAX: usize = 32_768;

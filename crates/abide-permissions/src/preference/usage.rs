@@ -14,17 +14,19 @@ pub(super) const LABELS: [(&str, Usage); 2] = [("search", Usage::Search), ("trai
 
 /// What a line says. If it is no Dictionary, all preferences are unknown, but for those that a salvage finds.
 pub(super) fn read(value: &[u8], strict: bool) -> Line {
-    let (mut line, mut labels) = (Line::default(), Labels::default());
+    let (mut line, mut labels) = (Line::default(), Labels { stated: BTreeMap::new(), strict });
     if Parser::new(value).parse_dictionary_with_visitor(&mut labels).is_err() {
         line.stated = if strict { Vec::new() } else { salvage::restrictions(value, &LABELS) };
         line.is_broken = true;
         line.remark("a dictionary such as `train-ai=n`", value, line.stated.is_empty());
         return line;
     }
-    for (label, _) in LABELS.iter().filter(|(label, _)| labels.0.get(*label) == Some(&Preference::Unknown)) {
+    for (label, _) in
+        LABELS.iter().filter(|(label, _)| labels.stated.get(*label) == Some(&Preference::Unknown))
+    {
         line.problem = Some(format!("expected `{label}=y` or `{label}=n`; its value states nothing"));
     }
-    let stated = labels.0.into_iter().filter(|(_, preference)| *preference != Preference::Unknown);
+    let stated = labels.stated.into_iter().filter(|(_, preference)| *preference != Preference::Unknown);
     line.stated = bounded(stated.map(|(label, preference)| (usage_of(&label), preference)));
     line
 }
@@ -50,17 +52,19 @@ fn usage_of(label: &str) -> Usage {
 }
 
 /// Each label with its last value (RFC 9651 §4.2.2).
-#[derive(Default)]
-struct Labels(BTreeMap<Box<str>, Preference>);
+struct Labels {
+    stated: BTreeMap<Box<str>, Preference>,
+    strict: bool,
+}
 
 impl<'a> DictionaryVisitor<'a> for &mut Labels {
     type Out = ();
     type Error = Infallible;
 
     fn entry(&mut self, label: &'a KeyRef) -> Result<impl EntryVisitor<'a>, Infallible> {
-        let preference = self.0.entry(label.as_str().into()).or_default();
+        let preference = self.stated.entry(label.as_str().into()).or_default();
         *preference = Preference::Unknown;
-        Ok(ItemOnly(Value(preference)))
+        Ok(ItemOnly(Value { preference, strict: self.strict }))
     }
 
     fn finish(self) -> Result<(), Infallible> {
@@ -68,7 +72,10 @@ impl<'a> DictionaryVisitor<'a> for &mut Labels {
     }
 }
 
-struct Value<'p>(&'p mut Preference);
+struct Value<'p> {
+    preference: &'p mut Preference,
+    strict: bool,
+}
 
 impl<'a> ItemVisitor<'a> for Value<'_> {
     type Out = ();
@@ -79,11 +86,17 @@ impl<'a> ItemVisitor<'a> for Value<'_> {
         self,
         item: BareItemFromInput<'a>,
     ) -> Result<impl ParameterVisitor<'a, Out = ()>, Infallible> {
-        *self.0 = match item {
+        *self.preference = match item {
             BareItemFromInput::Token(token) if token.as_str() == "y" => Preference::Allow,
             BareItemFromInput::Token(token) if token.as_str() == "n" => Preference::Disallow,
+            // Stricter: a full stop belongs to the sentence, not to the token that it is a part of.
+            BareItemFromInput::Token(token) if !self.strict && is_no(token.as_str()) => Preference::Disallow,
             _ => Preference::Unknown,
         };
         Ok(Ignored)
     }
+}
+
+fn is_no(token: &str) -> bool {
+    token.trim_end_matches(|char: char| !char.is_ascii_alphanumeric()) == "n"
 }

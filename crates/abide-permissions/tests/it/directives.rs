@@ -628,6 +628,14 @@ fn signals_without_a_key_or_with_one_that_is_no_usage_state_none() {
 }
 
 #[test]
+fn a_line_that_says_the_same_again_states_it_once() {
+    let line = "ai-train=yes, ai-train=no, x=no,".repeat(10_000);
+    let preferences = Preferences::default().with_fields([("Content-Signal", line.as_bytes())]);
+    assert_eq!(preferences.statements().len(), 2);
+    assert_eq!(preferences.resolve(&Usage::TrainAi), Preference::Disallow);
+}
+
+#[test]
 fn remarks_on_preferences_are_bounded() {
     for (times, expected) in [(3, 3), (100, 32)] {
         let fields = vec![("Content-Usage", b"?".as_slice()); times];
@@ -636,8 +644,8 @@ fn remarks_on_preferences_are_bounded() {
 }
 
 #[test]
-fn entries_of_tdmrep_beyond_ten_thousand_are_ignored() {
-    for (others, expected) in [(9_999, Some(true)), (10_000, None)] {
+fn entries_of_tdmrep_beyond_the_bound_are_ignored() {
+    for (others, expected) in [(32_767, Some(true)), (32_768, None)] {
         let others = r#"{"location":"/other"},"#.repeat(others);
         let file = format!(r#"[{others}{{"location":"/x","tdm-reservation":1}}]"#);
         let file = TdmFile::parse(file.as_bytes()).unwrap();
@@ -667,6 +675,12 @@ fn a_tdmrep_is_read_as_it_was_meant() {
         ("{\"location\": \"/\", \"tdm-reservation\": 1}", Some(true)),
         ("\u{feff}[{\"location\": \"/\", \"tdm-reservation\": 0}]", Some(false)),
         ("[7, {\"tdm-reservation\": 1}]", Some(true)),
+        ("[{\"location\": \"\", \"tdm-reservation\": 1}]", Some(true)),
+        ("[{\"location\": \" \", \"tdm-reservation\": 1}]", Some(true)),
+        ("[{\"location\": \"img/\", \"tdm-reservation\": 1}]", Some(true)),
+        ("[{\"location\": \" /a\", \"tdm-reservation\": 1}]", Some(true)),
+        ("[{\"location\": \"/b\", \"tdm-reservation\": 1}]", None),
+        ("[{\"location\": \"\", \"tdm-reservation\": 0}]", None),
         ("[{\"tdm-reservation\": 0}]", None),
         ("[{\"location\": \"/\", \"tdm-reservation\": \"1\"}]", Some(true)),
         ("[{\"location\": \"/\", \"tdm-reservation\": true}]", Some(true)),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use abide_gate::HolderId;
 use abide_gate::pacing::{
-    DeferReason, HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, Permit, Want,
+    DeferReason, HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, PacePolicy, Permit, Want,
 };
 use abide_gate::robots_cache::RobotsPolicy;
 use abide_gate::testing::Ask;
@@ -25,8 +25,6 @@ use super::judge::{Complaint, Counts, Judge, Violation, Who};
 use super::plan::{Chance, DAY, HOUR, MINUTE, ORIGINS, Path, Plan, Reading, SECOND, Visit, What, Wish};
 use super::shelf::{Hosts, Reader, Shelf, Weather, number};
 use super::web::Web;
-
-use crate::support::pacing::one_second;
 
 const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 
@@ -153,8 +151,9 @@ impl World {
                 _ => RobotsPolicy::default(),
             })
             .pace(match self.rude {
-                Some(Rude::ShortGap) => one_second().danger_min_delay(SECOND / 2),
-                _ => one_second(),
+                Some(Rude::ShortGap) => PacePolicy::default().danger_min_delay(SECOND / 2),
+                // The judge counts by one second, whatever the default is.
+                _ => PacePolicy::default().danger_min_delay(SECOND),
             })
             .clock(self.clock.clone())
             .robots_store(Arc::new(reader))
