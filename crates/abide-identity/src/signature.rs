@@ -138,7 +138,7 @@ fn signature_params(
     let mut list = params.inner_list();
     for component in components {
         let name = StringRef::from_str(component.name()).map_err(|_| unsigned(component.name()))?;
-        component.identify(list.bare_item(name));
+        let _ = component.identify(list.bare_item(name));
     }
     let mut list = list.finish();
     for (name, value) in parameters {
@@ -157,7 +157,7 @@ fn signature_base(
     let mut base = String::with_capacity(512);
     for component in components {
         let name = StringRef::from_str(component.name()).map_err(|_| unsigned(component.name()))?;
-        component.identify(ItemSerializer::with_buffer(&mut base).bare_item(name));
+        let _ = component.identify(ItemSerializer::with_buffer(&mut base).bare_item(name));
         base.push_str(": ");
         base.push_str(&component.value(message)?);
         base.push('\n');
