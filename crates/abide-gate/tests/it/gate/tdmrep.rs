@@ -82,7 +82,8 @@ async fn robots_txt_speaks_of_it_like_of_any_file() {
 
 #[tokio::test(start_paused = true)]
 async fn each_fault_leaves_the_last_good_copy_or_nothing_known() {
-    let faults: [(&str, fn() -> Scripted, Tdmrep<'_>, bool); 11] = [
+    type Fault = (&'static str, fn() -> Scripted, Tdmrep<'static>, bool);
+    let faults: [Fault; 11] = [
         ("404", || Scripted::status(404), Tdmrep::Absent, false),
         ("410", || Scripted::status(410), Tdmrep::Absent, false),
         ("401", || Scripted::status(401), Tdmrep::Unknown, true),
