@@ -683,7 +683,8 @@ mod tests {
                     0 => part.split_whitespace().collect(),
                     _ => vec![part],
                 });
-                let words: Vec<&str> = words.collect();
+                // The rest of the line is the shell's.
+                let words: Vec<&str> = words.take_while(|word| *word != ">").collect();
                 assert_eq!(words[..2], ["abide", call.get_name()]);
                 if let Err(error) = Cli::try_parse_from(words) {
                     panic!("{example}: {error}");
