@@ -199,6 +199,7 @@ pub trait Fetch: fmt::Debug + Send + Sync + 'static {
     ) -> BoxFuture<'_, Result<RobotsResponse, FetchError>>;
 }
 impl Fetch for PacedFetch {}
+impl Fetch for RuledFetch {}
 impl Fetch for ScriptedFetch {}
 #[derive(Clone)]
 pub struct FetchError {}

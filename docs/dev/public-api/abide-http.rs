@@ -36,6 +36,7 @@ impl<'a> Call<'a> {
     pub fn was_late(&mut self) {}
     pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), Denied> {}
     pub fn add_signature(&mut self, headers: &mut HeaderMap) -> Result<(), Denied> {}
+    pub fn add_accepted_price(&mut self, headers: &mut HeaderMap) {}
     pub fn sending(&mut self) {}
     pub fn answered(&mut self, head: ResponseHead<'_>) -> Result<(), Denied> {}
     pub fn observe(&mut self, status: StatusCode, headers: &HeaderMap) {}
