@@ -273,7 +273,7 @@ async fn a_network_error_of_a_later_hop_keeps_its_type_and_the_way_to_it() {
     let hops: Vec<_> = history.hops().iter().map(|hop| (hop.url().path(), hop.status().as_u16())).collect();
     assert_eq!(hops, [("/one", 301), ("/two", 302)]);
     assert!(!format!("{error:?} {error} {history:?}").contains("hunter2"));
-    // The next call starts anew.
+    // The next call starts over.
     let request = reqwest::Request::new(Method::GET, "http://a.example/robots.txt".parse().unwrap());
     client.execute_with_extensions(request, &mut extensions).await.unwrap();
     assert!(extensions.get::<RedirectHistory>().is_none());

@@ -81,7 +81,7 @@ async fn another_implementation_verifies_every_hop_and_robots_txt() {
     let mut signatures: Vec<_> = log.iter().map(|seen| seen.header("signature").unwrap()).collect();
     signatures.sort_unstable();
     signatures.dedup();
-    assert_eq!(signatures.len(), log.len(), "each hop is signed anew");
+    assert_eq!(signatures.len(), log.len(), "each hop is signed by itself");
 }
 
 #[tokio::test]

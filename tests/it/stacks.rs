@@ -288,7 +288,7 @@ async fn abide_inside_a_cache_leaves_text_and_no_fetch_info() {
     assert!(Denied::find(&error).is_none(), "a cache keeps the text only: {error:?}");
     assert!(format!("{error:?}").contains("Disallow: /secret"), "{error:?}");
     let miss = client.get("http://a.example/fresh").send().await.unwrap();
-    assert!(miss.fetch_info().is_none(), "a cache builds its responses anew, also on a miss");
+    assert!(miss.fetch_info().is_none(), "a cache builds new responses, also on a miss");
     assert_eq!(miss.permissions().noindex_known(), None, "and then nothing is known, rather than permitted");
     client.get("http://a.example/tagged").send().await.unwrap();
     assert!(are_paced(&server.log()));

@@ -86,7 +86,7 @@ pub(crate) const CODES: &[Code] = &[
         "The file looks like an HTML page, such as an error page. Serve plain text at /robots.txt, or status 404.",
     ),
     code(
-        "invalid-octets",
+        "invalid-bytes",
         Severity::Warning,
         "The line holds bytes that are not UTF-8, or control characters. Save the file as UTF-8 and percent-encode other bytes of paths.",
     ),

@@ -156,7 +156,7 @@ impl FetchInfo {
 
     /// The permissions when the head has been seen to its end, or the body was dropped.
     ///
-    /// Resolves at once unless [`Scan::Lazy`](crate::Scan::Lazy) is in use; then somebody must read or drop the body.
+    /// Resolves at once unless [`Scan::Lazy`](crate::Scan::Lazy) is in use; then the caller must read or drop the body.
     pub fn settled(&self) -> impl Future<Output = Permissions> + Send + 'static + use<> {
         let info = self.clone();
         async move {
@@ -206,7 +206,7 @@ pub struct RedirectHistory {
 }
 
 impl RedirectHistory {
-    /// One more request has been answered. Whoever follows redirects bounds how many there are.
+    /// One more request has been answered. The caller that follows redirects bounds how many there are.
     #[inline]
     pub fn push(&mut self, hop: Hop) {
         if self.hops.is_empty() {

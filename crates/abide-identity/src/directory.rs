@@ -50,7 +50,7 @@ impl<'k> Directory<'k> {
     }
 
     /// The fields to serve it with at `url`: `Content-Type`, `Content-Digest`, and a signature by each key, which prove until
-    /// `now + lifetime` that the keys belong to this site. Make them anew before that.
+    /// `now + lifetime` that the keys belong to this site. Regenerate them before that.
     ///
     /// # Errors
     /// A signer fails.

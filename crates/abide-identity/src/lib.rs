@@ -16,7 +16,7 @@
 //! # }
 //! ```
 //!
-//! With `abide`, every request is signed, each redirect hop anew, robots.txt included:
+//! With `abide`, every request is signed, each redirect hop by itself, robots.txt included:
 //!
 //! ```ignore
 //! let identity = WebBotAuth::new(Key::from_file("bot.pem")?, "https://bot.example")?;

@@ -19,7 +19,7 @@ use crate::names::{
 };
 use crate::signature::{Component, Message, Value, seconds, sign};
 
-/// A crawler's signed identity: it signs requests, each anew.
+/// A crawler's signed identity: it signs each request by itself.
 ///
 /// A signed request has the fields `Signature-Agent`, `Signature-Input` and `Signature`. The signature covers `@authority`, `@method`,
 /// `@target-uri` and `Signature-Agent`, so it is good for one URL of one site, and for 60 s. Only https requests are signed: over http
@@ -62,7 +62,7 @@ struct Agent {
 }
 
 impl WebBotAuth {
-    /// The identity of whoever publishes the signer's key at `url`.
+    /// The identity of the owner who publishes the signer's key at `url`.
     ///
     /// # Errors
     /// `url` is no https URL, or the key is the RFC's test key.
@@ -252,7 +252,7 @@ fn remove(headers: &mut HeaderMap) {
 
 fn insert(headers: &mut HeaderMap, name: &'static str, value: &str) -> Result<(), IdentityError> {
     let mut value = HeaderValue::from_str(value).map_err(|_| Why::Field { name: name.to_owned() })?;
-    // Whoever reads it in a log could send it again while it is valid. `Debug` does not show it.
+    // A reader of a log could send it again while it is valid. `Debug` does not show it.
     value.set_sensitive(true);
     headers.insert(HeaderName::from_static(name), value);
     Ok(())

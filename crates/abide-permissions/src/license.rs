@@ -169,7 +169,7 @@ fn unquoted(value: &str) -> String {
 
 const LINK: &str = "Link";
 
-/// A site has one or two; what is more is somebody's joke.
+/// A site has one or two; more than that is no honest site.
 pub(crate) const LICENSES_MAX: usize = 64;
 
 #[cfg(test)]

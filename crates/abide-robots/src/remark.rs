@@ -81,7 +81,7 @@ impl RemarkKind {
             Self::DuplicateRule => "duplicate-rule",
             Self::HiddenRule => "hidden-rule",
             Self::OverlongLine => "overlong-line",
-            Self::InvalidBytes => "invalid-octets",
+            Self::InvalidBytes => "invalid-bytes",
             Self::UnusableCrawlDelay => "unusable-crawl-delay",
             Self::RelativeUrl => "relative-url",
             Self::CutByLimit => "cut-by-limit",

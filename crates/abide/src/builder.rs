@@ -88,7 +88,7 @@ impl Builder {
     /// How long a call may be on the wire, all hops together, with the body of the last. Waiting for permits and for robots.txt is not
     /// counted. A request's own `timeout` goes before. Default: no limit.
     ///
-    /// `reqwest::ClientBuilder::timeout` counts for each hop anew, as abide follows the redirects.
+    /// `reqwest::ClientBuilder::timeout` counts for each hop by itself, as abide follows the redirects.
     pub fn timeout(self, timeout: Duration) -> Self {
         self.shared(|crawler| crawler.timeout(timeout))
     }
@@ -188,7 +188,7 @@ impl Builder {
         self.shared(|crawler| crawler.permission_store(store))
     }
 
-    /// Signs every request, each hop anew, robots.txt included: for example with `WebBotAuth` of `abide-identity`. Default: nothing is signed;
+    /// Signs every request, each hop by itself, robots.txt included: for example with `WebBotAuth` of `abide-identity`. Default: nothing is signed;
     /// some sites treat a signed crawler worse.
     pub fn sign_requests(self, signer: Arc<dyn SignRequest>) -> Self {
         self.gated(|gate| gate.sign_requests(signer))
@@ -248,7 +248,7 @@ impl Builder {
     ///
     /// What else is set on `inner` stays, and holds for robots.txt, too:
     ///
-    /// * `timeout` counts for each hop anew; [`timeout`](Self::timeout) is that of a whole call.
+    /// * `timeout` counts for each hop by itself; [`timeout`](Self::timeout) is that of a whole call.
     /// * `default_headers` go to every host and with robots.txt. No credentials there, and no `Host`: the site that answers would not be the one
     ///   whose rules are known. An `Accept-Encoding` there is replaced.
     /// * A cookie jar keeps what robots.txt sets. As soon as any response has set a cookie, robots.txt is asked for with an empty `Cookie`, which

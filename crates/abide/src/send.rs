@@ -221,12 +221,12 @@ fn ends_with_its_length(response: &Response) -> bool {
     response.version() <= Version::HTTP_11 && response.headers().contains_key(CONTENT_LENGTH)
 }
 
-/// What is not here is asked for again by whoever waits for it, and wakes him then.
+/// What is not here is asked for again by the task that waits for it, and wakes it then.
 fn poll_chunk(response: &mut Response) -> Poll<reqwest::Result<Option<Bytes>>> {
     pin!(response.chunk()).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// A longer body is taken in pieces, by whoever watches it.
+/// A longer body is taken in pieces, by the task that watches it.
 const AHEAD_MAX: u64 = 16 * 1024;
 
 // How often a request went out under one permit: something below the pacing that sends again would go out unpaced.
@@ -259,7 +259,7 @@ impl<F: Future + Unpin> Future for CountSends<F> {
     }
 }
 
-/// Gives the place back to whoever counts outside, also when the poll panics.
+/// Gives the place back to the counter outside, also when the poll panics.
 struct Counting {
     outer: Option<u32>,
 }

@@ -46,7 +46,7 @@ fn remarks_as_json_have_line_and_columns() {
         })
     );
     assert_eq!((&lines[1]["line"], &lines[1]["kind"]), (&json!(3), &json!("missing-colon")));
-    assert_eq!((&lines[2]["line"], &lines[2]["kind"]), (&json!(4), &json!("invalid-octets")));
+    assert_eq!((&lines[2]["line"], &lines[2]["kind"]), (&json!(4), &json!("invalid-bytes")));
 }
 
 #[test]

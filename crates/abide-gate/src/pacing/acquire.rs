@@ -567,7 +567,7 @@ mod tests {
                 .map(|notify| (Arc::ptr_eq(notify, &asleep), Arc::ptr_eq(notify, &behind)))
                 .collect::<Vec<_>>()
         };
-        assert_eq!(woken(2), [], "he may still be on his way");
+        assert_eq!(woken(2), [], "it may not have run yet");
         assert_eq!(woken(4), [(true, false), (false, true)]);
         assert_eq!(woken(5), []);
     }

@@ -267,7 +267,7 @@ mod tests {
         let mut wakers = Wakers::new();
         let mut waiting = queue(&[(1, 10, 1), (2, 90, 1)]);
         waiting.drop_unpolled(at(11), &mut wakers);
-        assert!(waiting.is_first(1) && wakers.is_empty(), "he may still be on his way");
+        assert!(waiting.is_first(1) && wakers.is_empty(), "it may not have run yet");
         waiting.drop_unpolled(at(11).plus(Duration::from_nanos(1)), &mut wakers);
         assert!(waiting.is_first(2) && wakers.len() == 1);
         assert_eq!(waiting.delays(), Duration::from_secs(1));

@@ -64,7 +64,7 @@ impl GoodCopy {
         self.redirected_to.as_deref().cloned().unwrap_or_else(|| origin.robots_url())
     }
 
-    /// The copy after a 304 (RFC 9111 §4.3.4): confirmed now, with what the 304 says anew.
+    /// The copy after a 304 (RFC 9111 §4.3.4): confirmed now, with what the 304 changes.
     pub(super) fn confirmed(
         &self,
         validators: Validators,

@@ -102,7 +102,7 @@ impl RobotsEntry {
         Self { has_text_of_replaced, ..self }
     }
 
-    /// What to do with this answer at `now`; `None` if it must be compiled anew, since it has grown stale.
+    /// What to do with this answer at `now`; `None` if it must be compiled again, since it has grown stale.
     pub(super) fn next(&self, now: WallMillis) -> Option<Reuse> {
         let times = Times::of(&self.record);
         match times.next(now) {

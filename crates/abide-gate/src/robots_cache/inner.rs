@@ -68,7 +68,7 @@ pub(super) struct Deferral {
     sent: bool,
 }
 
-/// Whether somebody waits for a fetch.
+/// Whether a caller waits for a fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Urgency {
     Now,
@@ -89,7 +89,7 @@ impl Inner {
         (answer.next(now) == Some(Reuse::Use)).then_some(answer)
     }
 
-    /// The answer at hand, and what to do with it. Compiled anew if its time has changed what it says.
+    /// The answer at hand, and what to do with it. Compiled again if its time has changed what it says.
     pub(super) fn lookup(&self, origin: &Origin, now: WallMillis) -> Option<(Arc<RobotsEntry>, Reuse)> {
         let answer = self.entries.get(origin)?;
         match answer.next(now) {
@@ -126,7 +126,7 @@ impl Inner {
     ) -> Result<watch::Receiver<Option<Progress>>, Refusal> {
         if let Some(Deferral { why, sent }) = self.deferrals.get(origin) {
             let is_over = why.not_before().is_none_or(|at| now >= at || at > now.plus(NEXT_TRY_MAX));
-            // For somebody who waits the pacing decides anew, as long as that costs the origin nothing.
+            // For a caller that waits the pacing decides again, as long as that costs the origin nothing.
             if !is_over && (sent || urgency == Urgency::Background) {
                 return Err(why);
             }

@@ -13,7 +13,7 @@ use super::sync::{Arc, Mutex, PoisonError};
 
 /// The fetches in flight, at most one for each key. Cheap to clone.
 ///
-/// The lock is held for a look-up, never across an await or somebody else's code.
+/// The lock is held for a look-up, never across an await or a callback.
 pub(crate) struct SingleFlight<K, T> {
     map: Arc<Mutex<Map<K, T>>>,
     limit: usize,
@@ -85,7 +85,7 @@ impl<K: Eq + Hash, T> Leader<K, T> {
         self.sender.send_replace(Some(progress));
     }
 
-    /// Ends the fetch: it leaves the map first, so that whoever comes now sees what was stored, and then the followers are notified.
+    /// Ends the fetch: it leaves the map first, so that a caller that comes now sees what was stored, and then the followers are notified.
     pub(crate) fn finish(self, progress: T) {
         self.leave();
         self.sender.send_replace(Some(progress));

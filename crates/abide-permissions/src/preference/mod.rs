@@ -285,7 +285,7 @@ impl Preferences {
         self.answer(&[Usage::TrainAi, Usage::Tdm])
     }
 
-    /// May the content be input to a model that answers somebody? Not allowed but unknown where
+    /// May the content be input to a model that answers a person? Not allowed but unknown where
     /// [something was not read](Self::is_complete). `noai` counts where it was [added](Self::with_noai).
     #[must_use]
     pub fn input(&self) -> Answer {
