@@ -328,6 +328,13 @@ pub(crate) struct Online {
     /// The User-Agent that is sent; must contain the product token [default: TOKEN/VERSION]
     #[arg(help_heading = "Identity", short = 'A', long, value_name = "TEXT", env = "ABIDE_USER_AGENT")]
     pub(crate) user_agent: Option<String>,
+    /// Sign https requests with this private key (Web Bot Auth): PEM of PKCS #8, or a JWK; abide identity makes one [default: nothing is
+    /// signed]
+    #[arg(help_heading = "Identity", long, value_name = "FILE", requires = "signature_agent")]
+    pub(crate) key: Option<PathBuf>,
+    /// Where the public key is: the https URL that is sent as Signature-Agent, with --key
+    #[arg(help_heading = "Identity", long, value_name = "URL", requires = "key")]
+    pub(crate) signature_agent: Option<String>,
     /// Send this header field with pages, not with robots.txt (repeatable)
     #[arg(help_heading = "Network", short = 'H', long = "header", value_name = "NAME: VALUE")]
     pub(crate) headers: Vec<HeaderArg>,

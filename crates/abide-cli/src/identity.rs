@@ -1,17 +1,18 @@
 //! `abide identity`: the key by which a crawler signs its requests, and what it publishes of itself.
 
+use std::error::Error as _;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use abide_identity::{DIRECTORY_PATH, Directory, Key, Signer, thumbprint};
+use abide_identity::{DIRECTORY_PATH, Directory, Key, Signer, WebBotAuth, thumbprint};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use htmlize::{escape_attribute, escape_text};
 use ipnet::IpNet;
 use url::Url;
 
-use crate::Status;
+use crate::{Status, Usage};
 
 const EXAMPLES: &str = "\
 Exit status: 0 done; 1 the key cannot be used; 2 wrong usage.
@@ -78,6 +79,15 @@ pub(crate) fn run(args: &IdentityArgs) -> anyhow::Result<Status> {
         Call::Page(args) => write(&page(args))?,
     }
     Ok(Status::Done)
+}
+
+/// What signs the requests of a call.
+pub(crate) fn signer(file: &Path, url: &str) -> anyhow::Result<WebBotAuth> {
+    let key = Key::from_file(file).map_err(|error| {
+        let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+        Usage(format!("--key {}: {error}{cause}", file.display()))
+    })?;
+    Ok(WebBotAuth::new(key, url).map_err(|error| Usage(format!("--signature-agent: {error}")))?)
 }
 
 fn new(file: &PathBuf) -> anyhow::Result<()> {

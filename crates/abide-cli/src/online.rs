@@ -18,7 +18,7 @@ use crate::input::read_file;
 use crate::shown::write_json;
 use crate::stores::Stores;
 use crate::watch::Watch;
-use crate::{Status, Usage, proxy, signal, style};
+use crate::{Status, Usage, identity, proxy, signal, style};
 
 /// Who deals with Ctrl-C.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,6 +104,10 @@ fn settings(online: &Online) -> anyhow::Result<abide::Builder> {
         .resolver(Arc::new(Fixed::of(&online.resolve)?));
     for token in rest {
         builder = builder.fallback(token);
+    }
+    if let (Some(file), Some(url)) = (&online.key, &online.signature_agent) {
+        let signer = identity::signer(file, url)?;
+        builder = builder.sign_requests(Arc::new(signer));
     }
     for net in &online.allow_net {
         builder = builder.allow_net(*net);
