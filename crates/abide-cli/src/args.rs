@@ -338,7 +338,8 @@ pub(crate) struct Online {
     /// Send this header field with pages, not with robots.txt (repeatable)
     #[arg(help_heading = "Network", short = 'H', long = "header", value_name = "NAME: VALUE")]
     pub(crate) headers: Vec<HeaderArg>,
-    /// Send requests through this proxy instead of that of HTTP_PROXY and HTTPS_PROXY; hosts of NO_PROXY are asked directly
+    /// Send requests through this proxy (http, https, socks5 or socks5h) instead of that of HTTP_PROXY and HTTPS_PROXY; hosts of NO_PROXY
+    /// are asked directly
     #[arg(help_heading = "Network", short = 'x', long, value_name = "URL")]
     pub(crate) proxy: Option<String>,
     /// Ask these hosts directly, instead of those of NO_PROXY; `*` is all

@@ -236,6 +236,65 @@ fn proxy() -> (std::net::SocketAddr, Arc<std::sync::Mutex<Vec<String>>>) {
     (address, log)
 }
 
+/// A SOCKS 5 proxy (RFC 1928) that answers by itself, and remembers where it is asked to connect to.
+fn socks() -> (std::net::SocketAddr, Arc<std::sync::Mutex<Vec<String>>>) {
+    use std::io::{Read, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, log) = (listener.local_addr().unwrap(), Arc::new(std::sync::Mutex::new(Vec::new())));
+    let seen = Arc::clone(&log);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let take = |len: usize| {
+                let mut bytes = vec![0; len];
+                (&stream).read_exact(&mut bytes).unwrap();
+                bytes
+            };
+            let methods = take(2)[1];
+            take(methods.into());
+            (&stream).write_all(&[5, 0]).unwrap();
+            let host = match take(4)[3] {
+                1 => take(4).iter().map(u8::to_string).collect::<Vec<_>>().join("."),
+                _ => {
+                    let len = take(1)[0];
+                    String::from_utf8(take(len.into())).unwrap()
+                }
+            };
+            let port = take(2);
+            seen.lock().unwrap().push(format!("{host}:{}", u16::from_be_bytes([port[0], port[1]])));
+            stream.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0]).unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let _ =
+                stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+        }
+    });
+    (address, log)
+}
+
+#[tokio::test]
+async fn with_socks5_every_address_is_checked() {
+    for (scheme, leads_to, status, seen) in [
+        ("socks5", "127.0.0.1", 0, &["127.0.0.1:80"][..]),
+        ("socks5", "10.1.2.3", 1, &[]),
+        ("socks5h", "10.1.2.3", 0, &["site.invalid:80"]),
+    ] {
+        let (address, log) = socks();
+        let ran = blocking(move || {
+            let (proxy, resolve) = (format!("{scheme}://{address}"), format!("site.invalid:80:{leads_to}"));
+            let args =
+                ["fetch", "--delay", "0", "--agent", "a", "--allow-net", "127.0.0.1", "--proxy", &proxy];
+            crate::abide(&[&args[..], &["--resolve", &resolve, "http://site.invalid/x"]].concat())
+        })
+        .await;
+        assert_eq!(ran.status, status, "{scheme}: {}{}", ran.out, ran.err);
+        let mut connected = log.lock().unwrap().clone();
+        connected.dedup();
+        assert_eq!(connected, seen, "{scheme}: {}", ran.out);
+        assert_eq!(ran.out.contains("10.1.2.3 is not a public address"), status == 1, "{}", ran.out);
+        assert_eq!(ran.err.contains("the proxy resolves names"), scheme == "socks5h", "{}", ran.err);
+    }
+}
+
 #[tokio::test]
 async fn requests_go_through_the_proxy_that_is_named() {
     let asked = async |flags: Vec<String>, variables: Vec<(&'static str, String)>| {
