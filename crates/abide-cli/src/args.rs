@@ -363,6 +363,9 @@ pub(crate) struct Online {
     /// The address of a name, as in curl; the name may be `*`, and the address may have a port (repeatable)
     #[arg(help_heading = "Network", long, value_name = "HOST:PORT:ADDR")]
     pub(crate) resolve: Vec<ResolveArg>,
+    /// Also fetch the /.well-known/tdmrep.json of each site before its first page; what it reserves is among the preferences
+    #[arg(help_heading = "Network", long)]
+    pub(crate) tdmrep: bool,
     /// Where robots.txt, leases, backoffs and permissions are kept: memory, redb:PATH (on this machine, over restarts) or
     /// redis://HOST (for several processes, Redis or Valkey; also redis+cluster://HOST,... and
     /// redis+sentinel://HOST,.../NAME)

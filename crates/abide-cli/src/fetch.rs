@@ -306,7 +306,7 @@ fn statements(info: &FetchInfo) -> Vec<String> {
     let preferences = info.preferences();
     let usages = preferences.statements().iter().map(|statement| {
         let preference = statement.preference().as_str().unwrap_or("unknown");
-        format!("{}: {} {preference}", statement.text(), statement.usage())
+        format!("{}: {} {preference}", statement.source(), statement.usage())
     });
     rules.chain(usages).collect()
 }

@@ -107,7 +107,10 @@ fn settings(online: &Online) -> anyhow::Result<abide::Builder> {
     }
     if let (Some(file), Some(url)) = (&online.key, &online.signature_agent) {
         let signer = identity::signer(file, url)?;
-        builder = builder.sign_requests(Arc::new(signer));
+        builder = builder.sign_requests(signer);
+    }
+    if online.tdmrep {
+        builder = builder.fetch_tdmrep();
     }
     for net in &online.allow_net {
         builder = builder.allow_net(*net);

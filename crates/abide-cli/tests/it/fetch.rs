@@ -97,6 +97,25 @@ async fn a_page_that_may_be_had_is_fetched() {
 }
 
 #[tokio::test]
+async fn tdmrep_json_is_fetched_where_it_is_asked_for() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        "/.well-known/tdmrep.json" => Reply::new(200, r#"[{"location": "/", "tdm-reservation": 1}]"#),
+        _ => Reply::html("page"),
+    })
+    .await;
+    let url = "http://a.example:PORT/x";
+    let without = online(server.address(), &["fetch", "--json", url]).await.line();
+    assert_eq!((&without["preferences"], server.count("a.example/.well-known/tdmrep.json")), (&json!([]), 0));
+    let with = online(server.address(), &["fetch", "--json", "--tdmrep", url]).await.line();
+    let stated = &with["preferences"][0];
+    assert_eq!(stated["preference"], json!("disallow"), "{with}");
+    assert!(stated["source"].as_str().unwrap().contains("tdmrep.json"), "{with}");
+    let text = online(server.address(), &["fetch", "--tdmrep", url]).await.out;
+    assert!(text.contains("tdmrep.json"), "{text}");
+}
+
+#[tokio::test]
 async fn permissions_come_from_the_head_and_the_header() {
     let server = site().await;
     let (line, _) = fetch(&server, &["http://a.example:PORT/noindex"]).await;
