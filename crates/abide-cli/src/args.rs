@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
 use url::{Host, Url};
 
-use crate::shown::quoted;
+use crate::sanitize::quoted;
 
 /// Crawl and fetch politely: robots.txt, delays, and what a page permits.
 ///

@@ -9,8 +9,8 @@ use base64::{DecodeError, Engine, alphabet};
 use serde::Serialize;
 
 use crate::input::name;
-use crate::question::{self, Question};
-use crate::shown::write_json;
+use crate::sanitize::write_json;
+use crate::schema::{self, Schema};
 use crate::{Status, Usage, style};
 
 /// A line longer than this is an error: four bodies of the largest robots.txt limit, as base64.
@@ -34,7 +34,7 @@ pub(crate) fn without_agent(agents: &[String]) -> Result<(), Usage> {
 /// Runs `answer` over the question on every line of `input` (`-`: standard input).
 pub(crate) fn run<Q, A>(input: &Path, answer: impl Fn(Q) -> Result<A, String>) -> anyhow::Result<Status>
 where
-    Q: Question,
+    Q: Schema,
     A: Serialize,
 {
     each_line(input, |line| object(line).and_then(&answer))
@@ -92,7 +92,7 @@ fn unreadable(input: &Path, number: u64, error: &io::Error) -> anyhow::Error {
 }
 
 /// The object on one line.
-pub(crate) fn object<Q: Question>(text: &[u8]) -> Result<Q, String> {
+pub(crate) fn object<Q: Schema>(text: &[u8]) -> Result<Q, String> {
     if text.is_empty() {
         return Err("expected a JSON object, found an empty line".to_owned());
     }
@@ -102,7 +102,7 @@ pub(crate) fn object<Q: Question>(text: &[u8]) -> Result<Q, String> {
     if !text.starts_with(b"{") {
         return Err("expected a JSON object, found something else".to_owned());
     }
-    serde_json::from_slice(text).map_err(|error| question::fault::<Q>(text, &error))
+    serde_json::from_slice(text).map_err(|error| schema::fault::<Q>(text, &error))
 }
 
 fn write_line<A: Serialize>(out: &mut impl Write, result: Result<A, String>) -> anyhow::Result<()> {

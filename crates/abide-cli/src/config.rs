@@ -23,7 +23,7 @@ use toml::{Table, Value};
 
 use crate::args::Cli;
 use crate::one_line;
-use crate::shown::quoted;
+use crate::sanitize::quoted;
 
 /// Why there is no command to run.
 #[derive(Debug)]

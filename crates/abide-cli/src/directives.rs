@@ -10,9 +10,9 @@ use serde_json::{Map, Value};
 
 use crate::args::DirectivesArgs;
 use crate::input::{Asked, parse_urls, read_file, tokens};
-use crate::match_urls::rules_and_url;
-use crate::question::{self, Holds, Key};
-use crate::shown::public;
+use crate::matching::rules_and_url;
+use crate::sanitize::public;
+use crate::schema::{self, Holds, Key};
 use crate::style::{self, PLAIN};
 use crate::{Status, Usage, batch, online};
 
@@ -35,7 +35,7 @@ struct Question {
     app: Option<String>,
 }
 
-impl question::Question for Question {
+impl schema::Schema for Question {
     const KEYS: &'static [Key] = &[
         Key::optional("robots", Holds::Text),
         Key::optional("robots_base64", Holds::Text),

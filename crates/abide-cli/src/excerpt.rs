@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use annotate_snippets::{Annotation, AnnotationKind, Group, Renderer, Snippet};
 
-use crate::shown::{escaped, masked};
+use crate::sanitize::{escaped, masked};
 
 /// A file as it can be shown: text of any encoding, any line ends, any control characters.
 pub(crate) struct Excerpt<'a> {

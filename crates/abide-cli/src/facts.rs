@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::findings;
 use crate::json::{rfc3339, source_name};
-use crate::shown::{count, span};
+use crate::sanitize::{count, span};
 
 /// Of `explain --json`, behind the keys of `check`.
 #[derive(Debug, Default, Serialize)]

@@ -8,7 +8,7 @@ use url::Url;
 
 use crate::Usage;
 use crate::args::Urls;
-use crate::shown::{public, quoted};
+use crate::sanitize::{public, quoted};
 
 /// The chain of product tokens. Offline, tokens such as MJ12bot are understood, too.
 pub(crate) fn tokens(agents: &[String]) -> Result<Vec<ProductToken>, String> {

@@ -9,7 +9,7 @@ use abide_robots::{RecordKind, RobotsVerdict, Rules};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::shown::public;
+use crate::sanitize::public;
 
 /// What `match` answers for one URL.
 #[derive(Debug, Serialize)]

@@ -15,9 +15,9 @@ use url::Url;
 
 use crate::args::{Online, ResolveArg};
 use crate::input::read_file;
-use crate::shown::write_json;
+use crate::observer::GateObserver;
+use crate::sanitize::write_json;
 use crate::stores::Stores;
-use crate::watch::Watch;
 use crate::{Status, Usage, identity, proxy, signal, style};
 
 /// Who deals with Ctrl-C.
@@ -29,11 +29,11 @@ pub(crate) enum Interruption {
     IsCalls,
 }
 
-/// Runs one call on a runtime of its own, with the crawler that the options describe and its inner client. `watch` hears what it
+/// Runs one call on a runtime of its own, with the crawler that the options describe and its inner client. `observer` hears what it
 /// does. The store is opened before and closed after.
 pub(crate) fn run(
     online: &Online,
-    watch: &Arc<Watch>,
+    observer: &Arc<GateObserver>,
     interruption: Interruption,
     call: impl AsyncFnOnce(Abide, reqwest::Client) -> anyhow::Result<Status>,
 ) -> anyhow::Result<Status> {
@@ -42,7 +42,7 @@ pub(crate) fn run(
         // What is wrong with the options is told before a store is opened.
         drop(settings(online)?);
         let stores = Stores::open(&online.store).await?;
-        let crawler = crawler(online, watch, &stores);
+        let crawler = crawler(online, observer, &stores);
         let gate = crawler.as_ref().ok().map(|(abide, _)| abide.gate_handle().clone());
         let result = match crawler {
             Ok((abide, inner)) if interruption == Interruption::IsCalls => call(abide, inner).await,
@@ -55,7 +55,7 @@ pub(crate) fn run(
             },
             Err(error) => Err(error),
         };
-        watch.is_over();
+        observer.is_over();
         let closed = stores.close(gate).await;
         result.and_then(|status| closed.map(|()| status))
     });
@@ -65,9 +65,13 @@ pub(crate) fn run(
 }
 
 /// The crawler that the options describe, and its inner client.
-fn crawler(online: &Online, watch: &Arc<Watch>, stores: &Stores) -> anyhow::Result<(Abide, reqwest::Client)> {
+fn crawler(
+    online: &Online,
+    observer: &Arc<GateObserver>,
+    stores: &Stores,
+) -> anyhow::Result<(Abide, reqwest::Client)> {
     let build = |inner: reqwest::ClientBuilder| -> anyhow::Result<_> {
-        let heard = Arc::clone(watch);
+        let heard = Arc::clone(observer);
         let builder = settings(online)?.observer(heard);
         Ok(stores.on(builder).build_with(inner))
     };

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::args::TagsArgs;
 use crate::input::{read_file, tokens};
 use crate::json::Tags;
-use crate::question::{self, Holds, Key};
+use crate::schema::{self, Holds, Key};
 use crate::style::{self, PLAIN};
 use crate::{Status, Usage, batch, nearest};
 
@@ -46,7 +46,7 @@ struct Question {
     content_type: Option<String>,
 }
 
-impl question::Question for Question {
+impl schema::Schema for Question {
     const KEYS: &'static [Key] = &[
         Key::required("agent", Holds::Texts),
         Key::optional("headers", Holds::Pairs),
@@ -144,7 +144,7 @@ fn note_misspelt(name: &str, value: &str) -> anyhow::Result<()> {
             continue;
         }
         if let Some(rule) = nearest::to(word, RULES.iter().copied()) {
-            let text = format!("  unknown: {}; did you mean {rule}?", crate::shown::quoted(word));
+            let text = format!("  unknown: {}; did you mean {rule}?", crate::sanitize::quoted(word));
             style::say(&[(style::WAIT, &text)])?;
         }
     }

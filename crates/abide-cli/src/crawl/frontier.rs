@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::trail::public;
+use crate::recorder::public_url;
 
 /// What a URL is fetched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -264,7 +264,7 @@ fn deferred(mut task: Task) -> Task {
 
 /// The URL by which a page is known, whoever asks for it and whichever part is linked to: without user information and fragment.
 pub(crate) fn known_as(url: &Url) -> Url {
-    let mut url = public(url);
+    let mut url = public_url(url);
     url.set_fragment(None);
     url
 }

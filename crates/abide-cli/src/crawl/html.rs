@@ -11,7 +11,7 @@ use crate::crawl::page::Class;
 use crate::crawl::report::{Event, Host, Report};
 use crate::crawl::summary;
 use crate::outcome::Outcome;
-use crate::shown::{count, cut, shown, span};
+use crate::sanitize::{count, cut, sanitized, span};
 
 pub(crate) fn page(report: &Report, args: &CrawlArgs) -> String {
     let chart = Chart::of(report, args.online.delay);
@@ -283,7 +283,7 @@ fn tick(seconds: f64) -> (Duration, String) {
 }
 
 fn escaped(text: &str) -> String {
-    shown(text)
+    sanitized(text)
         .replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

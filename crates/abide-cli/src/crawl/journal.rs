@@ -20,7 +20,7 @@ use crate::crawl::frontier::{Frontier, Kind, known_as};
 use crate::crawl::page::Record;
 use crate::crawl::report::{Event, Report, Totals};
 use crate::json::StatedPreference;
-use crate::trail::public;
+use crate::recorder::public_url;
 
 /// One line.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,7 +78,7 @@ pub(crate) struct Opening {
 impl Opening {
     /// The journal of these start URLs beside `store`, and what stands in it. With `restart` that does not count.
     pub(crate) fn of(store: &Path, urls: &[Url], restart: bool) -> anyhow::Result<Self> {
-        let mut names: Vec<String> = urls.iter().map(|url| public(url).into()).collect();
+        let mut names: Vec<String> = urls.iter().map(|url| public_url(url).into()).collect();
         names.sort();
         names.dedup();
         let path = path(store, &names);
@@ -125,7 +125,7 @@ impl Journal {
     }
 
     pub(crate) fn host(&mut self, url: &Url) -> anyhow::Result<()> {
-        self.write(&Entry::Host { url: public(url).into() })
+        self.write(&Entry::Host { url: public_url(url).into() })
     }
 
     pub(crate) fn add(&mut self, url: &Url, depth: u32, kind: Kind) -> anyhow::Result<()> {
@@ -287,8 +287,8 @@ mod tests {
     use super::*;
     use crate::crawl::frontier::Next;
     use crate::crawl::page::Page;
+    use crate::observer::GateObserver;
     use crate::outcome::Outcome;
-    use crate::watch::Watch;
 
     fn urls(texts: &[&str]) -> Vec<Url> {
         texts.iter().map(|text| text.parse().unwrap()).collect()
@@ -299,7 +299,7 @@ mod tests {
     }
 
     fn report() -> Report {
-        Report::new(&Watch::all(), true)
+        Report::new(&GateObserver::all(), true)
     }
 
     /// A page of so many bytes.

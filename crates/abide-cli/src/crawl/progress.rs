@@ -9,7 +9,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::crawl::Flight;
 use crate::crawl::frontier::Frontier;
 use crate::crawl::report::Report;
-use crate::shown::{shown, span};
+use crate::sanitize::{sanitized, span};
 
 pub(crate) struct Progress {
     bars: MultiProgress,
@@ -105,7 +105,7 @@ fn host_lines(frontier: &Frontier, in_flight: &HashMap<String, Flight>, now: Ins
     for (host, flight) in in_flight {
         let path = &flight.task.url[url::Position::BeforePath..];
         let seconds = |since: Instant| now.saturating_duration_since(since).as_secs_f64();
-        let state = match flight.trail.sent().last() {
+        let state = match flight.recorder.sent().last() {
             None => format!("waits {:>5.1} s", seconds(flight.since)),
             Some(sent) => format!("asks  {:>5.1} s", seconds(sent.at)),
         };
@@ -114,7 +114,7 @@ fn host_lines(frontier: &Frontier, in_flight: &HashMap<String, Flight>, now: Ins
     lines.sort_unstable();
     let width =
         lines.iter().take(HOSTS_MAX).map(|(host, _)| host.len()).max().unwrap_or(0).min(HOST_WIDTH_MAX);
-    let line = |(host, state)| shown(&format!("  {host:<width$}  {state}"));
+    let line = |(host, state)| sanitized(&format!("  {host:<width$}  {state}"));
     lines.into_iter().take(HOSTS_MAX).map(line).collect()
 }
 
@@ -129,7 +129,7 @@ const TICK_HIDDEN: Duration = Duration::from_secs(60);
 mod tests {
     use super::*;
     use crate::crawl::frontier::{Kind, Next};
-    use crate::trail::Trail;
+    use crate::recorder::Recorder;
 
     #[test]
     fn each_host_has_a_line_that_says_what_it_does() {
@@ -146,7 +146,7 @@ mod tests {
         frontier.ended(&held);
         frontier.park(held, now + Duration::from_millis(2500));
         let since = now.checked_sub(Duration::from_secs(1)).unwrap_or(now);
-        let flight = Flight { trail: Trail::default(), since, task: waiting.clone() };
+        let flight = Flight { recorder: Recorder::default(), since, task: waiting.clone() };
         let in_flight = HashMap::from([(waiting.host, flight)]);
         assert_eq!(
             host_lines(&frontier, &in_flight, now),

@@ -10,9 +10,9 @@ use url::Url;
 use crate::crawl::frontier::{Kind, Task};
 use crate::crawl::page::{Class, Page, Record};
 use crate::json::source_name;
+use crate::observer::{Answered, GateObserver, Heard, Hold};
 use crate::outcome::Outcome;
-use crate::trail::Sent;
-use crate::watch::{Answered, Heard, Hold, Watch};
+use crate::recorder::Sent;
 
 pub(crate) struct Report {
     hosts: BTreeMap<String, Host>,
@@ -144,10 +144,10 @@ pub(crate) struct Totals {
 
 impl Report {
     /// With `keeps_pages`, every page is kept for a table.
-    pub(crate) fn new(watch: &Watch, keeps_pages: bool) -> Self {
+    pub(crate) fn new(observer: &GateObserver, keeps_pages: bool) -> Self {
         Self {
             hosts: BTreeMap::new(),
-            started: watch.started(),
+            started: observer.started(),
             before: Duration::ZERO,
             events: 0,
             pages: keeps_pages.then(Vec::new),
@@ -267,9 +267,9 @@ impl Report {
     /// What can be said only at the end.
     ///
     /// `delay`: what lies between two requests at least.
-    pub(crate) fn end(&mut self, watch: &Watch, abide: &Abide, delay: Duration) {
+    pub(crate) fn end(&mut self, observer: &GateObserver, abide: &Abide, delay: Duration) {
         self.lasted = self.before + self.started.elapsed();
-        let heard = watch.take().hosts;
+        let heard = observer.take().hosts;
         let robots_only =
             heard.keys().filter(|name| !self.hosts.contains_key(*name)).cloned().collect::<Vec<_>>();
         for name in robots_only {

@@ -13,8 +13,8 @@ use crate::Usage;
 use crate::crawl::Body;
 use crate::fetch::{Answer, Line};
 use crate::outcome::Outcome;
-use crate::shown::write_json;
-use crate::trail::public;
+use crate::recorder::public_url;
+use crate::sanitize::write_json;
 
 pub(crate) struct Save {
     directory: PathBuf,
@@ -104,7 +104,7 @@ fn reopen(index: &Path, known: &HashSet<String>) -> io::Result<Option<(File, u64
         }
         whole += line.len() as u64;
         let Ok(saved) = serde_json::from_slice::<Saved>(&line) else { return Ok(None) };
-        let url = saved.url.and_then(|url| url.parse().ok()).map(|url| public(&url));
+        let url = saved.url.and_then(|url| url.parse().ok()).map(|url| public_url(&url));
         if !url.is_some_and(|url| known.contains(url.as_str())) {
             return Ok(None);
         }

@@ -6,7 +6,7 @@ use crate::crawl::page::Page;
 use crate::crawl::report::{DeniedBy, FailedBy, Host, Report};
 use crate::online;
 use crate::outcome::Outcome;
-use crate::shown::{count, cut, span};
+use crate::sanitize::{count, cut, span};
 use crate::style::{self, PLAIN};
 
 /// An object per host, then one for the whole crawl.

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::args::MatchArgs;
 use crate::input::{Asked, parse_url, parse_urls, read_file, tokens, urls};
 use crate::json::{self, Match, Rule};
-use crate::question::{self, Holds, Key};
-use crate::shown::public;
+use crate::sanitize::public;
+use crate::schema::{self, Holds, Key};
 use crate::style::{self, PLAIN};
 use crate::{Status, Usage, batch, online};
 
@@ -74,7 +74,7 @@ struct UrlOnly {
     url: String,
 }
 
-impl question::Question for UrlOnly {
+impl schema::Schema for UrlOnly {
     const KEYS: &'static [Key] = &[Key::required("url", Holds::Text)];
 }
 
@@ -86,7 +86,7 @@ struct Question {
     url: String,
 }
 
-impl question::Question for Question {
+impl schema::Schema for Question {
     const KEYS: &'static [Key] = &[
         Key::optional("robots", Holds::Text),
         Key::optional("robots_base64", Holds::Text),

@@ -15,7 +15,7 @@ use crate::{Usage, style};
 
 /// The requests of one call, in order. Given to the request as an extension, and read afterwards.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Trail {
+pub(crate) struct Recorder {
     known: Arc<Mutex<Known>>,
     /// From a request to the end of its body.
     page_max: Option<Duration>,
@@ -40,7 +40,7 @@ pub(crate) struct Sent {
     pub(crate) status: Option<u16>,
 }
 
-impl Trail {
+impl Recorder {
     /// Of a call that gives each of its pages so much time.
     pub(crate) fn with_page_max(page_max: Duration) -> Self {
         Self { page_max: Some(page_max), ..Self::default() }
@@ -63,7 +63,7 @@ impl Trail {
     }
 
     fn leaves(&self, url: &Url) {
-        let sent = Sent { url: public(url), at: Instant::now(), took: None, status: None };
+        let sent = Sent { url: public_url(url), at: Instant::now(), took: None, status: None };
         self.known().sent.push(sent);
     }
 
@@ -109,13 +109,13 @@ impl Middleware for Above {
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> reqwest_middleware::Result<Response> {
-        let trail = extensions.get::<Trail>().cloned().unwrap_or_default();
+        let recorder = extensions.get::<Recorder>().cloned().unwrap_or_default();
         for (name, value) in &self.fields {
             request.headers_mut().append(name, value.clone());
         }
         let result = next.run(request, extensions).await;
         if let (Err(_), Some(left)) = (&result, extensions.get::<abide::RedirectHistory>()) {
-            trail.known().waited = left.waited();
+            recorder.known().waited = left.waited();
         }
         result
     }
@@ -135,14 +135,14 @@ impl Middleware for Below {
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> reqwest_middleware::Result<Response> {
-        let trail = extensions.get::<Trail>().cloned().unwrap_or_default();
-        *request.timeout_mut() = trail.page_max;
-        trail.leaves(request.url());
+        let recorder = extensions.get::<Recorder>().cloned().unwrap_or_default();
+        *request.timeout_mut() = recorder.page_max;
+        recorder.leaves(request.url());
         if self.is_verbose {
-            tell('>', &format!("{} {}", request.method(), public(request.url())), request.headers());
+            tell('>', &format!("{} {}", request.method(), public_url(request.url())), request.headers());
         }
         let response = next.run(request, extensions).await?;
-        trail.answered(response.status().as_u16());
+        recorder.answered(response.status().as_u16());
         if self.is_verbose {
             tell('<', &format!("{:?} {}", response.version(), response.status()), response.headers());
         }
@@ -163,7 +163,7 @@ fn tell(mark: char, first: &str, fields: &HeaderMap) {
 }
 
 /// Without user information, which is nobody's to print.
-pub(crate) fn public(url: &Url) -> Url {
+pub(crate) fn public_url(url: &Url) -> Url {
     let mut url = url.clone();
     // Both fail only for URLs without a host, and those have no user information.
     let _ = url.set_username("");

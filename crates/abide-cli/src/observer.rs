@@ -15,7 +15,7 @@ use crate::style;
 
 /// Hears of everything. A store that fails is told at once; the rest is kept when a crawl wants it for its report.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct GateObserver {
     started: Instant,
     keeps: bool,
     is_store_told: AtomicBool,
@@ -57,7 +57,7 @@ pub(crate) struct Answered {
     pub(crate) status: Option<u16>,
 }
 
-impl Watch {
+impl GateObserver {
     /// Only tells of stores that fail.
     pub(crate) fn stores() -> Self {
         Self::new(false)
@@ -106,7 +106,7 @@ impl Watch {
     }
 }
 
-impl Observer for Watch {
+impl Observer for GateObserver {
     fn observe(&self, event: &Event<'_>) {
         match event {
             Event::Granted { scope, waited } => self.note(scope, |heard, now| {
