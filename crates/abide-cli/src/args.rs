@@ -48,7 +48,7 @@ pub(crate) enum Command {
     /// Crawl sites politely, breadth first, with a report per host
     ///
     /// Ctrl-C ends it with its report. With --store redb:PATH the same call goes on where it was interrupted or killed; with a Redis
-    /// store robots.txt and holds outlive it, and the queue does not.
+    /// store robots.txt and backoffs outlive it, and the queue does not.
     #[command(after_long_help = examples::CRAWL)]
     Crawl(Box<CrawlArgs>),
     /// Fetch URLs: robots.txt, delay and redirects checked, and what the page permits
@@ -417,7 +417,7 @@ impl HeaderArg {
             return Err("the Host is that of the URL; --resolve says where it leads".to_owned());
         }
         let value = http::HeaderValue::from_str(&self.value)
-            .map_err(|_| format!("the value of {name} holds control characters"))?;
+            .map_err(|_| format!("the value of {name} contains control characters"))?;
         Ok((name, value))
     }
 }

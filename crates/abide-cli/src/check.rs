@@ -17,7 +17,7 @@ use crate::sanitize::public;
 use crate::style::PLAIN;
 use crate::{Status, style};
 
-/// What robots.txt says of a URL, or why it cannot be told.
+/// What robots.txt says of a URL, or why that is unknown.
 pub(crate) type Judged = Result<Verdict, Denied>;
 
 /// One line of `--json`.

@@ -86,7 +86,7 @@ fn page(host: &str, path: &str, is_first: bool) -> (&'static str, &'static str) 
              <a href=/old>old</a> <a href=/gone>gone</a> <a href=/inside>inside</a>",
         ),
         ("bakery.example", "/old") => ("301 Moved Permanently\r\nlocation: /bread", ""),
-        // An address that is nobody's business from outside.
+        // An address that only the site itself should reach.
         ("bakery.example", "/inside") => ("302 Found\r\nlocation: http://127.0.0.2/admin", ""),
         ("bakery.example", "/bread" | "/private/menu.html") => (HTML, "<h1>Bread</h1>"),
         ("journal.example", "/robots.txt") => {

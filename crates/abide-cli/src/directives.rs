@@ -99,7 +99,7 @@ fn values(directives: &[Directive<'_>]) -> Map<String, Value> {
     directives.iter().map(|own| (own.name().to_owned(), json(own.value()))).collect()
 }
 
-/// Booleans, numbers and texts as JSON has them; a date as its number of seconds, octets as base64.
+/// Booleans, numbers and texts as JSON has them; a date as its number of seconds, bytes as base64.
 fn json(value: &SfValue) -> Value {
     match value {
         SfValue::Boolean(value) => (*value).into(),

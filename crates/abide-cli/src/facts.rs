@@ -25,7 +25,7 @@ pub(crate) struct Facts {
     truncated: bool,
     /// HTML without one rule line.
     not_text: bool,
-    /// What `lint` would tell of it.
+    /// How many findings `lint` has.
     remarks: usize,
     /// What lies between two requests: the larger of ours and theirs.
     delay_s: Option<f64>,

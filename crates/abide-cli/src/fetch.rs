@@ -311,7 +311,7 @@ fn statements(info: &FetchInfo) -> Vec<String> {
     rules.chain(usages).collect()
 }
 
-/// Each usage once that the site disallows, whoever of its statements counts in the end.
+/// Each usage once that the site disallows, whichever of its statements counts in the end.
 fn reserved(info: &FetchInfo) -> Vec<String> {
     let preferences = info.preferences();
     let statements = preferences.statements().iter();
@@ -333,7 +333,7 @@ fn refused(abide: &Abide, text: &str, denied: &Denied, sent: &[Sent]) -> Line {
         DeniedKind::Disallowed { verdict } => Some(OnlineVerdict::new(verdict, abide.gate_handle().wall())),
         _ => known(abide, denied.url()),
     };
-    // The chain that is too long is in the recorder already; the others end with what did not go out.
+    // The chain that is too long is among the recorded hops already; the others end with what did not go out.
     if !matches!(denied.kind(), DeniedKind::TooManyRedirects | DeniedKind::RedirectBypass { .. }) {
         // What is deferred may be asked for: later.
         let allowed = line.outcome == Outcome::Deferred
@@ -344,7 +344,7 @@ fn refused(abide: &Abide, text: &str, denied: &Denied, sent: &[Sent]) -> Line {
     line
 }
 
-/// The network failed, or a page took too long; what was sent until then is in the recorder.
+/// The network failed, or a page took too long; what was sent until then was recorded.
 fn failed(abide: &Abide, text: &str, error: &reqwest_middleware::Error, recorder: &Recorder) -> Line {
     let mut line = Line::empty(text, Outcome::Error);
     let sent = recorder.sent();
@@ -479,7 +479,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_took_too_long_is_told_apart_from_what_was_silent() {
+    fn a_page_timeout_differs_from_a_silent_server() {
         let sentence = timed_out(Some(Duration::from_millis(1500)));
         assert_eq!(sentence, "the page had not ended after 1.5 s (--page-timeout)");
         assert_eq!(timed_out(None), "the server sent nothing for 60 s");

@@ -48,7 +48,7 @@ impl Asked {
 }
 
 /// The URLs of a call: arguments, `-` for standard input, and the lists of `--files-from`. One that is wrong is wrong usage, which is
-/// told before anything is asked.
+/// reported before anything is asked.
 pub(crate) fn urls(given: &Urls) -> anyhow::Result<Vec<String>> {
     if given.urls.is_empty() && given.files_from.is_empty() {
         return Err(Usage("expected <URL>, - for standard input, or --files-from FILE".to_owned()).into());

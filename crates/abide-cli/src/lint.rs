@@ -79,7 +79,7 @@ fn site_of(text: &str) -> anyhow::Result<String> {
     Ok(url.into())
 }
 
-/// The robots.txt of each site; one that can't be fetched is told, and the others are read.
+/// The robots.txt of each site; one that can't be fetched is reported, and the others are read.
 async fn fetch(
     args: &LintArgs,
     urls: &[String],
@@ -155,5 +155,5 @@ fn print(name: &str, robots: &Robots, findings: &[Finding]) -> anyhow::Result<()
     Ok(style::say(&[(PLAIN, name), (PLAIN, ": "), (colour, &counts), (PLAIN, &cut), (PLAIN, more)])?)
 }
 
-/// A file may have a remark on each of 250,000 lines; nobody reads more than this. `--json` has them all.
+/// A file may have a remark on each of 250,000 lines; no one reads more than this. `--json` has them all.
 const SHOWN_MAX: usize = 200;

@@ -24,7 +24,7 @@ pub(crate) struct Recorder {
 #[derive(Debug, Default)]
 struct Known {
     sent: Vec<Sent>,
-    /// For turns, of a call that ended in an error.
+    /// For permits, of a call that ended in an error.
     waited: Duration,
 }
 
@@ -32,7 +32,7 @@ struct Known {
 #[derive(Debug, Clone)]
 pub(crate) struct Sent {
     pub(crate) url: Url,
-    /// When it left: robots.txt had been asked and the turn waited for.
+    /// When it left: robots.txt had been checked and the permit acquired.
     pub(crate) at: Instant,
     /// Until the head of the answer was there; `None` as with the status.
     pub(crate) took: Option<Duration>,
@@ -51,7 +51,7 @@ impl Recorder {
         self.known().sent.clone()
     }
 
-    /// How long a call that ended in an error has waited for its turns.
+    /// How long a call that ended in an error has waited for its permits.
     pub(crate) fn waited(&self) -> Duration {
         self.known().waited
     }
@@ -94,7 +94,7 @@ pub(crate) fn client(
     Ok(ClientBuilder::new(inner).with(above).with(abide.middleware()).with(below).build())
 }
 
-/// Adds the fields of `--header`, which are stripped as others are where a redirect leads elsewhere, and hears how long a call that failed
+/// Adds the fields of `--header`, which are stripped as others are where a redirect leads elsewhere, and records how long a call that failed
 /// has waited: its error does not say.
 #[derive(Debug)]
 struct Above {
@@ -139,19 +139,23 @@ impl Middleware for Below {
         *request.timeout_mut() = recorder.page_max;
         recorder.leaves(request.url());
         if self.is_verbose {
-            tell('>', &format!("{} {}", request.method(), public_url(request.url())), request.headers());
+            print_head(
+                '>',
+                &format!("{} {}", request.method(), public_url(request.url())),
+                request.headers(),
+            );
         }
         let response = next.run(request, extensions).await?;
         recorder.answered(response.status().as_u16());
         if self.is_verbose {
-            tell('<', &format!("{:?} {}", response.version(), response.status()), response.headers());
+            print_head('<', &format!("{:?} {}", response.version(), response.status()), response.headers());
         }
         Ok(response)
     }
 }
 
 /// A head on standard error, as curl's `-v` has it, without what is secret.
-fn tell(mark: char, first: &str, fields: &HeaderMap) {
+fn print_head(mark: char, first: &str, fields: &HeaderMap) {
     style::mention(&[(style::DIM, format!("{mark} {first}"))]);
     for (name, value) in fields {
         let is_secret =
@@ -162,7 +166,7 @@ fn tell(mark: char, first: &str, fields: &HeaderMap) {
     }
 }
 
-/// Without user information, which is nobody's to print.
+/// Without user information, which is never printed.
 pub(crate) fn public_url(url: &Url) -> Url {
     let mut url = url.clone();
     // Both fail only for URLs without a host, and those have no user information.

@@ -44,8 +44,8 @@ pub(crate) fn escaped(text: &[u8]) -> String {
     shown
 }
 
-/// Control characters, and those that Unicode calls format characters: they have no shape of their own, and some of them turn the
-/// direction of text around.
+/// Control characters, and those that Unicode calls format characters: they have no shape of their own, and some of them reverse the
+/// direction of text.
 fn is_hidden(letter: char) -> bool {
     letter.is_control()
         || matches!(

@@ -110,7 +110,7 @@ pub(crate) fn fault<Q: Schema>(line: &[u8], error: &serde_json::Error) -> String
     if let Some(fault) = Q::KEYS.iter().find_map(|key| key.fault(value.get(key.name))) {
         return fault;
     }
-    // Of two values for one key none can be told to be the right one.
+    // Of two values for one key neither is known to be the right one.
     let error = error.to_string();
     let twice = Q::KEYS.iter().find(|key| error.starts_with(&format!("duplicate field `{}`", key.name)));
     match twice {
@@ -123,8 +123,8 @@ pub(crate) fn fault<Q: Schema>(line: &[u8], error: &serde_json::Error) -> String
 fn no_json(line: &[u8], error: &serde_json::Error) -> String {
     if let Err(error) = std::str::from_utf8(line) {
         let at = error.valid_up_to();
-        let (octet, column) = (line.get(at).copied().unwrap_or_default(), at.saturating_add(1));
-        return format!("expected UTF-8, found the octet 0x{octet:02x} at column {column}");
+        let (byte, column) = (line.get(at).copied().unwrap_or_default(), at.saturating_add(1));
+        return format!("expected UTF-8, found the byte 0x{byte:02x} at column {column}");
     }
     let column = error.column();
     if error.is_eof() {

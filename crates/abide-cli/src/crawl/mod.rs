@@ -1,6 +1,6 @@
 //! `abide crawl`: a small polite crawl of the sites given, breadth first, with a report per host.
 //!
-//! One task a host at most, so a host that waits holds nobody up; a host on hold is parked until its time has come.
+//! One task a host at most, so a host that waits delays no other; a host that is backed off is parked until then.
 
 mod frontier;
 mod html;
@@ -258,7 +258,7 @@ impl Crawl {
             return false;
         }
         self.report.requeued(task);
-        let until = Instant::now() + slot.wait().max(HOLD_MIN);
+        let until = Instant::now() + slot.wait().max(BACKOFF_MIN);
         let again = Task { tries: task.tries.saturating_add(1), ..task.clone() };
         self.put_back(again, answer, until);
         true
@@ -286,7 +286,7 @@ impl Crawl {
         })
     }
 
-    /// Puts a deferred URL back, unless its host is held for longer than the crawl is to last for it.
+    /// Puts a deferred URL back, unless its host is backed off for longer than the crawl is to last for it.
     fn requeue(&mut self, task: &Task, answer: &Answer, not_before: SystemTime) -> bool {
         let wait = not_before.duration_since(SystemTime::now()).unwrap_or_default();
         let is_own = is_of_its_host(task, answer);
@@ -299,7 +299,7 @@ impl Crawl {
         }
         self.report.requeued(task);
         let task = Task { is_patient: answer.line.hops.len() > 1, ..task.clone() };
-        self.put_back(task, answer, Instant::now() + wait.max(HOLD_MIN));
+        self.put_back(task, answer, Instant::now() + wait.max(BACKOFF_MIN));
         true
     }
 
@@ -398,7 +398,7 @@ impl Crawl {
         if dropped > 0 {
             style::complain(format_args!("the queue was full: {dropped} links were left out"));
         }
-        // What could not be written is told last, and keeps nothing else from being.
+        // What could not be written is reported last, so that everything else is reported too.
         printed.and(drawn).map(|()| Status::of(!self.has_failed()))
     }
 }
@@ -419,19 +419,19 @@ impl Crawl {
     }
 }
 
-/// What somebody who interrupted a crawl can do next.
+/// What can be done next after an interruption.
 fn what_now(journal: Option<&str>, store: &StoreArg) -> String {
     match (journal, store) {
         (Some(path), _) => format!("; the same call goes on with what is left, in {path}"),
         (None, StoreArg::Redis(_)) => {
-            "; a Redis store keeps robots.txt and holds, and not what is left: the next call begins anew"
+            "; a Redis store keeps robots.txt and backoffs, and not what is left: the next call starts again"
                 .to_owned()
         }
         (None, _) => String::new(),
     }
 }
 
-/// Whether what was refused is on the host of the task. A page may redirect to a host that is held; the others of its own host
+/// Whether what was refused is on the host of the task. A page may redirect to a host that is backed off; the others of its own host
 /// need not wait for that.
 fn is_of_its_host(task: &Task, answer: &Answer) -> bool {
     let last = answer.line.hops.last().and_then(|hop| hop.url.parse::<Url>().ok());
@@ -480,5 +480,5 @@ const SITEMAPS_MAX: usize = 100;
 const DEFERRALS_MAX: u16 = 6;
 /// A page that is answered with 429 or 503 is asked for so many times more.
 const TRIES_MAX: u16 = 3;
-/// A hold that is over already is no reason to ask in a circle.
-const HOLD_MIN: Duration = Duration::from_millis(100);
+/// A backoff that is over already must not make the crawl spin.
+const BACKOFF_MIN: Duration = Duration::from_millis(100);

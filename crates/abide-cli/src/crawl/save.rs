@@ -41,7 +41,7 @@ impl Save {
         let wrong = |error: io::Error| Usage(format!("{}: {error}", index.display()));
         let taken = || {
             let directory = directory.display();
-            Usage(format!("{directory}: already holds a saved crawl; choose another directory"))
+            Usage(format!("{directory}: there is a saved crawl in it already; choose another directory"))
         };
         fs::create_dir_all(directory).map_err(wrong)?;
         let (file, count) = match (known, index.try_exists().map_err(wrong)?) {
@@ -67,7 +67,7 @@ impl Save {
         Ok(())
     }
 
-    /// A file under the next numbered name that is free: somebody else's files stay, and what a crawl has written that was killed before
+    /// A file under the next numbered name that is free: files of others stay, and what a crawl has written that was killed before
     /// its index said so.
     fn keep(&mut self, extension: &str, bytes: &[u8]) -> anyhow::Result<String> {
         loop {

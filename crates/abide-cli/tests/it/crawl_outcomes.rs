@@ -204,7 +204,7 @@ async fn a_refused_address_is_ours_and_names_the_flag() {
 }
 
 #[tokio::test]
-async fn after_a_resume_the_whole_crawl_is_told() {
+async fn after_a_resume_the_whole_crawl_is_reported() {
     let server = classes().await;
     let directory = tempfile::tempdir().unwrap();
     let store = format!("redb:{}", directory.path().join("s.redb").display());
