@@ -19,6 +19,8 @@ mod faults;
 mod halves;
 mod hops;
 mod http2;
+mod layered;
+mod licensed;
 mod link_checker;
 mod observability;
 mod pacing;
@@ -40,7 +42,7 @@ use std::time::Duration;
 
 use abide::pacing::PacePolicy;
 use abide::{Abide, Builder, Denied};
-use abide_tests::Server;
+use abide_tests::{Authority, Server};
 use reqwest_middleware::ClientWithMiddleware;
 
 /// A crawler whose every name leads to `server`, and that asks hosts without delay.
@@ -59,6 +61,12 @@ fn slow_builder(server: &Server) -> Builder {
 /// The client of [`builder`].
 fn client(server: &Server) -> ClientWithMiddleware {
     builder(server).build_client(reqwest::Client::builder()).expect("the settings are good")
+}
+
+/// A client that trusts this authority alone.
+fn trusting(authority: &Authority) -> reqwest::ClientBuilder {
+    let certificate = reqwest::Certificate::from_pem(authority.pem().as_bytes()).expect("it is PEM");
+    reqwest::Client::builder().tls_certs_only([certificate])
 }
 
 /// The refusal of a request that must not succeed.

@@ -14,7 +14,7 @@ use crate::asked::asked;
 use crate::error::{IdentityError, Why};
 use crate::key::{Signer, jwk_x, thumbprint};
 use crate::names::{
-    CREATED, EXPIRES, KEYID, LABEL_REQUEST, LIFETIME_MAX, NONCE, PAYMENTS, SIGNATURE, SIGNATURE_AGENT,
+    COVERED_IF_SENT, CREATED, EXPIRES, KEYID, LABEL_REQUEST, LIFETIME_MAX, NONCE, SIGNATURE, SIGNATURE_AGENT,
     SIGNATURE_INPUT, TAG, TAG_REQUEST, TEST_KEY,
 };
 use crate::signature::{Component, Message, Value, seconds, sign};
@@ -163,7 +163,7 @@ impl WebBotAuth {
     }
 
     /// Signs a request: sets `Signature-Agent`, `Signature-Input` and `Signature` in `headers`, in place of any that are there. Call it last,
-    /// when nothing of the request changes any more. What it offers to pay is covered too. A request that is not https only loses the three fields.
+    /// when nothing of the request changes any more. Its `Authorization`, and what it offers to pay, are covered too. A request that is not https only loses the three fields.
     ///
     /// # Errors
     /// The signer fails.
@@ -184,8 +184,8 @@ impl WebBotAuth {
             Nonce::Given(nonce) => Some(nonce.clone()),
         };
         let mut covered = self.covered.clone();
-        let payments = PAYMENTS.into_iter().filter(|name| headers.contains_key(*name));
-        covered.extend(payments.map(|name| Component::Field(HeaderName::from_static(name))));
+        let sent = COVERED_IF_SENT.into_iter().filter(|name| headers.contains_key(*name));
+        covered.extend(sent.map(|name| Component::Field(HeaderName::from_static(name))));
         covered.push(self.agent.component(&self.label));
         let created = seconds(now);
         let expires = created.saturating_add_unsigned(self.lifetime.as_secs());
