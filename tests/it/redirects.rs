@@ -11,7 +11,7 @@ use http::Method;
 use http::header::HeaderMap;
 use reqwest_middleware::ClientBuilder;
 
-use crate::{builder, client, refused, status};
+use crate::{Built, builder, client, refused, status};
 
 /// `/robots.txt` allows all; `/<status>/<rest>` redirects to `/<rest>`, and everything else is a page.
 async fn site() -> Server {
@@ -99,7 +99,7 @@ async fn cookies_of_the_jar_are_set_and_sent_hop_by_hop() {
             ("b.example/x".to_owned(), None),
         ]
     );
-    let without_jar = builder(&server).build_client(reqwest::Client::builder()).unwrap();
+    let without_jar = client(&server);
     let denied = refused(&without_jar, "http://a.example/wall").await;
     assert!(matches!(denied.kind(), DeniedKind::TooManyRedirects), "the limit ends the loop: {denied:?}");
 }
@@ -116,7 +116,7 @@ async fn a_referer_is_sent_when_asked_for_and_holds_no_secret() {
     for (client, sent) in
         [(builder(&server).redirects(policy), Some("http://a.example/from?query")), (builder(&server), None)]
     {
-        let client = client.build_client(reqwest::Client::builder()).unwrap();
+        let client = client.client();
         let url = "http://user:hunter2@a.example/from?query#fragment";
         client.get(url).header("referer", "http://own.example/").send().await.unwrap();
         let log = server.log();
@@ -149,16 +149,12 @@ async fn default_headers_of_the_client_are_added_to_every_hop() {
 #[tokio::test]
 async fn the_timeout_counts_the_wire_of_all_hops_and_no_waiting() {
     let clock = StoppedClock::stop();
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
+    let server = Server::without_rules(|seen| match seen.path.as_str() {
         "/one" => Reply::redirect(302, "/two").after(Duration::from_millis(400)),
         _ => Reply::html("page").after(Duration::from_millis(400)),
     })
     .await;
-    let client = builder(&server)
-        .pace(PacePolicy::default().danger_min_delay(Duration::from_millis(600)))
-        .build_client(reqwest::Client::builder())
-        .unwrap();
+    let client = builder(&server).delay(Duration::from_millis(600)).client();
     let ask = |limit| client.get("http://a.example/one").timeout(Duration::from_millis(limit)).send();
     let page = clock.pass_until(ask(1_100)).await.unwrap();
     assert_eq!(page.status(), 200);
@@ -172,8 +168,7 @@ async fn the_timeout_counts_the_wire_of_all_hops_and_no_waiting() {
 #[tokio::test]
 async fn the_crawlers_timeout_counts_all_hops_and_the_inner_clients_each() {
     let clock = StoppedClock::stop();
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
+    let server = Server::without_rules(|seen| match seen.path.as_str() {
         "/page" => Reply::html("page").after(Duration::from_millis(400)),
         hop => {
             let next = if hop == "/one" { "/two" } else { "/page" };
@@ -200,8 +195,7 @@ async fn the_crawlers_timeout_counts_all_hops_and_the_inner_clients_each() {
 
 #[tokio::test]
 async fn a_large_body_of_a_redirect_is_not_read_and_frees_the_turn() {
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
+    let server = Server::without_rules(|seen| match seen.path.as_str() {
         "/go" => Reply::raw(vec![
             Step::Send(b"HTTP/1.1 302 Found\r\nlocation: /x\r\n\r\n".to_vec()),
             Step::Repeat(vec![b'x'; 64 * 1024], 16_384),
@@ -231,7 +225,7 @@ async fn https_only_is_checked_on_every_hop() {
     let client = abide::Abide::builder("ExampleBot")
         .resolver(Arc::new(Names(server.address())))
         .allow_net(server.address().ip().into())
-        .pace(PacePolicy::default().danger_min_delay(Duration::ZERO))
+        .delay(Duration::ZERO)
         .build_client(inner)
         .unwrap();
     let url = format!("https://a.example:{}/x", server.address().port());
@@ -249,8 +243,7 @@ fn closed_port() -> SocketAddr {
 async fn a_network_error_of_a_later_hop_keeps_its_type_and_the_way_to_it() {
     let closed = closed_port();
     let target = format!("http://user:hunter2@a.example:{}/robots.txt", closed.port());
-    let server = Server::start(move |seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
+    let server = Server::without_rules(move |seen| match seen.path.as_str() {
         "/one" => Reply::redirect(301, "/two"),
         _ => Reply::redirect(302, &target),
     })
@@ -284,15 +277,15 @@ async fn a_network_error_of_a_later_hop_keeps_its_type_and_the_way_to_it() {
 async fn a_call_that_ends_without_an_answer_tells_how_long_it_waited() {
     let (gap, none) = (Duration::from_millis(200), Duration::ZERO);
     for halves in [false, true] {
-        let server = Server::start(|seen| match seen.path.as_str() {
-            "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /secret"),
-            "/cut" => Reply::raw(vec![Step::Reset]),
-            "/to-secret" => Reply::redirect(302, "/secret"),
-            _ => Reply::html("page"),
-        })
-        .await;
+        let server =
+            Server::with_rules("User-agent: *\nDisallow: /secret", |seen| match seen.path.as_str() {
+                "/cut" => Reply::raw(vec![Step::Reset]),
+                "/to-secret" => Reply::redirect(302, "/secret"),
+                _ => Reply::html("page"),
+            })
+            .await;
         let pace = PacePolicy::default().danger_min_delay(gap);
-        let (abide, inner) = builder(&server).pace(pace).build_with(reqwest::Client::builder()).unwrap();
+        let (abide, inner) = builder(&server).pace(pace).parts();
         let client = match halves {
             false => ClientBuilder::new(inner).with(abide.middleware()).build(),
             true => ClientBuilder::new(inner).with(abide.gate()).with(abide.pacing()).build(),

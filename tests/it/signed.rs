@@ -14,7 +14,7 @@ use reqwest_middleware::ClientWithMiddleware;
 
 use self::verifier::is_verified;
 use crate::capture::listen;
-use crate::{builder, refused};
+use crate::{Built, builder, refused};
 
 /// Two hosts over TLS: `/1` of one redirects to `/2` of the other, that to `/3`, and that to the first again. `/asks` wants a signature.
 async fn site(authority: &Authority) -> Server {
@@ -131,7 +131,7 @@ async fn a_server_that_asks_gets_one_signed_retry_in_its_turn() {
     let (identity, public_key) = identity();
     let delay = Duration::from_millis(200);
     let client = builder(&server)
-        .pace(PacePolicy::default().danger_min_delay(delay))
+        .delay(delay)
         .sign_requests(Arc::new(identity.only_when_asked()))
         .build_client(trusting(&authority))
         .unwrap();

@@ -19,6 +19,8 @@ use abide_tests::{Reply, Seen, Server, Silent, Step, StoppedClock};
 use reqwest_middleware::ClientWithMiddleware;
 use tokio::time::timeout;
 
+use crate::Built;
+
 /// What the server does, by the request.
 type Script = Arc<dyn Fn(&Seen) -> Reply + Send + Sync>;
 
@@ -92,7 +94,7 @@ fn builder(server: &Server, deadline: Duration) -> abide::Builder {
         .resolver(server.names())
         .allow_net(server.address().ip().into())
         .robots(RobotsPolicy::default().with_deadline(deadline).with_fetches_max(1_000))
-        .pace(PacePolicy::default().danger_min_delay(Duration::ZERO))
+        .delay(Duration::ZERO)
 }
 
 fn crawler(server: &Server, deadline: Duration) -> (Abide, ClientWithMiddleware) {
@@ -355,8 +357,7 @@ async fn endless_early_hints_end_with_the_timeout() {
     let steps: Vec<Step> =
         (0..600).flat_map(|_| [Step::Send(hints.clone()), Step::Sleep(Duration::from_millis(50))]).collect();
     let clock = StoppedClock::stop();
-    let server = Server::start(move |seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
+    let server = Server::without_rules(move |seen| match seen.path.as_str() {
         "/hints" => Reply::raw(steps.clone()),
         _ => Reply::html("page"),
     })

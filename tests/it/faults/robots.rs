@@ -1,10 +1,9 @@
 //! The rows of `/robots.txt`: connections, heads, lengths, codings, statuses, redirects, addresses, contents.
 
-use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_tests::{OWN_ADDRESSES, Reply, Seen, Step};
+use abide_tests::{CODINGS, OWN_ADDRESSES, Reply, Seen, Step, gzip};
 
 use super::Expect::{AllowAll, Deferred, Rules, TooSlow, Unreachable};
 use super::{Also, Expect, Fault, GOOD, MARKER, raw};
@@ -230,34 +229,8 @@ fn heads(table: &mut Table) {
     );
 }
 
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all(bytes).unwrap();
-    encoder.finish().unwrap()
-}
-
-/// A coding by its name in HTTP.
-type Coding = (&'static str, fn(&[u8]) -> Vec<u8>);
-
-const CODINGS: [Coding; 4] = [("gzip", gzip), ("deflate", zlib), ("br", brotli), ("zstd", zstd)];
-
-fn zlib(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all(bytes).unwrap();
-    encoder.finish().unwrap()
-}
-
-fn brotli(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = brotli::CompressorWriter::new(Vec::new(), 4096, 1, 18);
-    encoder.write_all(bytes).unwrap();
-    encoder.into_inner()
-}
-
-fn zstd(bytes: &[u8]) -> Vec<u8> {
-    zstd::encode_all(bytes, 1).unwrap()
-}
-
 fn codings(table: &mut Table) {
+    let [_, (_, zlib), ..] = CODINGS;
     let coded = |codings: &[&str], body: Vec<u8>| {
         let fields: Vec<_> = codings.iter().map(|coding| ("content-encoding", *coding)).collect();
         Reply::with_headers(200, &fields, body)
@@ -305,7 +278,7 @@ fn codings(table: &mut Table) {
                 ("C17", "within gzip, named gzip", coded(&["gzip"], gzip(&code(trap)))),
                 ("C17", "around gzip, named twice", coded(&[coding, "gzip"], code(&gzip(trap)))),
             ] {
-                table.add(id, format!("{coding} {name}, {} octets", trap.len()), Unreachable, reply);
+                table.add(id, format!("{coding} {name}, {} bytes", trap.len()), Unreachable, reply);
                 if name == "without a name" {
                     table.also(Also::StillCoded);
                 }
@@ -319,6 +292,7 @@ fn codings(table: &mut Table) {
 
 /// RFC 1952 and RFC 8878 let several members stand one behind the other; what is left over otherwise is no part of a text.
 fn members(table: &mut Table) {
+    let [.., (_, zstd)] = CODINGS;
     let (first, rest) = GOOD.as_bytes().split_at("User-agent: *\n".len());
     let (good, trap) = (GOOD.as_bytes(), TRAP.as_bytes());
     let cut = |mut bytes: Vec<u8>| {
@@ -656,6 +630,7 @@ fn contents(table: &mut Table) {
         ("T1", "JSON", AllowAll, b"{\"error\": \"not found\"}".to_vec()),
         ("T2", "a byte order mark", Rules, with(b"\xef\xbb\xbf")),
         ("T2", "half a byte order mark", Rules, with(b"\xef\xbb")),
+        ("T2", "the first byte of a byte order mark", Rules, with(b"\xef")),
         ("T3", "UTF-16 LE", Rules, wide([0xff, 0xfe], u16::to_le_bytes)),
         ("T3", "UTF-16 BE", Rules, wide([0xfe, 0xff], u16::to_be_bytes)),
         ("T4", "Latin-1 before", Rules, with(b"# \xe9t\xe9\nSitemap: \xff\n")),

@@ -9,6 +9,8 @@ use abide_gate::HolderId;
 use abide_gate::pacing::{HostState, PacePolicy};
 use abide_gate::robots_cache::RobotsStore;
 use abide_gate::testing::Ask;
+use abide_gate::testing::hosts::pacer_builder;
+use abide_gate::testing::robots_cache::sample_record;
 use abide_gate::{Event, Observer};
 use abide_redb::{Error, Store};
 use http::{HeaderMap, StatusCode};
@@ -97,10 +99,7 @@ impl Observer for Outages {
 async fn a_backoff_that_cannot_be_written_is_one_outage() {
     let (disk, outages) = (Disk::default(), Arc::new(Outages::default()));
     let store = open(&disk).unwrap();
-    let pacer = abide_gate::testing::hosts::pacer_builder(PacePolicy::default())
-        .store(Arc::new(store))
-        .observer(outages.clone())
-        .build();
+    let pacer = pacer_builder(PacePolicy::default()).store(Arc::new(store)).observer(outages.clone()).build();
     let url = |n| format!("http://h{n}.example/").parse().unwrap();
     let permit = pacer.acquire(&url(1), Ask::new()).await.unwrap();
     disk.fail(Fault::From(0));
@@ -125,7 +124,7 @@ async fn a_backoff_that_cannot_be_written_is_one_outage() {
 /// Writes large records until one cannot be written, and returns how many could.
 async fn fill(store: &Store) -> u64 {
     for n in 0..1_000 {
-        let large = abide_gate::testing::robots_cache::sample_record(
+        let large = sample_record(
             &origin(n),
             abide_gate::WallMillis::from_millis(1_800_000_000_000 + n),
             vec![b'#'; 20_000],
@@ -187,7 +186,7 @@ async fn a_disk_that_is_gone_does_not_fill_the_memory() {
     let store = open(&disk).unwrap();
     disk.fail(Fault::From(0));
     for n in 0..200 {
-        let large = abide_gate::testing::robots_cache::sample_record(
+        let large = sample_record(
             &origin(n),
             abide_gate::WallMillis::from_millis(1_800_000_000_000 + n),
             vec![b'#'; 500_000],

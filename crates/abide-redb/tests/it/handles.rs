@@ -11,6 +11,7 @@ use abide_gate::HolderId;
 use abide_gate::pacing::{BackoffCause, HostState, HostStore, LeaseStatus, PacePolicy};
 use abide_gate::robots_cache::RobotsStore;
 use abide_gate::testing::Ask;
+use abide_gate::testing::hosts::pacer_builder;
 use abide_gate::testing::robots_cache::sample_record;
 use abide_gate::{Clock, ManualClock, SystemClock, WallMillis};
 use abide_permissions::PermissionStore;
@@ -255,9 +256,7 @@ async fn a_closed_store_says_so_and_closing_again_is_no_error() {
 async fn the_last_backoffs_are_in_the_file_when_the_pacer_has_settled() {
     let disk = Disk::default();
     let store = open(&disk).unwrap();
-    let pacer = abide_gate::testing::hosts::pacer_builder(PacePolicy::default())
-        .store(Arc::new(store.clone()))
-        .build();
+    let pacer = pacer_builder(PacePolicy::default()).store(Arc::new(store.clone())).build();
     let headers = HeaderMap::from_iter([(http::header::RETRY_AFTER, "3600".parse().unwrap())]);
     let mut permits = Vec::new();
     for n in 0..50 {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::pacing::{BackoffCause, DeferReason, Permit};
+use abide_gate::testing::hosts::pacer_builder;
 use abide_gate::testing::{Ask, Pacer, Refusal};
 use abide_gate::{Clock, ManualClock, Origin, SystemClock, WallMillis};
 use tokio::time::{Instant, advance, sleep, timeout};
@@ -453,7 +454,7 @@ async fn redirects_are_paced_on_one_host_and_across_two() {
 #[tokio::test(start_paused = true)]
 async fn a_wall_clock_that_jumps_a_year_changes_no_delay() {
     let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_700_000_000_000)));
-    let pacer = abide_gate::testing::hosts::pacer_builder(one_second()).clock(clock.clone()).build();
+    let pacer = pacer_builder(one_second()).clock(clock.clone()).build();
     let a = url("http://a.example/");
     const YEAR: Duration = Duration::from_secs(366 * 86_400);
     for wall in [
@@ -516,9 +517,7 @@ async fn a_budget_without_end_is_a_budget() {
 
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_lags_behind_is_waited_for() {
-    let pacer = abide_gate::testing::hosts::pacer_builder(one_second())
-        .clock(Arc::new(Lagging(Instant::now())))
-        .build();
+    let pacer = pacer_builder(one_second()).clock(Arc::new(Lagging(Instant::now()))).build();
     let (a, began) = (url("http://a.example/"), Instant::now());
     pacer.acquire(&a, Ask::new()).await.unwrap().finish();
     pacer.acquire(&a, Ask::new()).await.unwrap().finish();

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::pacing::{BackoffCause, DeferReason, PacePolicy, Permit, Scope};
+use abide_gate::testing::hosts::pacer_builder;
 use abide_gate::testing::{Ask, Pacer};
 use abide_gate::{Clock, Event, Failure, Observer, SystemClock, WallMillis};
 use http::{HeaderMap, StatusCode};
@@ -13,7 +14,7 @@ use crate::support::pacing::{Log, deferral, host, ms, one_second, s, url};
 
 /// No chance: jitter would blur the expected times, and is tested for itself.
 fn exact(policy: PacePolicy) -> Pacer {
-    abide_gate::testing::hosts::pacer_builder(policy).seed(CALM).build()
+    pacer_builder(policy).seed(CALM).build()
 }
 
 /// A seed whose first draws are small: at most 2 % of a tenth of a minute, 130 ms.
@@ -398,7 +399,7 @@ fn told_open(ears: &Ears) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn a_body_that_nobody_reads_is_told_once_though_nobody_asks() {
     let ears = Arc::new(Ears::default());
-    let pacer = abide_gate::testing::hosts::pacer_builder(one_second()).observer(ears.clone()).build();
+    let pacer = pacer_builder(one_second()).observer(ears.clone()).build();
     let unread = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();
     sleep(s(100)).await;
     let other = pacer.acquire(&url("http://b.example/"), Ask::new()).await.unwrap();
@@ -424,7 +425,7 @@ async fn a_body_that_nobody_reads_is_told_once_though_nobody_asks() {
 #[tokio::test(start_paused = true)]
 async fn a_body_that_is_open_for_a_minute_is_told_once() {
     let ears = Arc::new(Ears::default());
-    let pacer = abide_gate::testing::hosts::pacer_builder(one_second()).observer(ears.clone()).build();
+    let pacer = pacer_builder(one_second()).observer(ears.clone()).build();
     let a = url("http://a.example/");
     let open = pacer.acquire(&a, Ask::new()).await.unwrap();
     for _ in 0..5 {
@@ -440,8 +441,7 @@ async fn a_body_that_is_open_for_a_minute_is_told_once() {
 #[tokio::test(start_paused = true)]
 async fn a_body_that_was_open_for_long_is_told_at_its_end_at_the_latest() {
     let ears = Arc::new(Ears::default());
-    let pacer =
-        abide_gate::testing::hosts::pacer_builder(PacePolicy::default()).observer(ears.clone()).build();
+    let pacer = pacer_builder(PacePolicy::default()).observer(ears.clone()).build();
     let open = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();
     sleep(s(75)).await;
     drop(open);
@@ -461,7 +461,7 @@ async fn a_group_can_be_held_by_its_key() {
 async fn an_exception_to_politeness_is_told_once_at_the_start() {
     let ears = Arc::new(Ears::default());
     let policy = one_second().danger_min_delay(ms(5)).with_own_sites([host("mine.example")]);
-    abide_gate::testing::hosts::pacer_builder(policy).observer(ears.clone()).build();
+    pacer_builder(policy).observer(ears.clone()).build();
     assert_eq!(*ears.heard.lock().unwrap(), ["exception every host", "exception mine.example"]);
 }
 
@@ -472,10 +472,7 @@ async fn panics_of_the_users_code_stay_there() {
         let scope = Scope::custom(|url| if url.path() == "/bad" { panic!("mistake") } else { None });
         let clock = Arc::new(BadClock::default());
         let policy = PacePolicy::default().with_scope(scope);
-        let pacer = abide_gate::testing::hosts::pacer_builder(policy)
-            .observer(ears.clone())
-            .clock(clock.clone())
-            .build();
+        let pacer = pacer_builder(policy).observer(ears.clone()).clock(clock.clone()).build();
         let refusal = pacer.acquire(&url("http://a.example/bad"), Ask::new()).await.unwrap_err();
         assert_eq!(refusal.to_string(), "the scope panicked, so the request was not sent");
         let permit = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();

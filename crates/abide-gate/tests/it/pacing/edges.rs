@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::pacing::{BackoffCause, DeferReason, MemoryHostStore, PacePolicy, Scope};
+use abide_gate::testing::hosts::pacer_builder;
 use abide_gate::testing::{Ask, Pacer};
 use abide_gate::{Clock, Event, Failure, ManualClock, Observer, WallMillis};
 use http::{HeaderMap, StatusCode};
@@ -42,11 +43,7 @@ impl Told {
 fn builder(policy: PacePolicy) -> (abide_gate::testing::hosts::PacerBuilder, Arc<ManualClock>, Arc<Told>) {
     let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_000_000_000)));
     let told = Arc::new(Told::default());
-    (
-        abide_gate::testing::hosts::pacer_builder(policy).clock(clock.clone()).observer(told.clone()).seed(0),
-        clock,
-        told,
-    )
+    (pacer_builder(policy).clock(clock.clone()).observer(told.clone()).seed(0), clock, told)
 }
 
 async fn take(pacer: &Pacer, name: &str) -> abide_gate::pacing::Permit {
@@ -152,7 +149,7 @@ async fn a_hold_that_ends_with_the_wait_costs_no_more_than_itself() {
 async fn without_its_store_a_process_waits_for_the_longer_delay() {
     for (budget, is_granted) in [(3_999, false), (4_000, true)] {
         let policy = one_second().with_expected_workers(4);
-        let pacer = abide_gate::testing::hosts::pacer_builder(policy).store(Faulty::from_the_start()).build();
+        let pacer = pacer_builder(policy).store(Faulty::from_the_start()).build();
         take(&pacer, "a.example").await.finish();
         let next = pacer.acquire(&url("http://a.example/"), Ask::new().with_budget(ms(budget))).await;
         assert_eq!(next.ok().map(|permit| permit.waited()), is_granted.then_some(s(4)), "{budget}");
@@ -179,8 +176,7 @@ async fn a_store_that_is_down_is_asked_again_every_second() {
 async fn a_request_is_in_flight_since_its_host_is_leased() {
     let store = Arc::new(MemoryHostStore::default());
     let policy = || one_second().danger_max_in_flight(3);
-    let pacers =
-        [0, 1].map(|_| abide_gate::testing::hosts::pacer_builder(policy()).store(store.clone()).build());
+    let pacers = [0, 1].map(|_| pacer_builder(policy()).store(store.clone()).build());
     take(&pacers[0], "a.example").await.finish();
     assert!(pacers[0].settled(s(1)).await);
     let permit = take(&pacers[1], "a.example").await;
@@ -243,12 +239,8 @@ async fn where_something_is_in_flight_is_ready_after_where_nothing_is() {
 async fn a_clock_that_lags_behind_is_waited_for_with_a_store_too() {
     let clock = Arc::new(Lagging(Instant::now()));
     let store = Arc::new(MemoryHostStore::with_clock(clock.clone()));
-    let pacers = [0, 1].map(|_| {
-        abide_gate::testing::hosts::pacer_builder(one_second())
-            .clock(clock.clone())
-            .store(store.clone())
-            .build()
-    });
+    let pacers =
+        [0, 1].map(|_| pacer_builder(one_second()).clock(clock.clone()).store(store.clone()).build());
     let began = Instant::now();
     take(&pacers[0], "a.example").await.finish();
     assert!(pacers[0].settled(s(1)).await);

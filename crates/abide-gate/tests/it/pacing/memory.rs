@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use abide_gate::pacing::Scope;
+use abide_gate::testing::hosts::pacer_builder;
 use abide_gate::testing::{Ask, Pacer};
 use abide_gate::{Event, Failure, Observer};
 use http::{HeaderMap, StatusCode};
@@ -112,7 +113,7 @@ async fn the_scopes_of_a_request_do_not_make_room_for_each_other() {
 async fn a_table_that_owes_to_all_grows_and_says_so_once() {
     let told = Arc::new(Overgrown::default());
     let policy = one_second().with_delay(s(3_600)).with_hosts_max(128);
-    let pacer = abide_gate::testing::hosts::pacer_builder(policy).observer(told.clone()).build();
+    let pacer = pacer_builder(policy).observer(told.clone()).build();
     strangers(&pacer, 0, 5_000).await;
     assert_eq!((pacer.stats().hosts, told.0.load(Ordering::SeqCst)), (5_000, 1));
     for n in 0..5_000 {
@@ -146,7 +147,7 @@ async fn a_body_that_nobody_else_asks_about_is_told_by_the_cleaning() {
         }
     }
     let told = Arc::new(Open::default());
-    let pacer = abide_gate::testing::hosts::pacer_builder(one_second()).observer(told.clone()).build();
+    let pacer = pacer_builder(one_second()).observer(told.clone()).build();
     let open = pacer.acquire(&url("http://forgotten.example/"), Ask::new()).await.unwrap();
     sleep(s(61)).await;
     for n in 0..100 {

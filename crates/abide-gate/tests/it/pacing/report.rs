@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::pacing::{BackoffCause, DeferReason, MemoryHostStore, Permit, Scope};
+use abide_gate::testing::hosts::pacer_builder;
 use abide_gate::testing::{Ask, Pacer, Refusal};
 use abide_gate::{Clock, SystemClock, WallMillis};
 use tokio::task::JoinHandle;
@@ -145,7 +146,7 @@ async fn a_store_that_says_no_says_for_which_scope() {
     let store = Arc::new(MemoryHostStore::default());
     let pacer = || {
         let group = Scope::custom(|_| Some("farm".to_owned())).with_delay(s(50));
-        abide_gate::testing::hosts::pacer_builder(one_second().with_scope(group)).store(store.clone()).build()
+        pacer_builder(one_second().with_scope(group)).store(store.clone()).build()
     };
     drop(pacer().acquire(&url("http://a.example/"), Ask::new()).await.unwrap());
     sleep(s(3)).await;

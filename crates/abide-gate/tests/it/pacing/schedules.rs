@@ -10,6 +10,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use abide_gate::pacing::{PacePolicy, Permit, Scope};
+use abide_gate::testing::hosts::pacer_builder;
 use abide_gate::testing::{Ask, Pacer, Refusal};
 use abide_gate::{Clock, WallMillis};
 use shuttle::rand::{Rng, thread_rng};
@@ -36,9 +37,7 @@ impl Clock for Standstill {
 }
 
 fn pacer(policy: PacePolicy) -> Pacer {
-    abide_gate::testing::hosts::pacer_builder(policy.danger_min_delay(Duration::ZERO))
-        .clock(Arc::new(Standstill(Instant::now())))
-        .build()
+    pacer_builder(policy.danger_min_delay(Duration::ZERO)).clock(Arc::new(Standstill(Instant::now()))).build()
 }
 
 /// Runs a test under many schedules. A runtime is entered, but not run: timers can be made, and never fire.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::support::robots_cache::*;
 use abide_gate::robots_cache::RobotsResponse;
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, cache_builder};
 use abide_gate::{Clock, Failure, SystemClock};
 use abide_robots::Target;
 use tokio::time::sleep;
@@ -63,10 +63,7 @@ async fn a_reply_and_what_builds_a_cache_are_shown_without_what_a_server_sent() 
     let reply = RobotsResponse::whole(http::StatusCode::NOT_FOUND, secret, "SECRET", SystemClock.now());
     let shown = format!("{reply:?}");
     assert!(shown.starts_with("RobotsResponse") && shown.contains("404"), "{shown}");
-    let builder = abide_gate::testing::robots_cache::cache_builder(
-        tokens(),
-        Arc::new(ScriptedFetch::always(Scripted::text(DELAY))),
-    );
+    let builder = cache_builder(tokens(), Arc::new(ScriptedFetch::always(Scripted::text(DELAY))));
     let built = format!("{builder:?}");
     assert!(built.starts_with("RobotsCacheBuilder"), "{built}");
     assert!(!shown.contains("SECRET") && !built.contains("SECRET"));
