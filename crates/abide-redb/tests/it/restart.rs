@@ -6,6 +6,7 @@ use std::time::Duration;
 use abide_gate::pacing::{BackoffCause, HostState, PacePolicy};
 use abide_gate::robots_cache::RobotsStore;
 use abide_gate::testing::Ask;
+use abide_gate::testing::hosts::pacer_builder;
 use abide_gate::{Clock, ManualClock};
 use abide_redb::Store;
 use http::{HeaderMap, StatusCode};
@@ -82,10 +83,8 @@ async fn after_every_opening_every_host_waits_a_whole_delay() {
             let machine = if end == "killed" { killed } else { machine };
             machine.clock.jump_to(jump);
             let (store, opened) = (machine.open(), Instant::now());
-            let pacer = abide_gate::testing::hosts::pacer_builder(PacePolicy::default())
-                .store(Arc::new(store.clone()))
-                .build();
-            for (n, delay) in [(1, SECOND), (2, 60 * SECOND), (3, 600 * SECOND)] {
+            let pacer = pacer_builder(PacePolicy::default()).store(Arc::new(store.clone())).build();
+            for (n, delay) in [(1, PacePolicy::DELAY), (2, 60 * SECOND), (3, 600 * SECOND)] {
                 assert_eq!(quiet(&store, n).await, Some(opened.elapsed()), "{end}, {jump:?}, host {n}");
                 let url = format!("http://h{n}.example/").parse().unwrap();
                 let ask = Ask::new().with_crawl_delay(delay).with_budget(2 * HOUR);
@@ -182,11 +181,10 @@ async fn the_next_429_after_a_restart_or_a_kill_doubles_from_where_it_stood() {
     let url = "http://a.example/".parse().unwrap();
     for (n, expected) in [60, 120, 240, 480, 960, 1_920].into_iter().enumerate() {
         let store = machine.open();
-        let pacer =
-            abide_gate::testing::hosts::pacer_builder(PacePolicy::default().with_store_timeout(60 * SECOND))
-                .store(Arc::new(store.clone()))
-                .clock(machine.clock.clone())
-                .build();
+        let pacer = pacer_builder(PacePolicy::default().with_store_timeout(60 * SECOND))
+            .store(Arc::new(store.clone()))
+            .clock(machine.clock.clone())
+            .build();
         let permit = pacer.acquire(&url, Ask::new().with_budget(HOUR)).await.unwrap();
         let until = permit.observe(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new()).unwrap();
         let found = until.since(machine.clock.wall()).as_secs();

@@ -10,6 +10,8 @@ use abide_gate::{Clock, Event, Gate, ManualClock, Origin, WallMillis};
 use tokio::time::{Instant, sleep};
 use url::Url;
 
+use crate::support::pacing::one_second;
+
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -32,6 +34,7 @@ async fn world() -> World {
     let granted = Arc::new(AtomicUsize::new(0));
     let told = Arc::clone(&granted);
     let gate = Gate::builder()
+        .pace(one_second())
         .clock(clock.clone())
         .robots_store(store.clone())
         .observer(Arc::new(move |event: &Event<'_>| {

@@ -10,6 +10,8 @@ use abide_gate::{DeniedKind, Event, Failure, Gate, Host, ManualClock, Origin, Ve
 use tokio::time::{Instant, sleep};
 use url::Url;
 
+use crate::support::pacing::one_second;
+
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -23,7 +25,10 @@ fn origin() -> Origin {
 
 fn gate(fetch: &ScriptedFetch) -> Gate {
     let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000)));
-    Gate::builder().clock(clock).build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch.clone()))
+    Gate::builder()
+        .pace(one_second())
+        .clock(clock)
+        .build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch.clone()))
 }
 
 /// One robots.txt and then, four seconds on the wire, another.
