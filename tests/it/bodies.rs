@@ -66,7 +66,7 @@ fn chunked(page: &[u8]) -> Reply {
 }
 
 #[tokio::test]
-async fn a_body_dropped_after_any_byte_frees_the_turn() {
+async fn a_body_dropped_after_any_byte_ends_the_permit() {
     // More than is read ahead, and a tail that does not come: the wire is open until the drop.
     let page = html(40_000);
     let length = page.len();

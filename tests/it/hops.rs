@@ -34,7 +34,7 @@ async fn a_hop_into_a_disallowed_path_never_leaves() {
 }
 
 #[tokio::test]
-async fn a_hop_to_another_host_is_judged_by_that_hosts_rules() {
+async fn a_hop_to_another_host_is_checked_by_its_rules() {
     let server = site().await;
     let client = client(&server);
     let page = client.get("http://a.example/to/301?http://b.example/x").send().await.unwrap();
@@ -106,7 +106,7 @@ async fn methods_and_bodies_follow_the_status() {
 }
 
 #[tokio::test]
-async fn a_body_that_cannot_be_repeated_leaves_the_redirect_to_the_caller() {
+async fn an_unrepeatable_body_leaves_the_redirect_to_the_caller() {
     let server = site().await;
     let client = client(&server);
     let stream = || reqwest::Body::wrap(http_body_util::StreamBody::new(OneFrame(Some("x=1"))));
@@ -170,7 +170,7 @@ async fn an_own_host_field_does_not_cross_origins() {
 }
 
 #[tokio::test]
-async fn a_host_field_of_another_site_is_refused_before_anything_is_asked() {
+async fn a_host_field_of_another_site_is_refused_before_any_request() {
     let server = site().await;
     let (abide, inner) = builder(&server).parts();
     let pacing = reqwest_middleware::ClientBuilder::new(inner.clone()).with(abide.pacing()).build();
@@ -307,7 +307,7 @@ async fn redirects_can_be_left_to_the_caller() {
 }
 
 #[tokio::test]
-async fn a_refused_hop_tells_the_chain_before_it() {
+async fn a_refused_hop_has_the_redirects_before_it() {
     let server = site().await;
     let error = client(&server).get("http://a.example/to/302?/secret").send().await.unwrap_err();
     let reqwest_middleware::Error::Middleware(error) = error else { panic!("{error:?}") };

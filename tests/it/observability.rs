@@ -146,7 +146,7 @@ fn heard_names(heard: &Heard) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn what_is_said_has_the_fields_of_the_page_and_nothing_secret() {
+async fn logs_have_the_fields_of_the_page_and_nothing_secret() {
     let server = site().await;
     let (heard, _listening) = listen();
     crawl(&server).await;
@@ -246,7 +246,7 @@ impl Middleware for Instruments {
 }
 
 #[tokio::test]
-async fn a_call_is_a_child_of_the_span_that_its_future_is_instrumented_with() {
+async fn a_call_is_a_child_of_the_span_of_its_future() {
     let server = site().await;
     let (abide, inner) = builder(&server).parts();
     let whole = ClientBuilder::new(inner.clone()).with(Instruments).with(abide.middleware()).build();
@@ -261,7 +261,7 @@ async fn a_call_is_a_child_of_the_span_that_its_future_is_instrumented_with() {
 }
 
 #[tokio::test]
-async fn observers_hear_decisions_and_refusals_with_their_hop() {
+async fn observers_get_decisions_and_refusals_with_their_hop() {
     let server = site().await;
     let told = Arc::new(Mutex::new(Vec::new()));
     let notes = Arc::clone(&told);

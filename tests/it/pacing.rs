@@ -15,7 +15,7 @@ fn shortest_gap(log: &[Seen]) -> Duration {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_server_sees_the_gap_robots_txt_included() {
+async fn the_server_sees_the_delay_robots_txt_included() {
     let gap = Duration::from_millis(80);
     let server = Server::start(|_| Reply::new(404, "").after(Duration::from_millis(5))).await;
     let client = builder(&server).delay(gap).client();
@@ -36,7 +36,7 @@ async fn the_server_sees_the_gap_robots_txt_included() {
 
 /// A listener on an IPv4 address is reached by all of them.
 #[tokio::test]
-async fn the_spellings_of_one_address_share_its_gap() {
+async fn the_spellings_of_one_address_share_its_delay() {
     let gap = Duration::from_millis(80);
     let server = Server::start(|_| Reply::new(404, "")).await;
     let client = builder(&server).delay(gap).client();
@@ -105,7 +105,7 @@ async fn one_request_is_in_flight_until_its_body_has_ended() {
 }
 
 #[tokio::test]
-async fn a_caller_who_holds_a_body_and_asks_again_is_told_so() {
+async fn a_caller_with_an_open_body_is_deferred_for_it() {
     let server = Server::without_rules(|seen| match seen.path.as_str() {
         "/open" => Reply::raw(vec![
             Step::Send(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nx".to_vec()),
@@ -203,7 +203,7 @@ async fn a_busy_caller_is_no_silent_server() {
 }
 
 #[tokio::test]
-async fn a_429_holds_the_whole_host_and_reaches_the_caller() {
+async fn a_429_backs_the_whole_host_off_and_reaches_the_caller() {
     // Nothing here waits: the clock stands still.
     let _clock = StoppedClock::stop();
     let server = Server::without_rules(|seen| match seen.path.as_str() {
@@ -221,7 +221,7 @@ async fn a_429_holds_the_whole_host_and_reaches_the_caller() {
 }
 
 #[tokio::test]
-async fn a_429_on_robots_txt_holds_the_host_and_is_asked_again() {
+async fn a_429_of_robots_txt_backs_off_and_is_fetched_again() {
     let asked = std::sync::atomic::AtomicUsize::new(0);
     let server = Server::start(move |seen| match seen.path.as_str() {
         "/robots.txt" if asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0 => {
@@ -242,7 +242,7 @@ async fn a_429_on_robots_txt_holds_the_host_and_is_asked_again() {
 }
 
 #[tokio::test]
-async fn what_waits_through_a_hold_is_judged_by_the_rules_of_then() {
+async fn a_request_that_waited_is_checked_by_the_new_rules() {
     let asked = std::sync::atomic::AtomicUsize::new(0);
     let server = Server::start(move |seen| match seen.path.as_str() {
         "/robots.txt" if asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0 => {
@@ -273,7 +273,7 @@ async fn waiting_does_not_count_as_the_requests_timeout() {
 }
 
 #[tokio::test]
-async fn a_cancelled_call_leaves_its_turn_to_the_next() {
+async fn a_cancelled_call_leaves_its_permit_to_the_next() {
     let clock = StoppedClock::stop();
     let server = Server::start(|_| Reply::new(404, "").after(Duration::from_millis(100))).await;
     let gap = Duration::from_secs(2);
@@ -289,7 +289,7 @@ async fn a_cancelled_call_leaves_its_turn_to_the_next() {
 }
 
 #[tokio::test]
-async fn every_hop_waits_its_turn() {
+async fn every_hop_is_paced() {
     let server = Server::without_rules(|seen| match seen.path.as_str() {
         "/1" => Reply::redirect(302, "/2"),
         "/2" => Reply::redirect(302, "/3"),

@@ -214,7 +214,7 @@ async fn pages_are_asked_for_in_all_codings_unless_decoding_is_off() {
 }
 
 #[tokio::test]
-async fn all_members_of_a_page_are_read_and_what_is_left_over_is_an_error() {
+async fn all_members_of_a_page_are_read_and_garbage_is_an_error() {
     let server = Server::without_rules(|seen| match seen.path.as_str() {
         "/members" => {
             gzipped([gzip(b"<head>"), gzip(b"<meta name=robots content=nosnippet></head>")].concat())

@@ -366,7 +366,7 @@ async fn parts_and_changes_of_a_page_are_unknown() {
 }
 
 #[tokio::test]
-async fn a_second_gzip_member_that_the_client_drops_leaves_the_head_unknown() {
+async fn all_gzip_members_of_a_head_are_read() {
     let fields = [("content-type", "text/html"), ("content-encoding", "gzip")];
     for (first, second) in [(&LATE[..40], &LATE[40..]), ("", LATE), ("<!doctype html>\n", &LATE[15..])] {
         let body = [gzip(first.as_bytes()), gzip(second.as_bytes())].concat();
@@ -563,7 +563,7 @@ impl PermissionStore for Failing {
 /// The page comes to forbid more, or to forbid as much, and a 304 of that version follows. The version before must not answer it where it
 /// forbade less.
 #[tokio::test]
-async fn what_could_not_be_saved_is_answered_by_nothing_that_forbids_less() {
+async fn an_unsaved_record_permits_nothing_more() {
     let (free, noindex) = ("*;noarchive", "*;noindex");
     for (how, first, then, expected) in [
         (Failure::Save, free, noindex, None),

@@ -66,7 +66,7 @@ async fn a_policy_token_is_asked_of_the_copy_that_let_the_request_out() {
 }
 
 #[tokio::test]
-async fn licences_are_told_and_what_was_not_read_is_unknown() {
+async fn licences_are_reported_and_unread_ones_are_unknown() {
     let server =
         Server::with_rules("License: https://a.example/all.xml\nUser-agent: *\nAllow: /", |seen| match seen
             .path

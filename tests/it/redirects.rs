@@ -166,7 +166,7 @@ async fn the_timeout_counts_the_wire_of_all_hops_and_no_waiting() {
 }
 
 #[tokio::test]
-async fn the_crawlers_timeout_counts_all_hops_and_the_inner_clients_each() {
+async fn the_crawlers_timeout_is_for_all_hops_the_inner_for_each() {
     let clock = StoppedClock::stop();
     let server = Server::without_rules(|seen| match seen.path.as_str() {
         "/page" => Reply::html("page").after(Duration::from_millis(400)),
@@ -194,7 +194,7 @@ async fn the_crawlers_timeout_counts_all_hops_and_the_inner_clients_each() {
 }
 
 #[tokio::test]
-async fn a_large_body_of_a_redirect_is_not_read_and_frees_the_turn() {
+async fn a_large_body_of_a_redirect_is_unread_and_ends_the_permit() {
     let server = Server::without_rules(|seen| match seen.path.as_str() {
         "/go" => Reply::raw(vec![
             Step::Send(b"HTTP/1.1 302 Found\r\nlocation: /x\r\n\r\n".to_vec()),
@@ -240,7 +240,7 @@ fn closed_port() -> SocketAddr {
 }
 
 #[tokio::test]
-async fn a_network_error_of_a_later_hop_keeps_its_type_and_the_way_to_it() {
+async fn a_network_error_of_a_later_hop_keeps_type_and_history() {
     let closed = closed_port();
     let target = format!("http://user:hunter2@a.example:{}/robots.txt", closed.port());
     let server = Server::without_rules(move |seen| match seen.path.as_str() {
@@ -274,7 +274,7 @@ async fn a_network_error_of_a_later_hop_keeps_its_type_and_the_way_to_it() {
 
 /// An error says nothing of it, whatever it is: the history does, whichever half has waited.
 #[tokio::test]
-async fn a_call_that_ends_without_an_answer_tells_how_long_it_waited() {
+async fn a_call_without_a_response_tells_how_long_it_waited() {
     let (gap, none) = (Duration::from_millis(200), Duration::ZERO);
     for halves in [false, true] {
         let server =

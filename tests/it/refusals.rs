@@ -133,7 +133,7 @@ async fn an_override_does_not_switch_off_pacing() {
 }
 
 #[tokio::test]
-async fn a_deferral_is_told_at_once_and_not_slept_away() {
+async fn a_deferral_is_returned_at_once() {
     // What waited would wait for ever.
     let _clock = StoppedClock::stop();
     let server = Server::without_rules(|_| Reply::with_headers(503, &[("retry-after", "120")], "")).await;

@@ -191,7 +191,7 @@ async fn what_cannot_be_signed_is_not_sent() {
 }
 
 #[tokio::test]
-async fn no_log_tells_of_the_key() {
+async fn no_log_has_the_key() {
     use std::fmt::Write;
 
     let authority = Authority::new();

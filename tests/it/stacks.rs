@@ -147,7 +147,7 @@ async fn recommended_each_redirect_is_cached_under_its_own_url() {
 }
 
 #[tokio::test]
-async fn recommended_a_cached_redirect_into_a_disallowed_path_never_leaves() {
+async fn a_cached_redirect_into_a_disallowed_path_never_leaves() {
     let server = site().await;
     let client = recommended(&server);
     for _ in 0..3 {
@@ -182,7 +182,7 @@ async fn recommended_retries_are_gated_and_paced() {
 }
 
 #[tokio::test]
-async fn recommended_a_hold_wins_over_the_back_off_of_a_retry() {
+async fn recommended_a_backoff_wins_over_that_of_a_retry() {
     let server = Server::without_rules(|_| Reply::with_headers(429, &[("retry-after", "1")], "")).await;
     let (abide, inner) = crawler(&server);
     let client = ClientBuilder::new(inner)
@@ -198,7 +198,7 @@ async fn recommended_a_hold_wins_over_the_back_off_of_a_retry() {
 }
 
 #[tokio::test]
-async fn refusals_are_never_retried_and_found_through_any_number_of_retries() {
+async fn refusals_are_never_retried_and_found_through_retries() {
     let server = site().await;
     let (abide, inner) = crawler(&server);
     let gated = Counter::default();
@@ -226,7 +226,7 @@ async fn refusals_are_never_retried_and_found_through_any_number_of_retries() {
 }
 
 #[tokio::test]
-async fn recommended_a_refusal_of_the_pacing_half_passes_the_cache_typed() {
+async fn recommended_a_refusal_of_the_pacing_half_stays_typed() {
     let server = site().await;
     let client = recommended(&server);
     assert_eq!(server.count("a.example/busy"), 0);
@@ -237,7 +237,7 @@ async fn recommended_a_refusal_of_the_pacing_half_passes_the_cache_typed() {
 }
 
 #[tokio::test]
-async fn abide_above_a_cache_is_gated_and_typed_and_paces_hits_needlessly() {
+async fn abide_above_a_cache_is_gated_and_paces_hits_needlessly() {
     let server = site().await;
     let (abide, inner) = crawler(&server);
     let client = ClientBuilder::new(inner).with(retry(2)).with(abide.middleware()).with(cache()).build();
@@ -464,7 +464,7 @@ async fn a_strategy_that_leaves_429_and_503_to_abide_keeps_the_response() {
 }
 
 #[tokio::test]
-async fn the_pacing_half_alone_goes_out_neither_ungated_nor_unpaced() {
+async fn the_pacing_half_alone_is_gated_and_paced() {
     let server = site().await;
     let (abide, inner) = builder(&server).parts();
     let client = ClientBuilder::new(inner).with(abide.pacing()).build();

@@ -181,7 +181,7 @@ async fn certificates_are_checked() {
 }
 
 #[tokio::test]
-async fn plain_http_on_the_port_of_https_is_told_as_that() {
+async fn plain_http_on_the_port_of_https_has_its_own_cause() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let server = tokio::spawn(async move {
@@ -275,7 +275,7 @@ async fn robots_txt_carries_no_cookie() {
 }
 
 #[tokio::test]
-async fn a_connection_that_closes_between_requests_harms_nobody() {
+async fn a_connection_closed_between_requests_is_no_error() {
     let server = Server::start(|seen| {
         let body = if seen.path == "/robots.txt" { "User-agent: *\nAllow: /\n" } else { "page" };
         // The length is stated, so the connection would be kept, and then it is closed all the same.
@@ -312,7 +312,7 @@ async fn a_herd_on_a_cold_host_is_one_request() {
 }
 
 #[tokio::test]
-async fn callers_that_give_up_harm_nobody() {
+async fn callers_that_give_up_do_not_cancel_the_fetch() {
     let rules = Signal::default();
     let then = rules.clone();
     let server = Server::start(move |seen| match seen.path.as_str() {
@@ -352,7 +352,7 @@ impl Resolve for Rebinding {
 
 /// A name that is public when it is looked at and private when it is used gains nothing: what was checked is what is connected to.
 #[tokio::test]
-async fn a_name_that_rebinds_reaches_nobody() {
+async fn a_name_that_rebinds_reaches_no_private_address() {
     let silent = Silent::start().await;
     let server = Server::start(|seen| match (seen.host(), seen.path.as_str()) {
         ("moved.example", "/robots.txt") => Reply::redirect(301, "http://other.example/robots.txt"),
@@ -454,7 +454,7 @@ async fn talk(mut stream: TcpStream, answer: impl Fn(u32) -> Vec<u8>, requests: 
 }
 
 #[tokio::test]
-async fn http2_refusals_are_one_request_on_the_wire_each() {
+async fn http2_refusals_of_robots_txt_are_one_request_each() {
     let cases: [(&str, Frames); 3] = [
         ("GOAWAY", |_| goaway(0, 0)),
         ("REFUSED_STREAM", |id| frame(RST_STREAM, 0, id, &REFUSED_STREAM.to_be_bytes())),
@@ -510,7 +510,7 @@ async fn backoffs_after(answer: impl Fn(u32) -> Vec<u8> + Clone + Send + Sync + 
 }
 
 #[tokio::test]
-async fn calm_that_breaks_a_body_off_holds_the_host() {
+async fn calm_that_breaks_a_body_off_backs_the_host_off() {
     let reset = |id: u32, code: u32| frame(RST_STREAM, 0, id, &code.to_be_bytes());
     assert_eq!(backoffs_after(move |id| begun(id, &reset(id, ENHANCE_YOUR_CALM))).await, 1, "RST_STREAM");
     assert_eq!(backoffs_after(move |id| begun(id, &reset(id, INTERNAL_ERROR))).await, 0, "another code");
@@ -520,7 +520,7 @@ async fn calm_that_breaks_a_body_off_holds_the_host() {
 /// The limit that `abide::pacing` documents: hyper keeps the code of such a GOAWAY to itself. If this fails, a new version tells it, and
 /// the host can be backed off.
 #[tokio::test]
-async fn calm_for_later_streams_only_is_not_told_by_the_client() {
+async fn calm_for_later_streams_is_not_reported_by_the_client() {
     let calm = |id| goaway(id, ENHANCE_YOUR_CALM);
     let end = |id| frame(DATA, 1, id, b"");
     assert_eq!(backoffs_after(move |id| begun(id, &[calm(id), end(id)].concat())).await, 0, "completes");
@@ -565,7 +565,7 @@ async fn http2_floods_end_within_the_deadline() {
 }
 
 #[tokio::test]
-async fn enhance_your_calm_holds_the_host() {
+async fn enhance_your_calm_backs_the_host_off() {
     let (address, _) = http2(|id| frame(RST_STREAM, 0, id, &ENHANCE_YOUR_CALM.to_be_bytes())).await;
     let (abide, _) = crawler(address).build_with(reqwest::Client::builder().http2_prior_knowledge()).unwrap();
     let url = "http://a.example/x".parse().unwrap();

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn no_exchange_looks_at_all_hosts_and_what_is_not_owed_is_forgotten() {
+    fn an_exchange_looks_at_few_hosts_and_forgets_old_ones() {
         let start = Now { at: Instant::now(), wall: WallMillis::from_millis(1_800_000_000_000) };
         let late = Now { at: start.at + 3 * DELAY, wall: start.wall.plus(3 * DELAY) };
         let mut hosts = Hosts::load([], true, start);

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_repeats_of_our_commands_is_not_told() {
+    fn commands_repeated_by_a_server_are_not_shown() {
         let kinds = [
             ErrorKind::Extension,
             ErrorKind::AuthenticationFailed,

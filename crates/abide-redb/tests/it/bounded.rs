@@ -42,7 +42,7 @@ async fn the_oldest_records_make_room_under_load() {
 }
 
 #[tokio::test]
-async fn a_record_that_was_asked_for_again_is_young_again() {
+async fn a_record_fetched_again_is_young_again() {
     let disk = Disk::default();
     let store = bounded(&disk, 10);
     let save = async |n, version| RobotsStore::save(&store, &origin(n), &record(n, version)).await.unwrap();

@@ -68,7 +68,7 @@ async fn a_file_that_ends_too_early_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_damaged_file_is_left_alone_unless_it_is_asked_for() {
+async fn a_damaged_file_is_rebuilt_only_when_asked_for() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("abide.redb");
     fs::write(&path, "not a database, but somebody's letters").unwrap();

@@ -81,7 +81,7 @@ fn say(line: &str) {
 }
 
 #[test]
-fn opened_twice_is_an_error_at_once_in_another_process_and_in_this() {
+fn a_file_opened_twice_is_an_error_at_once() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("abide.redb");
     let (mut other, output) = child_process(&path, 1);

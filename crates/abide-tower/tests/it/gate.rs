@@ -32,7 +32,7 @@ async fn what_is_disallowed_never_leaves() {
 }
 
 #[tokio::test]
-async fn one_robots_request_serves_all_who_wait() {
+async fn one_robots_request_serves_all_callers() {
     let server = robots("User-agent: *\nDisallow: /x").await;
     let client = client(&server);
     let calls = (0..10).map(|_| {
@@ -72,7 +72,7 @@ async fn robots_txt_that_cannot_be_had_disallows() {
 }
 
 #[tokio::test]
-async fn nobody_listens_and_no_name_are_told_apart() {
+async fn a_refused_connection_has_its_own_cause() {
     let server = robots("").await;
     let (gone, kept) = (server.address(), settings(&server));
     let client = client_with(&server, kept.clone());
@@ -158,7 +158,7 @@ async fn dot_segments_do_not_slip_past() {
 }
 
 #[tokio::test]
-async fn nobody_to_ask_means_no_request() {
+async fn a_url_without_host_means_no_request() {
     let server = robots("").await;
     let client = client(&server);
     for uri in ["/x", "a.example:80"] {
@@ -208,7 +208,7 @@ async fn the_gate_answers_without_fetching_the_page() {
 }
 
 #[tokio::test]
-async fn observers_hear_of_each_refusal_once() {
+async fn observers_get_each_refusal_once() {
     let server = robots("User-agent: *\nDisallow: /private/").await;
     let heard = Arc::<Mutex<Vec<&'static str>>>::default();
     let told = Arc::clone(&heard);

@@ -44,7 +44,7 @@ async fn a_hop_into_a_disallowed_path_is_refused() {
 }
 
 #[tokio::test]
-async fn a_hop_to_another_host_is_asked_there() {
+async fn a_hop_to_another_host_is_checked_there() {
     let server = web().await;
     let service = ServiceBuilder::new().layer(FollowRedirectLayer::new()).service(client(&server));
     let mut request = get("http://a.example/away");

@@ -205,7 +205,7 @@ async fn a_stream_keeps_the_permit_also_after_the_length_that_it_stated() {
 }
 
 #[tokio::test]
-async fn enhance_your_calm_holds_the_host() {
+async fn enhance_your_calm_backs_the_host_off() {
     let client = client(serve(Arc::default()).await);
     let error = client.clone().oneshot(get("http://a.example/calm")).await.unwrap_err();
     assert!(error.refused().is_none(), "{error:?}");
@@ -216,7 +216,7 @@ async fn enhance_your_calm_holds_the_host() {
 }
 
 #[tokio::test]
-async fn enhance_your_calm_within_a_body_holds_the_host() {
+async fn enhance_your_calm_within_a_body_backs_the_host_off() {
     let client = client(serve(Arc::default()).await);
     let page = client.clone().oneshot(get("http://a.example/calm-later")).await.unwrap();
     let mut body = page.into_body();

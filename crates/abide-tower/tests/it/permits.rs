@@ -37,7 +37,7 @@ async fn web() -> Server {
 }
 
 #[tokio::test]
-async fn the_permit_is_held_until_the_body_is_dropped() {
+async fn the_permit_lasts_until_the_body_is_dropped() {
     let server = web().await;
     let client = client(&server);
     let page = send(&client, "http://a.example/endless").await.unwrap();
@@ -86,7 +86,7 @@ async fn a_small_page_gives_its_permit_back_unread() {
 }
 
 #[tokio::test]
-async fn a_429_reaches_the_caller_and_holds_the_host() {
+async fn a_429_reaches_the_caller_and_backs_the_host_off() {
     let server = web().await;
     let client = client(&server);
     let before = SystemTime::now();
@@ -135,7 +135,7 @@ async fn a_call_that_is_dropped_on_the_wire_ends_its_permit() {
 }
 
 #[tokio::test]
-async fn the_server_sees_the_gap() {
+async fn the_server_sees_the_delay() {
     let clock = StoppedClock::stop();
     let server = web().await;
     let gap = Duration::from_millis(80);

@@ -54,7 +54,7 @@ async fn joining_a_fetch_on_the_wire_costs_no_budget() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_budget_is_for_the_turns_of_robots_txt_and_page_together() {
+async fn the_budget_covers_robots_txt_and_page_together() {
     let (gate, url) = busy_gate().await;
     let error = gate.admit(&url, 15 * SECOND).await.unwrap_err();
     assert!(
@@ -167,7 +167,7 @@ fn complaining(complaints: usize) -> (ScriptedFetch, Arc<Mutex<Vec<Instant>>>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn robots_txt_that_always_asks_for_a_second_is_not_asked_every_second() {
+async fn a_robots_txt_that_always_answers_429_is_fetched_less_often() {
     let (fetch, asked) = complaining(usize::MAX);
     let gate = timed_gate(fetch);
     let url: Url = "https://a.example/page".parse().unwrap();
@@ -177,7 +177,7 @@ async fn robots_txt_that_always_asks_for_a_second_is_not_asked_every_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn repeated_429s_of_robots_txt_lengthen_the_hold_to_an_hour() {
+async fn repeated_429s_of_robots_txt_lengthen_the_backoff_to_an_hour() {
     const COMPLAINTS: usize = 10;
     let (fetch, asked) = complaining(COMPLAINTS);
     let gate = timed_gate(fetch);
@@ -204,7 +204,7 @@ async fn repeated_429s_of_robots_txt_lengthen_the_hold_to_an_hour() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_that_asks_for_a_second_is_held_for_a_second_each_time() {
+async fn a_retry_after_of_a_second_is_a_second_each_time() {
     let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nDisallow: /x"));
     let gate = timed_gate(fetch);
     let url: Url = "https://a.example/page".parse().unwrap();

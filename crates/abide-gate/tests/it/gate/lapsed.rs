@@ -51,7 +51,7 @@ async fn world() -> World {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crawl_delay_that_grows_while_a_request_waits_for_its_turn_is_kept() {
+async fn a_crawl_delay_that_grows_during_a_wait_is_kept() {
     let World { gate, fetch, clock, store, origin, page, .. } = world().await;
     let due = gate.answer(&origin).await.unwrap().retry_at();
     sleep(due.since(clock.wall()) - 5 * SECOND).await;
@@ -75,7 +75,7 @@ async fn a_crawl_delay_that_grows_while_a_request_waits_for_its_turn_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_is_told_once_though_its_verdict_has_lapsed() {
+async fn a_permit_is_reported_once_though_its_verdict_has_lapsed() {
     let World { gate, granted, origin, page, .. } = world().await;
     let old = gate.check_cached(&page).unwrap();
     sleep(DAY).await;

@@ -52,7 +52,7 @@ async fn renewing(gate: &Gate, fetch: &ScriptedFetch) -> Verdict {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_disallowed_while_he_waits_is_refused_and_his_turn_is_free() {
+async fn a_waiter_that_becomes_disallowed_frees_its_permit() {
     let fetch = first_then("User-agent: *\nAllow: /", "User-agent: *\nDisallow: /page");
     let gate = gate(&fetch);
     let mut verdict = renewing(&gate, &fetch).await;
@@ -78,7 +78,7 @@ async fn a_crawl_delay_that_has_grown_meanwhile_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_comes_with_an_old_verdict_has_robots_txt_asked_first() {
+async fn an_old_verdict_is_checked_again_first() {
     let fetch = first_then("User-agent: *\nAllow: /", "User-agent: *\nDisallow: /page");
     let gate = gate(&fetch);
     let mut verdict = gate.check(&page(), &mut { 30 * SECOND }).await.unwrap();
@@ -103,7 +103,7 @@ async fn an_override_holds_after_a_wait_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn robots_txt_itself_is_asked_for_as_slowly_as_the_pages_of_its_host() {
+async fn robots_txt_is_paced_like_the_pages_of_its_host() {
     let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nDisallow: /page\nCrawl-delay: 20"));
     let gate = gate(&fetch);
     let other: Url = "https://a.example/other".parse().unwrap();
@@ -115,7 +115,7 @@ async fn robots_txt_itself_is_asked_for_as_slowly_as_the_pages_of_its_host() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_verdict_tells_the_rule_and_where_it_comes_from() {
+async fn a_verdict_has_the_rule_and_its_source() {
     let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nDisallow: /page\n"));
     let gate = gate(&fetch);
     assert!(gate.check_cached(&page()).is_none(), "nothing is known");

@@ -13,7 +13,7 @@ use tokio::time::{Instant, advance, sleep, timeout};
 use crate::support::pacing::{Lagging, Log, deferral, host, ms, one_second, s, url};
 
 #[tokio::test(start_paused = true)]
-async fn one_in_flight_and_the_gap_from_the_end_of_the_response() {
+async fn one_in_flight_and_the_delay_from_the_end_of_the_response() {
     let (pacer, log) = (Pacer::new(one_second()), Log::default());
     let a = url("http://a.example/");
     log.fetch(&pacer, &a, Ask::new(), ms(700)).await.unwrap();
@@ -23,7 +23,7 @@ async fn one_in_flight_and_the_gap_from_the_end_of_the_response() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_in_flight_start_a_gap_apart() {
+async fn several_in_flight_start_a_delay_apart() {
     let policy = one_second().danger_max_in_flight(3).danger_min_delay(ms(100));
     let (pacer, log) = (Pacer::new(policy), Log::default());
     let tasks: Vec<_> = (0..5)
@@ -49,7 +49,7 @@ async fn hosts_do_not_wait_for_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn first_come_first_served_from_one_task_or_from_a_thousand() {
+async fn a_thousand_tasks_are_served_in_order() {
     let (pacer, log) = (Pacer::new(one_second().with_max_wait(s(5_000))), Log::default());
     let a = url("http://a.example/");
     let tasks: Vec<_> = (0..1_000)
@@ -84,7 +84,7 @@ async fn requeue(pacer: &Pacer, ask: Ask, wire: Duration) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn callers_who_come_back_when_told_ask_about_twice() {
+async fn deferred_callers_that_return_in_time_ask_about_twice() {
     for (max_wait, wire, held) in
         [(s(30), ms(100), s(0)), (s(30), ms(0), s(60)), (s(5), ms(50), s(0)), (s(0), ms(0), s(60))]
     {
@@ -231,7 +231,7 @@ async fn slow_responses_defer_those_behind_early() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_impatient_one_behind_a_patient_one_hears_of_it_early_too() {
+async fn an_impatient_waiter_behind_a_patient_one_is_deferred_early() {
     let pacer = Pacer::new(one_second());
     let a = url("http://a.example/");
     let open = pacer.acquire(&a, Ask::new()).await.unwrap();
@@ -251,7 +251,7 @@ async fn an_impatient_one_behind_a_patient_one_hears_of_it_early_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_holds_a_body_and_asks_again_is_deferred() {
+async fn a_task_with_an_open_body_is_deferred() {
     let pacer = Pacer::new(one_second());
     let a = url("http://example.org/");
     let held = pacer.acquire(&a, Ask::new()).await.unwrap();
@@ -357,7 +357,7 @@ async fn the_last_of_100_waiters_is_not_early_when_99_are_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_has_gone_is_not_waited_for() {
+async fn a_waiter_that_has_gone_is_not_counted() {
     let pacer = Pacer::new(one_second());
     let a = url("http://a.example/");
     pacer.acquire(&a, Ask::new()).await.unwrap().finish();
@@ -374,7 +374,7 @@ async fn whoever_has_gone_is_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_permit_that_is_given_back_leaves_no_gap() {
+async fn a_permit_given_back_costs_no_delay() {
     let pacer = Pacer::new(one_second());
     let a = url("http://a.example/");
     pacer.acquire(&a, Ask::new()).await.unwrap().give_back();
@@ -423,7 +423,7 @@ async fn a_panic_of_the_caller_ends_the_response() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_is_first_and_is_not_polled_is_passed_over() {
+async fn a_queue_head_that_is_not_polled_is_passed_over() {
     let pacer = Pacer::new(one_second());
     let a = url("http://a.example/");
     pacer.acquire(&a, Ask::new()).await.unwrap().finish();
@@ -525,7 +525,7 @@ async fn a_clock_that_lags_behind_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn next_slot_tells_and_reserves_nothing() {
+async fn next_slot_reserves_nothing() {
     let pacer = Pacer::new(one_second());
     let (a, ask) = (url("http://a.example/"), Ask::new());
     assert_eq!(pacer.next_slot(&a, ask).unwrap().wait(), s(0));

@@ -43,7 +43,7 @@ fn assert_about(actual: Duration, expected: Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_429_with_retry_after_holds_the_host_and_only_it() {
+async fn a_429_with_retry_after_backs_off_its_host_only() {
     let pacer = Pacer::new(one_second());
     assert_about(answer(&pacer, TOO_MANY, &retry_after("120")).await.unwrap(), s(120));
     let deferral = deferral(pacer.acquire(&url("https://a.example:8443/x"), Ask::new()).await);
@@ -55,7 +55,7 @@ async fn a_429_with_retry_after_holds_the_host_and_only_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_answers_hold_nothing_whatever_they_carry() {
+async fn other_statuses_back_nothing_off() {
     let pacer = Pacer::new(one_second());
     for status in [200, 301, 400, 403, 404, 420, 500, 502, 504] {
         let status = StatusCode::from_u16(status).unwrap();
@@ -122,7 +122,7 @@ async fn fifty_waiters_go_one_by_one_when_a_backoff_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hold_that_begins_defers_at_once_those_it_is_too_long_for() {
+async fn a_new_backoff_defers_impatient_waiters_at_once() {
     let pacer = Pacer::new(one_second());
     let a = url("http://a.example/");
     let open = pacer.acquire(&a, Ask::new()).await.unwrap();
@@ -156,7 +156,7 @@ async fn throttles_are_forgotten_after_thirty_quiet_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hosts_that_are_held_alike_do_not_come_back_at_once() {
+async fn equal_backoffs_do_not_end_at_once() {
     let pacer = exact(one_second());
     let mut ends = Vec::new();
     for n in 0..100 {
@@ -193,7 +193,7 @@ async fn a_hop_to_a_backed_off_host_is_deferred() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn holds_from_outside_are_only_extended_and_cut_to_a_day() {
+async fn backoffs_by_the_operator_are_extended_and_cut_to_a_day() {
     let pacer = Pacer::new(one_second());
     let (a, wall) = (host("a.example"), SystemClock.wall());
     let long = pacer.back_off(a.as_str(), wall.plus(s(600)), BackoffCause::Operator);
@@ -260,7 +260,7 @@ async fn a_half_open_breaker_lets_one_probe_through() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn enhance_your_calm_holds_like_a_429_and_is_no_fault() {
+async fn enhance_your_calm_is_like_a_429_and_no_failure() {
     let pacer = Pacer::new(one_second());
     assert_about(fail(&pacer, Failure::EnhanceYourCalm).await.unwrap(), s(60));
     assert_about(fail(&pacer, Failure::EnhanceYourCalm).await.unwrap(), s(120));
@@ -271,7 +271,7 @@ async fn enhance_your_calm_holds_like_a_429_and_is_no_fault() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn adaptive_delay_follows_the_site_and_errors_never_make_it_faster() {
+async fn adaptive_delay_follows_the_site_and_never_speeds_up_by_errors() {
     let pacer = Pacer::new(one_second().with_adaptive_delay());
     let a = url("http://a.example/");
     let waited = async |head: Duration, status: u16| {
@@ -318,7 +318,7 @@ async fn scopes_are_taken_all_or_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn holds_stay_with_the_host_unless_a_scope_asks_for_them() {
+async fn backoffs_stay_with_the_host_unless_a_scope_wants_them() {
     let group = || Scope::custom(|_| Some("all".to_owned())).with_delay(s(0)).with_max_in_flight(9);
     for (scope, expected) in [(group(), s(0)), (group().with_feedback(), s(120))] {
         let pacer = Pacer::new(one_second().with_scope(scope));
@@ -397,7 +397,7 @@ fn told_open(ears: &Ears) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_nobody_reads_is_told_once_though_nobody_asks() {
+async fn an_unread_body_is_reported_once_without_being_asked_for() {
     let ears = Arc::new(Ears::default());
     let pacer = pacer_builder(one_second()).observer(ears.clone()).build();
     let unread = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();
@@ -423,7 +423,7 @@ async fn a_body_that_nobody_reads_is_told_once_though_nobody_asks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_is_open_for_a_minute_is_told_once() {
+async fn a_body_open_for_a_minute_is_reported_once() {
     let ears = Arc::new(Ears::default());
     let pacer = pacer_builder(one_second()).observer(ears.clone()).build();
     let a = url("http://a.example/");
@@ -439,7 +439,7 @@ async fn a_body_that_is_open_for_a_minute_is_told_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_was_open_for_long_is_told_at_its_end_at_the_latest() {
+async fn a_body_open_for_long_is_reported_at_its_end_at_the_latest() {
     let ears = Arc::new(Ears::default());
     let pacer = pacer_builder(PacePolicy::default()).observer(ears.clone()).build();
     let open = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();
@@ -449,7 +449,7 @@ async fn a_body_that_was_open_for_long_is_told_at_its_end_at_the_latest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_can_be_held_by_its_key() {
+async fn a_group_can_be_backed_off_by_its_key() {
     let group = Scope::custom(|_| Some("all".to_owned())).with_delay(s(0)).with_max_in_flight(9);
     let pacer = Pacer::new(one_second().with_scope(group));
     pacer.back_off("custom/all", SystemClock.wall().plus(s(100)), BackoffCause::Operator);
@@ -458,7 +458,7 @@ async fn a_group_can_be_held_by_its_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_exception_to_politeness_is_told_once_at_the_start() {
+async fn an_exception_to_politeness_is_reported_once_at_the_start() {
     let ears = Arc::new(Ears::default());
     let policy = one_second().danger_min_delay(ms(5)).with_own_sites([host("mine.example")]);
     pacer_builder(policy).observer(ears.clone()).build();

@@ -46,7 +46,7 @@ async fn a_slot_is_never_forgotten_while_its_delay_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_forgotten_while_there_is_room() {
+async fn no_host_is_forgotten_while_there_is_room() {
     let pacer = Pacer::new(one_second().danger_min_delay(ms(0)));
     strangers(&pacer, 0, 500).await;
     sleep(s(86_400)).await;
@@ -110,7 +110,7 @@ async fn the_scopes_of_a_request_do_not_make_room_for_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_table_that_owes_to_all_grows_and_says_so_once() {
+async fn a_table_of_hosts_in_use_grows_and_reports_it_once() {
     let told = Arc::new(Overgrown::default());
     let policy = one_second().with_delay(s(3_600)).with_hosts_max(128);
     let pacer = pacer_builder(policy).observer(told.clone()).build();
@@ -136,7 +136,7 @@ async fn a_table_that_owes_to_all_grows_and_says_so_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_nobody_else_asks_about_is_told_by_the_cleaning() {
+async fn an_open_body_is_reported_by_the_cleaning() {
     #[derive(Debug, Default)]
     struct Open(AtomicUsize);
     impl Observer for Open {
@@ -158,7 +158,7 @@ async fn a_body_that_nobody_else_asks_about_is_told_by_the_cleaning() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_line_is_bounded_where_the_gap_is_tiny() {
+async fn a_queue_is_bounded_where_the_delay_is_tiny() {
     let policy = one_second().danger_min_delay(ms(0)).with_max_wait(s(100));
     let pacer = Pacer::new(policy);
     let a = url("http://a.example/");

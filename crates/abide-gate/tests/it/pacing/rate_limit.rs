@@ -148,7 +148,7 @@ fn fields(value: &str) -> HeaderMap {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quota_that_is_used_up_is_a_deferral_that_says_so() {
+async fn a_used_up_quota_is_a_deferral_that_says_so() {
     let pacer = Pacer::new(one_second());
     let a = url("http://a.example/");
     let permit = pacer.acquire(&a, Ask::new()).await.unwrap();

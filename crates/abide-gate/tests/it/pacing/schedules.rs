@@ -128,7 +128,7 @@ fn waiters_come_and_go_under_any_schedule() {
 }
 
 #[test]
-fn a_turn_that_is_given_back_goes_on_under_any_schedule() {
+fn a_permit_given_back_goes_on_under_any_schedule() {
     schedules(|| {
         let (pacer, wire) = (pacer(one_second()), Wire::default());
         let tasks: Vec<_> = (0..5_usize)
@@ -174,7 +174,7 @@ fn crossing_scopes_are_no_deadlock_under_any_schedule() {
 }
 
 #[test]
-fn a_hold_that_begins_reaches_all_who_wait_under_any_schedule() {
+fn a_new_backoff_reaches_all_waiters_under_any_schedule() {
     schedules(|| {
         let pacer = pacer(one_second());
         let to = url("http://a.example/");

@@ -62,7 +62,7 @@ async fn a_deferral_that_is_over_does_not_come_back_with_the_clock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_invalidated_is_asked_again_though_it_was_put_off() {
+async fn an_invalidated_origin_is_fetched_though_it_was_deferred() {
     let world = world().await;
     assert!(is_refused(&world).await);
     world.cache.invalidate(&origin()).await;

@@ -200,7 +200,7 @@ async fn a_store_fault_at_any_operation_opens_nothing() {
 
 /// Not asked for by a fetch: the caller himself asks the store.
 #[tokio::test(start_paused = true)]
-async fn a_store_that_panics_when_an_answer_is_invalidated_changes_nothing() {
+async fn a_store_that_panics_at_an_invalidation_changes_nothing() {
     let (world, store) = faulty(ScriptedFetch::always(Scripted::text(GOOD)));
     world.ask().await;
     for fails in [&store.load_fails, &store.save_fails, &store.panics] {
@@ -294,7 +294,7 @@ async fn a_restart_in_an_outage_serves_the_copy_at_once() {
 
 /// The pacing defers before the caller has even been woken.
 #[tokio::test(start_paused = true)]
-async fn a_restart_in_an_outage_of_a_held_host_serves_the_copy() {
+async fn a_restart_in_an_outage_during_a_backoff_serves_the_copy() {
     let store: Arc<dyn RobotsStore> = Arc::new(MemoryRobotsStore::new());
     let world = |fetch| World::with_store(fetch, RobotsPolicy::default(), store.clone());
     let before =
@@ -340,7 +340,7 @@ async fn a_leader_that_died_is_waited_for_until_its_lease_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn observers_hear_of_changes_and_their_panics_are_survived() {
+async fn observers_get_changes_and_their_panics_are_survived() {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let fetch = ScriptedFetch::new(|_, times| match times {
         0 | 1 => Scripted::text(GOOD),
@@ -399,7 +399,7 @@ async fn totals_add_up() {
 
 /// The store kept an older record than memory has: it must not bring back a copy that was taken away.
 #[tokio::test(start_paused = true)]
-async fn what_was_learnt_last_counts_though_it_could_not_be_saved() {
+async fn the_last_fetch_counts_though_it_could_not_be_saved() {
     let fetch = ScriptedFetch::new(|_, times| match times {
         0 => Scripted::text(GOOD),
         1 => Scripted::status(404),
@@ -494,7 +494,7 @@ fn two(fetch: &ScriptedFetch, policy: &RobotsPolicy) -> [World; 2] {
 }
 
 #[tokio::test(start_paused = true)]
-async fn processes_whose_answers_have_grown_old_together_ask_once() {
+async fn processes_with_equally_old_answers_fetch_once() {
     let fetch = ScriptedFetch::always(Scripted::text(GOOD).head_after(Duration::from_secs(2)));
     let [first, second] = two(&fetch, &RobotsPolicy::default());
     for asked in 1..=3 {

@@ -128,7 +128,7 @@ async fn a_clock_that_jumps_opens_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn asked_every_minute_it_takes_twenty_days_to_count_twenty_attempts() {
+async fn twenty_attempts_take_twenty_days_however_often_asked() {
     let world = World::of(Scripted::status(503));
     // With a clock that lies by 30 days after an hour of failures, the attempts are still missing.
     assert!(matches!(after_days(&world, 1, 10 * MINUTE).await, Source::Unreachable(_)));
@@ -190,7 +190,7 @@ async fn a_408_in_an_outage_leaves_the_copy_in_force() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_429_in_an_outage_leaves_the_copy_in_force_until_the_hold_ends() {
+async fn a_429_in_an_outage_leaves_the_copy_in_force() {
     let held = START.plus(DAY * 2 + 3 * HOUR);
     let world = good_503_then(Scripted::status(429).backed_off_until(held));
     world.ask().await;
@@ -219,7 +219,7 @@ fn closed_after_a_503() -> World {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_copy_that_nobody_looked_at_for_27_h_is_fetched_first() {
+async fn a_copy_unused_for_27_h_is_fetched_first() {
     for unasked in [27 * HOUR, 40 * DAY] {
         for is_restarted in [false, true] {
             let mut world = closed_after_a_503();
@@ -241,7 +241,7 @@ async fn a_copy_that_nobody_looked_at_for_27_h_is_fetched_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_outage_seen_within_27_h_is_asked_about_in_the_background() {
+async fn an_outage_seen_within_27_h_is_refreshed_in_the_background() {
     let world = closed_after_a_503();
     world.ask().await;
     sleep(DAY).await;

@@ -28,7 +28,7 @@ async fn transport_faults_are_unreachable_with_their_cause() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_that_refuses_is_asked_after_1_2_4_and_at_last_60_minutes() {
+async fn a_refusing_host_is_asked_after_1_2_4_up_to_60_minutes() {
     let world = World::of(Scripted::error(Failure::Connect));
     for step in [1, 2, 4, 8, 16, 32, 60, 60, 60_u32] {
         let before = world.fetch.count();
@@ -157,7 +157,7 @@ async fn the_cautious_preset() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_429_allows_all_and_is_asked_again_when_the_hold_ends() {
+async fn a_429_allows_all_and_is_fetched_again_after_the_backoff() {
     let held = START.plus(17 * MINUTE);
     let world = World::of(Scripted::status(429).backed_off_until(held));
     let answer = world.ask().await;
@@ -172,7 +172,7 @@ async fn a_429_allows_all_and_is_asked_again_when_the_hold_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_429_without_a_hold_leaves_the_copy_in_force_for_a_minute() {
+async fn a_429_without_backoff_leaves_the_copy_in_force_for_a_minute() {
     let world = World::good_then(Scripted::status(429));
     world.ask().await;
     sleep(DAY).await;
@@ -187,7 +187,7 @@ async fn a_429_without_a_hold_leaves_the_copy_in_force_for_a_minute() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_503_and_cautious_429_wait_for_the_hold_if_that_is_later() {
+async fn a_503_and_a_cautious_429_wait_for_the_later_backoff() {
     let held = START.plus(3 * HOUR);
     let fetch = || ScriptedFetch::always(Scripted::status(429).backed_off_until(held));
     assert_eq!(World::with_policy(fetch(), RobotsPolicy::cautious()).ask().await.retry_at(), held);
@@ -197,7 +197,7 @@ async fn a_503_and_cautious_429_wait_for_the_hold_if_that_is_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_408_421_425_leave_the_copy_in_force_and_are_asked_again_soon() {
+async fn a_408_421_425_leave_the_copy_in_force_and_are_fetched_soon() {
     for status in [408, 421, 425] {
         let world = World::good_then(Scripted::status(status));
         world.ask().await;
