@@ -93,7 +93,7 @@ async fn a_body_dropped_after_any_byte_ends_the_permit() {
             seen += chunk.len();
         }
         let held = client.get("http://a.example/next").abide(soon()).send().await;
-        assert!(held.is_err(), "the turn is held until the drop, after {taken} bytes");
+        assert!(held.is_err(), "the permit lasts until the drop, after {taken} bytes");
         drop(page);
         assert_eq!(client.get("http://a.example/next").send().await.unwrap().status(), 200);
     }

@@ -65,7 +65,7 @@ struct Page {
     rules: Fields,
     has_meta: bool,
     types: Vec<&'static str>,
-    /// The fields that count for whoever keeps the last answer (RFC 9111 §3.2).
+    /// The fields that count for a cache that keeps the last answer (RFC 9111 §3.2).
     said: Fields,
     said_meta: bool,
 }

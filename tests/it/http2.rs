@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide::pacing::{DeferReason, PacePolicy};
+use abide::pacing::DeferReason;
 use abide::{Abide, Denied, DeniedKind, Options, RequestBuilderExt, ResponseExt, Scan};
 use abide_tests::Names;
 use http_body_util::BodyExt;
@@ -26,7 +26,7 @@ fn inner(http2: bool) -> reqwest::ClientBuilder {
     if http2 { inner.http2_prior_knowledge() } else { inner }
 }
 
-fn client(site: &Site, http2: bool) -> ClientWithMiddleware {
+fn client_of(site: &Site, http2: bool) -> ClientWithMiddleware {
     Abide::builder("ExampleBot")
         .resolver(Arc::new(Names(site.address)))
         .allow_net(site.address.ip().into())
@@ -52,7 +52,7 @@ async fn trailers_and_bytes_are_those_of_the_raw_client() {
         let theirs = drained(theirs).await;
         assert!(theirs.1.is_some(), "the raw client has the trailers");
         for scan in [Scan::Eager, Scan::Lazy, Scan::Headers, Scan::Off] {
-            let ours = client(&site, http2).get(TRAILERS).header("te", "trailers");
+            let ours = client_of(&site, http2).get(TRAILERS).header("te", "trailers");
             let ours = ours.abide(Options::new().with_scan(scan)).send().await.unwrap();
             assert_eq!(ours.version(), version);
             assert!(scan != Scan::Eager || ours.permissions().rules().nosnippet());
@@ -65,7 +65,7 @@ async fn trailers_and_bytes_are_those_of_the_raw_client() {
 #[tokio::test]
 async fn http2_permits_last_until_the_stream_ends_or_is_dropped() {
     let site = Site::start(true).await;
-    let client = client(&site, true);
+    let client = client_of(&site, true);
     let at_once = async || {
         let now = Options::new().with_max_wait(Duration::ZERO);
         client.get("http://a.example/page?body=x").abide(now).send().await
@@ -93,7 +93,7 @@ async fn http2_permits_last_until_the_stream_ends_or_is_dropped() {
 #[tokio::test]
 async fn http1_permits_end_with_the_length_read_or_not() {
     let site = Site::start(false).await;
-    let client = client(&site, false);
+    let client = client_of(&site, false);
     let mut kept = Vec::new();
     for text in ["", "ok"] {
         kept.push(client.get(open(text)).send().await.unwrap());

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use abide::pacing::PacePolicy;
 use abide::{DeniedKind, Options, RedirectHistory, RedirectPolicy, RequestBuilderExt, ResponseExt, Stopped};
 use abide_tests::{Reply, Server};
 

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide::pacing::PacePolicy;
 use abide::{Event, MetricsObserver, Options, RequestBuilderExt};
 use abide_tests::{Reply, Server, Step};
 use metrics::{

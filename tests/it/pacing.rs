@@ -1,4 +1,4 @@
-//! One at a time, a gap after the end of each answer, and nothing while the host is held.
+//! One at a time, a delay after the end of each answer, and nothing while the host is backed off.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use abide_tests::{Reply, Seen, Server, Signal, Step, StoppedClock, until};
 use crate::{Built, builder, client, refused, slow_builder, status};
 
 /// The shortest time from the end of one answer to the arrival of the next request, in the order of arrival.
-fn shortest_gap(log: &[Seen]) -> Duration {
+fn shortest_delay(log: &[Seen]) -> Duration {
     let pairs = log.windows(2).map(|pair| pair[1].at.saturating_duration_since(pair[0].answered));
     pairs.min().expect("at least two requests")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_server_sees_the_delay_robots_txt_included() {
-    let gap = Duration::from_millis(80);
+    let delay = Duration::from_millis(80);
     let server = Server::start(|_| Reply::new(404, "").after(Duration::from_millis(5))).await;
-    let client = builder(&server).delay(gap).client();
+    let client = builder(&server).delay(delay).client();
     let calls: Vec<_> = (0..12)
         .map(|number| {
             let client = client.clone();
@@ -31,28 +31,28 @@ async fn the_server_sees_the_delay_robots_txt_included() {
     let log = server.log();
     assert_eq!(log.len(), 13);
     // What the server measures begins when it has handed its answer over, which is before the client has it.
-    assert!(shortest_gap(&log) >= gap, "{:?}", shortest_gap(&log));
+    assert!(shortest_delay(&log) >= delay, "{:?}", shortest_delay(&log));
 }
 
 /// A listener on an IPv4 address is reached by all of them.
 #[tokio::test]
 async fn the_spellings_of_one_address_share_its_delay() {
-    let gap = Duration::from_millis(80);
+    let delay = Duration::from_millis(80);
     let server = Server::start(|_| Reply::new(404, "")).await;
-    let client = builder(&server).delay(gap).client();
+    let client = builder(&server).delay(delay).client();
     let port = server.address().port();
     for host in ["127.0.0.1", "[::ffff:127.0.0.1]", "2130706433", "[::ffff:7f00:1]"] {
         assert_eq!(status(&client, &format!("http://{host}:{port}/x")).await, 404, "{host}");
     }
-    assert!(shortest_gap(&server.log()) >= gap, "{:?}", shortest_gap(&server.log()));
+    assert!(shortest_delay(&server.log()) >= delay, "{:?}", shortest_delay(&server.log()));
 }
 
 #[tokio::test]
 async fn the_default_delay_is_kept() {
     let server = Server::start(|_| Reply::new(404, "")).await;
-    let client = slow_client(&server);
+    let client = slow_builder(&server).client();
     assert_eq!(status(&client, "http://a.example/1").await, 404);
-    assert!(shortest_gap(&server.log()) >= PacePolicy::DELAY);
+    assert!(shortest_delay(&server.log()) >= PacePolicy::DELAY);
 }
 
 #[tokio::test]
@@ -63,7 +63,7 @@ async fn a_crawl_delay_counts_with_its_fraction() {
         assert_eq!(status(&client, &format!("http://a.example/{number}")).await, 200);
     }
     let pages: Vec<_> = server.log().into_iter().filter(|seen| seen.path != "/robots.txt").collect();
-    assert!(shortest_gap(&pages) >= Duration::from_millis(300));
+    assert!(shortest_delay(&pages) >= Duration::from_millis(300));
 }
 
 #[tokio::test]
@@ -125,7 +125,7 @@ async fn a_caller_with_an_open_body_is_deferred_for_it() {
     );
     assert!(denied.to_string().contains("read its body to the end, or drop it"), "{denied}");
     drop(open);
-    assert_eq!(status(&client, "http://a.example/x").await, 200, "dropped: the turn is free");
+    assert_eq!(status(&client, "http://a.example/x").await, 200, "dropped: the permit is free");
 }
 
 /// A silent server, one that sends 103 again and again, and one that falls silent in its body.
@@ -276,8 +276,8 @@ async fn waiting_does_not_count_as_the_requests_timeout() {
 async fn a_cancelled_call_leaves_its_permit_to_the_next() {
     let clock = StoppedClock::stop();
     let server = Server::start(|_| Reply::new(404, "").after(Duration::from_millis(100))).await;
-    let gap = Duration::from_secs(2);
-    let client = builder(&server).delay(gap).client();
+    let delay = Duration::from_secs(2);
+    let client = builder(&server).delay(delay).client();
     assert_eq!(clock.pass_until(status(&client, "http://a.example/0")).await, 404);
     for number in 0..20 {
         let call = client.get(format!("http://a.example/cancelled/{number}")).send();
@@ -285,7 +285,7 @@ async fn a_cancelled_call_leaves_its_permit_to_the_next() {
     }
     assert_eq!(clock.pass_until(status(&client, "http://a.example/last")).await, 404);
     let arrived = server.log().windows(2).map(|pair| pair[1].at - pair[0].at).min().unwrap();
-    assert!(arrived >= gap, "{arrived:?}");
+    assert!(arrived >= delay, "{arrived:?}");
 }
 
 #[tokio::test]
@@ -299,7 +299,7 @@ async fn every_hop_is_paced() {
     let client = builder(&server).delay(Duration::from_millis(60)).client();
     let page = client.get("http://a.example/1").send().await.unwrap();
     assert_eq!(page.fetch_info().unwrap().hops().len(), 3);
-    assert!(shortest_gap(&server.log()) >= Duration::from_millis(60));
+    assert!(shortest_delay(&server.log()) >= Duration::from_millis(60));
 }
 
 #[tokio::test]

@@ -60,7 +60,7 @@ async fn hostile_heads_stay_within_the_limits() {
         } else {
             drop(answer);
         }
-        assert_eq!(status(&client, "http://a.example/next").await, 200, "{what}: the turn is free");
+        assert_eq!(status(&client, "http://a.example/next").await, 200, "{what}: the permit is free");
         let page = || server.log().into_iter().find(|seen| seen.path == "/x").unwrap();
         until("the server has noticed", || page().is_over).await;
         let sent = page().sent;
@@ -104,7 +104,7 @@ fn tagged(lines: &[String]) -> Reply {
     Reply::raw(vec![Step::Send(format!("{head}\r\npage").into_bytes())])
 }
 
-/// `*;noindex`, then members for somebody else, in exactly so many bytes.
+/// `*;noindex`, then members for another crawler, in exactly so many bytes.
 fn field_of(bytes: usize) -> String {
     const MEMBER: &str = ", other;noarchive";
     let members = MEMBER.repeat((bytes - 9) / MEMBER.len());

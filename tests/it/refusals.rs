@@ -120,8 +120,8 @@ async fn options_can_be_set_for_all_requests_and_one_has_the_last_word() {
 #[tokio::test]
 async fn an_override_does_not_switch_off_pacing() {
     let server = site().await;
-    let gap = Duration::from_millis(80);
-    let client = builder(&server).delay(gap).client();
+    let delay = Duration::from_millis(80);
+    let client = builder(&server).delay(delay).client();
     let mine = Options::new().danger_ignore_robots("http://a.example".parse().unwrap(), "my own site");
     for _ in 0..3 {
         let page = client.get("http://a.example/secret").abide(mine.clone()).send().await.unwrap();
@@ -129,7 +129,7 @@ async fn an_override_does_not_switch_off_pacing() {
     }
     let log = server.log();
     assert_eq!(log.len(), 4, "robots.txt is still asked for");
-    assert!(log.windows(2).all(|pair| pair[1].at.duration_since(pair[0].answered) >= gap));
+    assert!(log.windows(2).all(|pair| pair[1].at.duration_since(pair[0].answered) >= delay));
 }
 
 #[tokio::test]

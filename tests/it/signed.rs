@@ -6,7 +6,6 @@ mod verifier;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide::pacing::PacePolicy;
 use abide::{DeniedKind, ResponseExt};
 use abide_identity::{Key, Signer, WebBotAuth};
 use abide_tests::{Authority, Reply, Seen, Server};

@@ -230,7 +230,7 @@ async fn recommended_a_refusal_of_the_pacing_half_stays_typed() {
     let server = site().await;
     let client = recommended(&server);
     assert_eq!(server.count("a.example/busy"), 0);
-    // The retry asks again and is deferred: the 429 holds the host for an hour.
+    // The retry asks again and is deferred: the 429 backs the host off for an hour.
     assert!(matches!(denied(&client, "http://a.example/busy").await.kind(), DeniedKind::Deferred { .. }));
     assert!(matches!(denied(&client, "http://a.example/fresh").await.kind(), DeniedKind::Deferred { .. }));
     assert_eq!(paths(&server), ["/busy"]);
@@ -451,7 +451,7 @@ async fn a_strategy_that_leaves_429_and_503_to_abide_keeps_the_response() {
             if host != "d" {
                 assert!(
                     matches!(denied(&client, &url).await.kind(), DeniedKind::Deferred { .. }),
-                    "abide holds the host"
+                    "abide backs the host off"
                 );
             }
         }

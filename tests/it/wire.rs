@@ -479,7 +479,7 @@ async fn http2_refusals_are_sent_once_and_calm_backs_off() {
             _ => frame(RST_STREAM, 0, id, &refusal.to_be_bytes()),
         }
     };
-    for (refusal, holds) in [(REFUSED_STREAM, 0), (ENHANCE_YOUR_CALM, 1)] {
+    for (refusal, backoffs) in [(REFUSED_STREAM, 0), (ENHANCE_YOUR_CALM, 1)] {
         let (address, requests) = http2(answer(refusal)).await;
         let inner = reqwest::Client::builder().http2_prior_knowledge();
         let (abide, inner) = crawler(address).build_with(inner).unwrap();
@@ -487,7 +487,7 @@ async fn http2_refusals_are_sent_once_and_calm_backs_off() {
         assert!(Denied::find(&error).is_none(), "a network error: {error:?}");
         assert_eq!(requests.load(Ordering::SeqCst), 2, "robots.txt and one request for the page");
         let host = abide::Host::of(&"http://a.example/".parse().unwrap()).unwrap();
-        assert_eq!(abide.gate_handle().report(&host).unwrap().backoffs(), holds);
+        assert_eq!(abide.gate_handle().report(&host).unwrap().backoffs(), backoffs);
     }
 }
 

@@ -80,7 +80,7 @@ impl Builder {
         self
     }
 
-    /// Whether the whole file is read when it is opened, to find what was damaged while nobody was looking. Default true: a second
+    /// Whether the whole file is read when it is opened, to find what was damaged unnoticed. Default true: a second
     /// for some hundred megabytes. After a crash it is read in any case.
     #[must_use]
     pub fn verify(mut self, verify: bool) -> Self {

@@ -1,7 +1,7 @@
 //! Leases and states of hosts, in memory, and which backoffs the file has to be told.
 //!
 //! One process has the file, so memory is enough for leases, and for when a host last had a request. [`HostEntry`] is the rule of what
-//! is leased and merged. Here are plain functions of entries and `now`; whoever calls them locks, and writes the rows.
+//! is leased and merged. Here are plain functions of entries and `now`; the caller locks, and writes the rows.
 
 #![allow(clippy::arithmetic_side_effects, reason = "what is added is at most a day")]
 

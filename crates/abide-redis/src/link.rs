@@ -1,4 +1,4 @@
-//! The connection to the server or servers: made by the first command, shared by all, and made anew after a failure.
+//! The connection to the server or servers: made by the first command, shared by all, and made again after a failure.
 //!
 //! The library's connections match replies to commands in a task of their own, so a command that is cancelled never takes another's reply. What
 //! they do not notice is a peer that has gone silent; so a connection that leaves a command without a reply is replaced. The library's

@@ -12,7 +12,7 @@ use crate::place::Place;
 /// It implements [`HostStore`](abide_gate::pacing::HostStore) and [`RobotsStore`](abide_gate::robots_cache::RobotsStore) (and, with the
 /// feature `permissions`, `PermissionStore`), so it is given to a crawler once for each.
 ///
-/// A connection that is lost is made anew by the next command, at most four times a second. A store that does not answer stops
+/// A connection that is lost is made again by the next command, at most four times a second. A store that does not answer stops
 /// nothing: the pacer goes on with the hosts that it has leased and with the limits of its own process, and robots.txt is kept in memory.
 #[derive(Clone)]
 pub struct Store {

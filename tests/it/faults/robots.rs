@@ -45,7 +45,7 @@ impl Table {
     }
 }
 
-/// All of them. Somebody who must hear nothing listens at `silent`.
+/// All of them. A listener at `silent` must hear nothing.
 pub(super) fn faults(silent: u16) -> Vec<Fault> {
     let mut table = Table(Vec::new());
     connections(&mut table);
@@ -248,7 +248,7 @@ fn codings(table: &mut Table) {
         ("C16", "gzip with a wrong length", coded(&["gzip"], corrupt(2))),
         ("C16", "gzip corrupt", coded(&["gzip"], corrupt(14))),
         ("C17", "an unknown coding", coded(&["x-unknown"], trap.to_vec())),
-        ("C17", "compress, which nobody asks for", coded(&["compress"], trap.to_vec())),
+        ("C17", "compress, which was not asked for", coded(&["compress"], trap.to_vec())),
         ("C17", "an empty coding's neighbour", coded(&["gzip, x-unknown"], gzip(trap))),
         ("C17", "gzip fifty times", coded(&["gzip"; 50], (0..50).fold(trap.to_vec(), |body, _| gzip(&body)))),
         (
@@ -555,7 +555,7 @@ fn addresses(table: &mut Table, silent: u16) {
         table.add("S12", format!("to {host}"), Unreachable, Reply::redirect(302, &location));
         table.also(Also::AddressRefused);
     }
-    // Not this machine's, so that nobody can listen there: they are refused for what they are, and not since nobody answers.
+    // Not this machine's, so that nothing can listen there: they are refused for what they are, and not because nothing answers.
     for host in [
         "10.0.0.1",
         "100.64.0.1",
@@ -616,7 +616,7 @@ fn contents(table: &mut Table) {
     };
     let with = |before: &[u8]| [before, GOOD.as_bytes()].concat();
     let agents: String = (0..20_000).map(|n| format!("User-agent: bot{n}\n")).collect();
-    // So that this line ends with octet number `end`.
+    // So that this line ends with byte number `end`.
     let ends_at = |end: usize, rest: &str| {
         let (start, line) = ("User-agent: *\n#", "\nDisallow: /closed");
         let filler = "x".repeat(end - start.len() - line.len());
@@ -643,8 +643,8 @@ fn contents(table: &mut Table) {
         ("T5", "a rule that ends at the limit, and its line", Rules, ends_at(512_000, "\nAllow: /closed\n")),
         ("T5", "a rule that ends at the limit, and CR LF", Rules, ends_at(512_000, "\r\nAllow: /closed\n")),
         ("T5", "a rule that goes on behind the limit", AllowAll, ends_at(512_000, "x\n")),
-        ("T5", "a rule that ends one octet behind the limit", AllowAll, ends_at(512_001, "")),
-        ("T5", "a line that ends one octet behind the limit", AllowAll, ends_at(512_001, "\nAllow: /\n")),
+        ("T5", "a rule that ends one byte behind the limit", AllowAll, ends_at(512_001, "")),
+        ("T5", "a line that ends one byte behind the limit", AllowAll, ends_at(512_001, "\nAllow: /\n")),
         ("T6", "one line of 10 MB", AllowAll, vec![b'x'; 10_000_000]),
         ("T6", "an Allow of 20 KB", Rules, format!("{GOOD}Allow: /clo{long}sed\n").into()),
         ("T6", "a Disallow of 20 KB", Rules, format!("User-agent: *\nDisallow: /closed{long}x\n").into()),

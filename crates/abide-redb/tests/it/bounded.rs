@@ -1,4 +1,4 @@
-//! It does not grow without end.
+//! The bounds of the store: records, bytes, and what is counted of them.
 
 use std::time::Duration;
 
@@ -82,7 +82,7 @@ async fn a_smaller_bound_counts_from_the_next_opening() {
     }
     store.close().await.unwrap();
     let store = bounded(&disk, 100);
-    // Some thousand go in each commit, so that nobody waits for all of them.
+    // Some thousand go in each commit, so that no caller waits for all of them.
     for _ in 0..3 {
         RobotsStore::save(&store, &origin(9_000), &record(9_000, 9_000)).await.unwrap();
         store.flush().await.unwrap();

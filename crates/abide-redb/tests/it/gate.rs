@@ -118,7 +118,7 @@ impl World {
             requests.sort_by_key(|(_, began, _)| *began);
             let delay = if host == "good.example" { CRAWL_DELAY } else { PacePolicy::DELAY };
             for pair in requests.windows(2) {
-                // Before the first robots.txt has been read nobody knows of a Crawl-delay.
+                // Before the first robots.txt has been read no Crawl-delay is known.
                 let delay = if pair[1].0 == "/robots.txt" { PacePolicy::DELAY } else { delay };
                 assert!(pair[1].1 >= pair[0].2 + delay, "{what}: {host}: {pair:?}");
             }
@@ -169,7 +169,7 @@ async fn two_lives(fault: Fault) -> u64 {
         world.left_alone_until = None;
     }
     let (gate, store) = world.start();
-    // A database whose making was interrupted has to be made anew: a file is made beside its place for that reason.
+    // A database whose making was interrupted has to be made again: a file is made beside its place for that reason.
     assert!(store.is_some() || !was_open, "{fault:?}: a disk that works again can be opened");
     if is_kept {
         let outcome = world.visit(&gate, "busy.example", "/").await;

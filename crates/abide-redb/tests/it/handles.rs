@@ -1,4 +1,4 @@
-//! Handles, tasks and runtimes: what blocks, what does not, and who is told what.
+//! Handles, tasks and runtimes: what blocks, what does not, and which errors are returned.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -81,7 +81,7 @@ fn operators() -> HostState {
     backoff(HOUR, 0, BackoffCause::Operator)
 }
 
-/// On a runtime of one thread, so that whoever blocks it stops the test.
+/// On a runtime of one thread, so that what blocks it stops the test.
 #[tokio::test(flavor = "current_thread")]
 async fn a_disk_that_hangs_blocks_only_what_waits_for_it() {
     let disk = Disk::default();
@@ -144,7 +144,7 @@ async fn what_waits_is_written_unasked() {
     tokio::time::timeout(Duration::from_secs(60), written).await.expect("it is written some time");
 }
 
-/// Whoever saves faster than the disk writes waits for it, so that what waits stays small.
+/// A crawler that saves faster than the disk writes waits for it, so that what waits stays small.
 #[tokio::test]
 async fn a_fast_crawler_waits_for_a_slow_disk() {
     let disk = Disk::default();
@@ -166,7 +166,7 @@ async fn a_fast_crawler_waits_for_a_slow_disk() {
     while saves.try_join_next().is_some() {
         done += 1;
     }
-    // Before anything else: whoever waits for this disk keeps a failing test from ending.
+    // Before anything else: a task that waits for this disk keeps a failing test from ending.
     disk.stall(false);
     assert!((10..=17).contains(&done), "eight MiB of them: {done}");
     while let Some(saved) = saves.join_next().await {

@@ -20,7 +20,7 @@ use crate::support::{Dice, HOUR, Ledger, Step, Still, left, perform, steps};
 const PATH: &str = "ABIDE_REDB_TEST_PATH";
 const LIFE: &str = "ABIDE_REDB_TEST_LIFE";
 
-/// So many things are done in one life, if nobody ends it before.
+/// So many things are done in one life, unless it is killed before.
 const STEPS: u64 = 500;
 
 /// So many files are written at once, each in every so many lives: most of a life is waiting.

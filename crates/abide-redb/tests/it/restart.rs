@@ -174,7 +174,7 @@ async fn retry_after_outlives_restarts_and_kills() {
     assert_eq!(left(&store, &host(1)).await, Duration::ZERO);
 }
 
-/// With the whole pacer, which begins anew each time: killed while the host is backed off, closed then, or killed when that is over.
+/// With the whole pacer, a new one each time: killed while the host is backed off, closed then, or killed when that is over.
 #[tokio::test(start_paused = true)]
 async fn the_next_429_after_a_restart_doubles_from_where_it_stood() {
     let mut machine = Machine::new();

@@ -1,4 +1,4 @@
-//! One at a time, until the body has ended; nothing while the host is held.
+//! One at a time, until the body has ended; nothing while the host is backed off.
 
 use std::time::{Duration, SystemTime};
 
@@ -56,7 +56,7 @@ async fn the_permit_lasts_until_the_body_is_dropped() {
 async fn the_permit_ends_with_the_body() {
     let server = web().await;
     let client = client(&server);
-    // Read to its end within the time that anybody waits, by a busy machine too.
+    // Read to its end within the time that a call waits, by a busy machine too.
     let page = send(&client, "http://a.example/long").await.unwrap();
     let mut body = page.into_body();
     let mut bytes = 0;
@@ -138,15 +138,15 @@ async fn a_call_that_is_dropped_on_the_wire_ends_its_permit() {
 async fn the_server_sees_the_delay() {
     let clock = StoppedClock::stop();
     let server = web().await;
-    let gap = Duration::from_millis(80);
-    let settings = settings(&server).pace(PacePolicy::default().danger_min_delay(gap));
+    let delay = Duration::from_millis(80);
+    let settings = settings(&server).pace(PacePolicy::default().danger_min_delay(delay));
     let client = client_with(&server, settings);
     for number in 0..3 {
         assert_eq!(clock.pass_until(status(&client, &format!("http://a.example/{number}"))).await, 200);
     }
     let log = server.log();
     for pair in log.windows(2) {
-        assert!(pair[1].at.saturating_duration_since(pair[0].answered) >= gap);
+        assert!(pair[1].at.saturating_duration_since(pair[0].answered) >= delay);
     }
     let page = clock.pass_until(send(&client, "http://a.example/last")).await.unwrap();
     let info = page.fetch_info().unwrap();

@@ -1,4 +1,4 @@
-//! What can be said and taken without waiting is what waiting would have brought.
+//! Verdicts and permits that are at hand without waiting.
 
 use futures_util::FutureExt;
 use std::sync::Arc;
@@ -123,14 +123,14 @@ async fn a_permit_is_there_at_once_when_the_host_is_free() {
         let (mut verdict, mut left) = (verdict.clone(), Duration::ZERO);
         gate.acquire(&page, &mut verdict, &mut left).now_or_never()?.ok()
     };
-    assert!(at_once().is_none(), "the gap after robots.txt");
+    assert!(at_once().is_none(), "the delay after robots.txt");
     tokio::time::advance(Duration::from_secs(1)).await;
-    let permit = at_once().expect("the gap has passed");
+    let permit = at_once().expect("the delay has passed");
     tokio::time::advance(Duration::from_secs(5)).await;
     assert!(at_once().is_none(), "one is in flight");
     assert_eq!(permit.elapsed(), Duration::from_secs(5));
     permit.finish();
-    assert!(at_once().is_none(), "the gap after it");
+    assert!(at_once().is_none(), "the delay after it");
     tokio::time::advance(Duration::from_secs(1)).await;
     assert!(at_once().is_some());
 }

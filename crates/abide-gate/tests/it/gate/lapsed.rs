@@ -1,4 +1,4 @@
-//! Verdicts that lapse or change before their turn has come.
+//! Verdicts that expire or change during a wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ struct World {
     fetch: ScriptedFetch,
     clock: Arc<ManualClock>,
     store: Arc<MemoryRobotsStore>,
-    /// How many turns were told as granted.
+    /// How many permits were reported as granted.
     granted: Arc<AtomicUsize>,
     origin: Origin,
     page: Url,
@@ -79,7 +79,7 @@ async fn a_permit_is_reported_once_though_its_verdict_has_lapsed() {
     let World { gate, granted, origin, page, .. } = world().await;
     let old = gate.check_cached(&page).unwrap();
     sleep(DAY).await;
-    // Somebody else has asked meanwhile.
+    // Another caller has asked meanwhile.
     gate.answer(&origin).await.unwrap();
     sleep(20 * SECOND).await;
     let before = granted.load(Ordering::SeqCst);

@@ -135,7 +135,7 @@ async fn a_run_with_the_same_seed_repeats_what_was_left_to_chance() {
     let [one, again, other] = [drawn(1).await, drawn(1).await, drawn(2).await];
     assert_eq!(one, again);
     assert!(one.iter().zip(&other).any(|(one, other)| one.0 != other.0), "robots.txt");
-    assert!(one.iter().zip(&other).any(|(one, other)| one.1 != other.1), "holds");
+    assert!(one.iter().zip(&other).any(|(one, other)| one.1 != other.1), "backoffs");
 }
 
 #[tokio::test(start_paused = true)]
@@ -194,6 +194,6 @@ async fn a_withdrawn_crawl_delay_no_longer_counts() {
     let _permit = gate.acquire(&page, &mut verdict, &mut left).await.unwrap();
     let waited = 30 * SECOND - left;
     assert_eq!(verdict.crawl_delay(), None);
-    assert!(waited <= 5 * SECOND, "{waited:?}: until robots.txt has come, and the default gap");
+    assert!(waited <= 5 * SECOND, "{waited:?}: until robots.txt has come, and the default delay");
     assert_eq!(renewal.await.unwrap().crawl_delay(), None);
 }

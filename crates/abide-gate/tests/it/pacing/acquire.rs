@@ -35,7 +35,7 @@ async fn several_in_flight_start_a_delay_apart() {
         })
         .collect();
     futures(tasks).await;
-    // Three start a gap apart; the others a gap after whatever was last, a start or an end: the third ends at 2.2 s.
+    // Three start a delay apart; the others a delay after whatever was last, a start or an end: the third ends at 2.2 s.
     assert_eq!(log.starts("a.example"), [ms(0), ms(100), ms(200), ms(2_300), ms(2_400)]);
 }
 
@@ -115,7 +115,7 @@ async fn a_deferral_reserves_nothing_and_its_place_is_forgotten() {
     assert_eq!(waits, [s(1), s(2), s(3), s(4)], "one behind the other");
     open.finish();
     sleep(s(1)).await;
-    pacer.acquire(&a, at_once()).await.expect("whoever comes first goes").finish();
+    pacer.acquire(&a, at_once()).await.expect("the first to come goes").finish();
     sleep(s(60)).await;
     pacer.acquire(&a, at_once()).await.expect("the host is free").finish();
     assert_eq!(deferral(pacer.acquire(&a, at_once()).await).wait(), s(1), "those before are long past");
@@ -166,7 +166,7 @@ async fn a_crawl_delay_may_change_while_twenty_wait() {
     pacer.change_crawl_delay(&Origin::of(&a).unwrap(), s(3));
     sleep(s(60)).await;
     assert_eq!(log.starts("a.example")[3..6], [s(5), s(8), s(11)]);
-    // The last who can go within his 30 s goes at 29 s; the others were told so at once.
+    // The last that can go within its 30 s goes at 29 s; the others were deferred at once.
     assert_eq!(*log.starts("a.example").last().unwrap(), s(29));
     let late = futures(tasks).await.into_iter().filter_map(Result::err).count();
     assert_eq!(late, 20 - log.starts("a.example").len());
@@ -225,7 +225,7 @@ async fn slow_responses_defer_those_behind_early() {
     let results = futures(tasks).await;
     // Every 5 s one goes: 0, 5 ... 30.
     assert_eq!(log.starts("a.example").len(), 7);
-    // At the end of the first response, 4 s, it is certain that nobody goes after 4 + 26 gaps.
+    // At the end of the first response, 4 s, it is certain that none goes after 4 + 26 delays.
     assert!(results.iter().all(|(deferred, at)| !deferred || *at < s(30)));
     log.judge(s(1));
 }
@@ -305,7 +305,7 @@ async fn a_budget_of_zero_goes_now_or_not_at_all() {
     pacer.acquire(&a, now).await.unwrap().finish();
 }
 
-/// What 10 waiters at a gap of 1 s do when some of them go away at 3.5 s, given by their numbers.
+/// What 10 waiters at a delay of 1 s do when some of them go away at 3.5 s, given by their numbers.
 async fn cancelled(who: &[usize]) -> (Vec<usize>, Vec<Duration>, Pacer) {
     let (pacer, log) = (Pacer::new(one_second()), Log::default());
     let a = url("http://a.example/");
@@ -379,7 +379,7 @@ async fn a_permit_given_back_costs_no_delay() {
     let a = url("http://a.example/");
     pacer.acquire(&a, Ask::new()).await.unwrap().give_back();
     assert_eq!(pacer.acquire(&a, Ask::new()).await.unwrap().waited(), s(0));
-    // That one was dropped unreported: nobody knows what became of it, so the gap counts.
+    // That one was dropped unreported: it may have been sent, so the delay counts.
     let second = pacer.acquire(&a, Ask::new()).await.unwrap();
     assert_eq!(second.waited(), s(1));
     sleep(s(5)).await;
@@ -471,7 +471,7 @@ async fn a_wall_clock_that_jumps_a_year_changes_no_delay() {
             "no early request, no long wait"
         );
     }
-    // A hold from a store that was written before the clock was set back: not believed beyond a day.
+    // A backoff from a store that was written before the clock was set back: not believed beyond a day.
     let end = pacer.back_off(
         host("b.example").as_str(),
         WallMillis::from_millis(1_700_000_000_000).plus(YEAR),

@@ -78,7 +78,7 @@ async fn eight_429s_in_flight_count_as_one_throttle() {
         permit.finish_with(TOO_MANY, &HeaderMap::new());
     }
     assert_eq!(pacer.report(&host("a.example")).unwrap().backoffs(), 1);
-    // One strike, so the next is the second: two minutes.
+    // One throttle, so the next is the second: two minutes.
     sleep(s(70)).await;
     assert_about(answer(&pacer, TOO_MANY, &HeaderMap::new()).await.unwrap(), s(120));
 }
@@ -87,9 +87,9 @@ async fn eight_429s_in_flight_count_as_one_throttle() {
 async fn a_429_a_503_and_a_short_429_only_lengthen_the_backoff() {
     let pacer = Pacer::new(one_second().danger_max_in_flight(3).danger_min_delay(s(0)));
     let a = url("http://a.example/");
-    let hold = answer(&pacer, TOO_MANY, &retry_after("60")).await.unwrap();
-    assert_about(hold, s(60));
-    sleep(hold).await;
+    let backoff = answer(&pacer, TOO_MANY, &retry_after("60")).await.unwrap();
+    assert_about(backoff, s(60));
+    sleep(backoff).await;
     let (second, third) =
         (pacer.acquire(&a, Ask::new()).await.unwrap(), pacer.acquire(&a, Ask::new()).await.unwrap());
     let long = second.observe(UNAVAILABLE, &retry_after("120")).unwrap();
@@ -146,9 +146,9 @@ async fn a_new_backoff_defers_impatient_waiters_at_once() {
 async fn throttles_are_forgotten_after_thirty_quiet_minutes() {
     for (minutes, expected) in [(29, 120), (31, 60)] {
         let pacer = Pacer::new(one_second());
-        let hold = answer(&pacer, TOO_MANY, &HeaderMap::new()).await.unwrap();
-        assert_about(hold, s(60));
-        sleep(hold + s(60 * minutes)).await;
+        let backoff = answer(&pacer, TOO_MANY, &HeaderMap::new()).await.unwrap();
+        assert_about(backoff, s(60));
+        sleep(backoff + s(60 * minutes)).await;
         // A success in between does not reset, it only does not add.
         assert_eq!(answer(&pacer, StatusCode::OK, &HeaderMap::new()).await, None);
         assert_about(answer(&pacer, TOO_MANY, &HeaderMap::new()).await.unwrap(), s(expected));
@@ -208,7 +208,7 @@ async fn backoffs_by_the_operator_are_extended_and_cut_to_a_day() {
     assert_eq!(pacer.next_slot(&url("http://d.example/"), Ask::new()).unwrap().wait(), s(0));
     pacer.back_off(host("e.example").as_str(), WallMillis::from_millis(u64::MAX), BackoffCause::Operator);
     assert_about(pacer.next_slot(&url("http://e.example/"), Ask::new()).unwrap().wait(), s(86_400));
-    // A hold by the operator is no complaint of the server: the first 429 afterwards is the first strike.
+    // A backoff by the operator is no throttle: the first 429 afterwards is the first.
     sleep(s(601)).await;
     assert_about(answer(&pacer, TOO_MANY, &HeaderMap::new()).await.unwrap(), s(60));
 }
@@ -284,7 +284,7 @@ async fn adaptive_delay_follows_the_site_and_never_speeds_up_by_errors() {
     assert_eq!(waited(ms(10), 500).await, s(10), "five times two seconds");
     assert_eq!(waited(s(60), 200).await, s(10), "a quick error has not lowered it");
     assert_eq!(waited(ms(10), 200).await, s(30), "at most 30 s");
-    assert_eq!(waited(ms(10), 200).await, s(1), "never below our own gap");
+    assert_eq!(waited(ms(10), 200).await, s(1), "never below our own delay");
     let archive = PacePolicy::archive();
     assert_eq!(archive.min_delay(), s(3));
 }
@@ -330,7 +330,7 @@ async fn backoffs_stay_with_the_host_unless_a_scope_wants_them() {
 
 #[tokio::test(start_paused = true)]
 async fn crossing_scopes_never_wait_for_each_other_in_a_circle() {
-    // Each request is in two of four groups, in both orders; whoever is cancelled leaves both.
+    // Each request is in two of four groups, in both orders; a cancelled one leaves both.
     let first = Scope::custom(|url| url.query().map(|query| query[..1].to_owned())).with_delay(ms(10));
     let second = Scope::custom(|url| url.query().map(|query| query[1..].to_owned())).with_delay(ms(10));
     let policy =

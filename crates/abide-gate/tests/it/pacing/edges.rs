@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use crate::support::faulty::Faulty;
 use crate::support::pacing::{Lagging, deferral, host, ms, one_second, s, url};
 
-/// What was told, but for turns.
+/// What was reported, but for permits.
 #[derive(Debug, Default)]
 struct Told(Mutex<Vec<String>>);
 

@@ -201,7 +201,7 @@ async fn hosts_of_a_killed_process_are_served_by_others() {
     drop(one);
     log.fetch(&other, &a, Ask::new(), ms(10)).await.unwrap();
     let next = log.starts("a.example")[5];
-    assert!(next - killed >= s(1), "the lease was given to nobody else while it lasted");
+    assert!(next - killed >= s(1), "no other process got the lease while it lasted");
     assert!(next - killed <= s(20), "{:?}", next - killed);
 }
 

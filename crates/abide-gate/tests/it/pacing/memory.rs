@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::support::pacing::{deferral, host, ms, one_second, s, url};
 
-/// Takes and ends a turn of `count` hosts that nobody has asked before.
+/// Takes and ends a permit of `count` new hosts.
 async fn strangers(pacer: &Pacer, from: usize, count: usize) {
     for n in from..from + count {
         pacer.acquire(&url(&format!("http://stranger-{n}.example/")), Ask::new()).await.unwrap().finish();
@@ -68,14 +68,14 @@ async fn what_is_owed_is_never_forgotten() {
         take("dead").await.failed(Failure::Dns);
     }
     let began = Instant::now();
-    // 29 quiet minutes after a hold of a minute and a bit.
+    // 29 quiet minutes after a backoff of a minute and a bit.
     for round in 0..30 {
         strangers(&pacer, round * 500, 500).await;
         sleep(s(60)).await;
     }
     assert_eq!(pacer.report(&host("open.example")).unwrap().in_flight(), 1);
     assert!(pacer.next_slot(&to("dead"), Ask::new()).unwrap().wait() > s(1_700), "an hour's pause");
-    // The strike is still known: the next one is the second, two minutes.
+    // The throttle is still known: the next one is the second, two minutes.
     take("held").await.finish_with(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new());
     let wait = pacer.next_slot(&to("held"), Ask::new()).unwrap().wait();
     assert!((s(120)..=s(132)).contains(&wait), "{wait:?}");

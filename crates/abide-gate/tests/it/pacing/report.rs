@@ -71,7 +71,7 @@ async fn the_next_slot_counts_waiters_and_reserves_nothing() {
     let (_open, _waiting) = busy(&pacer).await;
     let next = pacer.next_slot(&url("http://a.example/"), Ask::new()).unwrap();
     assert_eq!((next.in_flight(), next.waiting(), next.overdue()), (1, 2, None));
-    assert!(next.wait() >= s(2), "the gaps of those before: {next:?}");
+    assert!(next.wait() >= s(2), "the delays of those before: {next:?}");
     assert!(is_about(next.not_before(), wall_in(next.wait())), "{next:?}");
     let free = pacer.next_slot(&url("http://b.example/"), Ask::new()).unwrap();
     assert_eq!((free.in_flight(), free.waiting(), free.wait()), (0, 0, Duration::ZERO));
@@ -88,11 +88,11 @@ async fn only_a_host_that_is_free_is_overdue() {
     sleep(s(5)).await;
     assert_eq!(overdue(), None, "a response is open");
     drop(permit);
-    assert_eq!(overdue(), None, "its gap is not over");
+    assert_eq!(overdue(), None, "its delay is not over");
     sleep(s(3)).await;
     assert_eq!(overdue(), Some(s(2)));
     pacer.back_off(host("a.example").as_str(), wall_in(s(60)), BackoffCause::Operator);
-    assert_eq!(overdue(), None, "it is held");
+    assert_eq!(overdue(), None, "it is backed off");
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,7 +16,7 @@ use crate::support::pacing::{ms, one_second, s, url};
 
 const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 
-/// What one caller does, and what the server answers him.
+/// What one caller does, and what the server answers.
 #[derive(Clone, Debug)]
 struct Caller {
     host: usize,
@@ -27,7 +27,7 @@ struct Caller {
     /// Time on the wire.
     wire: Duration,
     answer: Answer,
-    /// Goes away so long after he came, whatever he is doing.
+    /// Is cancelled so long after its arrival.
     cancels: Option<Duration>,
 }
 
@@ -43,8 +43,8 @@ enum Answer {
 /// What else happens.
 #[derive(Clone, Debug)]
 enum Upset {
-    /// The operator holds a host for so many seconds.
-    Hold(usize, u64),
+    /// The operator backs a host off for so many seconds.
+    Backoff(usize, u64),
     /// The wall clock jumps.
     Jump(i64),
 }
@@ -77,7 +77,7 @@ fn caller() -> impl Strategy<Value = Caller> {
 fn upset() -> impl Strategy<Value = (u64, Upset)> {
     const YEAR: i64 = 366 * 86_400_000;
     let what = prop_oneof![
-        (0..3_usize, 0_u64..50).prop_map(|(host, seconds)| Upset::Hold(host, seconds)),
+        (0..3_usize, 0_u64..50).prop_map(|(host, seconds)| Upset::Backoff(host, seconds)),
         (-YEAR..YEAR).prop_map(Upset::Jump),
     ];
     (0_u64..80_000, what)
@@ -88,7 +88,7 @@ fn upset() -> impl Strategy<Value = (u64, Upset)> {
 struct Seen {
     caller: usize,
     host: usize,
-    gap: Duration,
+    delay: Duration,
     start: Instant,
     end: Instant,
 }
@@ -98,7 +98,7 @@ struct Seen {
 struct History {
     seen: Vec<Seen>,
     /// Host, from, until.
-    holds: Vec<(usize, Instant, Instant)>,
+    backoffs: Vec<(usize, Instant, Instant)>,
     /// How long each caller was kept, and by what budget, with what result.
     kept: Vec<(usize, Duration, Duration, Option<Refusal>)>,
 }
@@ -110,15 +110,15 @@ struct World {
     pacer: Pacer,
     clock: Arc<ManualClock>,
     history: Shared,
-    gap: Duration,
+    delay: Duration,
 }
 
 impl World {
     fn new(policy: PacePolicy) -> Self {
         let clock = Arc::new(ManualClock::starting_at(START));
-        let gap = policy.min_delay();
+        let delay = policy.min_delay();
         let pacer = pacer_builder(policy).clock(clock.clone()).seed(7).build();
-        Self { pacer, clock, history: Shared::default(), gap }
+        Self { pacer, clock, history: Shared::default(), delay }
     }
 
     async fn run(self, callers: Vec<Caller>, upsets: Vec<(u64, Upset)>) -> History {
@@ -159,8 +159,8 @@ impl World {
         self.history.lock().unwrap().kept.push((n, came.elapsed(), caller.budget, refusal));
         let Ok(permit) = result else { return };
         let now = Instant::now();
-        let gap = self.gap.max(caller.crawl_delay);
-        let seen = Seen { caller: n, host: caller.host, gap, start: now, end: now };
+        let delay = self.delay.max(caller.crawl_delay);
+        let seen = Seen { caller: n, host: caller.host, delay, start: now, end: now };
         let place = {
             let mut history = self.history.lock().unwrap();
             history.seen.push(seen);
@@ -170,7 +170,7 @@ impl World {
         sleep(caller.wire).await;
         let end = self.answered(&permit, &caller.answer);
         if let Some(until) = end {
-            self.history.lock().unwrap().holds.push((caller.host, Instant::now(), until));
+            self.history.lock().unwrap().backoffs.push((caller.host, Instant::now(), until));
         }
         // The body is read for as long again.
         sleep(caller.wire).await;
@@ -194,11 +194,11 @@ impl World {
 
     fn upset(&self, upset: Upset) {
         match upset {
-            Upset::Hold(host, seconds) => {
+            Upset::Backoff(host, seconds) => {
                 let until = self.clock.wall().plus(s(seconds));
                 self.pacer.back_off(&format!("h{host}.example"), until, BackoffCause::Operator);
                 let now = Instant::now();
-                self.history.lock().unwrap().holds.push((host, now, now + s(seconds)));
+                self.history.lock().unwrap().backoffs.push((host, now, now + s(seconds)));
             }
             Upset::Jump(millis) => {
                 let wall = self.clock.wall().as_millis().saturating_add_signed(millis);
@@ -220,16 +220,16 @@ impl Drop for OnTheWire {
     }
 }
 
-/// Never two in flight, never inside the gap, never during a hold.
+/// Never two in flight, never inside the delay, never during a backoff.
 fn judge(history: &History) {
     let mut seen = history.seen.clone();
     seen.sort_by_key(|seen| (seen.host, seen.start, seen.end));
     for pair in seen.windows(2).filter(|pair| pair[0].host == pair[1].host) {
-        assert!(pair[1].start >= pair[0].end + pair[1].gap, "too early: {:?} after {:?}", pair[1], pair[0]);
+        assert!(pair[1].start >= pair[0].end + pair[1].delay, "too early: {:?} after {:?}", pair[1], pair[0]);
     }
-    for (host, from, until) in &history.holds {
+    for (host, from, until) in &history.backoffs {
         let early = seen.iter().find(|seen| seen.host == *host && seen.start > *from && seen.start < *until);
-        assert!(early.is_none(), "{early:?} during a hold from {from:?} until {until:?}");
+        assert!(early.is_none(), "{early:?} during a backoff from {from:?} until {until:?}");
     }
 }
 
@@ -310,7 +310,7 @@ proptest! {
     }
 }
 
-/// Allowed work is done: with nothing in the way and enough patience, everybody goes, and no second is wasted.
+/// Allowed work is done: with nothing in the way and enough patience, every caller goes, and no second is wasted.
 #[test]
 fn nothing_is_lost_and_nothing_is_lazy() {
     let patient = |n: u64| Caller {

@@ -1,4 +1,4 @@
-//! How long a deferral counts, to the millisecond. The request had gone out, to be redirected to a host that is held: until the hold is over
+//! How long a deferral counts, to the millisecond. The request had gone out, to be redirected to a host that is backed off: until that is over
 //! it would be sent for nothing.
 
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// The host that it is redirected to is held for an hour, as the first request learns.
+/// The host that it is redirected to is backed off for an hour, as the first request learns.
 async fn world() -> World {
     let world = World::new(ScriptedFetch::new(|request, times| match (request.hop(), times) {
         (0, _) => Scripted::redirect("https://b.example/robots.txt"),

@@ -421,7 +421,7 @@ async fn a_follower_is_not_content_with_the_record_it_had() {
     sleep(first.retry_at().since(world.wall())).await;
     let ttl = Duration::from_secs(20);
     world.store.lease(&origin(), HolderId(42), world.wall(), ttl).await.unwrap();
-    assert!(is_good(&world.ask().await), "nobody waits for it");
+    assert!(is_good(&world.ask().await), "no caller waits for it");
     world.settle().await;
     assert_eq!(world.fetch.count(), 2, "it was fetched after the other's lease had ended");
     assert!(world.ask().await.asked_at() >= first.retry_at().plus(ttl));

@@ -77,7 +77,7 @@ async fn a_fresh_answer_is_renewed_ahead_without_waiting() {
     sleep(Duration::from_secs(1)).await;
     let asked = Instant::now();
     assert!(is_good(&world.ask().await));
-    assert_eq!(asked.elapsed(), Duration::ZERO, "nobody waits for it");
+    assert_eq!(asked.elapsed(), Duration::ZERO, "no caller waits for it");
     world.settle().await;
     assert_eq!(world.fetch.count(), 2);
     assert!(world.ask().await.asked_at() > first.asked_at());

@@ -57,7 +57,7 @@ async fn a_deferred_fetch_gives_its_lease_back() {
     );
     let began = Instant::now();
     assert!(is_good(&second.ask().await));
-    assert_eq!(began.elapsed(), Duration::ZERO, "nobody else is asking");
+    assert_eq!(began.elapsed(), Duration::ZERO, "no other process is asking");
 }
 
 /// Gives leases, and does not take them back.

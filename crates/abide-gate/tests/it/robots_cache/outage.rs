@@ -156,7 +156,7 @@ async fn a_clock_set_back_costs_a_request_and_opens_nothing() {
     assert_eq!(world.fetch.count(), 2);
     assert!(world.ask().await.asked_at() < START);
 
-    // A schedule from a clock that was wrong does not hold us for a year.
+    // A schedule from a clock that was wrong does not delay us for a year.
     let world = World::of(Scripted::status(503));
     world.clock.jump_to(START.plus(DAY * 365));
     world.ask().await;
@@ -205,7 +205,7 @@ async fn a_429_in_an_outage_leaves_the_copy_in_force() {
     assert_eq!(
         (after.source(), world.fetch.count()),
         (Source::LastGood, 3),
-        "not asked before the hold ends"
+        "not fetched before the backoff ends"
     );
 }
 

@@ -1,4 +1,4 @@
-//! One fetch for all who wait, whoever goes away meanwhile.
+//! One fetch for all callers, cancelled or not.
 
 use std::sync::Arc;
 use std::time::Duration;

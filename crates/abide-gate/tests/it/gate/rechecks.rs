@@ -1,4 +1,4 @@
-//! What is known when a turn comes decides, not what was known when it was asked for.
+//! A request is checked again when its permit comes, by what is known then.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -59,9 +59,9 @@ async fn a_waiter_that_becomes_disallowed_frees_its_permit() {
     let mut left = 30 * SECOND;
     let error = gate.acquire(&page(), &mut verdict, &mut left).await.unwrap_err();
     assert!(error.is_disallowed(), "{error:?}");
-    assert!(left < 27 * SECOND, "{left:?}: he has waited for it");
+    assert!(left < 27 * SECOND, "{left:?}: the wait counts");
     let other: Url = "https://a.example/other".parse().unwrap();
-    assert!(gate.admit(&other, SECOND).await.is_ok(), "the turn that nobody has used");
+    assert!(gate.admit(&other, SECOND).await.is_ok(), "the permit was given back unused");
 }
 
 #[tokio::test(start_paused = true)]
