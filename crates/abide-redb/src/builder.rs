@@ -7,9 +7,10 @@ use std::time::Duration;
 use abide_gate::{Clock, SystemClock, caught_clock};
 use redb::StorageBackend;
 
-use crate::disk::{Disk, Limits, Options};
+use crate::disk::{Disk, Options};
 use crate::error::Error;
 use crate::hosts::{Hosts, Now};
+use crate::kind::Limits;
 use crate::place::Place;
 use crate::shared::Shared;
 use crate::store::Store;

@@ -21,7 +21,7 @@ use redb::{
 
 use crate::batch::Batch;
 use crate::error::{Error, Fault};
-use crate::kind::{PERMISSIONS, ROBOTS};
+use crate::kind::{Limits, PERMISSIONS, ROBOTS};
 use crate::place::Place;
 use crate::row::{self, BackoffRow, State, VERSION};
 
@@ -29,13 +29,6 @@ use crate::row::{self, BackoffRow, State, VERSION};
 const BACKOFFS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("holds");
 const STATE: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("state");
 const STATE_KEY: &str = "abide";
-
-/// How large each kind of record may become.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) records: u64,
-    pub(crate) bytes: u64,
-}
 
 /// How the file is opened.
 #[derive(Clone, Copy, Debug)]

@@ -45,7 +45,7 @@ impl Error {
     }
 
     /// What the first script on a connection has met.
-    pub(crate) fn greeted(server: &Arc<str>, error: &RedisError) -> Self {
+    pub(crate) fn handshake(server: &Arc<str>, error: &RedisError) -> Self {
         let text = error.to_string();
         match error.kind() {
             ErrorKind::Server(ServerErrorKind::Moved | ServerErrorKind::CrossSlot) => {

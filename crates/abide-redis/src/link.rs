@@ -21,8 +21,8 @@ use tokio::time::{Instant, timeout};
 
 use crate::Error;
 use crate::key::Keys;
-use crate::place::{Place, Way};
 use crate::script::Script;
+use crate::target::{Target, Way};
 
 pub(crate) struct Link {
     way: Way,
@@ -66,10 +66,10 @@ static TOUCH: LazyLock<Script> =
 const AGAIN: Duration = Duration::from_millis(250);
 
 impl Link {
-    pub(crate) fn new(place: Place, keys: Keys, limit: Duration) -> Self {
+    pub(crate) fn new(target: Target, keys: Keys, limit: Duration) -> Self {
         Self {
-            server: place.shown.into(),
-            way: place.way,
+            server: target.shown.into(),
+            way: target.way,
             keys,
             limit,
             current: Mutex::default(),
@@ -185,7 +185,7 @@ impl Link {
             }
         };
         let touched = TOUCH.run::<Value>(&mut connection, &first, None::<&str>).await;
-        touched.map_err(|error| Error::greeted(&self.server, &error))?;
+        touched.map_err(|error| Error::handshake(&self.server, &error))?;
         let mut touching = connection.clone();
         tokio::spawn(async move {
             for marker in others {
