@@ -37,7 +37,7 @@ async fn the_redirect_at_the_limit_is_returned_if_asked_for() {
     let further = Options::new().with_redirects(RedirectPolicy::default().with_hops_max(5));
     let response = client.get("http://a.example/hop/5").abide(further).send().await.unwrap();
     assert_eq!((response.status().as_u16(), response.fetch_info().unwrap().stopped()), (200, None));
-    let client = client(&server);
+    let client = builder(&server).client();
     let one = Options::new().with_redirects(RedirectPolicy::default().with_hops_max(1));
     let error = client.get("http://a.example/hop/5").abide(one).send().await.unwrap_err();
     let denied = abide::Denied::find(&error).unwrap();

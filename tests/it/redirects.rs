@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide::pacing::PacePolicy;
 use abide::{Denied, DeniedKind, RedirectHistory, RedirectPolicy, ResponseExt};
 use abide_tests::{Authority, Names, Reply, Seen, Server, Step, StoppedClock};
 use http::Method;
