@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide::identity::{Key, Signer, WebBotAuth};
-use abide::pacing::PacePolicy;
 use abide::{LicenseToken, ResponseExt};
 use abide_tests::{Authority, Reply, Server, Step};
 use url::Url;
@@ -13,7 +12,7 @@ use url::Url;
 use crate::capture::listen;
 use crate::layered::{follow, layered};
 use crate::signed::verified;
-use crate::{builder, slow_builder, trusting};
+use crate::{Built, builder, trusting};
 
 /// Two hosts over TLS, whose pages are for licensees.
 async fn site(authority: &Authority) -> Server {
@@ -55,8 +54,7 @@ async fn get(client: Client, path: &str, token: &'static str) -> (u16, Vec<(Stri
     let authority = Authority::new();
     let server = site(&authority).await;
     let url = format!("https://a.site.example{path}");
-    let settings = slow_builder(&server).pace(PacePolicy::default().danger_min_delay(DELAY));
-    let settings = settings.license_tokens(tokens(token));
+    let settings = builder(&server).delay(DELAY).license_tokens(tokens(token));
     let status = match client {
         Client::Middleware => {
             let client = settings.build_client(trusting(&authority)).unwrap();
@@ -146,7 +144,7 @@ async fn without_tls_or_without_a_token_the_challenge_is_the_response() {
     })
     .await;
     let client = builder(&server).license_tokens(|_, _| LicenseToken::new("t0ken").ok());
-    let client = client.build_client(reqwest::Client::builder()).unwrap();
+    let client = client.client();
     let page = client.get("http://a.example/page").send().await.unwrap();
     assert_eq!(page.fetch_info().unwrap().license_challenge().unwrap()[0].1, "invalid_request");
     assert_eq!((page.status().as_u16(), server.asked().len()), (401, 2));

@@ -14,12 +14,8 @@ use reqwest_retry::policies::ExponentialBackoff;
 
 use self::verifier::is_verified;
 use crate::capture::listen;
-<<<<<<< HEAD
 use crate::layered::{follow, layered};
-use crate::{builder, refused, trusting};
-=======
-use crate::{Built, builder, refused};
->>>>>>> main
+use crate::{Built, builder, refused, trusting};
 
 fn asks() -> Reply {
     let wanted = "mine=(\"@authority\");nonce=\"n-1\";tag=\"web-bot-auth\"";
@@ -67,8 +63,7 @@ async fn crawled(by_layer: bool, url: &str, identity: WebBotAuth, delay: Duratio
         let layer = layered(&server, &authority, delay, |builder| builder.sign_requests(identity));
         follow(layer, url).await
     } else {
-        let pace = PacePolicy::default().danger_min_delay(delay);
-        let client = builder(&server).pace(pace).sign_requests(identity);
+        let client = builder(&server).delay(delay).sign_requests(identity);
         crate::status(&client.build_client(trusting(&authority)).unwrap(), url).await
     };
     (status, server)
@@ -176,26 +171,9 @@ async fn a_server_that_asks_gets_one_signed_retry_in_its_turn() {
 async fn a_signed_retry_is_the_same_request_and_a_hop() {
     let authority = Authority::new();
     let server = site(&authority).await;
-<<<<<<< HEAD
     let client = signing(&server, &authority, identity().0.only_when_asked());
     let request = client.get("https://a.site.example/asks").header("referer", "https://c.example/");
     let page = request.send().await.unwrap();
-=======
-    let (identity, public_key) = identity();
-    let delay = Duration::from_millis(200);
-    let client = builder(&server)
-        .delay(delay)
-        .sign_requests(identity.only_when_asked())
-        .build_client(trusting(&authority))
-        .unwrap();
-    let page = client
-        .get("https://a.site.example/asks")
-        .header("referer", "https://c.example/")
-        .send()
-        .await
-        .unwrap();
-    assert_eq!(page.status(), 200);
->>>>>>> main
     let info = page.fetch_info().unwrap();
     assert_eq!(info.hops().iter().map(|hop| hop.status().as_u16()).collect::<Vec<_>>(), [403, 200]);
     let log = server.log();
