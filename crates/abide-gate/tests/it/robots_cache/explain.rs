@@ -29,10 +29,13 @@ async fn where_robots_txt_is_unreachable_it_may_be_asked_for_and_nothing_else() 
     let answer = world.ask().await;
     let page = answer.explain(&Target::new("/a"));
     assert!(page.rules().is_none() && !page.is_allowed() && page.crawl_delay().is_none());
-    assert!(page.to_string().starts_with("disallowed for now, as "), "{page}");
+    assert!(page.to_string().starts_with("disallowed for now, because "), "{page}");
     let itself = answer.explain(&Target::new("/robots.txt"));
     assert!(itself.is_allowed());
-    assert!(itself.to_string().starts_with("allowed, as robots.txt itself always is, though "), "{itself}");
+    assert!(
+        itself.to_string().starts_with("allowed, because robots.txt itself always is, though "),
+        "{itself}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

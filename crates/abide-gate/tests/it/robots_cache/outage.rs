@@ -183,11 +183,9 @@ async fn a_long_outage_is_shown_as_one() {
     let answer = world.ask().await;
     assert_eq!(answer.source(), Source::LongOutage);
     let shown = answer.explain(&"/x".into()).to_string();
-    assert!(
-        shown.starts_with(
-            "allowed, as https://a.example/robots.txt counts as unavailable, unreachable since "
-        )
-    );
+    assert!(shown.starts_with(
+        "allowed, because https://a.example/robots.txt counts as unavailable, unreachable since "
+    ));
 }
 
 /// Good, then 503, then one answer that allows everything for a while.
