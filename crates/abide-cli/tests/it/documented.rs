@@ -221,7 +221,7 @@ async fn every_command_of_the_documentation_does_what_it_says() {
             std::fs::write(&path, blessed).unwrap();
         }
     }
-    assert!(count > 20, "the pages show {count} commands");
+    assert!(count > 5, "the pages show {count} commands");
 }
 
 #[test]
