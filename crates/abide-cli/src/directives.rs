@@ -47,12 +47,12 @@ impl schema::Schema for Question {
 
 pub(crate) fn run(args: DirectivesArgs) -> anyhow::Result<Status> {
     if let Some(input) = &args.batch {
-        batch::without_agent(&args.agent)?;
+        batch::without_agent(&args.file.agent)?;
         return batch::run(input, answer);
     }
-    let tokens = tokens(&args.agent).map_err(Usage)?;
+    let tokens = tokens(&args.file.agent).map_err(Usage)?;
     let urls = parse_urls(&args.urls)?;
-    let body = read_file(args.robots.as_deref().unwrap_or(Path::new("-")))?;
+    let body = read_file(args.file.robots.as_deref().unwrap_or(Path::new("-")))?;
     let rules = Rules::parse(&body, &tokens);
     for (text, url) in args.urls.iter().zip(&urls) {
         let answer =

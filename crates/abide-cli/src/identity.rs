@@ -32,12 +32,12 @@ pub(crate) struct IdentityArgs {
 
 #[derive(Debug, Subcommand)]
 enum Call {
-    /// Writes a new Ed25519 key into a file that only its owner may read
+    /// Write a new Ed25519 key into a file that only its owner may read
     New {
         /// The file, which must not exist
         file: PathBuf,
     },
-    /// Writes the directory of the public keys, as served at /.well-known/http-message-signatures-directory
+    /// Write the directory of the public keys, as served at /.well-known/http-message-signatures-directory
     Directory {
         /// A private key: PEM of PKCS #8, or a JWK (repeatable, while one key replaces another)
         #[arg(long, value_name = "FILE", required = true)]
@@ -45,11 +45,11 @@ enum Call {
         /// Write the header fields to serve it with instead, signed for the site at URL
         #[arg(long, value_name = "URL")]
         headers: Option<Url>,
-        /// How many days these signatures are good
+        /// Days until these signatures expire
         #[arg(long, value_name = "DAYS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=366))]
         days: u64,
     },
-    /// Writes an HTML page about the crawler: who, why, how to stop it, its addresses
+    /// Write an HTML page about the crawler: who, why, how to stop it, its addresses
     Page(PageArgs),
 }
 

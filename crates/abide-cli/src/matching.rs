@@ -14,15 +14,15 @@ use crate::style::{self, PLAIN};
 use crate::{Status, Usage, batch, online};
 
 pub(crate) fn run(args: MatchArgs) -> anyhow::Result<Status> {
-    let batch = match (&args.batch, &args.robots) {
+    let batch = match (&args.batch, &args.file.robots) {
         (Some(input), None) => {
-            batch::without_agent(&args.agent)?;
+            batch::without_agent(&args.file.agent)?;
             return batch::run(input, answer);
         }
         (batch, _) => batch,
     };
-    let tokens = tokens(&args.agent).map_err(Usage)?;
-    let robots = args.robots.as_deref().unwrap_or(Path::new("-"));
+    let tokens = tokens(&args.file.agent).map_err(Usage)?;
+    let robots = args.file.robots.as_deref().unwrap_or(Path::new("-"));
     let input = batch.as_deref().unwrap_or(Path::new(""));
     let reads_urls = args.urls.urls.iter().any(|url| url == "-") || input == Path::new("-");
     if robots == Path::new("-") && reads_urls {
