@@ -284,19 +284,8 @@ async fn ctrl_c_ends_it_with_its_report() {
         _ => Reply::html("<a href=/slow>s</a>"),
     })
     .await;
-    let (port, resolve) = (server.address().port(), format!("*:{}:127.0.0.1", server.address().port()));
-    let url = format!("http://a.example:{port}/");
-    let args = ["crawl", "--json", "--delay", "0", "--allow-net", "127.0.0.1", "--resolve", &resolve, &url];
-    let mut command = crate::command(&args);
-    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-    let child = command.spawn().unwrap();
-    while server.count("a.example/slow") == 0 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(kill.success());
-    let output = crate::blocking(move || child.wait_with_output().unwrap()).await;
-    let ran = crate::Ran::from(output);
+    let args = ["crawl", "--json", "http://a.example:PORT/"];
+    let ran = crate::ended_by("-INT", &server, &args, || server.count("a.example/slow") > 0).await;
     assert_eq!((ran.status, &only_host(&ran)["fetched"]), (130, &json!(1)), "{}", ran.err);
     assert_eq!(summary(&ran)["interrupted"], json!(true));
     assert!(ran.err.ends_with("abide: interrupted\n"), "{}", ran.err);

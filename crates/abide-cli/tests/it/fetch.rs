@@ -405,30 +405,8 @@ async fn ctrl_c_ends_it_after_what_was_answered() {
         _ => Reply::html("<p>x"),
     })
     .await;
-    let port = server.address().port();
-    let (resolve, url) =
-        (format!("*:{port}:127.0.0.1"), |path: &str| format!("http://a.example:{port}{path}"));
-    let args = [
-        "fetch",
-        "--json",
-        "--delay",
-        "0",
-        "--allow-net",
-        "127.0.0.1",
-        "--resolve",
-        &resolve,
-        &url("/"),
-        &url("/slow"),
-    ];
-    let mut command = crate::command(&args);
-    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-    let child = command.spawn().unwrap();
-    while server.count("a.example/slow") == 0 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(kill.success());
-    let ran = crate::Ran::from(blocking(move || child.wait_with_output().unwrap()).await);
+    let args = ["fetch", "--json", "http://a.example:PORT/", "http://a.example:PORT/slow"];
+    let ran = crate::ended_by("-INT", &server, &args, || server.count("a.example/slow") > 0).await;
     assert_eq!((ran.status, &ran.line()["outcome"]), (130, &json!("fetched")), "{}", ran.err);
     assert!(ran.err.ends_with("abide: interrupted\n"), "{}", ran.err);
 }

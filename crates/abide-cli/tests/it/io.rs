@@ -212,23 +212,19 @@ async fn the_identity_comes_from_the_environment_and_is_hinted_at() {
     assert!(ran.err.contains("--user-agent") && ran.err.contains("--agent MyBot"), "{}", ran.err);
 }
 
-/// A proxy that answers by itself, and remembers the URLs that it is asked for.
-fn proxy() -> (std::net::SocketAddr, Arc<std::sync::Mutex<Vec<String>>>) {
-    use std::io::{BufRead, BufReader, Write};
+/// What a proxy was asked for.
+type Log = Arc<std::sync::Mutex<Vec<String>>>;
+
+/// A proxy that notes what `ask` reads of a connection, and answers 404 by itself.
+fn proxy_that(ask: impl Fn(&std::net::TcpStream) -> String + Send + 'static) -> (std::net::SocketAddr, Log) {
+    use std::io::Write;
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let (address, log) = (listener.local_addr().unwrap(), Arc::new(std::sync::Mutex::new(Vec::new())));
+    let (address, log) = (listener.local_addr().unwrap(), Log::default());
     let seen = Arc::clone(&log);
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
-            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
-            let first = lines.next().unwrap().unwrap_or_default();
-            for line in lines.by_ref() {
-                if line.unwrap_or_default().is_empty() {
-                    break;
-                }
-            }
-            seen.lock().unwrap().push(first.split(' ').nth(1).unwrap_or_default().to_owned());
+            seen.lock().unwrap().push(ask(&stream));
             let _ =
                 stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
         }
@@ -236,39 +232,37 @@ fn proxy() -> (std::net::SocketAddr, Arc<std::sync::Mutex<Vec<String>>>) {
     (address, log)
 }
 
-/// A SOCKS 5 proxy (RFC 1928) that answers by itself, and remembers where it is asked to connect to.
-fn socks() -> (std::net::SocketAddr, Arc<std::sync::Mutex<Vec<String>>>) {
+/// The URL of an HTTP request, of which all fields are read.
+fn url_of_request(stream: &std::net::TcpStream) -> String {
+    use std::io::{BufRead, BufReader};
+    let mut lines = BufReader::new(stream).lines();
+    let first = lines.next().unwrap().unwrap_or_default();
+    lines.take_while(|line| line.as_ref().is_ok_and(|line| !line.is_empty())).for_each(drop);
+    first.split(' ').nth(1).unwrap_or_default().to_owned()
+}
+
+/// Where a SOCKS 5 client (RFC 1928) wants to connect to. Its request is read, too.
+fn socks_target(stream: &std::net::TcpStream) -> String {
     use std::io::{Read, Write};
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let (address, log) = (listener.local_addr().unwrap(), Arc::new(std::sync::Mutex::new(Vec::new())));
-    let seen = Arc::clone(&log);
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let take = |len: usize| {
-                let mut bytes = vec![0; len];
-                (&stream).read_exact(&mut bytes).unwrap();
-                bytes
-            };
-            let methods = take(2)[1];
-            take(methods.into());
-            (&stream).write_all(&[5, 0]).unwrap();
-            let host = match take(4)[3] {
-                1 => take(4).iter().map(u8::to_string).collect::<Vec<_>>().join("."),
-                _ => {
-                    let len = take(1)[0];
-                    String::from_utf8(take(len.into())).unwrap()
-                }
-            };
-            let port = take(2);
-            seen.lock().unwrap().push(format!("{host}:{}", u16::from_be_bytes([port[0], port[1]])));
-            stream.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0]).unwrap();
-            let _ = stream.read(&mut [0; 4096]);
-            let _ =
-                stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+    let take = |len: usize| {
+        let mut bytes = vec![0; len];
+        { stream }.read_exact(&mut bytes).unwrap();
+        bytes
+    };
+    let methods = take(2)[1];
+    take(methods.into());
+    { stream }.write_all(&[5, 0]).unwrap();
+    let host = match take(4)[3] {
+        1 => take(4).iter().map(u8::to_string).collect::<Vec<_>>().join("."),
+        _ => {
+            let len = take(1)[0];
+            String::from_utf8(take(len.into())).unwrap()
         }
-    });
-    (address, log)
+    };
+    let port = take(2);
+    { stream }.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0]).unwrap();
+    url_of_request(stream);
+    format!("{host}:{}", u16::from_be_bytes([port[0], port[1]]))
 }
 
 #[tokio::test]
@@ -278,7 +272,7 @@ async fn with_socks5_every_address_is_checked() {
         ("socks5", "10.1.2.3", 1, &[]),
         ("socks5h", "10.1.2.3", 0, &["site.invalid:80"]),
     ] {
-        let (address, log) = socks();
+        let (address, log) = proxy_that(socks_target);
         let ran = blocking(move || {
             let (proxy, resolve) = (format!("{scheme}://{address}"), format!("site.invalid:80:{leads_to}"));
             let args =
@@ -298,7 +292,7 @@ async fn with_socks5_every_address_is_checked() {
 #[tokio::test]
 async fn requests_go_through_the_proxy_that_is_named() {
     let asked = async |flags: Vec<String>, variables: Vec<(&'static str, String)>| {
-        let (address, log) = proxy();
+        let (address, log) = proxy_that(url_of_request);
         let output = blocking(move || {
             let named = |text: String| text.replace("PROXY", &address.to_string());
             let flags: Vec<String> = flags.into_iter().map(named).collect();
