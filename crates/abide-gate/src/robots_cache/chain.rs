@@ -205,7 +205,7 @@ impl<'a> Chain<'a> {
             return Outcome::Unreachable { cause: Failure::Html, hold };
         }
         let now = self.clock.wall();
-        Outcome::Rules(Arc::new(GoodCopy {
+        Outcome::Rules(GoodCopy {
             body: Arc::from(&*text.bytes),
             truncated: text.truncated,
             html,
@@ -215,7 +215,7 @@ impl<'a> Chain<'a> {
             lifetime: stated_lifetime(&headers, self.policy),
             fetched_at: now,
             validated_at: now,
-        }))
+        })
     }
 
     /// An answer whose head says it all. Its body is never read.

@@ -76,8 +76,6 @@ impl Record {
             LastResult::Rules => self.copy.is_some(),
             LastResult::Unavailable(Unavailable::Status(status)) => is_status(status),
             LastResult::Unavailable(Unavailable::TooManyRedirects) => true,
-            // What a record means, never what it says.
-            LastResult::Unavailable(Unavailable::LongOutage) => false,
             LastResult::Unreachable(Failure::Status(status)) => is_status(status),
             LastResult::Unreachable(_) => true,
         };
@@ -124,7 +122,7 @@ impl<'a> Stored<'a> {
             outage: Outage { since: time(since), attempts, counted, last_counted: time(last_counted) }
                 .boxed(),
             copy: match self.copy {
-                Some(copy) => Some(Arc::new(copy.into_copy()?)),
+                Some(copy) => Some(copy.into_copy()?),
                 None => None,
             },
         })
@@ -253,7 +251,7 @@ mod tests {
                     fresh_until: WallMillis::from_millis(asked.saturating_add(fresh)),
                     next_try: WallMillis::from_millis(next),
                     outage: failing.boxed(),
-                    copy: copy.map(Arc::new),
+                    copy,
                 };
                 record.can_be().then_some(record)
             })
@@ -327,7 +325,7 @@ mod tests {
         let origin = "https://a.example".parse().unwrap();
         let mut record = Record::sample(&origin, WallMillis::from_millis(1), "User-agent: *\n".into());
         let url = Box::new("https://b.example/robots.txt".parse().unwrap());
-        Arc::make_mut(record.copy.as_mut().unwrap()).redirected_to = Some(url);
+        record.copy.as_mut().unwrap().redirected_to = Some(url);
         assert_eq!(Record::decode(&forged(&record, b"robots.txt", b"robots.txt")), Some(record.clone()));
         for (from, to) in [
             (&b"/robots.txt"[..], &b"/robots{txt"[..]),
@@ -379,7 +377,7 @@ mod tests {
     fn what_we_would_never_have_known_is_absent() {
         let with = |change: fn(&mut GoodCopy)| {
             let mut record = sample();
-            change(Arc::make_mut(record.copy.as_mut().unwrap()));
+            change(record.copy.as_mut().unwrap());
             record
         };
         let day = Duration::from_secs(24 * 60 * 60);

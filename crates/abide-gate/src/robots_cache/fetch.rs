@@ -181,8 +181,8 @@ impl PermitWait {
 /// `ETag` and `Last-Modified` of a copy, as the server wrote them (RFC 9110 §8.8). Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub(crate) struct Validators {
-    etag: Option<Arc<[u8]>>,
-    last_modified: Option<Arc<[u8]>>,
+    /// The length of the entity tag in two bytes, the tag, and the date: one block for both, because a million are kept.
+    packed: Option<Box<[u8]>>,
 }
 
 /// A validator longer than this is not kept: nobody needs it, and it would be sent back with every request.
@@ -192,35 +192,39 @@ impl Validators {
     /// Validators from the two field values. Values that are empty, over 1,024 bytes, or could not stand in a header
     /// field are left out.
     pub(crate) fn new(etag: Option<&[u8]>, last_modified: Option<&[u8]>) -> Self {
-        let keep = |value: Option<&[u8]>| {
-            let value = value.filter(|value| !value.is_empty() && value.len() <= VALIDATOR_LEN_MAX)?;
-            HeaderValue::from_bytes(value).ok()?;
-            Some(Arc::from(value))
+        let can_be_kept = |value: &&[u8]| {
+            (1..=VALIDATOR_LEN_MAX).contains(&value.len()) && HeaderValue::from_bytes(value).is_ok()
         };
-        Self { etag: keep(etag), last_modified: keep(last_modified) }
+        let [etag, date] = [etag, last_modified].map(|value| value.filter(can_be_kept).unwrap_or_default());
+        let is_empty = etag.is_empty() && date.is_empty();
+        Self { packed: (!is_empty).then(|| [&(etag.len() as u16).to_le_bytes(), etag, date].concat().into()) }
+    }
+
+    /// Both, each empty if there is none.
+    fn split(&self) -> (&[u8], &[u8]) {
+        let parts = self.packed.as_ref().and_then(|packed| packed.split_first_chunk());
+        let (length, values) = parts.unwrap_or((&[0; 2], b""));
+        values.split_at_checked(u16::from_le_bytes(*length).into()).unwrap_or_default()
     }
 
     /// The entity tag, with its quotes.
     pub(crate) fn etag(&self) -> Option<&[u8]> {
-        self.etag.as_deref()
+        Some(self.split().0).filter(|etag| !etag.is_empty())
     }
 
     /// The date, as text.
     pub(crate) fn last_modified(&self) -> Option<&[u8]> {
-        self.last_modified.as_deref()
+        Some(self.split().1).filter(|date| !date.is_empty())
     }
 
     /// Whether there is nothing to ask with.
     pub(crate) fn is_empty(&self) -> bool {
-        self.etag.is_none() && self.last_modified.is_none()
+        self.packed.is_none()
     }
 
     /// These, with what is missing taken from `older`.
     pub(crate) fn or(self, older: &Self) -> Self {
-        Self {
-            etag: self.etag.or_else(|| older.etag.clone()),
-            last_modified: self.last_modified.or_else(|| older.last_modified.clone()),
-        }
+        Self::new(self.etag().or(older.etag()), self.last_modified().or(older.last_modified()))
     }
 }
 
