@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use url::Url;
 
 use crate::pacing::Refusal;
-use crate::robots_cache::Record;
+use crate::robots_cache::RobotsRecord;
 use crate::robots_cache::builder::RobotsCacheBuilder;
 use crate::robots_cache::entry::RobotsEntry;
 use crate::robots_cache::fetch::Fetch;
@@ -97,7 +97,9 @@ impl RobotsCache {
     /// Other processes with the same store see it when the time of their own answers is over.
     pub async fn invalidate(&self, origin: &Origin) {
         self.inner.deferrals.remove(origin.as_slice());
-        let Some(mut record) = self.inner.newest_record(origin).await.map(Record::expired) else { return };
+        let Some(mut record) = self.inner.newest_record(origin).await.map(RobotsRecord::expired) else {
+            return;
+        };
         self.inner.store.save(&record).await;
         // Meanwhile a fetch may have ended, and what it brought must be neither lost nor hidden by what was known before.
         let at_hand = self.inner.entries.get(origin.as_slice());

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::robots_cache::Record;
+use crate::robots_cache::RobotsRecord;
 use crate::robots_cache::bounded_table::{BoundedTable, Kept};
 use crate::robots_cache::store::RobotsStore;
 use crate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
@@ -30,7 +30,7 @@ pub struct MemoryRobotsStore {
 struct Stored {
     /// What it is filed under: a store keeps what it is given.
     origin: Origin,
-    record: Record,
+    record: RobotsRecord,
     used: AtomicBool,
 }
 
@@ -112,11 +112,15 @@ impl fmt::Debug for MemoryRobotsStore {
 }
 
 impl RobotsStore for MemoryRobotsStore {
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
         Box::pin(ready(Ok(self.records.get(origin.as_slice()).map(|stored| stored.record.clone()))))
     }
 
-    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn save<'a>(
+        &'a self,
+        origin: &'a Origin,
+        record: &'a RobotsRecord,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         let (filed_under, record, used) = (origin.clone(), record.clone(), AtomicBool::new(true));
         self.records.insert(Arc::new(Stored { origin: filed_under, record, used }));
         self.release_now(origin, None);

@@ -66,5 +66,5 @@ pub(crate) use policy::LongOutage;
 pub use policy::RobotsPolicy;
 pub(crate) use policy::TDMREP;
 pub(crate) use record::Unavailable;
-pub use record::{GoodCopy, Record};
+pub use record::{GoodCopy, RobotsRecord};
 pub use store::RobotsStore;

@@ -4,6 +4,7 @@
 //! texts are one in memory (`interner.rs`).
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,10 +19,10 @@ use crate::{Failure, Origin, WallMillis};
 
 /// Everything that is stored for one origin: what the server sent, and when.
 ///
-/// It is changed by one pure function per attempt, so a failed attempt never loses the last good copy. [`Record::encode`]
-/// and [`Record::decode`] give its stored form.
+/// It is changed by one pure function per attempt, so a failed attempt never loses the last good copy. [`RobotsRecord::encode`]
+/// and [`RobotsRecord::decode`] give its stored form.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Record {
+pub struct RobotsRecord {
     pub(super) origin: Origin,
     pub(super) last: LastResult,
     pub(super) asked_at: WallMillis,
@@ -113,7 +114,7 @@ pub(crate) struct AttemptEnd {
     pub(crate) spread: f64,
 }
 
-impl Record {
+impl RobotsRecord {
     /// The record after an attempt that ended with `outcome`.
     pub(crate) fn after(
         previous: Option<&Self>,
@@ -136,7 +137,7 @@ impl Record {
         };
         match outcome {
             Outcome::Rules(fetched) => {
-                let lifetime = fetched.lifetime.unwrap_or(policy.lifetime_max);
+                let lifetime = fetched.lifetime().unwrap_or(policy.lifetime_max);
                 new(LastResult::Rules, Some(fetched), Outage::default()).fresh_for(lifetime, at)
             }
             Outcome::NotModified { validators, lifetime } => {
@@ -145,7 +146,7 @@ impl Record {
                         .retried(None, at, policy);
                 };
                 let copy = copy.confirmed(validators, lifetime, now);
-                let lifetime = copy.lifetime.unwrap_or(policy.lifetime_max);
+                let lifetime = copy.lifetime().unwrap_or(policy.lifetime_max);
                 new(LastResult::Rules, Some(copy), Outage::default()).fresh_for(lifetime, at)
             }
             // The owner has taken the file away, so the copy goes, too.
@@ -268,8 +269,8 @@ pub struct GoodCopy {
     /// Where the redirects ended, if there were any.
     pub(super) redirected_to: Option<Box<Url>>,
     pub(super) validators: Validators,
-    /// What its `Cache-Control` asked for, within bounds.
-    pub(super) lifetime: Option<Duration>,
+    /// What its `Cache-Control` asked for, within bounds, in seconds.
+    pub(super) lifetime: Option<NonZeroU32>,
     pub(super) fetched_at: WallMillis,
     pub(super) validated_at: WallMillis,
 }
@@ -305,6 +306,11 @@ impl GoodCopy {
         self.validated_at
     }
 
+    /// What its `Cache-Control` asked for, within bounds.
+    pub(super) fn lifetime(&self) -> Option<Duration> {
+        self.lifetime.map(|seconds| Duration::from_secs(seconds.get().into()))
+    }
+
     /// Where it was received from. `origin` is the one it is filed under.
     pub(super) fn final_url(&self, origin: &Origin) -> Url {
         self.redirected_to.as_deref().cloned().unwrap_or_else(|| origin.robots_url())
@@ -320,7 +326,7 @@ impl GoodCopy {
         Self {
             validated_at: now,
             validators: validators.or(&self.validators),
-            lifetime: lifetime.or(self.lifetime),
+            lifetime: lifetime.and_then(whole_seconds).or(self.lifetime),
             ..self.clone()
         }
     }
@@ -334,9 +340,13 @@ impl GoodCopy {
     pub(super) fn weight(&self) -> usize {
         let url =
             self.redirected_to.as_ref().map_or(0, |url| size_of::<Url>().saturating_add(url.as_str().len()));
-        let fields = [self.etag(), self.validators.last_modified()].into_iter().flatten().map(<[u8]>::len);
-        url.saturating_add(fields.sum())
+        url.saturating_add(self.validators.weight())
     }
+}
+
+/// A lifetime as it is kept. Bounds that are no whole seconds are cut to them.
+pub(super) fn whole_seconds(lifetime: Duration) -> Option<NonZeroU32> {
+    NonZeroU32::new(lifetime.as_secs().try_into().ok()?)
 }
 
 impl fmt::Debug for GoodCopy {
@@ -353,7 +363,7 @@ impl fmt::Debug for GoodCopy {
 }
 
 #[cfg(any(test, feature = "testing"))]
-impl Record {
+impl RobotsRecord {
     /// A record as a fetch at `now` would make it.
     pub(crate) fn sample(origin: &Origin, now: WallMillis, body: bytes::Bytes) -> Self {
         let copy = GoodCopy {
@@ -395,8 +405,8 @@ mod tests {
         "https://a.example".parse().unwrap()
     }
 
-    fn after(previous: Option<&Record>, outcome: Outcome, now: WallMillis) -> Record {
-        Record::after(previous, &origin(), outcome, at(now), &RobotsPolicy::default())
+    fn after(previous: Option<&RobotsRecord>, outcome: Outcome, now: WallMillis) -> RobotsRecord {
+        RobotsRecord::after(previous, &origin(), outcome, at(now), &RobotsPolicy::default())
     }
 
     fn good(now: WallMillis) -> Outcome {
@@ -407,7 +417,7 @@ mod tests {
             status: 200,
             redirected_to: None,
             validators: Validators::new(Some(b"\"1\""), Some(b"yesterday")),
-            lifetime: Some(HOUR),
+            lifetime: whole_seconds(HOUR),
             fetched_at: now,
             validated_at: now,
         })
@@ -474,7 +484,7 @@ mod tests {
         let named = Outcome::NotModified { validators: Validators::default(), lifetime: Some(2 * HOUR) };
         let second = after(Some(&first), named, NOW.plus(HOUR));
         assert_eq!(second.fresh_until, NOW.plus(3 * HOUR));
-        assert_eq!(second.copy.unwrap().lifetime, Some(2 * HOUR));
+        assert_eq!(second.copy.unwrap().lifetime(), Some(2 * HOUR));
     }
 
     #[test]
@@ -534,8 +544,8 @@ mod tests {
             (NOW.plus(HOUR), again, again)
         );
         assert_eq!(record.failing_since(), Some(NOW.plus(HOUR)));
-        let texts = ["https://a.example:443", "User-agent: *", "\"1\"", "yesterday"].map(str::len);
-        assert_eq!(record.weight(), texts.into_iter().sum::<usize>() + size_of::<Record>());
+        let texts = ["https://a.example:443", "User-agent: *", "..\"1\"", "yesterday"].map(str::len);
+        assert_eq!(record.weight(), texts.into_iter().sum::<usize>() + size_of::<RobotsRecord>());
         let shown = format!("{:?}", record.copy().unwrap());
         assert!(shown.contains("bytes: 13") && !shown.contains("User-agent"), "{shown}");
     }
@@ -550,7 +560,7 @@ mod tests {
                 let now = NOW.plus(Duration::from_millis(n * 60_000 / HOSTS));
                 let moment = AttemptEnd { now, jitter: jitter.draw(), spread: jitter.spread() };
                 let outcome = Outcome::Unavailable { status: 404, lifetime: LIFETIME_MAX };
-                let record = Record::after(None, &origin(), outcome, moment, &RobotsPolicy::default());
+                let record = RobotsRecord::after(None, &origin(), outcome, moment, &RobotsPolicy::default());
                 *per_second.entry(record.next_try.as_millis() / 1000).or_default() += 1;
             }
             let seconds = per_second.keys().max().unwrap() - per_second.keys().min().unwrap() + 1;

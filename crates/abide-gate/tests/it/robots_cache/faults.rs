@@ -7,7 +7,9 @@ use std::time::Duration;
 use crate::support::robots_cache::*;
 use abide_gate::HolderId;
 use abide_gate::pacing::MemoryHostStore;
-use abide_gate::robots_cache::{MemoryRobotsStore, Record, RobotsEntry, RobotsPolicy, RobotsStore, Source};
+use abide_gate::robots_cache::{
+    MemoryRobotsStore, RobotsEntry, RobotsPolicy, RobotsRecord, RobotsStore, Source,
+};
 use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::testing::{Refusal, RobotsCache};
 use abide_gate::{BoxFuture, Clock, Event, Failure, Origin, StoreError, WallMillis};
@@ -113,14 +115,18 @@ impl Faulty {
 }
 
 impl RobotsStore for Faulty {
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
         Box::pin(async move {
             self.step(&self.load_fails).await?;
             self.inner.load(origin).await
         })
     }
 
-    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn save<'a>(
+        &'a self,
+        origin: &'a Origin,
+        record: &'a RobotsRecord,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             self.step(&self.save_fails).await?;
             self.inner.save(origin, record).await
@@ -501,7 +507,7 @@ struct JustSaved {
 }
 
 impl RobotsStore for JustSaved {
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
         Box::pin(async move {
             match self.looks.fetch_add(1, Ordering::SeqCst) {
                 0 => Ok(None),
@@ -510,7 +516,11 @@ impl RobotsStore for JustSaved {
         })
     }
 
-    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn save<'a>(
+        &'a self,
+        origin: &'a Origin,
+        record: &'a RobotsRecord,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         self.inner.save(origin, record)
     }
 

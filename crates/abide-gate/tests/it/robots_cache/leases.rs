@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::support::robots_cache::*;
 use abide_gate::HolderId;
-use abide_gate::robots_cache::{MemoryRobotsStore, Record, RobotsPolicy, RobotsStore};
+use abide_gate::robots_cache::{MemoryRobotsStore, RobotsPolicy, RobotsRecord, RobotsStore};
 use abide_gate::testing::Refusal;
 use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
@@ -65,11 +65,15 @@ async fn who_is_put_off_gives_the_lease_back() {
 struct Keeps(MemoryRobotsStore);
 
 impl RobotsStore for Keeps {
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
         self.0.load(origin)
     }
 
-    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn save<'a>(
+        &'a self,
+        origin: &'a Origin,
+        record: &'a RobotsRecord,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         self.0.save(origin, record)
     }
 

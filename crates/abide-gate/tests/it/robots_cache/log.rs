@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::support::robots_cache::*;
 use abide_gate::HolderId;
 use abide_gate::pacing::PacePolicy;
-use abide_gate::robots_cache::{MemoryRobotsStore, Record, RobotsPolicy, RobotsStore};
+use abide_gate::robots_cache::{MemoryRobotsStore, RobotsPolicy, RobotsRecord, RobotsStore};
 use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::testing::{Ask, Pacer};
 use abide_gate::{BoxFuture, Failure, Origin, StoreError, WallMillis};
@@ -79,11 +79,11 @@ struct FullAtTimes {
 type Io<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 impl RobotsStore for FullAtTimes {
-    fn load<'a>(&'a self, origin: &'a Origin) -> Io<'a, Option<Record>> {
+    fn load<'a>(&'a self, origin: &'a Origin) -> Io<'a, Option<RobotsRecord>> {
         self.inner.load(origin)
     }
 
-    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> Io<'a, ()> {
+    fn save<'a>(&'a self, origin: &'a Origin, record: &'a RobotsRecord) -> Io<'a, ()> {
         match self.is_full.load(Ordering::SeqCst) {
             true => Box::pin(ready(Err(StoreError::new("disk full")))),
             false => self.inner.save(origin, record),
