@@ -6,14 +6,13 @@ mod verifier;
 use std::time::Duration;
 
 use abide::identity::{Key, Signer, WebBotAuth};
-use abide::pacing::PacePolicy;
 use abide::{DeniedKind, ResponseExt};
 use abide_tests::{Authority, Reply, Seen, Server};
 use reqwest_middleware::ClientWithMiddleware;
 
 use self::verifier::is_verified;
 use crate::capture::listen;
-use crate::{builder, refused};
+use crate::{Built, builder, refused};
 
 /// Two hosts over TLS: `/1` of one redirects to `/2` of the other, that to `/3`, and that to the first again. `/asks` wants a signature.
 async fn site(authority: &Authority) -> Server {
@@ -128,7 +127,7 @@ async fn a_server_that_asks_gets_one_signed_retry_in_its_turn() {
     let (identity, public_key) = identity();
     let delay = Duration::from_millis(200);
     let client = builder(&server)
-        .pace(PacePolicy::default().danger_min_delay(delay))
+        .delay(delay)
         .sign_requests(identity.only_when_asked())
         .build_client(trusting(&authority))
         .unwrap();
@@ -188,7 +187,7 @@ async fn what_cannot_be_signed_is_not_sent() {
 }
 
 #[tokio::test]
-async fn no_log_tells_of_the_key() {
+async fn no_log_has_the_key() {
     use std::fmt::Write;
 
     let authority = Authority::new();
