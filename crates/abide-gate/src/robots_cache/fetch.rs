@@ -261,7 +261,7 @@ fn seconds(date: &[u8]) -> Option<u32> {
 }
 
 fn date_of(seconds: u32) -> String {
-    fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.into()))
+    fmt_http_date(WallMillis::from_millis(0).plus(Duration::from_secs(seconds.into())).to_system_time())
 }
 
 impl fmt::Debug for Validators {
