@@ -293,12 +293,14 @@ impl Name {
         if !tag.first().ok_or(Stop::More)?.is_ascii_alphabetic() {
             return Err(Stop::Unusual);
         }
-        let length = tag.iter().position(|byte| !byte.is_ascii_alphanumeric()).ok_or(Stop::More)?;
-        let (written, rest) = tag.split_at(length);
-        let mut name = Self { bytes: [0; Self::LENGTH_MAX], length };
-        let slot = name.bytes.get_mut(..length).ok_or(Stop::Unusual)?;
-        slot.copy_from_slice(written);
-        slot.make_ascii_lowercase();
+        let mut name = Self { bytes: [0; Self::LENGTH_MAX], length: 0 };
+        for (slot, byte) in
+            name.bytes.iter_mut().zip(tag.iter().take_while(|byte| byte.is_ascii_alphanumeric()))
+        {
+            *slot = byte.to_ascii_lowercase();
+            name.length = name.length.saturating_add(1);
+        }
+        let rest = tag.get(name.length..).filter(|rest| !rest.is_empty()).ok_or(Stop::More)?;
         if rest.first().is_some_and(|byte| is_attribute_end(*byte)) {
             Ok((name, rest))
         } else {
