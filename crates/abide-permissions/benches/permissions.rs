@@ -19,9 +19,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use abide_permissions::{Head, HeadScanner, Permissions, ReadOptions};
 
+mod pages;
 mod workload;
 
-use workload::{field, floor, other_fields, page, scan, small_page, tokenize};
+use pages::{page, page_with_small_head};
+use workload::{field, floor, other_fields, scan, tokenize};
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
@@ -84,7 +86,7 @@ fn heads() -> Vec<Case> {
             scan(&options, black_box(page.as_bytes()))
         }));
     }
-    let (small, small_page) = (options(), small_page());
+    let (small, small_page) = (options(), page_with_small_head());
     cases.push(case("abide, a head of 1 KB", "", move || scan(&small, black_box(small_page.as_bytes()))));
     let (creating, options) = (options(), options());
     cases

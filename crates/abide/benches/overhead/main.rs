@@ -14,27 +14,24 @@
     reason = "what cannot go on ends the program"
 )]
 
-use std::convert::Infallible;
-use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use abide::pacing::PacePolicy;
-use abide::{Abide, ResponseExt};
+use abide::{Abide, ResponseExt, Scan};
 use async_trait::async_trait;
-use bytes::Bytes;
 use http::Extensions;
-use http_body_util::Full;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next};
-use tokio::net::TcpListener;
+
+mod crawl;
+#[path = "../../../abide-permissions/benches/pages.rs"]
+mod pages;
+mod server;
+
+use crawl::{Client, crawl};
+use server::{Server, serve};
 
 /// Requests in a round.
 const ROUND: usize = 4_000;
@@ -49,30 +46,49 @@ fn main() {
         .enable_all()
         .build()
         .expect("it starts");
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| *word != "--bench").collect();
     runtime.block_on(async {
-        if std::env::args().any(|word| word == "--serve") {
-            return serve().await;
-        }
-        let server = Server::start();
-        let address = server.address;
-        let words: Vec<String> = std::env::args().skip_while(|word| word != "--count").collect();
-        if let [_, client, path, requests, in_flight @ ..] = words.as_slice() {
-            let requests = requests.parse().expect("a number of requests");
-            let in_flight = in_flight.first().map_or(1, |text| text.parse().expect("how many are in flight"));
-            return count(address, client, path, requests, in_flight).await;
-        }
-        println!("| client | in flight | page | µs a request | ratio | processor µs | ratio |");
-        println!("| --- | --- | --- | --- | --- | --- | --- |");
-        for (in_flight, path) in [(32, "small"), (1, "small"), (32, "html")] {
-            compare(address, in_flight, path).await;
+        match words.as_slice() {
+            ["--serve"] => serve().await,
+            ["--crawl", client, hosts @ ..] => {
+                println!(
+                    "{}",
+                    crawl(crawl_client(client), hosts.iter().map(ToString::to_string).collect()).await
+                );
+            }
+            ["--count", client, path, requests, in_flight @ ..] => {
+                let requests = requests.parse().expect("a number of requests");
+                let in_flight =
+                    in_flight.first().map_or(1, |text| text.parse().expect("how many are in flight"));
+                count(Server::start().address, client, path, requests, in_flight).await;
+            }
+            _ => {
+                let server = Server::start();
+                println!("| client | in flight | page | µs a request | ratio | processor µs | ratio |");
+                println!("| --- | --- | --- | --- | --- | --- | --- |");
+                for (in_flight, path) in [(32, "small"), (1, "small"), (32, "1-KB"), (32, "9-KB")] {
+                    compare(server.address, in_flight, path).await;
+                }
+            }
         }
     });
+}
+
+/// By its name on the command line.
+fn crawl_client(name: &str) -> Client {
+    let scan = match name {
+        "by-hand" => return Client::Reqwest(inner()),
+        "abide-without-scan" => Scan::Headers,
+        _ => Scan::Eager,
+    };
+    Client::Abide(abide(1, scan))
 }
 
 /// For callgrind, which counts instructions whatever else the machine does, and for `strace -c`: these requests, and nothing else.
 async fn count(address: SocketAddr, client: &str, path: &str, requests: usize, in_flight: usize) {
     let url = format!("http://{address}/{path}");
-    let mut clients = clients(address).into_iter();
+    let mut clients = clients().into_iter();
     let (name, client) = clients.find(|(name, _)| name.contains(client)).expect("one of the clients");
     one_round(&client, &url, requests, in_flight, name == "abide").await;
 }
@@ -80,7 +96,7 @@ async fn count(address: SocketAddr, client: &str, path: &str, requests: usize, i
 /// One table: every client in turn, round by round.
 async fn compare(address: SocketAddr, in_flight: usize, path: &str) {
     let url = format!("http://{address}/{path}");
-    let clients = clients(address);
+    let clients = clients();
     let mut measured: Vec<Vec<(Duration, Duration)>> = vec![Vec::new(); clients.len()];
     for round in 0..=ROUNDS {
         for ((name, client), measured) in clients.iter().zip(&mut measured) {
@@ -104,9 +120,9 @@ async fn compare(address: SocketAddr, in_flight: usize, path: &str) {
     }
 }
 
-fn clients(address: SocketAddr) -> [(&'static str, ClientWithMiddleware); 3] {
+fn clients() -> [(&'static str, ClientWithMiddleware); 3] {
     let empty = ClientBuilder::new(inner()).with(Empty).build();
-    [("reqwest", plain()), ("an empty middleware", empty), ("abide", crawler(address))]
+    [("reqwest", plain()), ("an empty middleware", empty), ("abide", abide(64, Scan::Eager))]
 }
 
 /// The middle of all rounds, in microseconds a request.
@@ -174,13 +190,14 @@ fn plain() -> ClientWithMiddleware {
     inner().into()
 }
 
-/// Everything on: robots.txt, a permit with delay 0, the address guard, the header rules, the scan of HTML heads.
-fn crawler(address: SocketAddr) -> ClientWithMiddleware {
-    let pace = PacePolicy::default().danger_min_delay(Duration::ZERO).danger_max_in_flight(64);
+/// Everything on: robots.txt, a permit with delay 0, the address guard, the header rules, and for [`Scan::Eager`] HTML heads.
+fn abide(in_flight: u16, scan: Scan) -> ClientWithMiddleware {
+    let pace = PacePolicy::default().danger_min_delay(Duration::ZERO).danger_max_in_flight(in_flight);
     Abide::builder("ExampleBot")
         .user_agent(USER_AGENT)
-        .allow_net(address.ip().into())
+        .allow_net("127.0.0.0/8".parse().expect("a network"))
         .pace(pace)
+        .scan(scan)
         .build_client(reqwest::Client::builder().no_proxy())
         .expect("the settings are good")
 }
@@ -197,66 +214,4 @@ impl Middleware for Empty {
     ) -> reqwest_middleware::Result<reqwest::Response> {
         next.run(request, extensions).await
     }
-}
-
-/// This program once more, as the server.
-struct Server {
-    process: Child,
-    address: SocketAddr,
-}
-
-impl Server {
-    fn start() -> Self {
-        let program = std::env::current_exe().expect("this program has a path");
-        let mut process =
-            Command::new(program).arg("--serve").stdout(Stdio::piped()).spawn().expect("it starts again");
-        let mut line = String::new();
-        let output = process.stdout.as_mut().expect("it is piped");
-        BufReader::new(output).read_line(&mut line).expect("it says where it listens");
-        Self { process, address: line.trim().parse().expect("an address") }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.process.kill().and_then(|()| self.process.wait()).expect("it ends");
-    }
-}
-
-/// `/small` is two bytes of text, `/html` a page of 10 KB whose head is 1 KB; robots.txt has 40 rules.
-async fn serve() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback can be listened on");
-    println!("{}", listener.local_addr().expect("a bound socket has an address"));
-    let robots = Bytes::from(robots());
-    let page = Bytes::from(page());
-    while let Ok((stream, _)) = listener.accept().await {
-        let (robots, page) = (robots.clone(), page.clone());
-        let answer = service_fn(move |request: Request<Incoming>| {
-            let (content_type, body) = match request.uri().path() {
-                "/robots.txt" => ("text/plain", robots.clone()),
-                "/html" => ("text/html; charset=utf-8", page.clone()),
-                _ => ("text/plain", Bytes::from_static(b"ok")),
-            };
-            let response = Response::builder().header("content-type", content_type).body(Full::new(body));
-            async move { Ok::<_, Infallible>(response.expect("a good response")) }
-        });
-        tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), answer));
-    }
-}
-
-fn robots() -> String {
-    let rules: String = (0..40).map(|number| format!("Disallow: /private/{number}/\n")).collect();
-    format!("User-agent: *\n{rules}")
-}
-
-fn page() -> String {
-    let links: String = (0..10)
-        .map(|number| format!("<link rel=stylesheet href=/style/{number}.css media=screen>\n"))
-        .collect();
-    let head = format!(
-        "<!doctype html><html lang=en><head><meta charset=utf-8><title>A page</title>\n<meta name=robots content=noarchive>\n<meta name=description content='{}'>\n{links}</head><body>\n",
-        "words ".repeat(60)
-    );
-    let body = "<p>Text of a page, with <a href=/x>a link</a> in it.</p>\n".repeat(170);
-    format!("{head}{body}</body></html>")
 }
