@@ -9,14 +9,12 @@
     reason = "a test that cannot go on fails"
 )]
 
-mod access;
 mod bad_input;
 mod beside;
 mod bodies;
 mod cached;
 mod capture;
 mod faults;
-mod halves;
 mod hops;
 mod http2;
 mod link_checker;
@@ -43,9 +41,31 @@ use abide::{Abide, Builder, Denied};
 use abide_tests::Server;
 use reqwest_middleware::ClientWithMiddleware;
 
+/// Builds what a test has set up well.
+trait Built {
+    /// With so much between two requests to a host.
+    fn delay(self, delay: Duration) -> Self;
+    fn client(self) -> ClientWithMiddleware;
+    fn parts(self) -> (Abide, reqwest::Client);
+}
+
+impl Built for Builder {
+    fn delay(self, delay: Duration) -> Self {
+        self.pace(PacePolicy::default().danger_min_delay(delay))
+    }
+
+    fn client(self) -> ClientWithMiddleware {
+        self.build_client(reqwest::Client::builder()).expect("the settings are good")
+    }
+
+    fn parts(self) -> (Abide, reqwest::Client) {
+        self.build_with(reqwest::Client::builder()).expect("the settings are good")
+    }
+}
+
 /// A crawler whose every name leads to `server`, and that asks hosts without delay.
 fn builder(server: &Server) -> Builder {
-    slow_builder(server).pace(PacePolicy::default().danger_min_delay(Duration::ZERO))
+    slow_builder(server).delay(Duration::ZERO)
 }
 
 /// The same at the default pace.
@@ -58,7 +78,7 @@ fn slow_builder(server: &Server) -> Builder {
 
 /// The client of [`builder`].
 fn client(server: &Server) -> ClientWithMiddleware {
-    builder(server).build_client(reqwest::Client::builder()).expect("the settings are good")
+    builder(server).client()
 }
 
 /// The refusal of a request that must not succeed.

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use abide_gate::HolderId;
 use abide_gate::pacing::{Backoff, BackoffCause, HostState, HostStore, LeaseAsk, PacePolicy, Want};
-use abide_gate::robots_cache::{MemoryRobotsStore, Record, RobotsStore};
+use abide_gate::robots_cache::{MemoryRobotsStore, RobotsRecord, RobotsStore};
 use abide_gate::testing::Ask;
 use abide_gate::testing::robots_cache::sample_record;
 use abide_gate::{Clock, Origin, SystemClock, WallMillis};
@@ -62,7 +62,7 @@ fn origin(n: u64) -> Outcome<Origin> {
 }
 
 /// A record of about 600 bytes.
-fn record(n: u64) -> Outcome<Record> {
+fn record(n: u64) -> Outcome<RobotsRecord> {
     let text = "User-agent: *\nDisallow: /private/\nDisallow: /search?\n".repeat(7);
     Ok(sample_record(&origin(n)?, WallMillis::from_millis(SystemClock.wall().as_millis() + n), text))
 }

@@ -195,7 +195,7 @@ async fn a_call_dropped_before_it_is_sent_gives_its_permit_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waited_for_the_service_below_is_judged_again() {
+async fn what_waited_for_the_service_below_is_checked_again() {
     let (inner, robots) = (Strict::new(), Arc::<Later>::default());
     let seen = Arc::clone(&inner.seen);
     let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000)));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::support::robots_cache::*;
 use abide_gate::HolderId;
-use abide_gate::robots_cache::{MemoryRobotsStore, Record, RobotsPolicy, RobotsStore};
+use abide_gate::robots_cache::{MemoryRobotsStore, RobotsPolicy, RobotsRecord, RobotsStore};
 use abide_gate::testing::Refusal;
 use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
@@ -47,7 +47,7 @@ async fn leaders_that_bring_nothing_are_waited_for_during_two_leases() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_put_off_gives_the_lease_back() {
+async fn a_deferred_fetch_gives_its_lease_back() {
     let first = World::of(put_off());
     assert!(matches!(first.cache.get(&origin()).await, Err(Refusal::Deferred { .. })));
     let second = World::with_store(
@@ -57,7 +57,7 @@ async fn who_is_put_off_gives_the_lease_back() {
     );
     let began = Instant::now();
     assert!(is_good(&second.ask().await));
-    assert_eq!(began.elapsed(), Duration::ZERO, "nobody else is asking");
+    assert_eq!(began.elapsed(), Duration::ZERO, "no other process is asking");
 }
 
 /// Gives leases, and does not take them back.
@@ -65,11 +65,15 @@ async fn who_is_put_off_gives_the_lease_back() {
 struct Keeps(MemoryRobotsStore);
 
 impl RobotsStore for Keeps {
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
         self.0.load(origin)
     }
 
-    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn save<'a>(
+        &'a self,
+        origin: &'a Origin,
+        record: &'a RobotsRecord,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         self.0.save(origin, record)
     }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use crate::support::robots_cache::*;
 use abide_gate::HolderId;
 use abide_gate::pacing::PacePolicy;
-use abide_gate::robots_cache::{MemoryRobotsStore, Record, RobotsPolicy, RobotsStore};
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
+use abide_gate::robots_cache::{MemoryRobotsStore, RobotsPolicy, RobotsRecord, RobotsStore};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, cache_builder};
 use abide_gate::testing::{Ask, Pacer};
 use abide_gate::{BoxFuture, Failure, Origin, StoreError, WallMillis};
 use tokio::time::sleep;
@@ -79,11 +79,11 @@ struct FullAtTimes {
 type Io<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 impl RobotsStore for FullAtTimes {
-    fn load<'a>(&'a self, origin: &'a Origin) -> Io<'a, Option<Record>> {
+    fn load<'a>(&'a self, origin: &'a Origin) -> Io<'a, Option<RobotsRecord>> {
         self.inner.load(origin)
     }
 
-    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> Io<'a, ()> {
+    fn save<'a>(&'a self, origin: &'a Origin, record: &'a RobotsRecord) -> Io<'a, ()> {
         match self.is_full.load(Ordering::SeqCst) {
             true => Box::pin(ready(Err(StoreError::new("disk full")))),
             false => self.inner.save(origin, record),
@@ -181,7 +181,7 @@ async fn pacing_is_logged_by_host_and_without_urls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_way_in_which_a_fetch_fails_is_said() {
+async fn each_way_in_which_a_fetch_fails_is_logged() {
     for (answer, level, said) in [
         (Scripted::error(Failure::Tls), Level::DEBUG, "the robots.txt request failed"),
         (deferred(START.plus(HOUR)), Level::DEBUG, "the robots.txt request was deferred by the pacing"),
@@ -199,15 +199,12 @@ async fn each_way_in_which_a_fetch_fails_is_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observer_that_panics_is_told_of() {
+async fn an_observer_that_panics_is_logged() {
     let listener = Listener::default();
     let _guard = listener.listen();
-    let cache = abide_gate::testing::robots_cache::cache_builder(
-        tokens(),
-        Arc::new(ScriptedFetch::always(Scripted::text(GOOD))),
-    )
-    .observer(Arc::new(|_: &abide_gate::Event<'_>| panic!("the observer is broken")))
-    .build();
+    let cache = cache_builder(tokens(), Arc::new(ScriptedFetch::always(Scripted::text(GOOD))))
+        .observer(Arc::new(|_: &abide_gate::Event<'_>| panic!("the observer is broken")))
+        .build();
     assert!(is_good(&cache.get(&origin()).await.unwrap()));
     let heard = listener.heard();
     assert!(

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use abide_gate::HolderId;
-use abide_gate::robots_cache::{MemoryRobotsStore, Record, RobotsPolicy, RobotsStore, Source};
+use abide_gate::robots_cache::{MemoryRobotsStore, RobotsPolicy, RobotsRecord, RobotsStore, Source};
 use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, conformance};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use tokio::time::sleep;
@@ -25,11 +25,15 @@ struct Late {
 }
 
 impl RobotsStore for Late {
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
         self.inner.load(origin)
     }
 
-    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn save<'a>(
+        &'a self,
+        origin: &'a Origin,
+        record: &'a RobotsRecord,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         let late = Duration::from_millis(self.millis.swap(0, Ordering::SeqCst));
         Box::pin(async move {
             sleep(late).await;
@@ -42,7 +46,7 @@ impl RobotsStore for Late {
 
 /// Old rules, new rules, and then the site is down.
 #[tokio::test(start_paused = true)]
-async fn what_is_learnt_while_the_old_answer_is_forgotten_is_not_lost() {
+async fn a_fetch_during_an_invalidation_is_not_lost() {
     let fetch = ScriptedFetch::new(|_, times| match times {
         0 => Scripted::text("User-agent: *\nAllow: /\n"),
         1 => Scripted::text(GOOD).head_after(Duration::from_millis(200)),

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use abide_gate::HolderId;
 use abide_gate::pacing::{Backoff, BackoffCause, HostState, HostStore, LeaseAsk, LeaseStatus, Want};
-use abide_gate::robots_cache::{MemoryRobotsStore, Record, RobotsStore};
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, sample_record};
+use abide_gate::robots_cache::{MemoryRobotsStore, RobotsRecord, RobotsStore};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, cache_builder, sample_record};
 use abide_gate::{Clock, Origin, StoreError, WallMillis};
 use abide_permissions::{Fetched, Head, PermissionRecord, PermissionStore};
 use abide_redb::{Error, Store};
@@ -119,13 +119,13 @@ pub(crate) async fn lease(
 pub(crate) const LEASED: LeaseStatus = LeaseStatus::Leased { is_wanted: false };
 
 /// The `version`th record of an origin. The version is in its time and in its text, so that a mixture of two is seen.
-pub(crate) fn record(n: u64, version: u64) -> Record {
+pub(crate) fn record(n: u64, version: u64) -> RobotsRecord {
     let text = format!("User-agent: *\nDisallow: /{n}/{version}/\n").repeat(1 + (n % 7) as usize * 9);
     sample_record(&origin(n), WallMillis::from_millis(1_800_000_000_000 + version), text)
 }
 
 /// The `version`th record of an origin that answers 503.
-pub(crate) async fn failing(n: u64, version: u64) -> Record {
+pub(crate) async fn failing(n: u64, version: u64) -> RobotsRecord {
     #[derive(Debug)]
     struct At(WallMillis);
     impl Clock for At {
@@ -138,12 +138,11 @@ pub(crate) async fn failing(n: u64, version: u64) -> Record {
     }
     let (store, origin) = (Arc::new(MemoryRobotsStore::new()), down(n));
     let fetch = ScriptedFetch::always(Scripted::status(503));
-    let cache =
-        abide_gate::testing::robots_cache::cache_builder(vec!["TestBot".parse().unwrap()], Arc::new(fetch))
-            .store(store.clone())
-            .clock(Arc::new(At(WallMillis::from_millis(1_800_000_000_000 + version))))
-            .seed(n)
-            .build();
+    let cache = cache_builder(vec!["TestBot".parse().unwrap()], Arc::new(fetch))
+        .store(store.clone())
+        .clock(Arc::new(At(WallMillis::from_millis(1_800_000_000_000 + version))))
+        .seed(n)
+        .build();
     cache.get(&origin).await.unwrap();
     let record = store.load(&origin).await.unwrap().unwrap();
     assert!(record.failing_since().is_some());
@@ -154,7 +153,7 @@ pub(crate) fn down(n: u64) -> Origin {
     format!("https://down{n}.example").parse().unwrap()
 }
 
-pub(crate) fn version_of(record: &Record) -> u64 {
+pub(crate) fn version_of(record: &RobotsRecord) -> u64 {
     record.asked_at().as_millis() - 1_800_000_000_000
 }
 
@@ -270,7 +269,7 @@ impl Ledger {
         }
     }
 
-    /// The same, where anything may be missing: only what nobody wrote must not be found.
+    /// The same, where anything may be missing: only what was never written must not be found.
     pub(crate) fn forgiving(&self) -> Self {
         let mut ledger = self.clone();
         ledger.entries.values_mut().for_each(|versions| versions.acknowledged = None);
