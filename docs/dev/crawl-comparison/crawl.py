@@ -17,7 +17,6 @@ class Pages(scrapy.Spider):
         "CONCURRENT_REQUESTS": 32,
         "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
         "TELNETCONSOLE_ENABLED": False,
-        "LOG_LEVEL": "ERROR",
     }
 
     async def start(self):
@@ -29,7 +28,7 @@ class Pages(scrapy.Spider):
         """The page is all that is wanted."""
 
 
-process = CrawlerProcess()
+process = CrawlerProcess({"LOG_LEVEL": "ERROR"})
 crawler = process.create_crawler(Pages)
 process.crawl(crawler)
 process.start()
