@@ -103,6 +103,6 @@ pub use payment::{InvalidPrice, PaymentPolicy, PaymentTerms, Price};
 pub use permitted_addresses::{NoAddress, permitted_addresses};
 pub use preserved_fields::{FieldSource, preserve_fields, restore_fields};
 pub use read_timeout::{ReadTimedOut, with_read_timeout};
-pub use reader::{Planned, Reader, Reading, Scan, Unscanned};
+pub use reader::{Reader, Reading, Scan, Unscanned};
 pub use redirect::{RedirectPolicy, Target, same_resource};
 pub use spans::{CallSpan, HopSpan, log_failed};

@@ -123,22 +123,46 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Decides what is read of an answer with this head.
-    pub fn plan(self, status: StatusCode, headers: &HeaderMap) -> Planned<'a> {
-        let plan = plan(&self.reader.options, self.scan, self.method, (status, headers));
-        Planned { reading: self, plan, fields: self.fields(headers) }
+    /// What there is to tell of an answer whose body nobody looks at, and which is not kept for later fetches either: without
+    /// waiting. `None` for all others, which are to be [`finish`](Self::finish)ed.
+    pub fn without_scan(self, status: StatusCode, headers: &HeaderMap) -> Option<Unscanned<'a>> {
+        let reason = reason_to_leave(self.scan, self.method, (status, headers))?;
+        if self.store().is_some() {
+            return None;
+        }
+        let fields = self.fields(headers);
+        Some(Unscanned { reader: self.reader, reason, fields })
     }
 
-    /// The answer that the caller gets: see [`Planned::finish`].
+    /// The answer that the caller gets: its head is read, and a [`FetchInfo`] put into its extensions.
+    ///
+    /// Its URL is that of the history's last hop; without one nothing is kept for later fetches.
+    // Not `async`: a future that takes things by value has room for them twice.
     pub fn finish<B>(
         self,
         history: RedirectHistory,
-        response: Response<ResponseBody<B>>,
+        mut response: Response<ResponseBody<B>>,
     ) -> impl Future<Output = Response<ResponseBody<B>>>
     where
         B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
     {
-        self.plan(response.status(), response.headers()).finish(history, response)
+        let reader = self.reader;
+        let (status, options) = (response.status(), &reader.options);
+        let plan = plan(options, self.scan, self.method, (status, response.headers()));
+        let fields = self.fields(response.headers());
+        async move {
+            let seen = run(plan, response.body_mut()).await;
+            let known = match self.store() {
+                // In a box: few crawlers have a store, and all would carry the room for it through every call.
+                Some(store) => {
+                    Box::pin(self.persist(store, &history, status, response.headers(), seen.head())).await
+                }
+                None => None,
+            };
+            let answer = seen.answer(options, &fields, known);
+            response.extensions_mut().insert(FetchInfo::new(options.clone(), history, fields, answer));
+            response
+        }
     }
 
     /// Where what this response says is kept: only these methods ask for the resource itself, and what may have lost fields says too
@@ -174,62 +198,6 @@ impl<'a> Reading<'a> {
 
 fn lines(headers: &HeaderMap) -> Vec<(&str, &[u8])> {
     headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect()
-}
-
-/// One response of which it is settled what is read.
-#[derive(Debug)]
-#[must_use = "nothing is read until the response is passed in"]
-pub struct Planned<'a> {
-    reading: Reading<'a>,
-    plan: Plan,
-    fields: Fields,
-}
-
-impl<'a> Planned<'a> {
-    /// What there is to tell of an answer whose body nobody looks at, and which is not kept for later fetches either: without waiting.
-    ///
-    /// # Errors
-    /// Itself otherwise, to be [`finish`](Self::finish)ed.
-    #[allow(clippy::result_large_err, reason = "it is moved once, to where it is awaited")]
-    pub fn without_scan(self) -> Result<Unscanned<'a>, Self> {
-        let reader = self.reading.reader;
-        match self.plan {
-            Plan::Leave(reason) if self.reading.store().is_none() => {
-                Ok(Unscanned { reader, reason, fields: self.fields })
-            }
-            plan => Err(Self { plan, ..self }),
-        }
-    }
-
-    /// The answer that the caller gets: its head is read, and a [`FetchInfo`] put into its extensions.
-    ///
-    /// Its URL is that of the history's last hop; without one nothing is kept for later fetches.
-    // Not `async`: a future that takes things by value has room for them twice.
-    pub fn finish<B>(
-        self,
-        history: RedirectHistory,
-        mut response: Response<ResponseBody<B>>,
-    ) -> impl Future<Output = Response<ResponseBody<B>>>
-    where
-        B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
-    {
-        let Self { reading, plan, fields } = self;
-        let options = &reading.reader.options;
-        async move {
-            let seen = run(plan, response.body_mut()).await;
-            let known = match reading.store() {
-                // In a box: few crawlers have a store, and all would carry the room for it through every call.
-                Some(store) => {
-                    let (status, head) = (response.status(), seen.head());
-                    Box::pin(reading.persist(store, &history, status, response.headers(), head)).await
-                }
-                None => None,
-            };
-            let answer = seen.answer(options, &fields, known);
-            response.extensions_mut().insert(FetchInfo::new(options.clone(), history, fields, answer));
-            response
-        }
-    }
 }
 
 /// An answer whose body is left alone.

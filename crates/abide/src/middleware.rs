@@ -247,17 +247,13 @@ impl<'a> RedirectLoop<'a> {
         // The half that paces counts the silence of its server.
         let limit = self.core.read_timeout.filter(|_| permit.is_some());
         let reading = self.call.reading(self.copy.as_ref().map(|copy| &copy.headers));
-        let unscanned = match reading.plan(response.status(), response.headers()).without_scan() {
-            Ok(unscanned) => unscanned,
-            Err(planned) => {
-                return Err(Box::pin(planned.finish(history, into_http(url, None, response, permit, limit))));
-            }
+        let Some(unscanned) = reading.without_scan(response.status(), response.headers()) else {
+            return Err(Box::pin(reading.finish(history, into_http(url, None, response, permit, limit))));
         };
         match take_short_body(&mut response) {
             Ok(body) => Ok(with_whole_body(url, response, body, unscanned.fetch_info(history))),
             Err(ahead) => {
-                let planned = reading.plan(response.status(), response.headers());
-                Err(Box::pin(planned.finish(history, into_http(url, ahead, response, permit, limit))))
+                Err(Box::pin(reading.finish(history, into_http(url, ahead, response, permit, limit))))
             }
         }
     }
