@@ -57,7 +57,7 @@ fn match_tells_people_the_rule_and_its_line() {
         [
             "deny   https://example.org/private/x  disallowed by \"Disallow: /private/\" on line 3",
             "allow  /private/open  allowed by \"Allow: /private/open\" on line 4",
-            "allow  /  allowed, as no rule matches",
+            "allow  /  allowed, because no rule matches",
         ]
     );
     assert_eq!(ran.err, "");
