@@ -20,9 +20,9 @@ machine() {
     echo "| $(date -u +%Y-%m-%d) | $(rustc --version | cut -d ' ' -f 2) | $(nproc)$(model) | $(cut -d ' ' -f 1 /proc/loadavg) |"
 }
 model() { sed -n 's/^model name[^:]*: */, /p' /proc/cpuinfo | head -n 1; }
-count_parse() { crates/abide-robots/benches/instructions --only parse; }
-count_once() { crates/abide-robots/benches/instructions --only once; }
-count_match() { crates/abide-robots/benches/instructions --only match | sed '/ 5 %/d'; }
+count_parse() { crates/abide-robots/benches/instructions --only parse | sed '/^| comments/d'; }
+count_once() { crates/abide-robots/benches/instructions --only once | sed '/^| comments/d'; }
+count_match() { crates/abide-robots/benches/instructions --only match | sed '/ 5 %/d; / 100 %/d'; }
 count_hostile() { crates/abide-robots/benches/instructions abide --only hostile | dearest 4; }
 # The head of a table, and its rows with the largest numbers in the last column.
 dearest() {
@@ -34,7 +34,7 @@ dearest() {
 memory() { cargo run --quiet --release -p abide-robots --example memory; }
 gate() { cargo bench --quiet -p abide-gate --bench gate; }
 pacer() { cargo bench --quiet -p abide-gate --all-features --bench pacing; }
-hosts() { cargo bench --quiet -p abide-gate --bench gate -- hosts; }
+hosts() { cargo bench --quiet -p abide-gate --bench hosts; }
 middleware() { cargo bench --quiet -p abide --bench overhead; }
 count_middleware() { crates/abide/benches/instructions; }
 crawl() { docs/dev/crawl-comparison.sh; }

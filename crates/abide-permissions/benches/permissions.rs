@@ -65,16 +65,15 @@ fn fields() -> Vec<Case> {
         let value = field(members);
         let label = format!("{members} of {} bytes", value.len());
         cases.push(case(label.clone(), goal, read("robots-tag", value.clone())));
-        cases.push(case(format!("{label}, sfv alone"), "", move || {
-            let parser = sfv::Parser::new(black_box(value.as_str()));
-            parser.parse_list_with_visitor(sfv::visitor::Ignored).unwrap();
-        }));
+        if members < 100 {
+            cases.push(case(format!("{label}, sfv alone"), "", move || {
+                let parser = sfv::Parser::new(black_box(value.as_str()));
+                parser.parse_list_with_visitor(sfv::visitor::Ignored).unwrap();
+            }));
+        }
     }
-    for value in
-        ["noindex, nofollow", "googlebot: noindex, nofollow", "unavailable_after: 25 Jun 2010 15:00:00 PST"]
-    {
-        cases.push(case(format!("`X-Robots-Tag: {value}`"), "", read("x-robots-tag", value.to_owned())));
-    }
+    let value = "noindex, nofollow";
+    cases.push(case(format!("`X-Robots-Tag: {value}`"), "", read("x-robots-tag", value.to_owned())));
     cases
 }
 
@@ -88,14 +87,6 @@ fn heads() -> Vec<Case> {
     }
     let (small, small_page) = (options(), page_with_small_head());
     cases.push(case("abide, a head of 1 KB", "", move || scan(&small, black_box(small_page.as_bytes()))));
-    let (creating, options) = (options(), options());
-    cases
-        .push(case("of it: to make the scanner", "", move || HeadScanner::new(&creating, Some("text/html"))));
-    cases.push(case("of it: to make lol_html too", "", move || {
-        let mut scanner = HeadScanner::new(&options, Some("text/html"));
-        let _ = scanner.feed(black_box(b" "));
-        scanner
-    }));
     let selectors = ["meta[name=robots]", "body"].map(|text| text.parse().unwrap());
     let (whole, head) = (page(10_000), page(0));
     cases.push(case("lol_html, stopped at `<body>`", "", move || {

@@ -4,8 +4,8 @@
 //! cargo bench -p abide --bench overhead
 //! ```
 //!
-//! The rounds take turns, so that a busy machine slows all down alike; what counts are the ratios. Two measures: the time on the
-//! clock, and the processor time of the client alone, because the server is a process of its own.
+//! The rounds take turns, so that a busy machine slows all down alike; what counts are the ratios. Measured is the processor time of the
+//! client alone: the server is a process of its own.
 
 #![allow(
     clippy::arithmetic_side_effects,
@@ -17,7 +17,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use abide::pacing::PacePolicy;
 use abide::{Abide, ResponseExt, Scan};
@@ -65,8 +65,8 @@ fn main() {
             }
             _ => {
                 let server = Server::start();
-                println!("| client | in flight | page | µs a request | ratio | processor µs | ratio |");
-                println!("| --- | --- | --- | --- | --- | --- | --- |");
+                println!("| client | in flight | page | processor µs | above reqwest | ratio |");
+                println!("| --- | --- | --- | --- | --- | --- |");
                 for (in_flight, path) in [(32, "small"), (1, "small"), (32, "1-KB"), (32, "9-KB")] {
                     compare(server.address, in_flight, path).await;
                 }
@@ -97,25 +97,23 @@ async fn count(address: SocketAddr, client: &str, path: &str, requests: usize, i
 async fn compare(address: SocketAddr, in_flight: usize, path: &str) {
     let url = format!("http://{address}/{path}");
     let clients = clients();
-    let mut measured: Vec<Vec<(Duration, Duration)>> = vec![Vec::new(); clients.len()];
+    let mut measured: Vec<Vec<Duration>> = vec![Vec::new(); clients.len()];
     for round in 0..=ROUNDS {
         for ((name, client), measured) in clients.iter().zip(&mut measured) {
-            let taken = one_round(client, &url, ROUND, in_flight, *name == "abide").await;
+            let used = one_round(client, &url, ROUND, in_flight, *name == "abide").await;
             // The first one warms up: connections, robots.txt.
             if round > 0 {
-                measured.push(taken);
+                measured.push(used);
             }
         }
     }
-    let medians: Vec<_> =
-        measured.iter().map(|rounds| (median(rounds, |it| it.0), median(rounds, |it| it.1))).collect();
-    for ((name, _), (wall, cpu)) in clients.iter().zip(&medians) {
+    let medians: Vec<f64> = measured.into_iter().map(median).collect();
+    for ((name, _), used) in clients.iter().zip(&medians) {
+        let reqwest = medians[0];
         println!(
-            "| {name} | {in_flight} | {path} | {:.2} | {:.3} | {:.2} | {:.3} |",
-            wall,
-            wall / medians[0].0,
-            cpu,
-            cpu / medians[0].1
+            "| {name} | {in_flight} | {path} | {used:.1} | {:.1} | {:.2} |",
+            used - reqwest,
+            used / reqwest
         );
     }
 }
@@ -126,22 +124,22 @@ fn clients() -> [(&'static str, ClientWithMiddleware); 3] {
 }
 
 /// The middle of all rounds, in microseconds a request.
-fn median(rounds: &[(Duration, Duration)], of: impl Fn(&(Duration, Duration)) -> Duration) -> f64 {
-    let mut all: Vec<Duration> = rounds.iter().map(of).collect();
-    all.sort();
-    all[all.len() / 2].as_secs_f64() * 1e6 / ROUND as f64
+fn median(mut rounds: Vec<Duration>) -> f64 {
+    rounds.sort();
+    rounds[rounds.len() / 2].as_secs_f64() * 1e6 / ROUND as f64
 }
 
+/// Returns the processor time that the requests took.
 async fn one_round(
     client: &ClientWithMiddleware,
     url: &str,
     requests: usize,
     in_flight: usize,
     has_info: bool,
-) -> (Duration, Duration) {
+) -> Duration {
     let url: url::Url = url.parse().expect("a URL");
     let left = Arc::new(AtomicUsize::new(requests));
-    let (began, used) = (Instant::now(), processor_time());
+    let before = processor_time();
     let mut workers = Vec::new();
     for _ in 0..in_flight {
         let (client, url, left) = (client.clone(), url.clone(), Arc::clone(&left));
@@ -150,7 +148,7 @@ async fn one_round(
     for worker in workers {
         worker.await.expect("no worker panics");
     }
-    (began.elapsed(), processor_time() - used)
+    processor_time() - before
 }
 
 /// Takes requests from `left` until there are none.
