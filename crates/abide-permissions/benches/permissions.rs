@@ -17,7 +17,7 @@ use std::hint::black_box;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
-use abide_permissions::{Head, HeadScanner, Permissions, ReadOptions};
+use abide_permissions::{Head, Permissions, ReadOptions};
 
 mod pages;
 mod workload;
