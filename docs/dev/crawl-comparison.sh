@@ -59,10 +59,11 @@ named() {
     esac
 }
 
+measured=$place/measured
+: > "$measured"
 exec 3< <(exec "$bench" --serve)
 server=$!
-trap 'kill "$server"; rm -f "$measured"' EXIT
-measured=$(mktemp)
+trap 'kill "$server"' EXIT
 read -r port <&3
 addresses=()
 for ((host = 1; host <= hosts; host++)); do addresses+=("127.0.1.$host:$port"); done
@@ -70,10 +71,10 @@ for ((host = 1; host <= hosts; host++)); do addresses+=("127.0.1.$host:$port"); 
 TIMEFORMAT='%3U %3S'
 for ((round = 1; round <= rounds; round++)); do
     for crawler in "${crawlers[@]}"; do
-        # Scrapy takes a minute of processor time, and varies less.
+        # Scrapy takes a minute, and varies less.
         [ "$crawler" = scrapy ] && ((round > 2)) && continue
-        used=$({ time crawl "$crawler" > "$measured.pages"; } 2>&1 | tail -n 1)
-        echo "$crawler $(cat "$measured.pages") $used" >> "$measured"
+        used=$({ time crawl "$crawler" > "$place/pages"; } 2>&1 | tail -n 1)
+        echo "$crawler $(tail -n 1 "$place/pages") $used" >> "$measured"
         echo "round $round: $(tail -n 1 "$measured")" >&2
     done
 done
