@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use abide::identity::{Key, Signer, WebBotAuth};
 use abide::{DeniedKind, ResponseExt};
-use abide_tests::{Authority, Reply, Seen, Server};
+use abide_tests::{Authority, Reply, Seen, Server, listen};
 use reqwest_middleware::ClientWithMiddleware;
 
 use self::verifier::is_verified;
-use crate::capture::listen;
 use crate::{Built, builder, refused};
 
 /// Two hosts over TLS: `/1` of one redirects to `/2` of the other, that to `/3`, and that to the first again. `/asks` wants a signature.
