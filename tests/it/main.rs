@@ -16,6 +16,8 @@ mod cached;
 mod faults;
 mod hops;
 mod http2;
+mod layered;
+mod licensed;
 mod link_checker;
 mod observability;
 mod pacing;
@@ -37,7 +39,7 @@ use std::time::Duration;
 
 use abide::pacing::PacePolicy;
 use abide::{Abide, Builder, Denied};
-use abide_tests::Server;
+use abide_tests::{Authority, Server};
 use reqwest_middleware::ClientWithMiddleware;
 
 /// Builds what a test has set up well.
@@ -78,6 +80,12 @@ fn slow_builder(server: &Server) -> Builder {
 /// The client of [`builder`].
 fn client(server: &Server) -> ClientWithMiddleware {
     builder(server).client()
+}
+
+/// A client that trusts this authority alone.
+fn trusting(authority: &Authority) -> reqwest::ClientBuilder {
+    let certificate = reqwest::Certificate::from_pem(authority.pem().as_bytes()).expect("it is PEM");
+    reqwest::Client::builder().tls_certs_only([certificate])
 }
 
 /// The refusal of a request that must not succeed.

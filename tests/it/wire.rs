@@ -13,7 +13,7 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::{Built, builder, client, refused, status};
+use crate::{Built, builder, client, refused, status, trusting};
 
 /// For robots.txt, by default.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -135,11 +135,6 @@ async fn tls_reset_or_silence_is_unreachable() {
         let denied = clock.pass_until(refused(&client, &url)).await;
         assert!(denied.is_unreachable(), "{denied:?}");
     }
-}
-
-fn trusting(authority: &Authority) -> reqwest::ClientBuilder {
-    let certificate = reqwest::Certificate::from_pem(authority.pem().as_bytes()).unwrap();
-    reqwest::Client::builder().tls_certs_only([certificate])
 }
 
 fn secure(seen: &Seen) -> Reply {
