@@ -10,7 +10,7 @@ use url::Url;
 
 use crate::WallMillis;
 use crate::denied::{Denied, DeniedKind};
-use crate::robots_cache::{AccessResult, GoodCopy, RobotsEntry, Source};
+use crate::robots_cache::{GoodCopy, RobotsEntry, Source};
 use crate::text::Escaped;
 
 /// Whether a URL may be fetched, and why. Small and cheap to clone: it shares what it was made from.
@@ -63,10 +63,7 @@ struct Ground {
 
 impl Verdict {
     pub(crate) fn robots(entry: Arc<RobotsEntry>, target: &Target<'_>) -> Self {
-        let rules = match entry.result() {
-            AccessResult::Rules(text) => Some(text.rules.verdict(target)),
-            AccessResult::Unavailable(_) | AccessResult::Unreachable(_) => None,
-        };
+        let rules = entry.rules().map(|rules| rules.verdict(target));
         let is_allowed =
             rules.as_ref().map_or_else(|| entry.is_allowed(target), |verdict| verdict.is_allowed());
         let ground = Some(Ground { entry, rules, is_allowed });
@@ -155,7 +152,7 @@ impl Verdict {
             return None;
         }
         let answer = self.entry()?;
-        let AccessResult::Unreachable(cause) = *answer.result() else {
+        let Some(cause) = answer.unreachable() else {
             return Some(Denied::new(DeniedKind::Disallowed { verdict: self.clone() }, url, now));
         };
         let since = answer.failing_since().unwrap_or(answer.asked_at()).to_system_time();
