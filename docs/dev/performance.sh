@@ -12,7 +12,7 @@ cd "$(dirname "$0")/../.."
 page=docs/dev/performance.md
 
 # The tables, in the order of the page. What begins with `count_` needs valgrind.
-tables=(machine count_parse count_once count_match count_hostile memory times gate parts pacer middleware count_middleware heads fields)
+tables=(machine count_parse count_once count_match count_hostile memory times gate parts pacer middleware count_middleware heads fields count_sign)
 
 machine() {
     echo "| day | compiler | processors | load before |"
@@ -32,6 +32,7 @@ pacer() { cargo bench --quiet -p abide-gate --all-features --bench pacing; }
 middleware() { cargo bench --quiet -p abide --bench overhead; }
 count_middleware() { crates/abide/benches/instructions; }
 heads() { cargo bench --quiet -p abide-permissions --bench permissions -- heads; }
+count_sign() { crates/abide-identity/benches/instructions; }
 fields() { cargo bench --quiet -p abide-permissions --bench permissions -- fields; }
 
 # Puts the lines of a table, and nothing else of what is printed, into its place on the page.
