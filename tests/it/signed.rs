@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use abide::identity::{Key, Signer, WebBotAuth};
 use abide::{DeniedKind, ResponseExt};
-use abide_tests::{Authority, Reply, Seen, Server};
+use abide_tests::{Authority, Reply, Seen, Server, listen};
 use reqwest_middleware::ClientWithMiddleware;
 use reqwest_retry::RetryTransientMiddleware;
 use reqwest_retry::policies::ExponentialBackoff;
 
 use self::verifier::is_verified;
-use crate::capture::listen;
 use crate::layered::{follow, layered};
 use crate::{Built, builder, refused, trusting};
 
@@ -236,7 +235,7 @@ async fn what_cannot_be_signed_is_not_sent() {
     assert!(matches!(denied.kind(), DeniedKind::NotSigned { .. }), "{denied:?}");
     assert_eq!(
         denied.to_string(),
-        "https://a.site.example/asks is not asked for (redirect 1): the request could not be signed: the signer returned no signature"
+        "https://a.site.example/asks is not requested (redirect 1): the request could not be signed: the signer returned no signature"
     );
     assert_eq!(server.asked(), ["a.site.example/robots.txt", "a.site.example/asks"]);
 }
