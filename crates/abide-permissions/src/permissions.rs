@@ -12,7 +12,6 @@ use crate::meta::{read_head, read_metas};
 use crate::options::ReadOptions;
 use crate::preference::Preference;
 use crate::provenance::{Findings, Provenance};
-use crate::rule::Limit;
 use crate::rules::TagRules;
 
 /// What a response permits to be done with it: the union of what all its sources state, and where each rule comes from.
@@ -192,11 +191,10 @@ impl Permissions {
         self.permits_what_is_not_stated() && !self.rules.nofollow()
     }
 
-    /// The longest text snippet in characters; none at all when `nosnippet`, or when that is unknown. `None`: no limit is
-    /// stated.
+    /// The longest text snippet in characters; 0 when `nosnippet`, or when that is unknown. `None`: there is no limit.
     #[must_use]
-    pub const fn snippet_limit(&self) -> Option<Limit> {
-        if self.permits_what_is_not_stated() { self.rules.snippet_limit() } else { Some(Limit::AtMost(0)) }
+    pub const fn snippet_limit(&self) -> Option<u64> {
+        if self.permits_what_is_not_stated() { self.rules.snippet_limit() } else { Some(0) }
     }
 
     /// May the content be in an index? Judged when the response was received. Allowed where
@@ -211,7 +209,7 @@ impl Permissions {
     /// Allowed and unknown are as for [`indexing`](Self::indexing).
     #[must_use]
     pub fn snippets(&self) -> Answer {
-        self.answer(|rules| matches!(rules.snippet_limit(), Some(Limit::AtMost(0))))
+        self.answer(|rules| rules.snippet_limit() == Some(0))
     }
 
     fn answer(&self, forbids: impl Fn(&TagRules) -> bool) -> Answer {

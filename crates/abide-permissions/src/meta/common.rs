@@ -173,9 +173,15 @@ fn read_element<'a>(tag: &'a [u8], machine: &mut Machine) -> Result<&'a [u8], St
         "template" => return Err(Stop::Unusual),
         _ => read_attributes(attributes, |_, _| {})?,
     };
-    let (meta_name, content) = (text_of(meta_name)?, text_of(content)?);
-    if machine.start_tag(name.as_str()) == Take::Meta && !meta_name.is_empty() {
-        machine.meta(meta_name.into_owned(), content.into_owned());
+    // Most metas have a `property` and no name. Nobody reads their content.
+    let meta = match text_of(meta_name)? {
+        name if name.is_empty() => None,
+        name => Some((name, text_of(content)?)),
+    };
+    if machine.start_tag(name.as_str()) == Take::Meta
+        && let Some((name, content)) = meta
+    {
+        machine.meta(name.into_owned(), content.into_owned());
     }
     let is_raw = matches!(name.as_str(), "title" | "style" | "script" | "noscript" | "noframes");
     if is_raw && !machine.is_done() { read_raw_text(rest, &name, machine) } else { Ok(rest) }

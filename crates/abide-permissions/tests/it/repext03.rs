@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use abide_permissions::{
-    Fetched, Flag, Head, HeadEnd, Meta, PermissionRecord, Permissions, Provenance, members, write_field,
+    Fetched, Head, HeadEnd, Meta, PermissionRecord, Permissions, Provenance, members, write_field,
 };
 
 use crate::{meta_rules, options, page, read, read_with, robots_tag, scan, x_robots_tag};
@@ -177,7 +177,7 @@ fn nobody_opts_out_by_being_named() {
 fn the_two_rules_of_the_draft_are_known() {
     let rules = read(&[("Robots-Tag", "*;noindex;nosnippet")]).rules().clone();
     assert!(rules.noindex() && rules.nosnippet());
-    assert_eq!(rules.flags().collect::<Vec<_>>(), [Flag::NoIndex, Flag::NoSnippet]);
+    assert_eq!(rules.flags().collect::<Vec<_>>(), ["noindex", "nosnippet"]);
 }
 
 #[test]
