@@ -74,7 +74,7 @@ impl Permissions {
         }
     }
 
-    /// Reads header fields alone, as text, for content that is not HTML. Judged as if received at the epoch; give the
+    /// Reads header fields alone, as text, for content that is not HTML. The reading is as of the epoch; give the
     /// time with [`Permissions::with_received_at`] when an `unavailable_after` should count.
     #[must_use]
     pub fn from_headers<'a>(
@@ -85,7 +85,7 @@ impl Permissions {
         Self::read(options, fields, Head::default(), SystemTime::UNIX_EPOCH)
     }
 
-    /// Sets when the response was received, the time at which [`Permissions::may_index`] judges.
+    /// Sets when the response was received, as of which [`Permissions::may_index`] answers.
     #[must_use]
     pub const fn with_received_at(mut self, received_at: SystemTime) -> Self {
         self.received_at = received_at;
@@ -170,7 +170,7 @@ impl Permissions {
         self.fields_read && !self.truncated && self.head_end().is_complete()
     }
 
-    /// Whether the content may be in an index, judged when the response was received. Unknown is no: `true` only when
+    /// Whether the content may be in an index, as of when the response was received. Unknown is no: `true` only when
     /// [`Permissions::is_complete`], or with [`ReadOptions::danger_unknown_is_permitted`].
     #[must_use]
     pub fn may_index(&self) -> bool {
@@ -197,7 +197,7 @@ impl Permissions {
         if self.permits_what_is_not_stated() { self.rules.snippet_limit() } else { Some(0) }
     }
 
-    /// May the content be in an index? Judged when the response was received. Allowed where
+    /// May the content be in an index? As of when the response was received. Allowed where
     /// [everything was read](Self::is_complete) and nothing forbids it; else unknown. No setting changes this.
     #[must_use]
     pub fn indexing(&self) -> Answer {

@@ -176,7 +176,7 @@ impl PermissionRecord {
         record
     }
 
-    /// Takes in another visit, and says whether that tells anything of the resource; if not, the record is as it was. What happened
+    /// Takes in another visit, and returns whether that says anything about the resource; if not, the record is as it was. What happened
     /// when there was no response (a network error, a disallowed or skipped fetch) changes nothing and needs no call.
     pub fn update(&mut self, visit: &Fetched<'_>) -> bool {
         match visit.status {
@@ -465,7 +465,7 @@ fn varies<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> bool {
         .any(|name| !name.is_empty() && !name.eq_ignore_ascii_case(b"accept-encoding"))
 }
 
-/// The fields that are kept: those that state rules or preferences, those that decide freshness, and those that tell versions apart.
+/// The fields that are kept: those that state rules or preferences, those that decide freshness, and those that distinguish versions apart.
 fn is_kept(name: &str) -> bool {
     let prefers = ["content-usage", "content-signal"].contains(&name) || name.starts_with("tdm-");
     states_rules(name) || prefers || CACHING_FIELDS.contains(&name) || ["etag", "vary"].contains(&name)

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn query_delimiters_and_their_escapes_are_the_same_in_the_query_only() {
+    fn query_delimiters_equal_their_escapes_in_the_query_only() {
         for (pattern, target, expected) in [
             ("/*url=http://", "/a?url=http%3A%2F%2Fb", true),
             ("/*url=http%3A%2F%2F", "/a?url=http://b", true),

@@ -10,7 +10,7 @@ fn strict(lines: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn one_bad_member_is_left_out_and_voids_the_field_when_read_strictly() {
+fn a_bad_member_is_left_out_and_voids_a_strict_field() {
     let value = "*;noindex, ???, ExampleBot;nosnippet";
     assert_eq!(robots_tag(value), "noindex, nosnippet");
     assert_eq!(strict(&[("Robots-Tag", value)]), "");

@@ -324,7 +324,7 @@ fn signals_outside_groups_count_whatever_group_applies() {
 }
 
 #[test]
-fn the_group_of_a_policy_token_states_a_preference_and_gates_nothing() {
+fn a_policy_token_states_a_preference_and_gates_nothing() {
     let file =
         b"User-agent: *\nDisallow: /private\n\nUser-agent: No-Training\nDisallow: /poems\nAllow: /poems/free";
     let token = |name: &str| name.parse::<ProductToken>().unwrap();
@@ -350,7 +350,7 @@ fn the_group_of_a_policy_token_states_a_preference_and_gates_nothing() {
 }
 
 #[test]
-fn labels_outside_the_vocabulary_are_kept_and_touch_no_known_usage() {
+fn unknown_labels_are_kept_and_touch_no_known_usage() {
     let rules = for_everybody("Content-Usage: ai=n, genai=n, train-ai=y");
     let preferences = Preferences::default().with_robots(&rules, &Target::new("/"));
     assert_eq!(preferences.resolve(&Usage::TrainAi), Preference::Allow);
@@ -607,7 +607,7 @@ fn a_statement_keeps_the_text_that_it_was_read_from() {
 }
 
 #[test]
-fn what_a_carrier_states_is_told_apart_from_what_the_other_one_states() {
+fn statements_of_two_carriers_are_kept_apart() {
     let fields: [(&str, &[u8]); 2] =
         [("Content-Usage", b"train-ai=n, search=y"), ("CONTENT-SIGNAL", b"ai-train=yes")];
     let preferences = Preferences::default().with_fields(fields);

@@ -150,7 +150,7 @@ fn unknown_rules_are_the_same_in_any_order_and_others_are_not() {
 }
 
 #[test]
-fn values_that_are_none_are_remarked_with_their_rule_and_their_place() {
+fn invalid_values_are_remarked_with_rule_and_place() {
     for (field, value, expected) in [
         ("X-Robots-Tag", "max-snippet: lots", "expected a value for max-snippet, found `lots`"),
         ("Robots-Tag", "*;max-image-preview=huge", "expected a value for max-image-preview, found `huge`"),
@@ -202,7 +202,7 @@ fn read_strictly_each_statement_still_tells_its_line() {
 }
 
 #[test]
-fn members_as_they_are_written_have_the_last_value_of_each_parameter() {
+fn members_have_the_last_value_of_each_parameter() {
     let found = members(br#""_bot";Foo=1;bar=?0;foo=2, 7;noindex, (a b);noindex, ExampleBot;max-snippet=20"#);
     let tokens: Vec<&str> = found.iter().map(|(token, _)| &**token).collect();
     assert_eq!(tokens, ["_bot", "examplebot"], "a number and a list name nobody");

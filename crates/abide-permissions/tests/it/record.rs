@@ -37,7 +37,7 @@ fn rules(record: &PermissionRecord) -> String {
     record.rules(&options()).to_string()
 }
 
-/// Whether a visit tells anything, and whether the metas are of an earlier one then.
+/// Whether a visit says anything, and whether the metas are of an earlier one then.
 const NEW: (bool, bool) = (true, false);
 const STALE: (bool, bool) = (true, true);
 const KEPT: (bool, bool) = (false, false);
@@ -73,10 +73,10 @@ fn each_kind_of_response_has_the_effect_that_the_table_says() {
         ("not found", 404, &[], Head::default(), KEPT, "noindex, nofollow"),
     ] {
         let mut record = record();
-        let is_told = record.update(&Fetched::new(status, fields, head, day(1)));
-        assert_eq!((is_told, record.metas_are_stale()), update, "{what}");
+        let says_anything = record.update(&Fetched::new(status, fields, head, day(1)));
+        assert_eq!((says_anything, record.metas_are_stale()), update, "{what}");
         assert_eq!(rules(&record), expected, "{what}");
-        let received = if is_told { day(1) } else { day(0) };
+        let received = if says_anything { day(1) } else { day(0) };
         assert_eq!(record.received_at(), received, "{what}");
     }
 }
@@ -425,7 +425,7 @@ fn metas_that_can_name_nobody_are_not_kept() {
 }
 
 #[test]
-fn metas_of_heads_that_were_cut_are_gathered_once_each_and_within_bounds() {
+fn metas_of_cut_heads_are_kept_once_and_within_bounds() {
     let cut = |contents: Vec<String>| {
         let metas = contents.into_iter().map(|content| Meta::new("robots", content));
         Fetched::new(200, &[], Head::from_metas(metas, HeadEnd::ByteLimit), day(0))
@@ -444,7 +444,7 @@ fn metas_of_heads_that_were_cut_are_gathered_once_each_and_within_bounds() {
 }
 
 #[test]
-fn a_record_covers_another_that_forbids_no_more_for_whatever_token() {
+fn a_record_covers_another_that_forbids_no_more() {
     let of =
         |fields: Fields<'_>, head: Head| PermissionRecord::new("u", &Fetched::new(200, fields, head, day(1)));
     let whole = |metas: &[Meta]| Head::from_metas(metas.to_vec(), HeadEnd::Ended);

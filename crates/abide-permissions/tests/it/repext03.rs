@@ -128,7 +128,7 @@ fn a_cut_name_is_not_the_rule_that_it_begins_with() {
 }
 
 #[test]
-fn the_name_of_a_meta_is_the_token_and_its_content_a_list_of_rules() {
+fn the_name_of_a_meta_is_a_token_and_its_content_rules() {
     assert_eq!(meta_rules("<meta name=examplebot content=\"nosnippet, noindex\">"), "noindex, nosnippet");
 }
 

@@ -82,7 +82,7 @@ proptest! {
     }
 
     #[test]
-    fn the_document_gives_the_rules_that_reading_for_one_crawler_gives(robots in robots(0..20)) {
+    fn the_document_gives_the_same_rules_as_reading_for_one(robots in robots(0..20)) {
         for token in ["foobot", "barbot", "zbot"] {
             let tokens = [ProductToken::new(token).unwrap(), ProductToken::new("foo").unwrap()];
             prop_assert_eq!(Robots::parse(robots.as_bytes()).rules(&tokens), Rules::parse(robots.as_bytes(), &tokens));
