@@ -74,7 +74,7 @@ pub use date::UnavailableAfter;
 pub use directives::AppDirectives;
 pub use error::PermissionError;
 pub use head::{Head, HeadEnd, Meta};
-pub use header::{members, reading_of, write_field};
+pub use header::{reading_of, write_field};
 pub use license::{license_challenge, licenses};
 pub use link::link_follow;
 #[cfg(feature = "html")]

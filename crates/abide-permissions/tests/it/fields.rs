@@ -2,9 +2,7 @@
 
 use std::time::SystemTime;
 
-use abide_permissions::{
-    Head, HeadEnd, Meta, Permissions, SfValue, TagRules, members, reading_of, write_field,
-};
+use abide_permissions::{Head, HeadEnd, Meta, Permissions, TagRules, reading_of, write_field};
 
 use crate::{options, read, read_with};
 
@@ -199,15 +197,6 @@ fn read_strictly_each_statement_still_tells_its_line() {
             "Robots-Tag, field 3 (sf): *;noai"
         ]
     );
-}
-
-#[test]
-fn members_have_the_last_value_of_each_parameter() {
-    let found = members(br#""_bot";Foo=1;bar=?0;foo=2, 7;noindex, (a b);noindex, ExampleBot;max-snippet=20"#);
-    let tokens: Vec<&str> = found.iter().map(|(token, _)| &**token).collect();
-    assert_eq!(tokens, ["_bot", "examplebot"], "a number and a list name nobody");
-    let expected = [("foo", SfValue::Integer(2)), ("bar", SfValue::Boolean(false))];
-    assert_eq!(found[0].1, expected.map(|(name, value)| (name.to_owned(), value)));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use abide_permissions::{
-    Fetched, Head, HeadEnd, Meta, PermissionRecord, Permissions, Provenance, members, write_field,
+    Fetched, Head, HeadEnd, Meta, PermissionRecord, Permissions, Provenance, write_field,
 };
 
 use crate::{meta_rules, options, page, read, read_with, robots_tag, scan, x_robots_tag};
@@ -66,10 +66,12 @@ fn a_global_restriction_binds_those_who_are_named_without_it() {
 #[test]
 fn members_are_as_written_and_effective_rules_are_united() {
     let value = "*;nosnippet, ExampleBot;noindex";
-    let members = members(value.as_bytes());
+    let read = read(&[("Robots-Tag", value)]);
     let written: Vec<_> =
-        members.iter().map(|(token, rules)| (&**token, &*rules[0].0, rules.len())).collect();
-    assert_eq!(written, [("*", "nosnippet", 1), ("examplebot", "noindex", 1)]);
+        read.statements().iter().map(|(place, rules)| (place.to_string(), rules.to_string())).collect();
+    let expected = [("*;nosnippet", "nosnippet"), ("ExampleBot;noindex", "noindex")];
+    let place = |member| format!("Robots-Tag, field 1 (sf): {member}");
+    assert_eq!(written, expected.map(|(member, rules)| (place(member), rules.to_owned())));
     assert_eq!(robots_tag(value), "noindex, nosnippet");
 }
 
