@@ -124,32 +124,6 @@ impl AppRule {
     }
 }
 
-impl<'a> Directive<'a> {
-    /// Its name.
-    #[must_use]
-    pub const fn name(&self) -> &'a str {
-        self.name
-    }
-
-    /// Its value.
-    #[must_use]
-    pub const fn value(&self) -> &'a SfValue {
-        self.value
-    }
-
-    /// The line of the record in robots.txt, from 1.
-    #[must_use]
-    pub const fn line(&self) -> u32 {
-        self.line
-    }
-
-    /// The path of the record as written; `None`: it covers every URL.
-    #[must_use]
-    pub const fn path(&self) -> Option<&'a str> {
-        self.path
-    }
-}
-
 /// A value begins with `/` exactly when it has a path, which ends before the first space or tab.
 pub(crate) fn path_and_value(value: &[u8]) -> (Option<&[u8]>, &[u8]) {
     if !value.starts_with(b"/") {

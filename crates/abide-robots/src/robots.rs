@@ -88,6 +88,10 @@ impl Robots {
         gatherer.finish()
     }
 
+    pub(crate) fn options(&self) -> ParseOptions {
+        self.options
+    }
+
     /// Whether a crawler that goes by `tokens` may fetch the target, and why. To ask about many targets, keep the
     /// [`rules`](Self::rules).
     pub fn verdict(&self, tokens: &[ProductToken], target: &Target<'_>) -> RobotsVerdict {

@@ -103,9 +103,9 @@ fn read_token<'a>(token: &'a [u8], machine: &mut Machine) -> Result<&'a [u8], St
         [] | [b'<'] => Err(Stop::More),
         [b'<', b'!', ..] => skip_declaration(token),
         [b'<', b'/', tag @ ..] => {
-            let (name, rest) = Name::read(tag)?;
+            let (name, rest) = read_name(tag)?;
             let rest = end_of_end_tag(rest)?;
-            machine.end_tag(name.as_str().as_bytes());
+            machine.end_tag(name.as_bytes());
             Ok(rest)
         }
         [b'<', tag @ ..] => read_element(tag, machine),
@@ -145,9 +145,10 @@ fn skip_declaration(token: &[u8]) -> Result<&[u8], Stop> {
 }
 
 fn read_element<'a>(tag: &'a [u8], machine: &mut Machine) -> Result<&'a [u8], Stop> {
-    let (name, attributes) = Name::read(tag)?;
+    let (name, attributes) = read_name(tag)?;
+    let name = &*name;
     let (mut meta_name, mut content) = (None, None);
-    let rest = match name.as_str() {
+    let rest = match name {
         "meta" => read_attributes(attributes, |name, value| {
             // §13.2.5.33: of attributes with one name, the first counts.
             if name.eq_ignore_ascii_case(b"name") {
@@ -178,13 +179,13 @@ fn read_element<'a>(tag: &'a [u8], machine: &mut Machine) -> Result<&'a [u8], St
         name if name.is_empty() => None,
         name => Some((name, text_of(content)?)),
     };
-    if machine.start_tag(name.as_str()) == Take::Meta
+    if machine.start_tag(name) == Take::Meta
         && let Some((name, content)) = meta
     {
         machine.meta(name.into_owned(), content.into_owned());
     }
-    let is_raw = matches!(name.as_str(), "title" | "style" | "script" | "noscript" | "noframes");
-    if is_raw && !machine.is_done() { read_raw_text(rest, &name, machine) } else { Ok(rest) }
+    let is_raw = matches!(name, "title" | "style" | "script" | "noscript" | "noframes");
+    if is_raw && !machine.is_done() { read_raw_text(rest, name.as_bytes(), machine) } else { Ok(rest) }
 }
 
 /// Reads attributes up to the end of the tag, and returns what follows it.
@@ -245,8 +246,7 @@ fn read_value(bytes: &[u8]) -> Result<(&[u8], &[u8]), Stop> {
 }
 
 /// Reads the raw text of an element and its end tag, and returns what follows (§13.2.5.11 to .17).
-fn read_raw_text<'a>(text: &'a [u8], element: &Name, machine: &mut Machine) -> Result<&'a [u8], Stop> {
-    let name = element.as_str().as_bytes();
+fn read_raw_text<'a>(text: &'a [u8], name: &[u8], machine: &mut Machine) -> Result<&'a [u8], Stop> {
     for at in memchr_iter(b'<', text) {
         let (before, tag) = text.split_at(at);
         // §13.2.5.18 to .31: from here on, a script may hold its own end tag.
@@ -277,38 +277,21 @@ fn end_of_end_tag(rest: &[u8]) -> Result<&[u8], Stop> {
     }
 }
 
-/// The name of an element, in lower case.
-#[derive(Clone, Copy, Debug)]
-struct Name {
-    bytes: [u8; Self::LENGTH_MAX],
-    length: usize,
-}
-
-impl Name {
+/// Reads the name of an element, which begins with a letter, in lower case, and returns what follows it.
+fn read_name(tag: &[u8]) -> Result<(Cow<'_, str>, &[u8]), Stop> {
     /// Names of HTML have at most ten letters.
     const LENGTH_MAX: usize = 16;
-
-    /// Reads a name that begins with a letter, and returns what follows it.
-    fn read(tag: &[u8]) -> Result<(Self, &[u8]), Stop> {
-        if !tag.first().ok_or(Stop::More)?.is_ascii_alphabetic() {
-            return Err(Stop::Unusual);
-        }
-        let length = tag.iter().position(|byte| !byte.is_ascii_alphanumeric()).ok_or(Stop::More)?;
-        let (written, rest) = tag.split_at(length);
-        let mut name = Self { bytes: [0; Self::LENGTH_MAX], length };
-        let slot = name.bytes.get_mut(..length).ok_or(Stop::Unusual)?;
-        slot.copy_from_slice(written);
-        slot.make_ascii_lowercase();
-        if rest.first().is_some_and(|byte| is_attribute_end(*byte)) {
-            Ok((name, rest))
-        } else {
-            Err(Stop::Unusual)
-        }
+    if !tag.first().ok_or(Stop::More)?.is_ascii_alphabetic() {
+        return Err(Stop::Unusual);
     }
-
-    fn as_str(&self) -> &str {
-        self.bytes.get(..self.length).and_then(|name| str::from_utf8(name).ok()).unwrap_or_default()
+    let length = tag.iter().position(|byte| !byte.is_ascii_alphanumeric()).ok_or(Stop::More)?;
+    let (written, rest) = tag.split_at(length);
+    if length > LENGTH_MAX || !rest.first().is_some_and(|byte| is_attribute_end(*byte)) {
+        return Err(Stop::Unusual);
     }
+    let name = str::from_utf8(written).map_err(|_| Stop::Unusual)?;
+    let is_lower = !written.iter().any(u8::is_ascii_uppercase);
+    Ok((if is_lower { Cow::Borrowed(name) } else { Cow::Owned(name.to_ascii_lowercase()) }, rest))
 }
 
 /// What may follow a name or a quoted value.
@@ -316,10 +299,23 @@ fn is_attribute_end(byte: u8) -> bool {
     matches!(byte, b'>' | b'/') || byte.is_ascii_whitespace()
 }
 
-/// What the names of attributes are made of.
+/// What the names of attributes are made of. A look at a table takes a third of the instructions that comparing takes.
+#[allow(clippy::indexing_slicing, reason = "a byte is below 256")]
 fn is_name_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b':' | b'.' | b'@')
+    NAME_BYTES[usize::from(byte)]
 }
+
+#[allow(clippy::indexing_slicing, clippy::arithmetic_side_effects, reason = "the compiler evaluates it")]
+static NAME_BYTES: [bool; 256] = {
+    let mut is_name_byte = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        is_name_byte[byte] =
+            (byte as u8).is_ascii_alphanumeric() || matches!(byte as u8, b'-' | b'_' | b':' | b'.' | b'@');
+        byte += 1;
+    }
+    is_name_byte
+};
 
 /// An attribute's value as the DOM has it.
 fn text_of(value: Option<&[u8]>) -> Result<Cow<'_, str>, Stop> {
