@@ -47,7 +47,7 @@ fn prints(name: &str, args: &[&str], lines: &[&str]) {
         let Some(at) = rest.find(line) else { panic!("{name} does not print {line:?} there:\n{text}") };
         rest = &rest[at + line.len()..];
     }
-    assert!(!text.contains("Nobody should see this"), "{text}");
+    assert!(!text.contains("No crawler should see this"), "{text}");
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn durable() {
             "The first life, with a new file:",
             "200 OK, after ",
             "The second life, with the same file:",
-            "busy.example answered 503",
+            "busy.example returned 503",
             " in the first life, 0 in the second",
         ],
     );

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::identity::Identity;
+use crate::license::{LicenseToken, LicenseTokens};
 use crate::payment::PaymentPolicy;
 use crate::reader::{Reader, Scan};
 use crate::redirect::RedirectPolicy;
@@ -12,6 +13,7 @@ use abide_gate::robots_cache::Fetch;
 use abide_gate::{Gate, GateBuilder, Origin, lacks_timers};
 use abide_permissions::{PermissionStore, ReadOptions, Usage};
 use abide_robots::{InvalidText, ProductToken};
+use url::Url;
 
 /// What all calls of one crawler share.
 #[derive(Debug)]
@@ -23,6 +25,7 @@ pub struct Crawler {
     pub(crate) timeout: Option<Duration>,
     pub(crate) report_only: Option<Arc<str>>,
     pub(crate) payment: Option<PaymentPolicy>,
+    pub(crate) license: Option<LicenseTokens>,
 }
 
 impl Crawler {
@@ -41,6 +44,7 @@ impl Crawler {
             permission_store: None,
             report_only: None,
             payment: None,
+            license: None,
         }
     }
 
@@ -76,6 +80,7 @@ pub struct CrawlerBuilder {
     permission_store: Option<Arc<dyn PermissionStore>>,
     report_only: Option<Arc<str>>,
     payment: Option<PaymentPolicy>,
+    license: Option<LicenseTokens>,
 }
 
 impl CrawlerBuilder {
@@ -147,10 +152,20 @@ impl CrawlerBuilder {
         self.gate(|gate| gate.sign_requests(Arc::new(crate::web_bot_auth::Signing(identity))))
     }
 
-    /// What may be paid for pages. Default: nothing, whatever a server asks for. `abide-tower` pays only
-    /// [up front](PaymentPolicy::upfront), because it sends nothing twice.
+    /// What may be paid for pages. Default: nothing, whatever a server asks for.
     pub fn payment(mut self, policy: PaymentPolicy) -> Self {
         self.payment = Some(policy);
+        self
+    }
+
+    /// Where tokens of licences come from: `find` gets the URL and the parameters of the challenge of a 401 or 402 (RSL,
+    /// `WWW-Authenticate: License`). If it has a token, the request is sent once more with `Authorization: License`, checked and paced like any
+    /// other, once in a call and over https alone. Redirects within the origin keep the token. Never sent with robots.txt. Default: none.
+    pub fn license_tokens(
+        mut self,
+        find: impl Fn(&Url, &[(String, String)]) -> Option<LicenseToken> + Send + Sync + 'static,
+    ) -> Self {
+        self.license = Some(LicenseTokens::new(find));
         self
     }
 
@@ -192,6 +207,7 @@ impl CrawlerBuilder {
             timeout: self.timeout,
             report_only: self.report_only,
             payment: self.payment,
+            license: self.license,
         })
     }
 }

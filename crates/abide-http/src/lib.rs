@@ -1,7 +1,7 @@
 //! One call of a crawler, hop by hop, without I/O.
 //!
-//! What every HTTP client needs alike, whatever its types: [`Call`] decides what to do next, and a client does it. `abide` (reqwest) and
-//! `abide-tower` (hyper) drive it; use it to write such an adapter for another client.
+//! [`Call`] decides what to do next, and an HTTP client does it, whatever its types. `abide` (reqwest) and `abide-tower` (hyper) are built on it; use it
+//! to write an adapter for another client. A whole driver:
 //!
 //! ```
 //! use abide_gate::Denied;
@@ -69,6 +69,7 @@
 // One call: what is decided for each hop.
 mod call;
 mod identity;
+mod license;
 mod payment;
 mod redirect;
 #[cfg(feature = "identity")]
@@ -99,6 +100,7 @@ pub use crawler::{BuildError, Crawler, CrawlerBuilder, Options};
 pub use failure::{body_failure_of, failure_of};
 pub use fetch_info::{FetchInfo, Hop, RedirectHistory, Stopped};
 pub use identity::{Identity, foreign_host, refuse_foreign_host};
+pub use license::{InvalidLicenseToken, LicenseToken};
 pub use payment::{InvalidPrice, PaymentPolicy, PaymentTerms, Price};
 pub use permitted_addresses::{NoAddress, permitted_addresses};
 pub use preserved_fields::{FieldSource, preserve_fields, restore_fields};

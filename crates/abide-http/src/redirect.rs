@@ -103,6 +103,10 @@ impl Target {
         self.keeps_body
     }
 
+    pub(crate) fn keeps_credentials(&self) -> bool {
+        self.keeps_credentials
+    }
+
     /// Changes the header fields of the request before to those of this one: no credentials to another origin, no signature, no
     /// offer to pay, nothing about a body that is not sent.
     pub fn change(&self, headers: &mut HeaderMap) {

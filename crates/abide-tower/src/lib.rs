@@ -37,7 +37,10 @@ pub use abide_gate::{
     AddressGuard, BoxFuture, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, Host, Observer, Origin,
     SignRequest, Verdict, pacing, robots_cache,
 };
-pub use abide_http::{BuildError, FetchInfo, Hop, Identity, NoAddress, Options, Scan};
+pub use abide_http::{
+    BuildError, FetchInfo, Hop, Identity, InvalidLicenseToken, InvalidPrice, LicenseToken, NoAddress,
+    Options, PaymentPolicy, PaymentTerms, Price, Scan,
+};
 #[cfg(feature = "identity")]
 pub use abide_identity as identity;
 pub use abide_permissions::{Answer, Permissions, Preference, Preferences, ReadOptions, TagRules, Usage};

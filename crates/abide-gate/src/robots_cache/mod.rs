@@ -17,11 +17,11 @@
 //! *When* a request goes out is the pacing's. This module knows nothing of it: it is handed a [`Fetch`] that is paced
 //! already. What the rules say is `abide_robots`'.
 
+mod bounded_table;
 #[allow(unreachable_pub, reason = "the feature `testing` exports it")]
 pub(crate) mod builder;
 #[allow(unreachable_pub, reason = "the feature `testing` exports it")]
 pub(crate) mod cache;
-mod hot_cache;
 
 mod inner;
 mod single_flight;
@@ -42,7 +42,6 @@ mod policy;
 mod entry;
 
 mod codec;
-mod copy;
 mod interner;
 mod memory;
 mod store;
@@ -56,8 +55,6 @@ mod sync {
 }
 
 pub(crate) use cache::RobotsCache;
-pub use copy::GoodCopy;
-pub(crate) use entry::AccessResult;
 pub use entry::{RobotsEntry, Source};
 pub(crate) use fetch::Validators;
 pub use fetch::{Fetch, FetchError, RobotsRequest, RobotsResponse, on_the_wire};
@@ -68,6 +65,6 @@ pub use memory::MemoryRobotsStore;
 pub(crate) use policy::LongOutage;
 pub use policy::RobotsPolicy;
 pub(crate) use policy::TDMREP;
-pub use record::RobotsRecord;
 pub(crate) use record::Unavailable;
+pub use record::{GoodCopy, RobotsRecord};
 pub use store::RobotsStore;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use abide_gate::pacing::PacePolicy;
 use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::{Clock, Denied, DeniedKind, ManualClock, SystemClock};
 use abide_http::{Call, Crawler, Options, RedirectPolicy, ResponseHead, Step, admit};
@@ -11,6 +12,7 @@ use tokio::time::{Instant, advance};
 use url::Url;
 
 const SECOND: Duration = Duration::from_secs(1);
+const DELAY: Duration = PacePolicy::DELAY;
 
 fn crawler(robots: &'static str) -> Crawler {
     let fetch = ScriptedFetch::always(Scripted::text(robots));
@@ -49,7 +51,7 @@ async fn a_redirect_is_a_new_hop_that_is_checked_again() {
     assert_eq!((target.url().as_str(), call.step()), ("http://a.example/y#there", Step::Check));
     let began = Instant::now();
     admit(&mut call).await.unwrap();
-    assert_eq!(began.elapsed(), SECOND, "a hop waits for its host");
+    assert_eq!(began.elapsed(), DELAY, "a hop waits for its host");
     call.sending();
     call.answered(head(302, &location("/secret"))).unwrap();
     call.follow();
@@ -64,7 +66,7 @@ async fn a_call_that_ends_before_its_request_costs_no_delay() {
     let crawler = crawler("");
     let mut unsent = call(&crawler, Options::new(), "http://a.example/x");
     admit(&mut unsent).await.unwrap();
-    advance(SECOND).await;
+    advance(DELAY).await;
     drop(unsent);
     let mut next = call(&crawler, Options::new().with_max_wait(Duration::ZERO), "http://a.example/y");
     admit(&mut next).await.expect("nothing was sent");
@@ -111,7 +113,7 @@ async fn an_override_survives(is_checked_above: bool) {
         second = second.checked_above(first.verdict().unwrap().clone(), 30 * SECOND);
     }
     let changes = async {
-        advance(SECOND).await;
+        advance(DELAY).await;
         crawler.gate().invalidate(&"http://a.example".parse().unwrap()).await;
         drop(first);
     };
@@ -141,7 +143,7 @@ async fn an_answered_request_costs_a_delay_whatever_the_client_forgets() {
     call.follow();
     let began = Instant::now();
     admit(&mut call).await.unwrap();
-    assert_eq!(began.elapsed(), SECOND);
+    assert_eq!(began.elapsed(), DELAY);
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use abide_gate::pacing::PacePolicy;
 use abide_gate::testing::Ask;
+use abide_gate::testing::hosts::pacer_builder;
 use abide_gate::{Clock, SystemClock};
 use abide_redb::{Error, Store};
 use http::{HeaderMap, StatusCode};
@@ -19,7 +20,7 @@ use crate::support::{Dice, HOUR, Ledger, Step, Still, left, perform, steps};
 const PATH: &str = "ABIDE_REDB_TEST_PATH";
 const LIFE: &str = "ABIDE_REDB_TEST_LIFE";
 
-/// So many things are done in one life, if nobody ends it before.
+/// So many things are done in one life, unless it is killed before.
 const STEPS: u64 = 500;
 
 /// So many files are written at once, each in every so many lives: most of a life is waiting.
@@ -80,7 +81,7 @@ fn say(line: &str) {
 }
 
 #[test]
-fn opened_twice_is_an_error_at_once_in_another_process_and_in_this() {
+fn a_file_opened_twice_is_an_error_at_once() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("abide.redb");
     let (mut other, output) = child_process(&path, 1);
@@ -108,7 +109,7 @@ fn opened_twice_is_an_error_at_once_in_another_process_and_in_this() {
 async fn throttled() {
     let store = Store::open(std::env::var_os(PATH).expect("the parent says where")).unwrap();
     let policy = PacePolicy::default().with_store_timeout(HOUR);
-    let pacer = abide_gate::testing::hosts::pacer_builder(policy).store(Arc::new(store)).build();
+    let pacer = pacer_builder(policy).store(Arc::new(store)).build();
     let permit =
         pacer.acquire(&"http://a.example/".parse().unwrap(), Ask::new().with_budget(HOUR)).await.unwrap();
     let mut headers = HeaderMap::new();
@@ -147,7 +148,7 @@ fn throttles_are_counted_across_kill_9() {
 async fn throttled_by_many() {
     let store = Store::open(std::env::var_os(PATH).expect("the parent says where")).unwrap();
     let policy = PacePolicy::default().danger_min_delay(Duration::from_millis(1)).with_store_timeout(HOUR);
-    let pacer = abide_gate::testing::hosts::pacer_builder(policy).store(Arc::new(store)).build();
+    let pacer = pacer_builder(policy).store(Arc::new(store)).build();
     let headers = HeaderMap::from_iter([(http::header::RETRY_AFTER, "80000".parse().unwrap())]);
     let mut tasks = JoinSet::new();
     for task in 0..8 {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use abide_gate::pacing::{BackoffCause, HostState, PacePolicy};
 use abide_gate::robots_cache::RobotsStore;
 use abide_gate::testing::Ask;
+use abide_gate::testing::hosts::pacer_builder;
 use abide_gate::{Clock, ManualClock};
 use abide_redb::Store;
 use http::{HeaderMap, StatusCode};
@@ -82,10 +83,8 @@ async fn after_every_opening_every_host_waits_a_whole_delay() {
             let machine = if end == "killed" { killed } else { machine };
             machine.clock.jump_to(jump);
             let (store, opened) = (machine.open(), Instant::now());
-            let pacer = abide_gate::testing::hosts::pacer_builder(PacePolicy::default())
-                .store(Arc::new(store.clone()))
-                .build();
-            for (n, delay) in [(1, SECOND), (2, 60 * SECOND), (3, 600 * SECOND)] {
+            let pacer = pacer_builder(PacePolicy::default()).store(Arc::new(store.clone())).build();
+            for (n, delay) in [(1, PacePolicy::DELAY), (2, 60 * SECOND), (3, 600 * SECOND)] {
                 assert_eq!(quiet(&store, n).await, Some(opened.elapsed()), "{end}, {jump:?}, host {n}");
                 let url = format!("http://h{n}.example/").parse().unwrap();
                 let ask = Ask::new().with_crawl_delay(delay).with_budget(2 * HOUR);
@@ -109,7 +108,7 @@ async fn dropping_the_last_handle_writes_what_is_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_begins_anew_owes_every_host_a_whole_delay() {
+async fn a_rebuilt_store_owes_every_host_a_whole_delay() {
     let machine = Machine::new();
     let store = machine.open();
     request(&store, 1).await;
@@ -175,18 +174,17 @@ async fn retry_after_outlives_restarts_and_kills() {
     assert_eq!(left(&store, &host(1)).await, Duration::ZERO);
 }
 
-/// With the whole pacer, which begins anew each time: killed while the host is backed off, closed then, or killed when that is over.
+/// With the whole pacer, a new one each time: killed while the host is backed off, closed then, or killed when that is over.
 #[tokio::test(start_paused = true)]
-async fn the_next_429_after_a_restart_or_a_kill_doubles_from_where_it_stood() {
+async fn the_next_429_after_a_restart_doubles_from_where_it_stood() {
     let mut machine = Machine::new();
     let url = "http://a.example/".parse().unwrap();
     for (n, expected) in [60, 120, 240, 480, 960, 1_920].into_iter().enumerate() {
         let store = machine.open();
-        let pacer =
-            abide_gate::testing::hosts::pacer_builder(PacePolicy::default().with_store_timeout(60 * SECOND))
-                .store(Arc::new(store.clone()))
-                .clock(machine.clock.clone())
-                .build();
+        let pacer = pacer_builder(PacePolicy::default().with_store_timeout(60 * SECOND))
+            .store(Arc::new(store.clone()))
+            .clock(machine.clock.clone())
+            .build();
         let permit = pacer.acquire(&url, Ask::new().with_budget(HOUR)).await.unwrap();
         let until = permit.observe(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new()).unwrap();
         let found = until.since(machine.clock.wall()).as_secs();
@@ -285,7 +283,7 @@ async fn a_clock_that_was_a_year_ahead_locks_a_host_once() {
 
 /// What is left is the same in this life; the next one finds it, too, unless the clock was set back: then for longer, at most 24 h.
 #[tokio::test(start_paused = true)]
-async fn a_wall_clock_that_jumps_while_the_store_is_open_changes_no_backoff() {
+async fn a_wall_clock_that_jumps_in_one_life_changes_no_backoff() {
     for (jump, is_back, next) in
         [(YEAR, false, HOUR), (HOUR, false, HOUR), (HOUR, true, 2 * HOUR), (YEAR, true, 24 * HOUR)]
     {

@@ -7,6 +7,7 @@ use std::time::{Instant, SystemTime};
 use abide_gate::HolderId;
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, PacePolicy, Want};
 use abide_gate::testing::Ask;
+use abide_gate::testing::hosts::pacer_builder;
 use abide_redis::Store;
 use abide_tests::{Reply, Seen, Server};
 use tokio::join;
@@ -211,7 +212,7 @@ async fn flushes_and_restarts() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_outage_shortens_no_delay_on_hosts_that_a_process_holds() {
+async fn an_outage_shortens_no_delay_on_leased_hosts() {
     let Some(mut redis) = Redis::start() else { return };
     redis.age();
     let website = website(ms(20)).await;
@@ -242,7 +243,7 @@ async fn an_outage_shortens_no_delay_on_hosts_that_a_process_holds() {
 
 /// Without a store: the delay times the number of processes, from a time of its own on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_that_starts_while_the_store_is_away_keeps_a_longer_delay() {
+async fn a_process_started_without_store_keeps_a_longer_delay() {
     let website = website(ms(5)).await;
     let crew = Crew {
         patience: ms(1_000),
@@ -261,9 +262,7 @@ async fn a_process_that_starts_while_the_store_is_away_keeps_a_longer_delay() {
 async fn hears() {
     let Some(url) = workers::role() else { return };
     let store = Arc::new(connect(&url).await);
-    let pacer = abide_gate::testing::hosts::pacer_builder(PacePolicy::default().with_store_timeout(PATIENCE))
-        .store(store)
-        .build();
+    let pacer = pacer_builder(PacePolicy::default().with_store_timeout(PATIENCE)).store(store).build();
     let permit = pacer.acquire(&"http://a.example/".parse().unwrap(), Ask::new()).await.unwrap();
     let fields = [("retry-after".parse().unwrap(), "600".parse().unwrap())];
     permit.observe("429".parse().unwrap(), &fields.into_iter().collect());

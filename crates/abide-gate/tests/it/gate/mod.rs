@@ -5,8 +5,8 @@ mod budget;
 mod lapsed;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod rechecks;
 mod secrets;
 mod settings;
 mod tdmrep;
 mod timers;
-mod turns;

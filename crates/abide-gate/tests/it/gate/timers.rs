@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use abide_gate::pacing::MemoryHostStore;
 use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse};
+use abide_gate::testing::hosts::pacer_builder;
 use abide_gate::testing::{Ask, Pacer, Refusal};
 use abide_gate::{BoxFuture, Clock, DeniedKind, Gate, SystemClock, lacks_timers};
 
@@ -26,7 +27,7 @@ fn without_timers() -> tokio::runtime::Runtime {
 }
 
 #[test]
-fn a_turn_that_must_be_waited_for_is_refused() {
+fn a_permit_that_must_be_waited_for_is_refused() {
     let pacer = Pacer::new(one_second());
     let url = "http://a.example/".parse().unwrap();
     without_timers().block_on(async {
@@ -40,9 +41,7 @@ fn a_turn_that_must_be_waited_for_is_refused() {
 
 #[test]
 fn a_pacer_with_a_shared_store_is_refused() {
-    let pacer = abide_gate::testing::hosts::pacer_builder(one_second())
-        .store(Arc::new(MemoryHostStore::default()))
-        .build();
+    let pacer = pacer_builder(one_second()).store(Arc::new(MemoryHostStore::default())).build();
     let refused = without_timers().block_on(pacer.acquire(&"http://a.example/".parse().unwrap(), Ask::new()));
     assert_eq!(refused.unwrap_err(), Refusal::NoTimers);
     assert_eq!(pacer.stats().in_flight, 0);
@@ -63,7 +62,7 @@ fn a_robots_txt_that_must_be_fetched_is_refused() {
 }
 
 #[test]
-fn builders_can_tell_in_a_runtime_and_not_outside() {
+fn missing_timers_are_noticed_in_a_runtime_only() {
     assert!(!lacks_timers(), "nothing can be said");
     assert!(without_timers().block_on(async { lacks_timers() }));
     let timers = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::pacing::{BackoffCause, DeferReason, MemoryHostStore, PacePolicy, Scope};
+use abide_gate::testing::hosts::pacer_builder;
 use abide_gate::testing::{Ask, Pacer};
 use abide_gate::{Clock, Event, Failure, ManualClock, Observer, WallMillis};
 use http::{HeaderMap, StatusCode};
@@ -12,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use crate::support::faulty::Faulty;
 use crate::support::pacing::{Lagging, deferral, host, ms, one_second, s, url};
 
-/// What was told, but for turns.
+/// What was reported, but for permits.
 #[derive(Debug, Default)]
 struct Told(Mutex<Vec<String>>);
 
@@ -42,11 +43,7 @@ impl Told {
 fn builder(policy: PacePolicy) -> (abide_gate::testing::hosts::PacerBuilder, Arc<ManualClock>, Arc<Told>) {
     let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_000_000_000)));
     let told = Arc::new(Told::default());
-    (
-        abide_gate::testing::hosts::pacer_builder(policy).clock(clock.clone()).observer(told.clone()).seed(0),
-        clock,
-        told,
-    )
+    (pacer_builder(policy).clock(clock.clone()).observer(told.clone()).seed(0), clock, told)
 }
 
 async fn take(pacer: &Pacer, name: &str) -> abide_gate::pacing::Permit {
@@ -54,7 +51,7 @@ async fn take(pacer: &Pacer, name: &str) -> abide_gate::pacing::Permit {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_that_cannot_be_reached_is_told_of_once_and_is_not_held() {
+async fn an_unreachable_host_is_reported_once_and_not_backed_off() {
     let (builder, _, told) = builder(one_second());
     let pacer = builder.build();
     for n in 1..=5 {
@@ -66,7 +63,7 @@ async fn a_host_that_cannot_be_reached_is_told_of_once_and_is_not_held() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_that_is_held_is_told_of_once_and_is_not_left_alone() {
+async fn a_backed_off_host_is_reported_once_and_opens_no_breaker() {
     let (builder, _, told) = builder(one_second());
     let pacer = builder.build();
     let permit = take(&pacer, "a.example").await;
@@ -80,7 +77,7 @@ async fn a_host_that_is_held_is_told_of_once_and_is_not_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hold_is_over_in_the_instant_of_its_end() {
+async fn a_backoff_is_over_in_the_instant_of_its_end() {
     for (after, is_held) in [(9_999, true), (10_000, false), (10_001, false)] {
         let (builder, clock, _) = builder(one_second());
         let pacer = builder.build();
@@ -96,7 +93,7 @@ async fn a_hold_is_over_in_the_instant_of_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_held_hosts_are_two() {
+async fn two_backed_off_hosts_are_two() {
     let (builder, clock, _) = builder(one_second());
     let pacer = builder.build();
     for name in ["a.example", "b.example"] {
@@ -118,7 +115,7 @@ async fn a_body_open_for_a_minute_is_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_complaint_defers_those_who_wait_before_its_response_has_ended() {
+async fn a_429_defers_waiters_before_its_response_has_ended() {
     let pacer = Pacer::new(one_second());
     let permit = take(&pacer, "a.example").await;
     let a = url("http://a.example/");
@@ -141,7 +138,7 @@ async fn a_complaint_defers_those_who_wait_before_its_response_has_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hold_that_ends_with_the_wait_costs_no_more_than_itself() {
+async fn a_backoff_that_ends_with_the_wait_costs_no_more() {
     let (builder, clock, _) = builder(one_second());
     let pacer = builder.store(Arc::new(MemoryHostStore::with_clock(clock.clone()))).build();
     pacer.back_off(host("a.example").as_str(), clock.wall().plus(s(5)), BackoffCause::Operator);
@@ -152,7 +149,7 @@ async fn a_hold_that_ends_with_the_wait_costs_no_more_than_itself() {
 async fn without_its_store_a_process_waits_for_the_longer_delay() {
     for (budget, is_granted) in [(3_999, false), (4_000, true)] {
         let policy = one_second().with_expected_workers(4);
-        let pacer = abide_gate::testing::hosts::pacer_builder(policy).store(Faulty::from_the_start()).build();
+        let pacer = pacer_builder(policy).store(Faulty::from_the_start()).build();
         take(&pacer, "a.example").await.finish();
         let next = pacer.acquire(&url("http://a.example/"), Ask::new().with_budget(ms(budget))).await;
         assert_eq!(next.ok().map(|permit| permit.waited()), is_granted.then_some(s(4)), "{budget}");
@@ -179,8 +176,7 @@ async fn a_store_that_is_down_is_asked_again_every_second() {
 async fn a_request_is_in_flight_since_its_host_is_leased() {
     let store = Arc::new(MemoryHostStore::default());
     let policy = || one_second().danger_max_in_flight(3);
-    let pacers =
-        [0, 1].map(|_| abide_gate::testing::hosts::pacer_builder(policy()).store(store.clone()).build());
+    let pacers = [0, 1].map(|_| pacer_builder(policy()).store(store.clone()).build());
     take(&pacers[0], "a.example").await.finish();
     assert!(pacers[0].settled(s(1)).await);
     let permit = take(&pacers[1], "a.example").await;
@@ -191,7 +187,7 @@ async fn a_request_is_in_flight_since_its_host_is_leased() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_slot_of_equal_ones_is_told() {
+async fn of_equal_slots_the_first_is_returned() {
     let group = Scope::custom(|_| Some("group".to_owned())).with_delay(s(1));
     let pacer = Pacer::new(one_second().with_scope(group));
     take(&pacer, "a.example").await.finish();
@@ -243,12 +239,8 @@ async fn where_something_is_in_flight_is_ready_after_where_nothing_is() {
 async fn a_clock_that_lags_behind_is_waited_for_with_a_store_too() {
     let clock = Arc::new(Lagging(Instant::now()));
     let store = Arc::new(MemoryHostStore::with_clock(clock.clone()));
-    let pacers = [0, 1].map(|_| {
-        abide_gate::testing::hosts::pacer_builder(one_second())
-            .clock(clock.clone())
-            .store(store.clone())
-            .build()
-    });
+    let pacers =
+        [0, 1].map(|_| pacer_builder(one_second()).clock(clock.clone()).store(store.clone()).build());
     let began = Instant::now();
     take(&pacers[0], "a.example").await.finish();
     assert!(pacers[0].settled(s(1)).await);

@@ -8,7 +8,7 @@ use abide_gate::pacing::{
     BackoffCause, DeferReason, HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore,
     PacePolicy, Scope,
 };
-use abide_gate::testing::hosts::{conformance, throttle_counts_are_forgiven};
+use abide_gate::testing::hosts::{conformance, pacer_builder, throttle_counts_are_forgiven};
 use abide_gate::testing::{Ask, Pacer, Refusal};
 use abide_gate::{BoxFuture, Clock, Event, Observer, StoreError, SystemClock};
 use http::{HeaderMap, StatusCode};
@@ -22,7 +22,7 @@ use crate::support::pacing::{Log, deferral, host, ms, one_second, s, url};
 const LEASE: Duration = Duration::from_secs(7);
 
 fn process(store: &Arc<Faulty>, policy: PacePolicy) -> Pacer {
-    abide_gate::testing::hosts::pacer_builder(policy).store(store.clone()).build()
+    pacer_builder(policy).store(store.clone()).build()
 }
 
 fn healthy() -> Arc<Faulty> {
@@ -45,10 +45,7 @@ async fn crowd(processes: usize, delay: Duration) -> (Vec<usize>, usize) {
     let policy = one_second().danger_min_delay(delay).with_max_wait(s(120));
     let mut tasks = JoinSet::new();
     for who in 0..processes {
-        let pacer = abide_gate::testing::hosts::pacer_builder(policy.clone())
-            .store(store.clone())
-            .seed(who as u64)
-            .build();
+        let pacer = pacer_builder(policy.clone()).store(store.clone()).seed(who as u64).build();
         for n in 0..4 {
             let (pacer, log) = (pacer.clone(), log.clone());
             let page = url(&format!("http://h{n}.example/"));
@@ -151,7 +148,7 @@ async fn throttle_counts_are_shared_and_outlive_a_process() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backoff_that_another_process_sets_is_heard_while_waiting() {
+async fn a_backoff_of_another_process_reaches_waiters() {
     let store = healthy();
     let pacers = [0, 1, 2].map(|_| process(&store, one_second().with_delay(s(10))));
     let a = url("http://a.example/");
@@ -204,12 +201,12 @@ async fn hosts_of_a_killed_process_are_served_by_others() {
     drop(one);
     log.fetch(&other, &a, Ask::new(), ms(10)).await.unwrap();
     let next = log.starts("a.example")[5];
-    assert!(next - killed >= s(1), "the lease was given to nobody else while it lasted");
+    assert!(next - killed >= s(1), "no other process got the lease while it lasted");
     assert!(next - killed <= s(20), "{:?}", next - killed);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_that_was_stopped_asks_before_it_sends() {
+async fn a_process_that_was_stopped_renews_its_lease_first() {
     let (store, a) = (healthy(), url("http://a.example/"));
     let stopped = store.of_another_process(Fault::Hang);
     let one = process(&stopped, one_second());
@@ -323,10 +320,7 @@ async fn the_store_may_fail_at_any_call() {
 async fn a_store_outage_means_a_longer_delay_and_one_warning() {
     let (store, outages) = (Faulty::from_the_start(), Arc::new(Outages::default()));
     let policy = one_second().with_expected_workers(4).with_max_wait(s(100));
-    let pacer = abide_gate::testing::hosts::pacer_builder(policy)
-        .store(store.clone())
-        .observer(outages.clone())
-        .build();
+    let pacer = pacer_builder(policy).store(store.clone()).observer(outages.clone()).build();
     let (log, a) = (Log::default(), url("http://a.example/"));
     for _ in 0..6 {
         log.fetch(&pacer, &a, Ask::new(), ms(0)).await.unwrap();
@@ -444,7 +438,7 @@ async fn a_store_that_has_lost_its_data_shortens_no_delay() {
     let (log, policy) = (Log::default(), one_second().with_max_wait(s(300)));
     let mut tasks = JoinSet::new();
     for who in 0..3 {
-        let pacer = abide_gate::testing::hosts::pacer_builder(policy.clone()).store(store.clone()).build();
+        let pacer = pacer_builder(policy.clone()).store(store.clone()).build();
         for n in 0..2 {
             let (pacer, log) = (pacer.clone(), log.clone());
             tasks.spawn(async move {
@@ -517,11 +511,8 @@ impl HostStore for Yes {
 }
 
 #[tokio::test(start_paused = true)]
-async fn local_pacing_runs_on_top_of_whatever_the_store_says() {
-    let (pacer, log) = (
-        abide_gate::testing::hosts::pacer_builder(one_second()).store(Arc::new(Yes(ms(0)))).build(),
-        Log::default(),
-    );
+async fn local_pacing_runs_on_top_of_any_store() {
+    let (pacer, log) = (pacer_builder(one_second()).store(Arc::new(Yes(ms(0)))).build(), Log::default());
     let tasks: Vec<_> = (0..20)
         .map(|n| {
             let (pacer, log) = (pacer.clone(), log.clone());
@@ -538,8 +529,8 @@ async fn local_pacing_runs_on_top_of_whatever_the_store_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backoff_that_begins_while_the_store_is_asked_is_seen() {
-    let pacer = abide_gate::testing::hosts::pacer_builder(one_second()).store(Arc::new(Yes(ms(500)))).build();
+async fn a_backoff_set_during_an_exchange_is_seen() {
+    let pacer = pacer_builder(one_second()).store(Arc::new(Yes(ms(500)))).build();
     let a = url("http://a.example/");
     let (result, ()) = tokio::join!(pacer.acquire(&a, Ask::new()), async {
         sleep(ms(200)).await;
@@ -550,9 +541,9 @@ async fn a_backoff_that_begins_while_the_store_is_asked_is_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_is_backed_off_while_its_group_is_asked_for() {
+async fn a_host_is_backed_off_during_the_lease_of_its_group() {
     let policy = one_second().with_scope(Scope::custom(|_| Some("farm".to_owned())));
-    let pacer = abide_gate::testing::hosts::pacer_builder(policy).store(Arc::new(Yes(ms(500)))).build();
+    let pacer = pacer_builder(policy).store(Arc::new(Yes(ms(500)))).build();
     let (a, began) = (url("http://a.example/"), Instant::now());
     let (result, ()) = tokio::join!(pacer.acquire(&a, Ask::new()), async {
         sleep(ms(200)).await;
@@ -565,9 +556,7 @@ async fn a_host_is_backed_off_while_its_group_is_asked_for() {
 #[test]
 fn a_permit_with_a_lease_may_outlive_its_runtime() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let pacer = abide_gate::testing::hosts::pacer_builder(one_second())
-        .store(Arc::new(MemoryHostStore::default()))
-        .build();
+    let pacer = pacer_builder(one_second()).store(Arc::new(MemoryHostStore::default())).build();
     let permit = runtime.block_on(pacer.acquire(&url("http://a.example/"), Ask::new())).unwrap();
     drop(runtime);
     permit.observe(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new());
@@ -579,9 +568,7 @@ fn a_permit_with_a_lease_may_outlive_its_runtime() {
 fn a_pacer_outlives_the_runtime_that_asked_for_its_leases() {
     let runtime =
         || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    let pacer = abide_gate::testing::hosts::pacer_builder(one_second())
-        .store(Arc::new(MemoryHostStore::default()))
-        .build();
+    let pacer = pacer_builder(one_second()).store(Arc::new(MemoryHostStore::default())).build();
     for n in 0..2 {
         let permit = runtime().block_on(pacer.acquire(&url("http://a.example/"), Ask::new()));
         assert!(permit.is_ok(), "in runtime {n}: {permit:?}");
@@ -606,7 +593,7 @@ async fn a_pacer_is_settled_when_the_store_has_its_leases_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backoff_set_while_the_store_is_away_is_shared_when_it_is_back() {
+async fn a_backoff_set_without_the_store_is_shared_later() {
     let store = Faulty::from_the_start();
     let pacer = process(&store, one_second());
     let until = SystemClock.wall().plus(s(7_200));
@@ -649,7 +636,7 @@ async fn groups_of_hosts_are_leased_too() {
     let policy = one_second().with_scope(group).with_max_wait(s(300));
     let mut tasks = JoinSet::new();
     for who in 0..3 {
-        let pacer = abide_gate::testing::hosts::pacer_builder(policy.clone()).store(store.clone()).build();
+        let pacer = pacer_builder(policy.clone()).store(store.clone()).build();
         for n in 0..2 {
             let (pacer, log) = (pacer.clone(), log.clone());
             tasks.spawn(async move {

@@ -1,7 +1,7 @@
 //! The real driver under random schedules (shuttle): a task may be stopped wherever it reads the clock, which it does before each
 //! step under a lock, and wherever it awaits. A wake-up that gets lost is a deadlock, which shuttle reports with its schedule.
 //!
-//! There are no timers here: the gap is zero, so that every wait must be ended by somebody. `ABIDE_SCHEDULES=100000` runs more.
+//! There are no timers here: the delay is zero, so that every wait must be ended by another task. `ABIDE_SCHEDULES=100000` runs more.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -10,6 +10,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use abide_gate::pacing::{PacePolicy, Permit, Scope};
+use abide_gate::testing::hosts::pacer_builder;
 use abide_gate::testing::{Ask, Pacer, Refusal};
 use abide_gate::{Clock, WallMillis};
 use shuttle::rand::{Rng, thread_rng};
@@ -36,9 +37,7 @@ impl Clock for Standstill {
 }
 
 fn pacer(policy: PacePolicy) -> Pacer {
-    abide_gate::testing::hosts::pacer_builder(policy.danger_min_delay(Duration::ZERO))
-        .clock(Arc::new(Standstill(Instant::now())))
-        .build()
+    pacer_builder(policy.danger_min_delay(Duration::ZERO)).clock(Arc::new(Standstill(Instant::now()))).build()
 }
 
 /// Runs a test under many schedules. A runtime is entered, but not run: timers can be made, and never fire.
@@ -54,7 +53,7 @@ fn schedules(test: impl Fn() + Send + Sync + 'static) {
 struct Wire(Arc<Mutex<(usize, Vec<usize>)>>);
 
 impl Wire {
-    /// A request: nobody else may be on the wire meanwhile.
+    /// A request: no other may be on the wire meanwhile.
     async fn send(&self, who: usize, permit: Permit) {
         {
             let mut wire = self.0.lock().unwrap();
@@ -129,7 +128,7 @@ fn waiters_come_and_go_under_any_schedule() {
 }
 
 #[test]
-fn a_turn_that_is_given_back_goes_on_under_any_schedule() {
+fn a_permit_given_back_goes_on_under_any_schedule() {
     schedules(|| {
         let (pacer, wire) = (pacer(one_second()), Wire::default());
         let tasks: Vec<_> = (0..5_usize)
@@ -175,7 +174,7 @@ fn crossing_scopes_are_no_deadlock_under_any_schedule() {
 }
 
 #[test]
-fn a_hold_that_begins_reaches_all_who_wait_under_any_schedule() {
+fn a_new_backoff_reaches_all_waiters_under_any_schedule() {
     schedules(|| {
         let pacer = pacer(one_second());
         let to = url("http://a.example/");
@@ -190,7 +189,7 @@ fn a_hold_that_begins_reaches_all_who_wait_under_any_schedule() {
             open.finish_with(http::StatusCode::TOO_MANY_REQUESTS, &http::HeaderMap::new());
         });
         for task in tasks {
-            // The hold begins before the response has ended, so nobody can have gone.
+            // The backoff begins before the response has ended, so no waiter can have gone.
             assert!(matches!(future::block_on(task).unwrap(), Err(Refusal::Deferred { .. })));
         }
         holder.join().unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::support::robots_cache::*;
 use abide_gate::robots_cache::RobotsResponse;
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, cache_builder};
 use abide_gate::{Clock, Failure, SystemClock};
 use abide_robots::Target;
 use tokio::time::sleep;
@@ -13,7 +13,7 @@ use tokio::time::sleep;
 const DELAY: &str = "User-agent: *\nDisallow: /closed\nCrawl-delay: 7\n";
 
 #[tokio::test(start_paused = true)]
-async fn a_verdict_tells_the_rule_and_the_delay() {
+async fn a_verdict_has_the_rule_and_the_delay() {
     let world = World::of(Scripted::text(DELAY));
     let answer = world.ask().await;
     let verdict = answer.explain(&Target::new("/closed/a"));
@@ -24,15 +24,18 @@ async fn a_verdict_tells_the_rule_and_the_delay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_robots_txt_is_unreachable_it_may_be_asked_for_and_nothing_else() {
+async fn only_robots_txt_is_allowed_while_it_is_unreachable() {
     let world = World::of(Scripted::error(Failure::Tls));
     let answer = world.ask().await;
     let page = answer.explain(&Target::new("/a"));
     assert!(page.rules().is_none() && !page.is_allowed() && page.crawl_delay().is_none());
-    assert!(page.to_string().starts_with("disallowed for now, as "), "{page}");
+    assert!(page.to_string().starts_with("disallowed for now, because "), "{page}");
     let itself = answer.explain(&Target::new("/robots.txt"));
     assert!(itself.is_allowed());
-    assert!(itself.to_string().starts_with("allowed, as robots.txt itself always is, though "), "{itself}");
+    assert!(
+        itself.to_string().starts_with("allowed, because robots.txt itself always is, though "),
+        "{itself}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -48,7 +51,7 @@ async fn an_entry_is_as_old_as_its_last_confirmation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_holds_robots_txt_can_be_shown_and_shows_none_of_it() {
+async fn debug_of_caches_and_stores_shows_no_rules() {
     let world = World::of(Scripted::text(DELAY));
     world.ask().await;
     let (cache, store) = (format!("{:?}", world.cache), format!("{:?}", world.store));
@@ -58,15 +61,12 @@ async fn what_holds_robots_txt_can_be_shown_and_shows_none_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reply_and_what_builds_a_cache_are_shown_without_what_a_server_sent() {
+async fn debug_shows_nothing_that_a_server_sent() {
     let secret = http::HeaderMap::from_iter([(http::header::SET_COOKIE, "SECRET".parse().unwrap())]);
     let reply = RobotsResponse::whole(http::StatusCode::NOT_FOUND, secret, "SECRET", SystemClock.now());
     let shown = format!("{reply:?}");
     assert!(shown.starts_with("RobotsResponse") && shown.contains("404"), "{shown}");
-    let builder = abide_gate::testing::robots_cache::cache_builder(
-        tokens(),
-        Arc::new(ScriptedFetch::always(Scripted::text(DELAY))),
-    );
+    let builder = cache_builder(tokens(), Arc::new(ScriptedFetch::always(Scripted::text(DELAY))));
     let built = format!("{builder:?}");
     assert!(built.starts_with("RobotsCacheBuilder"), "{built}");
     assert!(!shown.contains("SECRET") && !built.contains("SECRET"));

@@ -10,7 +10,7 @@ use crate::support::robots_cache::*;
 use abide_gate::HolderId;
 use abide_gate::pacing::PacePolicy;
 use abide_gate::robots_cache::{MemoryRobotsStore, RobotsPolicy, RobotsRecord, RobotsStore};
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, cache_builder};
 use abide_gate::testing::{Ask, Pacer};
 use abide_gate::{BoxFuture, Failure, Origin, StoreError, WallMillis};
 use tokio::time::sleep;
@@ -181,7 +181,7 @@ async fn pacing_is_logged_by_host_and_without_urls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_way_in_which_a_fetch_fails_is_said() {
+async fn each_way_in_which_a_fetch_fails_is_logged() {
     for (answer, level, said) in [
         (Scripted::error(Failure::Tls), Level::DEBUG, "the robots.txt request failed"),
         (deferred(START.plus(HOUR)), Level::DEBUG, "the robots.txt request was deferred by the pacing"),
@@ -199,15 +199,12 @@ async fn each_way_in_which_a_fetch_fails_is_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observer_that_panics_is_told_of() {
+async fn an_observer_that_panics_is_logged() {
     let listener = Listener::default();
     let _guard = listener.listen();
-    let cache = abide_gate::testing::robots_cache::cache_builder(
-        tokens(),
-        Arc::new(ScriptedFetch::always(Scripted::text(GOOD))),
-    )
-    .observer(Arc::new(|_: &abide_gate::Event<'_>| panic!("the observer is broken")))
-    .build();
+    let cache = cache_builder(tokens(), Arc::new(ScriptedFetch::always(Scripted::text(GOOD))))
+        .observer(Arc::new(|_: &abide_gate::Event<'_>| panic!("the observer is broken")))
+        .build();
     assert!(is_good(&cache.get(&origin()).await.unwrap()));
     let heard = listener.heard();
     assert!(

@@ -1,10 +1,10 @@
-//! One fetch for all who wait, whoever goes away meanwhile.
+//! One fetch for all callers, cancelled or not.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::robots_cache::Source;
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, cache_builder};
 use abide_gate::testing::{Refusal, RobotsCache};
 use abide_gate::{ManualClock, Origin, WallMillis};
 use abide_robots::{ProductToken, Target};
@@ -16,10 +16,7 @@ const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 fn cache(fetch: &ScriptedFetch) -> (RobotsCache, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::starting_at(START));
     let tokens = vec![ProductToken::new("ExampleBot").unwrap()];
-    let cache = abide_gate::testing::robots_cache::cache_builder(tokens, Arc::new(fetch.clone()))
-        .clock(clock.clone())
-        .seed(1)
-        .build();
+    let cache = cache_builder(tokens, Arc::new(fetch.clone())).clock(clock.clone()).seed(1).build();
     (cache, clock)
 }
 
@@ -66,7 +63,7 @@ async fn a_thousand_callers_each_of_100_hosts_make_100_requests() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_leader_harms_nobody() {
+async fn a_cancelled_leader_does_not_cancel_the_fetch() {
     let fetch = ScriptedFetch::always(slow());
     let (cache, _) = cache(&fetch);
     let leader = tokio::spawn({
@@ -112,7 +109,7 @@ async fn on_several_threads_too() {
         Scripted::text("User-agent: *\nDisallow: /x").head_after(Duration::from_millis(50)),
     );
     let tokens = vec![ProductToken::new("ExampleBot").unwrap()];
-    let cache = abide_gate::testing::robots_cache::cache_builder(tokens, Arc::new(fetch.clone())).build();
+    let cache = cache_builder(tokens, Arc::new(fetch.clone())).build();
     let mut callers = JoinSet::new();
     for n in 0..10_000 {
         let cache = cache.clone();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use abide_gate::pacing::DeferReason;
 use abide_gate::robots_cache::{MemoryRobotsStore, RobotsEntry, RobotsPolicy, RobotsStore, Source};
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, cache_builder};
 use abide_gate::testing::{Refusal, RobotsCache};
 use abide_gate::{Clock, ManualClock, Origin, WallMillis};
 use abide_robots::{ProductToken, Target};
@@ -79,7 +79,7 @@ impl World {
         store: Arc<dyn RobotsStore>,
     ) -> Self {
         let clock = Arc::new(ManualClock::starting_at(START));
-        let cache = abide_gate::testing::robots_cache::cache_builder(tokens(), Arc::new(fetch.clone()))
+        let cache = cache_builder(tokens(), Arc::new(fetch.clone()))
             .clock(clock.clone())
             .policy(policy)
             .store(store.clone())

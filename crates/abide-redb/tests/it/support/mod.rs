@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use abide_gate::HolderId;
 use abide_gate::pacing::{Backoff, BackoffCause, HostState, HostStore, LeaseAsk, LeaseStatus, Want};
 use abide_gate::robots_cache::{MemoryRobotsStore, RobotsRecord, RobotsStore};
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, sample_record};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, cache_builder, sample_record};
 use abide_gate::{Clock, Origin, StoreError, WallMillis};
 use abide_permissions::{Fetched, Head, PermissionRecord, PermissionStore};
 use abide_redb::{Error, Store};
@@ -138,12 +138,11 @@ pub(crate) async fn failing(n: u64, version: u64) -> RobotsRecord {
     }
     let (store, origin) = (Arc::new(MemoryRobotsStore::new()), down(n));
     let fetch = ScriptedFetch::always(Scripted::status(503));
-    let cache =
-        abide_gate::testing::robots_cache::cache_builder(vec!["TestBot".parse().unwrap()], Arc::new(fetch))
-            .store(store.clone())
-            .clock(Arc::new(At(WallMillis::from_millis(1_800_000_000_000 + version))))
-            .seed(n)
-            .build();
+    let cache = cache_builder(vec!["TestBot".parse().unwrap()], Arc::new(fetch))
+        .store(store.clone())
+        .clock(Arc::new(At(WallMillis::from_millis(1_800_000_000_000 + version))))
+        .seed(n)
+        .build();
     cache.get(&origin).await.unwrap();
     let record = store.load(&origin).await.unwrap().unwrap();
     assert!(record.failing_since().is_some());
@@ -270,7 +269,7 @@ impl Ledger {
         }
     }
 
-    /// The same, where anything may be missing: only what nobody wrote must not be found.
+    /// The same, where anything may be missing: only what was never written must not be found.
     pub(crate) fn forgiving(&self) -> Self {
         let mut ledger = self.clone();
         ledger.entries.values_mut().for_each(|versions| versions.acknowledged = None);

@@ -10,6 +10,7 @@ use abide::pacing::PacePolicy;
 use abide::robots_cache::RobotsPolicy;
 use abide::{Abide, Denied, DeniedKind};
 use abide_gate::testing::Ask;
+use abide_gate::testing::hosts::pacer_builder;
 use abide_gate::{Clock, SystemClock, WallMillis};
 use abide_redis::Store;
 use reqwest_middleware::ClientWithMiddleware;
@@ -268,7 +269,7 @@ async fn work(number: u32, crew: Crew, stopped: tokio::sync::watch::Receiver<boo
 
 /// The same with a client of one's own, so that each page is named by the last look at the lease: the permit counts from it.
 async fn look(number: u32, crew: Crew, store: Arc<Store>, stopped: tokio::sync::watch::Receiver<bool>) {
-    let pacer = abide_gate::testing::hosts::pacer_builder(crew.policy()).store(store).build();
+    let pacer = pacer_builder(crew.policy()).store(store).build();
     let mut tasks = tokio::task::JoinSet::new();
     for host in crew.hosts_of(number).map(host_name) {
         let client = reqwest::Client::builder().tls_certs_only([]).resolve(&host, crew.server);
