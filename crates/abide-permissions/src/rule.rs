@@ -21,6 +21,12 @@ macro_rules! vocabulary {
                     $(Self::$rule => $name,)+
                 }
             }
+
+            /// The one of this name, which is in lower case.
+            fn named(name: &str) -> Option<Self> {
+                let place = Self::NAMES.iter().position(|known| *known == name)?;
+                Self::ALL.get(place).copied()
+            }
         }
     };
 }
@@ -165,10 +171,7 @@ pub(crate) fn known(name: &[u8]) -> Option<Known> {
         "nositelinkssearchbox" | "noodp" | "noydir" | "noyaca" | "noml" => return Some(Known::Data),
         _ => {}
     }
-    let flag = Flag::ALL.iter().find(|flag| flag.as_str() == lower).map(|flag| Known::Flag(*flag));
-    flag.or_else(|| {
-        ValuedRule::ALL.iter().find(|rule| rule.as_str() == lower).map(|rule| Known::Valued(*rule))
-    })
+    Flag::named(lower).map(Known::Flag).or_else(|| ValuedRule::named(lower).map(Known::Valued))
 }
 
 /// The length of `nositelinkssearchbox`, the longest name.
