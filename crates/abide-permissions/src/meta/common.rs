@@ -319,7 +319,8 @@ static NAME_BYTES: [bool; 256] = {
 
 /// An attribute's value as the DOM has it.
 fn text_of(value: Option<&[u8]>) -> Result<Cow<'_, str>, Stop> {
-    let text = str::from_utf8(value.unwrap_or_default()).map_err(|_| Stop::Unusual)?;
+    let Some(value) = value else { return Ok(Cow::Borrowed("")) };
+    let text = str::from_utf8(value).map_err(|_| Stop::Unusual)?;
     // lol_html drops a byte order mark at the start of a value.
     if text.starts_with('\u{feff}') {
         return Err(Stop::Unusual);
