@@ -5,7 +5,7 @@
 
 #![allow(clippy::arithmetic_side_effects, reason = "an example counts a handful of pages")]
 
-use abide::{Abide, Limit, ResponseExt};
+use abide::{Abide, ResponseExt};
 use abide_examples::{LONG_PAGE, Web, plain_client};
 
 #[tokio::main]
@@ -28,10 +28,7 @@ async fn main() -> anyhow::Result<()> {
             continue;
         }
         let text = response.text().await?;
-        let limit = match permissions.snippet_limit() {
-            Some(Limit::AtMost(limit)) => usize::try_from(limit).unwrap_or(usize::MAX),
-            Some(Limit::Unlimited) | None => 160,
-        };
+        let limit = usize::try_from(permissions.snippet_limit().unwrap_or(160)).unwrap_or(usize::MAX);
         let snippet: String = text.chars().take(limit).collect();
         println!("    indexed, with a snippet of {} characters", snippet.chars().count());
     }

@@ -22,7 +22,7 @@ fn of(rules: &Rules, target: &Target<'_>) -> (Vec<Directives>, Preferences) {
         apps.iter()
             .map(|app| {
                 let own = directives.for_app(app)?;
-                Some(own.iter().map(|own| (own.name().to_owned(), own.value().clone())).collect())
+                Some(own.into_iter().map(|(name, value, _)| (name.to_owned(), value.clone())).collect())
             })
             .collect(),
         Preferences::default().with_robots(rules, target),

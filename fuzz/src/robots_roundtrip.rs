@@ -41,9 +41,12 @@ pub fn run(bytes: &[u8]) {
     let read: Vec<_> = robots
         .groups()
         .map(|group| {
+            let is_rule = |kind| matches!(kind, RecordKind::Allow | RecordKind::Disallow);
+            let rules = group.iter().filter(|record| is_rule(record.kind()));
             let rules =
-                group.rules().map(|rule| (rule.kind(), String::from_utf8_lossy(rule.value()).into_owned()));
-            (group.agents().map(String::from).collect::<Vec<_>>(), rules.collect::<Vec<_>>())
+                rules.map(|rule| (rule.kind(), String::from_utf8_lossy(rule.value()).into_owned()));
+            let agents = group.iter().filter_map(|record| record.agent().map(String::from));
+            (agents.collect::<Vec<_>>(), rules.collect::<Vec<_>>())
         })
         .collect();
     for (_, rules) in &mut expected {

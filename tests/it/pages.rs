@@ -1,6 +1,6 @@
 //! Faults on pages: heads and header fields that were made to hurt, codings that break, methods other than GET.
 
-use abide::{Denied, Flag, HeadEnd, Options, RequestBuilderExt, ResponseExt, Scan};
+use abide::{Denied, HeadEnd, Options, RequestBuilderExt, ResponseExt, Scan};
 use abide_tests::{Reply, Server, Step, StoppedClock, gzip, until};
 
 use crate::{client, status};
@@ -247,10 +247,10 @@ async fn head_and_post_are_gated_paced_and_read() {
     .await;
     let client = client(&server);
     let head = client.head("http://a.example/x").send().await.unwrap();
-    assert!(head.permissions().rules().states(Flag::NoArchive));
+    assert!(head.permissions().rules().states("noarchive"));
     assert_eq!(head.permissions().noindex_known(), None, "no body, so the head of the page is not known");
     let post = client.post("http://a.example/x").body("x=1").send().await.unwrap();
-    assert!(post.permissions().rules().states(Flag::NoArchive) && post.permissions().rules().noindex());
+    assert!(post.permissions().rules().states("noarchive") && post.permissions().rules().noindex());
     assert!(post.fetch_info().unwrap().verdict().unwrap().is_allowed());
     for refused in [client.head("http://a.example/secret"), client.post("http://a.example/secret").body("x")]
     {

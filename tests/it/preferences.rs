@@ -100,19 +100,20 @@ async fn licences_are_reported_and_unread_ones_are_unknown() {
         .await;
     let client = client(&server);
     let get = async |path: &str| client.get(format!("http://a.example{path}")).send().await.unwrap();
-    let urls =
-        |licenses: Vec<abide::License>| licenses.iter().map(|own| own.url().to_owned()).collect::<Vec<_>>();
+    let urls = |info: &abide::FetchInfo| {
+        info.licenses().into_iter().map(|(url, _)| url.into_string()).collect::<Vec<_>>()
+    };
 
     let page = get("/page").await;
     let info = page.fetch_info().unwrap();
-    assert_eq!(urls(info.licenses()), ["https://a.example/all.xml", "/page.xml"]);
+    assert_eq!(urls(info), ["https://a.example/all.xml", "/page.xml"]);
     assert_eq!(info.license_challenge(), None);
     assert_eq!(page.preferences().training().to_string(), "allow: Content-Usage, field 1");
     assert_eq!(page.permissions().indexing().to_string(), "allow");
 
     let sold = get("/sold").await;
     let info = sold.fetch_info().unwrap();
-    assert_eq!(urls(info.licenses()), ["https://a.example/all.xml", "/sold.xml"]);
+    assert_eq!(urls(info), ["https://a.example/all.xml", "/sold.xml"]);
     let challenge = info.license_challenge().unwrap();
     assert_eq!(challenge, [("error".to_owned(), "payment_required".to_owned())]);
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use abide_permissions::{AppDirectives, Directive, Preference, Preferences, SfValue};
+use abide_permissions::{AppDirectives, Preference, Preferences, SfValue};
 use abide_robots::Rules;
 use base64::Engine;
 use serde::{Deserialize, Serialize};
@@ -83,7 +83,7 @@ impl Answer {
         }
         Self {
             url: None,
-            app_directives: app.and_then(|app| directives.for_app(app)).as_deref().map(values),
+            app_directives: app.and_then(|app| directives.for_app(app)).map(values),
             content_usage: stated(preferences.content_usage()),
             content_signal,
         }
@@ -95,8 +95,8 @@ fn stated(preferences: impl Iterator<Item = (&'static str, Preference)>) -> Map<
 }
 
 /// The last value of each name, in the place of its first.
-fn values(directives: &[Directive<'_>]) -> Map<String, Value> {
-    directives.iter().map(|own| (own.name().to_owned(), json(own.value()))).collect()
+fn values<T>(directives: Vec<(&str, &SfValue, T)>) -> Map<String, Value> {
+    directives.into_iter().map(|(name, value, _)| (name.to_owned(), json(value))).collect()
 }
 
 /// Booleans, numbers and texts as JSON has them; a date as its number of seconds, bytes as base64.

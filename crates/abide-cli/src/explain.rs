@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use abide::{Abide, Verdict};
-use abide_robots::{Pattern, ProductToken, Record, RecordKind, Robots, RobotsVerdict, Rules, Target};
+use abide_robots::{ProductToken, Record, RecordKind, Robots, RobotsVerdict, Rules, Target};
 use annotate_snippets::Level;
 use futures_util::stream::{self, StreamExt};
 use serde::Serialize;
@@ -177,8 +177,8 @@ fn marks(robots: &Robots, rules: Option<&RobotsVerdict>, target: &Target<'_>) ->
     let applies = |record: &Record<'_>| record.addresses(token.as_ref());
     let deciding = rules.rule().map(|rule| rule.line());
     let mut marks = Vec::new();
-    for group in robots.groups().filter(|group| group.records().any(|record| applies(&record))) {
-        for record in group.records() {
+    for group in robots.groups().filter(|group| group.iter().any(applies)) {
+        for record in group {
             let label = match record.kind() {
                 RecordKind::UserAgent if applies(&record) => "this group applies",
                 RecordKind::Allow | RecordKind::Disallow if Some(record.line()) == deciding => {
@@ -198,7 +198,7 @@ fn marks(robots: &Robots, rules: Option<&RobotsVerdict>, target: &Target<'_>) ->
 }
 
 fn is_covered(record: &Record<'_>, target: &Target<'_>) -> bool {
-    !record.value().is_empty() && Pattern::new(record.value()).matches(target)
+    target.covered_by(record.value()).is_some()
 }
 
 fn mark(record: &Record<'_>, robots: &Robots, label: &str, is_primary: bool) -> Mark {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use abide_permissions::record_problem;
-use abide_robots::{Record, RecordKind, RemarkKind, Robots};
+use abide_robots::{Record, RecordKind, Robots};
 
 use crate::codes::{self, Severity};
 use crate::nearest;
@@ -47,9 +47,9 @@ fn remarks(robots: &Robots) -> Vec<Finding> {
         let marked =
             line.get(columns.start.saturating_sub(1)..columns.end.saturating_sub(1)).unwrap_or_default();
         let marked = String::from_utf8_lossy(marked).into_owned();
-        let mut found = finding(remark.line(), columns, remark.kind().as_str(), remark.to_string());
+        let mut found = finding(remark.line(), columns, remark.kind(), remark.to_string());
         match remark.kind() {
-            RemarkKind::UnknownRecord => {
+            "unknown-record" => {
                 if let Some((_, who)) =
                     NON_STANDARD.iter().find(|(name, _)| name.eq_ignore_ascii_case(&marked))
                 {
@@ -59,10 +59,10 @@ fn remarks(robots: &Robots) -> Vec<Finding> {
                     found.help = Some(format!("did you mean {name}?"));
                 }
             }
-            RemarkKind::NeverMatches => {
+            "never-matches" => {
                 found.help = Some(format!("did you mean /{}?", marked.trim_start_matches('.')))
             }
-            RemarkKind::MisspeltKey => {
+            "misspelt-key" => {
                 found.help = nearest::to(&marked, KEYS).map(|name| format!("write {name}"));
             }
             _ => {}
@@ -178,7 +178,7 @@ fn regex(text: &str) -> Option<(Range<usize>, String)> {
 fn repeated_groups(robots: &Robots, findings: &mut Vec<Finding>) {
     let mut seen: HashMap<Vec<u8>, (usize, u32)> = HashMap::new();
     for (number, group) in robots.groups().enumerate() {
-        for record in group.records().filter(|record| record.kind() == RecordKind::UserAgent) {
+        for record in group.iter().filter(|record| record.kind() == RecordKind::UserAgent) {
             let name = record.value().to_ascii_lowercase();
             let Some((first, line)) = seen.get(&name).copied() else {
                 seen.insert(name, (number, record.line()));

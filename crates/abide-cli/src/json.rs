@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use abide::robots_cache::Source;
 use abide::{Denied, WallMillis};
-use abide_permissions::{Flag, ImagePreview, Limit, Permissions, Preferences, TagRules};
+use abide_permissions::{Permissions, Preferences, TagRules};
 use abide_robots::{RecordKind, RobotsVerdict, Rules};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
@@ -129,7 +129,7 @@ impl AllRules {
             ("unavailable_after", self.0.unavailable_after().is_some()),
         ];
         let valued = valued.into_iter().filter_map(|(name, is_stated)| is_stated.then_some(name));
-        self.0.flags().map(Flag::as_str).chain(valued)
+        self.0.flags().chain(valued)
     }
 }
 
@@ -137,11 +137,11 @@ impl Serialize for AllRules {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut object = serializer.serialize_map(None)?;
         for flag in &FLAGS {
-            object.serialize_entry(flag.as_str(), &self.0.states(*flag))?;
+            object.serialize_entry(flag, &self.0.states(flag))?;
         }
-        object.serialize_entry("max_snippet", &self.0.max_snippet().map(Limit::as_i64))?;
-        object.serialize_entry("max_image_preview", &self.0.max_image_preview().map(ImagePreview::as_str))?;
-        object.serialize_entry("max_video_preview", &self.0.max_video_preview().map(Limit::as_i64))?;
+        object.serialize_entry("max_snippet", &self.0.max_snippet())?;
+        object.serialize_entry("max_image_preview", &self.0.max_image_preview())?;
+        object.serialize_entry("max_video_preview", &self.0.max_video_preview())?;
         let after = self.0.unavailable_after().map(|time| time.to_string());
         object.serialize_entry("unavailable_after", &after)?;
         object.end()
@@ -149,17 +149,17 @@ impl Serialize for AllRules {
 }
 
 /// In the order of the contract.
-const FLAGS: [Flag; 10] = [
-    Flag::NoIndex,
-    Flag::NoSnippet,
-    Flag::NoFollow,
-    Flag::NoArchive,
-    Flag::NoImageIndex,
-    Flag::NoTranslate,
-    Flag::NoCache,
-    Flag::IndexIfEmbedded,
-    Flag::NoAi,
-    Flag::NoImageAi,
+const FLAGS: [&str; 10] = [
+    "noindex",
+    "nosnippet",
+    "nofollow",
+    "noarchive",
+    "noimageindex",
+    "notranslate",
+    "nocache",
+    "indexifembedded",
+    "noai",
+    "noimageai",
 ];
 
 #[derive(Debug, Serialize)]

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use abide_permissions::{Head, HeadScanner, Permissions, Preferences, ProductToken, ReadOptions, Tdm};
+use abide_permissions::{Head, HeadScanner, Permissions, Preferences, ProductToken, ReadOptions};
 use lol_html::{HtmlRewriter, Settings, element};
 use serde::Deserialize;
 
@@ -84,8 +84,7 @@ fn read(
 /// What the fields and the head ask of those who use the content: Content-Usage, Content-Signal, TDMRep.
 fn preferences(headers: &[(String, String)], permissions: &Permissions) -> Preferences {
     let fields = || headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-    let tdm = Tdm::default().with_fields(fields()).with_metas(permissions.metas());
-    Preferences::default().with_fields(fields()).with_tdm(&tdm)
+    Preferences::default().with_fields(fields()).with_tdm(None, fields(), permissions.metas())
 }
 
 fn scan(options: &ReadOptions, html: &[u8], content_type: Option<&str>) -> Head {

@@ -13,8 +13,8 @@ use crate::permission_history::StoredPermissions;
 use crate::reader::Fields;
 use abide_gate::{Tdmrep, Verdict};
 use abide_permissions::{
-    AppDirectives, Head, HeadEnd, License, Permissions, Preference, Preferences, ReadOptions, Tdm, TdmFile,
-    Usage,
+    AppDirectives, Head, HeadEnd, Permissions, Preference, Preferences, Provenance, ReadOptions, Usage,
+    license_challenge, licenses,
 };
 use abide_robots::Target;
 
@@ -109,16 +109,22 @@ impl FetchInfo {
     /// # }
     /// ```
     pub fn preferences(&self) -> Preferences {
-        let (tdm, is_unknown) = self.inner.history.last().map(tdm_file).unwrap_or_default();
+        let tdmrep =
+            self.inner.history.last().and_then(|hop| Some((hop.verdict().tdmrep()?, Target::of(hop.url()))));
+        let file = tdmrep.as_ref().and_then(|(tdmrep, target)| match tdmrep {
+            Tdmrep::File(json) => Some((&**json, target)),
+            _ => None,
+        });
+        let is_unknown = matches!(tdmrep, Some((Tdmrep::Unknown, _)));
         if let Outcome::Stored(known) = &self.inner.outcome {
             let known = known.preferences.clone();
             // What fields and metas of the page said supersedes the file.
             let is_stated = known.resolve(&Usage::Tdm) != Preference::Unknown;
-            let known = if is_stated { known } else { known.with_tdm(&tdm) };
+            let known = if is_stated { known } else { known.with_tdm(file, [], &[]) };
             return if is_unknown { known.with_unread_sources() } else { known };
         }
         let permissions = self.permissions();
-        let own = self.inner.fields.preferences(&self.inner.read, permissions.metas(), tdm);
+        let own = self.inner.fields.preferences(&self.inner.read, permissions.metas(), file);
         let is_complete = permissions.is_complete() && !is_unknown;
         let own = if is_complete { own } else { own.with_unread_sources() };
         match self.inner.history.last() {
@@ -128,19 +134,16 @@ impl FetchInfo {
     }
 
     /// Where the site states licence terms for the content (RSL 1.0): in the robots.txt that let the last hop out, in `Link` fields, in
-    /// the head. Only the URLs; fetching and reading the documents is yours.
-    pub fn licenses(&self) -> Vec<License> {
-        let mut licenses =
-            self.rules_and_url().map(|(rules, _)| License::of_robots(rules)).unwrap_or_default();
-        licenses.extend(License::of_fields(self.inner.fields.lines()));
-        licenses.extend(License::of_head(self.permissions().head()));
-        licenses
+    /// the head. Only the URLs, as written, each with its place; fetching and reading the documents is yours.
+    pub fn licenses(&self) -> Vec<(Box<str>, Provenance)> {
+        let rules = self.rules_and_url().map(|(rules, _)| rules);
+        licenses(rules, self.inner.fields.lines(), Some(self.permissions().head()))
     }
 
     /// The parameters of a `WWW-Authenticate: License` challenge, names in lower case: with 401 or 402 it says that the content is
     /// for licensees only. `None`: there is none.
     pub fn license_challenge(&self) -> Option<Vec<(String, String)>> {
-        License::challenge(self.inner.fields.lines())
+        license_challenge(self.inner.fields.lines())
     }
 
     /// The App-Directives that robots.txt held for the last hop's URL when it was fetched (draft-nottingham-plan-b).
@@ -166,18 +169,6 @@ impl FetchInfo {
             }
             info.permissions()
         }
-    }
-}
-
-/// What the site's tdmrep.json says of a hop's URL, and whether that is unknown although it was asked for.
-fn tdm_file(hop: &Hop) -> (Tdm, bool) {
-    match hop.verdict().tdmrep() {
-        None | Some(Tdmrep::Absent) => (Tdm::default(), false),
-        Some(Tdmrep::Unknown) => (Tdm::default(), true),
-        Some(Tdmrep::File(json)) => match TdmFile::parse(json) {
-            Ok(file) => (Tdm::default().with_file(&file, &Target::of(hop.url())), false),
-            Err(_) => (Tdm::default(), true),
-        },
     }
 }
 

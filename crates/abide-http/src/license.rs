@@ -10,7 +10,7 @@ use http::header::{HeaderMap, HeaderValue};
 use http::{StatusCode, header};
 use url::Url;
 
-use abide_permissions::License;
+use abide_permissions::license_challenge;
 
 /// The token of a licence: `token68` of RFC 9110 §11.2. `Debug` does not show it.
 #[derive(Clone, Debug)]
@@ -71,7 +71,7 @@ impl LicenseTokens {
             return None;
         }
         let lines = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-        (self.0)(url, &License::challenge(lines)?)
+        (self.0)(url, &license_challenge(lines)?)
     }
 }
 

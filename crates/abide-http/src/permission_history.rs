@@ -14,7 +14,6 @@ use url::Url;
 use abide_gate::without_userinfo;
 use abide_permissions::{
     Fetched, PermissionError, PermissionRecord, PermissionStore, Permissions, Preferences, ReadOptions,
-    Update,
 };
 
 use crate::spans;
@@ -66,11 +65,13 @@ async fn take_in(
     let loaded = if info.is_whole_page() { None } else { caught(async { store.load(&key).await }).await? };
     let new;
     let record = match loaded {
-        Some(mut record) => match record.update(info) {
+        Some(mut record) => {
             // Of another version nothing is known: the response's own rules are all there is.
-            Update::Kept | Update::OtherVersion => return Ok(()),
-            _ => &*known.insert(record),
-        },
+            if !record.update(info) {
+                return Ok(());
+            }
+            &*known.insert(record)
+        }
         // An error page says nothing about the resource, and a 304 nothing about what we never had.
         None if !status.is_success() && !status.is_redirection() || status == StatusCode::NOT_MODIFIED => {
             return Ok(());

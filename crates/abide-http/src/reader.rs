@@ -15,9 +15,10 @@ use crate::head::HeadReader;
 use crate::permission_history::{StoredPermissions, persist};
 use abide_gate::WallMillis;
 use abide_permissions::{
-    Fetched, Head, HeadEnd, HeadScanner, Meta, PermissionStore, Permissions, Preferences, ReadOptions, Tdm,
+    Fetched, Head, HeadEnd, HeadScanner, Meta, PermissionStore, Permissions, Preferences, ReadOptions,
     is_whole,
 };
+use abide_robots::Target;
 
 /// How the responses of one crawler are read.
 #[derive(Clone)]
@@ -284,10 +285,14 @@ impl Fields {
         self.lines.iter().map(|(name, value)| (name.as_str(), value.as_bytes()))
     }
 
-    /// What they say on how content may be used; `metas` are those of the head.
-    pub(crate) fn preferences(&self, read: &ReadOptions, metas: &[Meta], of_file: Tdm) -> Preferences {
-        let tdm = of_file.with_fields(self.lines()).with_metas(metas);
-        Preferences::new(read).with_fields(self.lines()).with_tdm(&tdm)
+    /// What they say on how content may be used; `metas` are those of the head, and `tdmrep` is the site's file with the target.
+    pub(crate) fn preferences(
+        &self,
+        read: &ReadOptions,
+        metas: &[Meta],
+        tdmrep: Option<(&[u8], &Target<'_>)>,
+    ) -> Preferences {
+        Preferences::new(read).with_fields(self.lines()).with_tdm(tdmrep, self.lines(), metas)
     }
 
     /// What they permit, together with a head.

@@ -2,11 +2,12 @@
 
 use std::convert::Infallible;
 
-use abide_robots::{Pattern, RecordKind, Rules, Target};
+use abide_robots::{RecordKind, Rules, Target};
 use sfv::visitor::{EntryVisitor, ItemVisitor, ListVisitor, ParameterVisitor};
 use sfv::{BareItemFromInput, KeyRef, Parser};
 
 use crate::item::ItemOnly;
+use crate::provenance::Provenance;
 use crate::value::SfValue;
 
 /// The App-Directives of a robots.txt that cover one URL, for any application.
@@ -26,7 +27,10 @@ use crate::value::SfValue;
 /// // The longest path that names the application counts alone.
 /// let maps = AppDirectives::of(&rules, &Target::new("/maps/1"));
 /// assert_eq!(maps.get("examplesearch", "widgets"), None);
-/// assert_eq!(maps.for_app("examplesearch").expect("named")[0].name(), "zoom");
+/// let named = maps.for_app("examplesearch").expect("named");
+/// let (name, value, source) = named[0];
+/// assert_eq!((name, value.as_integer()), ("zoom", Some(3)));
+/// assert_eq!(source.to_string(), "robots.txt line 3 (group *): App-Directives /maps/");
 /// assert!(maps.for_app("other").is_none());
 /// # Ok::<(), abide_robots::InvalidText>(())
 /// ```
@@ -39,9 +43,8 @@ pub struct AppDirectives {
 /// One record that covers the URL.
 #[derive(Clone, Debug, PartialEq)]
 struct AppRule {
-    path: Option<Box<str>>,
     bytes: usize,
-    line: u32,
+    source: Provenance,
     members: Vec<AppMember>,
 }
 
@@ -52,31 +55,21 @@ struct AppMember {
     parameters: Vec<(Box<str>, SfValue)>,
 }
 
-/// A directive and where it stands.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Directive<'a> {
-    name: &'a str,
-    value: &'a SfValue,
-    line: u32,
-    path: Option<&'a str>,
-}
-
 impl AppDirectives {
     /// Reads the records of the group that `rules` has chosen. A record that is no List is dropped, alone (RFC 9309
     /// §2.3.1.5 goes before joining the lines, X12), and hides nothing.
     #[must_use]
     pub fn of(rules: &Rules, target: &Target<'_>) -> Self {
         let mut found = Self::default();
+        let group = rules.token().unwrap_or("*");
         for record in rules.records().filter(|record| record.kind() == RecordKind::AppDirectives) {
             let (path, value) = path_and_value(record.value());
             match parse(value) {
                 None => found.dropped.push(record.line()),
                 Some(members) => {
-                    let pattern = path.map(Pattern::new);
-                    if pattern.as_ref().is_none_or(|pattern| pattern.matches(target)) {
-                        let bytes = pattern.as_ref().map_or(0, Pattern::bytes);
-                        let path = path.map(|path| String::from_utf8_lossy(path).into());
-                        found.rules.push(AppRule { path, bytes, line: record.line(), members });
+                    if let Some(bytes) = path.map_or(Some(0), |path| target.covered_by(path)) {
+                        let source = Provenance::of_record(&record, path, Some(group));
+                        found.rules.push(AppRule { bytes, source, members });
                     }
                 }
             }
@@ -84,12 +77,13 @@ impl AppDirectives {
         found
     }
 
-    /// The directives for an application in the order of the file, with repetitions. `None` when no record names it.
+    /// The directives for an application, each with its value and its record, in the order of the file, with repetitions. `None`
+    /// when no record names it.
     ///
     /// Of the records that name it, those with the longest path count, all of them (X13, X14). Names are compared without
     /// regard to ASCII case (Lenient: SF Tokens have case, but a site and an application mean the same name, X16).
     #[must_use]
-    pub fn for_app(&self, app: &str) -> Option<Vec<Directive<'_>>> {
+    pub fn for_app(&self, app: &str) -> Option<Vec<(&str, &SfValue, &Provenance)>> {
         let named = || self.rules.iter().filter(|rule| rule.members_for(app).next().is_some());
         let longest = named().map(|rule| rule.bytes).max()?;
         let rules = named().filter(|rule| rule.bytes == longest);
@@ -102,7 +96,7 @@ impl AppDirectives {
     #[must_use]
     pub fn get(&self, app: &str, name: &str) -> Option<&SfValue> {
         let directives = self.for_app(app)?;
-        directives.iter().rev().find(|directive| directive.name == name).map(|directive| directive.value)
+        directives.into_iter().rev().find(|(own, ..)| *own == name).map(|(_, value, _)| value)
     }
 
     /// The applications that the records name, as written, with repetitions.
@@ -122,35 +116,11 @@ impl AppRule {
         self.members.iter().filter(move |member| member.app.eq_ignore_ascii_case(app))
     }
 
-    fn directives<'a>(&'a self, member: &'a AppMember) -> impl Iterator<Item = Directive<'a>> {
-        let (line, path) = (self.line, self.path.as_deref());
-        member.parameters.iter().map(move |(name, value)| Directive { name, value, line, path })
-    }
-}
-
-impl<'a> Directive<'a> {
-    /// Its name.
-    #[must_use]
-    pub const fn name(&self) -> &'a str {
-        self.name
-    }
-
-    /// Its value.
-    #[must_use]
-    pub const fn value(&self) -> &'a SfValue {
-        self.value
-    }
-
-    /// The line of the record in robots.txt, from 1.
-    #[must_use]
-    pub const fn line(&self) -> u32 {
-        self.line
-    }
-
-    /// The path of the record as written; `None`: it covers every URL.
-    #[must_use]
-    pub const fn path(&self) -> Option<&'a str> {
-        self.path
+    fn directives<'a>(
+        &'a self,
+        member: &'a AppMember,
+    ) -> impl Iterator<Item = (&'a str, &'a SfValue, &'a Provenance)> {
+        member.parameters.iter().map(|(name, value)| (&**name, value, &self.source))
     }
 }
 

@@ -92,7 +92,7 @@ fn read_words(element: &[u8], stated: &mut Stated) {
     }
 }
 
-/// The known rules in a piece of a structured field that is no member of it, where its words are told apart by spaces as well:
+/// The known rules in a piece of a structured field that is no member of it, where spaces separate its words as well:
 /// `noindex nofollow`, `noindex really`. Stricter: what else is in the piece does not silence them; a foreign user agent in front does.
 pub(crate) fn read_salvaged(piece: &[u8], options: &ReadOptions) -> Stated {
     let mut stated = Stated::default();

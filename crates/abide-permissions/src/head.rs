@@ -41,7 +41,7 @@ impl Head {
         Self { found: None, end: reason, bytes: 0 }
     }
 
-    /// From metas that somebody else has found, in order.
+    /// From metas that were found elsewhere, in order.
     #[must_use]
     pub fn from_metas(metas: impl IntoIterator<Item = Meta>, end: HeadEnd) -> Self {
         Self::new(Found { metas: metas.into_iter().collect(), ..Found::default() }, end, 0)

@@ -70,20 +70,19 @@ mod value;
 
 pub use answer::Answer;
 pub use date::UnavailableAfter;
-pub use directives::{AppDirectives, Directive};
+pub use directives::AppDirectives;
 pub use error::PermissionError;
 pub use head::{Head, HeadEnd, Meta};
-pub use header::{members, reading_of, write_field};
-pub use license::License;
+pub use header::{reading_of, write_field};
+pub use license::{license_challenge, licenses};
 pub use link::link_follow;
 #[cfg(feature = "html")]
 pub use meta::HeadScanner;
 pub use options::ReadOptions;
 pub use permissions::Permissions;
-pub use preference::{Preference, PreferenceStatement, Preferences, Tdm, TdmFile, Usage, record_problem};
+pub use preference::{Preference, PreferenceStatement, Preferences, Usage, record_problem};
 pub use provenance::Provenance;
-pub use record::{Fetched, PermissionRecord, Update, is_whole};
-pub use rule::{Flag, ImagePreview, Limit};
+pub use record::{Fetched, PermissionRecord, is_whole};
 pub use rules::TagRules;
 pub use store::{MemoryPermissionStore, PermissionStore, StoreFuture};
 pub use value::SfValue;

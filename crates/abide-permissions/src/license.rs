@@ -7,105 +7,74 @@ use abide_robots::Rules;
 use crate::head::Head;
 use crate::provenance::Provenance;
 
-/// The URL of a licence document and where it is stated: a License record of robots.txt, a `Link` field, or a `<link>` of the head.
+/// The URLs of licence documents, as written, and where each is stated: in License records of robots.txt, which belong to the whole
+/// file; in `Link` fields with `rel="license"` and `type="application/rsl+xml"` (RFC 8288); in such `<link>` elements of the head. A URL is
+/// absolute, or relative to that of the response.
 ///
 /// ```
-/// use abide_permissions::License;
+/// use abide_permissions::licenses;
 ///
 /// let fields = [("Link", b"</license.xml>; rel=\"license\"; type=\"application/rsl+xml\"".as_slice())];
-/// let licenses = License::of_fields(fields);
-/// assert_eq!(licenses[0].url(), "/license.xml");
-/// assert_eq!(licenses[0].source().to_string(), "Link, field 1");
+/// let found = licenses(None, fields, None);
+/// let (url, source) = &found[0];
+/// assert_eq!((&**url, &*source.to_string()), ("/license.xml", "Link, field 1"));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct License {
-    url: Box<str>,
-    source: Provenance,
+#[must_use]
+pub fn licenses<'a>(
+    rules: Option<&Rules>,
+    fields: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+    head: Option<&Head>,
+) -> Vec<(Box<str>, Provenance)> {
+    let records = rules.into_iter().flat_map(|rules| rules.license_records()).map(|record| {
+        (String::from_utf8_lossy(record.value()).into(), Provenance::of_record(&record, None, None))
+    });
+    let lines = fields.into_iter().filter(|(name, _)| name.eq_ignore_ascii_case(LINK)).enumerate();
+    let links = lines.flat_map(|(line, (_, value))| {
+        let urls = split(value, b',').into_iter().filter_map(license_link);
+        urls.map(move |url| (url.into(), Provenance::field(LINK, line)))
+    });
+    let elements = head.map(Head::license_links).unwrap_or_default().iter().enumerate();
+    let elements = elements.map(|(index, url)| (url.clone(), Provenance::Link { index }));
+    records.chain(links.take(LICENSES_MAX)).chain(elements).collect()
 }
 
-impl License {
-    /// The License records of a robots.txt. They belong to the whole file.
-    #[must_use]
-    pub fn of_robots(rules: &Rules) -> Vec<Self> {
-        let licenses = rules.license_records().map(|record| Self {
-            url: String::from_utf8_lossy(record.value()).into(),
-            source: Provenance::of_record(&record, None, None),
-        });
-        licenses.collect()
-    }
-
-    /// The `Link` fields with `rel="license"` and `type="application/rsl+xml"` (RFC 8288), each line by itself.
-    #[must_use]
-    pub fn of_fields<'a>(fields: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Vec<Self> {
-        let links = fields.into_iter().filter(|(name, _)| name.eq_ignore_ascii_case(LINK));
-        let mut licenses = Vec::new();
-        for (line, (_, value)) in links.enumerate() {
-            for link in split(value, b',') {
-                if let Some(url) = license_link(link) {
-                    licenses.push(Self { url: url.into(), source: Provenance::field(LINK, line) });
-                }
+/// The parameters of a `License` challenge among `WWW-Authenticate` fields: names in lower case, values without their quotes. A
+/// server sends it with 401 or 402, when content is for licensees only. `None`: there is none.
+///
+/// ```
+/// use abide_permissions::license_challenge;
+///
+/// let fields = [("WWW-Authenticate", b"Basic realm=\"a, b\", License error=\"invalid_request\"".as_slice())];
+/// assert_eq!(license_challenge(fields), Some(vec![("error".to_owned(), "invalid_request".to_owned())]));
+/// ```
+#[must_use]
+pub fn license_challenge<'a>(
+    fields: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+) -> Option<Vec<(String, String)>> {
+    let mut found: Option<Vec<(String, String)>> = None;
+    let mut is_license = false;
+    let values = fields.into_iter().filter(|(name, _)| name.eq_ignore_ascii_case("www-authenticate"));
+    for element in values.flat_map(|(_, value)| split(value, b',')) {
+        let element = String::from_utf8_lossy(element);
+        let before_equals = element.split_once('=').map_or(&*element, |(before, _)| before.trim_ascii());
+        // RFC 9110 §11.6.1: a challenge is a scheme, and a space before its first parameter.
+        let mut parameter = &*element;
+        if before_equals.contains([' ', '\t']) || !element.contains('=') {
+            let (scheme, rest) = element.split_once([' ', '\t']).unwrap_or((&element, ""));
+            if found.is_some() && is_license {
+                return found;
+            }
+            is_license = scheme.eq_ignore_ascii_case("license");
+            parameter = rest;
+        }
+        if is_license {
+            let found = found.get_or_insert_default();
+            if let Some((name, value)) = parameter.split_once('=') {
+                found.push((name.trim_ascii().to_ascii_lowercase(), unquoted(value)));
             }
         }
-        licenses.truncate(LICENSES_MAX);
-        licenses
     }
-
-    /// The `<link rel="license" type="application/rsl+xml">` elements of a head.
-    #[must_use]
-    pub fn of_head(head: &Head) -> Vec<Self> {
-        let links = head.license_links().iter().enumerate();
-        links.map(|(index, url)| Self { url: url.clone(), source: Provenance::Link { index } }).collect()
-    }
-
-    /// The parameters of a `License` challenge among `WWW-Authenticate` fields: names in lower case, values without their quotes. A
-    /// server sends it with 401 or 402, when content is for licensees only. `None`: there is none.
-    ///
-    /// ```
-    /// use abide_permissions::License;
-    ///
-    /// let fields = [("WWW-Authenticate", b"Basic realm=\"a, b\", License error=\"invalid_request\"".as_slice())];
-    /// assert_eq!(License::challenge(fields), Some(vec![("error".to_owned(), "invalid_request".to_owned())]));
-    /// ```
-    pub fn challenge<'a>(
-        fields: impl IntoIterator<Item = (&'a str, &'a [u8])>,
-    ) -> Option<Vec<(String, String)>> {
-        let mut found: Option<Vec<(String, String)>> = None;
-        let mut is_license = false;
-        let values = fields.into_iter().filter(|(name, _)| name.eq_ignore_ascii_case("www-authenticate"));
-        for element in values.flat_map(|(_, value)| split(value, b',')) {
-            let element = String::from_utf8_lossy(element);
-            let before_equals = element.split_once('=').map_or(&*element, |(before, _)| before.trim_ascii());
-            // RFC 9110 §11.6.1: a challenge is a scheme, and a space before its first parameter.
-            let mut parameter = &*element;
-            if before_equals.contains([' ', '\t']) || !element.contains('=') {
-                let (scheme, rest) = element.split_once([' ', '\t']).unwrap_or((&element, ""));
-                if found.is_some() && is_license {
-                    return found;
-                }
-                is_license = scheme.eq_ignore_ascii_case("license");
-                parameter = rest;
-            }
-            if is_license {
-                let found = found.get_or_insert_default();
-                if let Some((name, value)) = parameter.split_once('=') {
-                    found.push((name.trim_ascii().to_ascii_lowercase(), unquoted(value)));
-                }
-            }
-        }
-        found
-    }
-
-    /// The URL as written: absolute, or relative to the URL of the response.
-    #[must_use]
-    pub fn url(&self) -> &str {
-        &self.url
-    }
-
-    /// Where it stands.
-    #[must_use]
-    pub const fn source(&self) -> &Provenance {
-        &self.source
-    }
+    found
 }
 
 /// Whether a link with this `rel` and `type` names a licence document.
@@ -194,8 +163,8 @@ mod tests {
             ("<>; rel=license; type=application/rsl+xml", &[]),
             ("<", &[]),
         ] {
-            let licenses = License::of_fields([("LINK", value.as_bytes())]);
-            assert_eq!(licenses.iter().map(License::url).collect::<Vec<_>>(), expected, "{value}");
+            let found = licenses(None, [("LINK", value.as_bytes())], None);
+            assert_eq!(found.iter().map(|(url, _)| &**url).collect::<Vec<_>>(), expected, "{value}");
         }
     }
 
@@ -211,7 +180,7 @@ mod tests {
             (&["=, ,"], None),
         ] {
             let fields = lines.iter().map(|line| ("www-authenticate", line.as_bytes()));
-            let found = License::challenge(fields).map(|parameters| {
+            let found = license_challenge(fields).map(|parameters| {
                 parameters.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
             });
             assert_eq!(found.as_deref(), expected, "{lines:?}");

@@ -12,7 +12,6 @@ use crate::meta::{read_head, read_metas};
 use crate::options::ReadOptions;
 use crate::preference::Preference;
 use crate::provenance::{Findings, Provenance};
-use crate::rule::Limit;
 use crate::rules::TagRules;
 
 /// What a response permits to be done with it: the union of what all its sources state, and where each rule comes from.
@@ -75,7 +74,7 @@ impl Permissions {
         }
     }
 
-    /// Reads header fields alone, as text, for content that is not HTML. Judged as if received at the epoch; give the
+    /// Reads header fields alone, as text, for content that is not HTML. The reading is as of the epoch; give the
     /// time with [`Permissions::with_received_at`] when an `unavailable_after` should count.
     #[must_use]
     pub fn from_headers<'a>(
@@ -86,7 +85,7 @@ impl Permissions {
         Self::read(options, fields, Head::default(), SystemTime::UNIX_EPOCH)
     }
 
-    /// Sets when the response was received, the time at which [`Permissions::may_index`] judges.
+    /// Sets when the response was received, as of which [`Permissions::may_index`] answers.
     #[must_use]
     pub const fn with_received_at(mut self, received_at: SystemTime) -> Self {
         self.received_at = received_at;
@@ -171,7 +170,7 @@ impl Permissions {
         self.fields_read && !self.truncated && self.head_end().is_complete()
     }
 
-    /// Whether the content may be in an index, judged when the response was received. Unknown is no: `true` only when
+    /// Whether the content may be in an index, as of when the response was received. Unknown is no: `true` only when
     /// [`Permissions::is_complete`], or with [`ReadOptions::danger_unknown_is_permitted`].
     #[must_use]
     pub fn may_index(&self) -> bool {
@@ -192,14 +191,13 @@ impl Permissions {
         self.permits_what_is_not_stated() && !self.rules.nofollow()
     }
 
-    /// The longest text snippet in characters; none at all when `nosnippet`, or when that is unknown. `None`: no limit is
-    /// stated.
+    /// The longest text snippet in characters; 0 when `nosnippet`, or when that is unknown. `None`: there is no limit.
     #[must_use]
-    pub const fn snippet_limit(&self) -> Option<Limit> {
-        if self.permits_what_is_not_stated() { self.rules.snippet_limit() } else { Some(Limit::AtMost(0)) }
+    pub const fn snippet_limit(&self) -> Option<u64> {
+        if self.permits_what_is_not_stated() { self.rules.snippet_limit() } else { Some(0) }
     }
 
-    /// May the content be in an index? Judged when the response was received. Allowed where
+    /// May the content be in an index? As of when the response was received. Allowed where
     /// [everything was read](Self::is_complete) and nothing forbids it; else unknown. No setting changes this.
     #[must_use]
     pub fn indexing(&self) -> Answer {
@@ -211,7 +209,7 @@ impl Permissions {
     /// Allowed and unknown are as for [`indexing`](Self::indexing).
     #[must_use]
     pub fn snippets(&self) -> Answer {
-        self.answer(|rules| matches!(rules.snippet_limit(), Some(Limit::AtMost(0))))
+        self.answer(|rules| rules.snippet_limit() == Some(0))
     }
 
     fn answer(&self, forbids: impl Fn(&TagRules) -> bool) -> Answer {

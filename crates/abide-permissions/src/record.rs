@@ -10,7 +10,7 @@ use crate::head::{Head, HeadEnd, Meta};
 use crate::header::complete_members;
 use crate::options::ReadOptions;
 use crate::permissions::Permissions;
-use crate::preference::{PreferenceStatement, Preferences, Tdm, Usage};
+use crate::preference::{PreferenceStatement, Preferences, Usage};
 use crate::rules::TagRules;
 
 /// What is known of the permissions of one URL. Kept between visits, it lets the last known rules be honoured for as long
@@ -156,25 +156,6 @@ pub fn is_whole<'a>(status: u16, content_ranges: impl IntoIterator<Item = &'a [u
     whole() == Some(true)
 }
 
-/// What a visit has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Update {
-    /// Everything is new.
-    Replaced,
-    /// The field lines are new. The metas are those of an earlier visit, and of as much as could be scanned now.
-    FieldsReplaced,
-    /// A part of the resource has come, or what has changed in it. What it says is added, and what else there is, is not known.
-    Added,
-    /// Nothing has changed but what the 304 says anew.
-    Revalidated,
-    /// The 304 is about another version than the one that was recorded, or does not say about which: nothing is known of that
-    /// version. The record is as it was.
-    OtherVersion,
-    /// The response says nothing about the resource.
-    Kept,
-}
-
 impl PermissionRecord {
     /// A record of a first visit, whatever its status. The record of a redirect belongs to the URL that redirects.
     #[must_use]
@@ -195,36 +176,30 @@ impl PermissionRecord {
         record
     }
 
-    /// Takes in another visit. What happened when there was no response (a network error, a disallowed or skipped fetch)
-    /// changes nothing and needs no call.
-    pub fn update(&mut self, visit: &Fetched<'_>) -> Update {
+    /// Takes in another visit, and returns whether that says anything about the resource; if not, the record is as it was. What happened
+    /// when there was no response (a network error, a disallowed or skipped fetch) changes nothing and needs no call.
+    pub fn update(&mut self, visit: &Fetched<'_>) -> bool {
         match visit.status {
-            200..=299 if visit.is_whole_page() => {
-                self.replace(visit);
-                Update::Replaced
-            }
-            // RFC 9110 §15.3.7: fields that a 206 does not have may be there all the same.
+            200..=299 if visit.is_whole_page() => self.replace(visit),
+            // RFC 9110 §15.3.7: fields that a 206 does not have may be there all the same. What else there is, is not known.
             200..=299 if !visit.is_whole() => {
                 self.add_fields(visit);
                 self.add_metas(&visit.head);
                 self.head_end = visit.head_end();
-                Update::Added
             }
-            304 if !self.is_version_of(visit) => Update::OtherVersion,
-            304 => {
-                self.revalidate(visit);
-                Update::Revalidated
-            }
+            // It is about another version than the one that was recorded, or does not say about which.
+            304 if !self.is_version_of(visit) => return false,
+            304 => self.revalidate(visit),
             200..=399 => {
                 self.replace_fields(visit);
                 self.add_metas(&visit.head);
                 // What was not looked at this time is not known, whatever an earlier visit saw.
                 self.head_end = visit.head.end();
-                Update::FieldsReplaced
             }
             // 404 and 410 too: the caller says when to forget.
-            _ => Update::Kept,
+            _ => return false,
         }
+        true
     }
 
     /// Adds the metas of the document after its scripts have run. Nothing is taken away by it.
@@ -265,11 +240,10 @@ impl PermissionRecord {
     #[must_use]
     pub fn preferences(&self, options: &ReadOptions) -> Preferences {
         let fields = || self.fields.iter().map(|(name, line)| (&**name, &**line));
-        let tdm = Tdm::default().with_fields(fields()).with_metas(&self.metas);
         Preferences::new(options)
             .with_statements(self.preferences.iter().cloned())
             .with_fields(fields())
-            .with_tdm(&tdm)
+            .with_tdm(None, fields(), &self.metas)
     }
 
     /// Whether this record has every rule that the other one has, the same preferences, and claims to know as much: then it forbids as
@@ -491,7 +465,7 @@ fn varies<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> bool {
         .any(|name| !name.is_empty() && !name.eq_ignore_ascii_case(b"accept-encoding"))
 }
 
-/// The fields that are kept: those that state rules or preferences, those that decide freshness, and those that tell versions apart.
+/// The fields that are kept: those that state rules or preferences, those that decide freshness, and those that distinguish versions apart.
 fn is_kept(name: &str) -> bool {
     let prefers = ["content-usage", "content-signal"].contains(&name) || name.starts_with("tdm-");
     states_rules(name) || prefers || CACHING_FIELDS.contains(&name) || ["etag", "vary"].contains(&name)

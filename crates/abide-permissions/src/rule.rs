@@ -3,8 +3,6 @@
 //! A new rule is one line in one of the two tables below, and for a rule with a value also a field of `TagRules`.
 //! draft-illyes-repext-03 §5.2: the names of the registry are parameters of the field *and* words of a meta's content.
 
-use std::fmt;
-
 /// Makes an enum of the rules that are listed with their names on the wire. Whatever lists rules follows from it: the
 /// reading of every carrier, `Display`, `write_field`, and what the command prints.
 macro_rules! vocabulary {
@@ -15,12 +13,19 @@ macro_rules! vocabulary {
         }
 
         impl $rules {
-            const LISTED: &[Self] = &[$(Self::$rule,)+];
+            pub(crate) const ALL: &[Self] = &[$(Self::$rule,)+];
+            pub(crate) const NAMES: &[&str] = &[$($name,)+];
 
-            const fn name(self) -> &'static str {
+            pub(crate) const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$rule => $name,)+
                 }
+            }
+
+            /// The one of this name, which is in lower case.
+            fn named(name: &str) -> Option<Self> {
+                let place = Self::NAMES.iter().position(|known| *known == name)?;
+                Self::ALL.get(place).copied()
             }
         }
     };
@@ -28,9 +33,8 @@ macro_rules! vocabulary {
 
 vocabulary! {
     /// A restriction without a value. Stated by any carrier, it holds.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-    #[non_exhaustive]
-    pub enum Flag {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Flag {
         /// Keep the content out of the publicly accessible index (repext-03 §3.1.3).
         NoIndex = "noindex",
         /// Do not follow the page's links.
@@ -70,38 +74,16 @@ vocabulary! {
 }
 
 impl Flag {
-    /// All flags, in the order of the vocabulary.
-    pub const ALL: &[Self] = Self::LISTED;
-
-    /// The name on the wire, in lower case.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        self.name()
-    }
-
     pub(crate) const fn bit(self) -> u16 {
         1 << self as u16
-    }
-}
-
-impl fmt::Display for Flag {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 
 /// An amount that a rule allows at most: characters of `max-snippet`, seconds of `max-video-preview`.
 ///
 /// Ordered by how much it allows, so the minimum of two limits is the more restrictive one.
-///
-/// ```
-/// use abide_permissions::Limit;
-///
-/// assert!(Limit::AtMost(20) < Limit::Unlimited);
-/// assert_eq!(Limit::Unlimited.as_i64(), -1);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Limit {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Limit {
     /// At most so many; 0 is none at all. Never above [`i64::MAX`].
     AtMost(u64),
     /// `-1`: stated to be without limit.
@@ -110,8 +92,7 @@ pub enum Limit {
 
 impl Limit {
     /// The value as it is written: `-1` for no limit.
-    #[must_use]
-    pub fn as_i64(self) -> i64 {
+    pub(crate) fn as_i64(self) -> i64 {
         match self {
             Self::AtMost(amount) => i64::try_from(amount).unwrap_or(i64::MAX),
             Self::Unlimited => -1,
@@ -131,8 +112,8 @@ impl Limit {
 }
 
 /// The size of an image preview, ordered by how much it allows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ImagePreview {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ImagePreview {
     /// No preview.
     None,
     /// A preview of ordinary size.
@@ -143,8 +124,7 @@ pub enum ImagePreview {
 
 impl ImagePreview {
     /// The name on the wire, in lower case.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
             Self::Standard => "standard",
@@ -155,18 +135,6 @@ impl ImagePreview {
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let is_named = |size: &Self| size.as_str().eq_ignore_ascii_case(text);
         [Self::None, Self::Standard, Self::Large].into_iter().find(is_named)
-    }
-}
-
-impl fmt::Display for ImagePreview {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl ValuedRule {
-    pub(crate) const fn as_str(self) -> &'static str {
-        self.name()
     }
 }
 
@@ -203,10 +171,7 @@ pub(crate) fn known(name: &[u8]) -> Option<Known> {
         "nositelinkssearchbox" | "noodp" | "noydir" | "noyaca" | "noml" => return Some(Known::Data),
         _ => {}
     }
-    let flag = Flag::ALL.iter().find(|flag| flag.as_str() == lower).map(|flag| Known::Flag(*flag));
-    flag.or_else(|| {
-        ValuedRule::LISTED.iter().find(|rule| rule.name() == lower).map(|rule| Known::Valued(*rule))
-    })
+    Flag::named(lower).map(Known::Flag).or_else(|| ValuedRule::named(lower).map(Known::Valued))
 }
 
 /// The length of `nositelinkssearchbox`, the longest name.

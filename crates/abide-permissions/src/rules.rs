@@ -14,14 +14,15 @@ use crate::rule::{Flag, ImagePreview, Limit};
 /// draft-illyes-repext-03 §3.1.2, "if any applicable tag contains a restrictive rule, that rule MUST be honored".
 ///
 /// ```
-/// use abide_permissions::{Limit, Permissions, ReadOptions};
+/// use abide_permissions::{Permissions, ReadOptions};
 ///
 /// let options = ReadOptions::new("ExampleBot".parse()?);
 /// let permissions = Permissions::from_headers(&options, [("Robots-Tag", "*;max-snippet=20, ExampleBot;nosnippet")]);
 /// let rules = permissions.rules();
 /// assert!(rules.nosnippet());
-/// assert_eq!(rules.max_snippet(), Some(Limit::AtMost(20)));
-/// assert_eq!(rules.snippet_limit(), Some(Limit::AtMost(0)), "nosnippet implies none");
+/// assert_eq!(rules.max_snippet(), Some(20));
+/// assert_eq!(rules.snippet_limit(), Some(0), "nosnippet implies none");
+/// assert!(rules.flags().eq(["nosnippet"]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -35,51 +36,59 @@ pub struct TagRules {
 }
 
 impl TagRules {
-    /// Whether the flag is stated.
+    /// The names of all rules without a value that are known, in lower case.
+    pub const FLAGS: &[&str] = Flag::NAMES;
+
+    /// Whether the rule of this name, one of [`FLAGS`](Self::FLAGS), is stated.
     #[must_use]
-    pub const fn states(&self, flag: Flag) -> bool {
-        self.flags & flag.bit() != 0
+    pub fn states(&self, name: &str) -> bool {
+        self.flags().any(|flag| flag == name)
     }
 
-    /// The flags that are stated, in the order of the vocabulary.
-    pub fn flags(&self) -> impl Iterator<Item = Flag> + '_ {
-        Flag::ALL.iter().copied().filter(|flag| self.states(*flag))
+    /// The rules without a value that are stated, in the order of [`FLAGS`](Self::FLAGS).
+    pub fn flags(&self) -> impl Iterator<Item = &'static str> + '_ {
+        Flag::ALL.iter().filter(|flag| self.has(**flag)).map(|flag| flag.as_str())
+    }
+
+    const fn has(&self, flag: Flag) -> bool {
+        self.flags & flag.bit() != 0
     }
 
     /// `noindex`: keep the content out of the publicly accessible index. Short for [`states`](Self::states), as are the next two.
     #[must_use]
     pub const fn noindex(&self) -> bool {
-        self.states(Flag::NoIndex)
+        self.has(Flag::NoIndex)
     }
 
     /// `nofollow`: do not follow the page's links.
     #[must_use]
     pub const fn nofollow(&self) -> bool {
-        self.states(Flag::NoFollow)
+        self.has(Flag::NoFollow)
     }
 
     /// `nosnippet`: reproduce no excerpt.
     #[must_use]
     pub const fn nosnippet(&self) -> bool {
-        self.states(Flag::NoSnippet)
+        self.has(Flag::NoSnippet)
     }
 
-    /// `max-snippet` in characters, the smallest stated. `nosnippet` does not change it; see [`TagRules::snippet_limit`].
+    /// `max-snippet` in characters, the smallest stated; -1 is stated to be without limit. `nosnippet` does not change it; see
+    /// [`TagRules::snippet_limit`].
     #[must_use]
-    pub const fn max_snippet(&self) -> Option<Limit> {
-        self.max_snippet
+    pub fn max_snippet(&self) -> Option<i64> {
+        self.max_snippet.map(Limit::as_i64)
     }
 
-    /// `max-image-preview`, the smallest stated.
+    /// `max-image-preview`, the smallest stated: `none`, `standard` or `large`.
     #[must_use]
-    pub const fn max_image_preview(&self) -> Option<ImagePreview> {
-        self.max_image_preview
+    pub fn max_image_preview(&self) -> Option<&'static str> {
+        self.max_image_preview.map(ImagePreview::as_str)
     }
 
-    /// `max-video-preview` in seconds, the smallest stated; 0 is a static image.
+    /// `max-video-preview` in seconds, the smallest stated; 0 is a static image, and -1 is stated to be without limit.
     #[must_use]
-    pub const fn max_video_preview(&self) -> Option<Limit> {
-        self.max_video_preview
+    pub fn max_video_preview(&self) -> Option<i64> {
+        self.max_video_preview.map(Limit::as_i64)
     }
 
     /// `unavailable_after`, the earliest stated.
@@ -111,10 +120,14 @@ impl TagRules {
         !self.noindex() && self.unavailable_after.is_none_or(|after| !after.has_passed(now))
     }
 
-    /// The longest text snippet in characters: none at all when `nosnippet`, else [`TagRules::max_snippet`].
+    /// The longest text snippet in characters: 0 when `nosnippet`, else [`TagRules::max_snippet`]. `None`: there is no limit.
     #[must_use]
-    pub const fn snippet_limit(&self) -> Option<Limit> {
-        if self.nosnippet() { Some(Limit::AtMost(0)) } else { self.max_snippet }
+    pub const fn snippet_limit(&self) -> Option<u64> {
+        match self.max_snippet {
+            _ if self.nosnippet() => Some(0),
+            Some(Limit::AtMost(limit)) => Some(limit),
+            Some(Limit::Unlimited) | None => None,
+        }
     }
 
     /// What either states. Commutative, associative, idempotent; it never takes a restriction away.
@@ -174,10 +187,10 @@ fn tighter<T: Ord>(ours: Option<T>, theirs: Option<T>) -> Option<T> {
 /// As it would be written in a meta: `noindex, max-snippet:20`.
 impl fmt::Display for TagRules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let flags = self.flags().map(|flag| flag.as_str().to_owned());
+        let flags = self.flags().map(str::to_owned);
         let valued = [
             self.max_snippet.map(|limit| format!("max-snippet:{}", limit.as_i64())),
-            self.max_image_preview.map(|size| format!("max-image-preview:{size}")),
+            self.max_image_preview.map(|size| format!("max-image-preview:{}", size.as_str())),
             self.max_video_preview.map(|limit| format!("max-video-preview:{}", limit.as_i64())),
             self.unavailable_after.map(|after| format!("unavailable_after:{after}")),
         ];

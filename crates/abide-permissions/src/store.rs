@@ -28,8 +28,8 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, PermissionEr
 /// * **Capacity.** A bounded store may forget any record: what is not known is not permitted.
 ///
 /// A response waits for it, for two seconds at most, and its host's turn with the response. A store that takes longer, fails or panics
-/// costs the record, and is told in the log (`abide.permissions.not_persisted`). Where saving fails or panics, the store is asked what it has
-/// now, and told to remove that unless it [`covers`](PermissionRecord::covers) the record: nothing being known is better. What cannot be
+/// costs the record, and is reported in the log (`abide.permissions.not_persisted`). Where saving fails or panics, the store is asked what it has
+/// now, and asked to remove that unless it [`covers`](PermissionRecord::covers) the record: nothing being known is better. What cannot be
 /// removed, or not in time, stays, and a later 304 of its version is answered by it. So it is with an outage of `abide-redis` that ends, and with a full
 /// queue of `abide-redb` before a disk that fails.
 pub trait PermissionStore: fmt::Debug + Send + Sync + 'static {

@@ -370,11 +370,6 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Whether there is no rule at all.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.literals.is_empty() && self.wildcards.is_empty()
-    }
-
     pub(crate) fn literal_count(&self) -> usize {
         self.literals.len()
     }

@@ -50,8 +50,7 @@ mod line;
 mod record;
 mod robots;
 
-// For people: what became of each rule, what is wrong with a file, how to write one.
-mod explain;
+// For people: what is wrong with a file, how to write one.
 mod remark;
 mod write;
 
@@ -72,14 +71,12 @@ mod verdict;
 mod work;
 
 pub use error::InvalidText;
-pub use explain::Fate;
 pub use line::RecordKind;
 pub use once::is_allowed;
-pub use pattern::Pattern;
 pub use profile::ParseOptions;
 pub use record::Record;
-pub use remark::{Remark, RemarkKind};
-pub use robots::{Group, Robots};
+pub use remark::Remark;
+pub use robots::Robots;
 pub use rules::Rules;
 pub use target::Target;
 pub use token::ProductToken;

@@ -1,8 +1,6 @@
 //! One path pattern and how it matches, RFC 9309 §2.2.2 and 2.2.3.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::fmt;
 
 use memchr::{memchr, memmem};
 
@@ -10,66 +8,31 @@ use crate::normal::{self, Side};
 use crate::slice;
 use crate::target::Target;
 
-/// A path pattern on its own: literal bytes, `*` for any bytes, a final `$` for the end.
-///
-/// Rules have theirs compiled into [`Rules`](crate::Rules); this type is for records that carry a path of their own
-/// and choose among them by the longest match.
-///
-/// ```
-/// use abide_robots::{Pattern, Target};
-///
-/// let pattern = Pattern::new(b"/*.php$");
-/// assert!(pattern.matches(&Target::new("/a.php/b.php")));
-/// assert!(!pattern.matches(&Target::new("/a.php?x")));
-/// assert_eq!(pattern.bytes(), 7);
-/// ```
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Pattern {
-    normal: Box<[u8]>,
-    query_form: Option<Box<[u8]>>,
-}
-
-impl Pattern {
-    /// Takes a pattern as it stands in a file, without space around it.
+impl Target<'_> {
+    /// Whether a path pattern covers the target, and how specific it is: by how many bytes. For records that carry a path of
+    /// their own and choose among them by the longest match; rules are compiled into [`Rules`](crate::Rules).
     ///
-    /// One that starts with neither `/` nor `*` matches nothing, as does an empty one.
-    pub fn new(text: &[u8]) -> Self {
-        let mut normal = Vec::with_capacity(text.len());
-        normal::push_normal(text, Side::Pattern, &mut normal);
-        let query_form = normal::query_form(&normal).map(Vec::into_boxed_slice);
-        Self { normal: normal.into_boxed_slice(), query_form }
-    }
-
-    /// Whether the pattern covers the target. Linear in their lengths, whatever the stars.
-    pub fn matches(&self, target: &Target<'_>) -> bool {
-        let query_form = self.query_form.as_deref().unwrap_or(&self.normal);
-        can_match(&self.normal) && matches(&self.normal, query_form, target.bytes(), target.query())
-    }
-
-    /// The length that decides which of several patterns is the most specific: the bytes of the normal form, as
-    /// RFC 9309 §2.2.2 counts them: in the query, `:`, `/`, `?`, `@` and `'` count as their encodings.
+    /// The pattern is taken as it stands in a file, without space around it: `*` for any bytes, a final `$` for the end. One
+    /// that starts with neither `/` nor `*` covers nothing, as does an empty one. The work is linear in both lengths, whatever
+    /// the stars.
     ///
-    /// The query of a pattern starts at its `?`. Where one reaches the query through a `*`, it counts as written: of
-    /// `/*u=http://` and `/*u=http%3A%2F%2F`, which cover the same queries, the second has more bytes.
-    pub fn bytes(&self) -> usize {
-        normal::bytes(&self.normal)
-    }
-
-    /// The normal form. It is ASCII.
-    pub fn as_str(&self) -> &str {
-        core::str::from_utf8(&self.normal).unwrap_or_default()
-    }
-}
-
-impl fmt::Display for Pattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl fmt::Debug for Pattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Pattern").field(&self.as_str()).finish()
+    /// The bytes are those of the normal form, as RFC 9309 §2.2.2 counts them: in the query, `:`, `/`, `?`, `@` and `'` count
+    /// as their encodings. The query of a pattern starts at its `?`. Where one reaches the query through a `*`, it counts as
+    /// written: of `/*u=http://` and `/*u=http%3A%2F%2F`, which cover the same queries, the second has more bytes.
+    ///
+    /// ```
+    /// use abide_robots::Target;
+    ///
+    /// assert_eq!(Target::new("/a.php/b.php").covered_by(b"/*.php$"), Some(7));
+    /// assert_eq!(Target::new("/a.php?x").covered_by(b"/*.php$"), None);
+    /// ```
+    pub fn covered_by(&self, pattern: &[u8]) -> Option<usize> {
+        let mut form = Vec::with_capacity(pattern.len());
+        normal::push_normal(pattern, Side::Pattern, &mut form);
+        let query_form = normal::query_form(&form);
+        let query_form = query_form.as_deref().unwrap_or(&form);
+        let is_covered = can_match(&form) && matches(&form, query_form, self.bytes(), self.query());
+        is_covered.then(|| normal::bytes(&form))
     }
 }
 
@@ -191,8 +154,8 @@ mod tests {
 
     #[track_caller]
     fn check(pattern: &str, target: &str, expected: bool) {
-        let found = Pattern::new(pattern.as_bytes()).matches(&Target::new(target));
-        assert_eq!(found, expected, "{pattern} against {target}");
+        let found = Target::new(target).covered_by(pattern.as_bytes());
+        assert_eq!(found.is_some(), expected, "{pattern} against {target}");
     }
 
     #[test]
@@ -228,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn query_delimiters_and_their_escapes_are_the_same_in_the_query_only() {
+    fn query_delimiters_equal_their_escapes_in_the_query_only() {
         for (pattern, target, expected) in [
             ("/*url=http://", "/a?url=http%3A%2F%2Fb", true),
             ("/*url=http%3A%2F%2F", "/a?url=http://b", true),
@@ -250,11 +213,8 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_is_shown_in_its_normal_form() {
-        let pattern = Pattern::new("/\u{fc}*".as_bytes());
-        assert_eq!(alloc::format!("{pattern}"), "/%C3%BC*");
-        assert_eq!(alloc::format!("{pattern:?}"), "Pattern(\"/%C3%BC*\")");
-        assert_eq!(pattern.bytes(), 8);
+    fn the_bytes_of_a_pattern_are_those_of_its_normal_form() {
+        assert_eq!(Target::new("/\u{fc}b").covered_by("/\u{fc}*".as_bytes()), Some(8));
     }
 
     #[test]

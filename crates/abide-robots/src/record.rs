@@ -51,6 +51,17 @@ impl<'a> Record<'a> {
         self.line
     }
 
+    /// Whom a user-agent line addresses: its product token in its spelling, or `*`. `None` for one that names nobody, and for
+    /// other records.
+    ///
+    /// What follows a token is left out, as in `ExampleBot/1.0`. A value such as `MJ12bot` is given whole, though RFC 9309
+    /// reads `MJ`: it names both a crawler that is called so ([`ProductToken::lenient`]) and one that is called `MJ`.
+    /// [`addresses`](Self::addresses) knows.
+    pub fn agent(&self) -> Option<&'a str> {
+        let name = core::str::from_utf8(group::name(self.value, self.profile)).unwrap_or_default();
+        (self.kind == RecordKind::UserAgent && !name.is_empty()).then_some(name)
+    }
+
     /// Whether it is a user-agent line that addresses the crawler that goes by `token`, as
     /// [`Rules::parse`](crate::Rules::parse) takes it; without a token, whether it is one that addresses everybody (`*`).
     pub fn addresses(&self, token: Option<&ProductToken>) -> bool {

@@ -19,9 +19,8 @@ use crate::robots::Robots;
 use crate::slice;
 
 /// What is remarked on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum RemarkKind {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum RemarkKind {
     /// A key is a known misspelling of another, as which it is read.
     MisspeltKey,
     /// The colon is missing, and is read as if it were there.
@@ -66,8 +65,7 @@ pub enum RemarkKind {
 }
 
 impl RemarkKind {
-    /// Its name in words joined by hyphens, such as `misspelt-key`: what programs may rely on.
-    pub fn as_str(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::MisspeltKey => "misspelt-key",
             Self::MissingColon => "missing-colon",
@@ -91,20 +89,14 @@ impl RemarkKind {
     }
 }
 
-impl fmt::Display for RemarkKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 /// A remark on a place in a robots.txt. `Display` is one sentence.
 ///
 /// ```
-/// use abide_robots::{RemarkKind, Robots};
+/// use abide_robots::Robots;
 ///
 /// let robots = Robots::parse(b"User-agent: *\nDissallow: /a");
 /// let remarks = robots.remarks();
-/// assert_eq!((remarks[0].kind(), remarks[0].line()), (RemarkKind::MisspeltKey, 2));
+/// assert_eq!((remarks[0].kind(), remarks[0].line()), ("misspelt-key", 2));
 /// assert_eq!(remarks[0].columns(), 1..10);
 /// assert_eq!(remarks[0].to_string(), "\"Dissallow\" is read as \"Disallow\"");
 /// ```
@@ -117,9 +109,10 @@ pub struct Remark {
 }
 
 impl Remark {
-    /// What is remarked on.
-    pub fn kind(&self) -> RemarkKind {
-        self.kind
+    /// What is remarked on, in words joined by hyphens that programs may rely on: `docs/lint-codes.md` in the repository lists
+    /// them.
+    pub fn kind(&self) -> &'static str {
+        self.kind.as_str()
     }
 
     /// The line it is about; the first is 1.
@@ -684,7 +677,6 @@ mod tests {
             names,
             ["misspelt-key", "record-inside-run", "unusable-crawl-delay", "cut-by-limit", "utf16", "html"]
         );
-        assert_eq!(format!("{DuplicateRule}"), "duplicate-rule");
     }
 
     #[test]

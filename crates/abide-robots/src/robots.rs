@@ -9,7 +9,7 @@ use core::ops::Range;
 
 use crate::compile;
 use crate::decode::Text;
-use crate::group::{self, Gathered, Gatherer, Raw};
+use crate::group::{Gathered, Gatherer, Raw};
 use crate::line::{self, Key, Lines, RecordKind};
 use crate::profile::ParseOptions;
 use crate::record::Record;
@@ -29,7 +29,8 @@ use crate::verdict::RobotsVerdict;
 ///
 /// let robots = Robots::parse(b"User-agent: a\nUser-agent: b\nDisallow: /x\n\nSitemap: https://example.com/s.xml");
 /// let group = robots.groups().next().unwrap();
-/// assert_eq!(group.agents().collect::<Vec<_>>(), ["a", "b"]);
+/// let agents: Vec<&str> = group.iter().filter_map(|record| record.agent()).collect();
+/// assert_eq!(agents, ["a", "b"]);
 /// assert_eq!(robots.sitemaps().count(), 1);
 ///
 /// let verdict = robots.verdict(&[ProductToken::new("B")?], &Target::new("/x/y"));
@@ -97,9 +98,11 @@ impl Robots {
         self.rules(tokens).verdict(target)
     }
 
-    /// The groups in file order, not combined.
-    pub fn groups(&self) -> impl Iterator<Item = Group<'_>> {
-        self.groups.iter().map(|range| Group { robots: self, range: range.clone() })
+    /// The groups in file order, not combined: the records from the first user-agent line of each to the next group. Records
+    /// that belong to the whole file may stand among them.
+    pub fn groups(&self) -> impl Iterator<Item = Vec<Record<'_>>> {
+        let statements = |range: &Range<usize>| self.statements.get(range.clone()).unwrap_or_default();
+        self.groups.iter().map(move |range| statements(range).iter().map(|line| self.record(line)).collect())
     }
 
     /// All records in file order.
@@ -209,56 +212,6 @@ impl fmt::Debug for Robots {
     }
 }
 
-/// A group as it stands in the file: user-agent lines, and what follows until the next group.
-#[derive(Clone)]
-pub struct Group<'a> {
-    robots: &'a Robots,
-    range: Range<usize>,
-}
-
-impl<'a> Group<'a> {
-    /// Whom the group addresses: the product tokens of its user-agent lines in their spelling, or `*`. A line that names
-    /// nobody gives nothing.
-    ///
-    /// What follows a token is left out, as in `ExampleBot/1.0`. A value such as `MJ12bot` is given whole, though RFC 9309
-    /// reads `MJ`: it names both a crawler that is called so ([`ProductToken::lenient`]) and one that is called `MJ`.
-    /// [`Record::addresses`] knows.
-    pub fn agents(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        let profile = self.robots.options.profile;
-        self.of_kind(|kind| kind == RecordKind::UserAgent)
-            .map(move |record| core::str::from_utf8(group::name(record.value(), profile)).unwrap_or_default())
-            .filter(|name| !name.is_empty())
-    }
-
-    /// Its Allow and Disallow records.
-    pub fn rules(&self) -> impl Iterator<Item = Record<'a>> + use<'a> {
-        self.of_kind(RecordKind::is_rule)
-    }
-
-    /// All its records, user-agent lines included. Records that belong to the whole file may stand among them.
-    pub fn records(&self) -> impl Iterator<Item = Record<'a>> + use<'a> {
-        self.of_kind(|_| true)
-    }
-
-    fn of_kind(&self, wanted: fn(RecordKind) -> bool) -> impl Iterator<Item = Record<'a>> + use<'a> {
-        let robots = self.robots;
-        let statements = robots.statements.get(self.range.clone()).unwrap_or_default();
-        statements
-            .iter()
-            .map(|statement| robots.record(statement))
-            .filter(move |record| wanted(record.kind()))
-    }
-}
-
-impl fmt::Debug for Group<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Group")
-            .field("agents", &self.agents().collect::<Vec<_>>())
-            .field("rules", &self.rules().count())
-            .finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use alloc::format;
@@ -288,9 +241,7 @@ mod tests {
         let keys: Vec<&[u8]> = robots.records().map(|record| record.key()).collect();
         assert_eq!(keys, [&b"User-Agent"[..], b"disallow", b"foo", b"disallow"]);
         assert_eq!(format!("{robots:?}"), "Robots { bytes: 53, groups: 1, records: 4, .. }");
-        let group = robots.groups().next().unwrap();
-        assert_eq!(format!("{group:?}"), "Group { agents: [\"a\"], rules: 2, .. }");
-        let record = group.rules().next().unwrap();
+        let record = robots.groups().next().unwrap()[1];
         assert_eq!(format!("{record:?}"), "Record { kind: Disallow, value: \"/\\xff\", line: 2 }");
     }
 
@@ -315,7 +266,7 @@ mod tests {
         ] {
             assert_eq!(shown(kind), (line, value));
         }
-        assert_eq!(robots.groups().next().unwrap().records().count(), 6);
+        assert_eq!(robots.groups().next().unwrap().len(), 6);
     }
 
     #[test]
@@ -332,7 +283,7 @@ mod tests {
         assert_eq!(lines(Some(&token("foo"))), [0; 0]);
         assert_eq!(lines(None), [3]);
         let agents = |robots: &Robots| -> Vec<String> {
-            robots.groups().flat_map(|group| group.agents().map(String::from).collect::<Vec<_>>()).collect()
+            robots.records().filter_map(|record| record.agent().map(String::from)).collect()
         };
         assert_eq!(agents(&robots), ["MJ12bot", "FooBot", "*"]);
         let google = Robots::parse_with(robots.text(), ParseOptions::google());
@@ -345,7 +296,7 @@ mod tests {
         let body = format!("user-agent: a\n#{}\ndisallow: /\n", "x".repeat(600_000));
         let rules = |limit| {
             let robots = Robots::parse_with(body.as_bytes(), ParseOptions::new().with_limit(limit));
-            (robots.is_cut(), robots.groups().flat_map(|group| group.rules()).count())
+            (robots.is_cut(), robots.records().filter(|record| record.kind().is_rule()).count())
         };
         assert_eq!(rules(0), (true, 0));
         assert_eq!(rules(599_999), (true, 0));

@@ -66,23 +66,10 @@ impl Rules {
     /// What applies where the file cannot be had (RFC 9309 §2.3.1.4, "Unreachable" status): all is disallowed but
     /// `/robots.txt`, by a rule `Disallow: /` for everybody that stands in no file, so on line 0.
     pub fn disallow_all() -> Self {
-        Self::of_rule(Raw { kind: RecordKind::Disallow, value: b"/", line: 0 }, Profile::Rfc9309)
-    }
-
-    /// One rule for everybody.
-    pub(crate) fn of_rule(rule: Raw<'_>, profile: Profile) -> Self {
-        let mut gatherer = Gatherer::new(&[], profile, Vec::new());
+        let mut gatherer = Gatherer::new(&[], Profile::Rfc9309, Vec::new());
         gatherer.take(Raw { kind: RecordKind::UserAgent, value: b"*", line: 0 });
-        gatherer.take(rule);
-        Self::of_block(compile::build_gathered(gatherer.finish(), &[], profile))
-    }
-
-    /// The bytes of the rule that covers the target, if one does.
-    pub(crate) fn bytes_of_match(&self, target: &Target<'_>) -> Option<u16> {
-        match self.decide(target) {
-            Decision::Rule(found) => self.parts().entry(found).map(|entry| entry.bytes),
-            _ => None,
-        }
+        gatherer.take(Raw { kind: RecordKind::Disallow, value: b"/", line: 0 });
+        Self::of_block(compile::build_gathered(gatherer.finish(), &[], Profile::Rfc9309))
     }
 
     pub(crate) fn of_block(block: Block) -> Self {

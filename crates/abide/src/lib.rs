@@ -135,7 +135,7 @@ pub use abide_http::{
 #[cfg(feature = "identity")]
 pub use abide_identity as identity;
 pub use abide_permissions::{
-    Answer, AppDirectives, Flag, HeadEnd, License, Limit, MemoryPermissionStore, PermissionRecord,
-    PermissionStore, Permissions, Preference, Preferences, ReadOptions, TagRules, Usage, link_follow,
+    Answer, AppDirectives, HeadEnd, MemoryPermissionStore, PermissionRecord, PermissionStore, Permissions,
+    Preference, Preferences, ReadOptions, TagRules, Usage, link_follow,
 };
 pub use abide_robots::{InvalidText, ProductToken, Target};

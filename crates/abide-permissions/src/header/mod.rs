@@ -5,12 +5,10 @@
 
 mod draft00;
 mod line;
-mod member;
 mod split;
 mod structured;
 mod write;
 
-pub use member::members;
 pub use write::write_field;
 
 use crate::options::ReadOptions;

@@ -39,13 +39,13 @@ fn member(token: Option<&ProductToken>, rules: &TagRules) -> String {
     // Writing to a String does not fail.
     rules.flags().for_each(|flag| _ = write!(text, ";{flag}"));
     if let Some(limit) = rules.max_snippet() {
-        _ = write!(text, ";max-snippet={}", limit.as_i64().min(SF_INTEGER_MAX));
+        _ = write!(text, ";max-snippet={}", limit.min(SF_INTEGER_MAX));
     }
     if let Some(size) = rules.max_image_preview() {
         _ = write!(text, ";max-image-preview={size}");
     }
     if let Some(limit) = rules.max_video_preview() {
-        _ = write!(text, ";max-video-preview={}", limit.as_i64().min(SF_INTEGER_MAX));
+        _ = write!(text, ";max-video-preview={}", limit.min(SF_INTEGER_MAX));
     }
     if let Some(after) = rules.unavailable_after() {
         _ = write!(text, ";unavailable_after=@{}", after.unix_seconds());

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn end_tags_are_found_by_name_and_quotes_count_where_a_value_begins() {
+    fn quotes_in_an_end_tag_count_where_a_value_begins() {
         for (bytes, expected) in [
             ("", ""),
             ("</head>", "head"),

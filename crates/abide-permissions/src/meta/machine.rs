@@ -14,7 +14,7 @@ pub(super) struct Machine {
     unscripted: bool,
     /// Open `template` elements. Their content is a document fragment of its own, not the head.
     template_depth: usize,
-    /// Text within svg or math inside a template is told apart from other text by nobody, so it no longer ends the head.
+    /// Text within svg or math inside a template can't be distinguished from other text, so it no longer ends the head.
     foreign_in_template: bool,
     noscript: Option<Noscript>,
     pub(super) found: Found,

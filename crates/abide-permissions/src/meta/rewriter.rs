@@ -32,7 +32,7 @@ pub(super) enum Stop {
     Done,
     /// The memory limit was met.
     Memory,
-    /// The machine asks to begin anew after this many bytes, with the same state: raw text to lol_html is markup to it.
+    /// The machine asks to start again after this many bytes, with the same state: raw text to lol_html is markup to it.
     Markup(usize),
 }
 
@@ -54,14 +54,14 @@ impl Driver {
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Stop> {
         let Some(rewriter) = &mut self.rewriter else { return Err(Stop::Done) };
         let written = rewriter.write(bytes);
-        self.judge(written)
+        self.check(written)
     }
 
-    /// Tells that the document ends here.
+    /// The document ends here.
     pub(super) fn end(&mut self) -> Result<(), Stop> {
         let Some(rewriter) = self.rewriter.take() else { return Err(Stop::Done) };
         let ended = rewriter.end();
-        self.judge(ended)?;
+        self.check(ended)?;
         // What is pending between tags (`<`, `&#33`) is text at most, and nothing follows that it could keep from the head.
         self.machine(Machine::end_noscript);
         Ok(())
@@ -78,7 +78,7 @@ impl Driver {
         self.machine(|machine| std::mem::replace(machine, empty))
     }
 
-    fn judge(&mut self, result: Result<(), lol_html::errors::RewritingError>) -> Result<(), Stop> {
+    fn check(&mut self, result: Result<(), lol_html::errors::RewritingError>) -> Result<(), Stop> {
         let (is_done, markup_at) = {
             let state = self.shared.lock();
             (state.machine.is_done(), state.markup_at)

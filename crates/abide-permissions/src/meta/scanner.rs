@@ -332,7 +332,7 @@ impl Scan {
     }
 
     /// Scans the content of a noscript. A noscript within it is markup as well, but raw text to lol_html, which therefore
-    /// begins anew behind its tag. Each round is shorter by that tag, so this ends.
+    /// starts again behind its tag. Each round is shorter by that tag, so this ends.
     fn scan_noscript(&mut self, noscript: &Noscript) {
         if !may_hold_a_meta(&noscript.content) {
             return;

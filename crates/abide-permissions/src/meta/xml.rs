@@ -236,7 +236,7 @@ const ATTRIBUTES_MAX: usize = 1024;
 
 const NAME_BYTES_MAX: usize = 4 * 1024;
 
-/// Decoded bytes that wait to be read. Without any, the reader is told to come back.
+/// Decoded bytes that wait to be read. Without any, the reader has to come back.
 #[derive(Default)]
 struct Fed {
     bytes: VecDeque<u8>,

@@ -8,18 +8,15 @@ mod signal;
 mod tdm;
 mod usage;
 
-pub use tdm::{Tdm, TdmFile};
-
 use std::fmt;
 
-use abide_robots::{ParseOptions, Pattern, Record, RecordKind, Rules, Target};
+use abide_robots::{ParseOptions, Record, RecordKind, Rules, Target};
 
 use crate::answer::Answer;
 use crate::directives::{self, path_and_value};
 use crate::options::{PreferenceOptions, ReadOptions};
 use crate::permissions::Permissions;
 use crate::provenance::{Provenance, Shown, warn};
-use crate::rule::Flag;
 
 /// A use of content.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -148,6 +145,7 @@ pub struct Preferences {
     warnings: Vec<(Provenance, String)>,
     /// The value of `use` in Content-Signal, in lower case.
     signal_use: Option<Box<str>>,
+    tdm_policy: Option<Box<str>>,
     has_unread_sources: bool,
     options: PreferenceOptions,
 }
@@ -232,19 +230,11 @@ impl Preferences {
         self
     }
 
-    /// Adds the one statement of TDMRep, after its own order of precedence.
-    #[must_use]
-    pub fn with_tdm(mut self, tdm: &Tdm) -> Self {
-        self.statements.extend(tdm.statement());
-        self
-    }
-
     /// Adds `noai` as a statement against training and AI input. Off unless called: `noai` speaks of data sets, and this is
     /// an interpretation. The statement stands where the rule does.
     #[must_use]
     pub fn with_noai(mut self, permissions: &Permissions) -> Self {
-        if let Some((source, _)) = permissions.statements().iter().find(|(_, rules)| rules.states(Flag::NoAi))
-        {
+        if let Some((source, _)) = permissions.statements().iter().find(|(_, rules)| rules.states("noai")) {
             let text = match source {
                 Provenance::Field { text, .. } => text.as_bytes(),
                 _ => b"noai",
@@ -374,13 +364,11 @@ impl Preferences {
             let (path, value) = path_and_value(record.value());
             let source = Provenance::of_record(&record, path, Some(group));
             let line = read_usage_record(path, value, self.options.strict);
-            let pattern = path.map(Pattern::new);
-            let covers = pattern.as_ref().is_none_or(|pattern| pattern.matches(target));
-            let bytes = pattern.as_ref().map_or(0, Pattern::bytes);
-            if covers && !line.is_broken {
+            let covers = path.map_or(Some(0), |path| target.covered_by(path));
+            if let Some(bytes) = covers.filter(|_| !line.is_broken) {
                 bytes_max = bytes_max.max(bytes);
             }
-            covering.push((covers.then_some(bytes), line, source, value));
+            covering.push((covers, line, source, value));
         }
         for (bytes, mut line, source, value) in covering {
             // A broken line hides no other; what was salvaged of it yields to a longer path like everything else.

@@ -1,181 +1,109 @@
 //! TDMRep: the reservation of text and data mining (W3C community group, final report of 10 May 2024).
 
-use abide_robots::{Pattern, Target};
+use abide_robots::Target;
 use serde_json::Value;
 
-use super::{Preference, PreferenceStatement, Usage};
-use crate::error::PermissionError;
+use super::{Preference, PreferenceStatement, Preferences, Usage};
 use crate::head::Meta;
-use crate::provenance::Provenance;
+use crate::provenance::{Provenance, warn};
 
-/// What TDMRep states for one URL: in the file of the site, in the fields of the response, in the metas of its head. A field supersedes
-/// the file and a meta both, in whatever order they are added. What a carrier does not say, it does not reset.
-///
-/// ```
-/// use abide_permissions::{Meta, Tdm};
-///
-/// let fields = [("tdm-reservation", b"1".as_slice()), ("tdm-policy", b"https://example.org/policy.json")];
-/// let tdm = Tdm::default().with_fields(fields);
-/// assert_eq!(tdm.is_reserved(), Some(true));
-/// assert_eq!(tdm.policy(), Some("https://example.org/policy.json"));
-/// assert_eq!(tdm.with_metas(&[Meta::new("tdm-reservation", "0")]).is_reserved(), Some(false));
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tdm {
-    file: Carrier,
-    field: Carrier,
-    meta: Carrier,
+impl Preferences {
+    /// Adds the one statement of TDMRep: 1 disallows mining, 0 allows it. It stands in the metas of the head, else in the
+    /// `tdm-reservation` and `tdm-policy` fields of the response, else in the `/.well-known/tdmrep.json` of the site, of which the first
+    /// entry that covers the target counts. Of several lines or metas 1 wins.
+    ///
+    /// The file is an array of objects with a `location`, which is a path pattern of robots.txt, a `tdm-reservation` and perhaps a
+    /// `tdm-policy`. A reservation other than 0 and 1 is unset, but its entry still covers its location. Elements that are no
+    /// objects are passed over, and entries beyond 32,768. Stricter: an object in place of the array is its one entry, `"1"` and
+    /// `true` reserve like `1`, and a reservation whose location is missing or is no path holds for the whole site, since each was
+    /// meant as one. A file that cannot be read is an [unread source](Self::with_unread_sources); a warning says why, with the line
+    /// and column.
+    ///
+    /// ```
+    /// use abide_permissions::{Meta, Preference, Preferences, Usage};
+    /// use abide_robots::Target;
+    ///
+    /// let json = br#"[{"location": "/free/", "tdm-reservation": 0}, {"location": "/", "tdm-reservation": 1}]"#;
+    /// let mining = |path, metas: &[Meta]| {
+    ///     let file = Some((json.as_slice(), &Target::new(path)));
+    ///     Preferences::default().with_tdm(file, [], metas).resolve(&Usage::Tdm)
+    /// };
+    /// assert_eq!(mining("/free/a", &[]), Preference::Allow);
+    /// assert_eq!(mining("/a", &[]), Preference::Disallow);
+    /// assert_eq!(mining("/a", &[Meta::new("tdm-reservation", "0")]), Preference::Allow);
+    /// ```
+    #[must_use]
+    pub fn with_tdm<'a>(
+        mut self,
+        file: Option<(&[u8], &Target<'_>)>,
+        fields: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+        metas: &[Meta],
+    ) -> Self {
+        let of_file = match file.map_or(Ok(None), |(json, target)| entry_for(json, target)) {
+            Ok(entry) => entry.unwrap_or_default(),
+            Err(problem) => {
+                warn(&mut self.warnings, Provenance::WellKnown { index: 0 }, &problem);
+                self.has_unread_sources = true;
+                Carrier::default()
+            }
+        };
+        let by_precedence = [Carrier::of_metas(metas), Carrier::of_fields(fields), of_file];
+        // What a carrier does not say, it does not reset.
+        self.tdm_policy = by_precedence.iter().find_map(|carrier| carrier.policy.clone()).or(self.tdm_policy);
+        let reservation = by_precedence.into_iter().find_map(|carrier| carrier.reservation);
+        self.statements.extend(reservation.map(|(reserved, source)| {
+            let (preference, text) =
+                if reserved { (Preference::Disallow, b"1") } else { (Preference::Allow, b"0") };
+            PreferenceStatement::new(Usage::Tdm, preference, source, text)
+        }));
+        self
+    }
+
+    /// The URL of a policy under which text and data mining may be licensed, of TDMRep.
+    #[must_use]
+    pub fn tdm_policy(&self) -> Option<&str> {
+        self.tdm_policy.as_deref()
+    }
 }
 
 /// What one carrier states.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Default)]
 struct Carrier {
     reservation: Option<(bool, Provenance)>,
     policy: Option<Box<str>>,
 }
 
-impl Tdm {
-    /// Adds the first entry of `/.well-known/tdmrep.json` that covers the URL.
-    ///
-    /// ```
-    /// use abide_permissions::{Tdm, TdmFile};
-    /// use abide_robots::Target;
-    ///
-    /// let json = br#"[{"location": "/free/", "tdm-reservation": 0}, {"location": "/", "tdm-reservation": 1}]"#;
-    /// let file = TdmFile::parse(json)?;
-    /// assert_eq!(Tdm::default().with_file(&file, &Target::new("/free/a")).is_reserved(), Some(false));
-    /// assert_eq!(Tdm::default().with_file(&file, &Target::new("/a")).is_reserved(), Some(true));
-    /// # Ok::<(), abide_permissions::PermissionError>(())
-    /// ```
-    #[must_use]
-    pub fn with_file(mut self, file: &TdmFile, target: &Target<'_>) -> Self {
-        let mut entries = file.entries.iter().enumerate();
-        if let Some((index, entry)) = entries.find(|(_, entry)| entry.location.matches(target)) {
-            let reservation = entry.reserved.map(|reserved| (reserved, Provenance::WellKnown { index }));
-            self.file = Carrier { reservation, policy: entry.policy.clone() };
-        }
-        self
-    }
-
-    /// Adds the `tdm-reservation` and `tdm-policy` fields of a response. Of several lines 1 wins.
-    #[must_use]
-    pub fn with_fields<'a>(mut self, fields: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Self {
+impl Carrier {
+    fn of_fields<'a>(fields: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Self {
+        let mut found = Self::default();
         let mut lines = 0_usize;
         for (name, value) in fields {
             if name.eq_ignore_ascii_case(POLICY) {
                 let policy = || std::str::from_utf8(value).ok().map(|text| text.trim_ascii().into());
-                self.field.policy = self.field.policy.or_else(policy);
+                found.policy = found.policy.or_else(policy);
             } else if name.eq_ignore_ascii_case(RESERVATION) {
-                self.field.add(reserved(value.trim_ascii()), Provenance::field(RESERVATION, lines));
+                found.add(reserved(value.trim_ascii()), Provenance::field(RESERVATION, lines));
                 lines = lines.saturating_add(1);
             }
         }
-        self
+        found
     }
 
-    /// Adds the metas of the same names in the head of the document. Of several 1 wins.
-    #[must_use]
-    pub fn with_metas(mut self, metas: &[Meta]) -> Self {
+    fn of_metas(metas: &[Meta]) -> Self {
+        let mut found = Self::default();
         for (index, meta) in metas.iter().enumerate() {
             let (name, content) = (meta.name().trim_ascii(), meta.content().trim_ascii());
             if name.eq_ignore_ascii_case(POLICY) {
-                self.meta.policy = self.meta.policy.or_else(|| Some(content.into()));
+                found.policy = found.policy.or_else(|| Some(content.into()));
             } else if name.eq_ignore_ascii_case(RESERVATION) {
-                self.meta
-                    .add(reserved(content.as_bytes()), Provenance::Meta { index, name: meta.name().into() });
+                found.add(reserved(content.as_bytes()), Provenance::Meta { index, name: meta.name().into() });
             }
         }
-        self
+        found
     }
 
-    /// Whether mining is reserved to the rightholder. `None`: nothing is stated.
-    #[must_use]
-    pub fn is_reserved(&self) -> Option<bool> {
-        self.reservation().map(|(reserved, _)| *reserved)
-    }
-
-    /// The URL of a policy under which mining may be licensed.
-    #[must_use]
-    pub fn policy(&self) -> Option<&str> {
-        let mut policies = self.by_precedence().into_iter().filter_map(|carrier| carrier.policy.as_deref());
-        policies.next()
-    }
-
-    /// The one statement: 1 disallows mining, 0 allows it.
-    #[must_use]
-    pub fn statement(&self) -> Option<PreferenceStatement> {
-        let (reserved, source) = self.reservation()?;
-        let (preference, text) =
-            if *reserved { (Preference::Disallow, b"1") } else { (Preference::Allow, b"0") };
-        Some(PreferenceStatement::new(Usage::Tdm, preference, source.clone(), text))
-    }
-
-    fn reservation(&self) -> Option<&(bool, Provenance)> {
-        self.by_precedence().into_iter().find_map(|carrier| carrier.reservation.as_ref())
-    }
-
-    fn by_precedence(&self) -> [&Carrier; 3] {
-        [&self.meta, &self.field, &self.file]
-    }
-}
-
-impl Carrier {
-    /// Inside one carrier 1 wins.
-    fn add(&mut self, reserved: Option<bool>, source: Provenance) {
-        match (&self.reservation, reserved) {
-            (None, Some(reserved)) => self.reservation = Some((reserved, source)),
-            (Some((false, _)), Some(true)) => self.reservation = Some((true, source)),
-            _ => {}
-        }
-    }
-}
-
-/// "Values other than 0 and 1 MUST be treated as unset."
-fn reserved(value: &[u8]) -> Option<bool> {
-    match value {
-        b"1" => Some(true),
-        b"0" => Some(false),
-        _ => None,
-    }
-}
-
-/// A `/.well-known/tdmrep.json`: the reservations of a site by location.
-#[derive(Debug, Default)]
-pub struct TdmFile {
-    entries: Vec<Entry>,
-}
-
-#[derive(Debug)]
-struct Entry {
-    location: Pattern,
-    reserved: Option<bool>,
-    policy: Option<Box<str>>,
-}
-
-impl TdmFile {
-    /// Reads a file: an array of objects with a `location`, which is a path pattern of robots.txt, a `tdm-reservation` and perhaps a
-    /// `tdm-policy`. A reservation other than 0 and 1 is unset, but its entry still covers its location. Elements that are no
-    /// objects are passed over, and entries beyond 32,768.
-    ///
-    /// Stricter: an object in place of the array is its one entry, `"1"` and `true` reserve like `1`, and a reservation whose
-    /// location is missing or is no path holds for the whole site, since each was meant as one.
-    ///
-    /// # Errors
-    /// When it is no JSON, with the line and column, or neither an array nor an object.
-    pub fn parse(json: &[u8]) -> Result<Self, PermissionError> {
-        let json = json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(json);
-        let entries = match serde_json::from_slice(json).map_err(PermissionError::not_json)? {
-            Value::Array(entries) => entries,
-            entry @ Value::Object(_) => vec![entry],
-            _ => return Err(PermissionError::not_tdmrep()),
-        };
-        let entries = entries.iter().take(ENTRIES_MAX).filter_map(Entry::read).collect();
-        Ok(Self { entries })
-    }
-}
-
-impl Entry {
-    fn read(entry: &Value) -> Option<Self> {
+    /// The entry of a file, if it covers the target.
+    fn of_entry(index: usize, entry: &Value, target: &Target<'_>) -> Option<Self> {
         let entry = entry.as_object()?;
         let reserved = match entry.get(RESERVATION) {
             Some(Value::Number(number)) if number.as_f64() == Some(0.0) => Some(false),
@@ -192,8 +120,46 @@ impl Entry {
             _ if reserved == Some(true) => "/",
             _ => return None,
         };
+        target.covered_by(location.as_bytes())?;
         let policy = entry.get(POLICY).and_then(Value::as_str).map(Into::into);
-        Some(Self { location: Pattern::new(location.as_bytes()), reserved, policy })
+        Some(Self {
+            reservation: reserved.map(|reserved| (reserved, Provenance::WellKnown { index })),
+            policy,
+        })
+    }
+
+    /// Inside one carrier 1 wins.
+    fn add(&mut self, reserved: Option<bool>, source: Provenance) {
+        match (&self.reservation, reserved) {
+            (None, Some(reserved)) => self.reservation = Some((reserved, source)),
+            (Some((false, _)), Some(true)) => self.reservation = Some((true, source)),
+            _ => {}
+        }
+    }
+}
+
+/// The first entry of a tdmrep.json that covers the target, or what is wrong with the file.
+fn entry_for(json: &[u8], target: &Target<'_>) -> Result<Option<Carrier>, String> {
+    let json = json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(json);
+    let entries = match serde_json::from_slice(json) {
+        Ok(Value::Array(entries)) => entries,
+        Ok(entry @ Value::Object(_)) => vec![entry],
+        Ok(_) => {
+            let expected = "an array of objects with `location` and `tdm-reservation`";
+            return Err(format!("expected {expected}, found another JSON value"));
+        }
+        Err(error) => return Err(format!("expected JSON, found none: {error}")),
+    };
+    let mut entries = entries.iter().enumerate().take(ENTRIES_MAX);
+    Ok(entries.find_map(|(index, entry)| Carrier::of_entry(index, entry, target)))
+}
+
+/// "Values other than 0 and 1 MUST be treated as unset."
+fn reserved(value: &[u8]) -> Option<bool> {
+    match value {
+        b"1" => Some(true),
+        b"0" => Some(false),
+        _ => None,
     }
 }
 

@@ -1,8 +1,8 @@
 //! App-Directives (C), Content-Usage, Content-Signal, TDMRep, and how their statements are resolved.
 
 use abide_permissions::{
-    AppDirectives, Head, HeadScanner, License, Meta, Permissions, Preference, Preferences, Provenance,
-    SfValue, Tdm, TdmFile, Usage,
+    AppDirectives, Head, HeadScanner, Meta, Permissions, Preference, Preferences, Provenance, SfValue, Usage,
+    licenses,
 };
 use abide_robots::{ProductToken, Rules, Target};
 use proptest::prelude::*;
@@ -32,7 +32,7 @@ fn shown(value: &SfValue) -> String {
 fn app_directives(rules: &Rules, path: &str, app: &str) -> String {
     let all = AppDirectives::of(rules, &Target::new(path));
     let Some(own) = all.for_app(app) else { return "null".to_owned() };
-    let names: std::collections::BTreeSet<&str> = own.iter().map(|directive| directive.name()).collect();
+    let names: std::collections::BTreeSet<&str> = own.iter().map(|(name, ..)| *name).collect();
     let words = names.into_iter().map(|name| format!("{name}={}", shown(all.get(app, name).unwrap())));
     words.collect::<Vec<_>>().join(" ")
 }
@@ -105,8 +105,11 @@ fn a_bad_line_spoils_no_other_and_is_told() {
     let found = AppDirectives::of(&rules, &Target::new("/"));
     assert_eq!(found.dropped(), [3]);
     let directives = found.for_app("a").unwrap();
-    let places: Vec<_> = directives.iter().map(|d| (d.name(), d.line(), d.path())).collect();
-    assert_eq!(places, [("x", 2, None), ("z", 4, None)]);
+    let places: Vec<_> = directives.iter().map(|(name, _, place)| format!("{name}: {place}")).collect();
+    assert_eq!(
+        places,
+        ["x: robots.txt line 2 (group *): App-Directives", "z: robots.txt line 4 (group *): App-Directives"]
+    );
 }
 
 #[test]
@@ -120,8 +123,8 @@ fn the_longest_path_that_names_the_application_counts() {
 fn patterns_of_equal_length_all_count() {
     let rules = for_everybody("App-Directives: /foo/ a;y\nApp-Directives: /foo* a;x");
     let found = AppDirectives::of(&rules, &Target::new("/foo/1"));
-    let lines: Vec<u32> = found.for_app("a").unwrap().iter().map(|directive| directive.line()).collect();
-    assert_eq!(lines, [2, 3], "in the order of the file");
+    let names: Vec<&str> = found.for_app("a").unwrap().iter().map(|(name, ..)| *name).collect();
+    assert_eq!(names, ["y", "x"], "in the order of the file");
 }
 
 #[test]
@@ -130,7 +133,7 @@ fn of_repeated_names_the_last_counts_and_all_are_shown() {
     let directives = AppDirectives::of(&rules, &Target::new("/"));
     assert_eq!(directives.get("A", "x").and_then(SfValue::as_integer), Some(3));
     let all: Vec<i64> =
-        directives.for_app("A").unwrap().iter().filter_map(|x| x.value().as_integer()).collect();
+        directives.for_app("A").unwrap().iter().filter_map(|(_, value, _)| value.as_integer()).collect();
     assert_eq!(all, [1, 2, 3]);
 }
 
@@ -321,7 +324,7 @@ fn signals_outside_groups_count_whatever_group_applies() {
 }
 
 #[test]
-fn the_group_of_a_policy_token_states_a_preference_and_gates_nothing() {
+fn a_policy_token_states_a_preference_and_gates_nothing() {
     let file =
         b"User-agent: *\nDisallow: /private\n\nUser-agent: No-Training\nDisallow: /poems\nAllow: /poems/free";
     let token = |name: &str| name.parse::<ProductToken>().unwrap();
@@ -347,7 +350,7 @@ fn the_group_of_a_policy_token_states_a_preference_and_gates_nothing() {
 }
 
 #[test]
-fn labels_outside_the_vocabulary_are_kept_and_touch_no_known_usage() {
+fn unknown_labels_are_kept_and_touch_no_known_usage() {
     let rules = for_everybody("Content-Usage: ai=n, genai=n, train-ai=y");
     let preferences = Preferences::default().with_robots(&rules, &Target::new("/"));
     assert_eq!(preferences.resolve(&Usage::TrainAi), Preference::Allow);
@@ -418,6 +421,17 @@ fn an_application_may_leave_the_preferences_of_the_same_file_out() {
     assert_eq!(without.resolve(&Usage::Search), Preference::Allow);
 }
 
+fn of_tdmrep(json: &str, path: &str) -> Preferences {
+    Preferences::default().with_tdm(Some((json.as_bytes(), &Target::new(path))), [], &[])
+}
+
+fn is_reserved(preferences: &Preferences) -> Option<bool> {
+    match preferences.resolve(&Usage::Tdm) {
+        Preference::Unknown => None,
+        preference => Some(preference == Preference::Disallow),
+    }
+}
+
 #[test]
 fn tdm_reservations_supersede_each_other() {
     for (fields, meta, entries, expected) in [
@@ -439,36 +453,22 @@ fn tdm_reservations_supersede_each_other() {
             .iter()
             .map(|value| format!(r#"{{"location": "/*", "tdm-reservation": {value}}}"#))
             .collect();
-        let file = TdmFile::parse(format!("[{}]", entries.join(",")).as_bytes()).unwrap();
-        let target = Target::new("/a");
-        let tdm = Tdm::default().with_file(&file, &target).with_fields(fields.clone()).with_metas(&metas);
-        assert_eq!(tdm.is_reserved(), expected, "{meta:?} {entries:?}");
-        let reversed = Tdm::default().with_metas(&metas).with_fields(fields).with_file(&file, &target);
-        assert_eq!(reversed, tdm, "the order of calls has no say");
-        let preferences = Preferences::default().with_tdm(&tdm);
-        let preference = match expected {
-            Some(true) => Preference::Disallow,
-            Some(false) => Preference::Allow,
-            None => Preference::Unknown,
-        };
-        assert_eq!(preferences.resolve(&Usage::Tdm), preference);
+        let file = format!("[{}]", entries.join(","));
+        let file = Some((file.as_bytes(), &Target::new("/a")));
+        let preferences = Preferences::default().with_tdm(file, fields, &metas);
+        assert_eq!(is_reserved(&preferences), expected, "{meta:?} {entries:?}");
     }
 }
 
 #[test]
 fn the_first_entry_of_the_tdm_file_that_covers_the_url_counts() {
-    let file = TdmFile::parse(
-        br#"[{"location": "/a/*.html$", "tdm-reservation": 0},
-             {"location": "/", "tdm-reservation": 1, "tdm-policy": "https://example.org/p"}]"#,
-    );
-    let file = file.unwrap();
-    let at = |path: &str| Tdm::default().with_file(&file, &Target::new(path));
-    assert_eq!(at("/a/b.html").is_reserved(), Some(false));
-    assert_eq!(at("/a/b.html").policy(), None);
-    assert_eq!(
-        (at("/a/b.png").is_reserved(), at("/a/b.png").policy()),
-        (Some(true), Some("https://example.org/p"))
-    );
+    let file = r#"[{"location": "/a/*.html$", "tdm-reservation": 0},
+                   {"location": "/", "tdm-reservation": 1, "tdm-policy": "https://example.org/p"}]"#;
+    let page = of_tdmrep(file, "/a/b.html");
+    assert_eq!((is_reserved(&page), page.tdm_policy()), (Some(false), None));
+    let image = of_tdmrep(file, "/a/b.png");
+    assert_eq!((is_reserved(&image), image.tdm_policy()), (Some(true), Some("https://example.org/p")));
+    assert_eq!(image.statements()[0].source().to_string(), "tdmrep.json entry 2");
 }
 
 #[test]
@@ -577,11 +577,11 @@ fn a_directive_tells_the_line_and_the_path_that_it_stands_under() {
     let directives = AppDirectives::of(&rules, &Target::new("/foo/1"));
     let told = |app: &str| {
         let found = directives.for_app(app).unwrap();
-        found.iter().map(|d| (d.name().to_owned(), d.path().map(str::to_owned), d.line())).collect::<Vec<_>>()
+        found.iter().map(|(name, _, place)| format!("{name}: {place}")).collect::<Vec<_>>()
     };
-    assert_eq!(told("a"), [("x".to_owned(), None, 2)]);
-    assert_eq!(told("b"), [("y".to_owned(), Some("/foo/".to_owned()), 3)]);
-    assert_eq!(told("c"), []);
+    assert_eq!(told("a"), ["x: robots.txt line 2 (group *): App-Directives"]);
+    assert_eq!(told("b"), ["y: robots.txt line 3 (group *): App-Directives /foo/"]);
+    assert_eq!(told("c"), [""; 0]);
 }
 
 #[test]
@@ -607,7 +607,7 @@ fn a_statement_keeps_the_text_that_it_was_read_from() {
 }
 
 #[test]
-fn what_a_carrier_states_is_told_apart_from_what_the_other_one_states() {
+fn statements_of_two_carriers_are_kept_apart() {
     let fields: [(&str, &[u8]); 2] =
         [("Content-Usage", b"train-ai=n, search=y"), ("CONTENT-SIGNAL", b"ai-train=yes")];
     let preferences = Preferences::default().with_fields(fields);
@@ -648,8 +648,7 @@ fn entries_of_tdmrep_beyond_the_bound_are_ignored() {
     for (others, expected) in [(32_767, Some(true)), (32_768, None)] {
         let others = r#"{"location":"/other"},"#.repeat(others);
         let file = format!(r#"[{others}{{"location":"/x","tdm-reservation":1}}]"#);
-        let file = TdmFile::parse(file.as_bytes()).unwrap();
-        assert_eq!(Tdm::default().with_file(&file, &Target::new("/x")).is_reserved(), expected);
+        assert_eq!(is_reserved(&of_tdmrep(&file, "/x")), expected);
     }
 }
 
@@ -658,14 +657,16 @@ fn a_tdmrep_that_cannot_be_read_says_where() {
     for (json, expected) in [
         (
             "[{\"location\": \"/\",\n \"tdm-reservation\": }]",
-            "found no JSON: expected value at line 2 column 21",
+            "found none: expected value at line 2 column 21",
         ),
-        ("", "found no JSON: EOF while parsing a value at line 1 column 0"),
-        ("<html>", "found no JSON: expected value at line 1 column 1"),
+        ("", "found none: EOF while parsing a value at line 1 column 0"),
+        ("<html>", "found none: expected value at line 1 column 1"),
         ("7", "found another JSON value"),
     ] {
-        let error = TdmFile::parse(json.as_bytes()).unwrap_err().to_string();
-        assert!(error.ends_with(expected), "{error}");
+        let preferences = of_tdmrep(json, "/");
+        assert!(!preferences.is_complete());
+        let (_, problem) = &preferences.warnings()[0];
+        assert!(problem.ends_with(expected), "{problem}");
     }
 }
 
@@ -688,8 +689,7 @@ fn a_tdmrep_is_read_as_it_was_meant() {
         ("[{\"location\": \"/\"}, {\"location\": \"/\", \"tdm-reservation\": 1}]", None),
         ("[]", None),
     ] {
-        let file = TdmFile::parse(json.as_bytes()).unwrap();
-        assert_eq!(Tdm::default().with_file(&file, &Target::new("/a")).is_reserved(), expected, "{json}");
+        assert_eq!(is_reserved(&of_tdmrep(json, "/a")), expected, "{json}");
     }
 }
 
@@ -704,8 +704,7 @@ fn what_was_not_read_is_not_allowed_but_unknown() {
         partly.with_fields([("tdm-reservation", b"1".as_slice()), ("Content-Signal", b"ai-train=no")]);
     assert_eq!(forbidden.training().to_string(), "disallow: Content-Signal, field 1");
     assert_eq!(forbidden.input().preference(), Preference::Unknown);
-    let reserved = Tdm::default().with_fields([("tdm-reservation", b"1".as_slice())]);
-    let both = forbidden.with_tdm(&reserved).training();
+    let both = forbidden.with_tdm(None, [("tdm-reservation", b"1".as_slice())], &[]).training();
     assert_eq!(both.to_string(), "disallow: Content-Signal, field 1; tdm-reservation, field 1");
     assert!(both.is_disallowed());
 }
@@ -727,11 +726,11 @@ fn permissions_answer_with_the_places_that_decided() {
 fn licences_are_found_in_robots_txt_fields_and_the_head() {
     let file =
         "License: https://a.example/l.xml\nUser-agent: *\nDisallow: /\nLicense: https://b.example/l.xml";
-    let found = |licenses: Vec<License>| {
-        licenses.iter().map(|own| format!("{} {}", own.url(), own.source())).collect::<Vec<_>>()
+    let found = |rules: Option<&Rules>, head: Option<&Head>| {
+        licenses(rules, [], head).iter().map(|(url, place)| format!("{url} {place}")).collect::<Vec<_>>()
     };
     assert_eq!(
-        found(License::of_robots(&rules(file, "ExampleBot"))),
+        found(Some(&rules(file, "ExampleBot")), None),
         [
             "https://a.example/l.xml robots.txt line 1 (outside groups): License",
             "https://b.example/l.xml robots.txt line 4 (outside groups): License",
@@ -741,10 +740,10 @@ fn licences_are_found_in_robots_txt_fields_and_the_head() {
                 <link rel=license href=/cc><template><link rel=license type=application/rsl+xml href=/t></template>\
                 <body><link rel=license type=application/rsl+xml href=/late>";
     let expected = ["/a&b link 1 to a licence"];
-    assert_eq!(found(License::of_head(crate::page(html).head())), expected);
+    assert_eq!(found(None, Some(crate::page(html).head())), expected);
     let xhtml = "<html xmlns='http://www.w3.org/1999/xhtml'><head>\
                  <link rel='license' type='application/rsl+xml' href='/a&amp;b'/></head><body/></html>";
     let mut scanner = HeadScanner::new(&options(), Some("application/xhtml+xml"));
     let _ = scanner.feed(xhtml.as_bytes());
-    assert_eq!(found(License::of_head(&scanner.finish())), expected);
+    assert_eq!(found(None, Some(&scanner.finish())), expected);
 }

@@ -1,4 +1,4 @@
-//! Which metas are in the head: the table `vectors/heads.tsv`, and html5ever as the judge of it.
+//! Which metas are in the head: the table `vectors/heads.tsv`, and html5ever as the reference.
 
 use abide_permissions::Head;
 
@@ -99,7 +99,7 @@ fn tag_boundaries(document: &str) -> Vec<usize> {
 }
 
 #[test]
-fn a_meta_anywhere_in_html5lib_documents_is_where_html5ever_puts_it() {
+fn a_meta_in_html5lib_documents_is_where_html5ever_puts_it() {
     let (mut documents, mut variants) = (0, 0);
     let mut differences = Vec::new();
     for document in html5lib_documents() {

@@ -1,6 +1,6 @@
 //! The table of preferences: what sites publish, and what follows from it; and that no statement lifts another.
 
-use abide_permissions::{Meta, Preference, Preferences, ReadOptions, Tdm, TdmFile, Usage};
+use abide_permissions::{Meta, Preference, Preferences, ReadOptions, Usage};
 use abide_robots::{ProductToken, Rules, Target};
 use proptest::prelude::*;
 use toml::{Table, Value};
@@ -28,11 +28,9 @@ fn preferences(case: &Table) -> Preferences {
                 .collect()
         });
     let metas: Vec<Meta> = text("html").map(|html| crate::page(html).metas().to_vec()).unwrap_or_default();
-    let mut tdm = Tdm::default().with_metas(&metas).with_fields(fields.clone());
-    if let Some(file) = text("tdmrep") {
-        tdm = tdm.with_file(&TdmFile::parse(file.as_bytes()).unwrap(), &target);
-    }
-    let mut preferences = Preferences::new(&options).with_fields(fields).with_tdm(&tdm);
+    let file = text("tdmrep").map(|file| (file.as_bytes(), &target));
+    let mut preferences =
+        Preferences::new(&options).with_fields(fields.clone()).with_tdm(file, fields, &metas);
     if let Some(robots) = text("robots") {
         let rules = Rules::parse(robots.as_bytes(), &[token]);
         preferences = preferences.with_robots(&rules, &target).with_policy_tokens(robots.as_bytes(), &target);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use abide_permissions::{Fetched, Head, HeadEnd, HeadScanner, Meta, PermissionRecord, ReadOptions, Update};
+use abide_permissions::{Fetched, Head, HeadEnd, HeadScanner, Meta, PermissionRecord, ReadOptions};
 
 use crate::options;
 
@@ -37,50 +37,46 @@ fn rules(record: &PermissionRecord) -> String {
     record.rules(&options()).to_string()
 }
 
+/// Whether a visit says anything, and whether the metas are of an earlier one then.
+const NEW: (bool, bool) = (true, false);
+const STALE: (bool, bool) = (true, true);
+const KEPT: (bool, bool) = (false, false);
+
 #[test]
 fn each_kind_of_response_has_the_effect_that_the_table_says() {
     let nosnippet: Fields<'_> = &[("Robots-Tag", b"*;nosnippet")];
     for (what, status, fields, head, update, expected) in [
-        ("scanned", 200, nosnippet, head("noai", HeadEnd::Ended), Update::Replaced, "nosnippet, noai"),
-        ("scanned to its end", 200, &[], head("noai", HeadEnd::Eof), Update::Replaced, "noai"),
-        ("not HTML", 200, nosnippet, Head::default(), Update::Replaced, "nosnippet"),
-        ("not scanned", 200, nosnippet, unscanned(), Update::FieldsReplaced, "nofollow, nosnippet"),
-        ("coded", 203, &[], Head::not_scanned(HeadEnd::Undecoded), Update::FieldsReplaced, "nofollow"),
-        ("incomplete", 200, &[], head("noai", HeadEnd::ByteLimit), Update::FieldsReplaced, "nofollow, noai"),
-        ("304, silent", 304, &[TAG], unscanned(), Update::Revalidated, "noindex, nofollow"),
-        ("304, speaking", 304, &[nosnippet[0], TAG], unscanned(), Update::Revalidated, "nofollow, nosnippet"),
-        ("304, of another version", 304, nosnippet, unscanned(), Update::OtherVersion, "noindex, nofollow"),
-        (
-            "a part",
-            206,
-            nosnippet,
-            head("noai", HeadEnd::Eof),
-            Update::Added,
-            "noindex, nofollow, nosnippet, noai",
-        ),
-        ("a whole part", 206, &[WHOLE], head("noai", HeadEnd::Eof), Update::Replaced, "noai"),
-        ("changes", 226, nosnippet, Head::default(), Update::Added, "noindex, nofollow, nosnippet"),
+        ("scanned", 200, nosnippet, head("noai", HeadEnd::Ended), NEW, "nosnippet, noai"),
+        ("scanned to its end", 200, &[], head("noai", HeadEnd::Eof), NEW, "noai"),
+        ("not HTML", 200, nosnippet, Head::default(), NEW, "nosnippet"),
+        ("not scanned", 200, nosnippet, unscanned(), STALE, "nofollow, nosnippet"),
+        ("coded", 203, &[], Head::not_scanned(HeadEnd::Undecoded), STALE, "nofollow"),
+        ("incomplete", 200, &[], head("noai", HeadEnd::ByteLimit), STALE, "nofollow, noai"),
+        ("304, silent", 304, &[TAG], unscanned(), NEW, "noindex, nofollow"),
+        ("304, speaking", 304, &[nosnippet[0], TAG], unscanned(), NEW, "nofollow, nosnippet"),
+        ("304, of another version", 304, nosnippet, unscanned(), KEPT, "noindex, nofollow"),
+        ("a part", 206, nosnippet, head("noai", HeadEnd::Eof), STALE, "noindex, nofollow, nosnippet, noai"),
+        ("a whole part", 206, &[WHOLE], head("noai", HeadEnd::Eof), NEW, "noai"),
+        ("changes", 226, nosnippet, Head::default(), STALE, "noindex, nofollow, nosnippet"),
         (
             "304, a new field",
             304,
             &[("X-Robots-Tag", b"noai"), TAG],
             unscanned(),
-            Update::Revalidated,
+            NEW,
             "noindex, nofollow, noai",
         ),
-        ("redirect", 301, nosnippet, unscanned(), Update::FieldsReplaced, "nofollow, nosnippet"),
-        ("error", 500, nosnippet, unscanned(), Update::Kept, "noindex, nofollow"),
-        ("slow down", 429, nosnippet, unscanned(), Update::Kept, "noindex, nofollow"),
-        ("gone", 410, nosnippet, Head::default(), Update::Kept, "noindex, nofollow"),
-        ("not found", 404, &[], Head::default(), Update::Kept, "noindex, nofollow"),
+        ("redirect", 301, nosnippet, unscanned(), STALE, "nofollow, nosnippet"),
+        ("error", 500, nosnippet, unscanned(), KEPT, "noindex, nofollow"),
+        ("slow down", 429, nosnippet, unscanned(), KEPT, "noindex, nofollow"),
+        ("gone", 410, nosnippet, Head::default(), KEPT, "noindex, nofollow"),
+        ("not found", 404, &[], Head::default(), KEPT, "noindex, nofollow"),
     ] {
         let mut record = record();
-        assert_eq!(record.update(&Fetched::new(status, fields, head, day(1))), update, "{what}");
+        let says_anything = record.update(&Fetched::new(status, fields, head, day(1)));
+        assert_eq!((says_anything, record.metas_are_stale()), update, "{what}");
         assert_eq!(rules(&record), expected, "{what}");
-        let is_stale = matches!(update, Update::FieldsReplaced | Update::Added);
-        assert_eq!(record.metas_are_stale(), is_stale, "{what}");
-        let is_unchanged = matches!(update, Update::Kept | Update::OtherVersion);
-        let received = if is_unchanged { day(0) } else { day(1) };
+        let received = if says_anything { day(1) } else { day(0) };
         assert_eq!(record.received_at(), received, "{what}");
     }
 }
@@ -104,19 +100,20 @@ fn a_part_leaves_the_record_incomplete_until_a_whole_page_comes() {
         let part = Fetched::new(206, &fields, head("noai", HeadEnd::Eof), day(1));
         let mut record = PermissionRecord::new("u", &Fetched::new(200, &[TAG], Head::default(), day(0)));
         assert_eq!(record.permissions(&options()).noindex_known(), Some(false));
-        assert_eq!(record.update(&part), Update::Added, "{range}");
+        assert!(record.update(&part), "{range}");
         assert_eq!(record.permissions(&options()).noindex_known(), None, "{range}");
         record.update(&Fetched::new(304, &[TAG], unscanned(), day(2)));
         assert_eq!(record.permissions(&options()).noindex_known(), None, "{range}");
         let first = PermissionRecord::new("u", &part);
         assert_eq!(first.permissions(&options()).noindex_known(), None, "{range}");
         let whole = Fetched::new(200, &[], Head::default(), day(3));
-        assert_eq!(record.update(&whole), Update::Replaced);
+        assert!(record.update(&whole));
         assert_eq!(record.permissions(&options()).noindex_known(), Some(false), "{range}");
     }
     let twice = [WHOLE, WHOLE];
     let mut record = record();
-    assert_eq!(record.update(&Fetched::new(206, &twice, head("a", HeadEnd::Eof), day(1))), Update::Added);
+    assert!(record.update(&Fetched::new(206, &twice, head("a", HeadEnd::Eof), day(1))));
+    assert!(record.metas_are_stale());
 }
 
 #[test]
@@ -217,8 +214,7 @@ fn a_304_is_about_the_record_only_with_its_validators() {
             PermissionRecord::new("u", &Fetched::new(200, &kept, head("noai", HeadEnd::Ended), day(0)));
         let before = record.clone();
         let visit = Fetched::new(304, &fields, unscanned(), day(1)).with_request(&request);
-        let expected = if matches { Update::Revalidated } else { Update::OtherVersion };
-        assert_eq!(record.update(&visit), expected, "{what}");
+        assert_eq!(record.update(&visit), matches, "{what}");
         assert_eq!(record == before, !matches, "{what}");
     }
 }
@@ -285,7 +281,7 @@ fn a_304_without_validators_revalidates_what_was_asked_for() {
     let mut record = record();
     let asked = [("If-None-Match", TAG.1)];
     let visit = Fetched::new(304, &[], unscanned(), day(1)).with_request(&asked);
-    assert_eq!(record.update(&visit), Update::Revalidated);
+    assert!(record.update(&visit));
 }
 
 #[test]
@@ -429,7 +425,7 @@ fn metas_that_can_name_nobody_are_not_kept() {
 }
 
 #[test]
-fn metas_of_heads_that_were_cut_are_gathered_once_each_and_within_bounds() {
+fn metas_of_cut_heads_are_kept_once_and_within_bounds() {
     let cut = |contents: Vec<String>| {
         let metas = contents.into_iter().map(|content| Meta::new("robots", content));
         Fetched::new(200, &[], Head::from_metas(metas, HeadEnd::ByteLimit), day(0))
@@ -448,7 +444,7 @@ fn metas_of_heads_that_were_cut_are_gathered_once_each_and_within_bounds() {
 }
 
 #[test]
-fn a_record_covers_another_that_forbids_no_more_for_whatever_token() {
+fn a_record_covers_another_that_forbids_no_more() {
     let of =
         |fields: Fields<'_>, head: Head| PermissionRecord::new("u", &Fetched::new(200, fields, head, day(1)));
     let whole = |metas: &[Meta]| Head::from_metas(metas.to_vec(), HeadEnd::Ended);

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use abide_permissions::{Head, HeadEnd, HeadScanner, Limit, Meta, Permissions, ReadOptions, reading_of};
+use abide_permissions::{Head, HeadEnd, HeadScanner, Meta, Permissions, ReadOptions, reading_of};
 use proptest::prelude::*;
 
 use crate::{options, read, read_with, scan};
@@ -70,7 +70,7 @@ fn nothing_is_permitted_by_an_incomplete_reading() {
         assert!(!permissions.may_index(), "{what}: {}", permissions.head_end());
         assert!(!permissions.may_index_at(SystemTime::now()), "{what}: {}", permissions.head_end());
         assert!(!permissions.may_follow(), "{what}: {}", permissions.head_end());
-        assert_eq!(permissions.snippet_limit(), Some(Limit::AtMost(0)), "{what}: {}", permissions.head_end());
+        assert_eq!(permissions.snippet_limit(), Some(0), "{what}: {}", permissions.head_end());
     }
     let missing = read(&[("Robots-Tag", "*;noarchive")]).with_missing_fields();
     assert_eq!((missing.noindex_known(), missing.may_index()), (None, false));
