@@ -62,7 +62,7 @@ fn plain<T>(name: &str, goal: &str, run: impl Fn(usize) -> T) {
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let token = ProductToken::new("ExampleBot").unwrap();
-    let cache = abide_gate::testing::robots_cache::cache_builder(vec![token.clone()], Arc::new(Site)).build();
+    let cache = Gate::builder().build(vec![token.clone()], Arc::new(Site));
     let origins: Vec<Origin> =
         (0..1_000).map(|n| format!("https://host-{n}.example").parse().unwrap()).collect();
     runtime.block_on(cache.prefetch(origins.iter().cloned()));

@@ -343,11 +343,18 @@ impl Gate {
     /// ```
     /// # use std::{sync::Arc, time::Duration};
     /// # use abide_gate::{DeniedKind, Gate, Host, pacing::DeferReason};
-    /// # use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
+    /// # use abide_gate::{BoxFuture, robots_cache::{FetchError, RobotsRequest, RobotsResponse}};
+    /// # #[derive(Debug)]
+    /// # struct Missing;
+    /// # impl abide_gate::robots_cache::Fetch for Missing {
+    /// #     fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
+    /// #         let (status, now) = (http::StatusCode::NOT_FOUND, std::time::Instant::now());
+    /// #         Box::pin(async move { Ok(RobotsResponse::whole(status, Default::default(), "", now)) })
+    /// #     }
+    /// # }
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let fetch = ScriptedFetch::always(Scripted::status(404));
-    /// let gate = Gate::builder().build(vec!["ExampleBot".parse()?], Arc::new(fetch));
+    /// let gate = Gate::builder().build(vec!["ExampleBot".parse()?], Arc::new(Missing));
     /// let url = "http://a.example/".parse()?;
     /// gate.back_off(&Host::of(&url)?, gate.wall().plus(Duration::from_secs(3_600)));
     ///
@@ -422,7 +429,7 @@ impl Gate {
     }
 
     /// What the pacer's refusal, of a page or of its robots.txt, means for `url`.
-    fn denied_by(&self, url: &Url, refusal: Refusal) -> Denied {
+    pub(crate) fn denied_by(&self, url: &Url, refusal: Refusal) -> Denied {
         let retry_at = refusal.not_before();
         let kind = match refusal {
             // With its own reason also for robots.txt: the caller may hold an open response of the host.

@@ -86,6 +86,12 @@ mod verdict;
 #[cfg(feature = "testing")]
 pub mod testing;
 
+#[cfg(test)]
+extern crate self as abide_gate;
+#[cfg(test)]
+#[path = "../tests/parts/mod.rs"]
+mod parts;
+
 pub use address::AddressGuard;
 pub use builder::GateBuilder;
 #[cfg(feature = "testing")]

@@ -17,10 +17,8 @@
 //! *When* a request goes out is the pacing's. This module knows nothing of it: it is handed a [`Fetch`] that is paced
 //! already. What the rules say is `abide_robots`'.
 
-#[allow(unreachable_pub, reason = "the feature `testing` exports it")]
-pub(crate) mod builder;
-#[allow(unreachable_pub, reason = "the feature `testing` exports it")]
-pub(crate) mod cache;
+mod builder;
+mod cache;
 mod hot_cache;
 
 mod inner;
@@ -55,6 +53,7 @@ mod sync {
     pub(crate) use std::sync::{Arc, Mutex, PoisonError};
 }
 
+pub(crate) use builder::RobotsCacheBuilder;
 pub(crate) use cache::RobotsCache;
 pub use copy::GoodCopy;
 pub(crate) use entry::AccessResult;

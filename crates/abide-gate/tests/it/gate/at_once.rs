@@ -4,14 +4,14 @@ use futures_util::FutureExt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use abide_gate::pacing::PacePolicy;
 use abide_gate::robots_cache::{
     Fetch, FetchError, MemoryRobotsStore, RobotsPolicy, RobotsRequest, RobotsResponse, RobotsStore,
 };
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::{BoxFuture, Clock, Gate, Origin, SystemClock, WallMillis};
 use url::Url;
 
-use crate::support::pacing::one_second;
+use crate::scripted::{Scripted, ScriptedFetch};
 
 #[derive(Debug)]
 struct Rules;
@@ -25,7 +25,8 @@ impl Fetch for Rules {
 }
 
 fn gate() -> Gate {
-    Gate::builder().pace(one_second()).build(vec!["ExampleBot".parse().expect("a token")], Arc::new(Rules))
+    let pace = PacePolicy::default().danger_min_delay(Duration::from_secs(1));
+    Gate::builder().pace(pace).build(vec!["ExampleBot".parse().expect("a token")], Arc::new(Rules))
 }
 
 fn url(text: &str) -> Url {

@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use abide_gate::robots_cache::{MemoryRobotsStore, RobotsStore};
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, sample_record};
+use abide_gate::testing::robots_cache::sample_record;
 use abide_gate::{Clock, Event, Gate, ManualClock, Origin, WallMillis};
 use tokio::time::{Instant, sleep};
 use url::Url;
+
+use crate::scripted::{Scripted, ScriptedFetch};
 
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
+use crate::scripted::{Scripted, ScriptedFetch};
 use abide_gate::{Event, Failure, Gate, ManualClock, MetricsObserver, Observer, Origin, WallMillis};
 use metrics::{
     Counter, CounterFn, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,

@@ -8,5 +8,4 @@ mod metrics;
 mod secrets;
 mod settings;
 mod tdmrep;
-mod timers;
 mod turns;

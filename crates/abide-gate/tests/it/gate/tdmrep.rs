@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::scripted::{Scripted, ScriptedFetch};
 use abide_gate::pacing::PacePolicy;
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::{DeniedKind, Failure, Gate, GateBuilder, ManualClock, Tdmrep, WallMillis};
 use tokio::task::JoinSet;
 use url::Url;

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::scripted::{Scripted, ScriptedFetch};
 use abide_gate::pacing::DeferReason;
 use abide_gate::robots_cache::Source;
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::{DeniedKind, Event, Failure, Gate, Host, ManualClock, Origin, Verdict, WallMillis};
 use tokio::time::{Instant, sleep};
 use url::Url;

@@ -1,0 +1,69 @@
+//! A runtime without timers: an error that says so, and no panic.
+
+use std::sync::Arc;
+
+use crate::pacing::{Ask, Pacer, Refusal};
+use abide_gate::pacing::MemoryHostStore;
+use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse};
+use abide_gate::{BoxFuture, Clock, DeniedKind, Gate, SystemClock, lacks_timers};
+
+use crate::parts::support::pacing::one_second;
+
+/// There is no robots.txt.
+#[derive(Debug)]
+struct Missing;
+
+impl Fetch for Missing {
+    fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
+        let reply =
+            RobotsResponse::whole(http::StatusCode::NOT_FOUND, Default::default(), "", SystemClock.now());
+        Box::pin(std::future::ready(Ok(reply)))
+    }
+}
+
+fn without_timers() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().build().unwrap()
+}
+
+#[test]
+fn a_turn_that_must_be_waited_for_is_refused() {
+    let pacer = Pacer::new(one_second());
+    let url = "http://a.example/".parse().unwrap();
+    without_timers().block_on(async {
+        pacer.acquire(&url, Ask::new()).await.expect("nothing is to be waited for").finish();
+        let refused = pacer.acquire(&url, Ask::new()).await.unwrap_err();
+        assert_eq!(refused, Refusal::NoTimers);
+        assert!(refused.to_string().contains("enable_time"), "{refused}");
+        assert_eq!(pacer.stats().waiting, 0, "its place is given up");
+    });
+}
+
+#[test]
+fn a_pacer_with_a_shared_store_is_refused() {
+    let pacer = Pacer::builder(one_second()).store(Arc::new(MemoryHostStore::default())).build();
+    let refused = without_timers().block_on(pacer.acquire(&"http://a.example/".parse().unwrap(), Ask::new()));
+    assert_eq!(refused.unwrap_err(), Refusal::NoTimers);
+    assert_eq!(pacer.stats().in_flight, 0);
+}
+
+#[test]
+fn a_robots_txt_that_must_be_fetched_is_refused() {
+    let gate = Gate::builder().build(vec!["ExampleBot".parse().unwrap()], Arc::new(Missing));
+    let url = "http://a.example/".parse().unwrap();
+    let refused = || async { gate.check(&url, &mut { gate.max_wait() }).await.unwrap_err() };
+    let error = without_timers().block_on(refused());
+    assert!(matches!(error.kind(), DeniedKind::NoTimers), "{error:?}");
+    let timers = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    assert!(
+        timers.block_on(gate.check(&url, &mut { gate.max_wait() })).unwrap().is_allowed(),
+        "the same gate goes on"
+    );
+}
+
+#[test]
+fn builders_can_tell_in_a_runtime_and_not_outside() {
+    assert!(!lacks_timers(), "nothing can be said");
+    assert!(without_timers().block_on(async { lacks_timers() }));
+    let timers = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    assert!(!timers.block_on(async { lacks_timers() }));
+}
