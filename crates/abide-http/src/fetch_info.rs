@@ -49,7 +49,7 @@ impl FetchInfo {
         Self { inner: Arc::new(Inner { read, history, fields, outcome }) }
     }
 
-    /// The fetch info that [`Reading::finish`](crate::Reading::finish) attached to a response.
+    /// The fetch info that [`Call::finish`](crate::Call::finish) attached to a response.
     pub fn of(extensions: &Extensions) -> Option<&Self> {
         extensions.get()
     }

@@ -30,17 +30,16 @@ pub use extension::ResponseExt;
 pub use layer::AbideLayer;
 #[cfg(feature = "hyper-util")]
 pub use resolver::GuardedResolver;
-pub use robots_fetch::ServiceFetch;
-pub use service::{AbideBody, AbideService, ResponseFuture};
+pub use service::{AbideBody, AbideService};
 
 pub use abide_gate::{
     AddressGuard, BoxFuture, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, Host, Observer, Origin,
     SignRequest, Verdict, pacing, robots_cache,
 };
-pub use abide_http::{BuildError, FetchInfo, Hop, Identity, NoAddress, Options, Scan};
+pub use abide_http::{BuildError, FetchInfo, Hop, Options, Scan};
 pub use abide_permissions::{
     Answer, License, Permissions, Preference, Preferences, ReadOptions, TagRules, Usage,
 };
 
 /// Any error that can cross threads, as tower has it.
-pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -37,9 +37,7 @@ pub struct AbideService<S> {
 /// body has ended or is dropped.
 pub type AbideBody<R> = ResponseBody<Pin<Box<R>>>;
 
-/// A call under way. Dropped before its request has gone out, it gives its permit back.
-pub type ResponseFuture<R> =
-    Pin<Box<dyn Future<Output = Result<Response<AbideBody<R>>, ServiceError>> + Send>>;
+type ResponseFuture<R> = Pin<Box<dyn Future<Output = Result<Response<AbideBody<R>>, ServiceError>> + Send>>;
 
 impl<S> AbideService<S> {
     pub(crate) fn new(crawler: Arc<Crawler>, inner: S) -> Self {
@@ -73,6 +71,7 @@ where
 {
     type Response = Response<AbideBody<R>>;
     type Error = ServiceError;
+    /// A call under way. Dropped before its request has gone out, it gives its permit back.
     type Future = ResponseFuture<R>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ServiceError>> {
@@ -101,7 +100,7 @@ where
 impl<S: fmt::Debug> fmt::Debug for AbideService<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AbideService")
-            .field("identity", self.crawler.identity())
+            .field("user_agent", self.crawler.user_agent())
             .field("inner", &self.inner)
             .finish()
     }
@@ -144,10 +143,9 @@ where
     });
     call.saved().await;
     answered.map_err(|denied| call.refused(denied))?;
-    let (history, permit) = (call.take_history(), call.take_permit());
-    let version = response.version();
+    let (version, permit) = (response.version(), call.take_permit());
     let response = response.map(|body| ResponseBody::new(Box::pin(body), version, permit));
-    Ok(call.reading(conditions.as_ref()).finish(history, response).await)
+    Ok(call.finish(conditions.as_ref(), response).await)
 }
 
 /// Checked, and with a permit; without the reservation of the inner service, unless that is there at once.

@@ -270,7 +270,7 @@ impl Builder {
             Some(fetch) => fetch,
             None => Arc::new(ReqwestFetch {
                 client: client.clone(),
-                user_agent: self.crawler.identity()?.user_agent().clone(),
+                user_agent: self.crawler.checked_user_agent()?,
                 addresses: self.crawler.gate_settings().address_guard().clone(),
                 has_cookies: Arc::clone(&has_cookies),
             }),

@@ -118,7 +118,6 @@ mod robots_fetch;
 pub use builder::Builder;
 pub use client::Abide;
 pub use extension::{RequestBuilderExt, ResponseExt};
-pub use middleware::{AbideMiddleware, GateMiddleware, PacingMiddleware};
 
 #[cfg(feature = "metrics")]
 pub use abide_gate::MetricsObserver;

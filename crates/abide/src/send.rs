@@ -4,6 +4,7 @@
 //! and put together again, for reqwest has no way to change the body of one.
 
 use std::cell::Cell;
+use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -18,14 +19,14 @@ use url::Url;
 use abide_gate::pacing::Permit;
 use abide_gate::{Coding, Denied, DeniedKind, Failure, Gate, without_userinfo};
 use abide_http::{
-    Call, FetchInfo, ReadTimedOut, ResponseBody, ResponseHead, body_failure_of, failure_of, with_read_timeout,
+    Call, FetchInfo, ResponseBody, ResponseHead, body_failure_of, failure_of, with_read_timeout,
 };
 
 use crate::client::Core;
 use crate::robots_fetch::observe_cookies;
 
 /// What came of a request: a response, an error, or silence; and how often it was sent.
-type Outcome = (std::result::Result<Result<Response>, ReadTimedOut>, u32);
+type Outcome = (io::Result<Result<Response>>, u32);
 
 /// A request that has its permit, on its way. Made without waiting, so that the future of a call has no room for a request.
 pub(crate) fn sending<'f>(
@@ -43,7 +44,7 @@ pub(crate) fn sending<'f>(
         request.headers_mut().entry(ACCEPT_ENCODING).or_insert(CODINGS);
     }
     call.sending();
-    call.span().within(|| count_sends(with_read_timeout(core.read_timeout, next.run(request, extensions))))
+    call.within(|| count_sends(with_read_timeout(core.read_timeout, next.run(request, extensions))))
 }
 
 /// What came of it. Reports it to the call. The response may be returned when [`Call::saved`] has been awaited.
@@ -106,7 +107,10 @@ pub(crate) fn refuse(denied: Denied) -> reqwest_middleware::Error {
 fn failure(error: &reqwest_middleware::Error) -> Option<Failure> {
     match error {
         reqwest_middleware::Error::Reqwest(error) => reqwest_failure(error),
-        reqwest_middleware::Error::Middleware(error) => failure_of(error.downcast_ref::<ReadTimedOut>()?),
+        reqwest_middleware::Error::Middleware(error) => {
+            let error = error.downcast_ref::<io::Error>()?;
+            (error.kind() == io::ErrorKind::TimedOut).then_some(Failure::Timeout)
+        }
     }
 }
 
