@@ -174,7 +174,6 @@ fn what_is_promised_of_types() {
     shared::<abide::Gate>();
     shared::<abide::GateBuilder>();
     shared::<abide::RedirectPolicy>();
-    shared::<abide::MetricsObserver>();
     sendable::<abide::BuildError>();
     sendable::<abide::Builder>();
     sendable::<abide::pacing::Permit>();

@@ -67,8 +67,7 @@ pub(crate) fn run(
 /// The crawler that the options describe, and its inner client.
 fn crawler(online: &Online, watch: &Arc<Watch>, stores: &Stores) -> anyhow::Result<(Abide, reqwest::Client)> {
     let build = |inner: reqwest::ClientBuilder| -> anyhow::Result<_> {
-        let heard = Arc::clone(watch);
-        let builder = settings(online)?.observer(heard);
+        let builder = settings(online)?.observer(watch.observer());
         Ok(stores.on(builder).build_with(inner))
     };
     warn_of_haste(online);

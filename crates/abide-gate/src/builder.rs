@@ -27,7 +27,7 @@ pub struct GateBuilder {
     addresses: AddressGuard,
     robots_store: Option<Arc<dyn RobotsStore>>,
     host_store: Option<Arc<dyn HostStore>>,
-    observers: Vec<Arc<dyn Observer>>,
+    observers: Vec<Arc<Observer>>,
     clock: Arc<dyn Clock>,
     seed: Option<u64>,
     signer: Option<Arc<dyn SignRequest>>,
@@ -115,7 +115,7 @@ impl GateBuilder {
     }
 
     /// Hears of everything: of robots.txt, turns, decisions and refusals. Several may listen.
-    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+    pub fn observer(mut self, observer: Arc<dyn Fn(&Event<'_>) + Send + Sync>) -> Self {
         self.observers.push(observer);
         self
     }

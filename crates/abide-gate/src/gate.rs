@@ -17,7 +17,7 @@ use crate::paced::last_delay;
 use crate::pacing::{Ask, BackoffCause, DeferReason, HostReport, NextSlot, Pacer, Permit, Refusal};
 use crate::robots_cache::TDMREP;
 use crate::robots_cache::{RobotsCache, RobotsEntry};
-use crate::verdict::{Tdmrep, Verdict};
+use crate::verdict::Verdict;
 use crate::{AddressGuard, Clock, Host, Origin, SignRequest, Stats, WallMillis};
 
 /// Everything that a crawler asks before a request goes out. Cheap to clone; clones share everything.
@@ -102,7 +102,7 @@ impl Gate {
         let Some(cache) = self.tdmrep_for(&verdict) else { return Some(verdict) };
         let entry = if may_fetch_tdmrep(&verdict) { Some(at_hand(cache)?) } else { None };
         let verdict = verdict.with_tdmrep(entry);
-        let is_refused = self.requires_tdmrep && verdict.tdmrep() == Some(Tdmrep::Unknown);
+        let is_refused = self.requires_tdmrep && verdict.is_tdmrep_unknown();
         (!is_refused).then_some(verdict)
     }
 
@@ -129,7 +129,7 @@ impl Gate {
         };
         let retry_at = entry.as_ref().map(|entry| entry.retry_at());
         let verdict = verdict.with_tdmrep(entry);
-        if self.requires_tdmrep && verdict.tdmrep() == Some(Tdmrep::Unknown) {
+        if self.requires_tdmrep && verdict.is_tdmrep_unknown() {
             return Err(self.denied(DeniedKind::TdmrepUnknown, url).with_retry_at(retry_at));
         }
         Ok(self.observed(verdict))
@@ -149,9 +149,7 @@ impl Gate {
         #[cfg(feature = "tracing")]
         tracing::warn!(name: "abide.robots.overridden", target: "abide::robots", %origin, reason = ?why, "robots.txt is passed over");
         self.observers.notify(&Event::Overridden { origin, reason: why });
-        // tdmrep.json was not asked for, as the page was not going to be fetched: what it says is not known.
-        let is_unknown = self.tdmrep.is_some() && verdict.tdmrep().is_none();
-        let verdict = if is_unknown { verdict.with_tdmrep(None) } else { verdict };
+        let verdict = if self.tdmrep.is_some() { verdict.with_unknown_tdmrep() } else { verdict };
         verdict.overridden(Arc::clone(why))
     }
 

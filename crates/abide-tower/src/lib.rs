@@ -33,7 +33,7 @@ pub use resolver::GuardedResolver;
 pub use service::{AbideBody, AbideService};
 
 pub use abide_gate::{
-    AddressGuard, BoxFuture, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, Host, Observer, Origin,
+    AddressGuard, BoxFuture, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, Host, Origin,
     SignRequest, Verdict, pacing, robots_cache,
 };
 pub use abide_http::{BuildError, FetchInfo, Hop, Options, Scan};

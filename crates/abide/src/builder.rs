@@ -12,7 +12,7 @@ use reqwest_middleware::ClientWithMiddleware;
 
 use abide_gate::pacing::{HostStore, PacePolicy};
 use abide_gate::robots_cache::{Fetch, RobotsPolicy, RobotsStore};
-use abide_gate::{Clock, GateBuilder, Observer, SignRequest};
+use abide_gate::{Clock, Event, GateBuilder, SignRequest};
 use abide_http::{BuildError, Crawler, CrawlerBuilder, PaymentPolicy, RedirectPolicy, Scan};
 use abide_permissions::{PermissionStore, ReadOptions, Usage};
 
@@ -200,7 +200,7 @@ impl Builder {
     }
 
     /// Hears of everything: of robots.txt, permits, decisions and refusals. Several may listen.
-    pub fn observer(self, observer: Arc<dyn Observer>) -> Self {
+    pub fn observer(self, observer: Arc<dyn Fn(&Event<'_>) + Send + Sync>) -> Self {
         self.gated(|gate| gate.observer(observer))
     }
 

@@ -71,7 +71,7 @@
 //! | learn about hops, verdicts and waits | [`ResponseExt::fetch_info`] |
 //! | read what a site says about training | [`Preferences`] |
 //! | keep state across restarts or processes | the crates `abide-redb` and `abide-redis` |
-//! | log, trace, count | [`Observer`], and `docs/observability.md` |
+//! | log, trace, count | [`Builder::observer`], and `docs/observability.md` |
 //!
 //! The repository has a tutorial, a cookbook, a page of defaults, and one about moving an existing crawler (`docs/`).
 //!
@@ -94,7 +94,7 @@
 //!
 //! # Features
 //! * `tracing` (default): spans and events, with origins and never full URLs.
-//! * `metrics`: `MetricsObserver`, which counts with the facade of that name.
+//! * `metrics`: `record_metrics` and `sample_metrics`, which count with the facade of that name.
 //!
 //! TLS and content codings are the features of *your* reqwest.
 
@@ -119,13 +119,12 @@ pub use builder::Builder;
 pub use client::Abide;
 pub use extension::{RequestBuilderExt, ResponseExt};
 
-#[cfg(feature = "metrics")]
-pub use abide_gate::MetricsObserver;
 pub use abide_gate::{
     AddressGuard, BoxFuture, Clock, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, HolderId, Host,
-    Observer, Origin, SignRequest, StoreError, SystemClock, UnsupportedUrl, Verdict, WallMillis, pacing,
-    robots_cache,
+    Origin, SignRequest, StoreError, SystemClock, UnsupportedUrl, Verdict, WallMillis, pacing, robots_cache,
 };
+#[cfg(feature = "metrics")]
+pub use abide_gate::{record_metrics, sample_metrics};
 pub use abide_http::{
     BuildError, FetchInfo, Hop, InvalidPrice, Options, PaymentPolicy, PaymentTerms, Price, RedirectHistory,
     RedirectPolicy, Scan, Stopped,

@@ -17,7 +17,7 @@ use reqwest_middleware::{Next, Result};
 use url::Url;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{Coding, Denied, DeniedKind, Failure, Gate, without_userinfo};
+use abide_gate::{Denied, DeniedKind, Failure, Gate, decoder, without_userinfo};
 use abide_http::{
     Call, FetchInfo, ResponseBody, ResponseHead, body_failure_of, failure_of, with_read_timeout,
 };
@@ -138,12 +138,12 @@ const CODINGS: HeaderValue = HeaderValue::from_static("zstd,gzip,deflate,br");
 /// reqwest 0.13 takes codings off whatever header fields a request has, and drops what follows the first gzip member. For robots.txt that
 /// would hide rules, and both kinds of requests go through one client. So its decoding is switched off, and pages are decoded here.
 fn decoded(mut response: Response) -> Response {
-    let Ok(Some(coding)) = Coding::of(response.headers()) else { return response };
+    let Some(decode) = decoder(response.headers()) else { return response };
     let mut head = take_head(response.url().clone(), &mut response);
     head.headers_mut().remove(CONTENT_ENCODING);
     head.headers_mut().remove(CONTENT_LENGTH);
     let body = http::Response::<reqwest::Body>::from(response).into_body();
-    Response::from(head.map(|()| reqwest::Body::wrap(coding.taken_off(body))))
+    Response::from(head.map(|()| reqwest::Body::wrap(decode(body))))
 }
 
 /// The head of a response without its body, as an `http::Response` that knows its URL: only a builder of reqwest's takes that.

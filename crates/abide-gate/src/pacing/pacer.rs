@@ -286,7 +286,7 @@ pub(crate) struct PacerBuilder {
     policy: PacePolicy,
     store: Option<Arc<dyn HostStore>>,
     clock: Arc<dyn Clock>,
-    observers: Vec<Arc<dyn Observer>>,
+    observers: Vec<Arc<Observer>>,
     seed: Option<u64>,
 }
 
@@ -304,7 +304,7 @@ impl PacerBuilder {
     }
 
     /// Observes everything that happens. There may be several.
-    pub(crate) fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+    pub(crate) fn observer(mut self, observer: Arc<Observer>) -> Self {
         self.observers.push(observer);
         self
     }

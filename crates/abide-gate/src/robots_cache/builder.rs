@@ -33,7 +33,7 @@ pub(crate) struct RobotsCacheBuilder {
     policy: RobotsPolicy,
     store: Option<Arc<dyn RobotsStore>>,
     clock: Arc<dyn Clock>,
-    observers: Vec<Arc<dyn Observer>>,
+    observers: Vec<Arc<Observer>>,
     seed: u64,
 }
 
@@ -74,7 +74,7 @@ impl RobotsCacheBuilder {
     }
 
     /// Hears what happens to robots.txt. Several may listen.
-    pub(crate) fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+    pub(crate) fn observer(mut self, observer: Arc<Observer>) -> Self {
         self.observers.push(observer);
         self
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use abide_gate::pacing::HostState;
 use abide_gate::robots_cache::RobotsStore;
 use abide_gate::testing::hosts;
-use abide_gate::{Event, Gate, HolderId, Observer};
+use abide_gate::{Event, Gate, HolderId};
 use abide_redb::{Error, Store};
 use http::{HeaderMap, StatusCode};
 use tokio::time::sleep;
@@ -82,7 +82,12 @@ async fn a_backoff_told_again_is_on_the_disk_or_an_error_again() {
 #[derive(Debug, Default)]
 struct Outages(Mutex<Vec<&'static str>>);
 
-impl Observer for Outages {
+impl Outages {
+    fn observer(self: &Arc<Self>) -> Arc<dyn Fn(&Event<'_>) + Send + Sync> {
+        let this = Arc::clone(self);
+        Arc::new(move |event| this.observe(event))
+    }
+
     fn observe(&self, event: &Event<'_>) {
         match event {
             Event::StoreDown { .. } => self.0.lock().unwrap().push("down"),
@@ -96,7 +101,7 @@ impl Observer for Outages {
 async fn a_backoff_that_cannot_be_written_is_one_outage() {
     let (disk, outages) = (Disk::default(), Arc::new(Outages::default()));
     let store = open(&disk).unwrap();
-    let gate = hosts::gate(Gate::builder().host_store(Arc::new(store)).observer(outages.clone()));
+    let gate = hosts::gate(Gate::builder().host_store(Arc::new(store)).observer(outages.observer()));
     let url = |n| format!("http://h{n}.example/").parse().unwrap();
     let permit = hosts::acquire(&gate, &url(1), Duration::ZERO, HOUR).await.unwrap();
     disk.fail(Fault::From(0));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::pacing::{Ask, Pacer};
 use abide_gate::pacing::{BackoffCause, DeferReason, PacePolicy, Permit, Scope};
-use abide_gate::{Clock, Event, Failure, Observer, SystemClock, WallMillis};
+use abide_gate::{Clock, Event, Failure, SystemClock, WallMillis};
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
 
@@ -374,7 +374,12 @@ struct Ears {
     panics: bool,
 }
 
-impl Observer for Ears {
+impl Ears {
+    fn observer(self: &Arc<Self>) -> Arc<dyn Fn(&Event<'_>) + Send + Sync> {
+        let this = Arc::clone(self);
+        Arc::new(move |event| this.observe(event))
+    }
+
     fn observe(&self, event: &Event<'_>) {
         let text = match event {
             Event::Granted { scope, .. } => format!("granted {scope}"),
@@ -398,7 +403,7 @@ fn told_open(ears: &Ears) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn a_body_that_nobody_reads_is_told_once_though_nobody_asks() {
     let ears = Arc::new(Ears::default());
-    let pacer = Pacer::builder(one_second()).observer(ears.clone()).build();
+    let pacer = Pacer::builder(one_second()).observer(ears.observer()).build();
     let unread = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();
     sleep(s(100)).await;
     let other = pacer.acquire(&url("http://b.example/"), Ask::new()).await.unwrap();
@@ -424,7 +429,7 @@ async fn a_body_that_nobody_reads_is_told_once_though_nobody_asks() {
 #[tokio::test(start_paused = true)]
 async fn a_body_that_is_open_for_a_minute_is_told_once() {
     let ears = Arc::new(Ears::default());
-    let pacer = Pacer::builder(one_second()).observer(ears.clone()).build();
+    let pacer = Pacer::builder(one_second()).observer(ears.observer()).build();
     let a = url("http://a.example/");
     let open = pacer.acquire(&a, Ask::new()).await.unwrap();
     for _ in 0..5 {
@@ -440,7 +445,7 @@ async fn a_body_that_is_open_for_a_minute_is_told_once() {
 #[tokio::test(start_paused = true)]
 async fn a_body_that_was_open_for_long_is_told_at_its_end_at_the_latest() {
     let ears = Arc::new(Ears::default());
-    let pacer = Pacer::builder(PacePolicy::default()).observer(ears.clone()).build();
+    let pacer = Pacer::builder(PacePolicy::default()).observer(ears.observer()).build();
     let open = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();
     sleep(s(75)).await;
     drop(open);
@@ -460,7 +465,7 @@ async fn a_group_can_be_held_by_its_key() {
 async fn an_exception_to_politeness_is_told_once_at_the_start() {
     let ears = Arc::new(Ears::default());
     let policy = one_second().danger_min_delay(ms(5)).with_own_sites([host("mine.example")]);
-    Pacer::builder(policy).observer(ears.clone()).build();
+    Pacer::builder(policy).observer(ears.observer()).build();
     assert_eq!(*ears.heard.lock().unwrap(), ["exception every host", "exception mine.example"]);
 }
 
@@ -471,7 +476,7 @@ async fn panics_of_the_users_code_stay_there() {
         let scope = Scope::custom(|url| if url.path() == "/bad" { panic!("mistake") } else { None });
         let clock = Arc::new(BadClock::default());
         let policy = PacePolicy::default().with_scope(scope);
-        let pacer = Pacer::builder(policy).observer(ears.clone()).clock(clock.clone()).build();
+        let pacer = Pacer::builder(policy).observer(ears.observer()).clock(clock.clone()).build();
         let refusal = pacer.acquire(&url("http://a.example/bad"), Ask::new()).await.unwrap_err();
         assert_eq!(refusal.to_string(), "the scope panicked, so the request was not sent");
         let permit = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::pacing::{Ask, Pacer};
 use abide_gate::pacing::{BackoffCause, DeferReason, MemoryHostStore, PacePolicy, Scope};
-use abide_gate::{Clock, Event, Failure, ManualClock, Observer, WallMillis};
+use abide_gate::{Clock, Event, Failure, ManualClock, WallMillis};
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
 
@@ -16,7 +16,12 @@ use crate::parts::support::pacing::{Lagging, deferral, host, ms, one_second, s, 
 #[derive(Debug, Default)]
 struct Told(Mutex<Vec<String>>);
 
-impl Observer for Told {
+impl Told {
+    fn observer(self: &Arc<Self>) -> Arc<dyn Fn(&Event<'_>) + Send + Sync> {
+        let this = Arc::clone(self);
+        Arc::new(move |event| this.observe(event))
+    }
+
     fn observe(&self, event: &Event<'_>) {
         let text = match event {
             Event::BackedOff { scope, lasts, cause } => format!("{scope} held {lasts:?} {cause:?}"),
@@ -42,7 +47,7 @@ impl Told {
 fn builder(policy: PacePolicy) -> (crate::pacing::PacerBuilder, Arc<ManualClock>, Arc<Told>) {
     let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_000_000_000)));
     let told = Arc::new(Told::default());
-    (Pacer::builder(policy).clock(clock.clone()).observer(told.clone()).seed(0), clock, told)
+    (Pacer::builder(policy).clock(clock.clone()).observer(told.observer()).seed(0), clock, told)
 }
 
 async fn take(pacer: &Pacer, name: &str) -> abide_gate::pacing::Permit {

@@ -10,7 +10,7 @@ use abide_gate::pacing::{
     PacePolicy, Scope,
 };
 use abide_gate::testing::hosts::{conformance, throttle_counts_are_forgiven};
-use abide_gate::{BoxFuture, Clock, Event, Observer, StoreError, SystemClock};
+use abide_gate::{BoxFuture, Clock, Event, StoreError, SystemClock};
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -257,7 +257,12 @@ async fn a_lease_survives_an_outage_that_outlasts_it() {
 #[derive(Debug, Default)]
 struct Outages(Mutex<(usize, usize)>);
 
-impl Observer for Outages {
+impl Outages {
+    fn observer(self: &Arc<Self>) -> Arc<dyn Fn(&Event<'_>) + Send + Sync> {
+        let this = Arc::clone(self);
+        Arc::new(move |event| this.observe(event))
+    }
+
     fn observe(&self, event: &Event<'_>) {
         let mut heard = self.0.lock().unwrap();
         match event {
@@ -320,7 +325,7 @@ async fn the_store_may_fail_at_any_call() {
 async fn a_store_outage_means_a_longer_delay_and_one_warning() {
     let (store, outages) = (Faulty::from_the_start(), Arc::new(Outages::default()));
     let policy = one_second().with_expected_workers(4).with_max_wait(s(100));
-    let pacer = Pacer::builder(policy).store(store.clone()).observer(outages.clone()).build();
+    let pacer = Pacer::builder(policy).store(store.clone()).observer(outages.observer()).build();
     let (log, a) = (Log::default(), url("http://a.example/"));
     for _ in 0..6 {
         log.fetch(&pacer, &a, Ask::new(), ms(0)).await.unwrap();

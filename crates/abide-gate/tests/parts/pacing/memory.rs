@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::pacing::{Ask, Pacer};
 use abide_gate::pacing::Scope;
-use abide_gate::{Event, Failure, Observer};
+use abide_gate::{Event, Failure};
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
 
@@ -21,7 +21,12 @@ async fn strangers(pacer: &Pacer, from: usize, count: usize) {
 #[derive(Debug, Default)]
 struct Overgrown(AtomicUsize);
 
-impl Observer for Overgrown {
+impl Overgrown {
+    fn observer(self: &Arc<Self>) -> Arc<dyn Fn(&Event<'_>) + Send + Sync> {
+        let this = Arc::clone(self);
+        Arc::new(move |event| this.observe(event))
+    }
+
     fn observe(&self, event: &Event<'_>) {
         if let Event::Overgrown { .. } = event {
             self.0.fetch_add(1, Ordering::SeqCst);
@@ -112,7 +117,7 @@ async fn the_scopes_of_a_request_do_not_make_room_for_each_other() {
 async fn a_table_that_owes_to_all_grows_and_says_so_once() {
     let told = Arc::new(Overgrown::default());
     let policy = one_second().with_delay(s(3_600)).with_hosts_max(128);
-    let pacer = Pacer::builder(policy).observer(told.clone()).build();
+    let pacer = Pacer::builder(policy).observer(told.observer()).build();
     strangers(&pacer, 0, 5_000).await;
     assert_eq!((pacer.stats().hosts, told.0.load(Ordering::SeqCst)), (5_000, 1));
     for n in 0..5_000 {
@@ -138,7 +143,12 @@ async fn a_table_that_owes_to_all_grows_and_says_so_once() {
 async fn a_body_that_nobody_else_asks_about_is_told_by_the_cleaning() {
     #[derive(Debug, Default)]
     struct Open(AtomicUsize);
-    impl Observer for Open {
+    impl Open {
+        fn observer(self: &Arc<Self>) -> Arc<dyn Fn(&Event<'_>) + Send + Sync> {
+            let this = Arc::clone(self);
+            Arc::new(move |event| this.observe(event))
+        }
+
         fn observe(&self, event: &Event<'_>) {
             if let Event::BodyOpen { scope: "forgotten.example", .. } = event {
                 self.0.fetch_add(1, Ordering::SeqCst);
@@ -146,7 +156,7 @@ async fn a_body_that_nobody_else_asks_about_is_told_by_the_cleaning() {
         }
     }
     let told = Arc::new(Open::default());
-    let pacer = Pacer::builder(one_second()).observer(told.clone()).build();
+    let pacer = Pacer::builder(one_second()).observer(told.observer()).build();
     let open = pacer.acquire(&url("http://forgotten.example/"), Ask::new()).await.unwrap();
     sleep(s(61)).await;
     for n in 0..100 {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::pacing::{Ask, Pacer};
 use abide_gate::pacing::{DeferReason, MemoryHostStore, PacePolicy};
 
-use abide_gate::{Event, Observer};
+use abide_gate::Event;
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -190,7 +190,12 @@ async fn retry_after_wins_and_nothing_ever_shortens_the_delay() {
 #[derive(Default)]
 struct Ignored(Mutex<Vec<String>>);
 
-impl Observer for Ignored {
+impl Ignored {
+    fn observer(self: &Arc<Self>) -> Arc<dyn Fn(&Event<'_>) + Send + Sync> {
+        let this = Arc::clone(self);
+        Arc::new(move |event| this.observe(event))
+    }
+
     fn observe(&self, event: &Event<'_>) {
         if let Event::RateLimitIgnored { scope, field } = event {
             self.0.lock().unwrap().push(format!("{scope}: {field}"));
@@ -201,7 +206,7 @@ impl Observer for Ignored {
 #[tokio::test(start_paused = true)]
 async fn absurd_values_are_ignored_with_an_event() {
     let ignored = Arc::new(Ignored::default());
-    let pacer = Pacer::builder(PacePolicy::default()).observer(ignored.clone()).build();
+    let pacer = Pacer::builder(PacePolicy::default()).observer(ignored.observer()).build();
     let a = url("http://a.example/");
     for value in ["\"day\";r=0;t=99999999999", "\"day\";r=-1;t=60", "malformed;;"] {
         let permit = pacer.acquire(&a, Ask::new()).await.unwrap();
