@@ -12,7 +12,7 @@ use abide::{Abide, Origin};
 use abide_examples::{Web, plain_client};
 use abide_gate::HolderId;
 use abide_gate::pacing::{HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus};
-use abide_gate::robots_cache::{Record, RobotsStore};
+use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
 use abide_gate::{BoxFuture, StoreError, WallMillis};
 use abide_permissions::{self as permissions, PermissionRecord, PermissionStore};
 use tokio::time::Instant;
@@ -46,14 +46,18 @@ impl OwnStore {
 }
 
 impl RobotsStore for OwnStore {
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
         Box::pin(async move {
             // What cannot be decoded is absent: it is fetched again.
-            Ok(self.lock().robots.get(origin).and_then(|bytes| Record::decode(bytes)))
+            Ok(self.lock().robots.get(origin).and_then(|bytes| RobotsRecord::decode(bytes)))
         })
     }
 
-    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn save<'a>(
+        &'a self,
+        origin: &'a Origin,
+        record: &'a RobotsRecord,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             let mut tables = self.lock();
             tables.robots.insert(origin.clone(), record.encode());
@@ -99,7 +103,7 @@ impl RobotsStore for OwnStore {
             let robots = &mut self.lock().robots;
             let before = robots.len();
             robots.retain(|_, bytes| {
-                Record::decode(bytes).is_some_and(|record| record.asked_at() >= older_than)
+                RobotsRecord::decode(bytes).is_some_and(|record| record.asked_at() >= older_than)
             });
             Ok((before - robots.len()) as u64)
         })

@@ -1,7 +1,7 @@
 //! Any bytes, as they are and behind a right checksum, are a record or none: what is decoded is encoded to the same bytes again; what
 //! is encoded is decoded to the same; a flipped bit is noticed or changes nothing; a part is no record.
 
-use abide_gate::robots_cache::Record;
+use abide_gate::robots_cache::RobotsRecord;
 use abide_gate::testing::robots_cache::sample_record;
 use abide_gate::{Origin, WallMillis};
 
@@ -20,29 +20,29 @@ pub fn run(bytes: &[u8]) {
     let at = WallMillis::from_millis(u64::from_le_bytes(choice[1..].try_into().expect("eight bytes")));
     let record = sample_record(&origin, at, text.to_vec());
     let encoded = record.encode();
-    assert_eq!(Record::decode(&encoded).as_ref(), Some(&record), "what is encoded is decoded");
+    assert_eq!(RobotsRecord::decode(&encoded).as_ref(), Some(&record), "what is encoded is decoded");
     assert!(encoded.len() <= text.len() + 1024, "its size is bounded by its text");
     damaged(&record, encoded, *choice);
 }
 
 /// What is a record is the only form of that record.
 fn decoded(bytes: &[u8]) {
-    let Some(record) = Record::decode(bytes) else { return };
+    let Some(record) = RobotsRecord::decode(bytes) else { return };
     assert_eq!(record.encode(), bytes, "one record has one form");
     let mut choice = [0; 9];
     choice.iter_mut().zip(bytes.iter().rev()).for_each(|(choice, byte)| *choice = *byte);
     damaged(&record, bytes.to_vec(), choice);
 }
 
-fn damaged(record: &Record, mut encoded: Vec<u8>, choice: [u8; 9]) {
+fn damaged(record: &RobotsRecord, mut encoded: Vec<u8>, choice: [u8; 9]) {
     let bit = usize::from(choice[1]) * 256 + usize::from(choice[2]);
     let place = bit / 8 % encoded.len();
     encoded[place] ^= 1 << (bit % 8);
-    let flipped = Record::decode(&encoded);
+    let flipped = RobotsRecord::decode(&encoded);
     assert!(flipped.is_none_or(|flipped| flipped == *record), "a flipped bit is absent or equal");
     encoded[place] ^= 1 << (bit % 8);
     let cut = usize::from(choice[3]) % encoded.len();
-    assert_eq!(Record::decode(&encoded[..cut]), None, "a part is no record");
+    assert_eq!(RobotsRecord::decode(&encoded[..cut]), None, "a part is no record");
 }
 
 /// The fields of a record, whatever they are, behind a checksum that is right.

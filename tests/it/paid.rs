@@ -75,10 +75,10 @@ async fn what_is_offered_is_signed() {
     let authority = Authority::new();
     let server = shop(&authority).await;
     let identity =
-        abide_identity::WebBotAuth::new(abide_identity::Key::generate().unwrap(), "https://bot.example");
+        abide::identity::WebBotAuth::new(abide::identity::Key::generate().unwrap(), "https://bot.example");
     let client = builder(&server)
         .payment(PaymentPolicy::new(price("USD 0.05"), price("USD 0.05")))
-        .sign_requests(std::sync::Arc::new(identity.unwrap()))
+        .sign_requests(identity.unwrap())
         .build_client(trusting(&authority))
         .unwrap();
     assert_eq!(client.get("https://a.example/page").send().await.unwrap().status(), 200);

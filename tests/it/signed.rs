@@ -3,12 +3,11 @@
 #[path = "../../crates/abide-identity/tests/it/verifier.rs"]
 mod verifier;
 
-use std::sync::Arc;
 use std::time::Duration;
 
+use abide::identity::{Key, Signer, WebBotAuth};
 use abide::pacing::PacePolicy;
 use abide::{DeniedKind, ResponseExt};
-use abide_identity::{Key, Signer, WebBotAuth};
 use abide_tests::{Authority, Reply, Seen, Server};
 use reqwest_middleware::ClientWithMiddleware;
 
@@ -45,7 +44,7 @@ fn identity() -> (WebBotAuth, [u8; 32]) {
 }
 
 fn signing(server: &Server, authority: &Authority, identity: WebBotAuth) -> ClientWithMiddleware {
-    builder(server).sign_requests(Arc::new(identity)).build_client(trusting(authority)).unwrap()
+    builder(server).sign_requests(identity).build_client(trusting(authority)).unwrap()
 }
 
 /// What the server saw, as the verifier reads it.
@@ -89,10 +88,8 @@ async fn the_halves_of_the_middleware_sign_below_the_cache() {
     let authority = Authority::new();
     let server = site(&authority).await;
     let (identity, public_key) = identity();
-    let (abide, inner) = builder(&server)
-        .sign_requests(Arc::new(identity.only_when_asked()))
-        .build_with(trusting(&authority))
-        .unwrap();
+    let (abide, inner) =
+        builder(&server).sign_requests(identity.only_when_asked()).build_with(trusting(&authority)).unwrap();
     let client =
         reqwest_middleware::ClientBuilder::new(inner).with(abide.gate()).with(abide.pacing()).build();
     assert_eq!(client.get("https://a.site.example/asks").send().await.unwrap().status(), 200);
@@ -105,7 +102,7 @@ async fn the_halves_of_the_middleware_sign_below_the_cache() {
 async fn requests_without_tls_are_not_signed() {
     let server = Server::start(|_| Reply::html("page")).await;
     let (identity, _) = identity();
-    let client = builder(&server).sign_requests(Arc::new(identity)).build_client(reqwest::Client::builder());
+    let client = builder(&server).sign_requests(identity).build_client(reqwest::Client::builder());
     client.unwrap().get("http://a.example/x").send().await.unwrap();
     let log = server.log();
     assert_eq!(log.len(), 2);
@@ -132,7 +129,7 @@ async fn a_server_that_asks_gets_one_signed_retry_in_its_turn() {
     let delay = Duration::from_millis(200);
     let client = builder(&server)
         .pace(PacePolicy::default().danger_min_delay(delay))
-        .sign_requests(Arc::new(identity.only_when_asked()))
+        .sign_requests(identity.only_when_asked())
         .build_client(trusting(&authority))
         .unwrap();
     let page = client

@@ -209,6 +209,43 @@ fn every_crate_ships_its_licences_and_says_where_it_lives() {
     }
 }
 
+/// The crates of abide that each crate is built with. Arrows only point towards `abide-robots` and `abide-identity`.
+const ARROWS: [(&str, &[&str]); 10] = [
+    ("abide", &["abide-gate", "abide-http", "abide-identity", "abide-permissions", "abide-robots"]),
+    (
+        "abide-cli",
+        &[
+            "abide",
+            "abide-http",
+            "abide-identity",
+            "abide-permissions",
+            "abide-redb",
+            "abide-redis",
+            "abide-robots",
+        ],
+    ),
+    ("abide-gate", &["abide-robots"]),
+    ("abide-http", &["abide-gate", "abide-identity", "abide-permissions", "abide-robots"]),
+    ("abide-identity", &[]),
+    ("abide-permissions", &["abide-robots"]),
+    ("abide-redb", &["abide-gate", "abide-permissions"]),
+    ("abide-redis", &["abide-gate", "abide-permissions"]),
+    ("abide-robots", &[]),
+    ("abide-tower", &["abide-gate", "abide-http", "abide-identity", "abide-permissions"]),
+];
+
+#[test]
+fn crates_know_those_below_them_alone() {
+    for (name, below) in ARROWS {
+        let manifest = read(&format!("crates/{name}/Cargo.toml"));
+        let dependencies = between(&manifest, "\n[dependencies]\n", "\n[").unwrap();
+        let names = dependencies.lines().filter_map(|line| line.split([' ', '.']).next());
+        let mut found: Vec<_> = names.filter(|name| name.starts_with("abide")).collect();
+        found.sort_unstable();
+        assert_eq!(found, below, "{name}");
+    }
+}
+
 /// The crates that need no dependency which asks for more.
 const OLDER_RUST: &str = "1.88";
 

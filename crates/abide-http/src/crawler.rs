@@ -138,6 +138,12 @@ impl CrawlerBuilder {
         self
     }
 
+    /// Signs every request, each hop by itself, robots.txt included. Default: nothing is signed; some sites treat a signed crawler worse.
+    #[cfg(feature = "identity")]
+    pub fn sign_requests(self, identity: abide_identity::WebBotAuth) -> Self {
+        self.gate(|gate| gate.sign_requests(Arc::new(crate::web_bot_auth::Signing(identity))))
+    }
+
     /// What may be paid for pages. Default: nothing, whatever a server asks for. `abide-tower` pays only
     /// [up front](PaymentPolicy::upfront), because it sends nothing twice.
     pub fn payment(mut self, policy: PaymentPolicy) -> Self {

@@ -51,6 +51,8 @@ mod call;
 mod identity;
 mod payment;
 mod redirect;
+#[cfg(feature = "identity")]
+mod web_bot_auth;
 
 // What calls share, and options of one.
 mod crawler;

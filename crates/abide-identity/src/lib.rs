@@ -16,21 +16,11 @@
 //! # }
 //! ```
 //!
-//! With `abide`, every request is signed, each redirect hop by itself, robots.txt included:
-//!
-//! ```ignore
-//! let identity = WebBotAuth::new(Key::from_file("bot.pem")?, "https://bot.example")?;
-//! let client = Abide::builder("ExampleBot")
-//!     .sign_requests(Arc::new(identity))
-//!     .build_client(reqwest::Client::builder())?;
-//! ```
+//! The clients of `abide` and `abide-tower` sign with it, if they have the feature `identity`.
 //!
 //! # In scope
 //! Signing requests by draft-ietf-webbotauth-httpsig-protocol-01, with Ed25519 ([`WebBotAuth`]); keys from a file or elsewhere ([`Key`],
 //! [`Signer`]); the directory of the public keys ([`Directory`]); answering `Accept-Signature` ([`WebBotAuth::as_asked`]).
-//!
-//! # Features
-//! * `gate` (default): [`WebBotAuth`] is an `abide_gate::SignRequest`.
 //!
 //! # Out of scope
 //! Verifying signatures; algorithms other than Ed25519 (the draft forbids HMAC); covering bodies.
@@ -39,8 +29,6 @@
 
 // Who signs.
 mod directory;
-#[cfg(feature = "gate")]
-mod gate;
 mod key;
 mod web_bot_auth;
 

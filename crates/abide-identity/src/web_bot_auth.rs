@@ -38,7 +38,7 @@ pub struct WebBotAuth {
     nonce: Nonce,
     covered: Vec<Component>,
     /// Whether abide signs only what a server has asked for.
-    pub(crate) waits_to_be_asked: bool,
+    waits_to_be_asked: bool,
 }
 
 /// The parameter `nonce` of the signatures.
@@ -126,12 +126,16 @@ impl WebBotAuth {
     /// Lets abide's clients sign a request only after the server has refused it with 401, 403 or 429 and an `Accept-Signature`: the request is
     /// then sent once more, signed, in its turn. [`sign`](Self::sign) itself signs always. Default: every request is signed.
     ///
-    /// A client that follows no redirects (`RedirectPolicy::never`, and `abide-tower`) sends nothing twice, so there the refusal is the
-    /// response.
+    /// A request whose body cannot be sent twice is not repeated: there the refusal is the response.
     #[must_use]
     pub fn only_when_asked(mut self) -> Self {
         self.waits_to_be_asked = true;
         self
+    }
+
+    /// Whether a server must ask first: [`only_when_asked`](Self::only_when_asked).
+    pub fn is_only_when_asked(&self) -> bool {
+        self.waits_to_be_asked
     }
 
     /// The `keyid` of the signatures: the thumbprint of the key.
@@ -154,6 +158,7 @@ impl WebBotAuth {
         identity.covered.extend(more);
         identity.label = asked.label;
         identity.nonce = asked.nonce.map_or(Nonce::None, Nonce::Given);
+        identity.waits_to_be_asked = false;
         Some(identity)
     }
 

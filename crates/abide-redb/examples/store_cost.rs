@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use abide_gate::pacing::{Backoff, BackoffCause, HostState, HostStore, LeaseAsk, PacePolicy, Want};
-use abide_gate::robots_cache::{MemoryRobotsStore, Record, RobotsStore};
+use abide_gate::robots_cache::{MemoryRobotsStore, RobotsRecord, RobotsStore};
 use abide_gate::testing::hosts;
 use abide_gate::testing::robots_cache::sample_record;
 use abide_gate::{Clock, Gate, HolderId, Origin, SystemClock, WallMillis};
@@ -61,7 +61,7 @@ fn origin(n: u64) -> Outcome<Origin> {
 }
 
 /// A record of about 600 bytes.
-fn record(n: u64) -> Outcome<Record> {
+fn record(n: u64) -> Outcome<RobotsRecord> {
     let text = "User-agent: *\nDisallow: /private/\nDisallow: /search?\n".repeat(7);
     Ok(sample_record(&origin(n)?, WallMillis::from_millis(SystemClock.wall().as_millis() + n), text))
 }

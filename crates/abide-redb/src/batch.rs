@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use abide_gate::Origin;
-use abide_gate::robots_cache::Record;
+use abide_gate::robots_cache::RobotsRecord;
 use abide_permissions::PermissionRecord;
 
 use crate::row::BackoffRow;
@@ -12,7 +12,7 @@ use crate::row::BackoffRow;
 /// Waiting rows by their key, the last of each. In order, which is how a tree likes it.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    pub(crate) records: BTreeMap<Origin, Record>,
+    pub(crate) records: BTreeMap<Origin, RobotsRecord>,
     pub(crate) permissions: BTreeMap<Box<str>, Permission>,
     /// `None`: forgotten.
     pub(crate) backoffs: BTreeMap<Arc<str>, Option<BackoffRow>>,
@@ -67,7 +67,7 @@ impl Batch {
         self.weight
     }
 
-    pub(crate) fn save(&mut self, record: &Record) {
+    pub(crate) fn save(&mut self, record: &RobotsRecord) {
         self.weight = self.weight.saturating_add(record.weight());
         if let Some(old) = self.records.insert(record.origin().clone(), record.clone()) {
             self.weight = self.weight.saturating_sub(old.weight());

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use abide_gate::robots_cache::Record;
+use abide_gate::robots_cache::RobotsRecord;
 use abide_gate::{Clock, Origin, WallMillis};
 use abide_permissions::PermissionRecord;
 use redb::{
@@ -108,7 +108,7 @@ impl Disk {
         self.place.path()
     }
 
-    pub(crate) fn robots(&self, origin: &Origin) -> Result<Option<Record>, Error> {
+    pub(crate) fn robots(&self, origin: &Origin) -> Result<Option<RobotsRecord>, Error> {
         self.read(|read| ROBOTS.row(read, origin.as_str(), |row| row::read_robots(origin, row)))
     }
 

@@ -1,7 +1,7 @@
 //! The stored forms: a version, a checksum, and the fields in order. Whatever is wrong with a row, it is *absent*.
 //!
 //! ```text
-//! robots        origin ─▶ age:u64  version:u8 fields crc32:u32   (abide_gate::robots_cache::Record::encode)
+//! robots        origin ─▶ age:u64  version:u8 fields crc32:u32   (abide_gate::robots_cache::RobotsRecord::encode)
 //! permissions   URL    ─▶ age:u64  version:u8 crc32:u32 | JSON
 //! holds         host   ─▶ version:u8 crc32:u32 | until cause throttles:u8       (backoffs; checksum over the host, too)
 //! state         "abide"─▶ version:u8 crc32:u32 | robots_bytes permissions_bytes
@@ -12,7 +12,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use abide_gate::pacing::BackoffCause;
-use abide_gate::robots_cache::Record;
+use abide_gate::robots_cache::RobotsRecord;
 use abide_gate::{Origin, WallMillis};
 use abide_permissions::PermissionRecord;
 
@@ -20,15 +20,15 @@ use abide_permissions::PermissionRecord;
 pub(crate) const VERSION: u8 = 1;
 
 /// A record of robots.txt, with its age before it.
-pub(crate) fn robots(record: &Record) -> (u64, Vec<u8>) {
+pub(crate) fn robots(record: &RobotsRecord) -> (u64, Vec<u8>) {
     let age = record.asked_at().as_millis();
     (age, [&age.to_le_bytes()[..], &record.encode()].concat())
 }
 
 /// The record of this origin, and of no other.
-pub(crate) fn read_robots(origin: &Origin, row: &[u8]) -> Option<Record> {
+pub(crate) fn read_robots(origin: &Origin, row: &[u8]) -> Option<RobotsRecord> {
     let (_, record) = row.split_at_checked(8)?;
-    Record::decode(record).filter(|record| record.origin() == origin)
+    RobotsRecord::decode(record).filter(|record| record.origin() == origin)
 }
 
 /// A record of permissions, with its age before it. `None`: it cannot be written, which no record of ours is.

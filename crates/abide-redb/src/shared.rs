@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use abide_gate::pacing::{HostState, LeaseAsk, LeaseStatus, Want};
-use abide_gate::robots_cache::Record;
+use abide_gate::robots_cache::RobotsRecord;
 use abide_gate::{Clock, Origin};
 use tokio::sync::oneshot::{Receiver, Sender, channel};
 
@@ -136,7 +136,7 @@ impl Shared {
     }
 
     /// The record, if it still waits to be written.
-    pub(crate) fn waiting_record(&self, origin: &Origin) -> Result<Option<Record>, Error> {
+    pub(crate) fn waiting_record(&self, origin: &Origin) -> Result<Option<RobotsRecord>, Error> {
         let queue = self.queue();
         queue.check_open(&self.disk)?;
         Ok(queue.batches().find_map(|batch| batch.records.get(origin)).cloned())

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use abide_gate::HolderId;
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus};
-use abide_gate::robots_cache::{Record, RobotsStore};
+use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use abide_permissions::{PermissionError, PermissionRecord, PermissionStore};
 
@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::store::Store;
 
 impl RobotsStore for Store {
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
         Box::pin(async move {
             if let Some(record) = self.shared().waiting_record(origin)? {
                 return Ok(Some(record));
@@ -25,7 +25,11 @@ impl RobotsStore for Store {
     }
 
     /// A record of a site that cannot be reached is on the disk when this returns: since when it has been so must not be lost.
-    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn save<'a>(
+        &'a self,
+        origin: &'a Origin,
+        record: &'a RobotsRecord,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             let is_urgent = record.failing_since().is_some();
             let pending = self.shared().put(is_urgent, |batch| batch.save(record));

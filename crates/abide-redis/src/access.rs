@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use abide_gate::HolderId;
-use abide_gate::robots_cache::{Record, RobotsStore};
+use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use redis::cluster_routing::{MultipleNodeRoutingInfo, ResponsePolicy, RoutingInfo, SingleNodeRoutingInfo};
 use redis::{Cmd, FromRedisValue, RedisResult, Value, cmd, from_redis_value, pipe};
@@ -17,11 +17,15 @@ use crate::{Error, Store};
 static FETCHING: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/fetching.lua")));
 
 impl RobotsStore for Store {
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
         Box::pin(async move { Ok(load(self, &self.link.keys.of(Kind::Robots, origin.as_str())).await?) })
     }
 
-    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn save<'a>(
+        &'a self,
+        origin: &'a Origin,
+        record: &'a RobotsRecord,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             let keys = [Kind::Robots, Kind::Fetching].map(|kind| self.link.keys.of(kind, origin.as_str()));
             let mut both = pipe();
@@ -61,9 +65,9 @@ impl RobotsStore for Store {
 }
 
 /// What cannot be read is absent: it is fetched again.
-async fn load(store: &Store, key: &str) -> Result<Option<Record>, Error> {
+async fn load(store: &Store, key: &str) -> Result<Option<RobotsRecord>, Error> {
     let bytes: Option<Vec<u8>> = store.link.query(cmd("GET").arg(key)).await?;
-    Ok(bytes.and_then(|bytes| Record::decode(&bytes)))
+    Ok(bytes.and_then(|bytes| RobotsRecord::decode(&bytes)))
 }
 
 /// Takes or renews the lease, or gives it up if it lasts no time.

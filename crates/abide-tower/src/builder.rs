@@ -69,6 +69,12 @@ impl Builder {
         Self { crawler: self.crawler.permission_store(store) }
     }
 
+    /// Signs every request, each hop by itself, robots.txt included. Default: nothing is signed; some sites treat a signed crawler worse.
+    #[cfg(feature = "identity")]
+    pub fn sign_requests(self, identity: abide_identity::WebBotAuth) -> Self {
+        Self { crawler: self.crawler.sign_requests(identity) }
+    }
+
     /// Fetches URLs although robots.txt denies them, and only reports the denial, for link checkers of one's own pages. The verdict of the
     /// response has the denial, and the reason given here. The rate limit stays, with the site's `Crawl-delay`.
     pub fn danger_report_only(self, why: &str) -> Self {

@@ -37,6 +37,8 @@ pub use abide_gate::{
     SignRequest, Verdict, pacing, robots_cache,
 };
 pub use abide_http::{BuildError, FetchInfo, Hop, Options, Scan};
+#[cfg(feature = "identity")]
+pub use abide_identity as identity;
 pub use abide_permissions::{
     Answer, License, Permissions, Preference, Preferences, ReadOptions, TagRules, Usage,
 };

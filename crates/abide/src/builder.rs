@@ -12,7 +12,7 @@ use reqwest_middleware::ClientWithMiddleware;
 
 use abide_gate::pacing::{HostStore, PacePolicy};
 use abide_gate::robots_cache::{Fetch, RobotsPolicy, RobotsStore};
-use abide_gate::{Clock, Event, GateBuilder, SignRequest};
+use abide_gate::{Clock, Event, GateBuilder};
 use abide_http::{BuildError, Crawler, CrawlerBuilder, PaymentPolicy, RedirectPolicy, Scan};
 use abide_permissions::{PermissionStore, ReadOptions, Usage};
 
@@ -188,10 +188,10 @@ impl Builder {
         self.shared(|crawler| crawler.permission_store(store))
     }
 
-    /// Signs every request, each hop by itself, robots.txt included: for example with `WebBotAuth` of `abide-identity`. Default: nothing is signed;
-    /// some sites treat a signed crawler worse.
-    pub fn sign_requests(self, signer: Arc<dyn SignRequest>) -> Self {
-        self.gated(|gate| gate.sign_requests(signer))
+    /// Signs every request, each hop by itself, robots.txt included. Default: nothing is signed; some sites treat a signed crawler worse.
+    #[cfg(feature = "identity")]
+    pub fn sign_requests(self, identity: abide_identity::WebBotAuth) -> Self {
+        self.shared(|crawler| crawler.sign_requests(identity))
     }
 
     /// What may be paid for pages. Default: nothing, whatever a server asks for.

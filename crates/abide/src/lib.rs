@@ -94,6 +94,7 @@
 //!
 //! # Features
 //! * `tracing` (default): spans and events, with origins and never full URLs.
+//! * `identity`: signed requests by Web Bot Auth, `Builder::sign_requests`, with the crate `abide-identity`.
 //! * `metrics`: `record_metrics` and `sample_metrics`, which count with the facade of that name.
 //!
 //! TLS and content codings are the features of *your* reqwest.
@@ -129,6 +130,8 @@ pub use abide_http::{
     BuildError, FetchInfo, Hop, InvalidPrice, Options, PaymentPolicy, PaymentTerms, Price, RedirectHistory,
     RedirectPolicy, Scan, Stopped,
 };
+#[cfg(feature = "identity")]
+pub use abide_identity as identity;
 pub use abide_permissions::{
     Answer, AppDirectives, Flag, HeadEnd, License, Limit, MemoryPermissionStore, PermissionRecord,
     PermissionStore, Permissions, Preference, Preferences, ReadOptions, TagRules, Usage, link_follow,

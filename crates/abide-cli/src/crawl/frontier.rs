@@ -6,6 +6,8 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use crate::trail::public;
+
 /// What a URL is fetched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -83,7 +85,7 @@ impl Frontier {
             dropped: 0,
             depth_max,
             limits: BTreeMap::new(),
-            starts: urls.iter().map(without_fragment).collect(),
+            starts: urls.iter().map(known_as).collect(),
             last: String::new(),
             pages_running: 0,
         }
@@ -96,12 +98,12 @@ impl Frontier {
 
     /// Queues a URL, unless it is known, too deep, or on another host. Says whether it did.
     pub(crate) fn add(&mut self, url: &Url, depth: u32, kind: Kind) -> bool {
-        let url = without_fragment(url);
-        let name = host_of(&url);
+        let known_as = known_as(url);
+        let name = host_of(url);
         let Some(host) = self.hosts.get_mut(&name) else { return false };
         let is_too_deep = self.depth_max.is_some_and(|max| depth > max);
         let wanted = matches!(url.scheme(), "http" | "https") && !is_too_deep && !host.is_given_up;
-        if !wanted || self.seen.contains(&url) {
+        if !wanted || self.seen.contains(&known_as) {
             return false;
         }
         let octets = self.octets.saturating_add(url.as_str().len());
@@ -110,7 +112,9 @@ impl Frontier {
             return false;
         }
         self.octets = octets;
-        self.seen.insert(url.clone());
+        self.seen.insert(known_as);
+        let mut url = url.clone();
+        url.set_fragment(None);
         host.queue.push_back(Task {
             url,
             host: name,
@@ -135,7 +139,7 @@ impl Frontier {
 
     /// Whether this is a start page, and so leads its site along when it redirects elsewhere.
     pub(crate) fn may_widen(&self, task: &Task) -> bool {
-        task.kind == Kind::Page && self.starts.contains(&task.url)
+        task.kind == Kind::Page && self.starts.contains(&known_as(&task.url))
     }
 
     /// Makes the host of `to` one of ours. Says whether it was not.
@@ -258,8 +262,9 @@ fn deferred(mut task: Task) -> Task {
     task
 }
 
-fn without_fragment(url: &Url) -> Url {
-    let mut url = url.clone();
+/// The URL by which a page is known, whoever asks for it and whichever part is linked to: without user information and fragment.
+pub(crate) fn known_as(url: &Url) -> Url {
+    let mut url = public(url);
     url.set_fragment(None);
     url
 }

@@ -53,7 +53,7 @@ fn table(page: &mut String, report: &Report) {
     }
     page.push_str(SEARCH);
     page.push_str(
-        "<div class='scroll flat'><table id=urls><thead><tr><th>Status<th>URL<th>Time<th>Size<th>Index<th>Why</thead><tbody>\n",
+        "<div class='scroll flat'><table id=urls><script>urls.hidden = true</script><thead><tr><th>Status<th>URL<th>Time<th>Size<th>Index<th>Why</thead><tbody>\n",
     );
     for row in rows {
         let (class, status) = match (row.class(), row.status) {
@@ -68,7 +68,7 @@ fn table(page: &mut String, report: &Report) {
         let to = row.final_url.as_ref().filter(|to| **to != row.url && row.class().is_some());
         let to = to.map(|to| format!("<br>→ {}", escaped(&cut(to)))).unwrap_or_default();
         let ms = row.ms.map(|ms| format!("{ms} ms")).unwrap_or_default();
-        let bytes = row.bytes.map(|bytes| bytes.to_string()).unwrap_or_default();
+        let bytes = row.bytes.map(size).unwrap_or_default();
         let index = match row.noindex {
             Some(true) => "noindex",
             _ => "",
@@ -123,6 +123,15 @@ fn figures(page: &mut String, report: &Report) {
     page.push_str("</dl>\n");
 }
 
+/// `1.5 kB`.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1000 => format!("{bytes} B"),
+        1000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        _ => format!("{:.1} MB", bytes as f64 / 1e6),
+    }
+}
+
 fn duration(time: Duration) -> String {
     if time < Duration::from_secs(120) {
         format!("{:.1} s", time.as_secs_f64())
@@ -142,7 +151,7 @@ fn timeline(page: &mut String, report: &Report, chart: &Chart) {
     page.push_str(ZOOM);
     page.push_str("<div class=scroll tabindex=0><div class=chart id=chart>\n<div class=axis>");
     for (at, label) in chart.ticks() {
-        let _ = write!(page, "<span style='left:{:.3}%'>{label}</span>", chart.percent(at));
+        let _ = write!(page, "<span style='--at:{:.3}%'>{label}</span>", chart.percent(at));
     }
     page.push_str("</div>\n");
     for host in report.hosts() {
@@ -202,24 +211,21 @@ fn told(event: &Event) -> String {
 
 fn card(page: &mut String, host: &Host) {
     let _ = write!(page, "<article><h3>{}</h3><ul class=chips>", escaped(&host.host));
-    let chips = [
-        (host.fetched, "good", "fetched"),
-        (host.sitemaps, "good", "sitemaps"),
-        (host.denied, "denied", "denied"),
-        (host.deferred, "wait", "deferred"),
-        (host.refused, "bad", "refused"),
-        (host.errors, "bad", "failed"),
-        (host.left, "wait", "left"),
-    ];
-    for (count, class, name) in chips.into_iter().filter(|(count, ..)| *count > 0) {
-        let _ = write!(page, "<li class={class}>{count} {name}</li>");
+    for (name, count) in summary::classes(|pick| pick(host)) {
+        let class = match name {
+            "ok" | "sitemaps" => "good",
+            "redirected" => "moved",
+            "denied" => "denied",
+            "deferred" | "left" => "wait",
+            _ => "bad",
+        };
+        let _ = write!(page, "<li class={class}>{}</li>", summary::counted(name, count));
     }
     page.push_str("</ul><dl>");
-    for line in summary::lines(host) {
-        let (name, value) = line.split_once(": ").unwrap_or(("pace", &line));
-        if !name.ends_with("request") && !name.ends_with("requests") {
-            let _ = write!(page, "<dt>{}</dt><dd>{}</dd>", escaped(name), escaped(value));
-        }
+    // The first line has the counts of the chips.
+    for line in summary::lines(host).iter().skip(usize::from(host.urls() > 0)) {
+        let (name, value) = line.split_once(": ").unwrap_or(("pace", line));
+        let _ = write!(page, "<dt>{}</dt><dd>{}</dd>", escaped(name), escaped(value));
     }
     page.push_str("</dl></article>\n");
 }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::Usage;
-use crate::crawl::frontier::{Frontier, Kind};
+use crate::crawl::frontier::{Frontier, Kind, known_as};
 use crate::crawl::page::Record;
 use crate::crawl::report::{Event, Report, Totals};
 use crate::json::StatedPreference;
@@ -129,9 +129,7 @@ impl Journal {
     }
 
     pub(crate) fn add(&mut self, url: &Url, depth: u32, kind: Kind) -> anyhow::Result<()> {
-        let mut url = public(url);
-        url.set_fragment(None);
-        self.write(&Entry::Add { url: url.into(), depth, kind })
+        self.write(&Entry::Add { url: known_as(url).into(), depth, kind })
     }
 
     pub(crate) fn sent(&mut self, kind: Kind, events: Vec<Event>) -> anyhow::Result<()> {
@@ -187,7 +185,7 @@ impl Past {
                     url.parse().into_iter().for_each(|url| frontier.know(url));
                 }
                 Entry::Add { url, depth, kind } => {
-                    let given = urls.iter().find(|given| depth == 0 && public(given).as_str() == url);
+                    let given = urls.iter().find(|given| depth == 0 && known_as(given).as_str() == url);
                     if let Some(url) = given.cloned().or_else(|| url.parse().ok()) {
                         frontier.add(&url, depth, kind);
                     }
@@ -306,12 +304,8 @@ mod tests {
 
     /// A page of so many bytes.
     fn record(url: &Url, bytes: u64) -> Record {
-        let mut page = url.clone();
-        page.set_username("").unwrap();
-        page.set_password(None).unwrap();
-        page.set_fragment(None);
         let page = Page {
-            url: page.into(),
+            url: known_as(url).into(),
             status: Some(200),
             outcome: Outcome::Fetched,
             why: String::new(),

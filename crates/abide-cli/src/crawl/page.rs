@@ -3,11 +3,10 @@
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::crawl::frontier::{Kind, Task};
+use crate::crawl::frontier::{Kind, Task, known_as};
 use crate::fetch::Answer;
 use crate::json::StatedPreference;
 use crate::outcome::Outcome;
-use crate::trail::public;
 
 /// One URL, as `--json` has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,10 +81,8 @@ impl Record {
     /// `ms`: what the URL took on the wire.
     pub(crate) fn new(task: &Task, answer: &Answer, ms: Option<u64>) -> Self {
         let line = &answer.line;
-        let mut url = public(&task.url);
-        url.set_fragment(None);
         let page = Page {
-            url: url.into(),
+            url: known_as(&task.url).into(),
             status: line.status,
             outcome: line.outcome,
             why: line.why.clone(),

@@ -1,3 +1,5 @@
+// More rows than this are slow to lay out.
+const SHOWN_MAX = 1000;
 const zoom = document.getElementById('zoom'), chart = document.getElementById('chart');
 zoom.hidden = false;
 zoom.querySelector('input').oninput = event => {
@@ -13,10 +15,13 @@ const filter = () => {
   let count = 0;
   rows.forEach((row, index) => {
     const fits = words.every(word => texts[index].includes(word));
-    row.hidden = !fits;
     count += fits;
+    row.hidden = !fits || count > SHOWN_MAX;
   });
-  search.querySelector('output').textContent = count + ' of ' + rows.length;
+  const rest = count > SHOWN_MAX ? ', the first ' + SHOWN_MAX + ' shown' : '';
+  search.querySelector('output').textContent = count + ' of ' + rows.length + rest;
 };
 search.querySelector('input').oninput = filter;
 filter();
+// All rows of a long table would be laid out before most are hidden.
+document.getElementById('urls').hidden = false;

@@ -365,7 +365,12 @@ impl Host {
         self.denied_by.sort_by_key(|by| std::cmp::Reverse(by.urls));
         self.failed_by.sort_by_key(|by| std::cmp::Reverse(by.urls));
         let verdict = self.sample.as_ref().and_then(|url| abide.check_cached(url));
-        let Some(answer) = verdict.as_ref().and_then(|verdict| verdict.entry()) else { return };
+        let Some(answer) = verdict.as_ref().and_then(|verdict| verdict.entry()) else {
+            // What could not be fetched is forgotten sooner than a long crawl ends.
+            let is_own = |by: &DeniedBy| by.line.is_none() && by.host == self.host;
+            self.robots = self.denied_by.iter().any(is_own).then_some("unreachable");
+            return;
+        };
         self.robots = Some(source_name(Some(answer.source())));
         self.robots_status = answer.status();
         self.robots_age_s = answer.age(abide.gate_handle().wall()).map(|age| age.as_secs());
@@ -448,6 +453,22 @@ mod tests {
 
     fn seconds(list: &[u64]) -> Vec<Duration> {
         list.iter().map(|seconds| Duration::from_secs(*seconds)).collect()
+    }
+
+    #[test]
+    fn robots_txt_that_failed_is_unreachable_also_when_it_is_forgotten() {
+        let abide = Abide::builder("ExampleBot").build().unwrap();
+        let by = |host: &str, line| DeniedBy { rule: String::new(), line, host: host.to_owned(), urls: 1 };
+        for (by, robots) in [
+            (by("a.example", None), Some("unreachable")),
+            (by("b.example", None), None),
+            (by("a.example", Some(1)), None),
+        ] {
+            let mut host = Host { host: "a.example".to_owned(), ..Host::default() };
+            host.denied_by.push(by);
+            host.know_robots(&abide);
+            assert_eq!(host.robots, robots);
+        }
     }
 
     #[test]

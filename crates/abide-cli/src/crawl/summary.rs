@@ -145,8 +145,9 @@ pub(crate) fn lines(host: &Host) -> Vec<String> {
 /// One of the counts of a host.
 pub(crate) type Pick = fn(&Host) -> usize;
 
-/// What a URL can come to, beside `ok`.
-pub(crate) const CLASSES: [(&str, Pick); 9] = [
+/// What a URL can come to.
+const CLASSES: [(&str, Pick); 10] = [
+    ("ok", |host| host.ok),
     ("redirected", |host| host.redirected),
     ("client errors", |host| host.client_errors),
     ("server errors", |host| host.server_errors),
@@ -158,16 +159,19 @@ pub(crate) const CLASSES: [(&str, Pick); 9] = [
     ("left", |host| host.left),
 ];
 
+/// The classes that occurred, and `ok` in any case.
+pub(crate) fn classes(sum: impl Fn(Pick) -> usize) -> impl Iterator<Item = (&'static str, usize)> {
+    let counts = CLASSES.into_iter().map(move |(name, pick)| (name, sum(pick)));
+    counts.filter(|(name, count)| *count > 0 || *name == "ok")
+}
+
+/// `1 client error`, `2 client errors`.
+pub(crate) fn counted(name: &str, count: usize) -> String {
+    format!("{count} {}", if count == 1 { name.trim_end_matches('s') } else { name })
+}
+
 fn outcomes(sum: impl Fn(Pick) -> usize) -> String {
-    let mut text = format!("{} ok", sum(|host| host.ok));
-    for (name, pick) in CLASSES {
-        match sum(pick) {
-            0 => {}
-            1 => text.push_str(&format!(", 1 {}", name.trim_end_matches('s'))),
-            many => text.push_str(&format!(", {many} {name}")),
-        }
-    }
-    text
+    classes(sum).map(|(name, count)| counted(name, count)).collect::<Vec<_>>().join(", ")
 }
 
 fn pace(host: &Host) -> String {

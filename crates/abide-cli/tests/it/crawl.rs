@@ -255,6 +255,27 @@ async fn the_report_is_one_page_with_every_request() {
 }
 
 #[tokio::test]
+async fn a_time_out_is_drawn_as_long_as_it_took() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        _ => Reply::html("late").after(Duration::from_secs(600)),
+    })
+    .await;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("report.html");
+    let report = path.to_str().unwrap();
+    let args = ["crawl", "--page-timeout", "500ms", "--report", report, "http://a.example:PORT/"];
+    let ran = online(server.address(), &args).await;
+    assert!(ran.out.contains("1 failed"), "{}", ran.out);
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (_, mark) = page.split_once("<i class='m lost' style='left:").unwrap();
+    let (_, width) = mark.split_once("%;width:").unwrap();
+    let percent: f64 = width.split_once('%').unwrap().0.parse().unwrap();
+    // Of a chart that ends with it, and is a second long at least.
+    assert!((45.0..=100.0).contains(&percent), "{percent}");
+}
+
+#[tokio::test]
 #[cfg(unix)]
 async fn ctrl_c_ends_it_with_its_report() {
     let server = Server::start(|seen| match seen.path.as_str() {

@@ -239,6 +239,9 @@ async fn after_a_resume_the_whole_crawl_is_told() {
     for path in ["/ok", "/moved", "/gone", "/broken", "/secret"] {
         assert!(page.contains(path), "{path}");
     }
+    for chip in ["3 ok", "1 redirected", "1 client error", "1 server error", "1 denied"] {
+        assert!(page.contains(&format!(">{chip}</li>")), "{chip}");
+    }
 }
 
 #[tokio::test]

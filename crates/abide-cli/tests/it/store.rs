@@ -21,7 +21,7 @@ async fn site() -> Server {
             let number: u32 = path[1..].parse().unwrap_or(0);
             let links = (2 * number + 1..=2 * number + 2).filter(|number| *number < 12);
             let links: Vec<String> = links.map(|number| format!("<a href=/{number}>n</a>")).collect();
-            Reply::html(format!("<a href=/secret>s</a>{}", links.concat()))
+            Reply::html(format!("<a href=/>home</a><a href=/secret>s</a>{}", links.concat()))
         }
     })
     .await
@@ -90,6 +90,20 @@ async fn a_crawl_goes_on_where_it_stopped() {
     files.sort();
     files.dedup();
     assert_eq!(files.len(), 12, "one index over all calls");
+}
+
+#[tokio::test]
+async fn a_start_url_with_credentials_is_fetched_once() {
+    let server = site().await;
+    let directory = tempfile::tempdir().unwrap();
+    let store = format!("redb:{}", directory.path().join("s.redb").display());
+    for max_pages in ["5", "100"] {
+        let start = "http://user:secret@a.example:PORT/#top";
+        let ran =
+            online(server.address(), &["crawl", "--store", &store, "--max-pages", max_pages, start]).await;
+        assert_eq!(ran.status, 0, "{}", ran.err);
+    }
+    assert_eq!(pages(&server), all(), "neither after a resume, nor by a link without them");
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use url::Url;
 
 use crate::pacing::Refusal;
-use crate::robots_cache::Record;
+use crate::robots_cache::RobotsRecord;
 use crate::robots_cache::builder::RobotsCacheBuilder;
 use crate::robots_cache::entry::RobotsEntry;
 use crate::robots_cache::fetch::Fetch;
@@ -97,7 +97,7 @@ impl RobotsCache {
     /// Other processes with the same store see it when the time of their own answers is over.
     pub(crate) async fn invalidate(&self, origin: &Origin) {
         self.inner.deferrals.invalidate(origin);
-        let Some(mut record) = self.inner.newest_record(origin).await.map(Record::expired) else {
+        let Some(mut record) = self.inner.newest_record(origin).await.map(RobotsRecord::expired) else {
             // What the cache and the store have forgotten may be alive in somebody's verdict.
             self.inner.hot.fill(origin.as_slice(), || self.inner.entries.get(origin));
             return;

@@ -3,7 +3,7 @@
 //! Stores keep records for months, on disks that flip bits and next to other versions of abide. Whatever is wrong with one (the version, the
 //! checksum, a value that cannot be, bytes left over) makes it *absent*: it is fetched again. Reading never panics, and a record has one form only.
 //!
-//! What is stored is [`Stored`], and not [`Record`] itself, so that the record can change in memory without another version of its stored form.
+//! What is stored is [`Stored`], and not [`RobotsRecord`] itself, so that the record can change in memory without another version of its stored form.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use url::Url;
 
 use crate::robots_cache::policy::{BODY_LIMIT_MAX, LIFETIME_MAX};
 use crate::robots_cache::record::{LastResult, Outage};
-use crate::robots_cache::{GoodCopy, Record, Unavailable, Validators};
+use crate::robots_cache::{GoodCopy, RobotsRecord, Unavailable, Validators};
 use crate::{Failure, WallMillis};
 
 /// Goes up with each change of [`Stored`] and of what it contains, [`Failure`] included.
@@ -48,7 +48,7 @@ struct StoredCopy<'a> {
     body: &'a [u8],
 }
 
-impl Record {
+impl RobotsRecord {
     /// The record as bytes, for durable stores.
     pub fn encode(&self) -> Vec<u8> {
         // Writing to memory cannot fail; if it did, no version would be empty bytes, and the record absent.
@@ -98,7 +98,7 @@ fn is_plain(url: &Url) -> bool {
 }
 
 impl<'a> Stored<'a> {
-    fn of(record: &'a Record) -> Self {
+    fn of(record: &'a RobotsRecord) -> Self {
         let outage = record.outage();
         let millis = |time: Option<WallMillis>| time.map(WallMillis::as_millis);
         Self {
@@ -112,10 +112,10 @@ impl<'a> Stored<'a> {
         }
     }
 
-    fn into_record(self) -> Option<Record> {
+    fn into_record(self) -> Option<RobotsRecord> {
         let (since, attempts, counted, last_counted) = self.outage;
         let time = |millis: Option<u64>| millis.map(WallMillis::from_millis);
-        Some(Record {
+        Some(RobotsRecord {
             origin: self.origin.parse().ok()?,
             last: self.last,
             asked_at: WallMillis::from_millis(self.asked_at),
@@ -229,7 +229,7 @@ mod tests {
         )
     }
 
-    fn records() -> impl Strategy<Value = Record> {
+    fn records() -> impl Strategy<Value = RobotsRecord> {
         let last = prop_oneof![
             Just(LastResult::Rules),
             (400_u16..500).prop_map(|status| LastResult::Unavailable(Unavailable::Status(status))),
@@ -246,7 +246,7 @@ mod tests {
         );
         (last, any::<u64>(), 0_u64..=86_400_000, any::<u64>(), failing, proptest::option::of(copies()))
             .prop_filter_map("rules need a copy", |(last, asked, fresh, next, failing, copy)| {
-                let record = Record {
+                let record = RobotsRecord {
                     origin: "http://[::1]:8080".parse().unwrap(),
                     last,
                     asked_at: WallMillis::from_millis(asked),
@@ -262,7 +262,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_was_encoded_is_decoded(record in records()) {
-            prop_assert_eq!(Record::decode(&record.encode()), Some(record));
+            prop_assert_eq!(RobotsRecord::decode(&record.encode()), Some(record));
         }
 
         #[test]
@@ -270,20 +270,20 @@ mod tests {
             let mut bytes = record.encode();
             let at = at.index(bytes.len());
             bytes[at] ^= 1 << bit;
-            prop_assert_eq!(Record::decode(&bytes), None);
+            prop_assert_eq!(RobotsRecord::decode(&bytes), None);
         }
 
         #[test]
         fn a_cut_or_longer_record_is_absent(record in records(), at in any::<prop::sample::Index>()) {
             let mut bytes = record.encode();
-            prop_assert_eq!(Record::decode(&bytes[..at.index(bytes.len())]), None);
+            prop_assert_eq!(RobotsRecord::decode(&bytes[..at.index(bytes.len())]), None);
             bytes.push(0);
-            prop_assert_eq!(Record::decode(&bytes), None);
+            prop_assert_eq!(RobotsRecord::decode(&bytes), None);
         }
 
         #[test]
         fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
-            prop_assert_eq!(Record::decode(&bytes), None);
+            prop_assert_eq!(RobotsRecord::decode(&bytes), None);
         }
 
         /// Behind a right checksum, so that the fields themselves meet any bytes.
@@ -299,7 +299,7 @@ mod tests {
             let end = (at + with.len()).min(bytes.len());
             bytes.splice(at..end, with);
             let bytes = sealed(bytes);
-            if let Some(record) = Record::decode(&bytes) {
+            if let Some(record) = RobotsRecord::decode(&bytes) {
                 prop_assert!(record.can_be());
                 prop_assert_eq!(record.encode(), bytes);
             }
@@ -314,7 +314,7 @@ mod tests {
     }
 
     /// The bytes with the one for the other.
-    fn forged(record: &Record, from: &[u8], to: &[u8]) -> Vec<u8> {
+    fn forged(record: &RobotsRecord, from: &[u8], to: &[u8]) -> Vec<u8> {
         let mut bytes = record.encode();
         bytes.truncate(bytes.len() - CHECKSUM_LEN);
         let at = bytes.windows(from.len()).position(|window| window == from).unwrap();
@@ -325,10 +325,13 @@ mod tests {
     #[test]
     fn what_we_would_have_written_otherwise_is_absent() {
         let origin = "https://a.example".parse().unwrap();
-        let mut record = Record::sample(&origin, WallMillis::from_millis(1), "User-agent: *\n".into());
+        let mut record = RobotsRecord::sample(&origin, WallMillis::from_millis(1), "User-agent: *\n".into());
         let url = Box::new("https://b.example/robots.txt".parse().unwrap());
         Arc::make_mut(record.copy.as_mut().unwrap()).redirected_to = Some(url);
-        assert_eq!(Record::decode(&forged(&record, b"robots.txt", b"robots.txt")), Some(record.clone()));
+        assert_eq!(
+            RobotsRecord::decode(&forged(&record, b"robots.txt", b"robots.txt")),
+            Some(record.clone())
+        );
         for (from, to) in [
             (&b"/robots.txt"[..], &b"/robots{txt"[..]),
             (b"/robots.txt", b"/rob/../txt"),
@@ -338,13 +341,13 @@ mod tests {
             (b"\x0eUser-agent", b"\x8e\x00User-agent"),
             (b"agent: *\n", b"agent: *\n\n"),
         ] {
-            assert_eq!(Record::decode(&forged(&record, from, to)), None, "{}", to.escape_ascii());
+            assert_eq!(RobotsRecord::decode(&forged(&record, from, to)), None, "{}", to.escape_ascii());
         }
     }
 
     #[test]
     fn another_version_is_absent() {
-        let record = Record {
+        let record = RobotsRecord {
             origin: "http://a.example".parse().unwrap(),
             last: LastResult::Unreachable(Failure::Dns),
             asked_at: WallMillis::from_millis(1),
@@ -354,13 +357,13 @@ mod tests {
             copy: None,
         };
         let mut bytes = record.encode();
-        assert_eq!(Record::decode(&bytes), Some(record));
+        assert_eq!(RobotsRecord::decode(&bytes), Some(record));
         bytes.truncate(bytes.len() - CHECKSUM_LEN);
         bytes[0] = VERSION - 1;
-        assert_eq!(Record::decode(&sealed(bytes)), None);
+        assert_eq!(RobotsRecord::decode(&sealed(bytes)), None);
     }
-    fn sample() -> Record {
-        Record::sample(
+    fn sample() -> RobotsRecord {
+        RobotsRecord::sample(
             &"https://a.example".parse().unwrap(),
             WallMillis::from_millis(1),
             "User-agent: *\n".into(),
@@ -370,8 +373,8 @@ mod tests {
     #[test]
     fn every_cause_of_a_failure_is_kept() {
         for cause in failures() {
-            let record = Record { last: LastResult::Unreachable(cause), ..sample() };
-            assert_eq!(Record::decode(&record.encode()), Some(record), "{cause:?}");
+            let record = RobotsRecord { last: LastResult::Unreachable(cause), ..sample() };
+            assert_eq!(RobotsRecord::decode(&record.encode()), Some(record), "{cause:?}");
         }
     }
 
@@ -389,15 +392,15 @@ mod tests {
         );
         for (what, record, is_kept) in [
             ("as it is", sample(), true),
-            ("rules without a copy", Record { copy: None, ..sample() }, false),
+            ("rules without a copy", RobotsRecord { copy: None, ..sample() }, false),
             (
                 "fresh for a day",
-                Record { fresh_until: WallMillis::from_millis(1).plus(day), ..sample() },
+                RobotsRecord { fresh_until: WallMillis::from_millis(1).plus(day), ..sample() },
                 true,
             ),
             (
                 "fresh for longer",
-                Record { fresh_until: WallMillis::from_millis(2).plus(day), ..sample() },
+                RobotsRecord { fresh_until: WallMillis::from_millis(2).plus(day), ..sample() },
                 false,
             ),
             ("a lifetime of a day", with(|copy| copy.lifetime = Some(LIFETIME_MAX)), true),
@@ -425,7 +428,7 @@ mod tests {
             ("a copy of a refusal", with(|copy| copy.status = 404), false),
             ("no host", with(|copy| copy.redirected_to = Some(Box::new("data:,x".parse().unwrap()))), false),
         ] {
-            let decoded = Record::decode(&record.encode());
+            let decoded = RobotsRecord::decode(&record.encode());
             assert_eq!(decoded, is_kept.then_some(record), "{what}");
         }
     }

@@ -13,7 +13,7 @@ use crate::robots_cache::interner::{Interner, RobotsText};
 use crate::robots_cache::policy::BODY_LIMIT_MAX;
 use crate::robots_cache::record::LastResult;
 use crate::robots_cache::reuse::{Reuse, Serving, Times, serving};
-use crate::robots_cache::{GoodCopy, Record, RobotsPolicy, Unavailable};
+use crate::robots_cache::{GoodCopy, RobotsPolicy, RobotsRecord, Unavailable};
 use crate::{Failure, Origin, Verdict, WallMillis};
 
 /// Whether an origin's robots.txt could be had: the three results of RFC 9309 §2.3.1 that reach a verdict.
@@ -60,7 +60,7 @@ pub enum Source {
 /// Made once per fetch and shared. Asking it needs no further request and, for [`is_allowed`](Self::is_allowed), no
 /// allocation.
 pub struct RobotsEntry {
-    record: Record,
+    record: RobotsRecord,
     result: AccessResult,
     was_fresh: bool,
     /// The entry that this one takes the place of has the same text.
@@ -70,7 +70,7 @@ pub struct RobotsEntry {
 impl RobotsEntry {
     /// What `record` says at `now`, with its text from `texts` if that is in use already.
     pub(super) fn new(
-        mut record: Record,
+        mut record: RobotsRecord,
         now: WallMillis,
         policy: &RobotsPolicy,
         tokens: &[ProductToken],
@@ -246,7 +246,7 @@ impl RobotsEntry {
     }
 
     /// What is stored of it.
-    pub fn record(&self) -> &Record {
+    pub fn record(&self) -> &RobotsRecord {
         &self.record
     }
 
@@ -301,12 +301,12 @@ mod tests {
     const NOW: WallMillis = WallMillis::from_millis(1_800_000_000_000);
     const BODY: usize = 100_000;
 
-    fn record() -> Record {
+    fn record() -> RobotsRecord {
         let origin = "https://a.example".parse().unwrap();
-        Record::sample(&origin, NOW, vec![b'#'; BODY].into())
+        RobotsRecord::sample(&origin, NOW, vec![b'#'; BODY].into())
     }
 
-    fn entry(record: Record, texts: &Interner) -> RobotsEntry {
+    fn entry(record: RobotsRecord, texts: &Interner) -> RobotsEntry {
         RobotsEntry::new(record, NOW, &RobotsPolicy::default(), &[], texts)
     }
 

@@ -27,7 +27,7 @@ use crate::robots_cache::record::{AttemptEnd, LastResult};
 use crate::robots_cache::reuse::{NEXT_TRY_MAX, Reuse, Times};
 use crate::robots_cache::single_flight::{Join, Leader, SingleFlight};
 use crate::robots_cache::store_guard::StoreGuard;
-use crate::robots_cache::{GoodCopy, Record, RobotsPolicy, log};
+use crate::robots_cache::{GoodCopy, RobotsPolicy, RobotsRecord, log};
 use crate::{Clock, Origin, WallMillis};
 
 /// What one process knows of robots.txt files, and how it learns more.
@@ -106,7 +106,7 @@ impl Inner {
     }
 
     /// Compiles a record and has it at hand from now on.
-    pub(super) fn publish(&self, record: Record) -> Arc<RobotsEntry> {
+    pub(super) fn publish(&self, record: RobotsRecord) -> Arc<RobotsEntry> {
         let now = self.clock.wall();
         let answer = RobotsEntry::new(record, now, &self.policy, &self.tokens, &self.texts);
         let replaced = self.entries.get(answer.origin());
@@ -194,7 +194,7 @@ impl Inner {
     }
 
     /// The newest record of the origin: the store's, or ours if the store has failed.
-    pub(super) async fn newest_record(&self, origin: &Origin) -> Option<Record> {
+    pub(super) async fn newest_record(&self, origin: &Origin) -> Option<RobotsRecord> {
         let own = self.entries.get(origin).map(|answer| answer.record().clone());
         let stored = self.store.load(origin).await;
         match (stored, own) {
@@ -208,9 +208,9 @@ impl Inner {
         }
     }
 
-    async fn fetch(&self, origin: &Origin, previous: Option<&Record>, turns: &PermitWait) -> ChainEnd {
+    async fn fetch(&self, origin: &Origin, previous: Option<&RobotsRecord>, turns: &PermitWait) -> ChainEnd {
         let _turn = self.fetch_permits.acquire().await;
-        let copy = previous.and_then(Record::copy);
+        let copy = previous.and_then(RobotsRecord::copy);
         let chain = Chain::new(origin, copy, &*self.fetch, &*self.clock, &self.policy, &self.counters);
         let throttle = previous.and_then(|record| record.next_throttle(self.jitter.draw(), &self.policy));
         chain.with_permit_wait(turns).with_throttle(throttle).run().await
@@ -220,13 +220,13 @@ impl Inner {
     async fn conclude(
         &self,
         origin: &Origin,
-        previous: Option<&Record>,
+        previous: Option<&RobotsRecord>,
         outcome: Outcome,
     ) -> Arc<RobotsEntry> {
         let at =
             AttemptEnd { now: self.clock.wall(), jitter: self.jitter.draw(), spread: self.jitter.spread() };
         let revalidated = matches!(outcome, Outcome::NotModified { .. });
-        let record = Record::after(previous, origin, outcome, at, &self.policy);
+        let record = RobotsRecord::after(previous, origin, outcome, at, &self.policy);
         self.store.save(&record).await;
         let answer = self.publish(record);
         self.count(&answer, revalidated);
@@ -247,12 +247,12 @@ impl Inner {
         }
     }
 
-    fn report(&self, previous: Option<&Record>, answer: &Arc<RobotsEntry>) {
+    fn report(&self, previous: Option<&RobotsRecord>, answer: &Arc<RobotsEntry>) {
         self.observers.notify(&Event::RobotsAnswered { entry: answer });
         if answer.source() == Source::LastGood {
             self.observers.notify(&Event::RobotsLastGood { entry: answer });
         }
-        let old = previous.and_then(Record::copy);
+        let old = previous.and_then(RobotsRecord::copy);
         if old.map(GoodCopy::body) != answer.record().copy().map(GoodCopy::body) {
             self.observers.notify(&Event::RobotsChanged { old, entry: answer });
         }

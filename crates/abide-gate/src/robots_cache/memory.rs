@@ -11,7 +11,7 @@ use std::time::Duration;
 use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 
-use crate::robots_cache::Record;
+use crate::robots_cache::RobotsRecord;
 use crate::robots_cache::store::RobotsStore;
 use crate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
 
@@ -24,7 +24,7 @@ use crate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
 /// let store = MemoryRobotsStore::with_capacity(64 * 1024 * 1024);
 /// ```
 pub struct MemoryRobotsStore {
-    records: Cache<Origin, Record>,
+    records: Cache<Origin, RobotsRecord>,
     leases: Mutex<HashMap<Origin, (HolderId, WallMillis)>>,
 }
 
@@ -43,7 +43,7 @@ impl MemoryRobotsStore {
 
     /// A store of about `bytes`, at least 32 MiB.
     pub fn with_capacity(bytes: u64) -> Self {
-        let weigh = |_: &Origin, record: &Record| u32::try_from(record.weight()).unwrap_or(u32::MAX);
+        let weigh = |_: &Origin, record: &RobotsRecord| u32::try_from(record.weight()).unwrap_or(u32::MAX);
         let records = Cache::builder()
             .max_capacity(bytes.max(CAPACITY_MIN))
             .weigher(weigh)
@@ -108,11 +108,15 @@ impl fmt::Debug for MemoryRobotsStore {
 }
 
 impl RobotsStore for MemoryRobotsStore {
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
         Box::pin(ready(Ok(self.records.get(origin))))
     }
 
-    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn save<'a>(
+        &'a self,
+        origin: &'a Origin,
+        record: &'a RobotsRecord,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         self.records.insert(origin.clone(), record.clone());
         self.release_now(origin, None);
         Box::pin(ready(Ok(())))
@@ -150,7 +154,8 @@ mod tests {
     fn the_store_is_bounded_and_takes_in_what_is_new() {
         let store = MemoryRobotsStore::with_capacity(0);
         for n in 0..400 {
-            let record = Record::sample(&origin(n), WallMillis::from_millis(0), vec![b'#'; 512_000].into());
+            let record =
+                RobotsRecord::sample(&origin(n), WallMillis::from_millis(0), vec![b'#'; 512_000].into());
             store.records.insert(origin(n), record);
             store.records.run_pending_tasks();
             assert!(

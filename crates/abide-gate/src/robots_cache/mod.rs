@@ -67,6 +67,6 @@ pub use memory::MemoryRobotsStore;
 pub(crate) use policy::LongOutage;
 pub use policy::RobotsPolicy;
 pub(crate) use policy::TDMREP;
-pub use record::Record;
+pub use record::RobotsRecord;
 pub(crate) use record::Unavailable;
 pub use store::RobotsStore;

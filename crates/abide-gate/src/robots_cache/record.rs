@@ -13,10 +13,10 @@ use crate::{Failure, Origin, WallMillis};
 
 /// Everything that is stored for one origin: what the server sent, and when. Cheap to clone.
 ///
-/// It is changed by one pure function per attempt, so a failed attempt never loses the last good copy. [`Record::encode`]
-/// and [`Record::decode`] give its stored form.
+/// It is changed by one pure function per attempt, so a failed attempt never loses the last good copy. [`RobotsRecord::encode`]
+/// and [`RobotsRecord::decode`] give its stored form.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Record {
+pub struct RobotsRecord {
     pub(super) origin: Origin,
     pub(super) last: LastResult,
     pub(super) asked_at: WallMillis,
@@ -110,7 +110,7 @@ pub(crate) struct AttemptEnd {
     pub(crate) spread: f64,
 }
 
-impl Record {
+impl RobotsRecord {
     /// The record after an attempt that ended with `outcome`.
     pub(crate) fn after(
         previous: Option<&Self>,
@@ -255,7 +255,7 @@ impl Record {
 }
 
 #[cfg(any(test, feature = "testing"))]
-impl Record {
+impl RobotsRecord {
     /// A record as a fetch at `now` would make it.
     pub(crate) fn sample(origin: &Origin, now: WallMillis, body: bytes::Bytes) -> Self {
         let copy = GoodCopy {
@@ -301,8 +301,8 @@ mod tests {
         "https://a.example".parse().unwrap()
     }
 
-    fn after(previous: Option<&Record>, outcome: Outcome, now: WallMillis) -> Record {
-        Record::after(previous, &origin(), outcome, at(now), &RobotsPolicy::default())
+    fn after(previous: Option<&RobotsRecord>, outcome: Outcome, now: WallMillis) -> RobotsRecord {
+        RobotsRecord::after(previous, &origin(), outcome, at(now), &RobotsPolicy::default())
     }
 
     fn good(now: WallMillis) -> Outcome {
@@ -441,7 +441,7 @@ mod tests {
         );
         assert_eq!(record.failing_since(), Some(NOW.plus(HOUR)));
         let texts = ["https://a.example:443", "User-agent: *", "\"1\"", "yesterday"].map(str::len);
-        let parts = size_of::<Record>() + size_of::<GoodCopy>();
+        let parts = size_of::<RobotsRecord>() + size_of::<GoodCopy>();
         assert_eq!(record.weight(), texts.into_iter().sum::<usize>() + parts);
         let shown = format!("{:?}", record.copy().unwrap());
         assert!(shown.contains("bytes: 13") && !shown.contains("User-agent"), "{shown}");
@@ -457,7 +457,7 @@ mod tests {
                 let now = NOW.plus(Duration::from_millis(n * 60_000 / HOSTS));
                 let moment = AttemptEnd { now, jitter: jitter.draw(), spread: jitter.spread() };
                 let outcome = Outcome::Unavailable { status: 404, lifetime: LIFETIME_MAX };
-                let record = Record::after(None, &origin(), outcome, moment, &RobotsPolicy::default());
+                let record = RobotsRecord::after(None, &origin(), outcome, moment, &RobotsPolicy::default());
                 *per_second.entry(record.next_try.as_millis() / 1000).or_default() += 1;
             }
             let seconds = per_second.keys().max().unwrap() - per_second.keys().min().unwrap() + 1;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::robots_cache::policy::{LIFETIME_MAX, LongOutage};
 use crate::robots_cache::record::LastResult;
-use crate::robots_cache::{Record, RobotsPolicy, Unavailable};
+use crate::robots_cache::{RobotsPolicy, RobotsRecord, Unavailable};
 use crate::{Failure, WallMillis};
 
 /// What to do with a record.
@@ -50,7 +50,7 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    pub(crate) fn of(record: &Record) -> Self {
+    pub(crate) fn of(record: &RobotsRecord) -> Self {
         let copied = record
             .copy()
             .map_or(WallMillis::from_millis(0), |copy| copy.fetched_at().max(copy.validated_at()));
@@ -96,7 +96,7 @@ impl Times {
 }
 
 /// What the record says at `now`, if it is used.
-pub(crate) fn serving(record: &Record, now: WallMillis, policy: &RobotsPolicy) -> Serving {
+pub(crate) fn serving(record: &RobotsRecord, now: WallMillis, policy: &RobotsPolicy) -> Serving {
     match record.last {
         LastResult::Rules => Serving::Current,
         // Stricter: after 408, 421, 425 and 429, which alone leave a copy, the file has not been taken away.
@@ -109,7 +109,7 @@ pub(crate) fn serving(record: &Record, now: WallMillis, policy: &RobotsPolicy) -
 
 /// §2.3.1.4: an undefined robots.txt means complete disallow. After a reasonably long period of time crawlers MAY assume
 /// that it is unavailable, or continue to use a cached copy.
-fn undefined(record: &Record, cause: Failure, now: WallMillis, policy: &RobotsPolicy) -> Serving {
+fn undefined(record: &RobotsRecord, cause: Failure, now: WallMillis, policy: &RobotsPolicy) -> Serving {
     if record.copy.is_some() {
         return Serving::LastGood;
     }

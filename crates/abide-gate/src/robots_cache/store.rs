@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::robots_cache::Record;
+use crate::robots_cache::RobotsRecord;
 use crate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
 
 /// Keeps robots.txt records between fetches, processes and restarts, and says which process fetches one.
@@ -12,7 +12,7 @@ use crate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
 /// `testing::robots_cache::conformance` (feature `testing`), which checks what a store promises here:
 ///
 /// * **Keys.** Each origin (scheme, host and port) has one record and one lease. A lease is no record.
-/// * **Format.** [`Record::encode`] and [`Record::decode`] turn a record into bytes and back. What cannot be decoded (another version, a wrong
+/// * **Format.** [`RobotsRecord::encode`] and [`RobotsRecord::decode`] turn a record into bytes and back. What cannot be decoded (another version, a wrong
 ///   checksum) is *absent*, not an error: it is fetched again.
 /// * **Time** is an argument. A store asks no clock, and drops no record for its age: an old one is the last good copy that an outage needs.
 ///   Times may go back, because the clock of a process can be set back.
@@ -23,10 +23,14 @@ use crate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
 ///   fetched for every page.
 pub trait RobotsStore: fmt::Debug + Send + Sync + 'static {
     /// The record of `origin` that was saved last, or `None` if there is no readable one.
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>>;
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>>;
 
     /// Keeps `record` in place of the last one, whatever the times in the two say, and ends the lease of the origin, whichever process has it.
-    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>>;
+    fn save<'a>(
+        &'a self,
+        origin: &'a Origin,
+        record: &'a RobotsRecord,
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
 
     /// Makes `holder` the one process that fetches this robots.txt until `now + ttl`, unless another one is. Returns `None` if
     /// `holder` has the lease now, and the end of the other's lease if not.
@@ -45,7 +49,7 @@ pub trait RobotsStore: fmt::Debug + Send + Sync + 'static {
     /// Ends the lease of `origin` without a record. Nothing happens unless `holder` has it.
     fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// Removes the records whose [`asked_at`](Record::asked_at) is before `older_than`, and returns how many. The cache never calls it; an
+    /// Removes the records whose [`asked_at`](RobotsRecord::asked_at) is before `older_than`, and returns how many. The cache never calls it; an
     /// operator does.
     fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>>;
 }

@@ -15,7 +15,7 @@ use crate::event::{Event, Observers};
 use crate::robots_cache::counters::Counters;
 use crate::robots_cache::reuse::{Reuse, Times};
 use crate::robots_cache::store::RobotsStore;
-use crate::robots_cache::{Record, RobotsPolicy, log};
+use crate::robots_cache::{RobotsPolicy, RobotsRecord, log};
 use crate::{Clock, HolderId, Origin, StoreError};
 
 /// How often a follower looks whether the other process has the record.
@@ -52,7 +52,7 @@ impl StoreGuard {
     }
 
     /// The stored record, if there is one that can be used.
-    pub(crate) async fn load(&self, origin: &Origin) -> Option<Record> {
+    pub(crate) async fn load(&self, origin: &Origin) -> Option<RobotsRecord> {
         let store = self.store.as_ref()?;
         let loaded = self.guarded(async { store.load(origin).await }).await;
         let record = self.note(origin, loaded, &self.reading_fails)??;
@@ -60,7 +60,7 @@ impl StoreGuard {
         (record.origin() == origin && fits).then_some(record)
     }
 
-    pub(crate) async fn save(&self, record: &Record) {
+    pub(crate) async fn save(&self, record: &RobotsRecord) {
         let Some(store) = &self.store else { return };
         let saved = self.guarded(async { store.save(record.origin(), record).await }).await;
         self.note(record.origin(), saved, &self.writing_fails);
@@ -78,8 +78,8 @@ impl StoreGuard {
     pub(crate) async fn wait_for_other_process(
         &self,
         origin: &Origin,
-        previous: Option<&Record>,
-    ) -> Option<Record> {
+        previous: Option<&RobotsRecord>,
+    ) -> Option<RobotsRecord> {
         let store = self.store.as_ref()?;
         let ttl = self.lease_time();
         let (began, most) = (self.clock.now(), ttl.saturating_mul(LEADERS_MAX));
@@ -106,14 +106,18 @@ impl StoreGuard {
     }
 
     /// The record that came between our look at the store and our lease, which nobody needs then.
-    async fn saved_meanwhile(&self, origin: &Origin, previous: Option<&Record>) -> Option<Record> {
+    async fn saved_meanwhile(
+        &self,
+        origin: &Origin,
+        previous: Option<&RobotsRecord>,
+    ) -> Option<RobotsRecord> {
         let record = self.load_newer(origin, previous).await?;
         self.release(origin).await;
         Some(record)
     }
 
     /// A stored record that is newer than the one we know, and can be used. An older one is there if ours could not be saved.
-    async fn load_newer(&self, origin: &Origin, previous: Option<&Record>) -> Option<Record> {
+    async fn load_newer(&self, origin: &Origin, previous: Option<&RobotsRecord>) -> Option<RobotsRecord> {
         let record = self.load(origin).await?;
         let is_new = previous.is_none_or(|previous| previous.asked_at() < record.asked_at());
         (is_new && Times::of(&record).next(self.clock.wall()) != Reuse::Fetch).then_some(record)

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
 
 use super::{check, poll_once, replied};
-use crate::robots_cache::{Fetch, Record, RobotsPolicy, RobotsStore};
+use crate::robots_cache::{Fetch, RobotsRecord, RobotsPolicy, RobotsStore};
 use crate::{Gate, GateBuilder, HolderId, Origin, WallMillis};
 
 /// A gate whose requests for robots.txt are not paced, nor their addresses guarded.
@@ -23,8 +23,8 @@ fn origin(text: &str) -> Origin {
 }
 
 /// A record as a fetch at `asked_at` would make it, for suites of stores.
-pub fn sample_record(origin: &Origin, asked_at: WallMillis, body: impl Into<Bytes>) -> Record {
-    Record::sample(origin, asked_at, body.into())
+pub fn sample_record(origin: &Origin, asked_at: WallMillis, body: impl Into<Bytes>) -> RobotsRecord {
+    RobotsRecord::sample(origin, asked_at, body.into())
 }
 
 /// The lifetime that these `Cache-Control` fields ask for, within the policy's bounds, for fuzzing.
@@ -67,7 +67,7 @@ where
 {
     let records = ["https://a.example", "http://[::1]:8080", "http://b\u{fc}cher.example"]
         .map(|text| sample_record(&origin(text), NOW, text));
-    let failed = Record::sample_unreachable(&records[0], NOW.plus(TTL));
+    let failed = RobotsRecord::sample_unreachable(&records[0], NOW.plus(TTL));
     let store = open().await;
     for record in records.iter().chain([&failed]) {
         save(&store, record).await;
@@ -86,7 +86,7 @@ const LEADS: bool = true;
 const FOLLOWS: bool = false;
 
 /// Expects one of these records.
-async fn loads(store: &impl RobotsStore, origin: &Origin, expected: &[Option<&Record>], why: &str) {
+async fn loads(store: &impl RobotsStore, origin: &Origin, expected: &[Option<&RobotsRecord>], why: &str) {
     let call = format!("load({origin})");
     let found = replied(&call, store.load(origin).await);
     let each: Vec<String> = expected.iter().map(|record| shown(*record)).collect();
@@ -98,7 +98,7 @@ async fn loads(store: &impl RobotsStore, origin: &Origin, expected: &[Option<&Re
     check(holds, &call, format_args!("{expected_text} ({why})"), format_args!("{found_text}"));
 }
 
-fn shown(record: Option<&Record>) -> String {
+fn shown(record: Option<&RobotsRecord>) -> String {
     record.map_or("none".to_owned(), |record| {
         let body = record.copy().map_or(&[][..], |copy| copy.body());
         let start = body[..body.len().min(40)].escape_ascii();
@@ -106,7 +106,7 @@ fn shown(record: Option<&Record>) -> String {
     })
 }
 
-async fn save(store: &impl RobotsStore, record: &Record) {
+async fn save(store: &impl RobotsStore, record: &RobotsRecord) {
     replied(&format!("save({})", record.origin()), store.save(record.origin(), record).await);
 }
 
@@ -138,7 +138,7 @@ async fn the_last_record_saved_is_loaded(store: &impl RobotsStore) {
     loads(store, &a, &[None], "nothing was saved").await;
     let first = sample_record(&a, NOW, "User-agent: *\nDisallow: /old\n");
     let second = sample_record(&a, NOW.plus(TTL), "User-agent: *\nDisallow: /new\n");
-    let failed = Record::sample_unreachable(&second, NOW.plus(2 * TTL));
+    let failed = RobotsRecord::sample_unreachable(&second, NOW.plus(2 * TTL));
     for (record, why) in [
         (first.clone(), "it was saved"),
         (second, "the last writer wins"),

@@ -17,7 +17,8 @@ use std::time::Duration;
 
 use abide_gate::HolderId;
 use abide_gate::robots_cache::{
-    Fetch, FetchError, MemoryRobotsStore, Record, RobotsPolicy, RobotsRequest, RobotsResponse, RobotsStore,
+    Fetch, FetchError, MemoryRobotsStore, RobotsPolicy, RobotsRecord, RobotsRequest, RobotsResponse,
+    RobotsStore,
 };
 use abide_gate::{BoxFuture, Clock, Gate, GateBuilder, ManualClock, Origin, StoreError, WallMillis};
 use http::{HeaderMap, StatusCode};
@@ -39,12 +40,16 @@ impl fmt::Debug for Bytes {
 }
 
 impl RobotsStore for Bytes {
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
         let bytes = self.0.lock().unwrap().get(origin).cloned();
-        Box::pin(ready(Ok(bytes.and_then(|bytes| Record::decode(&bytes)))))
+        Box::pin(ready(Ok(bytes.and_then(|bytes| RobotsRecord::decode(&bytes)))))
     }
 
-    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn save<'a>(
+        &'a self,
+        origin: &'a Origin,
+        record: &'a RobotsRecord,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         self.0.lock().unwrap().insert(origin.clone(), record.encode().into());
         Box::pin(ready(Ok(())))
     }

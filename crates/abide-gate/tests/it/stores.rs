@@ -10,7 +10,7 @@ use abide_gate::HolderId;
 use abide_gate::pacing::{
     Backoff, BackoffCause, HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, Want,
 };
-use abide_gate::robots_cache::{MemoryRobotsStore, Record, RobotsStore};
+use abide_gate::robots_cache::{MemoryRobotsStore, RobotsRecord, RobotsStore};
 use abide_gate::testing::robots_cache::sample_record;
 use abide_gate::testing::{hosts, robots_cache};
 use abide_gate::{BoxFuture, ManualClock, Origin, StoreError, WallMillis};
@@ -73,14 +73,18 @@ impl Faulty {
 }
 
 impl RobotsStore for Faulty {
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
         Box::pin(async move { self.records.load(&self.key(origin, Fault::MixesUpOrigins)).await })
     }
 
-    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn save<'a>(
+        &'a self,
+        origin: &'a Origin,
+        record: &'a RobotsRecord,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             let old = self.load(origin).await?;
-            let old_at = old.as_ref().map_or(WallMillis::from_millis(0), Record::asked_at);
+            let old_at = old.as_ref().map_or(WallMillis::from_millis(0), RobotsRecord::asked_at);
             match self.fault {
                 Fault::Forgets => return Ok(()),
                 Fault::KeepsFirst if old.is_some() => return Ok(()),

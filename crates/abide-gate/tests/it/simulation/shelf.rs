@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use abide_gate::HolderId;
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore};
-use abide_gate::robots_cache::{MemoryRobotsStore, Record, RobotsStore};
+use abide_gate::robots_cache::{MemoryRobotsStore, RobotsRecord, RobotsStore};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use tokio::time::{Instant, sleep};
 
@@ -99,20 +99,20 @@ impl Reader {
         }
     }
 
-    async fn read(&self, origin: &Origin) -> Result<Option<Record>, StoreError> {
+    async fn read(&self, origin: &Origin) -> Result<Option<RobotsRecord>, StoreError> {
         let mut bytes = self.shelf.records.lock().unwrap().get(origin).cloned();
         if let (Some(bytes), Some(Fault::Rot)) = (&mut bytes, self.weather.fault()) {
             let middle = bytes.len() / 2;
             bytes[middle] ^= 4;
         }
-        let record = bytes.and_then(|bytes| Record::decode(&bytes));
+        let record = bytes.and_then(|bytes| RobotsRecord::decode(&bytes));
         if let Some(record) = &record {
             self.judge.loads(self.who, number(origin), record.asked_at());
         }
         Ok(record)
     }
 
-    async fn write(&self, record: &Record) -> Result<(), StoreError> {
+    async fn write(&self, record: &RobotsRecord) -> Result<(), StoreError> {
         self.shelf.records.lock().unwrap().insert(record.origin().clone(), record.encode());
         self.shelf.leases.save(record.origin(), record).await
     }
@@ -125,11 +125,15 @@ pub(crate) fn number(origin: &Origin) -> usize {
 }
 
 impl RobotsStore for Reader {
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
         Box::pin(self.through(self.read(origin)))
     }
 
-    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn save<'a>(
+        &'a self,
+        origin: &'a Origin,
+        record: &'a RobotsRecord,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             self.judge.saves(self.who, number(origin), record.asked_at());
             self.through(self.write(record)).await

@@ -10,7 +10,7 @@ use crate::parts::support::scripted::{Scripted, ScriptedFetch};
 use crate::robots_cache::RobotsCache;
 use abide_gate::HolderId;
 use abide_gate::pacing::MemoryHostStore;
-use abide_gate::robots_cache::{MemoryRobotsStore, Record, RobotsEntry, RobotsPolicy, RobotsStore, Source};
+use abide_gate::robots_cache::{MemoryRobotsStore, RobotsRecord, RobotsEntry, RobotsPolicy, RobotsStore, Source};
 use abide_gate::{BoxFuture, Clock, Event, Failure, Origin, StoreError, WallMillis};
 use tokio::time::{Instant, sleep};
 
@@ -114,14 +114,18 @@ impl Faulty {
 }
 
 impl RobotsStore for Faulty {
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
         Box::pin(async move {
             self.step(&self.load_fails).await?;
             self.inner.load(origin).await
         })
     }
 
-    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn save<'a>(
+        &'a self,
+        origin: &'a Origin,
+        record: &'a RobotsRecord,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             self.step(&self.save_fails).await?;
             self.inner.save(origin, record).await
@@ -496,7 +500,7 @@ struct JustSaved {
 }
 
 impl RobotsStore for JustSaved {
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
         Box::pin(async move {
             match self.looks.fetch_add(1, Ordering::SeqCst) {
                 0 => Ok(None),
@@ -505,7 +509,11 @@ impl RobotsStore for JustSaved {
         })
     }
 
-    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn save<'a>(
+        &'a self,
+        origin: &'a Origin,
+        record: &'a RobotsRecord,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         self.inner.save(origin, record)
     }
 

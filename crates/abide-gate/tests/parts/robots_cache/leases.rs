@@ -7,7 +7,7 @@ use crate::pacing::Refusal;
 use crate::parts::support::robots_cache::*;
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
 use abide_gate::HolderId;
-use abide_gate::robots_cache::{MemoryRobotsStore, Record, RobotsPolicy, RobotsStore};
+use abide_gate::robots_cache::{MemoryRobotsStore, RobotsRecord, RobotsPolicy, RobotsStore};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use tokio::time::{Instant, sleep};
 
@@ -65,11 +65,15 @@ async fn who_is_put_off_gives_the_lease_back() {
 struct Keeps(MemoryRobotsStore);
 
 impl RobotsStore for Keeps {
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
         self.0.load(origin)
     }
 
-    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn save<'a>(
+        &'a self,
+        origin: &'a Origin,
+        record: &'a RobotsRecord,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         self.0.save(origin, record)
     }
 

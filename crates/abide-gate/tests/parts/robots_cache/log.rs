@@ -12,7 +12,7 @@ use crate::parts::support::scripted::{Scripted, ScriptedFetch};
 use crate::robots_cache::RobotsCache;
 use abide_gate::HolderId;
 use abide_gate::pacing::PacePolicy;
-use abide_gate::robots_cache::{MemoryRobotsStore, Record, RobotsPolicy, RobotsStore};
+use abide_gate::robots_cache::{MemoryRobotsStore, RobotsRecord, RobotsPolicy, RobotsStore};
 use abide_gate::{BoxFuture, Failure, Origin, StoreError, WallMillis};
 use tokio::time::sleep;
 use tracing::field::{Field, Visit};
@@ -80,11 +80,11 @@ struct FullAtTimes {
 type Io<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 impl RobotsStore for FullAtTimes {
-    fn load<'a>(&'a self, origin: &'a Origin) -> Io<'a, Option<Record>> {
+    fn load<'a>(&'a self, origin: &'a Origin) -> Io<'a, Option<RobotsRecord>> {
         self.inner.load(origin)
     }
 
-    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> Io<'a, ()> {
+    fn save<'a>(&'a self, origin: &'a Origin, record: &'a RobotsRecord) -> Io<'a, ()> {
         match self.is_full.load(Ordering::SeqCst) {
             true => Box::pin(ready(Err(StoreError::new("disk full")))),
             false => self.inner.save(origin, record),

@@ -122,7 +122,7 @@ proptest! {
                 let shown = answer.explain(&"/x".into()).to_string();
                 assert!(shown.chars().all(|c| !c.is_control()) && shown.chars().count() < 900, "{shown}");
                 let stored = answer.record().encode();
-                assert_eq!(abide_gate::robots_cache::Record::decode(&stored).as_ref(), Some(answer.record()));
+                assert_eq!(abide_gate::robots_cache::RobotsRecord::decode(&stored).as_ref(), Some(answer.record()));
                 sleep(turn.wait_minutes * MINUTE + Duration::from_secs(1)).await;
             }
         });

@@ -13,7 +13,7 @@ use crate::parts::support::robots_cache::*;
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
 use crate::robots_cache::RobotsCache;
 use abide_gate::HolderId;
-use abide_gate::robots_cache::{Record, RobotsEntry, RobotsRequest, RobotsStore, Source};
+use abide_gate::robots_cache::{RobotsRecord, RobotsEntry, RobotsRequest, RobotsStore, Source};
 use abide_gate::{BoxFuture, Clock, Event, Failure, ManualClock, Origin, StoreError, WallMillis};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -214,7 +214,7 @@ impl ByteStore {
 }
 
 impl RobotsStore for ByteStore {
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
         Box::pin(async move {
             self.step().await?;
             let mut bytes = self.records.lock().unwrap().get(origin).cloned();
@@ -225,11 +225,15 @@ impl RobotsStore for ByteStore {
                     bytes[at] ^= 1;
                 }
             }
-            Ok(bytes.and_then(|bytes| Record::decode(&bytes)))
+            Ok(bytes.and_then(|bytes| RobotsRecord::decode(&bytes)))
         })
     }
 
-    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn save<'a>(
+        &'a self,
+        origin: &'a Origin,
+        record: &'a RobotsRecord,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             self.step().await?;
             self.records.lock().unwrap().insert(origin.clone(), record.encode());

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use abide_gate::HolderId;
-use abide_gate::robots_cache::{MemoryRobotsStore, Record, RobotsPolicy, RobotsStore, Source};
+use abide_gate::robots_cache::{MemoryRobotsStore, RobotsRecord, RobotsPolicy, RobotsStore, Source};
 use abide_gate::testing::robots_cache::conformance;
 
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
@@ -27,11 +27,15 @@ struct Late {
 }
 
 impl RobotsStore for Late {
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
         self.inner.load(origin)
     }
 
-    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn save<'a>(
+        &'a self,
+        origin: &'a Origin,
+        record: &'a RobotsRecord,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         let late = Duration::from_millis(self.millis.swap(0, Ordering::SeqCst));
         Box::pin(async move {
             sleep(late).await;

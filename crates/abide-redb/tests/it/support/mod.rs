@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use abide_gate::pacing::{Backoff, BackoffCause, HostState, HostStore, LeaseAsk, LeaseStatus, Want};
-use abide_gate::robots_cache::{MemoryRobotsStore, Record, RobotsStore};
+use abide_gate::robots_cache::{MemoryRobotsStore, RobotsRecord, RobotsStore};
 use abide_gate::testing::robots_cache::{sample_record, unpaced};
 use abide_gate::{Clock, Gate, HolderId, Origin, StoreError, WallMillis};
 use abide_permissions::{Fetched, Head, PermissionRecord, PermissionStore};
@@ -120,13 +120,13 @@ pub(crate) async fn lease(
 pub(crate) const LEASED: LeaseStatus = LeaseStatus::Leased { is_wanted: false };
 
 /// The `version`th record of an origin. The version is in its time and in its text, so that a mixture of two is seen.
-pub(crate) fn record(n: u64, version: u64) -> Record {
+pub(crate) fn record(n: u64, version: u64) -> RobotsRecord {
     let text = format!("User-agent: *\nDisallow: /{n}/{version}/\n").repeat(1 + (n % 7) as usize * 9);
     sample_record(&origin(n), WallMillis::from_millis(1_800_000_000_000 + version), text)
 }
 
 /// The `version`th record of an origin that answers 503.
-pub(crate) async fn failing(n: u64, version: u64) -> Record {
+pub(crate) async fn failing(n: u64, version: u64) -> RobotsRecord {
     #[derive(Debug)]
     struct At(WallMillis);
     impl Clock for At {
@@ -154,7 +154,7 @@ pub(crate) fn down(n: u64) -> Origin {
     format!("https://down{n}.example").parse().unwrap()
 }
 
-pub(crate) fn version_of(record: &Record) -> u64 {
+pub(crate) fn version_of(record: &RobotsRecord) -> u64 {
     record.asked_at().as_millis() - 1_800_000_000_000
 }
 

@@ -1,15 +1,18 @@
-//! What abide's clients sign with.
+//! Web Bot Auth, as what the gate and the calls of a crawler sign with.
 
 use std::error::Error;
 use std::sync::Arc;
 
 use abide_gate::{SignRequest, WallMillis};
+use abide_identity::WebBotAuth;
 use http::{HeaderMap, Method, StatusCode};
 use url::Url;
 
-use crate::web_bot_auth::WebBotAuth;
+/// An identity that signs for a crawler.
+#[derive(Debug)]
+pub(crate) struct Signing(pub(crate) WebBotAuth);
 
-impl SignRequest for WebBotAuth {
+impl SignRequest for Signing {
     fn sign(
         &self,
         method: &Method,
@@ -17,18 +20,16 @@ impl SignRequest for WebBotAuth {
         headers: &mut HeaderMap,
         now: WallMillis,
     ) -> Result<(), Box<dyn Error + Send + Sync>> {
-        if self.waits_to_be_asked {
+        if self.0.is_only_when_asked() {
             return Ok(());
         }
-        Ok(Self::sign(self, method, url, headers, now.to_system_time())?)
+        Ok(self.0.sign(method, url, headers, now.to_system_time())?)
     }
 
     fn asked(&self, status: StatusCode, headers: &HeaderMap) -> Option<Arc<dyn SignRequest>> {
-        if !self.waits_to_be_asked {
+        if !self.0.is_only_when_asked() {
             return None;
         }
-        let mut identity = self.as_asked(status, headers)?;
-        identity.waits_to_be_asked = false;
-        Some(Arc::new(identity))
+        Some(Arc::new(Self(self.0.as_asked(status, headers)?)))
     }
 }
