@@ -38,7 +38,9 @@ use crate::reader::Reading;
 use crate::redirect::{HopRequest, Redirect, Target, redirect, same_resource};
 use crate::spans::HopSpan;
 use abide_gate::pacing::Permit;
-use abide_gate::{Denied, DeniedKind, Failure, Origin, SignRequest, Verdict, has_userinfo, without_userinfo};
+use abide_gate::{
+    Denied, DeniedKind, Failure, Origin, SignRequest, Verdict, WallMillis, has_userinfo, without_userinfo,
+};
 use abide_permissions::HeadEnd;
 
 /// What to do next.
@@ -244,7 +246,9 @@ impl<'a> Call<'a> {
             Some(why) if is_overridden => crawler.gate.overridden(verdict, why),
             _ => verdict,
         };
-        if let Some(denied) = verdict.refusal(self.url(), crawler.gate.wall()) {
+        if !verdict.is_allowed()
+            && let Some(denied) = verdict.refusal(self.url(), crawler.gate.wall())
+        {
             return Err(denied);
         }
         self.pending().verdict = Some(verdict);
@@ -535,13 +539,13 @@ impl<'a> Call<'a> {
         target.keeps_body
     }
 
-    fn reading<'r>(&'r self, request: Option<&'r HeaderMap>) -> Reading<'r> {
+    fn reading<'r>(&'r self, request: Option<&'r HeaderMap>, received: WallMillis) -> Reading<'r> {
         let reader = &self.crawler.reader;
         Reading {
             reader,
             scan: self.options.scan.unwrap_or(reader.scan),
             method: &self.method,
-            received: self.crawler.gate.wall(),
+            received,
             request,
             source: self.source,
         }
@@ -549,13 +553,15 @@ impl<'a> Call<'a> {
 
     /// Why nobody looks at the body of this response. `None`: it is to be [`finish`](Self::finish)ed.
     pub fn reason_to_leave(&self, status: StatusCode, headers: &HeaderMap) -> Option<HeadEnd> {
-        self.reading(None).reason_to_leave(status, headers)
+        self.reading(None, WallMillis::default()).reason_to_leave(status, headers)
     }
 
     /// What there is to tell of a response whose body is left for this reason.
     pub fn fetch_info(&mut self, reason: HeadEnd, headers: &HeaderMap) -> FetchInfo {
         let history = self.take_history();
-        self.reading(None).fetch_info(reason, history, headers)
+        // Only what a field says is judged by the time.
+        let received = || self.crawler.gate.wall();
+        self.reading(None, WallMillis::default()).fetch_info(reason, history, headers, received)
     }
 
     /// The response for the caller: its head is read, and a [`FetchInfo`] put into its extensions. `request` has the fields that were sent,
@@ -570,7 +576,7 @@ impl<'a> Call<'a> {
         B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
     {
         let history = self.take_history();
-        self.reading(request).finish(history, response)
+        self.reading(request, self.crawler.gate.wall()).finish(history, response)
     }
 
     /// The hops so far.
@@ -586,7 +592,7 @@ impl<'a> Call<'a> {
     /// The redirect that is about to be followed keeps its own permissions: they are for its own URL only.
     pub async fn keep_rules(&mut self, status: StatusCode, headers: &HeaderMap) {
         let mut history = self.take_history();
-        self.reading(None).followed(&mut history, status, headers).await;
+        self.reading(None, self.crawler.gate.wall()).followed(&mut history, status, headers).await;
         self.history = history;
     }
 

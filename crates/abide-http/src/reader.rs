@@ -79,12 +79,14 @@ impl Reading<'_> {
         reason: HeadEnd,
         history: RedirectHistory,
         headers: &HeaderMap,
+        received: impl FnOnce() -> WallMillis,
     ) -> FetchInfo {
-        let (read, fields) = (&self.reader.options, self.fields(headers));
+        let (read, mut fields) = (&self.reader.options, self.fields(headers));
         let outcome = if fields.is_empty() {
             // Made when somebody asks: that is no more work than to copy it.
             Outcome::Nothing(reason)
         } else {
+            fields.received = received();
             Outcome::Known(fields.permissions(read, Head::not_scanned(reason)))
         };
         FetchInfo::new(read.clone(), history, fields, outcome)

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
 
 use super::{check, poll_once, replied};
-use crate::robots_cache::{Fetch, RobotsRecord, RobotsPolicy, RobotsStore};
+use crate::robots_cache::{Fetch, RobotsPolicy, RobotsRecord, RobotsStore};
 use crate::{Gate, GateBuilder, HolderId, Origin, WallMillis};
 
 /// A gate whose requests for robots.txt are not paced, nor their addresses guarded.

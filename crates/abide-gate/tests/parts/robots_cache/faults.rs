@@ -10,7 +10,9 @@ use crate::parts::support::scripted::{Scripted, ScriptedFetch};
 use crate::robots_cache::RobotsCache;
 use abide_gate::HolderId;
 use abide_gate::pacing::MemoryHostStore;
-use abide_gate::robots_cache::{MemoryRobotsStore, RobotsRecord, RobotsEntry, RobotsPolicy, RobotsStore, Source};
+use abide_gate::robots_cache::{
+    MemoryRobotsStore, RobotsEntry, RobotsPolicy, RobotsRecord, RobotsStore, Source,
+};
 use abide_gate::{BoxFuture, Clock, Event, Failure, Origin, StoreError, WallMillis};
 use tokio::time::{Instant, sleep};
 

@@ -12,7 +12,7 @@ use crate::parts::support::scripted::{Scripted, ScriptedFetch};
 use crate::robots_cache::RobotsCache;
 use abide_gate::HolderId;
 use abide_gate::pacing::PacePolicy;
-use abide_gate::robots_cache::{MemoryRobotsStore, RobotsRecord, RobotsPolicy, RobotsStore};
+use abide_gate::robots_cache::{MemoryRobotsStore, RobotsPolicy, RobotsRecord, RobotsStore};
 use abide_gate::{BoxFuture, Failure, Origin, StoreError, WallMillis};
 use tokio::time::sleep;
 use tracing::field::{Field, Visit};

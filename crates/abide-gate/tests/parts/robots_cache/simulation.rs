@@ -13,7 +13,7 @@ use crate::parts::support::robots_cache::*;
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
 use crate::robots_cache::RobotsCache;
 use abide_gate::HolderId;
-use abide_gate::robots_cache::{RobotsRecord, RobotsEntry, RobotsRequest, RobotsStore, Source};
+use abide_gate::robots_cache::{RobotsEntry, RobotsRecord, RobotsRequest, RobotsStore, Source};
 use abide_gate::{BoxFuture, Clock, Event, Failure, ManualClock, Origin, StoreError, WallMillis};
 use tokio::time::{Instant, sleep, timeout};
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use abide_gate::HolderId;
-use abide_gate::robots_cache::{MemoryRobotsStore, RobotsRecord, RobotsPolicy, RobotsStore, Source};
+use abide_gate::robots_cache::{MemoryRobotsStore, RobotsPolicy, RobotsRecord, RobotsStore, Source};
 use abide_gate::testing::robots_cache::conformance;
 
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
