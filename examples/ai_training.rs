@@ -35,7 +35,7 @@ async fn for_training(client: &ClientWithMiddleware, url: &str) -> anyhow::Resul
     if permissions.noindex_known().is_none() {
         return Ok(Err(No::Unknown));
     }
-    // Content-Usage, Content-Signal, TDMRep; and `noai`, which not everybody counts.
+    // Content-Usage, Content-Signal, TDMRep; and `noai`, which not all count.
     let preferences = info.preferences().with_noai(&permissions);
     for usage in [Usage::TrainAi, Usage::Tdm] {
         if preferences.resolve(&usage) == Preference::Disallow {
@@ -56,7 +56,7 @@ async fn main() -> anyhow::Result<()> {
     let web = Web::start().await?; // in place of the real web
     let builder =
         Abide::builder("ExampleTrainer").user_agent("ExampleTrainer/1.0 (+https://example.com/bot)");
-    // Nobody else reads this web, so it is asked faster than a second apart.
+    // This web has no other readers, so it is asked faster than a second apart.
     let pace = abide::pacing::PacePolicy::default().danger_min_delay(std::time::Duration::from_millis(50));
     let client = web.stand_in(builder.pace(pace)).build_client(plain_client())?;
 

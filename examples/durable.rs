@@ -2,7 +2,7 @@
 //!
 //! In its first life it asks three sites of the embedded web for robots.txt and some pages, and one of them asks it to stay away for an
 //! hour. In its second life it asks for no robots.txt again, and leaves that one alone. The first request to each of the others comes one
-//! whole gap after the start: no clock tells for sure how long the crawler was away.
+//! whole delay after the start: no clock tells for sure how long the crawler was away.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ async fn live(web: &Web, path: &Path) -> anyhow::Result<u64> {
         }
     }
     let requests = abide.gate_handle().stats().robots_requests;
-    // A hold is handed to the store by a task of its own.
+    // A backoff is handed to the store by a task of its own.
     abide.gate_handle().settled(Duration::from_secs(2)).await;
     // Dropping the store would write everything, too; this says whether it could.
     store.close().await?;

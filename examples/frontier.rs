@@ -1,4 +1,4 @@
-//! A frontier: many hosts, each asked when it is its turn, and nothing that sleeps inside a call.
+//! A frontier: many hosts, each asked when it is free, and nothing that sleeps inside a call.
 //!
 //! Calls may not wait at all here (`max_wait` is zero). The frontier asks `next_slot` when a host can be asked again, and requeues what was
 //! deferred for the time that the refusal names. So a few workers serve any number of hosts, and slow hosts cost nothing.
@@ -168,7 +168,7 @@ enum Outcome {
 async fn fetch(client: ClientWithMiddleware, url: Url) -> (Url, Outcome) {
     let outcome = match client.get(url.clone()).send().await {
         Ok(page) => match (page.status().as_u16(), page.bytes().await) {
-            // The answer to 429 is the hold, which the next `next_slot` tells; the page is still to be fetched.
+            // The answer to 429 is the backoff, which the next `next_slot` reports; the page is still to be fetched.
             (429 | 503, _) => Outcome::Deferred(SystemTime::now()),
             (200..=299, Ok(_)) => Outcome::Fetched,
             _ => Outcome::Failed,

@@ -106,7 +106,7 @@ async fn work(args: &Args, redis: &str, web: SocketAddr) -> anyhow::Result<()> {
             loop {
                 match client.get(&url).send().await {
                     Ok(page) => drop(page.bytes().await),
-                    // Deferred, or failed: somewhat later it may be our turn.
+                    // Deferred, or failed: somewhat later the host may be free.
                     Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
                 }
             }
@@ -154,17 +154,17 @@ fn report(log: &[Seen]) {
     for seen in log {
         hosts.entry(&seen.0).or_default().push(seen);
     }
-    println!("host              requests  robots.txt  processes  shortest gap  median gap");
+    println!("host              requests  robots.txt  processes  shortest delay  median delay");
     for (host, mut seen) in hosts {
         seen.sort_by_key(|seen| seen.2);
         let robots = seen.iter().filter(|seen| seen.1 == "/robots.txt").count();
         let processes: BTreeSet<_> =
             seen.iter().map(|seen| &seen.1).filter(|&path| path != "/robots.txt").collect();
-        // From the end of an answer to the next request, whoever sent it.
-        let mut gaps: Vec<Duration> =
+        // From the end of an answer to the next request, by any process.
+        let mut delays: Vec<Duration> =
             seen.windows(2).map(|pair| pair[1].2.saturating_duration_since(pair[0].3)).collect();
-        gaps.sort();
-        let (shortest, median) = (gaps.first(), gaps.get(gaps.len() / 2));
+        delays.sort();
+        let (shortest, median) = (delays.first(), delays.get(delays.len() / 2));
         println!(
             "{host:16} {:9} {robots:11} {:10} {:>13.1?} {:>11.1?}",
             seen.len(),

@@ -1,6 +1,6 @@
 //! A client of your own, blocking or not: ask, send, report.
 //!
-//! `acquire` asks robots.txt and waits for the host's turn; the permit is for one request. Keep it until the response has ended, and say
+//! `acquire` asks robots.txt and waits for the host; the permit is for one request. Keep it until the response has ended, and say
 //! what came back: that is how 429, 503 and Retry-After come to count. Here the client is ureq, on a thread for blocking work.
 
 use abide::pacing::Permit;
@@ -52,7 +52,7 @@ async fn visit(abide: &Abide, agent: &ureq::Agent, mut url: Url) -> anyhow::Resu
     anyhow::bail!("too many redirects")
 }
 
-/// One request, in the turn that was waited for. The permit ends with this function, whichever way it returns.
+/// One request, with its permit. The permit ends with this function, whichever way it returns.
 fn send(agent: &ureq::Agent, url: &Url, permit: Permit) -> anyhow::Result<(u16, Option<String>, Vec<u8>)> {
     let mut response = match agent.get(url.as_str()).call() {
         Ok(response) => response,

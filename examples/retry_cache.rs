@@ -1,6 +1,6 @@
 //! With reqwest-retry and http-cache in one chain: retry > gate > cache > pacing > wire.
 //!
-//! Each attempt is asked of robots.txt, and so is each redirect hop. What the cache answers waits for no turn, and refusals stay
+//! Each attempt is asked of robots.txt, and so is each redirect hop. What the cache answers waits for no permit, and refusals stay
 //! typed, because they arise outside of the cache. 429 and 503 are not retried: abide backs the host off, and the response is yours.
 
 use abide::{Abide, Denied, ResponseExt};
@@ -43,7 +43,7 @@ async fn main() -> anyhow::Result<()> {
 
     for path in [
         "catalogue.html",
-        // From the cache: no turn is waited for, and nothing reaches the server.
+        // From the cache: no permit is waited for, and nothing reaches the server.
         "catalogue.html",
         "catalogue.html",
         // Answers 503 once with `Retry-After: 2`: the next request to the host, whatever it is for, waits until then.

@@ -33,7 +33,7 @@ async fn main() -> anyhow::Result<()> {
     let service = ServiceBuilder::new()
         .layer(FollowRedirectLayer::new()) // above: each hop passes the gate
         .layer(abide)
-        .timeout(Duration::from_secs(30)) // below: counts the wire, and not the wait for the turn
+        .timeout(Duration::from_secs(30)) // below: counts the wire, and not the wait for the permit
         .service(client);
 
     for url in [

@@ -155,7 +155,7 @@ fn site(host: &str, path: &str, state: &Shared) -> Response<String> {
         ("journal.example" | "www.journal.example", path) => journal(path),
         ("open.example", path) => open(path),
         ("broken.example", "/robots.txt") => status(500, "the disk is on fire"),
-        ("broken.example", _) => page("Nobody should see this", ""),
+        ("broken.example", _) => page("No crawler should see this", ""),
         ("busy.example", path) => busy_site(path, &state.has_been_busy),
         ("press.example", path) => press(path),
         ("library.example", path) => library(path, &state.has_failed),
@@ -187,9 +187,9 @@ fn bakery(path: &str) -> Response<String> {
         // An allowed page that leads into a disallowed one: the hop must be refused, too.
         "/old-recipes" => redirect(302, "/private/recipes.html"),
         "/partner" => redirect(301, "http://journal.example/"),
-        // An address that is nobody's business from outside.
+        // An address that must not be reached from outside.
         "/inside" => redirect(302, "http://127.0.0.2/admin"),
-        "/private/recipes.html" => page("Nobody should see this", ""),
+        "/private/recipes.html" => page("No crawler should see this", ""),
         _ => status(404, "no such page"),
     }
 }
@@ -222,10 +222,10 @@ fn open(path: &str) -> Response<String> {
 /// Answers 429 once, on robots.txt, and 503 on its shop for ever.
 fn busy_site(path: &str, has_been_busy: &AtomicBool) -> Response<String> {
     match path {
-        "/robots.txt" if !has_been_busy.swap(true, Ordering::Relaxed) => hold(429, "2"),
+        "/robots.txt" if !has_been_busy.swap(true, Ordering::Relaxed) => slow_down(429, "2"),
         "/robots.txt" => text("User-agent: *\nAllow: /\n"),
         "/" => page("The market", r#"<a href="/shop.html">shop</a> <a href="/stalls.html">stalls</a>"#),
-        "/shop.html" => hold(503, "3600"),
+        "/shop.html" => slow_down(503, "3600"),
         "/stalls.html" => page("Stalls", ""),
         _ => status(404, "no such page"),
     }
@@ -241,7 +241,7 @@ fn press(path: &str) -> Response<String> {
              Content-Usage: /poems/ train-ai=n\n\
              App-Directives: /news/ exampletrainer;excerpts=?0\n",
         ),
-        "/archive/1.html" => page("Nobody should see this", ""),
+        "/archive/1.html" => page("No crawler should see this", ""),
         "/news/1.html" => page("News", ""),
         "/poems/1.html" => page("A poem", ""),
         "/columns/field.html" => with("content-usage", "train-ai=n", page("A column", "")),
@@ -259,7 +259,7 @@ fn library(path: &str, has_failed: &AtomicBool) -> Response<String> {
     match path {
         "/robots.txt" => text("User-agent: *\nDisallow: /loans/\n"),
         "/catalogue.html" => with("cache-control", "max-age=60", page("Catalogue", "")),
-        "/opening-hours.html" if !has_failed.swap(true, Ordering::Relaxed) => hold(503, "2"),
+        "/opening-hours.html" if !has_failed.swap(true, Ordering::Relaxed) => slow_down(503, "2"),
         "/opening-hours.html" => page("Opening hours", ""),
         "/my-account" => redirect(302, "/loans/7.html"),
         _ => status(404, "no such page"),
@@ -270,9 +270,11 @@ fn library(path: &str, has_failed: &AtomicBool) -> Response<String> {
 fn shop_site(host: &str, path: &str, has_closed: &AtomicBool) -> Response<String> {
     match path {
         "/robots.txt" => text("User-agent: *\nDisallow: /basket/\nDisallow: /*?sort=\n"),
-        "/shelf/1" if host == "shop-1.example" && !has_closed.swap(true, Ordering::Relaxed) => hold(429, "2"),
+        "/shelf/1" if host == "shop-1.example" && !has_closed.swap(true, Ordering::Relaxed) => {
+            slow_down(429, "2")
+        }
         path if path.starts_with("/shelf/") => page("A shelf", ""),
-        path if path.starts_with("/basket/") => page("Nobody should see this", ""),
+        path if path.starts_with("/basket/") => page("No crawler should see this", ""),
         _ => status(404, "no such page"),
     }
 }
@@ -285,7 +287,7 @@ fn house(host: &str, path: &str, has_paused: &AtomicBool) -> Response<String> {
     }
     let number: usize = path[1..].parse().unwrap_or(0);
     match number {
-        10 if host == "theatre.example" && !has_paused.swap(true, Ordering::Relaxed) => hold(503, "7"),
+        10 if host == "theatre.example" && !has_paused.swap(true, Ordering::Relaxed) => slow_down(503, "7"),
         5.. if number % 11 == 5 => status(404, "no such page"),
         3.. if number % 9 == 3 => redirect(301, &format!("/{}", number + 100)),
         _ => {
@@ -299,7 +301,7 @@ fn house(host: &str, path: &str, has_paused: &AtomicBool) -> Response<String> {
 /// The time that a page of a house takes: mostly little, and always the same.
 fn house_takes(host: &str, path: &str) -> Duration {
     let seed =
-        path.bytes().chain(host.bytes()).fold(7_u64, |seed, octet| seed * 31 % 1_000_003 + u64::from(octet));
+        path.bytes().chain(host.bytes()).fold(7_u64, |seed, byte| seed * 31 % 1_000_003 + u64::from(byte));
     let millis = match seed % 13 {
         0 => 650,
         1..4 => 300,
@@ -369,7 +371,7 @@ fn with(name: &'static str, value: &'static str, mut response: Response<String>)
     response
 }
 
-fn hold(code: u16, seconds: &'static str) -> Response<String> {
+fn slow_down(code: u16, seconds: &'static str) -> Response<String> {
     with("retry-after", seconds, status(code, "slow down"))
 }
 

@@ -47,7 +47,7 @@ fn prints(name: &str, args: &[&str], lines: &[&str]) {
         let Some(at) = rest.find(line) else { panic!("{name} does not print {line:?} there:\n{text}") };
         rest = &rest[at + line.len()..];
     }
-    assert!(!text.contains("Nobody should see this"), "{text}");
+    assert!(!text.contains("No crawler should see this"), "{text}");
 }
 
 #[test]

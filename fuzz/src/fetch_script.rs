@@ -19,7 +19,7 @@ use crate::scripted::{Scripted, ScriptedFetch};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// What an attempt may take: the deadline, and the wait for its turn.
+/// What an attempt may take: the deadline, and the wait for its permit.
 const ATTEMPT: Duration = Duration::from_secs(100);
 /// Nothing that was learnt longer ago is used.
 const UNASKED_MAX: Duration = Duration::from_secs(27 * 60 * 60);
@@ -131,7 +131,7 @@ struct Script {
     heard: Heard,
     /// The URLs of this attempt.
     way: Vec<Url>,
-    /// In this attempt a 304 came that nobody had asked for.
+    /// In this attempt an unasked 304 came.
     asked_again: bool,
     /// Where the same attempt goes on.
     next: Option<Url>,
@@ -165,7 +165,7 @@ impl Script {
         let kind = self.byte().unwrap_or(0xff);
         let mut piece = self.piece();
         if !is_coded(&piece) {
-            // Octets that no text is made of may be taken for a coding that was left, and not for the rules in them.
+            // Bytes that no text is made of may be taken for a coding that was left, and not for the rules in them.
             piece
                 .iter_mut()
                 .filter(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace())

@@ -14,7 +14,7 @@ pub fn run(bytes: &[u8]) {
         return;
     }
     let (lines, targets) = input.split_once("\n\n").unwrap_or((input, ""));
-    // Rules before any group are nobody's (RFC 9309 §2.2.1); there they are everybody's. So the file begins with a group.
+    // Rules before any group are for no crawler (RFC 9309 §2.2.1); there they are for all. So the file begins with a group.
     let robots: String = agent(lines.len()) + &lines.lines().map(record).collect::<String>();
     if DIFFERENCES.iter().any(|(_, applies)| applies(&robots)) {
         return;
@@ -50,21 +50,21 @@ fn record(line: &str) -> String {
 }
 
 /// What a URL parser neither encodes nor resolves.
-fn plain(octet: u8) -> bool {
-    octet.is_ascii_alphanumeric() || b"/-_.~!&()+,;=:@?*".contains(&octet)
+fn plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"/-_.~!&()+,;=:@?*".contains(&byte)
 }
 
 /// The files that the other implementation reads differently, and why we differ.
 const DIFFERENCES: &[(&str, fn(&str) -> bool)] = &[
     (
-        "RFC 9309 §2.2.2: octets beyond ASCII and escapes are brought into one form; it leaves some as they are",
-        |robots| !values(robots).all(|value| value.bytes().all(|octet| plain(octet) || octet == b'$')),
+        "RFC 9309 §2.2.2: bytes beyond ASCII and escapes are brought into one form; it leaves some as they are",
+        |robots| !values(robots).all(|value| value.bytes().all(|byte| plain(byte) || byte == b'$')),
     ),
     ("RFC 9309 §2.2.3: only a final `$` is the end of the pattern; it takes each for the end", |robots| {
         values(robots).any(|value| value.trim_end_matches('$').contains('$') || value.ends_with("$$"))
     }),
     (
-        "RFC 9309 §2.2.2: a pattern is compared from the first octet of the path; there one may lack its slash",
+        "RFC 9309 §2.2.2: a pattern is compared from the first byte of the path; there one may lack its slash",
         |robots| values(robots).any(|value| !value.is_empty() && !value.starts_with('/')),
     ),
     ("RFC 9309 §2.2: an empty pattern is no rule; there it allows what others deny", |robots| {

@@ -1,6 +1,6 @@
 //! The verdict is that of a naive quadratic matcher, an unrelated group changes nothing, and neither do rules that were made to cause work.
 //!
-//! The input: lines of patterns, the first octet of each saying Allow or Disallow, then a blank line, then targets. Lines end as the
+//! The input: lines of patterns, the first byte of each saying Allow or Disallow, then a blank line, then targets. Lines end as the
 //! input has it: LF, CR or both.
 
 use std::fmt::Write;
@@ -45,13 +45,13 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
-/// Makes the target long and adds rules that do not cover it, each of which would be looked at for each of its octets: more than the work
+/// Makes the target long and adds rules that do not cover it, each of which would be looked at for each of its bytes: more than the work
 /// that is spent on one rule at a time.
 fn hostile(robots: &str, tokens: &[ProductToken], text: &str) {
     let text = format!("{}{}", text.split('#').next().unwrap_or_default(), "a".repeat(4000));
     let target = Target::new(&text);
     let Some(missing) =
-        (0..32_u8).map(|octet| format!("%{octet:02X}")).find(|escape| !target.as_str().contains(escape))
+        (0..32_u8).map(|byte| format!("%{byte:02X}")).find(|escape| !target.as_str().contains(escape))
     else {
         return;
     };

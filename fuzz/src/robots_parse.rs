@@ -1,9 +1,9 @@
-//! Any octets are read: the document and the compiled rules agree, a cut at any line end reads a prefix, an unknown record changes no
-//! verdict, memory stays within a multiple of the input, and 512,000 octets made of it are read and asked in bounded time.
+//! Any bytes are read: the document and the compiled rules agree, a cut at any line end reads a prefix, an unknown record changes no
+//! verdict, memory stays within a multiple of the input, and 512,000 bytes made of it are read and asked in bounded time.
 
 use abide_robots::{ParseOptions, ProductToken, RecordKind, Robots, Rules, Target};
 
-/// Records that nobody reads (RFC 9309 §2.2.4), some of them close to those that are read.
+/// Records that are not read (RFC 9309 §2.2.4), some of them close to those that are read.
 const UNKNOWN: [&[u8]; 6] =
     [b"x-unknown: y", b"allowed: /", b"disallow-all: /", b"user-agents: *", b"noindex: /", b": /"];
 
@@ -14,7 +14,7 @@ pub fn run(body: &[u8]) {
     let mut compiled = None;
     let used = allocation_counter::measure(|| compiled = Some(Rules::parse(body, &tokens)));
     let rules = compiled.expect("it was just put there");
-    // A pattern is kept as it was written, in its normal form and as it reads in a query, with up to three octets for each octet.
+    // A pattern is kept as it was written, in its normal form and as it reads in a query, with up to three bytes for each byte.
     let length = body.len();
     assert!(rules.heap_size() <= 9 * length + 128, "memory: {} for {length}", rules.heap_size());
     let (most, all, pieces) = (used.bytes_max as usize, used.bytes_total as usize, used.count_total as usize);
@@ -37,7 +37,7 @@ pub fn run(body: &[u8]) {
     let google = ParseOptions::google();
     let _ = Rules::parse_with(body, &tokens, google).verdict(&targets[1]);
 
-    // In UTF-16 an octet is no line end.
+    // In UTF-16 an byte is no line end.
     if !body.starts_with(b"\xff\xfe") && !body.starts_with(b"\xfe\xff") {
         let ends = line_ends(body);
         // The first, the last, and two between.
@@ -86,7 +86,7 @@ fn whole_file(body: &[u8], tokens: &[ProductToken]) {
     let mut file = Vec::with_capacity(LIMIT + body.len() + 32);
     let mut number = 0;
     while file.len() < LIMIT {
-        for line in body.split_inclusive(|octet| *octet == b'\n') {
+        for line in body.split_inclusive(|byte| *byte == b'\n') {
             let text = line.strip_suffix(b"\n").unwrap_or(line);
             file.extend_from_slice(text);
             file.extend_from_slice(format!("{number}\n").as_bytes());

@@ -49,7 +49,7 @@ fn a_changed_signature_shows() {
     let one =
         listing("pub struct A { pub a: u8, b: u8 } impl A { pub fn f(&self) -> u8 { 1 } fn g(&self) {} }");
     assert!(one.contains("pub fn f(&self) -> u8"), "{one}");
-    assert!(!one.contains('b') || !one.contains("b: u8"), "private fields are nobody's business: {one}");
+    assert!(!one.contains('b') || !one.contains("b: u8"), "private fields are not shown: {one}");
     assert!(!one.contains("fn g"), "{one}");
     let other = listing("pub struct A { pub a: u8, b: u8 } impl A { pub fn f(&self) -> u16 { 1 } }");
     assert_ne!(one, other);
@@ -101,8 +101,8 @@ impl Crate {
         self.take(file, directory, is_public);
     }
 
-    /// Takes a module in. Its own `pub` items are exported if it is public; those of private modules if somebody names them in a
-    /// `pub use`.
+    /// Takes a module in. Its own `pub` items are exported if it is public; those of private modules if a
+    /// `pub use` names them.
     fn take(&mut self, file: File, directory: &Path, is_public: bool) {
         let modules: BTreeSet<String> = file
             .items
@@ -292,7 +292,7 @@ fn hide_private(fields: &mut Fields) {
         }
         Fields::Unnamed(unnamed) => {
             for field in unnamed.unnamed.iter_mut().filter(|field| !is_pub(&field.vis)) {
-                // Its place is kept, its type is nobody's business.
+                // Its place is kept, its type is private.
                 field.ty = parse_quote!(_);
             }
         }

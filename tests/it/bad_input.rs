@@ -3,7 +3,7 @@
 use abide::{Abide, BuildError, Denied, DeniedKind, Failure};
 use abide_tests::{Reply, Server};
 
-use crate::{builder, client, refused, status};
+use crate::{Built, builder, client, refused, status};
 
 #[test]
 fn a_product_token_that_is_none_is_named() {
@@ -85,10 +85,7 @@ async fn other_schemes_are_never_allowed() {
 #[tokio::test]
 async fn loopback_is_refused_unless_it_is_allowed() {
     let server = Server::start(|_| Reply::new(404, "")).await;
-    let careful = Abide::builder("ExampleBot")
-        .resolver(server.names())
-        .build_client(reqwest::Client::builder())
-        .unwrap();
+    let careful = Abide::builder("ExampleBot").resolver(server.names()).client();
     // robots.txt is what is asked first, and its address is refused: unreachable, so disallowed.
     let denied = refused(&careful, "http://a.example/x").await;
     assert!(
@@ -101,32 +98,9 @@ async fn loopback_is_refused_unless_it_is_allowed() {
 }
 
 #[tokio::test]
-async fn robots_txt_of_any_bytes_is_never_an_error() {
-    let bodies: [&[u8]; 9] = [
-        b"",
-        b"\x00\x01\x02",
-        b"\xff\xfe",
-        b"\xef\xbb\xbf",
-        b"User-agent: *\nDisallow: \xe9\n\xff\xff\xff\n:::\n",
-        b"<html><body>404</body></html>",
-        &[b'*'; 5000],
-        b"User-agent: *\r\rCrawl-delay: NaN\nCrawl-delay: -1\nCrawl-delay: 1e309\n",
-        b"Disallow: /\nDisallow\nAllow /\nSitemap: ::\n",
-    ];
-    for body in bodies {
-        let server = Server::start(move |seen| match seen.path.as_str() {
-            "/robots.txt" => Reply::new(200, body),
-            _ => Reply::html("page"),
-        })
-        .await;
-        assert_eq!(status(&client(&server), "http://a.example/x").await, 200, "{body:?}");
-    }
-}
-
-#[tokio::test]
 async fn a_refusal_is_found_through_any_wrapping() {
     let server = Server::start(|_| Reply::new(200, "User-agent: *\nDisallow: /")).await;
-    let client = builder(&server).build_client(reqwest::Client::builder()).unwrap();
+    let client = client(&server);
     let error = client.get("http://a.example/x").send().await.unwrap_err();
     assert!(Denied::find(&error).is_some());
     let context = anyhow::Error::from(error).context("while crawling");

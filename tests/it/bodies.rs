@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide::{Options, RequestBuilderExt, ResponseExt, Scan};
-use abide_tests::{Reply, Server, Step};
+use abide_tests::{Reply, Server, Step, gzip};
 
 use crate::client;
 
@@ -66,12 +66,11 @@ fn chunked(page: &[u8]) -> Reply {
 }
 
 #[tokio::test]
-async fn a_body_dropped_after_any_byte_frees_the_turn() {
+async fn a_body_dropped_after_any_byte_ends_the_permit() {
     // More than is read ahead, and a tail that does not come: the wire is open until the drop.
     let page = html(40_000);
     let length = page.len();
-    let server = Server::start(move |seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
+    let server = Server::without_rules(move |seen| match seen.path.as_str() {
         "/next" => Reply::html("page"),
         _ => {
             let head = format!(
@@ -94,7 +93,7 @@ async fn a_body_dropped_after_any_byte_frees_the_turn() {
             seen += chunk.len();
         }
         let held = client.get("http://a.example/next").abide(soon()).send().await;
-        assert!(held.is_err(), "the turn is held until the drop, after {taken} bytes");
+        assert!(held.is_err(), "the permit lasts until the drop, after {taken} bytes");
         drop(page);
         assert_eq!(client.get("http://a.example/next").send().await.unwrap().status(), 200);
     }
@@ -102,12 +101,9 @@ async fn a_body_dropped_after_any_byte_frees_the_turn() {
 
 #[tokio::test]
 async fn an_error_met_while_reading_ahead_comes_at_its_place() {
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
-        _ => Reply::raw(vec![Step::Send(
+    let server = Server::without_rules(|_| Reply::raw(vec![Step::Send(
             b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 500\r\n\r\n<head><title>x</title>".to_vec(),
-        )]),
-    })
+        )]))
     .await;
     let mut page = client(&server).get("http://a.example/x").send().await.unwrap();
     assert_eq!(page.status(), 200, "send() returns the response");
@@ -118,17 +114,9 @@ async fn an_error_met_while_reading_ahead_comes_at_its_place() {
 
 #[tokio::test]
 async fn a_gzip_page_is_scanned_decoded() {
-    use std::io::Write;
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all(&html(50_000)).unwrap();
-    let body = encoder.finish().unwrap();
-    let server = Server::start(move |seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
-        _ => Reply::with_headers(
-            200,
-            &[("content-type", "text/html"), ("content-encoding", "gzip")],
-            body.clone(),
-        ),
+    let body = gzip(&html(50_000));
+    let server = Server::without_rules(move |_| {
+        Reply::with_headers(200, &[("content-type", "text/html"), ("content-encoding", "gzip")], body.clone())
     })
     .await;
     let page = client(&server).get("http://a.example/x").send().await.unwrap();

@@ -11,7 +11,7 @@ use abide_tests::{Reply, Seen, Server};
 use http_cache_reqwest::{Cache, CacheMode, HttpCache, HttpCacheOptions, MokaCache, MokaManager};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
 
-use crate::builder;
+use crate::{Built, builder};
 
 /// A generator that gives the same sequences on every machine (xorshift64*).
 struct Random(u64);
@@ -65,7 +65,7 @@ struct Page {
     rules: Fields,
     has_meta: bool,
     types: Vec<&'static str>,
-    /// The fields that count for whoever keeps the last answer (RFC 9111 §3.2).
+    /// The fields that count for a cache that keeps the last answer (RFC 9111 §3.2).
     said: Fields,
     said_meta: bool,
 }
@@ -125,7 +125,7 @@ async fn site(pages: &Pages) -> Server {
 
 fn crawler(server: &Server) -> (Abide, reqwest::Client) {
     let pace = PacePolicy::default().danger_min_delay(Duration::ZERO);
-    builder(server).pace(pace).build_with(reqwest::Client::builder()).unwrap()
+    builder(server).pace(pace).parts()
 }
 
 fn cache(options: HttpCacheOptions) -> Cache<MokaManager> {
@@ -215,11 +215,8 @@ async fn a_cache_that_drops_the_fields_of_abide_leaves_the_rest_unknown() {
 
 #[tokio::test]
 async fn an_entry_that_another_client_put_into_the_cache_is_unknown() {
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
-        _ => {
-            Reply::with_headers(200, &[("content-type", "text/plain"), ("cache-control", "max-age=60")], "x")
-        }
+    let server = Server::without_rules(|_| {
+        Reply::with_headers(200, &[("content-type", "text/plain"), ("cache-control", "max-age=60")], "x")
     })
     .await;
     let (abide, inner) = crawler(&server);
@@ -268,7 +265,7 @@ async fn a_hit_does_not_replace_a_record_that_came_later() {
     let store = Arc::new(MemoryPermissionStore::new(NonZeroUsize::new(10).unwrap()));
     let pace = PacePolicy::default().danger_min_delay(Duration::ZERO);
     let settings = builder(&server).pace(pace).permission_store(store);
-    let (abide, inner) = settings.build_with(reqwest::Client::builder()).unwrap();
+    let (abide, inner) = settings.parts();
     let options = HttpCacheOptions::default();
     let cached = ClientBuilder::new(inner.clone())
         .with(abide.gate())

@@ -34,7 +34,7 @@ pub(crate) struct Heard {
 
 /// Listens on this thread until the guard is dropped.
 pub(crate) fn listen() -> (Heard, DefaultGuard) {
-    // While there is only one, tracing asks the thread that meets an event first whether anybody wants it, and remembers a no for all
+    // While there is only one, tracing asks the thread that meets an event first whether it is wanted, and remembers a no for all
     // threads. With a second one it asks both.
     static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::default()));
     LazyLock::force(&SECOND);

@@ -4,7 +4,7 @@ use abide::{Denied, DeniedKind, RedirectPolicy, ResponseExt, Stopped};
 use abide_tests::{OWN_ADDRESSES, Reply, Server, Silent, Step};
 use reqwest::header::{AUTHORIZATION, COOKIE, HOST};
 
-use crate::{builder, client, refused, status};
+use crate::{Built, builder, client, refused, status};
 
 /// `/robots.txt` forbids `/secret`; `/to/<what>` redirects to the query.
 async fn site() -> Server {
@@ -34,7 +34,7 @@ async fn a_hop_into_a_disallowed_path_never_leaves() {
 }
 
 #[tokio::test]
-async fn a_hop_to_another_host_is_judged_by_that_hosts_rules() {
+async fn a_hop_to_another_host_is_checked_by_its_rules() {
     let server = site().await;
     let client = client(&server);
     let page = client.get("http://a.example/to/301?http://b.example/x").send().await.unwrap();
@@ -85,10 +85,7 @@ async fn a_loop_ends_after_ten_hops() {
     assert_eq!(denied.url().path(), "/count/11", "which is not sent");
     assert_eq!(denied.to_string(), "expected at most 10 redirects, found more");
     assert_eq!(server.log().iter().filter(|seen| seen.path.starts_with("/count/")).count(), 11);
-    let strict = builder(&server)
-        .redirects(RedirectPolicy::default().with_hops_max(2))
-        .build_client(reqwest::Client::builder())
-        .unwrap();
+    let strict = builder(&server).redirects(RedirectPolicy::default().with_hops_max(2)).client();
     let denied = refused(&strict, "http://a.example/count/0").await;
     assert_eq!((denied.name(), denied.hop()), ("too_many_redirects", 3));
 }
@@ -109,7 +106,7 @@ async fn methods_and_bodies_follow_the_status() {
 }
 
 #[tokio::test]
-async fn a_body_that_cannot_be_repeated_leaves_the_redirect_to_the_caller() {
+async fn an_unrepeatable_body_leaves_the_redirect_to_the_caller() {
     let server = site().await;
     let client = client(&server);
     let stream = || reqwest::Body::wrap(http_body_util::StreamBody::new(OneFrame(Some("x=1"))));
@@ -173,9 +170,9 @@ async fn an_own_host_field_does_not_cross_origins() {
 }
 
 #[tokio::test]
-async fn a_host_field_of_another_site_is_refused_before_anything_is_asked() {
+async fn a_host_field_of_another_site_is_refused_before_any_request() {
     let server = site().await;
-    let (abide, inner) = builder(&server).build_with(reqwest::Client::builder()).unwrap();
+    let (abide, inner) = builder(&server).parts();
     let pacing = reqwest_middleware::ClientBuilder::new(inner.clone()).with(abide.pacing()).build();
     for client in [abide.wrap(inner), pacing] {
         for host in ["b.example", "a.example:81", "a.example@b.example", ""] {
@@ -207,8 +204,7 @@ async fn every_user_agent_of_a_request_names_the_crawler() {
 
 #[tokio::test]
 async fn userinfo_is_nowhere() {
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /secret"),
+    let server = Server::with_rules("User-agent: *\nDisallow: /secret", |seen| match seen.path.as_str() {
         "/go" => Reply::redirect(302, "http://user:hunter2@b.example/x"),
         "/reset" => Reply::raw(vec![Step::Reset]),
         _ => Reply::html("page"),
@@ -276,7 +272,7 @@ async fn a_location_of_300_kb_makes_no_error_long() {
 #[tokio::test]
 async fn an_inner_client_that_follows_is_noticed() {
     let server = site().await;
-    let (abide, _) = builder(&server).build_with(reqwest::Client::builder()).unwrap();
+    let (abide, _) = builder(&server).parts();
     let follows = reqwest::Client::builder().dns_resolver(server.names()).build().unwrap();
     let client = abide.wrap(follows);
     let denied = refused(&client, "http://a.example/to/302?/elsewhere").await;
@@ -311,7 +307,7 @@ async fn redirects_can_be_left_to_the_caller() {
 }
 
 #[tokio::test]
-async fn a_refused_hop_tells_the_chain_before_it() {
+async fn a_refused_hop_has_the_redirects_before_it() {
     let server = site().await;
     let error = client(&server).get("http://a.example/to/302?/secret").send().await.unwrap_err();
     let reqwest_middleware::Error::Middleware(error) = error else { panic!("{error:?}") };

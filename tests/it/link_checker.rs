@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use abide::pacing::PacePolicy;
 use abide::{DeniedKind, Options, RedirectHistory, RedirectPolicy, RequestBuilderExt, ResponseExt, Stopped};
 use abide_tests::{Reply, Server};
 
-use crate::{builder, refused};
+use crate::{Built, builder, client, refused};
 
 /// `/hop/N` redirects to `/hop/N-1`; `/secret` is disallowed.
 async fn site() -> Server {
@@ -27,8 +26,7 @@ async fn site() -> Server {
 async fn the_redirect_at_the_limit_is_returned_if_asked_for() {
     let server = site().await;
     let at_limit = RedirectPolicy::default().with_hops_max(2).with_response_at_limit(true);
-    let client =
-        builder(&server).redirects(at_limit.clone()).build_client(reqwest::Client::builder()).unwrap();
+    let client = builder(&server).redirects(at_limit.clone()).client();
     let response = client.get("http://a.example/hop/5").send().await.unwrap();
     assert_eq!((response.status().as_u16(), response.url().path()), (302, "/hop/3"));
     let info = response.fetch_info().unwrap();
@@ -39,7 +37,7 @@ async fn the_redirect_at_the_limit_is_returned_if_asked_for() {
     let further = Options::new().with_redirects(RedirectPolicy::default().with_hops_max(5));
     let response = client.get("http://a.example/hop/5").abide(further).send().await.unwrap();
     assert_eq!((response.status().as_u16(), response.fetch_info().unwrap().stopped()), (200, None));
-    let client = builder(&server).build_client(reqwest::Client::builder()).unwrap();
+    let client = builder(&server).client();
     let one = Options::new().with_redirects(RedirectPolicy::default().with_hops_max(1));
     let error = client.get("http://a.example/hop/5").abide(one).send().await.unwrap_err();
     let denied = abide::Denied::find(&error).unwrap();
@@ -58,11 +56,7 @@ async fn the_redirect_at_the_limit_is_returned_if_asked_for() {
 async fn a_report_only_client_fetches_what_is_denied_and_reports_it() {
     let server = site().await;
     let delay = Duration::from_millis(80);
-    let client = builder(&server)
-        .pace(PacePolicy::default().danger_min_delay(delay))
-        .danger_report_only("the links of our own handbook")
-        .build_client(reqwest::Client::builder())
-        .unwrap();
+    let client = builder(&server).delay(delay).danger_report_only("the links of our own handbook").client();
     for (url, is_allowed) in [("http://a.example/secret", false), ("http://a.example/hop/0", true)] {
         let response = client.get(url).send().await.unwrap();
         assert_eq!(response.status(), 200);
@@ -89,7 +83,7 @@ async fn several_clients_share_one_crawler_and_its_guard() {
     let server = site().await;
     let delay = Duration::from_millis(80);
     let abide = builder(&server)
-        .pace(PacePolicy::default().danger_min_delay(delay))
+        .delay(delay)
         .resolve("private.example", "10.0.0.1:80".parse().unwrap())
         .build()
         .unwrap();
@@ -120,7 +114,7 @@ async fn several_clients_share_one_crawler_and_its_guard() {
 #[tokio::test]
 async fn every_error_leaves_the_hops_before_it() {
     let server = site().await;
-    let client = builder(&server).build_client(reqwest::Client::builder()).unwrap();
+    let client = client(&server);
     for (path, hops) in [("/hop/12", 11), ("/away", 1), ("/secret", 0)] {
         let url = format!("http://a.example{path}").parse().unwrap();
         let mut extensions = http::Extensions::new();

@@ -9,16 +9,16 @@
     reason = "a test that cannot go on fails"
 )]
 
-mod access;
 mod bad_input;
 mod beside;
 mod bodies;
 mod cached;
 mod capture;
 mod faults;
-mod halves;
 mod hops;
 mod http2;
+mod layered;
+mod licensed;
 mod link_checker;
 mod observability;
 mod pacing;
@@ -40,12 +40,34 @@ use std::time::Duration;
 
 use abide::pacing::PacePolicy;
 use abide::{Abide, Builder, Denied};
-use abide_tests::Server;
+use abide_tests::{Authority, Server};
 use reqwest_middleware::ClientWithMiddleware;
+
+/// Builds what a test has set up well.
+trait Built {
+    /// With so much between two requests to a host.
+    fn delay(self, delay: Duration) -> Self;
+    fn client(self) -> ClientWithMiddleware;
+    fn parts(self) -> (Abide, reqwest::Client);
+}
+
+impl Built for Builder {
+    fn delay(self, delay: Duration) -> Self {
+        self.pace(PacePolicy::default().danger_min_delay(delay))
+    }
+
+    fn client(self) -> ClientWithMiddleware {
+        self.build_client(reqwest::Client::builder()).expect("the settings are good")
+    }
+
+    fn parts(self) -> (Abide, reqwest::Client) {
+        self.build_with(reqwest::Client::builder()).expect("the settings are good")
+    }
+}
 
 /// A crawler whose every name leads to `server`, and that asks hosts without delay.
 fn builder(server: &Server) -> Builder {
-    slow_builder(server).pace(PacePolicy::default().danger_min_delay(Duration::ZERO))
+    slow_builder(server).delay(Duration::ZERO)
 }
 
 /// The same at the default pace.
@@ -58,7 +80,13 @@ fn slow_builder(server: &Server) -> Builder {
 
 /// The client of [`builder`].
 fn client(server: &Server) -> ClientWithMiddleware {
-    builder(server).build_client(reqwest::Client::builder()).expect("the settings are good")
+    builder(server).client()
+}
+
+/// A client that trusts this authority alone.
+fn trusting(authority: &Authority) -> reqwest::ClientBuilder {
+    let certificate = reqwest::Certificate::from_pem(authority.pem().as_bytes()).expect("it is PEM");
+    reqwest::Client::builder().tls_certs_only([certificate])
 }
 
 /// The refusal of a request that must not succeed.

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide::pacing::PacePolicy;
 use abide::{Event, Options, RequestBuilderExt};
 use abide_tests::{Reply, Server, Step};
 use metrics::{
@@ -19,8 +18,8 @@ use reqwest_retry::policies::ExponentialBackoff;
 use reqwest_tracing::TracingMiddleware;
 use tracing::Instrument;
 
-use crate::builder;
 use crate::capture::{Heard, listen};
+use crate::{Built, builder};
 
 const PAGE: &str = include_str!("../../docs/observability.md");
 
@@ -104,10 +103,9 @@ async fn site() -> Server {
 /// Goes through it, with secrets in every place that a request has.
 async fn crawl(server: &Server) {
     let (abide, inner) = builder(server)
-        .pace(PacePolicy::default().danger_min_delay(Duration::from_millis(1)))
+        .delay(Duration::from_millis(1))
         .observer(Arc::new(|event: &Event<'_>| assert!(!matches!(event, Event::Refused { hop: 1, .. }))))
-        .build_with(reqwest::Client::builder())
-        .unwrap();
+        .parts();
     let client = abide.wrap(inner);
     for url in [
         "http://name:hunter2@a.example/hunter2?hunter2#hunter2",
@@ -147,7 +145,7 @@ fn heard_names(heard: &Heard) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn what_is_said_has_the_fields_of_the_page_and_nothing_secret() {
+async fn logs_have_the_fields_of_the_page_and_nothing_secret() {
     let server = site().await;
     let (heard, _listening) = listen();
     crawl(&server).await;
@@ -194,18 +192,14 @@ async fn what_is_said_has_the_fields_of_the_page_and_nothing_secret() {
 
 #[tokio::test]
 async fn a_tracing_middleware_spans_calls_above_a_retry_attempts_below() {
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
-        _ => Reply::new(500, ""),
-    })
-    .await;
+    let server = Server::without_rules(|_| Reply::new(500, "")).await;
     let retry = || {
         let back_off = ExponentialBackoff::builder()
             .retry_bounds(Duration::from_millis(1), Duration::from_millis(2))
             .build_with_max_retries(2);
         RetryTransientMiddleware::new_with_policy(back_off)
     };
-    let (abide, inner) = builder(&server).build_with(reqwest::Client::builder()).unwrap();
+    let (abide, inner) = builder(&server).parts();
     let tracing = TracingMiddleware::default;
     let outside =
         ClientBuilder::new(inner.clone()).with(tracing()).with(retry()).with(abide.middleware()).build();
@@ -251,9 +245,9 @@ impl Middleware for Instruments {
 }
 
 #[tokio::test]
-async fn a_call_is_a_child_of_the_span_that_its_future_is_instrumented_with() {
+async fn a_call_is_a_child_of_the_span_of_its_future() {
     let server = site().await;
-    let (abide, inner) = builder(&server).build_with(reqwest::Client::builder()).unwrap();
+    let (abide, inner) = builder(&server).parts();
     let whole = ClientBuilder::new(inner.clone()).with(Instruments).with(abide.middleware()).build();
     let halves = ClientBuilder::new(inner).with(Instruments).with(abide.gate()).with(abide.pacing()).build();
     for (what, client) in [("whole", whole), ("halves", halves)] {
@@ -266,7 +260,7 @@ async fn a_call_is_a_child_of_the_span_that_its_future_is_instrumented_with() {
 }
 
 #[tokio::test]
-async fn observers_hear_decisions_and_refusals_with_their_hop() {
+async fn observers_get_decisions_and_refusals_with_their_hop() {
     let server = site().await;
     let told = Arc::new(Mutex::new(Vec::new()));
     let notes = Arc::clone(&told);
@@ -279,8 +273,7 @@ async fn observers_hear_decisions_and_refusals_with_their_hop() {
                 _ => None,
             });
         }))
-        .build_client(reqwest::Client::builder())
-        .unwrap();
+        .client();
     client.get("http://a.example/go").send().await.unwrap_err();
     let mine = Options::new().danger_ignore_robots("http://a.example".parse().unwrap(), "mine");
     client.get("http://a.example/secret").abide(mine).send().await.unwrap();
@@ -366,10 +359,7 @@ async fn metrics_have_the_names_and_labels_of_the_page_and_no_host() {
     let server = site().await;
     let remembers = Remembers::default();
     let _recording = metrics::set_default_local_recorder(&remembers);
-    let (abide, inner) = builder(&server)
-        .observer(Arc::new(abide::record_metrics))
-        .build_with(reqwest::Client::builder())
-        .unwrap();
+    let (abide, inner) = builder(&server).observer(Arc::new(abide::record_metrics)).parts();
     let client = abide.wrap(inner);
     let urls =
         ["http://a.example/x", "http://a.example/go", "http://a.example/secret", "http://c.example/busy"];

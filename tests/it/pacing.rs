@@ -1,4 +1,4 @@
-//! One at a time, a gap after the end of each answer, and nothing while the host is held.
+//! One at a time, a delay after the end of each answer, and nothing while the host is backed off.
 
 use std::time::Duration;
 
@@ -6,22 +6,19 @@ use abide::pacing::{DeferReason, PacePolicy};
 use abide::{Denied, DeniedKind, Options, RequestBuilderExt, ResponseExt};
 use abide_tests::{Reply, Seen, Server, Signal, Step, StoppedClock, until};
 
-use crate::{builder, client, refused, slow_builder, status};
+use crate::{Built, builder, client, refused, slow_builder, status};
 
 /// The shortest time from the end of one answer to the arrival of the next request, in the order of arrival.
-fn shortest_gap(log: &[Seen]) -> Duration {
+fn shortest_delay(log: &[Seen]) -> Duration {
     let pairs = log.windows(2).map(|pair| pair[1].at.saturating_duration_since(pair[0].answered));
     pairs.min().expect("at least two requests")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_server_sees_the_gap_robots_txt_included() {
-    let gap = Duration::from_millis(80);
+async fn the_server_sees_the_delay_robots_txt_included() {
+    let delay = Duration::from_millis(80);
     let server = Server::start(|_| Reply::new(404, "").after(Duration::from_millis(5))).await;
-    let client = builder(&server)
-        .pace(PacePolicy::default().danger_min_delay(gap))
-        .build_client(reqwest::Client::builder())
-        .unwrap();
+    let client = builder(&server).delay(delay).client();
     let calls: Vec<_> = (0..12)
         .map(|number| {
             let client = client.clone();
@@ -34,55 +31,44 @@ async fn the_server_sees_the_gap_robots_txt_included() {
     let log = server.log();
     assert_eq!(log.len(), 13);
     // What the server measures begins when it has handed its answer over, which is before the client has it.
-    assert!(shortest_gap(&log) >= gap, "{:?}", shortest_gap(&log));
+    assert!(shortest_delay(&log) >= delay, "{:?}", shortest_delay(&log));
 }
 
 /// A listener on an IPv4 address is reached by all of them.
 #[tokio::test]
-async fn the_spellings_of_one_address_share_its_gap() {
-    let gap = Duration::from_millis(80);
+async fn the_spellings_of_one_address_share_its_delay() {
+    let delay = Duration::from_millis(80);
     let server = Server::start(|_| Reply::new(404, "")).await;
-    let client = builder(&server)
-        .pace(PacePolicy::default().danger_min_delay(gap))
-        .build_client(reqwest::Client::builder())
-        .unwrap();
+    let client = builder(&server).delay(delay).client();
     let port = server.address().port();
     for host in ["127.0.0.1", "[::ffff:127.0.0.1]", "2130706433", "[::ffff:7f00:1]"] {
         assert_eq!(status(&client, &format!("http://{host}:{port}/x")).await, 404, "{host}");
     }
-    assert!(shortest_gap(&server.log()) >= gap, "{:?}", shortest_gap(&server.log()));
+    assert!(shortest_delay(&server.log()) >= delay, "{:?}", shortest_delay(&server.log()));
 }
 
 #[tokio::test]
-async fn the_default_gap_is_a_second() {
+async fn the_default_delay_is_kept() {
     let server = Server::start(|_| Reply::new(404, "")).await;
-    let client = slow_builder(&server).build_client(reqwest::Client::builder()).unwrap();
+    let client = slow_builder(&server).client();
     assert_eq!(status(&client, "http://a.example/1").await, 404);
-    assert!(shortest_gap(&server.log()) >= Duration::from_secs(1));
+    assert!(shortest_delay(&server.log()) >= PacePolicy::DELAY);
 }
 
 #[tokio::test]
 async fn a_crawl_delay_counts_with_its_fraction() {
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(200, "User-agent: *\nCrawl-delay: 0.3"),
-        _ => Reply::html("page"),
-    })
-    .await;
+    let server = Server::with_rules("User-agent: *\nCrawl-delay: 0.3", |_| Reply::html("page")).await;
     let client = client(&server);
     for number in 0..4 {
         assert_eq!(status(&client, &format!("http://a.example/{number}")).await, 200);
     }
     let pages: Vec<_> = server.log().into_iter().filter(|seen| seen.path != "/robots.txt").collect();
-    assert!(shortest_gap(&pages) >= Duration::from_millis(300));
+    assert!(shortest_delay(&pages) >= Duration::from_millis(300));
 }
 
 #[tokio::test]
 async fn a_crawl_delay_above_a_day_is_a_typed_error() {
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(200, "User-agent: *\nCrawl-delay: 86401"),
-        _ => Reply::html("page"),
-    })
-    .await;
+    let server = Server::with_rules("User-agent: *\nCrawl-delay: 86401", |_| Reply::html("page")).await;
     let denied = refused(&client(&server), "http://a.example/x").await;
     let DeniedKind::CrawlDelayTooLong { asked } = denied.kind() else { panic!("{denied:?}") };
     assert_eq!(*asked, Duration::from_secs(86_401));
@@ -93,8 +79,7 @@ async fn a_crawl_delay_above_a_day_is_a_typed_error() {
 async fn one_request_is_in_flight_until_its_body_has_ended() {
     let rest = Signal::default();
     let then = rest.clone();
-    let server = Server::start(move |seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
+    let server = Server::without_rules(move |seen| match seen.path.as_str() {
         "/slow" => Reply::raw(vec![
             Step::Send(b"HTTP/1.1 200 OK\r\ncontent-length: 200000\r\n\r\n".to_vec()),
             Step::Repeat(vec![b'x'; 1000], 100),
@@ -104,7 +89,7 @@ async fn one_request_is_in_flight_until_its_body_has_ended() {
         _ => Reply::html("page"),
     })
     .await;
-    let (abide, inner) = builder(&server).build_with(reqwest::Client::builder()).unwrap();
+    let (abide, inner) = builder(&server).parts();
     let client = abide.clone().wrap(inner);
     let slow = client.get("http://a.example/slow").send().await.unwrap();
     let other = tokio::spawn({
@@ -120,9 +105,8 @@ async fn one_request_is_in_flight_until_its_body_has_ended() {
 }
 
 #[tokio::test]
-async fn a_caller_who_holds_a_body_and_asks_again_is_told_so() {
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
+async fn a_caller_with_an_open_body_is_deferred_for_it() {
+    let server = Server::without_rules(|seen| match seen.path.as_str() {
         "/open" => Reply::raw(vec![
             Step::Send(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nx".to_vec()),
             Step::Hang,
@@ -141,7 +125,7 @@ async fn a_caller_who_holds_a_body_and_asks_again_is_told_so() {
     );
     assert!(denied.to_string().contains("read its body to the end, or drop it"), "{denied}");
     drop(open);
-    assert_eq!(status(&client, "http://a.example/x").await, 200, "dropped: the turn is free");
+    assert_eq!(status(&client, "http://a.example/x").await, 200, "dropped: the permit is free");
 }
 
 /// A silent server, one that sends 103 again and again, and one that falls silent in its body.
@@ -193,11 +177,11 @@ async fn a_silent_server_does_not_keep_its_host() {
     let clock = StoppedClock::stop();
     let server = Server::start(silent).await;
     let limit = Duration::from_secs(5);
-    let ours = builder(&server).read_timeout(limit).build_client(reqwest::Client::builder()).unwrap();
+    let ours = builder(&server).read_timeout(limit).client();
     ends_in_time(&clock, &server, &ours, "abide's").await;
     let theirs = builder(&server).build_client(reqwest::Client::builder().read_timeout(limit)).unwrap();
     ends_in_time(&clock, &server, &theirs, "reqwest's").await;
-    let (abide, inner) = builder(&server).read_timeout(limit).build_with(reqwest::Client::builder()).unwrap();
+    let (abide, inner) = builder(&server).read_timeout(limit).parts();
     let halves =
         reqwest_middleware::ClientBuilder::new(inner).with(abide.gate()).with(abide.pacing()).build();
     ends_in_time(&clock, &server, &halves, "in halves").await;
@@ -208,10 +192,7 @@ async fn a_silent_server_does_not_keep_its_host() {
 async fn a_busy_caller_is_no_silent_server() {
     let clock = StoppedClock::stop();
     let server = Server::start(silent).await;
-    let client = builder(&server)
-        .read_timeout(Duration::from_millis(1_500))
-        .build_client(reqwest::Client::builder())
-        .unwrap();
+    let client = builder(&server).read_timeout(Duration::from_millis(1_500)).client();
     let mut page = client.get("http://a.example/slow-body").send().await.unwrap();
     let first = page.chunk().await.unwrap().unwrap().len();
     let sent = server.log()[1].sent;
@@ -222,11 +203,10 @@ async fn a_busy_caller_is_no_silent_server() {
 }
 
 #[tokio::test]
-async fn a_429_holds_the_whole_host_and_reaches_the_caller() {
+async fn a_429_backs_the_whole_host_off_and_reaches_the_caller() {
     // Nothing here waits: the clock stands still.
     let _clock = StoppedClock::stop();
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
+    let server = Server::without_rules(|seen| match seen.path.as_str() {
         "/busy" => Reply::with_headers(429, &[("retry-after", "3600")], ""),
         _ => Reply::html("page"),
     })
@@ -241,7 +221,7 @@ async fn a_429_holds_the_whole_host_and_reaches_the_caller() {
 }
 
 #[tokio::test]
-async fn a_429_on_robots_txt_holds_the_host_and_is_asked_again() {
+async fn a_429_of_robots_txt_backs_off_and_is_fetched_again() {
     let asked = std::sync::atomic::AtomicUsize::new(0);
     let server = Server::start(move |seen| match seen.path.as_str() {
         "/robots.txt" if asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0 => {
@@ -262,7 +242,7 @@ async fn a_429_on_robots_txt_holds_the_host_and_is_asked_again() {
 }
 
 #[tokio::test]
-async fn what_waits_through_a_hold_is_judged_by_the_rules_of_then() {
+async fn a_request_that_waited_is_checked_by_the_new_rules() {
     let asked = std::sync::atomic::AtomicUsize::new(0);
     let server = Server::start(move |seen| match seen.path.as_str() {
         "/robots.txt" if asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0 => {
@@ -282,7 +262,7 @@ async fn waiting_does_not_count_as_the_requests_timeout() {
     let server = Server::start(|_| Reply::new(404, "")).await;
     let delay = Duration::from_millis(500);
     let pace = PacePolicy::default().danger_min_delay(delay);
-    let (abide, inner) = builder(&server).pace(pace).build_with(reqwest::Client::builder()).unwrap();
+    let (abide, inner) = builder(&server).pace(pace).parts();
     let client = abide.clone().wrap(inner);
     let page = client.get("http://a.example/x").timeout(Duration::from_millis(300)).send();
     let page = tokio::spawn(page);
@@ -293,14 +273,11 @@ async fn waiting_does_not_count_as_the_requests_timeout() {
 }
 
 #[tokio::test]
-async fn a_cancelled_call_leaves_its_turn_to_the_next() {
+async fn a_cancelled_call_leaves_its_permit_to_the_next() {
     let clock = StoppedClock::stop();
     let server = Server::start(|_| Reply::new(404, "").after(Duration::from_millis(100))).await;
-    let gap = Duration::from_secs(2);
-    let client = builder(&server)
-        .pace(PacePolicy::default().danger_min_delay(gap))
-        .build_client(reqwest::Client::builder())
-        .unwrap();
+    let delay = Duration::from_secs(2);
+    let client = builder(&server).delay(delay).client();
     assert_eq!(clock.pass_until(status(&client, "http://a.example/0")).await, 404);
     for number in 0..20 {
         let call = client.get(format!("http://a.example/cancelled/{number}")).send();
@@ -308,31 +285,26 @@ async fn a_cancelled_call_leaves_its_turn_to_the_next() {
     }
     assert_eq!(clock.pass_until(status(&client, "http://a.example/last")).await, 404);
     let arrived = server.log().windows(2).map(|pair| pair[1].at - pair[0].at).min().unwrap();
-    assert!(arrived >= gap, "{arrived:?}");
+    assert!(arrived >= delay, "{arrived:?}");
 }
 
 #[tokio::test]
-async fn every_hop_waits_its_turn() {
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
+async fn every_hop_is_paced() {
+    let server = Server::without_rules(|seen| match seen.path.as_str() {
         "/1" => Reply::redirect(302, "/2"),
         "/2" => Reply::redirect(302, "/3"),
         _ => Reply::html("page"),
     })
     .await;
-    let client = builder(&server)
-        .pace(PacePolicy::default().danger_min_delay(Duration::from_millis(60)))
-        .build_client(reqwest::Client::builder())
-        .unwrap();
+    let client = builder(&server).delay(Duration::from_millis(60)).client();
     let page = client.get("http://a.example/1").send().await.unwrap();
     assert_eq!(page.fetch_info().unwrap().hops().len(), 3);
-    assert!(shortest_gap(&server.log()) >= Duration::from_millis(60));
+    assert!(shortest_delay(&server.log()) >= Duration::from_millis(60));
 }
 
 #[tokio::test]
 async fn the_permit_ends_with_the_wire_body_read_or_not() {
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
+    let server = Server::without_rules(|seen| match seen.path.as_str() {
         "/204" => Reply::new(204, ""),
         "/304" => Reply::new(304, ""),
         "/empty" => Reply::new(200, ""),
@@ -353,8 +325,7 @@ async fn the_permit_ends_with_the_wire_body_read_or_not() {
 
 #[tokio::test]
 async fn a_dropped_response_and_a_panic_end_the_permit() {
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
+    let server = Server::without_rules(|seen| match seen.path.as_str() {
         "/open" => Reply::raw(vec![
             Step::Send(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nx".to_vec()),
             Step::Hang,

@@ -1,9 +1,7 @@
 //! Faults on pages: heads and header fields that were made to hurt, codings that break, methods other than GET.
 
-use std::io::Write;
-
 use abide::{Denied, Flag, HeadEnd, Options, RequestBuilderExt, ResponseExt, Scan};
-use abide_tests::{Reply, Server, Step, StoppedClock, until};
+use abide_tests::{Reply, Server, Step, StoppedClock, gzip, until};
 
 use crate::{client, status};
 
@@ -16,8 +14,7 @@ type Piece<'a> = (&'a [u8], usize);
 async fn page(pieces: &[Piece<'_>]) -> Server {
     let mut steps = vec![Step::Send(HTML.to_vec())];
     steps.extend(pieces.iter().map(|(bytes, times)| Step::Repeat(bytes.to_vec(), *times)));
-    Server::start(move |seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
+    Server::without_rules(move |seen| match seen.path.as_str() {
         "/next" => Reply::html("page"),
         _ => Reply::raw(steps.clone()),
     })
@@ -63,7 +60,7 @@ async fn hostile_heads_stay_within_the_limits() {
         } else {
             drop(answer);
         }
-        assert_eq!(status(&client, "http://a.example/next").await, 200, "{what}: the turn is free");
+        assert_eq!(status(&client, "http://a.example/next").await, 200, "{what}: the permit is free");
         let page = || server.log().into_iter().find(|seen| seen.path == "/x").unwrap();
         until("the server has noticed", || page().is_over).await;
         let sent = page().sent;
@@ -85,11 +82,7 @@ async fn a_head_in_one_byte_chunks_costs_no_more_frames() {
         Step::Repeat(b"1\r\nx\r\n".to_vec(), TIMES),
         Step::Send(b"0\r\n\r\n".to_vec()),
     ];
-    let server = Server::start(move |seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
-        _ => Reply::raw(steps.clone()),
-    })
-    .await;
+    let server = Server::without_rules(move |_| Reply::raw(steps.clone())).await;
     let mut answer = client(&server).get("http://a.example/x").send().await.unwrap();
     assert!(answer.permissions().rules().nosnippet(), "what was found counts");
     assert_eq!(answer.permissions().noindex_known(), None, "and the rest is not known");
@@ -111,7 +104,7 @@ fn tagged(lines: &[String]) -> Reply {
     Reply::raw(vec![Step::Send(format!("{head}\r\npage").into_bytes())])
 }
 
-/// `*;noindex`, then members for somebody else, in exactly so many bytes.
+/// `*;noindex`, then members for another crawler, in exactly so many bytes.
 fn field_of(bytes: usize) -> String {
     const MEMBER: &str = ", other;noarchive";
     let members = MEMBER.repeat((bytes - 9) / MEMBER.len());
@@ -143,11 +136,7 @@ async fn fields_are_read_whole_or_are_an_error() {
         ("malformed X", vec!["x-robots-tag: ,, max-snippet:x, noindex ,;=".to_owned()], Some(Some(true))),
     ];
     for (what, lines, readable) in cases {
-        let server = Server::start(move |seen| match seen.path.as_str() {
-            "/robots.txt" => Reply::new(404, ""),
-            _ => tagged(&lines),
-        })
-        .await;
+        let server = Server::without_rules(move |_| tagged(&lines)).await;
         let answer = client(&server).get("http://a.example/x").send().await;
         match (readable, answer) {
             (Some(noindex), Ok(answer)) => {
@@ -164,20 +153,16 @@ async fn fields_are_read_whole_or_are_an_error() {
 
 #[tokio::test]
 async fn an_error_of_the_decoder_comes_at_its_place() {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     let page = [NOSNIPPET, b"</head><body>".as_slice(), &b"text ".repeat(50_000)].concat();
-    encoder.write_all(&page).unwrap();
-    let mut body = encoder.finish().unwrap();
-    let length = body.len();
-    body[length - 6] ^= 0xff;
-    let broken = body.clone();
-    let server = Server::start(move |seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
-        _ => Reply::with_headers(
+    let mut broken = gzip(&page);
+    let length = broken.len();
+    broken[length - 6] ^= 0xff;
+    let server = Server::without_rules(move |_| {
+        Reply::with_headers(
             200,
             &[("content-type", "text/html"), ("content-encoding", "gzip")],
             broken.clone(),
-        ),
+        )
     })
     .await;
     let mut answer = client(&server).get("http://a.example/x").send().await.unwrap();
@@ -194,23 +179,13 @@ async fn an_error_of_the_decoder_comes_at_its_place() {
     assert!(seen > 100_000, "what could be decoded came first: {seen} bytes");
 }
 
-fn gzip(text: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all(text).unwrap();
-    encoder.finish().unwrap()
-}
-
 fn gzipped(body: Vec<u8>) -> Reply {
     Reply::with_headers(200, &[("content-type", "text/html"), ("content-encoding", "gzip")], body)
 }
 
 #[tokio::test]
 async fn pages_are_asked_for_in_all_codings_unless_decoding_is_off() {
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
-        _ => gzipped(gzip(b"page")),
-    })
-    .await;
+    let server = Server::without_rules(|_| gzipped(gzip(b"page"))).await;
     for (inner, decodes, asked, is_decoded) in [
         (reqwest::Client::builder(), true, Some("zstd,gzip,deflate,br"), true),
         (reqwest::Client::builder().no_gzip(), true, Some("zstd,gzip,deflate,br"), true),
@@ -239,9 +214,8 @@ async fn pages_are_asked_for_in_all_codings_unless_decoding_is_off() {
 }
 
 #[tokio::test]
-async fn all_members_of_a_page_are_read_and_what_is_left_over_is_an_error() {
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
+async fn all_members_of_a_page_are_read_and_garbage_is_an_error() {
+    let server = Server::without_rules(|seen| match seen.path.as_str() {
         "/members" => {
             gzipped([gzip(b"<head>"), gzip(b"<meta name=robots content=nosnippet></head>")].concat())
         }

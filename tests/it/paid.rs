@@ -1,9 +1,12 @@
 //! Prices: a 402 is a typed answer, and nothing is paid without a policy.
 
+use std::time::Duration;
+
 use abide::{PaymentPolicy, Price, ResponseExt};
 use abide_tests::{Authority, Reply, Server};
 
-use crate::builder;
+use crate::layered::{follow, layered};
+use crate::{builder, status, trusting};
 
 fn price(text: &str) -> Price {
     text.parse().unwrap()
@@ -21,11 +24,6 @@ async fn shop(authority: &Authority) -> Server {
         }
     })
     .await
-}
-
-fn trusting(authority: &Authority) -> reqwest::ClientBuilder {
-    let certificate = reqwest::Certificate::from_pem(authority.pem().as_bytes()).unwrap();
-    reqwest::Client::builder().tls_certs_only([certificate])
 }
 
 #[tokio::test]
@@ -68,6 +66,51 @@ async fn a_policy_pays_within_its_caps_and_says_what_it_paid() {
     let page = client.get("https://a.example/page").send().await.unwrap();
     assert_eq!(page.status(), 402, "above the cap for the run");
     assert_eq!((policy.spent(), policy.spent_on("a.example")), (price("USD 0.02"), price("USD 0.02")));
+}
+
+#[tokio::test]
+async fn up_front_the_maximum_goes_with_every_page_and_nothing_else() {
+    let authority = Authority::new();
+    for by_layer in [false, true] {
+        let server = Server::start_tls(authority.acceptor("a.example"), |seen| match seen.path.as_str() {
+            "/robots.txt" => Reply::new(200, ""),
+            "/free" => Reply::new(200, "page"),
+            _ if seen.header("crawler-max-price").is_some() => {
+                Reply::with_headers(200, &[("crawler-charged", "USD 0.02")], "page")
+            }
+            _ => Reply::with_headers(402, &[("crawler-price", "USD 0.02")], "pay"),
+        })
+        .await;
+        let policy = PaymentPolicy::new(price("USD 0.05"), price("USD 0.10")).upfront();
+        for path in ["/free", "/page"] {
+            let url = format!("https://a.example{path}");
+            let status = if by_layer {
+                let layer = layered(&server, &authority, Duration::ZERO, |b| b.payment(policy.clone()));
+                follow(layer, &url).await
+            } else {
+                let client = builder(&server).payment(policy.clone()).build_client(trusting(&authority));
+                status(&client.unwrap(), &url).await
+            };
+            assert_eq!(status, 200);
+        }
+        assert_eq!(policy.spent(), price("USD 0.02"), "what was charged, not what was offered");
+        for seen in server.log() {
+            let offered = seen.header("crawler-max-price");
+            assert_eq!(offered.is_some(), seen.path != "/robots.txt", "{}", seen.what());
+            assert_eq!(seen.header("crawler-exact-price"), None, "never both");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_layer_accepts_a_price_too() {
+    let authority = Authority::new();
+    let server = shop(&authority).await;
+    let policy = PaymentPolicy::new(price("USD 0.05"), price("USD 0.02"));
+    let layer = layered(&server, &authority, Duration::ZERO, |builder| builder.payment(policy.clone()));
+    assert_eq!(follow(layer.clone(), "https://a.example/page").await, 200);
+    assert_eq!(follow(layer, "https://a.example/dear").await, 402, "above the cap for a page");
+    assert_eq!((policy.spent(), server.log().len()), (price("USD 0.01"), 4));
 }
 
 #[tokio::test]

@@ -10,10 +10,10 @@ use abide::{
     ResponseExt, Scan,
 };
 use abide_permissions::{PermissionError, StoreFuture};
-use abide_tests::{Reply, Server, Signal, Step, StoppedClock};
+use abide_tests::{Reply, Server, Signal, Step, StoppedClock, gzip};
 
 use crate::capture::listen;
-use crate::{builder, client};
+use crate::{Built, builder, client};
 
 fn page(head: &str) -> Reply {
     Reply::html(format!(
@@ -22,8 +22,7 @@ fn page(head: &str) -> Reply {
 }
 
 async fn site() -> Server {
-    Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
+    Server::without_rules(|seen| match seen.path.as_str() {
         "/header" => Reply::with_headers(
             200,
             &[
@@ -96,14 +95,13 @@ async fn metas_of_the_head_count_and_those_of_the_body_do_not() {
 async fn the_answer_is_there_before_the_page_is() {
     let end = Signal::default();
     let then = end.clone();
-    let server = Server::start(move |seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
-        _ => Reply::raw(vec![
+    let server = Server::without_rules(move |_| {
+        Reply::raw(vec![
             Step::Send(b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n".to_vec()),
             Step::Send(b"<head><meta name=robots content=noindex></head><body>".to_vec()),
             Step::Wait(then.clone()),
             Step::Send(b"the end".to_vec()),
-        ]),
+        ])
     })
     .await;
     let page = client(&server).get("http://a.example/slow-tail").send().await.unwrap();
@@ -116,7 +114,7 @@ async fn the_answer_is_there_before_the_page_is() {
 #[tokio::test]
 async fn a_lazy_scan_settles_with_the_body_or_its_drop() {
     let server = site().await;
-    let lazy = builder(&server).scan(Scan::Lazy).build_client(reqwest::Client::builder()).unwrap();
+    let lazy = builder(&server).scan(Scan::Lazy).client();
     let page = lazy.get("http://a.example/late-meta").send().await.unwrap();
     let settled = page.fetch_info().unwrap().settled();
     assert_eq!(page.permissions().noindex_known(), None, "not yet known");
@@ -198,7 +196,7 @@ async fn a_304_comes_with_the_last_known_rules() {
     })
     .await;
     let store = Arc::new(MemoryPermissionStore::new(NonZeroUsize::new(100).unwrap()));
-    let client = builder(&server).permission_store(store).build_client(reqwest::Client::builder()).unwrap();
+    let client = builder(&server).permission_store(store).client();
     let first = client.get("http://a.example/x#part").send().await.unwrap().permissions();
     assert_eq!(first.rules().to_string(), "noindex, nofollow, nosnippet");
     let again = client.get("http://a.example/x").header("if-none-match", "\"1\"").send().await.unwrap();
@@ -211,15 +209,14 @@ async fn a_304_comes_with_the_last_known_rules() {
 
 #[tokio::test]
 async fn reading_stops_when_the_head_has_ended() {
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
-        _ => Reply::raw(vec![
+    let server = Server::without_rules(|_| {
+        Reply::raw(vec![
             Step::Send(
                 b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<head><title>x</title></head><body>"
                     .to_vec(),
             ),
             Step::Repeat(vec![b'x'; 64 * 1024], 1024),
-        ]),
+        ])
     })
     .await;
     let client = client(&server);
@@ -234,20 +231,13 @@ async fn reading_stops_when_the_head_has_ended() {
 
 #[tokio::test]
 async fn a_nested_coding_is_not_read_as_text() {
-    use std::io::Write;
-    let gzip = |bytes: &[u8]| {
-        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        encoder.write_all(bytes).unwrap();
-        encoder.finish().unwrap()
-    };
     let body = gzip(&gzip(b"<head><meta name=robots content=noindex></head>"));
-    let server = Server::start(move |seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
-        _ => Reply::with_headers(
+    let server = Server::without_rules(move |_| {
+        Reply::with_headers(
             200,
             &[("content-type", "text/html"), ("content-encoding", "gzip"), ("content-encoding", "gzip")],
             body.clone(),
-        ),
+        )
     })
     .await;
     let client = client(&server);
@@ -272,11 +262,7 @@ async fn a_dripping_head_is_given_up_and_the_body_goes_on() {
         steps.push(Step::Send(b"<link>".to_vec()));
     }
     let clock = StoppedClock::stop();
-    let server = Server::start(move |seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
-        _ => Reply::raw(steps.clone()),
-    })
-    .await;
+    let server = Server::without_rules(move |_| Reply::raw(steps.clone())).await;
     let page = clock.pass_until(client(&server).get("http://a.example/x").send()).await.unwrap();
     assert!(clock.moved() < Duration::from_millis(11_500), "{:?}", clock.moved());
     assert_eq!(page.permissions().head_end(), HeadEnd::Interrupted);
@@ -293,7 +279,7 @@ async fn what_was_not_looked_at_this_time_is_not_known_from_last_time() {
     })
     .await;
     let store = Arc::new(MemoryPermissionStore::new(NonZeroUsize::new(100).unwrap()));
-    let client = builder(&server).permission_store(store).build_client(reqwest::Client::builder()).unwrap();
+    let client = builder(&server).permission_store(store).client();
     let url = "http://a.example/x";
     assert_eq!(client.get(url).send().await.unwrap().permissions().noindex_known(), Some(false));
     for again in [client.head(url), client.get(url).abide(Options::new().with_scan(Scan::Headers))] {
@@ -312,11 +298,7 @@ const LATE: &str =
 
 /// The permissions of the one page that a server has, eagerly and lazily read.
 async fn read_both_ways(reply: Reply) -> [abide::Permissions; 2] {
-    let server = Server::start(move |seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
-        _ => reply.clone(),
-    })
-    .await;
+    let server = Server::without_rules(move |_| reply.clone()).await;
     let client = client(&server);
     let mut read = Vec::new();
     for scan in [Scan::Eager, Scan::Lazy] {
@@ -384,21 +366,15 @@ async fn parts_and_changes_of_a_page_are_unknown() {
 }
 
 #[tokio::test]
-async fn a_second_gzip_member_that_the_client_drops_leaves_the_head_unknown() {
-    use std::io::Write;
-    let gzip = |text: &str| {
-        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        encoder.write_all(text.as_bytes()).unwrap();
-        encoder.finish().unwrap()
-    };
+async fn all_gzip_members_of_a_head_are_read() {
     let fields = [("content-type", "text/html"), ("content-encoding", "gzip")];
     for (first, second) in [(&LATE[..40], &LATE[40..]), ("", LATE), ("<!doctype html>\n", &LATE[15..])] {
-        let body = [gzip(first), gzip(second)].concat();
+        let body = [gzip(first.as_bytes()), gzip(second.as_bytes())].concat();
         for permissions in read_both_ways(Reply::with_headers(200, &fields, body)).await {
             assert_ne!(permissions.noindex_known(), Some(false), "{first}: {}", permissions.head_end());
         }
     }
-    for permissions in read_both_ways(Reply::with_headers(200, &fields, gzip("<title>x</title><p>"))).await {
+    for permissions in read_both_ways(Reply::with_headers(200, &fields, gzip(b"<title>x</title><p>"))).await {
         assert_eq!(permissions.noindex_known(), Some(false), "one member is read as ever");
     }
 }
@@ -417,7 +393,7 @@ async fn a_part_of_a_page_leaves_its_record_restricted() {
     })
     .await;
     let store = Arc::new(MemoryPermissionStore::new(NonZeroUsize::new(100).unwrap()));
-    let client = builder(&server).permission_store(store).build_client(reqwest::Client::builder()).unwrap();
+    let client = builder(&server).permission_store(store).client();
     let url = "http://a.example/x";
     assert_eq!(client.get(url).send().await.unwrap().permissions().noindex_known(), Some(true));
     let part = client.get(url).header("range", "bytes=0-20").send().await.unwrap();
@@ -471,8 +447,7 @@ async fn a_304_of_another_version_than_the_record_is_unknown() {
         ("no validators", vec![], ("if-none-match", "\"1\""), vec![("etag", "\"1\"")], None),
     ] {
         let (first, second) = (kept.clone(), sent.clone());
-        let server = Server::start(move |seen| match seen.path.as_str() {
-            "/robots.txt" => Reply::new(404, ""),
+        let server = Server::without_rules(move |seen| match seen.path.as_str() {
             _ if seen.header("if-none-match").or(seen.header("if-modified-since")).is_some() => {
                 Reply::with_headers(304, &second, "")
             }
@@ -480,8 +455,7 @@ async fn a_304_of_another_version_than_the_record_is_unknown() {
         })
         .await;
         let store = Arc::new(MemoryPermissionStore::new(NonZeroUsize::new(100).unwrap()));
-        let client =
-            builder(&server).permission_store(store).build_client(reqwest::Client::builder()).unwrap();
+        let client = builder(&server).permission_store(store).client();
         let url = "http://a.example/x";
         assert_eq!(
             client.get(url).send().await.unwrap().permissions().noindex_known(),
@@ -589,7 +563,7 @@ impl PermissionStore for Failing {
 /// The page comes to forbid more, or to forbid as much, and a 304 of that version follows. The version before must not answer it where it
 /// forbade less.
 #[tokio::test]
-async fn what_could_not_be_saved_is_answered_by_nothing_that_forbids_less() {
+async fn an_unsaved_record_permits_nothing_more() {
     let (free, noindex) = ("*;noarchive", "*;noindex");
     for (how, first, then, expected) in [
         (Failure::Save, free, noindex, None),
@@ -618,8 +592,7 @@ async fn what_could_not_be_saved_is_answered_by_nothing_that_forbids_less() {
         .await;
         let kept = MemoryPermissionStore::new(NonZeroUsize::new(100).unwrap());
         let store = Arc::new(Failing { kept, how });
-        let client =
-            builder(&server).permission_store(store).build_client(reqwest::Client::builder()).unwrap();
+        let client = builder(&server).permission_store(store).client();
         for expected in [Some(first == noindex), Some(true), expected] {
             let response = client.get("http://a.example/x").send().await.unwrap();
             assert_eq!(response.permissions().noindex_known(), expected, "{how:?}, {first} and {then}");

@@ -3,7 +3,7 @@
 use abide::{Preference, ResponseExt, Usage};
 use abide_tests::{Reply, Server};
 
-use crate::client;
+use crate::{Built, client};
 
 const ROBOTS: &str = "User-agent: *\nAllow: /\nContent-Usage: train-ai=n\nContent-Usage: /free/ train-ai=y\n\
                       Content-Signal: search=yes, ai-input=no\nApp-Directives: examplesearch;widgets=?0\n";
@@ -54,7 +54,7 @@ async fn a_policy_token_is_asked_of_the_copy_that_let_the_request_out() {
     })
     .await;
     let builder = crate::builder(&server).policy_token("training", Usage::TrainAi, false);
-    let (abide, inner) = builder.build_with(reqwest::Client::builder()).unwrap();
+    let (abide, inner) = builder.parts();
     let client = abide.wrap(inner);
     for (path, train) in [("/poems/1", Preference::Disallow), ("/prose", Preference::Unknown)] {
         let page = client.get(format!("http://a.example{path}")).send().await.unwrap();
@@ -66,31 +66,38 @@ async fn a_policy_token_is_asked_of_the_copy_that_let_the_request_out() {
 }
 
 #[tokio::test]
-async fn licences_are_told_and_what_was_not_read_is_unknown() {
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(200, "License: https://a.example/all.xml\nUser-agent: *\nAllow: /"),
-        "/sold" => Reply::with_headers(
-            402,
-            &[
-                ("content-type", "text/plain"),
-                ("www-authenticate", "License error=\"payment_required\""),
-                ("link", "</style.css>; rel=preload"),
-                ("link", "</sold.xml>; rel=\"license\"; type=\"application/rsl+xml\""),
-            ],
-            "",
-        ),
-        "/cut" => Reply::with_headers(
-            200,
-            &[("content-type", "text/html"), ("content-encoding", "x-odd"), ("content-usage", "train-ai=y")],
-            "page",
-        ),
-        _ => Reply::with_headers(
-            200,
-            &[("content-type", "text/html"), ("content-usage", "train-ai=y")],
-            "<link rel=license type='application/rsl+xml' href=/page.xml>page",
-        ),
-    })
-    .await;
+async fn licences_are_reported_and_unread_ones_are_unknown() {
+    let server =
+        Server::with_rules("License: https://a.example/all.xml\nUser-agent: *\nAllow: /", |seen| match seen
+            .path
+            .as_str()
+        {
+            "/sold" => Reply::with_headers(
+                402,
+                &[
+                    ("content-type", "text/plain"),
+                    ("www-authenticate", "License error=\"payment_required\""),
+                    ("link", "</style.css>; rel=preload"),
+                    ("link", "</sold.xml>; rel=\"license\"; type=\"application/rsl+xml\""),
+                ],
+                "",
+            ),
+            "/cut" => Reply::with_headers(
+                200,
+                &[
+                    ("content-type", "text/html"),
+                    ("content-encoding", "x-odd"),
+                    ("content-usage", "train-ai=y"),
+                ],
+                "page",
+            ),
+            _ => Reply::with_headers(
+                200,
+                &[("content-type", "text/html"), ("content-usage", "train-ai=y")],
+                "<link rel=license type='application/rsl+xml' href=/page.xml>page",
+            ),
+        })
+        .await;
     let client = client(&server);
     let get = async |path: &str| client.get(format!("http://a.example{path}")).send().await.unwrap();
     let urls =
@@ -143,8 +150,7 @@ async fn a_304_keeps_the_preferences_of_the_fetch_and_adds_those_of_now() {
     })
     .await;
     let store = Arc::new(abide::MemoryPermissionStore::new(NonZeroUsize::new(10).unwrap()));
-    let (abide, inner) =
-        crate::builder(&server).permission_store(store).build_with(reqwest::Client::builder()).unwrap();
+    let (abide, inner) = crate::builder(&server).permission_store(store).parts();
     let client = abide.wrap(inner);
     client.get("http://a.example/x").send().await.unwrap();
     later.store(true, Ordering::SeqCst);

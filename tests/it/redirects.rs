@@ -4,14 +4,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide::pacing::PacePolicy;
 use abide::{Denied, DeniedKind, RedirectHistory, RedirectPolicy, ResponseExt};
 use abide_tests::{Authority, Names, Reply, Seen, Server, Step, StoppedClock};
 use http::Method;
 use http::header::HeaderMap;
 use reqwest_middleware::ClientBuilder;
 
-use crate::{builder, client, refused, status};
+use crate::{Built, builder, client, refused, status};
 
 /// `/robots.txt` allows all; `/<status>/<rest>` redirects to `/<rest>`, and everything else is a page.
 async fn site() -> Server {
@@ -99,7 +98,7 @@ async fn cookies_of_the_jar_are_set_and_sent_hop_by_hop() {
             ("b.example/x".to_owned(), None),
         ]
     );
-    let without_jar = builder(&server).build_client(reqwest::Client::builder()).unwrap();
+    let without_jar = builder(&server).client();
     let denied = refused(&without_jar, "http://a.example/wall").await;
     assert!(matches!(denied.kind(), DeniedKind::TooManyRedirects), "the limit ends the loop: {denied:?}");
 }
@@ -116,7 +115,7 @@ async fn a_referer_is_sent_when_asked_for_and_holds_no_secret() {
     for (client, sent) in
         [(builder(&server).redirects(policy), Some("http://a.example/from?query")), (builder(&server), None)]
     {
-        let client = client.build_client(reqwest::Client::builder()).unwrap();
+        let client = client.client();
         let url = "http://user:hunter2@a.example/from?query#fragment";
         client.get(url).header("referer", "http://own.example/").send().await.unwrap();
         let log = server.log();
@@ -149,16 +148,12 @@ async fn default_headers_of_the_client_are_added_to_every_hop() {
 #[tokio::test]
 async fn the_timeout_counts_the_wire_of_all_hops_and_no_waiting() {
     let clock = StoppedClock::stop();
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
+    let server = Server::without_rules(|seen| match seen.path.as_str() {
         "/one" => Reply::redirect(302, "/two").after(Duration::from_millis(400)),
         _ => Reply::html("page").after(Duration::from_millis(400)),
     })
     .await;
-    let client = builder(&server)
-        .pace(PacePolicy::default().danger_min_delay(Duration::from_millis(600)))
-        .build_client(reqwest::Client::builder())
-        .unwrap();
+    let client = builder(&server).delay(Duration::from_millis(600)).client();
     let ask = |limit| client.get("http://a.example/one").timeout(Duration::from_millis(limit)).send();
     let page = clock.pass_until(ask(1_100)).await.unwrap();
     assert_eq!(page.status(), 200);
@@ -170,10 +165,9 @@ async fn the_timeout_counts_the_wire_of_all_hops_and_no_waiting() {
 }
 
 #[tokio::test]
-async fn the_crawlers_timeout_counts_all_hops_and_the_inner_clients_each() {
+async fn the_crawlers_timeout_is_for_all_hops_the_inner_for_each() {
     let clock = StoppedClock::stop();
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
+    let server = Server::without_rules(|seen| match seen.path.as_str() {
         "/page" => Reply::html("page").after(Duration::from_millis(400)),
         hop => {
             let next = if hop == "/one" { "/two" } else { "/page" };
@@ -199,9 +193,8 @@ async fn the_crawlers_timeout_counts_all_hops_and_the_inner_clients_each() {
 }
 
 #[tokio::test]
-async fn a_large_body_of_a_redirect_is_not_read_and_frees_the_turn() {
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
+async fn a_large_body_of_a_redirect_is_unread_and_ends_the_permit() {
+    let server = Server::without_rules(|seen| match seen.path.as_str() {
         "/go" => Reply::raw(vec![
             Step::Send(b"HTTP/1.1 302 Found\r\nlocation: /x\r\n\r\n".to_vec()),
             Step::Repeat(vec![b'x'; 64 * 1024], 16_384),
@@ -231,7 +224,7 @@ async fn https_only_is_checked_on_every_hop() {
     let client = abide::Abide::builder("ExampleBot")
         .resolver(Arc::new(Names(server.address())))
         .allow_net(server.address().ip().into())
-        .pace(PacePolicy::default().danger_min_delay(Duration::ZERO))
+        .delay(Duration::ZERO)
         .build_client(inner)
         .unwrap();
     let url = format!("https://a.example:{}/x", server.address().port());
@@ -240,17 +233,16 @@ async fn https_only_is_checked_on_every_hop() {
     assert!(clear.asked().is_empty(), "not even robots.txt leaves TLS");
 }
 
-/// An address at which nobody listens.
+/// An address without a listener.
 fn closed_port() -> SocketAddr {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
 #[tokio::test]
-async fn a_network_error_of_a_later_hop_keeps_its_type_and_the_way_to_it() {
+async fn a_network_error_of_a_later_hop_keeps_type_and_history() {
     let closed = closed_port();
     let target = format!("http://user:hunter2@a.example:{}/robots.txt", closed.port());
-    let server = Server::start(move |seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
+    let server = Server::without_rules(move |seen| match seen.path.as_str() {
         "/one" => Reply::redirect(301, "/two"),
         _ => Reply::redirect(302, &target),
     })
@@ -281,18 +273,18 @@ async fn a_network_error_of_a_later_hop_keeps_its_type_and_the_way_to_it() {
 
 /// An error says nothing of it, whatever it is: the history does, whichever half has waited.
 #[tokio::test]
-async fn a_call_that_ends_without_an_answer_tells_how_long_it_waited() {
-    let (gap, none) = (Duration::from_millis(200), Duration::ZERO);
+async fn a_call_without_a_response_tells_how_long_it_waited() {
+    let (delay, none) = (Duration::from_millis(200), Duration::ZERO);
+    let clock = StoppedClock::stop();
     for halves in [false, true] {
-        let server = Server::start(|seen| match seen.path.as_str() {
-            "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /secret"),
-            "/cut" => Reply::raw(vec![Step::Reset]),
-            "/to-secret" => Reply::redirect(302, "/secret"),
-            _ => Reply::html("page"),
-        })
-        .await;
-        let pace = PacePolicy::default().danger_min_delay(gap);
-        let (abide, inner) = builder(&server).pace(pace).build_with(reqwest::Client::builder()).unwrap();
+        let server =
+            Server::with_rules("User-agent: *\nDisallow: /secret", |seen| match seen.path.as_str() {
+                "/cut" => Reply::raw(vec![Step::Reset]),
+                "/to-secret" => Reply::redirect(302, "/secret"),
+                _ => Reply::html("page"),
+            })
+            .await;
+        let (abide, inner) = builder(&server).delay(delay).parts();
         let client = match halves {
             false => ClientBuilder::new(inner).with(abide.middleware()).build(),
             true => ClientBuilder::new(inner).with(abide.gate()).with(abide.pacing()).build(),
@@ -301,15 +293,19 @@ async fn a_call_that_ends_without_an_answer_tells_how_long_it_waited() {
             let mut extensions = http::Extensions::new();
             let url = format!("http://a.example{path}").parse().unwrap();
             let request = reqwest::Request::new(Method::GET, url);
-            let answer = client.execute_with_extensions(request, &mut extensions).await;
+            let answer = clock.pass_until(client.execute_with_extensions(request, &mut extensions)).await;
             assert_eq!(answer.is_ok(), path == "/", "{path}");
             extensions.get::<RedirectHistory>().map(|history| (history.hops().len(), history.waited()))
         };
         assert_eq!(waited("/").await, None, "a response carries its own history");
         let (hops, cut) = waited("/cut").await.unwrap();
-        assert!(hops == 0 && cut > gap / 2 && cut <= gap * 10, "{cut:?} {halves}");
-        assert_eq!(waited("/secret").await, Some((0, none)), "the rules were at hand, and no turn was taken");
+        assert!(hops == 0 && (delay / 2..2 * delay).contains(&cut), "{cut:?} {halves}");
+        assert_eq!(
+            waited("/secret").await,
+            Some((0, none)),
+            "the rules were at hand, and no permit was taken"
+        );
         let (hops, redirected) = waited("/to-secret").await.unwrap();
-        assert!(hops == 1 && redirected > gap / 2, "{redirected:?} {halves}");
+        assert!(hops == 1 && redirected > delay / 2, "{redirected:?} {halves}");
     }
 }

@@ -10,13 +10,12 @@ use reqwest_retry::RetryTransientMiddleware;
 use reqwest_retry::policies::ExponentialBackoff;
 use tower_service::Service;
 
-use crate::{builder, client, refused};
+use crate::{Built, builder, client, refused};
 
 type DynError = dyn std::error::Error + 'static;
 
 async fn site() -> Server {
-    Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /secret"),
+    Server::with_rules("User-agent: *\nDisallow: /secret", |seen| match seen.path.as_str() {
         "/go" => Reply::redirect(302, "/x"),
         _ => Reply::html("<head><meta name=robots content=noindex></head>page"),
     })
@@ -25,7 +24,7 @@ async fn site() -> Server {
 
 /// `retries` retry middlewares, then abide.
 fn wrapped(server: &Server, retries: usize) -> ClientWithMiddleware {
-    let (abide, inner) = builder(server).build_with(reqwest::Client::builder()).unwrap();
+    let (abide, inner) = builder(server).parts();
     let mut chain = ClientBuilder::new(inner);
     for _ in 0..retries {
         let none = ExponentialBackoff::builder().build_with_max_retries(0);
@@ -95,7 +94,7 @@ async fn the_client_as_a_service_is_gated_with_the_defaults() {
 #[tokio::test]
 async fn options_can_be_set_for_all_requests_and_one_has_the_last_word() {
     let server = site().await;
-    let (abide, inner) = builder(&server).build_with(reqwest::Client::builder()).unwrap();
+    let (abide, inner) = builder(&server).parts();
     let all = Options::new().with_redirects(RedirectPolicy::never()).with_scan(Scan::Off);
     let client = ClientBuilder::new(inner).with_init(Extension(all)).with(abide.middleware()).build();
     let answer = client.get("http://a.example/go").send().await.unwrap();
@@ -121,11 +120,8 @@ async fn options_can_be_set_for_all_requests_and_one_has_the_last_word() {
 #[tokio::test]
 async fn an_override_does_not_switch_off_pacing() {
     let server = site().await;
-    let gap = Duration::from_millis(80);
-    let client = builder(&server)
-        .pace(PacePolicy::default().danger_min_delay(gap))
-        .build_client(reqwest::Client::builder())
-        .unwrap();
+    let delay = Duration::from_millis(80);
+    let client = builder(&server).delay(delay).client();
     let mine = Options::new().danger_ignore_robots("http://a.example".parse().unwrap(), "my own site");
     for _ in 0..3 {
         let page = client.get("http://a.example/secret").abide(mine.clone()).send().await.unwrap();
@@ -133,18 +129,14 @@ async fn an_override_does_not_switch_off_pacing() {
     }
     let log = server.log();
     assert_eq!(log.len(), 4, "robots.txt is still asked for");
-    assert!(log.windows(2).all(|pair| pair[1].at.duration_since(pair[0].answered) >= gap));
+    assert!(log.windows(2).all(|pair| pair[1].at.duration_since(pair[0].answered) >= delay));
 }
 
 #[tokio::test]
-async fn a_deferral_is_told_at_once_and_not_slept_away() {
+async fn a_deferral_is_returned_at_once() {
     // What waited would wait for ever.
     let _clock = StoppedClock::stop();
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
-        _ => Reply::with_headers(503, &[("retry-after", "120")], ""),
-    })
-    .await;
+    let server = Server::without_rules(|_| Reply::with_headers(503, &[("retry-after", "120")], "")).await;
     let client = client(&server);
     let before = SystemTime::now() - Duration::from_millis(1);
     assert_eq!(client.get("http://a.example/x").send().await.unwrap().status(), 503);
@@ -209,7 +201,7 @@ async fn nothing_blocks_the_runtime() {
     .await;
     let delay = Duration::from_secs(1);
     let pace = PacePolicy::default().danger_min_delay(delay);
-    let (abide, inner) = builder(&server).pace(pace).build_with(reqwest::Client::builder()).unwrap();
+    let (abide, inner) = builder(&server).pace(pace).parts();
     let client = abide.clone().wrap(inner);
     let page = tokio::spawn(async move { crate::status(&client, "http://a.example/x").await });
     until("robots.txt is waited for", || server.log().len() == 1).await;

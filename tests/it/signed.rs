@@ -6,35 +6,36 @@ mod verifier;
 use std::time::Duration;
 
 use abide::identity::{Key, Signer, WebBotAuth};
-use abide::pacing::PacePolicy;
 use abide::{DeniedKind, ResponseExt};
 use abide_tests::{Authority, Reply, Seen, Server};
 use reqwest_middleware::ClientWithMiddleware;
+use reqwest_retry::RetryTransientMiddleware;
+use reqwest_retry::policies::ExponentialBackoff;
 
 use self::verifier::is_verified;
 use crate::capture::listen;
-use crate::{builder, refused};
+use crate::layered::{follow, layered};
+use crate::{Built, builder, refused, trusting};
 
-/// Two hosts over TLS: `/1` of one redirects to `/2` of the other, that to `/3`, and that to the first again. `/asks` wants a signature.
+fn asks() -> Reply {
+    let wanted = "mine=(\"@authority\");nonce=\"n-1\";tag=\"web-bot-auth\"";
+    Reply::with_headers(403, &[("accept-signature", wanted)], "who are you?")
+}
+
+/// Two hosts over TLS: `/1` of one redirects to `/2` of the other, that to `/3`, and that to the first again. `/asks` wants a signature, and
+/// so does the robots.txt of c.site.example. That of d.site.example is never pleased.
 async fn site(authority: &Authority) -> Server {
     Server::start_tls(authority.acceptor("*.site.example"), |seen| match seen.path.as_str() {
+        "/robots.txt" if seen.host() == "c.site.example" && seen.header("signature").is_none() => asks(),
+        "/robots.txt" if seen.host() == "d.site.example" => asks(),
         "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /secret"),
         "/1" => Reply::redirect(302, "https://b.site.example/2?x=y"),
         "/2?x=y" => Reply::redirect(307, "/3"),
         "/3" => Reply::redirect(301, "https://a.site.example/page#part"),
-        "/asks" if seen.header("signature").is_none() => Reply::with_headers(
-            403,
-            &[("accept-signature", "mine=(\"@authority\");nonce=\"n-1\";tag=\"web-bot-auth\"")],
-            "who are you?",
-        ),
+        "/asks" if seen.header("signature").is_none() => asks(),
         _ => Reply::html("page"),
     })
     .await
-}
-
-fn trusting(authority: &Authority) -> reqwest::ClientBuilder {
-    let certificate = reqwest::Certificate::from_pem(authority.pem().as_bytes()).unwrap();
-    reqwest::Client::builder().tls_certs_only([certificate])
 }
 
 fn identity() -> (WebBotAuth, [u8; 32]) {
@@ -48,20 +49,37 @@ fn signing(server: &Server, authority: &Authority, identity: WebBotAuth) -> Clie
 }
 
 /// What the server saw, as the verifier reads it.
-fn verified(seen: &Seen, public_key: [u8; 32]) -> Result<(), String> {
+pub(crate) fn verified(seen: &Seen, public_key: [u8; 32]) -> Result<(), String> {
     let url = format!("https://{}{}", seen.header("host").unwrap(), seen.path).parse().unwrap();
     let headers = seen.headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
     is_verified(&verifier::Seen(&seen.method.parse().unwrap(), &url, &headers.collect()), public_key)
 }
 
-#[tokio::test]
-async fn another_implementation_verifies_every_hop_and_robots_txt() {
+/// What the server sees of a crawler that asks for `url`, by the middleware or by the layer; and how it ends.
+async fn crawled(by_layer: bool, url: &str, identity: WebBotAuth, delay: Duration) -> (u16, Server) {
     let authority = Authority::new();
     let server = site(&authority).await;
-    let (identity, public_key) = identity();
-    let client = signing(&server, &authority, identity);
-    let page = client.get("https://a.site.example/1").send().await.unwrap();
-    assert_eq!(page.url().as_str(), "https://a.site.example/page#part");
+    let status = if by_layer {
+        let layer = layered(&server, &authority, delay, |builder| builder.sign_requests(identity));
+        follow(layer, url).await
+    } else {
+        let client = builder(&server).delay(delay).sign_requests(identity);
+        crate::status(&client.build_client(trusting(&authority)).unwrap(), url).await
+    };
+    (status, server)
+}
+
+#[tokio::test]
+async fn another_implementation_verifies_every_hop_and_robots_txt() {
+    for by_layer in [false, true] {
+        let (identity, public_key) = identity();
+        every_hop_is_verified(by_layer, identity, public_key).await;
+    }
+}
+
+async fn every_hop_is_verified(by_layer: bool, identity: WebBotAuth, public_key: [u8; 32]) {
+    let (status, server) = crawled(by_layer, "https://a.site.example/1", identity, Duration::ZERO).await;
+    assert_eq!(status, 200);
     let log = server.log();
     assert_eq!(
         server.asked(),
@@ -123,34 +141,70 @@ async fn a_redirect_carries_no_signature_of_the_caller() {
 
 #[tokio::test]
 async fn a_server_that_asks_gets_one_signed_retry_in_its_turn() {
+    let (robots, asks) = ("/robots.txt", "/asks");
+    let delay = Duration::from_millis(200);
+    for (host, status, expected) in [
+        ("a", 200, vec![(robots, false), (asks, false), (asks, true)]),
+        ("c", 200, vec![(robots, false), (robots, true), (asks, false), (asks, true)]),
+        ("d", 200, vec![(robots, false), (robots, true), (asks, false), (asks, true)]),
+    ] {
+        for by_layer in [false, true] {
+            let (identity, public_key) = identity();
+            let url = format!("https://{host}.site.example/asks");
+            let (ended, server) = crawled(by_layer, &url, identity.only_when_asked(), delay).await;
+            let log = server.log();
+            let seen = log.iter().map(|seen| (seen.path.as_str(), seen.header("signature").is_some()));
+            assert_eq!((ended, seen.collect::<Vec<_>>()), (status, expected.clone()), "{host} {by_layer}");
+            for pair in log.windows(2) {
+                let gap = pair[1].at.duration_since(pair[0].answered);
+                assert!(gap >= delay - Duration::from_millis(1), "{gap:?} before {}", pair[1].what());
+            }
+            for retry in log.iter().filter(|seen| seen.header("signature").is_some()) {
+                assert_eq!(verified(retry, public_key), Ok(()));
+                assert!(retry.header("signature-input").unwrap().contains(";nonce=\"n-1\""));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_signed_retry_is_the_same_request_and_a_hop() {
     let authority = Authority::new();
     let server = site(&authority).await;
-    let (identity, public_key) = identity();
-    let delay = Duration::from_millis(200);
-    let client = builder(&server)
-        .pace(PacePolicy::default().danger_min_delay(delay))
-        .sign_requests(identity.only_when_asked())
-        .build_client(trusting(&authority))
-        .unwrap();
-    let page = client
-        .get("https://a.site.example/asks")
-        .header("referer", "https://c.example/")
-        .send()
-        .await
-        .unwrap();
-    assert_eq!(page.status(), 200);
+    let client = signing(&server, &authority, identity().0.only_when_asked());
+    let request = client.get("https://a.site.example/asks").header("referer", "https://c.example/");
+    let page = request.send().await.unwrap();
     let info = page.fetch_info().unwrap();
     assert_eq!(info.hops().iter().map(|hop| hop.status().as_u16()).collect::<Vec<_>>(), [403, 200]);
     let log = server.log();
-    assert_eq!(
-        log.iter().map(|seen| (seen.path.as_str(), seen.header("signature").is_some())).collect::<Vec<_>>(),
-        [("/robots.txt", false), ("/asks", false), ("/asks", true)]
+    assert_eq!(log.last().unwrap().header("referer"), Some("https://c.example/"));
+    let robots = refused(&client, "https://c.site.example/secret").await;
+    assert!(
+        matches!(robots.kind(), DeniedKind::Disallowed { .. }),
+        "the signed robots.txt counts: {robots:?}"
     );
-    let retry = log.last().unwrap();
-    assert_eq!(verified(retry, public_key), Ok(()));
-    assert!(retry.header("signature-input").unwrap().contains(";nonce=\"n-1\""));
-    assert_eq!(retry.header("referer"), Some("https://c.example/"));
-    assert!(retry.at.duration_since(log[1].answered) >= delay - Duration::from_millis(1));
+}
+
+#[tokio::test]
+async fn a_retry_is_signed_anew() {
+    let authority = Authority::new();
+    let server = Server::start_tls(authority.acceptor("a.site.example"), |seen| {
+        Reply::new(if seen.path == "/robots.txt" { 200 } else { 500 }, "")
+    })
+    .await;
+    let (identity, public_key) = identity();
+    let abide = builder(&server).sign_requests(identity.with_nonce()).build_with(trusting(&authority));
+    let (abide, inner) = abide.unwrap();
+    let policy = ExponentialBackoff::builder().retry_bounds(Duration::ZERO, Duration::ZERO);
+    let retry = RetryTransientMiddleware::new_with_policy(policy.build_with_max_retries(1));
+    let client = reqwest_middleware::ClientBuilder::new(inner).with(retry).with(abide.middleware()).build();
+    assert_eq!(crate::status(&client, "https://a.site.example/page").await, 500);
+    let log = server.log();
+    assert_eq!(log.len(), 3);
+    assert_ne!(log[1].header("signature"), log[2].header("signature"));
+    for seen in &log {
+        assert_eq!(verified(seen, public_key), Ok(()));
+    }
 }
 
 /// A signer that is out of order.
@@ -188,7 +242,7 @@ async fn what_cannot_be_signed_is_not_sent() {
 }
 
 #[tokio::test]
-async fn no_log_tells_of_the_key() {
+async fn no_log_has_the_key() {
     use std::fmt::Write;
 
     let authority = Authority::new();

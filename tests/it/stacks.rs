@@ -1,8 +1,8 @@
 //! Chains with the neighbours that users have: reqwest-retry, reqwest-tracing, http-cache. Every order that will be tried,
 //! judged by the server's log.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide::pacing::PacePolicy;
@@ -13,7 +13,7 @@ use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next};
 use reqwest_retry::policies::ExponentialBackoff;
 use reqwest_retry::{DefaultRetryableStrategy, RetryTransientMiddleware, Retryable, RetryableStrategy};
 
-use crate::builder;
+use crate::{Built, builder};
 
 const GAP: Duration = Duration::from_millis(60);
 
@@ -35,6 +35,7 @@ async fn site() -> Server {
             Reply::with_headers(304, &[("etag", "\"one\"")], "")
         }
         "/tagged" => Reply::with_headers(200, &[("etag", "\"one\""), ("cache-control", "no-cache")], "page"),
+        "/go" => Reply::redirect(302, "/secret"),
         "/flaky" => Reply::new(500, ""),
         "/busy" => Reply::with_headers(429, &[("retry-after", "3600")], ""),
         _ => Reply::html("page"),
@@ -45,7 +46,7 @@ async fn site() -> Server {
 /// A crawler that waits [`GAP`] between requests to a host.
 fn crawler(server: &Server) -> (Abide, reqwest::Client) {
     let pace = PacePolicy::default().danger_min_delay(GAP);
-    builder(server).pace(pace).build_with(reqwest::Client::builder()).unwrap()
+    builder(server).pace(pace).parts()
 }
 
 fn retry(times: u32) -> RetryTransientMiddleware<ExponentialBackoff> {
@@ -146,7 +147,7 @@ async fn recommended_each_redirect_is_cached_under_its_own_url() {
 }
 
 #[tokio::test]
-async fn recommended_a_cached_redirect_into_a_disallowed_path_never_leaves() {
+async fn a_cached_redirect_into_a_disallowed_path_never_leaves() {
     let server = site().await;
     let client = recommended(&server);
     for _ in 0..3 {
@@ -181,12 +182,8 @@ async fn recommended_retries_are_gated_and_paced() {
 }
 
 #[tokio::test]
-async fn recommended_a_hold_wins_over_the_back_off_of_a_retry() {
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
-        _ => Reply::with_headers(429, &[("retry-after", "1")], ""),
-    })
-    .await;
+async fn recommended_a_backoff_wins_over_that_of_a_retry() {
+    let server = Server::without_rules(|_| Reply::with_headers(429, &[("retry-after", "1")], "")).await;
     let (abide, inner) = crawler(&server);
     let client = ClientBuilder::new(inner)
         .with(retry(1))
@@ -201,7 +198,7 @@ async fn recommended_a_hold_wins_over_the_back_off_of_a_retry() {
 }
 
 #[tokio::test]
-async fn refusals_are_never_retried_and_found_through_any_number_of_retries() {
+async fn refusals_are_never_retried_and_found_through_retries() {
     let server = site().await;
     let (abide, inner) = crawler(&server);
     let gated = Counter::default();
@@ -229,18 +226,18 @@ async fn refusals_are_never_retried_and_found_through_any_number_of_retries() {
 }
 
 #[tokio::test]
-async fn recommended_a_refusal_of_the_pacing_half_passes_the_cache_typed() {
+async fn recommended_a_refusal_of_the_pacing_half_stays_typed() {
     let server = site().await;
     let client = recommended(&server);
     assert_eq!(server.count("a.example/busy"), 0);
-    // The retry asks again and is deferred: the 429 holds the host for an hour.
+    // The retry asks again and is deferred: the 429 backs the host off for an hour.
     assert!(matches!(denied(&client, "http://a.example/busy").await.kind(), DeniedKind::Deferred { .. }));
     assert!(matches!(denied(&client, "http://a.example/fresh").await.kind(), DeniedKind::Deferred { .. }));
     assert_eq!(paths(&server), ["/busy"]);
 }
 
 #[tokio::test]
-async fn abide_above_a_cache_is_gated_and_typed_and_paces_hits_needlessly() {
+async fn abide_above_a_cache_is_gated_and_paces_hits_needlessly() {
     let server = site().await;
     let (abide, inner) = crawler(&server);
     let client = ClientBuilder::new(inner).with(retry(2)).with(abide.middleware()).with(cache()).build();
@@ -258,13 +255,9 @@ async fn abide_above_a_cache_is_gated_and_typed_and_paces_hits_needlessly() {
 
 #[tokio::test]
 async fn the_halves_leave_a_failing_host_alone() {
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
-        _ => Reply::raw(vec![Step::Reset]),
-    })
-    .await;
+    let server = Server::without_rules(|_| Reply::raw(vec![Step::Reset])).await;
     let impatient = builder(&server).max_wait(Duration::from_millis(500));
-    let (abide, inner) = impatient.build_with(reqwest::Client::builder()).unwrap();
+    let (abide, inner) = impatient.parts();
     let above = ClientBuilder::new(inner.clone()).with(abide.middleware()).with(cache()).build();
     let halves = ClientBuilder::new(inner).with(abide.gate()).with(cache()).with(abide.pacing()).build();
     for (client, host, is_left_alone) in [(above, "a.example", false), (halves, "b.example", true)] {
@@ -326,11 +319,7 @@ async fn a_retry_below_the_pacing_is_noticed_and_refused() {
 #[tokio::test]
 async fn a_retry_of_timeouts_below_the_pacing_is_not_noticed() {
     let clock = StoppedClock::stop();
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
-        _ => Reply::raw(vec![Step::Hang]),
-    })
-    .await;
+    let server = Server::without_rules(|_| Reply::raw(vec![Step::Hang])).await;
     let (abide, inner) = crawler(&server);
     let client = ClientBuilder::new(inner).with(abide.middleware()).with(retry(1)).build();
     let request = client.get("http://a.example/x").timeout(Duration::from_secs(10));
@@ -382,8 +371,7 @@ async fn a_gate_without_pacing_is_noticed_through_a_cache() {
 #[tokio::test]
 async fn abide_twice_in_a_chain_waits_for_itself_and_says_so() {
     let server = site().await;
-    let (abide, inner) =
-        builder(&server).max_wait(Duration::from_millis(100)).build_with(reqwest::Client::builder()).unwrap();
+    let (abide, inner) = builder(&server).max_wait(Duration::from_millis(100)).parts();
     for client in [
         ClientBuilder::new(inner.clone()).with(abide.middleware()).with(abide.middleware()).build(),
         ClientBuilder::new(inner).with(abide.middleware()).with(abide.pacing()).build(),
@@ -397,11 +385,7 @@ async fn abide_twice_in_a_chain_waits_for_itself_and_says_so() {
 
 #[tokio::test]
 async fn a_network_error_becomes_text_in_a_cache() {
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
-        _ => Reply::raw(vec![abide_tests::Step::Reset]),
-    })
-    .await;
+    let server = Server::without_rules(|_| Reply::raw(vec![abide_tests::Step::Reset])).await;
     let (abide, inner) = crawler(&server);
     let whole = ClientBuilder::new(inner.clone()).with(retry(2)).with(abide.middleware()).build();
     let error = whole.get("http://a.example/x").send().await.unwrap_err();
@@ -467,7 +451,7 @@ async fn a_strategy_that_leaves_429_and_503_to_abide_keeps_the_response() {
             if host != "d" {
                 assert!(
                     matches!(denied(&client, &url).await.kind(), DeniedKind::Deferred { .. }),
-                    "abide holds the host"
+                    "abide backs the host off"
                 );
             }
         }
@@ -477,6 +461,47 @@ async fn a_strategy_that_leaves_429_and_503_to_abide_keeps_the_response() {
         let log = server.log();
         assert!(are_paced(&log[log.len() - 4..]), "robots.txt, one request, two retries");
     }
+}
+
+#[tokio::test]
+async fn the_pacing_half_alone_is_gated_and_paced() {
+    let server = site().await;
+    let (abide, inner) = builder(&server).parts();
+    let client = ClientBuilder::new(inner).with(abide.pacing()).build();
+    assert_eq!(client.get("http://a.example/x").send().await.unwrap().status(), 200);
+    let error = client.get("http://a.example/secret").send().await.unwrap_err();
+    assert!(Denied::find(&error).is_some_and(|denied| denied.is_disallowed()));
+    assert_eq!(server.count("a.example/secret"), 0);
+    for seen in server.log() {
+        assert_eq!(seen.header("user-agent"), Some("ExampleBot/1.0 (+https://example.com/bot)"));
+    }
+}
+
+/// What was refused, by name.
+#[derive(Debug, Default)]
+struct Refusals(Mutex<Vec<&'static str>>);
+
+impl abide::Observer for Refusals {
+    fn observe(&self, event: &abide::Event<'_>) {
+        if let abide::Event::Refused { denied, .. } = event {
+            self.0.lock().unwrap().push(denied.name());
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_pacing_half_alone_notices_a_client_that_follows() {
+    let server = site().await;
+    let refusals = Arc::new(Refusals::default());
+    let (abide, _) = builder(&server).observer(refusals.clone()).parts();
+    let follows = reqwest::Client::builder().dns_resolver(server.names()).build().unwrap();
+    let client = ClientBuilder::new(follows).with(abide.pacing()).build();
+    let error = client.get("http://a.example/go").send().await.unwrap_err();
+    let denied = Denied::find(&error).unwrap();
+    let DeniedKind::RedirectBypass { got } = denied.kind() else { panic!("{error:?}") };
+    assert_eq!((denied.url().path(), got.path()), ("/go", "/secret"));
+    client.get("http://a.example/secret").send().await.unwrap_err();
+    assert_eq!(*refusals.0.lock().unwrap(), ["redirect_bypass", "disallowed"]);
 }
 
 fn caused_by<T: std::error::Error + 'static>(error: &(dyn std::error::Error + 'static)) -> bool {

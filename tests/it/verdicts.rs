@@ -3,16 +3,12 @@
 use abide::{Denied, DeniedKind, Event};
 use abide_tests::{Reply, Server};
 
-use crate::{builder, client, refused, status};
+use crate::{Built, builder, client, refused, status};
 
 const ROBOTS: &str = "User-agent: *\nDisallow: /private/\nAllow: /private/press/\n";
 
 async fn site() -> Server {
-    Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(200, ROBOTS),
-        _ => Reply::html("<title>x</title>page"),
-    })
-    .await
+    Server::with_rules(ROBOTS, |_| Reply::html("<title>x</title>page")).await
 }
 
 #[tokio::test]
@@ -69,7 +65,7 @@ async fn every_origin_has_rules_of_its_own() {
 #[tokio::test]
 async fn check_never_asks_for_the_url() {
     let server = site().await;
-    let (abide, _) = builder(&server).build_with(reqwest::Client::builder()).unwrap();
+    let (abide, _) = builder(&server).parts();
     let allowed = "http://a.example/x".parse().unwrap();
     let private = "http://a.example/private/x".parse().unwrap();
     assert!(abide.check_cached(&allowed).is_none());
@@ -102,9 +98,8 @@ async fn a_chain_of_tokens_takes_the_first_with_a_group() {
         .fallback("ExampleBot")
         .resolver(server.names())
         .allow_net(server.address().ip().into())
-        .pace(abide::pacing::PacePolicy::default().danger_min_delay(std::time::Duration::ZERO))
-        .build_client(reqwest::Client::builder())
-        .unwrap();
+        .delay(std::time::Duration::ZERO)
+        .client();
     assert!(refused(&both, "http://a.example/news").await.is_disallowed());
     assert_eq!(status(&both, "http://a.example/general").await, 200);
 }
@@ -157,8 +152,7 @@ async fn robots_txt_can_be_fetched_ahead_forgotten_and_watched() {
                     .push((old.map(|old| text(old.body())), answer.copy().map(|new| text(new.body()))));
             }
         }))
-        .build_with(reqwest::Client::builder())
-        .unwrap();
+        .parts();
     let origins: Vec<Origin> =
         ["http://a.example", "http://b.example"].map(|text| text.parse().unwrap()).into();
     abide.prefetch(origins.clone()).await;

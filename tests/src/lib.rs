@@ -10,6 +10,7 @@
     reason = "what cannot go on ends the test"
 )]
 
+mod coding;
 mod quota;
 mod reply;
 mod server;
@@ -17,6 +18,7 @@ mod silent;
 mod time;
 mod tls;
 
+pub use coding::{CODINGS, Encode, gzip};
 pub use quota::Quota;
 pub use reply::{Reply, Signal, Step};
 pub use server::{Names, Seen, Server};

@@ -65,16 +65,22 @@ impl Server {
     /// # Panics
     /// When loopback cannot be listened on: there is nothing to test then.
     pub async fn start(answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
-        let (listener, address) = listen().expect("loopback can be listened on");
-        let log = Arc::new(Mutex::new(Vec::new()));
-        let answer = Arc::new(answer);
-        let seen = Arc::clone(&log);
-        let task = tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, Arc::clone(&answer), Arc::clone(&seen)));
-            }
-        });
-        Self { address, log, task }
+        Self::accepting(answer, |stream| std::future::ready(Some(stream)))
+    }
+
+    /// Has no robots.txt, so that everything is allowed.
+    pub async fn without_rules(page: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
+        Self::start(move |seen| if seen.path == "/robots.txt" { Reply::new(404, "") } else { page(seen) })
+            .await
+    }
+
+    /// Answers `/robots.txt` of every host with these rules, and the rest with what `page` says.
+    pub async fn with_rules(
+        rules: &'static str,
+        page: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        Self::start(move |seen| if seen.path == "/robots.txt" { Reply::new(200, rules) } else { page(seen) })
+            .await
     }
 
     /// The same over TLS.
@@ -85,15 +91,28 @@ impl Server {
         acceptor: TlsAcceptor,
         answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
     ) -> Self {
+        Self::accepting(answer, move |stream| {
+            let acceptor = acceptor.clone();
+            async move { acceptor.accept(stream).await.ok() }
+        })
+    }
+
+    /// `secure` makes of a connection what HTTP is spoken on.
+    fn accepting<C: Connection, F>(
+        answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
+        secure: impl Fn(TcpStream) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Option<C>> + Send + 'static,
+    {
         let (listener, address) = listen().expect("loopback can be listened on");
         let log = Arc::new(Mutex::new(Vec::new()));
-        let answer = Arc::new(answer);
-        let seen = Arc::clone(&log);
+        let (answer, secure, seen) = (Arc::new(answer), Arc::new(secure), Arc::clone(&log));
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (acceptor, answer, seen) = (acceptor.clone(), Arc::clone(&answer), Arc::clone(&seen));
+                let (answer, secure, seen) = (Arc::clone(&answer), Arc::clone(&secure), Arc::clone(&seen));
                 tokio::spawn(async move {
-                    if let Ok(stream) = acceptor.accept(stream).await {
+                    if let Some(stream) = secure(stream).await {
                         serve(stream, answer, seen).await;
                     }
                 });
@@ -174,7 +193,7 @@ impl Resolve for Names {
 }
 
 /// A byte stream that can end with a reset.
-trait Connection: AsyncRead + AsyncWrite + Unpin {
+trait Connection: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     fn reset_when_dropped(&self);
 }
 

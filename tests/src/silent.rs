@@ -1,4 +1,4 @@
-//! Where nobody may knock: every spelling of this machine's own addresses that a URL can hold, and somebody who listens there.
+//! Every spelling of this machine's own addresses that a URL can hold, and a listener there that must stay silent.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub struct Silent {
 }
 
 impl Silent {
-    /// Listens on a port that nobody else has. On IPv4 alone where the machine has no IPv6.
+    /// Listens on a free port. On IPv4 alone where the machine has no IPv6.
     ///
     /// # Panics
     /// When nothing can be listened on.
@@ -73,7 +73,7 @@ impl Silent {
         self.port
     }
 
-    /// How often somebody connected.
+    /// How many connections there were.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }

@@ -46,7 +46,7 @@ impl Authority {
         self.acceptor_until(name, 2001)
     }
 
-    /// Serves with a certificate for `name` that nobody but itself has signed.
+    /// Serves with a certificate for `name` that only itself has signed.
     ///
     /// # Panics
     /// When no key can be made: there is nothing to test then.

@@ -41,9 +41,9 @@ async fn check_acquire_and_end_on_a_known_host_allocate_nothing() {
         permit.finish_with(http::StatusCode::OK, &headers);
         true
     };
-    // The first turn of a host makes its place.
-    let turn = gate.admit(&url, Duration::from_secs(1)).await.unwrap();
-    drop(turn);
+    // The first permit of a host makes its entry.
+    let permit = gate.admit(&url, Duration::from_secs(1)).await.unwrap();
+    drop(permit);
     assert!(decide());
 
     let region = Region::new(ALLOCATOR);

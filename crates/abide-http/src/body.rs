@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_head_in_small_frames_is_kept_in_few_and_its_bytes_are_unchanged() {
+    async fn a_head_in_small_frames_is_kept_in_few_unchanged() {
         let page: Vec<u8> = (0..100_000_usize).map(|at| b"<head><style>/* abcdefgh */"[at % 27]).collect();
         let sizes: [(&str, &'static [usize]); 4] = [
             ("one byte each", &[1]),

@@ -32,6 +32,7 @@ use crate::body::{BoxError, ResponseBody};
 use crate::crawler::{Crawler, Options};
 use crate::fetch_info::{FetchInfo, Hop, RedirectHistory};
 use crate::identity::refuse_foreign_host;
+use crate::license::LicenseToken;
 use crate::payment::{Payment, PaymentTerms};
 use crate::preserved_fields::{FieldSource, restore_fields};
 use crate::reader::Reading;
@@ -82,12 +83,19 @@ pub struct Call<'a> {
     source: FieldSource,
     /// What signs this hop, in place of what signs all, because the server has asked for it.
     signer: Option<Arc<dyn SignRequest>>,
-    /// Whether a server has asked before.
-    was_asked: bool,
+    /// The token of a licence, for the origin that has asked for one.
+    license: Option<Box<LicenseToken>>,
     /// What the next request offers to pay.
     payment: Option<Box<Payment>>,
-    /// Whether a price was accepted before.
-    has_paid: bool,
+    given: Given,
+}
+
+/// What servers have asked for, and were given by repeating the request: each once in a call.
+#[derive(Debug, Default)]
+struct Given {
+    signature: bool,
+    license: bool,
+    price: bool,
 }
 
 /// A hop that has no response yet.
@@ -139,9 +147,9 @@ impl<'a> Call<'a> {
             target: None,
             source: FieldSource::Wire,
             signer: None,
-            was_asked: false,
+            license: None,
             payment: None,
-            has_paid: false,
+            given: Given::default(),
         }
     }
 
@@ -181,6 +189,12 @@ impl<'a> Call<'a> {
     /// What to do next.
     pub fn step(&self) -> Step {
         self.step
+    }
+
+    /// Whether the request may have to be sent once more, because a server can ask for a signature, a licence or a price.
+    pub fn may_repeat(&self) -> bool {
+        let Crawler { gate, license, payment, .. } = self.crawler;
+        gate.signer().is_some() || license.is_some() || payment.is_some()
     }
 
     /// The URL of this hop, without user information.
@@ -319,28 +333,24 @@ impl<'a> Call<'a> {
     /// # Errors
     /// [`DeniedKind::NotSigned`].
     pub fn add_signature(&mut self, headers: &mut HeaderMap) -> Result<(), Denied> {
-        self.add_payment(headers);
+        if let Some(policy) = self.crawler.payment.as_ref().filter(|_| self.payment.is_none()) {
+            self.payment = policy.offer(self.url()).map(Box::new);
+        }
+        self.add_given(headers);
         let gate = &self.crawler.gate;
         let Some(signer) = self.signer.as_ref().or(gate.signer()) else { return Ok(()) };
         let signed = signer.sign(&self.method, self.url(), headers, gate.wall());
         signed.map_err(|error| self.denied(DeniedKind::NotSigned { reason: error.to_string() }))
     }
 
-    /// What the request offers to pay is signed with it. A middleware above has decided, if there is one.
-    fn add_payment(&mut self, headers: &mut HeaderMap) {
-        if let Some(policy) = self.crawler.payment.as_ref().filter(|_| self.payment.is_none()) {
-            self.payment = policy.offer(self.url()).map(Box::new);
+    /// Adds what a server has asked for, a price or the token of a licence. [`add_signature`](Self::add_signature) does so, too: this is for a
+    /// middleware that leaves signing to another one below it.
+    pub fn add_given(&self, headers: &mut HeaderMap) {
+        if let Some(token) = &self.license {
+            token.add(headers);
         }
-        if let Some(payment) = &mut self.payment {
+        if let Some(payment) = &self.payment {
             payment.add(headers);
-        }
-    }
-
-    /// Adds the price that has been accepted, for a middleware that leaves signing to another one below it.
-    pub fn add_accepted_price(&mut self, headers: &mut HeaderMap) {
-        if let Some(payment) = &mut self.payment {
-            payment.add(headers);
-            payment.sending();
         }
     }
 
@@ -422,6 +432,11 @@ impl<'a> Call<'a> {
     }
 
     fn follow_or_finish(&mut self, head: ResponseHead<'_>) -> Result<(), Denied> {
+        if head.is_repeatable && self.gives(head) {
+            self.target = Some(Box::new(Target::repeat(self.method.clone(), self.url().clone())));
+            self.step = Step::Follow;
+            return Ok(());
+        }
         let asked = HopRequest {
             method: &self.method,
             url: self.url(),
@@ -429,26 +444,10 @@ impl<'a> Call<'a> {
             is_repeatable: head.is_repeatable,
         };
         let policy = self.options.redirects.as_ref().unwrap_or(&self.crawler.redirects);
-        if policy.follows && head.is_repeatable && !self.was_asked {
-            let signer = self.crawler.gate.signer();
-            if let Some(signer) = signer.and_then(|signer| signer.asked(head.status, head.headers)) {
-                (self.signer, self.was_asked) = (Some(signer), true);
-                self.repeat();
-                return Ok(());
-            }
-        }
-        let terms =
-            self.history.last().and_then(Hop::payment).filter(|_| policy.follows && head.is_repeatable);
-        if let (Some(terms), Some(payment), false) = (terms, &self.crawler.payment, self.has_paid)
-            && let Some(payment) = payment.accept(self.url(), terms)
-        {
-            (self.payment, self.has_paid) = (Some(Box::new(payment)), true);
-            self.repeat();
-            return Ok(());
-        }
         match redirect(policy, asked, head.status, head.headers) {
             Redirect::Follow(target) => {
                 self.signer = None;
+                self.license = self.license.take().filter(|_| target.keeps_credentials);
                 self.target = Some(Box::new(target));
                 self.step = Step::Follow;
                 return Ok(());
@@ -463,10 +462,29 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// The same request goes out once more.
-    fn repeat(&mut self) {
-        self.target = Some(Box::new(Target::repeat(self.method.clone(), self.url().clone())));
-        self.step = Step::Follow;
+    /// Whether the same request goes out once more, with something that the response asks for.
+    fn gives(&mut self, head: ResponseHead<'_>) -> bool {
+        let crawler = self.crawler;
+        if let (Some(signer), false) = (crawler.gate.signer(), self.given.signature)
+            && let Some(signer) = signer.asked(head.status, head.headers)
+        {
+            (self.signer, self.given.signature) = (Some(signer), true);
+            return true;
+        }
+        if let (Some(tokens), false) = (&crawler.license, self.given.license)
+            && let Some(token) = tokens.find(self.url(), head.status, head.headers)
+        {
+            (self.license, self.given.license) = (Some(Box::new(token)), true);
+            return true;
+        }
+        if let (Some(policy), false) = (&crawler.payment, self.given.price)
+            && let Some(terms) = self.history.last().and_then(Hop::payment)
+            && let Some(payment) = policy.accept(self.url(), terms)
+        {
+            (self.payment, self.given.price) = (Some(Box::new(payment)), true);
+            return true;
+        }
+        false
     }
 
     /// There is no response: `failure` is reported to the host, `None` if the host has no part in it.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::HeaderValue;
 
 use crate::identity::Identity;
+use crate::license::{LicenseToken, LicenseTokens};
 use crate::payment::PaymentPolicy;
 use crate::reader::{Reader, Scan};
 use crate::redirect::RedirectPolicy;
@@ -14,6 +15,7 @@ use abide_gate::robots_cache::Fetch;
 use abide_gate::{Gate, GateBuilder, Origin, lacks_timers};
 use abide_permissions::{PermissionStore, ReadOptions, Usage};
 use abide_robots::{InvalidText, ProductToken};
+use url::Url;
 
 /// What all calls of one crawler share.
 #[derive(Debug)]
@@ -25,6 +27,7 @@ pub struct Crawler {
     pub(crate) timeout: Option<Duration>,
     pub(crate) report_only: Option<Arc<str>>,
     pub(crate) payment: Option<PaymentPolicy>,
+    pub(crate) license: Option<LicenseTokens>,
 }
 
 impl Crawler {
@@ -43,6 +46,7 @@ impl Crawler {
             permission_store: None,
             report_only: None,
             payment: None,
+            license: None,
         }
     }
 
@@ -73,6 +77,7 @@ pub struct CrawlerBuilder {
     permission_store: Option<Arc<dyn PermissionStore>>,
     report_only: Option<Arc<str>>,
     payment: Option<PaymentPolicy>,
+    license: Option<LicenseTokens>,
 }
 
 impl CrawlerBuilder {
@@ -144,10 +149,20 @@ impl CrawlerBuilder {
         self.gate(|gate| gate.sign_requests(Arc::new(crate::web_bot_auth::Signing(identity))))
     }
 
-    /// What may be paid for pages. Default: nothing, whatever a server asks for. `abide-tower` pays only
-    /// [up front](PaymentPolicy::upfront), because it sends nothing twice.
+    /// What may be paid for pages. Default: nothing, whatever a server asks for.
     pub fn payment(mut self, policy: PaymentPolicy) -> Self {
         self.payment = Some(policy);
+        self
+    }
+
+    /// Where tokens of licences come from: `find` gets the URL and the parameters of the challenge of a 401 or 402 (RSL,
+    /// `WWW-Authenticate: License`). If it has a token, the request is sent once more with `Authorization: License`, checked and paced like any
+    /// other, once in a call and over https alone. Redirects within the origin keep the token. Never sent with robots.txt. Default: none.
+    pub fn license_tokens(
+        mut self,
+        find: impl Fn(&Url, &[(String, String)]) -> Option<LicenseToken> + Send + Sync + 'static,
+    ) -> Self {
+        self.license = Some(LicenseTokens::new(find));
         self
     }
 
@@ -193,6 +208,7 @@ impl CrawlerBuilder {
             timeout: self.timeout,
             report_only: self.report_only,
             payment: self.payment,
+            license: self.license,
         })
     }
 }

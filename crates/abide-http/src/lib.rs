@@ -49,6 +49,7 @@
 // One call: what is decided for each hop.
 mod call;
 mod identity;
+mod license;
 mod payment;
 mod redirect;
 #[cfg(feature = "identity")]
@@ -79,6 +80,7 @@ pub use crawler::{BuildError, Crawler, CrawlerBuilder, Options};
 pub use failure::{body_failure_of, failure_of};
 pub use fetch_info::{FetchInfo, Hop, RedirectHistory, Stopped};
 pub use identity::foreign_host;
+pub use license::{InvalidLicenseToken, LicenseToken};
 pub use payment::{InvalidPrice, PaymentPolicy, PaymentTerms, Price};
 pub use permitted_addresses::permitted_addresses;
 pub use preserved_fields::preserve_fields;

@@ -271,7 +271,7 @@ pub(crate) struct Payment {
 
 impl Payment {
     /// Adds its field.
-    pub(crate) fn add(&mut self, headers: &mut HeaderMap) {
+    pub(crate) fn add(&self, headers: &mut HeaderMap) {
         if let Ok(value) = HeaderValue::from_str(&self.price.to_string()) {
             headers.insert(HeaderName::from_static(self.field), value);
         }
@@ -397,7 +397,7 @@ mod tests {
         assert!(pay("https://a.example/", "USD 0.051").is_none(), "the page");
         assert!(pay("https://a.example/", "EUR 0.01").is_none(), "another currency");
         assert!(pay("http://a.example/", "USD 0.01").is_none(), "in the clear");
-        let mut sent = pay("https://a.example/", "USD 0.05").unwrap();
+        let sent = pay("https://a.example/", "USD 0.05").unwrap();
         sent.add(&mut HeaderMap::new());
         assert!(pay("https://a.example/", "USD 0.04").is_none(), "the host, while the first is being paid");
         sent.settled(StatusCode::OK, None);
@@ -405,11 +405,11 @@ mod tests {
         assert!(pay("https://c.example/", "USD 0.03").is_none(), "the run");
         drop(given_up);
         assert_eq!((policy.spent(), policy.spent_on("b.example")), (price("USD 0.05"), price("USD 0")));
-        let mut refused = pay("https://c.example/", "USD 0.03").unwrap();
+        let refused = pay("https://c.example/", "USD 0.03").unwrap();
         refused.add(&mut HeaderMap::new());
         refused.settled(StatusCode::PAYMENT_REQUIRED, None);
         assert_eq!(policy.spent(), price("USD 0.05"), "an error is not charged");
-        let mut cheaper = pay("https://c.example/", "USD 0.03").unwrap();
+        let cheaper = pay("https://c.example/", "USD 0.03").unwrap();
         cheaper.add(&mut HeaderMap::new());
         cheaper.settled(StatusCode::OK, terms(200, &[("crawler-charged", "USD 0.02")]).as_ref());
         assert_eq!(policy.spent_on("c.example"), price("USD 0.02"));

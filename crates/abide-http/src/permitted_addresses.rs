@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_without_a_usable_address_is_told_apart_from_one_without_any() {
+    fn a_name_without_usable_addresses_differs_from_one_without_any() {
         let private: SocketAddr = "10.0.0.1:443".parse().unwrap();
         let error = |found: &[SocketAddr]| {
             permitted_addresses(&AddressGuard::default(), "a.example", found.iter().copied())

@@ -76,7 +76,7 @@ pub(crate) struct Target {
     pub(crate) url: Url,
     pub(crate) method: Method,
     pub(crate) keeps_body: bool,
-    keeps_credentials: bool,
+    pub(crate) keeps_credentials: bool,
     referer: Option<HeaderValue>,
     /// Whether it is the request before, to be sent again.
     is_repeat: bool,

@@ -101,6 +101,8 @@ mod tests {
             assert!(ask(403, value).is_none(), "{value}");
         }
         assert!(ask(200, r#"a=("@authority")"#).is_none(), "only a refusal is answered");
-        assert!(ask(401, r#"a=("@authority");keyid="ours""#).is_some());
+        for status in [401, 403, 429] {
+            assert!(ask(status, r#"a=("@authority");keyid="ours""#).is_some(), "{status}");
+        }
     }
 }

@@ -7,16 +7,14 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use sfv::key_ref;
 use url::Url;
 
-use crate::error::{IdentityError, Why};
-use crate::key::{Signer, jwk_x, thumbprint};
+use crate::error::IdentityError;
+use crate::key::{Signer, check_own, jwk_x, thumbprint};
 use crate::names::{
-    CONTENT_DIGEST, CREATED, DIRECTORY_MEDIA_TYPE, EXPIRES, KEYID, LABEL_DIRECTORY, SIGNATURE,
-    SIGNATURE_INPUT, TAG, TAG_DIRECTORY, TEST_KEY,
+    CONTENT_DIGEST, DIRECTORY_MEDIA_TYPE, LABEL_DIRECTORY, SIGNATURE, SIGNATURE_INPUT, TAG_DIRECTORY,
 };
-use crate::signature::{Component, Message, Value, seconds, sign};
+use crate::signature::{Component, Message, field_value, parameters, sign, unsigned};
 
 /// The public keys of a crawler as a JWK Set (RFC 7517 §5), to be served at [`DIRECTORY_PATH`](crate::DIRECTORY_PATH).
 #[derive(Debug)]
@@ -32,9 +30,7 @@ impl<'k> Directory<'k> {
     /// One is the RFC's test key.
     pub fn new(keys: impl IntoIterator<Item = &'k dyn Signer>) -> Result<Self, IdentityError> {
         let keys: Vec<_> = keys.into_iter().collect();
-        if keys.iter().any(|key| jwk_x(&key.public_key()) == TEST_KEY) {
-            return Err(Why::TestKey.into());
-        }
+        keys.iter().try_for_each(|key| check_own(*key))?;
         Ok(Self::of_any_keys(keys))
     }
 
@@ -63,26 +59,18 @@ impl<'k> Directory<'k> {
         let body_digest = format!("sha-256=:{}:", STANDARD.encode(digest(&SHA256, self.json.as_bytes())));
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(DIRECTORY_MEDIA_TYPE));
-        append(&mut headers, CONTENT_DIGEST, &body_digest)?;
+        headers.insert(CONTENT_DIGEST, field_value(CONTENT_DIGEST, &body_digest)?);
         let covered =
             [Component::RequestAuthority, Component::Field(HeaderName::from_static(CONTENT_DIGEST))];
-        let created = seconds(now);
-        let expires = created.saturating_add_unsigned(lifetime.as_secs());
         for (at, key) in self.keys.iter().enumerate() {
             let keyid = thumbprint(&key.public_key());
             let label = if at == 0 { LABEL_DIRECTORY.to_owned() } else { format!("{LABEL_DIRECTORY}{at}") };
-            let label =
-                sfv::Key::from_string(label).map_err(|_| Why::Field { name: SIGNATURE_INPUT.to_owned() })?;
-            let parameters = [
-                (key_ref(CREATED), Value::Integer(created)),
-                (key_ref(EXPIRES), Value::Integer(expires)),
-                (key_ref(KEYID), Value::Text(&keyid)),
-                (key_ref(TAG), Value::Text(TAG_DIRECTORY)),
-            ];
+            let label = sfv::Key::from_string(label).map_err(|_| unsigned(SIGNATURE_INPUT))?;
+            let parameters = parameters(now, lifetime, &keyid, TAG_DIRECTORY);
             let message = Message { method: &Method::GET, url, headers: &headers, agent: "" };
             let fields = sign(&label, &covered, &parameters, &message, *key)?;
-            append(&mut headers, SIGNATURE_INPUT, &fields.signature_input)?;
-            append(&mut headers, SIGNATURE, &fields.signature)?;
+            headers.append(SIGNATURE_INPUT, field_value(SIGNATURE_INPUT, &fields.signature_input)?);
+            headers.append(SIGNATURE, field_value(SIGNATURE, &fields.signature)?);
         }
         Ok(headers)
     }
@@ -95,10 +83,4 @@ fn jwk(public_key: &[u8; 32]) -> String {
         thumbprint(public_key),
         jwk_x(public_key)
     )
-}
-
-fn append(headers: &mut HeaderMap, name: &'static str, value: &str) -> Result<(), IdentityError> {
-    let value = HeaderValue::from_str(value).map_err(|_| Why::Field { name: name.to_owned() })?;
-    headers.append(HeaderName::from_static(name), value);
-    Ok(())
 }

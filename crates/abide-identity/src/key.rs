@@ -14,6 +14,7 @@ use serde::Deserialize;
 use zeroize::Zeroizing;
 
 use crate::error::{IdentityError, Why};
+use crate::names::TEST_KEY;
 
 /// Signs with an Ed25519 key. [`Key`] does; implement it for a key that stays in an HSM or another process.
 ///
@@ -154,6 +155,12 @@ struct Jwk<'t> {
 /// The public key as the value of `x` in a JWK (RFC 8037 §2).
 pub(crate) fn jwk_x(public_key: &[u8; 32]) -> String {
     URL_SAFE_NO_PAD.encode(public_key)
+}
+
+/// # Errors
+/// It is the RFC's test key.
+pub(crate) fn check_own(signer: &dyn Signer) -> Result<(), IdentityError> {
+    if jwk_x(&signer.public_key()) == TEST_KEY { Err(Why::TestKey.into()) } else { Ok(()) }
 }
 
 /// The SHA-256 thumbprint of a public key, base64url (RFC 7638 §3, with the members that RFC 8037 §2 requires, in their order).

@@ -16,8 +16,8 @@ pub(crate) const SIGNATURE_INPUT: &str = "signature-input";
 pub(crate) const ACCEPT_SIGNATURE: &str = "accept-signature";
 /// The draft, "Signature-Agent".
 pub(crate) const SIGNATURE_AGENT: &str = "signature-agent";
-/// What a request offers to pay, by Cloudflare's pay per crawl: it "must" be signed.
-pub(crate) const PAYMENTS: [&str; 2] = ["crawler-exact-price", "crawler-max-price"];
+/// Covered where a request has them: credentials, and what it offers to pay, which "must" be signed by Cloudflare's pay per crawl.
+pub(crate) const COVERED_IF_SENT: [&str; 3] = ["authorization", "crawler-exact-price", "crawler-max-price"];
 /// RFC 9530 §2.
 pub(crate) const CONTENT_DIGEST: &str = "content-digest";
 

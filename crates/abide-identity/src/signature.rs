@@ -1,10 +1,10 @@
 //! A signature of one message: what it covers, its base, and its two fields (RFC 9421 §2 and §3.1).
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::{HeaderMap, HeaderName, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use sfv::{
     Integer, ItemSerializer, KeyRef, ListSerializer, ParameterSerializer, RefBareItem, StringRef, key_ref,
 };
@@ -12,7 +12,7 @@ use url::Url;
 
 use crate::error::{IdentityError, Why};
 use crate::key::Signer;
-use crate::names::SIGNATURE_AGENT;
+use crate::names::{CREATED, EXPIRES, KEYID, SIGNATURE_AGENT, SIGNATURE_INPUT, TAG};
 
 /// A component of a message that a signature covers (RFC 9421 §2).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,7 +145,7 @@ fn signature_params(
         let value = value.as_item().ok_or_else(|| unsigned(name.as_str()))?;
         list = list.parameter(name, value);
     }
-    params.finish().ok_or_else(|| unsigned("signature-input"))
+    params.finish().ok_or_else(|| unsigned(SIGNATURE_INPUT))
 }
 
 /// The text that is signed (§2.5).
@@ -167,13 +167,30 @@ fn signature_base(
     Ok(base)
 }
 
-/// A time as the parameters have it: whole seconds since 1970 (§2.3).
-pub(crate) fn seconds(time: SystemTime) -> i64 {
-    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs().cast_signed())
+/// The parameters of a signature by this key that is good from `now` on for `lifetime` (§2.3). Times are whole seconds since 1970.
+pub(crate) fn parameters<'v>(
+    now: SystemTime,
+    lifetime: Duration,
+    keyid: &'v str,
+    tag: &'v str,
+) -> Vec<(&'static KeyRef, Value<'v>)> {
+    let created = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs().cast_signed());
+    let expires = created.saturating_add_unsigned(lifetime.as_secs());
+    vec![
+        (key_ref(CREATED), Value::Integer(created)),
+        (key_ref(EXPIRES), Value::Integer(expires)),
+        (key_ref(KEYID), Value::Text(keyid)),
+        (key_ref(TAG), Value::Text(tag)),
+    ]
+}
+
+/// A text as the value of this field.
+pub(crate) fn field_value(name: &str, text: &str) -> Result<HeaderValue, IdentityError> {
+    HeaderValue::from_str(text).map_err(|_| unsigned(name))
 }
 
 /// Host and port, the port only if it is not the scheme's own (§2.2.3).
-pub(crate) fn authority(url: &Url) -> String {
+fn authority(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     match url.port() {
         Some(port) => format!("{host}:{port}"),
@@ -197,7 +214,7 @@ fn field(headers: &HeaderMap, name: &HeaderName) -> Result<String, IdentityError
     }
 }
 
-fn unsigned(name: &str) -> IdentityError {
+pub(crate) fn unsigned(name: &str) -> IdentityError {
     Why::Field { name: name.to_owned() }.into()
 }
 

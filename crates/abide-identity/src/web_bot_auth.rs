@@ -6,18 +6,18 @@ use std::time::{Duration, SystemTime};
 use aws_lc_rs::rand;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderName, Method, StatusCode};
 use sfv::{ItemSerializer, KeyRef, StringRef, key_ref};
 use url::Url;
 
 use crate::asked::asked;
 use crate::error::{IdentityError, Why};
-use crate::key::{Signer, jwk_x, thumbprint};
+use crate::key::{Signer, check_own, thumbprint};
 use crate::names::{
-    CREATED, EXPIRES, KEYID, LABEL_REQUEST, LIFETIME_MAX, NONCE, PAYMENTS, SIGNATURE, SIGNATURE_AGENT,
-    SIGNATURE_INPUT, TAG, TAG_REQUEST, TEST_KEY,
+    COVERED_IF_SENT, LABEL_REQUEST, LIFETIME_MAX, NONCE, SIGNATURE, SIGNATURE_AGENT, SIGNATURE_INPUT,
+    TAG_REQUEST,
 };
-use crate::signature::{Component, Message, Value, seconds, sign};
+use crate::signature::{Component, Message, Value, field_value, parameters, sign};
 
 /// A crawler's signed identity: it signs each request by itself.
 ///
@@ -67,17 +67,10 @@ impl WebBotAuth {
     /// # Errors
     /// `url` is no https URL, or the key is the RFC's test key.
     pub fn new(signer: impl Signer + 'static, url: &str) -> Result<Self, IdentityError> {
-        let public_key = signer.public_key();
-        if jwk_x(&public_key) == TEST_KEY {
-            return Err(Why::TestKey.into());
-        }
-        Self::with_any_key(Arc::new(signer), url)
-    }
-
-    fn with_any_key(signer: Arc<dyn Signer>, url: &str) -> Result<Self, IdentityError> {
+        check_own(&signer)?;
         Ok(Self {
             keyid: thumbprint(&signer.public_key()),
-            signer,
+            signer: Arc::new(signer),
             agent: Agent::new(url)?,
             lifetime: Duration::from_secs(60),
             label: key_ref(LABEL_REQUEST).to_owned(),
@@ -163,7 +156,7 @@ impl WebBotAuth {
     }
 
     /// Signs a request: sets `Signature-Agent`, `Signature-Input` and `Signature` in `headers`, in place of any that are there. Call it last,
-    /// when nothing of the request changes any more. What it offers to pay is covered too. A request that is not https only loses the three fields.
+    /// when nothing of the request changes any more. Its `Authorization`, and what it offers to pay, are covered too. A request that is not https only loses the three fields.
     ///
     /// # Errors
     /// The signer fails.
@@ -184,17 +177,10 @@ impl WebBotAuth {
             Nonce::Given(nonce) => Some(nonce.clone()),
         };
         let mut covered = self.covered.clone();
-        let payments = PAYMENTS.into_iter().filter(|name| headers.contains_key(*name));
-        covered.extend(payments.map(|name| Component::Field(HeaderName::from_static(name))));
+        let sent = COVERED_IF_SENT.into_iter().filter(|name| headers.contains_key(*name));
+        covered.extend(sent.map(|name| Component::Field(HeaderName::from_static(name))));
         covered.push(self.agent.component(&self.label));
-        let created = seconds(now);
-        let expires = created.saturating_add_unsigned(self.lifetime.as_secs());
-        let mut parameters = vec![
-            (key_ref(CREATED), Value::Integer(created)),
-            (key_ref(EXPIRES), Value::Integer(expires)),
-            (key_ref(KEYID), Value::Text(&self.keyid)),
-            (key_ref(TAG), Value::Text(TAG_REQUEST)),
-        ];
+        let mut parameters = parameters(now, self.lifetime, &self.keyid, TAG_REQUEST);
         if let Some(nonce) = &nonce {
             parameters.push((key_ref(NONCE), Value::Text(nonce)));
         }
@@ -256,7 +242,7 @@ fn remove(headers: &mut HeaderMap) {
 }
 
 fn insert(headers: &mut HeaderMap, name: &'static str, value: &str) -> Result<(), IdentityError> {
-    let mut value = HeaderValue::from_str(value).map_err(|_| Why::Field { name: name.to_owned() })?;
+    let mut value = field_value(name, value)?;
     // A reader of a log could send it again while it is valid. `Debug` does not show it.
     value.set_sensitive(true);
     headers.insert(HeaderName::from_static(name), value);

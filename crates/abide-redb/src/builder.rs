@@ -7,9 +7,10 @@ use std::time::Duration;
 use abide_gate::{Clock, SystemClock, caught_clock};
 use redb::StorageBackend;
 
-use crate::disk::{Disk, Limits, Options};
+use crate::disk::{Disk, Options};
 use crate::error::Error;
 use crate::hosts::{Hosts, Now};
+use crate::kind::Limits;
 use crate::place::Place;
 use crate::shared::Shared;
 use crate::store::Store;
@@ -80,7 +81,7 @@ impl Builder {
         self
     }
 
-    /// Whether the whole file is read when it is opened, to find what was damaged while nobody was looking. Default true: a second
+    /// Whether the whole file is read when it is opened, to find what was damaged unnoticed. Default true: a second
     /// for some hundred megabytes. After a crash it is read in any case.
     #[must_use]
     pub fn verify(mut self, verify: bool) -> Self {

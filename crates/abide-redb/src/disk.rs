@@ -21,7 +21,7 @@ use redb::{
 
 use crate::batch::Batch;
 use crate::error::{Error, Fault};
-use crate::kind::{PERMISSIONS, ROBOTS};
+use crate::kind::{Limits, PERMISSIONS, ROBOTS};
 use crate::place::Place;
 use crate::row::{self, BackoffRow, State, VERSION};
 
@@ -29,13 +29,6 @@ use crate::row::{self, BackoffRow, State, VERSION};
 const BACKOFFS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("holds");
 const STATE: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("state");
 const STATE_KEY: &str = "abide";
-
-/// How large each kind of record may become.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) records: u64,
-    pub(crate) bytes: u64,
-}
 
 /// How the file is opened.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +80,7 @@ impl Disk {
         match Self::try_open(&place, options, is_new) {
             Err(error) if error.is_corrupt() && options.rebuild => {
                 let kept = place.move_aside(clock.wall()).map_err(|error| Error::io(place.path(), error))?;
-                tracing::warn!(%error, kept = %kept.display(), "the store was damaged: it begins anew");
+                tracing::warn!(%error, kept = %kept.display(), "the store was damaged: it begins empty");
                 Self::try_open(&place, options, is_new)
             }
             result => result,
@@ -259,7 +252,7 @@ fn open_whole(place: &Place, options: Options) -> Result<Database, Error> {
 
 /// Reads what the last user of the file left, and makes what is not there yet.
 ///
-/// It is only new if nothing was there, and nobody has put anything there meanwhile.
+/// It is only new if nothing was there, and nothing has come there meanwhile.
 fn take_over(database: &Database, path: &Path, is_new: bool) -> Result<Found, Fault> {
     let mut transaction = database.begin_write()?;
     transaction.set_two_phase_commit(true);
@@ -298,7 +291,7 @@ fn check_version(transaction: &WriteTransaction, path: &Path) -> Result<(), Faul
     }
 }
 
-/// The state of the file; counted anew if it cannot be read.
+/// The state of the file; counted again if it cannot be read.
 fn begin(transaction: &WriteTransaction) -> Result<State, Fault> {
     let stored = state(&transaction.open_table(STATE)?)?;
     match stored {

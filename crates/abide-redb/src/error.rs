@@ -17,7 +17,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// The file is not a database of abide, or it was damaged. Nothing was changed;
-    /// [`rebuild_if_corrupt`](crate::Builder::rebuild_if_corrupt) moves it aside and begins anew.
+    /// [`rebuild_if_corrupt`](crate::Builder::rebuild_if_corrupt) moves it aside and begins with an empty one.
     #[error("expected a database of abide in {}, found: {found}", path.display())]
     Corrupt {
         /// The file.

@@ -1,7 +1,7 @@
 //! Leases and states of hosts, in memory, and which backoffs the file has to be told.
 //!
 //! One process has the file, so memory is enough for leases, and for when a host last had a request. [`HostEntry`] is the rule of what
-//! is leased and merged. Here are plain functions of entries and `now`; whoever calls them locks, and writes the rows.
+//! is leased and merged. Here are plain functions of entries and `now`; the caller locks, and writes the rows.
 
 #![allow(clippy::arithmetic_side_effects, reason = "what is added is at most a day")]
 
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn no_exchange_looks_at_all_hosts_and_what_is_not_owed_is_forgotten() {
+    fn an_exchange_looks_at_few_hosts_and_forgets_old_ones() {
         let start = Now { at: Instant::now(), wall: WallMillis::from_millis(1_800_000_000_000) };
         let late = Now { at: start.at + 3 * DELAY, wall: start.wall.plus(3 * DELAY) };
         let mut hosts = Hosts::load([], true, start);

@@ -2,9 +2,15 @@
 
 use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata, TableDefinition, WriteTransaction};
 
-use crate::disk::Limits;
 use crate::error::Fault;
 use crate::row;
+
+/// How large each kind of record may become.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) records: u64,
+    pub(crate) bytes: u64,
+}
 
 /// What lies where.
 pub(crate) struct Kind {

@@ -39,7 +39,7 @@ impl Leases {
         None
     }
 
-    /// Ends the lease of an origin; with a holder, only his.
+    /// Ends the lease of an origin; with a holder, only its own.
     pub(crate) fn release(&mut self, origin: &Origin, holder: Option<HolderId>) {
         let is_meant = |other| holder.is_none_or(|holder| holder == other);
         if self.by_origin.get(origin).is_some_and(|(other, _)| is_meant(*other)) {

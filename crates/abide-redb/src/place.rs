@@ -1,4 +1,4 @@
-//! Where the database lies: a file, or a backend that somebody brings.
+//! Where the database lies: a file, or a backend of the user's.
 
 use std::fs;
 use std::io;

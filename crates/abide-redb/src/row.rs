@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn the_format_is_told_only_by_a_whole_row() {
+    fn only_a_whole_row_has_a_format() {
         let mut row = State::default().encode();
         assert_eq!(State::version(&row), Some(VERSION));
         row[0] = 9;

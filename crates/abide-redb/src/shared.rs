@@ -72,7 +72,7 @@ const AGAIN_MAX: Duration = Duration::from_secs(60);
 pub(crate) struct Pending(Receiver<Result<(), Error>>);
 
 impl Pending {
-    /// Waits until the commit is on the disk, which blocks no thread. `None`: nobody is left who could say so.
+    /// Waits until the commit is on the disk, which blocks no thread. `None`: the writer has gone without a word.
     pub(crate) async fn wait(self) -> Option<Result<(), Error>> {
         self.0.await.ok()
     }
@@ -98,7 +98,7 @@ impl Shared {
         ask: &LeaseAsk,
     ) -> Result<((LeaseStatus, HostState), Option<Pending>), Error> {
         let now = Now::for_writing(&*self.clock);
-        // Whoever needs both locks them in this order: hosts, queue.
+        // Both are locked in this order: hosts, queue.
         let mut hosts = self.hosts();
         let mut queue = self.queue();
         // Under the locks: what is changed now is in what is written at the end.
@@ -153,7 +153,7 @@ impl Shared {
     /// Puts something into the next batch. `Some`: the caller has to wait until it is written.
     ///
     /// # Errors
-    /// The fault of the last commit: what was put there is tried again, but nobody knows whether it will ever be written.
+    /// The fault of the last commit: what was put there is tried again, but it may never be written.
     pub(crate) fn put(
         &self,
         is_urgent: bool,
@@ -190,7 +190,7 @@ impl Shared {
         Pending(told)
     }
 
-    /// Tells the writer to write everything and to end. Whoever asks is told how it ended.
+    /// Tells the writer to write everything and to end. Every caller gets its result.
     pub(crate) fn close(&self) -> Pending {
         let now = Now::for_writing(&*self.clock);
         let hosts = self.hosts();
@@ -202,7 +202,7 @@ impl Shared {
         }
         let (tell, told) = channel();
         match &queue.phase {
-            // It is received, since nobody has had the other end yet.
+            // It is received, because the other end is still here.
             Phase::Closed(result) => drop(tell.send(result.clone())),
             _ => queue.closers.push(tell),
         }
@@ -215,7 +215,7 @@ impl Shared {
         for closer in queue.closers.drain(..) {
             let _ = closer.send(result.clone());
         }
-        // Nobody waits in vain, should it have ended by a panic.
+        // No caller waits in vain, should it have ended by a panic.
         queue.waiters.clear();
         queue.phase = Phase::Closed(result);
     }
@@ -231,7 +231,7 @@ impl Shared {
             let (batch, waiters) = self.next_batch();
             let result = self.commit(&batch);
             for waiter in waiters {
-                // Whoever does not wait any more need not know.
+                // A caller that does not wait any more need not know.
                 let _ = waiter.send(result.clone());
             }
             if batch.closes {
@@ -265,7 +265,7 @@ impl Shared {
     }
 
     fn commit(&self, batch: &Batch) -> Result<(), Error> {
-        // Also with nothing to write while it fails: somebody asks whether it still does.
+        // Also with nothing to write while it fails: a caller asks whether it still does.
         let is_idle = batch.is_empty() && self.queue().fault.is_none();
         let result = if is_idle { Ok(false) } else { self.disk.commit(batch) };
         self.committed(batch, result)

@@ -66,7 +66,7 @@ impl Store {
     /// It blocks: the whole file is read once, to be sure of it. Do it before the runtime has anything else to do.
     ///
     /// # Errors
-    /// [`Error::Locked`] at once if anybody has it open; [`Error::Corrupt`] if it is no database of abide, or was damaged;
+    /// [`Error::Locked`] at once if it is open elsewhere; [`Error::Corrupt`] if it is no database of abide, or was damaged;
     /// [`Error::Version`]; [`Error::Io`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::builder().open(path)
@@ -156,7 +156,7 @@ impl Drop for Inner {
             // Not the receiver's own way to block, which panics on a thread of a runtime.
             let _ = writer.join();
         }
-        // Whoever closed it has been told.
+        // `close` has returned it.
         if was_open && let Some(Err(error)) = pending.now() {
             tracing::warn!(%error, "the store could not be closed in order");
         }

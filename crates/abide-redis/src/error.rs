@@ -45,7 +45,7 @@ impl Error {
     }
 
     /// What the first script on a connection has met.
-    pub(crate) fn greeted(server: &Arc<str>, error: &RedisError) -> Self {
+    pub(crate) fn handshake(server: &Arc<str>, error: &RedisError) -> Self {
         let text = error.to_string();
         match error.kind() {
             ErrorKind::Server(ServerErrorKind::Moved | ServerErrorKind::CrossSlot) => {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_repeats_of_our_commands_is_not_told() {
+    fn commands_repeated_by_a_server_are_not_shown() {
         let kinds = [
             ErrorKind::Extension,
             ErrorKind::AuthenticationFailed,

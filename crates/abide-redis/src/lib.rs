@@ -4,17 +4,17 @@
 mod error;
 mod store;
 
-// The way to the servers, the connection, and the names of keys.
+// The connection: where it leads, how scripts run on it, and the names of keys.
 mod key;
 mod link;
-mod place;
 mod script;
+mod target;
 
 // The traits.
-mod access;
 mod hosts;
 #[cfg(feature = "permissions")]
 mod permissions;
+mod robots;
 
 pub use error::Error;
 pub use store::{Builder, Store};

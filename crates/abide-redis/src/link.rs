@@ -1,4 +1,4 @@
-//! The connection to the server or servers: made by the first command, shared by all, and made anew after a failure.
+//! The connection to the server or servers: made by the first command, shared by all, and made again after a failure.
 //!
 //! The library's connections match replies to commands in a task of their own, so a command that is cancelled never takes another's reply. What
 //! they do not notice is a peer that has gone silent; so a connection that leaves a command without a reply is replaced. The library's
@@ -21,8 +21,8 @@ use tokio::time::{Instant, timeout};
 
 use crate::Error;
 use crate::key::Keys;
-use crate::place::{Place, Way};
 use crate::script::Script;
+use crate::target::{Target, Way};
 
 pub(crate) struct Link {
     way: Way,
@@ -66,10 +66,10 @@ static TOUCH: LazyLock<Script> =
 const AGAIN: Duration = Duration::from_millis(250);
 
 impl Link {
-    pub(crate) fn new(place: Place, keys: Keys, limit: Duration) -> Self {
+    pub(crate) fn new(target: Target, keys: Keys, limit: Duration) -> Self {
         Self {
-            server: place.shown.into(),
-            way: place.way,
+            server: target.shown.into(),
+            way: target.way,
             keys,
             limit,
             current: Mutex::default(),
@@ -185,7 +185,7 @@ impl Link {
             }
         };
         let touched = TOUCH.run::<Value>(&mut connection, &first, None::<&str>).await;
-        touched.map_err(|error| Error::greeted(&self.server, &error))?;
+        touched.map_err(|error| Error::handshake(&self.server, &error))?;
         let mut touching = connection.clone();
         tokio::spawn(async move {
             for marker in others {

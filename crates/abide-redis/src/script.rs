@@ -1,8 +1,7 @@
 //! Scripts, known to the server by their hash after the first time.
 
+use redis::aio::ConnectionLike;
 use redis::{ErrorKind, FromRedisValue, RedisResult, ServerErrorKind, ToRedisArgs, cmd};
-
-use crate::link::Connection;
 
 pub(crate) struct Script {
     code: &'static str,
@@ -18,7 +17,7 @@ impl Script {
     /// there is `SCRIPT LOAD`, on all nodes of a cluster.
     pub(crate) async fn run<T: FromRedisValue>(
         &self,
-        at: &mut Connection,
+        at: &mut impl ConnectionLike,
         keys: &[String],
         args: impl ToRedisArgs,
     ) -> RedisResult<T> {

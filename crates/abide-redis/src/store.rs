@@ -5,14 +5,14 @@ use std::time::Duration;
 use crate::Error;
 use crate::key::Keys;
 use crate::link::Link;
-use crate::place::Place;
+use crate::target::Target;
 
 /// Leases of hosts, backoffs and robots.txt records in Redis or Valkey. Cheap to clone; all clones are one connection.
 ///
 /// It implements [`HostStore`](abide_gate::pacing::HostStore) and [`RobotsStore`](abide_gate::robots_cache::RobotsStore) (and, with the
 /// feature `permissions`, `PermissionStore`), so it is given to a crawler once for each.
 ///
-/// A connection that is lost is made anew by the next command, at most four times a second. A store that does not answer stops
+/// A connection that is lost is made again by the next command, at most four times a second. A store that does not answer stops
 /// nothing: the pacer goes on with the hosts that it has leased and with the limits of its own process, and robots.txt is kept in memory.
 #[derive(Clone)]
 pub struct Store {
@@ -130,8 +130,8 @@ impl Builder {
     /// The URL or the prefix cannot be used.
     pub fn open(self) -> Result<Store, Error> {
         let keys = Keys::new(&self.prefix)?;
-        let place = Place::of(&self.url, self.command_timeout)?;
-        let link = Link::new(place, keys, self.command_timeout);
+        let target = Target::of(&self.url, self.command_timeout)?;
+        let link = Link::new(target, keys, self.command_timeout);
         Ok(Store { link: Arc::new(link), record_life: self.record_life })
     }
 }
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_of_a_place() {
+    fn what_is_shown_of_a_target() {
         for (url, shown) in [
             ("redis://u:p@a.example", "a.example:6379"),
             ("redis+cluster://u:p@a.example:1,b.example,[::1]:3/", "a.example:1,b.example:6379,[::1]:3"),

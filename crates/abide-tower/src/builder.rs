@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use abide_gate::GateBuilder;
 use abide_gate::robots_cache::Fetch;
-use abide_http::{BuildError, Crawler, CrawlerBuilder, Scan};
+use abide_http::{BuildError, Crawler, CrawlerBuilder, LicenseToken, PaymentPolicy, Scan};
 use abide_permissions::{PermissionStore, ReadOptions, Usage};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use tower_layer::Layer;
 use tower_service::Service;
+use url::Url;
 
 use crate::BoxError;
 use crate::layer::AbideLayer;
@@ -73,6 +74,20 @@ impl Builder {
     #[cfg(feature = "identity")]
     pub fn sign_requests(self, identity: abide_identity::WebBotAuth) -> Self {
         Self { crawler: self.crawler.sign_requests(identity) }
+    }
+
+    /// What may be paid for pages. Default: nothing, whatever a server asks for.
+    pub fn payment(self, policy: PaymentPolicy) -> Self {
+        Self { crawler: self.crawler.payment(policy) }
+    }
+
+    /// Where tokens of licences come from: `find` gets the URL and the parameters of a `WWW-Authenticate: License` (RSL, with 401 or 402). If it
+    /// has a token, the request is sent once more with it, in its turn: [`CrawlerBuilder::license_tokens`](abide_http::CrawlerBuilder::license_tokens).
+    pub fn license_tokens(
+        self,
+        find: impl Fn(&Url, &[(String, String)]) -> Option<LicenseToken> + Send + Sync + 'static,
+    ) -> Self {
+        Self { crawler: self.crawler.license_tokens(find) }
     }
 
     /// Fetches URLs although robots.txt denies them, and only reports the denial, for link checkers of one's own pages. The verdict of the

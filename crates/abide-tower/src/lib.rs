@@ -36,7 +36,10 @@ pub use abide_gate::{
     AddressGuard, BoxFuture, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, Host, Origin,
     SignRequest, Verdict, pacing, robots_cache,
 };
-pub use abide_http::{BuildError, FetchInfo, Hop, Options, Scan};
+pub use abide_http::{
+    BuildError, FetchInfo, Hop, InvalidLicenseToken, InvalidPrice, LicenseToken, Options, PaymentPolicy,
+    PaymentTerms, Price, Scan,
+};
 #[cfg(feature = "identity")]
 pub use abide_identity as identity;
 pub use abide_permissions::{

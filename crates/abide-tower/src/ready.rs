@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use http::Request;
 use tower_service::Service;
 
-/// A service to be called once, ready or not.
+/// A service to be called, ready or not.
 ///
 /// Readiness can be a reservation: a place in a queue, one of a limited number of requests. A request that waits for its host's permit
 /// must not keep it from requests to other hosts, nor from its own robots.txt, which would be a deadlock.
@@ -47,10 +47,11 @@ impl<S: Clone> Ready<S> {
     }
 
     /// Calls it. Only after [`reserve`](Self::reserve).
-    pub(crate) fn call<B>(mut self, request: Request<B>) -> S::Future
+    pub(crate) fn call<B>(&mut self, request: Request<B>) -> S::Future
     where
         S: Service<Request<B>>,
     {
+        self.is_ready = false;
         self.service.call(request)
     }
 }

@@ -26,7 +26,8 @@ use crate::{BoxError, failure};
 
 /// A service behind the gate. Made by [`AbideLayer`](crate::AbideLayer).
 ///
-/// Each request is one hop: robots.txt of its own origin, its own permit, its own answer. A 3xx is an answer.
+/// Each request is one hop: robots.txt of its own origin, its own permit, its own answer. A 3xx is an answer. A request without a body is
+/// repeated once where the server asks for a signature, a licence or a price that this crawler gives.
 #[derive(Clone)]
 pub struct AbideService<S> {
     crawler: Arc<Crawler>,
@@ -65,7 +66,7 @@ where
     S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
     S::Future: Send + 'static,
     S::Error: Into<BoxError>,
-    B: Send + 'static,
+    B: Body + Default + Send + 'static,
     R: Body<Data = Bytes> + Send + 'static,
     R::Error: Into<BoxError>,
 {
@@ -90,8 +91,9 @@ where
             let options = options.with_redirects(RedirectPolicy::never());
             let mut call = Call::new(&crawler, options, request.method(), &url, None);
             let response = span.instrument(send(&mut call, request, ready)).await?;
-            let waited = FetchInfo::of(response.extensions()).map(FetchInfo::waited).unwrap_or_default();
-            span.answered(1, response.status(), waited);
+            if let Some(info) = FetchInfo::of(response.extensions()) {
+                span.answered(info.hops().len(), response.status(), info.waited());
+            }
             Ok(response)
         })
     }
@@ -106,7 +108,7 @@ impl<S: fmt::Debug> fmt::Debug for AbideService<S> {
     }
 }
 
-/// The one hop of a call.
+/// The one hop of a call, and its repetitions.
 async fn send<S, B, R>(
     call: &mut Call<'_>,
     mut request: Request<B>,
@@ -115,37 +117,65 @@ async fn send<S, B, R>(
 where
     S: Service<Request<B>, Response = Response<R>> + Clone,
     S::Error: Into<BoxError>,
+    B: Body + Default,
     R: Body<Data = Bytes>,
     R::Error: Into<BoxError>,
 {
-    call.sign(request.headers_mut()).map_err(|denied| call.refused(denied))?;
-    while call.step() != Step::Send {
-        admitted(call, &mut ready).await.map_err(|denied| call.refused(denied))?;
-        if ready.reserve().await.map_err(|error| inner(call, error.into()))? {
-            call.was_late();
-        }
-    }
-    call.add_signature(request.headers_mut()).map_err(|denied| call.refused(denied))?;
     let conditions = conditions(request.headers());
-    let sending = ready.call(request);
-    call.sending();
-    let response = match sending.await {
-        Ok(response) => response,
-        Err(error) => return Err(failed(call, error.into())),
+    let response = loop {
+        call.sign(request.headers_mut()).map_err(|denied| call.refused(denied))?;
+        while call.step() != Step::Send {
+            admitted(call, &mut ready).await.map_err(|denied| call.refused(denied))?;
+            if ready.reserve().await.map_err(|error| inner(call, error.into()))? {
+                call.was_late();
+            }
+        }
+        let copy = copy_of(call, &request);
+        call.add_signature(request.headers_mut()).map_err(|denied| call.refused(denied))?;
+        let sending = ready.call(request);
+        call.sending();
+        let response = match sending.await {
+            Ok(response) => response,
+            Err(error) => return Err(failed(call, error.into())),
+        };
+        let got = redirected(response.extensions());
+        let answered = call.answered(ResponseHead {
+            status: response.status(),
+            headers: response.headers(),
+            remote_addr: remote_addr(response.extensions()),
+            url: got.as_ref(),
+            is_repeatable: copy.is_some(),
+        });
+        call.saved().await;
+        answered.map_err(|denied| call.refused(denied))?;
+        match copy {
+            Some(mut copy) if call.step() == Step::Follow => {
+                call.keep_rules(response.status(), response.headers()).await;
+                // Its permit ends with it.
+                drop(response);
+                call.follow(copy.headers_mut());
+                request = copy;
+            }
+            _ => break response,
+        }
     };
-    let got = redirected(response.extensions());
-    let answered = call.answered(ResponseHead {
-        status: response.status(),
-        headers: response.headers(),
-        remote_addr: remote_addr(response.extensions()),
-        url: got.as_ref(),
-        is_repeatable: false,
-    });
-    call.saved().await;
-    answered.map_err(|denied| call.refused(denied))?;
     let (version, permit) = (response.version(), call.take_permit());
     let response = response.map(|body| ResponseBody::new(Box::pin(body), version, permit));
     Ok(call.finish(conditions.as_ref(), response).await)
+}
+
+/// The request, if it may be sent once more: it has no body, and something may be asked for.
+fn copy_of<B: Body + Default>(call: &Call<'_>, request: &Request<B>) -> Option<Request<B>> {
+    if !call.may_repeat() || !request.body().is_end_stream() {
+        return None;
+    }
+    let mut copy = Request::new(B::default());
+    copy.method_mut().clone_from(request.method());
+    copy.uri_mut().clone_from(request.uri());
+    *copy.version_mut() = request.version();
+    copy.headers_mut().clone_from(request.headers());
+    copy.extensions_mut().clone_from(request.extensions());
+    Some(copy)
 }
 
 /// Checked, and with a permit; without the reservation of the inner service, unless that is there at once.
@@ -169,7 +199,7 @@ fn failed(call: &mut Call<'_>, error: BoxError) -> ServiceError {
 }
 
 fn inner(call: &Call<'_>, error: BoxError) -> ServiceError {
-    log_failed(0, call.url(), &*error);
+    log_failed(call.history().hops().len(), call.url(), &*error);
     ServiceError::Inner(error)
 }
 

@@ -9,11 +9,12 @@ use std::time::Duration;
 use ipnet::IpNet;
 use reqwest::dns::Resolve;
 use reqwest_middleware::ClientWithMiddleware;
+use url::Url;
 
 use abide_gate::pacing::{HostStore, PacePolicy};
 use abide_gate::robots_cache::{Fetch, RobotsPolicy, RobotsStore};
 use abide_gate::{Clock, Event, GateBuilder};
-use abide_http::{BuildError, Crawler, CrawlerBuilder, PaymentPolicy, RedirectPolicy, Scan};
+use abide_http::{BuildError, Crawler, CrawlerBuilder, LicenseToken, PaymentPolicy, RedirectPolicy, Scan};
 use abide_permissions::{PermissionStore, ReadOptions, Usage};
 
 use crate::client::{Abide, Core};
@@ -197,6 +198,15 @@ impl Builder {
     /// What may be paid for pages. Default: nothing, whatever a server asks for.
     pub fn payment(self, policy: PaymentPolicy) -> Self {
         self.shared(|crawler| crawler.payment(policy))
+    }
+
+    /// Where tokens of licences come from: `find` gets the URL and the parameters of a `WWW-Authenticate: License` (RSL, with 401 or 402). If it
+    /// has a token, the request is sent once more with it, in its turn: [`CrawlerBuilder::license_tokens`](abide_http::CrawlerBuilder::license_tokens).
+    pub fn license_tokens(
+        self,
+        find: impl Fn(&Url, &[(String, String)]) -> Option<LicenseToken> + Send + Sync + 'static,
+    ) -> Self {
+        self.shared(|crawler| crawler.license_tokens(find))
     }
 
     /// Hears of everything: of robots.txt, permits, decisions and refusals. Several may listen.

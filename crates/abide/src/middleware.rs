@@ -152,7 +152,8 @@ impl<'a> RedirectLoop<'a> {
     async fn send_through_chain(&mut self, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
         let mut request = self.request.take().expect(ONE_REQUEST);
         *request.timeout_mut() = self.call.timeout();
-        self.call.add_accepted_price(request.headers_mut());
+        self.call.add_given(request.headers_mut());
+        self.call.sending();
         let is_repeatable = self.is_repeatable();
         let sending =
             Box::pin(send_through_chain(&self.call, self.core.crawler.gate(), request, extensions, next));

@@ -105,7 +105,8 @@ pub(crate) async fn send_paced(
         call.add_signature(request.headers_mut()).map_err(refuse)?;
         let sending = sending(core, &mut call, request, extensions, next);
         let answer = call.cover(sending).await;
-        let response = answered(core, &mut call, answer, true);
+        // What is sent again, the half above decides.
+        let response = answered(core, &mut call, answer, false);
         call.saved().await;
         response
     };

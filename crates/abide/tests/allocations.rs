@@ -32,7 +32,7 @@ const MORE_MAX: f64 = 12.0;
 
 /// One test, so that nothing else allocates meanwhile.
 #[tokio::test(flavor = "current_thread")]
-async fn a_request_to_a_known_host_allocates_little_more_than_without_abide() {
+async fn a_request_to_a_known_host_allocates_little_more() {
     let address = serve().await;
     let inner = || reqwest::Client::builder().no_proxy().user_agent(USER_AGENT);
     let plain = inner().build().expect("a client").into();

@@ -19,7 +19,8 @@ use reqwest::{Client, ClientBuilder, Request, RequestBuilder, Response};
 use reqwest_middleware::{ClientBuilder as MiddlewareBuilder, ClientWithMiddleware};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use self::server::{AUTHORITY, Site, text};
+pub(crate) use self::server::Site;
+use self::server::{AUTHORITY, text};
 
 /// A request, and what differs.
 struct Case {

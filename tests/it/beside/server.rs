@@ -2,14 +2,13 @@
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hasher};
-use std::io::Write;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use abide_tests::Authority;
+use abide_tests::{Authority, CODINGS};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
@@ -27,14 +26,14 @@ use tokio_rustls::rustls::ServerConfig;
 type Log = Arc<Mutex<Vec<[String; 3]>>>;
 
 /// Ends when it is dropped.
-pub(super) struct Site {
-    pub(super) address: SocketAddr,
+pub(crate) struct Site {
+    pub(crate) address: SocketAddr,
     log: Log,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl Site {
-    pub(super) async fn start(http2: bool) -> Self {
+    pub(crate) async fn start(http2: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let log = Arc::new(Mutex::new(Vec::new()));
@@ -135,7 +134,7 @@ async fn answer(mut request: Request<Incoming>, log: &Log) -> std::io::Result<Re
         return Ok(Response::builder()
             .status(status)
             .header("location", location)
-            .body(Script::text(""))
+            .body(Script::text("moved ".repeat(20_000)))
             .unwrap());
     }
     match first {
@@ -262,26 +261,8 @@ fn unhex(text: &str) -> Vec<u8> {
 
 /// As it is, if the coding is not known.
 fn coded(coding: &str, body: &[u8]) -> Vec<u8> {
-    let level = flate2::Compression::fast();
-    match coding {
-        "gzip" => {
-            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
-            encoder.write_all(body).unwrap();
-            encoder.finish().unwrap()
-        }
-        "deflate" => {
-            let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), level);
-            encoder.write_all(body).unwrap();
-            encoder.finish().unwrap()
-        }
-        "br" => {
-            let mut coded = Vec::new();
-            brotli::CompressorWriter::new(&mut coded, 4_096, 5, 20).write_all(body).unwrap();
-            coded
-        }
-        "zstd" => zstd::encode_all(body, 1).unwrap(),
-        _ => body.to_vec(),
-    }
+    let encode = CODINGS.into_iter().find(|(name, _)| *name == coding);
+    encode.map_or_else(|| body.to_vec(), |(_, encode)| encode(body))
 }
 
 impl Script {

@@ -12,12 +12,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide::pacing::PacePolicy;
 use abide::robots_cache::{RobotsPolicy, Source};
 use abide::{Abide, Denied, DeniedKind, Failure, ResponseExt, WallMillis};
 use abide_tests::{Reply, Seen, Server, Silent, Step, StoppedClock};
 use reqwest_middleware::ClientWithMiddleware;
 use tokio::time::timeout;
+
+use crate::Built;
 
 /// What the server does, by the request.
 type Script = Arc<dyn Fn(&Seen) -> Reply + Send + Sync>;
@@ -92,7 +93,7 @@ fn builder(server: &Server, deadline: Duration) -> abide::Builder {
         .resolver(server.names())
         .allow_net(server.address().ip().into())
         .robots(RobotsPolicy::default().with_deadline(deadline).with_fetches_max(1_000))
-        .pace(PacePolicy::default().danger_min_delay(Duration::ZERO))
+        .delay(Duration::ZERO)
 }
 
 fn crawler(server: &Server, deadline: Duration) -> (Abide, ClientWithMiddleware) {
@@ -237,7 +238,7 @@ async fn with_copy(
     abide.invalidate(&origin).await;
     let open = visit(client, &host, "/open").await?;
     let closed = visit(client, &host, "/closed").await?;
-    // A 503 besides holds the host, and the page waits.
+    // A 503 besides backs the host off, and the page waits.
     let waits = fault.name.starts_with("503") && open == "deferred";
     let is_right = (open == "200" || waits) && closed == "disallowed";
     is_right.then_some(()).ok_or(format!("with a copy: open {open}, closed {closed}"))?;
@@ -348,15 +349,14 @@ async fn page(fault: &pages::Fault, client: &ClientWithMiddleware, url: &str) ->
     (read == body[..]).then_some(()).ok_or(format!("the body: {} bytes of {}", read.len(), body.len()))
 }
 
-/// A client's own timeout ends a page that never begins, and its host's turn is free again.
+/// A client's own timeout ends a page that never begins, and its host's permit is free again.
 #[tokio::test]
 async fn endless_early_hints_end_with_the_timeout() {
     let hints = b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n".to_vec();
     let steps: Vec<Step> =
         (0..600).flat_map(|_| [Step::Send(hints.clone()), Step::Sleep(Duration::from_millis(50))]).collect();
     let clock = StoppedClock::stop();
-    let server = Server::start(move |seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
+    let server = Server::without_rules(move |seen| match seen.path.as_str() {
         "/hints" => Reply::raw(steps.clone()),
         _ => Reply::html("page"),
     })

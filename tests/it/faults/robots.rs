@@ -1,10 +1,9 @@
 //! The rows of `/robots.txt`: connections, heads, lengths, codings, statuses, redirects, addresses, contents.
 
-use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_tests::{OWN_ADDRESSES, Reply, Seen, Step};
+use abide_tests::{CODINGS, OWN_ADDRESSES, Reply, Seen, Step, gzip};
 
 use super::Expect::{AllowAll, Deferred, Rules, TooSlow, Unreachable};
 use super::{Also, Expect, Fault, GOOD, MARKER, raw};
@@ -46,7 +45,7 @@ impl Table {
     }
 }
 
-/// All of them. Somebody who must hear nothing listens at `silent`.
+/// All of them. A listener at `silent` must hear nothing.
 pub(super) fn faults(silent: u16) -> Vec<Fault> {
     let mut table = Table(Vec::new());
     connections(&mut table);
@@ -230,34 +229,8 @@ fn heads(table: &mut Table) {
     );
 }
 
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all(bytes).unwrap();
-    encoder.finish().unwrap()
-}
-
-/// A coding by its name in HTTP.
-type Coding = (&'static str, fn(&[u8]) -> Vec<u8>);
-
-const CODINGS: [Coding; 4] = [("gzip", gzip), ("deflate", zlib), ("br", brotli), ("zstd", zstd)];
-
-fn zlib(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all(bytes).unwrap();
-    encoder.finish().unwrap()
-}
-
-fn brotli(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = brotli::CompressorWriter::new(Vec::new(), 4096, 1, 18);
-    encoder.write_all(bytes).unwrap();
-    encoder.into_inner()
-}
-
-fn zstd(bytes: &[u8]) -> Vec<u8> {
-    zstd::encode_all(bytes, 1).unwrap()
-}
-
 fn codings(table: &mut Table) {
+    let [_, (_, zlib), ..] = CODINGS;
     let coded = |codings: &[&str], body: Vec<u8>| {
         let fields: Vec<_> = codings.iter().map(|coding| ("content-encoding", *coding)).collect();
         Reply::with_headers(200, &fields, body)
@@ -275,7 +248,7 @@ fn codings(table: &mut Table) {
         ("C16", "gzip with a wrong length", coded(&["gzip"], corrupt(2))),
         ("C16", "gzip corrupt", coded(&["gzip"], corrupt(14))),
         ("C17", "an unknown coding", coded(&["x-unknown"], trap.to_vec())),
-        ("C17", "compress, which nobody asks for", coded(&["compress"], trap.to_vec())),
+        ("C17", "compress, which was not asked for", coded(&["compress"], trap.to_vec())),
         ("C17", "an empty coding's neighbour", coded(&["gzip, x-unknown"], gzip(trap))),
         ("C17", "gzip fifty times", coded(&["gzip"; 50], (0..50).fold(trap.to_vec(), |body, _| gzip(&body)))),
         (
@@ -305,7 +278,7 @@ fn codings(table: &mut Table) {
                 ("C17", "within gzip, named gzip", coded(&["gzip"], gzip(&code(trap)))),
                 ("C17", "around gzip, named twice", coded(&[coding, "gzip"], code(&gzip(trap)))),
             ] {
-                table.add(id, format!("{coding} {name}, {} octets", trap.len()), Unreachable, reply);
+                table.add(id, format!("{coding} {name}, {} bytes", trap.len()), Unreachable, reply);
                 if name == "without a name" {
                     table.also(Also::StillCoded);
                 }
@@ -319,6 +292,7 @@ fn codings(table: &mut Table) {
 
 /// RFC 1952 and RFC 8878 let several members stand one behind the other; what is left over otherwise is no part of a text.
 fn members(table: &mut Table) {
+    let [.., (_, zstd)] = CODINGS;
     let (first, rest) = GOOD.as_bytes().split_at("User-agent: *\n".len());
     let (good, trap) = (GOOD.as_bytes(), TRAP.as_bytes());
     let cut = |mut bytes: Vec<u8>| {
@@ -581,7 +555,7 @@ fn addresses(table: &mut Table, silent: u16) {
         table.add("S12", format!("to {host}"), Unreachable, Reply::redirect(302, &location));
         table.also(Also::AddressRefused);
     }
-    // Not this machine's, so that nobody can listen there: they are refused for what they are, and not since nobody answers.
+    // Not this machine's, so that nothing can listen there: they are refused for what they are, and not because nothing answers.
     for host in [
         "10.0.0.1",
         "100.64.0.1",
@@ -642,7 +616,7 @@ fn contents(table: &mut Table) {
     };
     let with = |before: &[u8]| [before, GOOD.as_bytes()].concat();
     let agents: String = (0..20_000).map(|n| format!("User-agent: bot{n}\n")).collect();
-    // So that this line ends with octet number `end`.
+    // So that this line ends with byte number `end`.
     let ends_at = |end: usize, rest: &str| {
         let (start, line) = ("User-agent: *\n#", "\nDisallow: /closed");
         let filler = "x".repeat(end - start.len() - line.len());
@@ -656,6 +630,7 @@ fn contents(table: &mut Table) {
         ("T1", "JSON", AllowAll, b"{\"error\": \"not found\"}".to_vec()),
         ("T2", "a byte order mark", Rules, with(b"\xef\xbb\xbf")),
         ("T2", "half a byte order mark", Rules, with(b"\xef\xbb")),
+        ("T2", "the first byte of a byte order mark", Rules, with(b"\xef")),
         ("T3", "UTF-16 LE", Rules, wide([0xff, 0xfe], u16::to_le_bytes)),
         ("T3", "UTF-16 BE", Rules, wide([0xfe, 0xff], u16::to_be_bytes)),
         ("T4", "Latin-1 before", Rules, with(b"# \xe9t\xe9\nSitemap: \xff\n")),
@@ -668,8 +643,8 @@ fn contents(table: &mut Table) {
         ("T5", "a rule that ends at the limit, and its line", Rules, ends_at(512_000, "\nAllow: /closed\n")),
         ("T5", "a rule that ends at the limit, and CR LF", Rules, ends_at(512_000, "\r\nAllow: /closed\n")),
         ("T5", "a rule that goes on behind the limit", AllowAll, ends_at(512_000, "x\n")),
-        ("T5", "a rule that ends one octet behind the limit", AllowAll, ends_at(512_001, "")),
-        ("T5", "a line that ends one octet behind the limit", AllowAll, ends_at(512_001, "\nAllow: /\n")),
+        ("T5", "a rule that ends one byte behind the limit", AllowAll, ends_at(512_001, "")),
+        ("T5", "a line that ends one byte behind the limit", AllowAll, ends_at(512_001, "\nAllow: /\n")),
         ("T6", "one line of 10 MB", AllowAll, vec![b'x'; 10_000_000]),
         ("T6", "an Allow of 20 KB", Rules, format!("{GOOD}Allow: /clo{long}sed\n").into()),
         ("T6", "a Disallow of 20 KB", Rules, format!("User-agent: *\nDisallow: /closed{long}x\n").into()),

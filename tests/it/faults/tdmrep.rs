@@ -5,6 +5,8 @@ use abide_tests::{Reply, Seen, Server};
 
 use super::{DEADLINE, builder};
 
+use crate::Built;
+
 const FILE: &str = r#"[{"location": "/", "tdm-reservation": 1, "tdm-policy": "https://a.example/p"}]"#;
 const FREE: &str = r#"[{"location": "/", "tdm-reservation": 0}]"#;
 
@@ -90,7 +92,7 @@ async fn each_fault_of_tdmrep_json_leaves_nothing_permitted() {
 #[tokio::test]
 async fn it_is_not_asked_for_unless_it_is_wanted() {
     let server = Server::start(|_| Reply::new(200, FILE)).await;
-    let client = builder(&server, DEADLINE).build_client(reqwest::Client::builder()).unwrap();
+    let client = builder(&server, DEADLINE).client();
     let page = client.get("http://a.example/page").send().await.unwrap();
     assert_eq!(page.preferences().resolve(&Usage::Tdm), Preference::Unknown);
     assert_eq!(server.asked(), ["a.example/robots.txt", "a.example/page"]);

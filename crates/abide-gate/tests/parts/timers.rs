@@ -26,7 +26,7 @@ fn without_timers() -> tokio::runtime::Runtime {
 }
 
 #[test]
-fn a_turn_that_must_be_waited_for_is_refused() {
+fn a_permit_that_must_be_waited_for_is_refused() {
     let pacer = Pacer::new(one_second());
     let url = "http://a.example/".parse().unwrap();
     without_timers().block_on(async {
@@ -61,7 +61,7 @@ fn a_robots_txt_that_must_be_fetched_is_refused() {
 }
 
 #[test]
-fn builders_can_tell_in_a_runtime_and_not_outside() {
+fn missing_timers_are_noticed_in_a_runtime_only() {
     assert!(!lacks_timers(), "nothing can be said");
     assert!(without_timers().block_on(async { lacks_timers() }));
     let timers = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

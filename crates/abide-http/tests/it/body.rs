@@ -118,7 +118,7 @@ async fn the_permit_ends_with_the_last_frame_if_the_stream_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_permit_is_given_back_with_trailers_an_error_the_end_and_a_drop() {
+async fn the_permit_ends_with_trailers_an_error_the_end_or_a_drop() {
     for (last, name) in [
         (Some(Ok(Frame::trailers(HeaderMap::new()))), "trailers"),
         (Some(Err("reset")), "an error"),
@@ -138,7 +138,7 @@ async fn the_permit_is_given_back_with_trailers_an_error_the_end_and_a_drop() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_body_says_of_itself_is_passed_on() {
+async fn end_and_length_of_a_body_are_passed_on() {
     let script = Script { knows_its_end: true, knows_its_length: true, ..Script::of([data()]) };
     let (mut body, _) = with_permit(Version::HTTP_2, script).await;
     assert_eq!((body.is_end_stream(), body.size_hint().exact()), (false, Some(4)));
@@ -156,7 +156,7 @@ async fn a_body_that_failed_keeps_the_length_that_was_stated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_failed_before_anybody_read_it_gives_its_permit_back() {
+async fn a_body_that_failed_unread_gives_its_permit_back() {
     let (body, taken) = with_permit(Version::HTTP_11, Script::of([data()])).await;
     let mut body = body.with_taken(Err("reset".into()));
     assert!(body.has_ended() && taken() == 0, "the permit is free while the response is kept");

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use abide_gate::pacing::PacePolicy;
 use abide_gate::{Clock, Denied, DeniedKind, ManualClock, SystemClock};
 use abide_http::{Call, Crawler, Options, RedirectPolicy, ResponseHead, Step, admit};
 use http::{HeaderMap, Method, StatusCode};
@@ -12,6 +13,7 @@ use url::Url;
 use crate::scripted::{Scripted, ScriptedFetch};
 
 const SECOND: Duration = Duration::from_secs(1);
+const DELAY: Duration = PacePolicy::DELAY;
 
 fn crawler(robots: &'static str) -> Crawler {
     let fetch = ScriptedFetch::always(Scripted::text(robots));
@@ -50,7 +52,7 @@ async fn a_redirect_is_a_new_hop_that_is_checked_again() {
     assert_eq!((call.url().as_str(), call.step()), ("http://a.example/y#there", Step::Check));
     let began = Instant::now();
     admit(&mut call).await.unwrap();
-    assert_eq!(began.elapsed(), SECOND, "a hop waits for its host");
+    assert_eq!(began.elapsed(), DELAY, "a hop waits for its host");
     call.sending();
     call.answered(head(302, &location("/secret"))).unwrap();
     call.follow(&mut HeaderMap::new());
@@ -65,7 +67,7 @@ async fn a_call_that_ends_before_its_request_costs_no_delay() {
     let crawler = crawler("");
     let mut unsent = call(&crawler, Options::new(), "http://a.example/x");
     admit(&mut unsent).await.unwrap();
-    advance(SECOND).await;
+    advance(DELAY).await;
     drop(unsent);
     let mut next = call(&crawler, Options::new().with_max_wait(Duration::ZERO), "http://a.example/y");
     admit(&mut next).await.expect("nothing was sent");
@@ -112,7 +114,7 @@ async fn an_override_survives(is_checked_above: bool) {
         second = second.checked_above(first.verdict().unwrap().clone(), 30 * SECOND);
     }
     let changes = async {
-        advance(SECOND).await;
+        advance(DELAY).await;
         crawler.gate().invalidate(&"http://a.example".parse().unwrap()).await;
         drop(first);
     };
@@ -142,7 +144,7 @@ async fn an_answered_request_costs_a_delay_whatever_the_client_forgets() {
     call.follow(&mut HeaderMap::new());
     let began = Instant::now();
     admit(&mut call).await.unwrap();
-    assert_eq!(began.elapsed(), SECOND);
+    assert_eq!(began.elapsed(), DELAY);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! It does not grow without end.
+//! The bounds of the store: records, bytes, and what is counted of them.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ async fn the_oldest_records_make_room_under_load() {
 }
 
 #[tokio::test]
-async fn a_record_that_was_asked_for_again_is_young_again() {
+async fn a_record_fetched_again_is_young_again() {
     let disk = Disk::default();
     let store = bounded(&disk, 10);
     let save = async |n, version| RobotsStore::save(&store, &origin(n), &record(n, version)).await.unwrap();
@@ -82,7 +82,7 @@ async fn a_smaller_bound_counts_from_the_next_opening() {
     }
     store.close().await.unwrap();
     let store = bounded(&disk, 100);
-    // Some thousand go in each commit, so that nobody waits for all of them.
+    // Some thousand go in each commit, so that no caller waits for all of them.
     for _ in 0..3 {
         RobotsStore::save(&store, &origin(9_000), &record(9_000, 9_000)).await.unwrap();
         store.flush().await.unwrap();

@@ -1,4 +1,4 @@
-//! Bytes that change while nobody looks: an error at opening, or an absent record; never a panic, never a wrong record.
+//! Damaged files: an error at opening, or an absent record; never a panic, never a wrong record.
 
 use std::fs;
 
@@ -68,13 +68,13 @@ async fn a_file_that_ends_too_early_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_damaged_file_is_left_alone_unless_it_is_asked_for() {
+async fn a_damaged_file_is_rebuilt_only_when_asked_for() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("abide.redb");
-    fs::write(&path, "not a database, but somebody's letters").unwrap();
+    fs::write(&path, "not a database, but letters").unwrap();
     let error = Store::open(&path).unwrap_err();
     assert!(error.is_corrupt() && error.to_string().contains("abide.redb"), "{error}");
-    assert_eq!(fs::read_to_string(&path).unwrap(), "not a database, but somebody's letters");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "not a database, but letters");
 
     let store = Store::builder().rebuild_if_corrupt(true).open(&path).unwrap();
     assert_eq!(store.usage().await.unwrap().robots, 0);
@@ -84,7 +84,7 @@ async fn a_damaged_file_is_left_alone_unless_it_is_asked_for() {
     names.sort();
     assert_eq!(names.len(), 2, "{names:?}");
     assert!(names[1].to_str().unwrap().contains("abide.redb.corrupt-"), "{names:?}");
-    assert_eq!(fs::read_to_string(&names[1]).unwrap(), "not a database, but somebody's letters");
+    assert_eq!(fs::read_to_string(&names[1]).unwrap(), "not a database, but letters");
     Store::open(&path).unwrap();
 }
 

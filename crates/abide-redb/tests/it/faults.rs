@@ -64,7 +64,7 @@ async fn goes_on_in_memory(store: &Store) {
 
 /// The pacer tells a backoff until the store has replied. So a reply must not come because the backoff is known, while it is only known.
 #[tokio::test]
-async fn a_backoff_told_again_is_on_the_disk_or_an_error_again() {
+async fn a_backoff_saved_again_is_on_the_disk_or_an_error_again() {
     let (disk, told) = (Disk::default(), backoff(HOUR, 1, THROTTLED));
     let store = open(&disk).unwrap();
     disk.fail(Fault::From(0));
@@ -126,7 +126,7 @@ async fn a_backoff_that_cannot_be_written_is_one_outage() {
 /// Writes large records until one cannot be written, and returns how many could.
 async fn fill(store: &Store) -> u64 {
     for n in 0..1_000 {
-        let large = abide_gate::testing::robots_cache::sample_record(
+        let large = sample_record(
             &origin(n),
             abide_gate::WallMillis::from_millis(1_800_000_000_000 + n),
             vec![b'#'; 20_000],
@@ -168,7 +168,7 @@ async fn a_full_disk_stops_the_writing_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_full_disk_at_the_end_is_told_and_what_was_written_is_there() {
+async fn a_full_disk_at_close_is_an_error_and_loses_nothing_written() {
     let disk = Disk::of_size(2 << 20);
     let store = open(&disk).unwrap();
     let written = fill(&store).await;
@@ -188,7 +188,7 @@ async fn a_disk_that_is_gone_does_not_fill_the_memory() {
     let store = open(&disk).unwrap();
     disk.fail(Fault::From(0));
     for n in 0..200 {
-        let large = abide_gate::testing::robots_cache::sample_record(
+        let large = sample_record(
             &origin(n),
             abide_gate::WallMillis::from_millis(1_800_000_000_000 + n),
             vec![b'#'; 500_000],

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use abide_gate::pacing::PacePolicy;
 use abide_gate::{Denied, Gate, ManualClock, WallMillis};
 use abide_redb::{Error, Store};
 use http::{HeaderMap, StatusCode};
@@ -16,6 +17,8 @@ use crate::support::{Disk, Fault};
 
 const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 const SECOND: Duration = Duration::from_secs(1);
+/// Of `good.example`.
+const CRAWL_DELAY: Duration = Duration::from_secs(2);
 
 /// What the servers saw: when each request began and ended.
 type Log = BTreeMap<String, Vec<(String, Instant, Instant)>>;
@@ -105,7 +108,7 @@ impl World {
         sleep(5 * SECOND).await;
     }
 
-    /// From the servers' side: every gap is kept, robots.txt counts, and nothing else went out.
+    /// From the servers' side: every delay is kept, robots.txt counts, and nothing else went out.
     fn judge(mut self, what: &str) {
         for asked in self.fetch.asked() {
             let host = asked.url.split('/').nth(2).unwrap().to_owned();
@@ -113,11 +116,11 @@ impl World {
         }
         for (host, requests) in &mut self.log {
             requests.sort_by_key(|(_, began, _)| *began);
-            let gap = if host == "good.example" { 2 } else { 1 };
+            let delay = if host == "good.example" { CRAWL_DELAY } else { PacePolicy::DELAY };
             for pair in requests.windows(2) {
-                // Before the first robots.txt has been read nobody knows of a Crawl-delay.
-                let gap = if pair[1].0 == "/robots.txt" { SECOND } else { gap * SECOND };
-                assert!(pair[1].1 >= pair[0].2 + gap, "{what}: {host}: {pair:?}");
+                // Before the first robots.txt has been read no Crawl-delay is known.
+                let delay = if pair[1].0 == "/robots.txt" { PacePolicy::DELAY } else { delay };
+                assert!(pair[1].1 >= pair[0].2 + delay, "{what}: {host}: {pair:?}");
             }
             let paths: Vec<_> = requests.iter().map(|(path, ..)| &**path).collect();
             assert!(paths.iter().all(|path| !path.starts_with("/private")), "{what}: {host}: {paths:?}");
@@ -166,7 +169,7 @@ async fn two_lives(fault: Fault) -> u64 {
         world.left_alone_until = None;
     }
     let (gate, store) = world.start();
-    // A database whose making was interrupted has to be made anew: a file is made beside its place for that reason.
+    // A database whose making was interrupted has to be made again: a file is made beside its place for that reason.
     assert!(store.is_some() || !was_open, "{fault:?}: a disk that works again can be opened");
     if is_kept {
         let outcome = world.visit(&gate, "busy.example", "/").await;

@@ -1,4 +1,4 @@
-//! Handles, tasks and runtimes: what blocks, what does not, and who is told what.
+//! Handles, tasks and runtimes: what blocks, what does not, and which errors are returned.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,7 +56,7 @@ impl Clock for Meddler {
 
 /// Where a lock is held it waits for itself, so another thread watches.
 #[test]
-fn a_clock_is_asked_under_no_lock_and_may_panic() {
+fn a_clock_is_read_under_no_lock_and_may_panic() {
     let (says, said) = mpsc::channel();
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -79,9 +79,9 @@ fn operators() -> HostState {
     backoff(HOUR, 0, BackoffCause::Operator)
 }
 
-/// On a runtime of one thread, so that whoever blocks it stops the test.
+/// On a runtime of one thread, so that what blocks it stops the test.
 #[tokio::test(flavor = "current_thread")]
-async fn a_disk_that_hangs_blocks_nobody_but_those_who_wait_for_it() {
+async fn a_disk_that_hangs_blocks_only_what_waits_for_it() {
     let disk = Disk::default();
     let store = open(&disk).unwrap();
     RobotsStore::save(&store, &origin(1), &record(1, 1)).await.unwrap();
@@ -130,7 +130,7 @@ async fn a_disk_that_hangs_blocks_nobody_but_those_who_wait_for_it() {
 }
 
 #[tokio::test]
-async fn what_waits_is_written_without_being_asked_for() {
+async fn what_waits_is_written_unasked() {
     let disk = Disk::default();
     let store = Store::builder().write_behind(Duration::from_millis(10)).open_backend(disk).unwrap();
     RobotsStore::save(&store, &origin(1), &record(1, 1)).await.unwrap();
@@ -142,7 +142,7 @@ async fn what_waits_is_written_without_being_asked_for() {
     tokio::time::timeout(Duration::from_secs(60), written).await.expect("it is written some time");
 }
 
-/// Whoever saves faster than the disk writes waits for it, so that what waits stays small.
+/// A crawler that saves faster than the disk writes waits for it, so that what waits stays small.
 #[tokio::test]
 async fn a_fast_crawler_waits_for_a_slow_disk() {
     let disk = Disk::default();
@@ -164,7 +164,7 @@ async fn a_fast_crawler_waits_for_a_slow_disk() {
     while saves.try_join_next().is_some() {
         done += 1;
     }
-    // Before anything else: whoever waits for this disk keeps a failing test from ending.
+    // Before anything else: a task that waits for this disk keeps a failing test from ending.
     disk.stall(false);
     assert!((10..=17).contains(&done), "eight MiB of them: {done}");
     while let Some(saved) = saves.join_next().await {
@@ -194,7 +194,7 @@ async fn a_backoff_is_written_also_if_its_caller_does_not_wait() {
 }
 
 #[tokio::test]
-async fn whoever_closes_it_waits_until_the_file_is_given_back() {
+async fn every_close_waits_until_the_file_is_given_back() {
     let disk = Disk::default();
     let store = open(&disk).unwrap();
     RobotsStore::save(&store, &origin(1), &record(1, 1)).await.unwrap();
@@ -218,7 +218,7 @@ async fn whoever_closes_it_waits_until_the_file_is_given_back() {
 }
 
 #[tokio::test]
-async fn whoever_closes_it_is_told_that_it_could_not_be_written() {
+async fn every_close_returns_the_error_of_the_write() {
     let disk = Disk::default();
     let store = open(&disk).unwrap();
     RobotsStore::save(&store, &origin(1), &record(1, 1)).await.unwrap();
@@ -287,7 +287,7 @@ async fn leases_belong_to_the_process_and_end_with_it() {
 }
 
 #[tokio::test]
-async fn a_host_is_leased_to_one_pacer_at_a_time_and_to_none_after_reopening() {
+async fn a_host_is_leased_to_one_pacer_and_to_none_after_reopening() {
     let disk = Disk::default();
     let store = open(&disk).unwrap();
     let take = async |store: &Store, n| lease(store, &host(1), HolderId(n), HostState::default()).await;

@@ -19,7 +19,7 @@ use crate::support::{Dice, HOUR, Ledger, Step, Still, left, perform, steps};
 const PATH: &str = "ABIDE_REDB_TEST_PATH";
 const LIFE: &str = "ABIDE_REDB_TEST_LIFE";
 
-/// So many things are done in one life, if nobody ends it before.
+/// So many things are done in one life, unless it is killed before.
 const STEPS: u64 = 500;
 
 /// So many files are written at once, each in every so many lives: most of a life is waiting.
@@ -80,7 +80,7 @@ fn say(line: &str) {
 }
 
 #[test]
-fn opened_twice_is_an_error_at_once_in_another_process_and_in_this() {
+fn a_file_opened_twice_is_an_error_at_once() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("abide.redb");
     let (mut other, output) = child_process(&path, 1);

@@ -83,7 +83,7 @@ async fn after_every_opening_every_host_waits_a_whole_delay() {
             machine.clock.jump_to(jump);
             let (store, opened) = (machine.open(), Instant::now());
             let gate = hosts::gate(Gate::builder().host_store(Arc::new(store.clone())));
-            for (n, delay) in [(1, SECOND), (2, 60 * SECOND), (3, 600 * SECOND)] {
+            for (n, delay) in [(1, PacePolicy::DELAY), (2, 60 * SECOND), (3, 600 * SECOND)] {
                 assert_eq!(quiet(&store, n).await, Some(opened.elapsed()), "{end}, {jump:?}, host {n}");
                 let url = format!("http://h{n}.example/").parse().unwrap();
                 hosts::acquire(&gate, &url, delay, 2 * HOUR).await.unwrap().finish();
@@ -106,7 +106,7 @@ async fn dropping_the_last_handle_writes_what_is_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_begins_anew_owes_every_host_a_whole_delay() {
+async fn a_rebuilt_store_owes_every_host_a_whole_delay() {
     let machine = Machine::new();
     let store = machine.open();
     request(&store, 1).await;
@@ -172,9 +172,9 @@ async fn retry_after_outlives_restarts_and_kills() {
     assert_eq!(left(&store, &host(1)).await, Duration::ZERO);
 }
 
-/// With the whole pacer, which begins anew each time: killed while the host is backed off, closed then, or killed when that is over.
+/// With the whole pacer, a new one each time: killed while the host is backed off, closed then, or killed when that is over.
 #[tokio::test(start_paused = true)]
-async fn the_next_429_after_a_restart_or_a_kill_doubles_from_where_it_stood() {
+async fn the_next_429_after_a_restart_doubles_from_where_it_stood() {
     let mut machine = Machine::new();
     let url = "http://a.example/".parse().unwrap();
     for (n, expected) in [60, 120, 240, 480, 960, 1_920].into_iter().enumerate() {
@@ -283,7 +283,7 @@ async fn a_clock_that_was_a_year_ahead_locks_a_host_once() {
 
 /// What is left is the same in this life; the next one finds it, too, unless the clock was set back: then for longer, at most 24 h.
 #[tokio::test(start_paused = true)]
-async fn a_wall_clock_that_jumps_while_the_store_is_open_changes_no_backoff() {
+async fn a_wall_clock_that_jumps_in_one_life_changes_no_backoff() {
     for (jump, is_back, next) in
         [(YEAR, false, HOUR), (HOUR, false, HOUR), (HOUR, true, 2 * HOUR), (YEAR, true, 24 * HOUR)]
     {

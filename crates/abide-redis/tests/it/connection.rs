@@ -24,7 +24,7 @@ async fn back(store: &Store) {
 }
 
 #[tokio::test]
-async fn a_server_without_eval_is_refused_and_told_why() {
+async fn a_server_without_eval_is_refused_with_the_reason() {
     let removed = ["--rename-command", "EVAL", "", "--rename-command", "EVALSHA", ""];
     let Some(redis) = Redis::start_with(&removed) else { return };
     let error = Store::connect(&redis.url()).await.unwrap_err().to_string();
@@ -43,7 +43,7 @@ async fn a_server_without_eval_is_refused_and_told_why() {
 }
 
 #[tokio::test]
-async fn a_user_may_be_allowed_no_more_than_the_readme_says() {
+async fn the_permissions_of_the_readme_suffice() {
     let Some(redis) = Redis::start() else { return };
     let user =
         ["ACL", "SETUSER", "crawler", "on", ">s3cret", "~abide:*", "+eval", "+evalsha", "+get", "+set"];
@@ -149,7 +149,7 @@ async fn cancelled_commands_never_give_their_replies_to_others() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_fails_commands_at_once_and_is_found_again() {
+async fn a_lost_server_fails_commands_at_once_and_is_found_again() {
     let Some(mut redis) = Redis::start() else { return };
     let store = redis.aged().connect().await.unwrap();
     redis.kill();
@@ -197,7 +197,7 @@ async fn a_server_that_takes_no_writes_is_away() {
 
 /// The caller may have less patience than the store.
 #[tokio::test]
-async fn a_silent_connection_is_replaced_also_if_its_callers_give_up_first() {
+async fn a_silent_connection_is_replaced_even_if_callers_give_up() {
     let (Some(redis), Some(other)) = (Redis::start(), Redis::start()) else { return };
     let proxy = Proxy::start(redis.port()).await;
     let store = Store::connect(&proxy.url()).await.unwrap();
@@ -207,7 +207,7 @@ async fn a_silent_connection_is_replaced_also_if_its_callers_give_up_first() {
 }
 
 #[tokio::test]
-async fn no_error_tells_a_password() {
+async fn no_error_has_a_password() {
     let Some(redis) = Redis::start_with(&["--requirepass", "s3cret-of-the-server"]) else { return };
     let port = redis.port();
     for url in [

@@ -274,7 +274,7 @@ impl Scripted {
 
 /// Thousands of random exchanges of four processes, answered alike to the microsecond.
 #[test]
-fn the_script_says_what_the_plain_function_says() {
+fn the_script_equals_the_plain_function() {
     let Some(scripted) = Scripted::start() else { return };
     let mut now = scripted.now();
     let mut seed = 1_u64;
@@ -354,7 +354,7 @@ fn a_release_that_comes_late_gives_up_nothing() {
 
 /// The process that fetches has a clock a little ahead.
 #[tokio::test]
-async fn clocks_that_differ_a_little_do_not_make_two_fetch_one_robots_txt() {
+async fn clocks_that_differ_a_little_keep_one_fetch_per_robots_txt() {
     let Some(redis) = Redis::start() else { return };
     let store = redis.aged().connect().await.unwrap();
     let (origin, now): (Origin, _) =

@@ -211,7 +211,7 @@ async fn flushes_and_restarts() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_outage_shortens_no_delay_on_hosts_that_a_process_holds() {
+async fn an_outage_shortens_no_delay_on_leased_hosts() {
     let Some(mut redis) = Redis::start() else { return };
     redis.age();
     let website = website(ms(20)).await;
@@ -242,7 +242,7 @@ async fn an_outage_shortens_no_delay_on_hosts_that_a_process_holds() {
 
 /// Without a store: the delay times the number of processes, from a time of its own on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_that_starts_while_the_store_is_away_keeps_a_longer_delay() {
+async fn a_process_started_without_store_keeps_a_longer_delay() {
     let website = website(ms(5)).await;
     let crew = Crew {
         patience: ms(1_000),

@@ -8,7 +8,7 @@ use tokio::join;
 use tokio::time::sleep;
 
 use crate::support::judge::{
-    assert_one_robots_txt_each, assert_spaced, by_host, show_gaps, until_all_came, until_requests,
+    assert_one_robots_txt_each, assert_spaced, by_host, show_delays, until_all_came, until_requests,
     until_served, website,
 };
 use crate::support::workers::{Crew, NO_STORE, run_time, stop};
@@ -35,7 +35,7 @@ async fn processes_keep_every_delay_and_fetch_one_robots_txt() {
         let website = website(ms(5)).await;
         let crew = Crew { workers, ..Crew::new(redis.url(), website.address()) };
         let log = run(&crew, &website).await;
-        show_gaps(&format!("{workers} processes"), &by_host(&log));
+        show_delays(&format!("{workers} processes"), &by_host(&log));
         assert_spaced(&by_host(&log), crew.delay);
         assert_one_robots_txt_each(&log, crew.hosts);
     };
@@ -51,7 +51,7 @@ async fn processes_keep_every_delay_and_fetch_one_robots_txt() {
         let website = website(ms(5)).await;
         let crew = Crew { workers: 1, ..Crew::new(NO_STORE.to_owned(), website.address()) };
         let log = run(&crew, &website).await;
-        show_gaps("one process, without a store", &by_host(&log));
+        show_delays("one process, without a store", &by_host(&log));
         assert_spaced(&by_host(&log), crew.delay);
     };
     join!(

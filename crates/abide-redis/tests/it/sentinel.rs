@@ -44,7 +44,7 @@ async fn a_failover_by_sentinels_shortens_no_delay() {
 }
 
 #[tokio::test]
-async fn a_name_that_sentinels_do_not_know_is_told() {
+async fn a_name_unknown_to_sentinels_is_an_error() {
     let Some(watched) = Watched::start(&[]) else { return };
     probe(&connect(&watched.url()).await).await;
     let error = Store::connect(&watched.url().replace("/main", "/other")).await.unwrap_err().to_string();
@@ -67,7 +67,7 @@ async fn a_silent_sentinel_is_passed_over() {
 }
 
 #[tokio::test]
-async fn the_password_is_for_the_primary_and_for_sentinels_that_want_one() {
+async fn the_password_is_for_the_primary_and_asking_sentinels() {
     let Some(primary) = Redis::start_with(&["--requirepass", "s3cret"]) else { return };
     let knows = "sentinel auth-pass main s3cret\n";
     for lines in [knows.to_owned(), format!("{knows}requirepass s3cret\n")] {

@@ -37,7 +37,7 @@ async fn tls_is_spoken_with_servers_that_are_trusted_and_no_others() {
     let authority = Authority::new();
     let url = format!("rediss://localhost:{}/", terminate(&authority, redis.port()).await);
     let error = Store::connect(&url).await.unwrap_err();
-    assert!(error.is_unreachable(), "nobody trusts it yet: {error}");
+    assert!(error.is_unreachable(), "no client trusts it yet: {error}");
     let directory = tempfile::TempDir::new().unwrap();
     let certificate = directory.path().join("authority.pem");
     std::fs::write(&certificate, authority.pem()).unwrap();

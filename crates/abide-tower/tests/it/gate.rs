@@ -1,21 +1,17 @@
 //! robots.txt first.
 
-use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_tests::{Reply, Server};
+use abide_tests::{Reply, Server, gzip};
 use abide_tower::{DeniedKind, Event, Failure, Options, Origin, ResponseExt, ServiceError};
 use http::header::{HOST, USER_AGENT};
 use tower::ServiceExt;
 
 use crate::{client, client_with, get, refused, send, settings, status};
 
-fn robots(text: &'static str) -> impl std::future::Future<Output = Server> {
-    Server::start(move |seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(200, text),
-        _ => Reply::new(200, "page"),
-    })
+fn robots(text: &'static str) -> impl Future<Output = Server> {
+    Server::with_rules(text, |_| Reply::new(200, "page"))
 }
 
 #[tokio::test]
@@ -32,7 +28,7 @@ async fn what_is_disallowed_never_leaves() {
 }
 
 #[tokio::test]
-async fn one_robots_request_serves_all_who_wait() {
+async fn one_robots_request_serves_all_callers() {
     let server = robots("User-agent: *\nDisallow: /x").await;
     let client = client(&server);
     let calls = (0..10).map(|_| {
@@ -72,7 +68,7 @@ async fn robots_txt_that_cannot_be_had_disallows() {
 }
 
 #[tokio::test]
-async fn nobody_listens_and_no_name_are_told_apart() {
+async fn a_refused_connection_has_its_own_cause() {
     let server = robots("").await;
     let (gone, kept) = (server.address(), settings(&server));
     let client = client_with(&server, kept.clone());
@@ -97,22 +93,16 @@ async fn robots_txt_is_asked_as_the_crawler_and_plainly() {
     assert_eq!(fields("cookie"), ["-", "-"]);
 }
 
-fn gzip(text: &str) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all(text.as_bytes()).unwrap();
-    encoder.finish().unwrap()
-}
-
 #[tokio::test]
 async fn robots_txt_is_decoded_to_its_last_byte() {
     let server = Server::start(|seen| {
         let coded = |body: Vec<u8>| Reply::with_headers(200, &[("content-encoding", "gzip")], body);
         match (seen.path.as_str(), seen.host()) {
             ("/robots.txt", "members.example") => {
-                coded([gzip("User-agent: *\n"), gzip("Disallow: /closed\n")].concat())
+                coded([gzip(b"User-agent: *\n"), gzip(b"Disallow: /closed\n")].concat())
             }
             ("/robots.txt", "garbage.example") => {
-                coded([gzip("User-agent: *\n"), b"garbage".to_vec()].concat())
+                coded([gzip(b"User-agent: *\n"), b"garbage".to_vec()].concat())
             }
             ("/robots.txt", "nothing.example") => coded(Vec::new()),
             _ => Reply::new(200, "page"),
@@ -158,7 +148,7 @@ async fn dot_segments_do_not_slip_past() {
 }
 
 #[tokio::test]
-async fn nobody_to_ask_means_no_request() {
+async fn a_url_without_host_means_no_request() {
     let server = robots("").await;
     let client = client(&server);
     for uri in ["/x", "a.example:80"] {
@@ -208,7 +198,7 @@ async fn the_gate_answers_without_fetching_the_page() {
 }
 
 #[tokio::test]
-async fn observers_hear_of_each_refusal_once() {
+async fn observers_get_each_refusal_once() {
     let server = robots("User-agent: *\nDisallow: /private/").await;
     let heard = Arc::<Mutex<Vec<&'static str>>>::default();
     let told = Arc::clone(&heard);

@@ -44,7 +44,7 @@ async fn a_hop_into_a_disallowed_path_is_refused() {
 }
 
 #[tokio::test]
-async fn a_hop_to_another_host_is_asked_there() {
+async fn a_hop_to_another_host_is_checked_there() {
     let server = web().await;
     let service = ServiceBuilder::new().layer(FollowRedirectLayer::new()).service(client(&server));
     let mut request = get("http://a.example/away");
@@ -66,15 +66,15 @@ async fn a_hop_to_another_host_is_asked_there() {
 #[tokio::test]
 async fn each_hop_waits_its_permit() {
     let server = web().await;
-    let gap = Duration::from_millis(60);
-    let settings = settings(&server).pace(PacePolicy::default().danger_min_delay(gap));
+    let delay = Duration::from_millis(60);
+    let settings = settings(&server).pace(PacePolicy::default().danger_min_delay(delay));
     let service = FollowRedirectLayer::new();
     let service = ServiceBuilder::new().layer(service).service(client_with(&server, settings));
     assert_eq!(service.oneshot(get("http://a.example/chain")).await.unwrap().status(), 200);
     let log = server.log();
     assert_eq!(log.len(), 4);
     for pair in log.windows(2) {
-        assert!(pair[1].at.saturating_duration_since(pair[0].answered) >= gap, "{}", pair[1].what());
+        assert!(pair[1].at.saturating_duration_since(pair[0].answered) >= delay, "{}", pair[1].what());
     }
 }
 

@@ -1,13 +1,14 @@
 //! HTTP/2: many requests on one connection, and still one at a time.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_tower::pacing::{DeferReason, PacePolicy};
-use abide_tower::{Denied, DeniedKind, Gate, GuardedResolver, Options, ResponseExt};
+use abide_tower::{Denied, DeniedKind, Gate, GuardedResolver, Options, ResponseExt, ServiceError};
 use bytes::Bytes;
+use futures_util::stream::{self, Stream, StreamExt};
 use http::{HeaderMap, Request, Response, Version};
 use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
 use hyper::body::{Frame, Incoming};
@@ -40,100 +41,48 @@ async fn serve(log: Arc<Mutex<Vec<String>>>) -> SocketAddr {
 }
 
 fn answer(request: &Request<Incoming>) -> Answer {
-    let body = match request.uri().path() {
-        "/robots.txt" => whole("User-agent: *\nDisallow: /private/"),
+    let page = Response::builder().header("content-type", "text/html");
+    let plain = Response::builder().header("content-type", "text/plain");
+    let of_length = |length: usize| Response::builder().header("content-length", length);
+    let response = match request.uri().path() {
+        "/robots.txt" => plain.body(Full::from("User-agent: *\nDisallow: /private/").map_err(never).boxed()),
         "/calm" => return Err(h2::Error::from(h2::Reason::ENHANCE_YOUR_CALM)),
         "/trailers" => {
-            let mut trailers = HeaderMap::new();
-            trailers.insert("checksum", "abc".parse().unwrap());
-            let frames = [Ok(Frame::data(Bytes::from("body"))), Ok(Frame::trailers(trailers))];
-            StreamBody::new(Frames(frames.into_iter().collect())).boxed()
+            let trailers = HeaderMap::from_iter([("checksum".parse().unwrap(), "abc".parse().unwrap())]);
+            plain.body(frames(stream::iter([data("body"), Ok(Frame::trailers(trailers))])))
         }
-        "/calm-later" => return Ok(calm_later()),
-        "/open" => StreamBody::new(Endless).boxed(),
-        "/length-0" => return Ok(that_stays_open("")),
-        "/length-2" => return Ok(that_stays_open("ok")),
-        _ => whole("<meta name=robots content=noindex>page"),
+        "/calm-later" => {
+            // RST_STREAM when the bytes before it were read: it would overtake them otherwise.
+            let calm = stream::once(async {
+                READ.notified().await;
+                Err(h2::Reason::ENHANCE_YOUR_CALM.into())
+            });
+            plain.body(frames(stream::iter([data("page")]).chain(calm)))
+        }
+        "/open" => page.body(frames(stream::repeat_with(|| data(&"x".repeat(16 * 1024))))),
+        // Bytes, and no END_STREAM.
+        "/length-0" => of_length(0).body(frames(stream::pending())),
+        "/length-2" => of_length(2).body(frames(stream::iter([data("ok")]).chain(stream::pending()))),
+        _ => page.body(Full::from("<meta name=robots content=noindex>page").map_err(never).boxed()),
     };
-    Ok(Response::builder().header("content-type", "text/html").body(body).unwrap())
+    Ok(response.unwrap())
 }
 
-/// Bytes, and no END_STREAM.
-fn that_stays_open(text: &'static str) -> Response<BoxBody<Bytes, h2::Error>> {
-    let body = StreamBody::new(Open(Some(Bytes::from(text)))).boxed();
-    let head = Response::builder().header("content-length", text.len()).header("content-type", "text/plain");
-    head.body(body).unwrap()
+fn never(never: Infallible) -> h2::Error {
+    match never {}
 }
 
-fn whole(text: &'static str) -> BoxBody<Bytes, h2::Error> {
-    Full::from(text).map_err(|never| match never {}).boxed()
+fn data(text: &str) -> Result<Frame<Bytes>, h2::Error> {
+    Ok(Frame::data(Bytes::copy_from_slice(text.as_bytes())))
 }
 
-fn calm_later() -> Response<BoxBody<Bytes, h2::Error>> {
-    let body = StreamBody::new(Calm(Some(Bytes::from("page")), Box::pin(READ.notified()))).boxed();
-    Response::builder().header("content-type", "text/plain").body(body).unwrap()
+fn frames(
+    frames: impl Stream<Item = Result<Frame<Bytes>, h2::Error>> + Send + Sync + 'static,
+) -> BoxBody<Bytes, h2::Error> {
+    BodyExt::boxed(StreamBody::new(frames))
 }
-
-/// Bytes, and RST_STREAM when they were read: it would overtake them otherwise.
-struct Calm(Option<Bytes>, Pin<Box<dyn Future<Output = ()> + Send + Sync>>);
 
 static READ: tokio::sync::Notify = tokio::sync::Notify::const_new();
-
-impl futures_core::Stream for Calm {
-    type Item = Result<Frame<Bytes>, h2::Error>;
-
-    fn poll_next(
-        mut self: Pin<&mut Self>,
-        context: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Self::Item>> {
-        match self.0.take() {
-            Some(data) => std::task::Poll::Ready(Some(Ok(Frame::data(data)))),
-            None => self.1.as_mut().poll(context).map(|()| Some(Err(h2::Reason::ENHANCE_YOUR_CALM.into()))),
-        }
-    }
-}
-
-struct Open(Option<Bytes>);
-
-impl futures_core::Stream for Open {
-    type Item = Result<Frame<Bytes>, h2::Error>;
-
-    fn poll_next(
-        mut self: Pin<&mut Self>,
-        _: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Self::Item>> {
-        match self.0.take() {
-            Some(data) => std::task::Poll::Ready(Some(Ok(Frame::data(data)))),
-            None => std::task::Poll::Pending,
-        }
-    }
-}
-
-struct Frames(std::collections::VecDeque<Result<Frame<Bytes>, h2::Error>>);
-
-impl futures_core::Stream for Frames {
-    type Item = Result<Frame<Bytes>, h2::Error>;
-
-    fn poll_next(
-        mut self: Pin<&mut Self>,
-        _: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Self::Item>> {
-        std::task::Poll::Ready(self.0.pop_front())
-    }
-}
-
-struct Endless;
-
-impl futures_core::Stream for Endless {
-    type Item = Result<Frame<Bytes>, h2::Error>;
-
-    fn poll_next(
-        self: Pin<&mut Self>,
-        _: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Self::Item>> {
-        std::task::Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&[b'x'; 16 * 1024])))))
-    }
-}
 
 type Http2 = abide_tower::AbideService<Client<HttpConnector<GuardedResolver<Names>>, Full<Bytes>>>;
 
@@ -170,25 +119,11 @@ async fn trailers_pass_and_end_the_permit() {
     assert_eq!(client.oneshot(get("http://a.example/x")).await.unwrap().status(), 200);
 }
 
-#[tokio::test]
-async fn a_stream_that_is_open_keeps_the_permit() {
-    let client = client(serve(Arc::default()).await);
-    let page = client.clone().oneshot(get("http://a.example/open")).await.unwrap();
-    let mut request = get("http://a.example/x");
-    request.extensions_mut().insert(Options::new().with_max_wait(Duration::ZERO));
-    let error = client.clone().oneshot(request).await.unwrap_err();
-    let denied = Denied::find(&error).unwrap();
-    let DeniedKind::Deferred { reason } = denied.kind() else { panic!("{error:?}") };
-    assert!(matches!(reason, DeferReason::InFlight { .. }), "{reason:?}");
-    drop(page);
-    assert_eq!(client.oneshot(get("http://a.example/x")).await.unwrap().status(), 200);
-}
-
 /// RFC 9113 §8.1: a response ends with END_STREAM. Bytes that were counted say nothing of that.
 #[tokio::test]
-async fn a_stream_keeps_the_permit_also_after_the_length_that_it_stated() {
+async fn a_stream_keeps_the_permit_until_its_end_whatever_its_length() {
     let client = client(serve(Arc::default()).await);
-    for path in ["length-0", "length-2"] {
+    for path in ["open", "length-0", "length-2"] {
         let mut page = client.clone().oneshot(get(&format!("http://a.example/{path}"))).await.unwrap();
         if path == "length-2" {
             assert_eq!(page.frame().await.unwrap().unwrap().into_data().unwrap(), "ok");
@@ -196,27 +131,31 @@ async fn a_stream_keeps_the_permit_also_after_the_length_that_it_stated() {
         let mut request = get("http://a.example/x");
         request.extensions_mut().insert(Options::new().with_max_wait(Duration::ZERO));
         let error = client.clone().oneshot(request).await.unwrap_err();
-        let denied = Denied::find(&error).unwrap();
-        let DeniedKind::Deferred { reason } = denied.kind() else { panic!("{error:?}") };
+        let reason = deferred(&error);
         assert!(matches!(reason, DeferReason::InFlight { .. }), "{path} {reason:?}");
         drop(page);
         assert_eq!(client.clone().oneshot(get("http://a.example/x")).await.unwrap().status(), 200);
     }
 }
 
+/// Why a request was deferred.
+fn deferred(error: &ServiceError) -> DeferReason {
+    let denied = Denied::find(error).unwrap();
+    let DeniedKind::Deferred { reason } = denied.kind() else { panic!("{error:?}") };
+    reason.clone()
+}
+
 #[tokio::test]
-async fn enhance_your_calm_holds_the_host() {
+async fn enhance_your_calm_backs_the_host_off() {
     let client = client(serve(Arc::default()).await);
     let error = client.clone().oneshot(get("http://a.example/calm")).await.unwrap_err();
     assert!(error.refused().is_none(), "{error:?}");
     let error = client.oneshot(get("http://a.example/x")).await.unwrap_err();
-    let denied = Denied::find(&error).unwrap();
-    let DeniedKind::Deferred { reason } = denied.kind() else { panic!("{error:?}") };
-    assert!(matches!(reason, DeferReason::Backoff { .. }), "{reason:?}");
+    assert!(matches!(deferred(&error), DeferReason::Backoff { .. }), "{error:?}");
 }
 
 #[tokio::test]
-async fn enhance_your_calm_within_a_body_holds_the_host() {
+async fn enhance_your_calm_within_a_body_backs_the_host_off() {
     let client = client(serve(Arc::default()).await);
     let page = client.clone().oneshot(get("http://a.example/calm-later")).await.unwrap();
     let mut body = page.into_body();
@@ -224,7 +163,5 @@ async fn enhance_your_calm_within_a_body_holds_the_host() {
     READ.notify_one();
     body.frame().await.unwrap().unwrap_err();
     let error = client.oneshot(get("http://a.example/x")).await.unwrap_err();
-    let denied = Denied::find(&error).unwrap();
-    let DeniedKind::Deferred { reason } = denied.kind() else { panic!("{error:?}") };
-    assert!(matches!(reason, DeferReason::Backoff { .. }), "{reason:?}");
+    assert!(matches!(deferred(&error), DeferReason::Backoff { .. }), "{error:?}");
 }

@@ -94,7 +94,7 @@ async fn a_printed_chain_says_it_once() {
 }
 
 #[tokio::test]
-async fn each_retry_waits_for_the_hold() {
+async fn each_retry_waits_for_the_backoff() {
     let server = web().await;
     let tries = Arc::new(AtomicUsize::new(0));
     let stubborn = RetryLayer::new(Stubborn { left: 2, tries });
@@ -121,7 +121,7 @@ async fn a_buffer_and_a_limit_of_one_below_are_no_deadlock() {
 }
 
 #[tokio::test]
-async fn who_waits_for_one_host_keeps_nobody_from_another() {
+async fn waiting_for_one_host_blocks_no_other() {
     let server = web().await;
     let settings = settings(&server);
     let narrow = ServiceBuilder::new().concurrency_limit(1).service(inner(server.address(), &settings));

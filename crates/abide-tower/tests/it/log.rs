@@ -77,7 +77,7 @@ impl Subscriber for Heard {
 }
 
 #[tokio::test]
-async fn each_request_has_a_span_and_each_end_without_an_answer_an_event() {
+async fn each_request_has_a_span_and_each_failure_an_event() {
     let (heard, _listening) = listen();
     let server = Server::start(|seen| match seen.path.as_str() {
         "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /private/"),
@@ -103,7 +103,7 @@ async fn each_request_has_a_span_and_each_end_without_an_answer_an_event() {
 }
 
 #[tokio::test]
-async fn a_call_is_a_child_of_the_span_that_its_future_is_instrumented_with() {
+async fn a_call_is_a_child_of_the_span_of_its_future() {
     let server = Server::start(|_| Reply::html("page")).await;
     let (heard, _listening) = listen();
     // The span is entered when the call is polled, not while its future is made.

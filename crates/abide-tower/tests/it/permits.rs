@@ -1,4 +1,4 @@
-//! One at a time, until the body has ended; nothing while the host is held.
+//! One at a time, until the body has ended; nothing while the host is backed off.
 
 use std::time::{Duration, SystemTime};
 
@@ -37,7 +37,7 @@ async fn web() -> Server {
 }
 
 #[tokio::test]
-async fn the_permit_is_held_until_the_body_is_dropped() {
+async fn the_permit_lasts_until_the_body_is_dropped() {
     let server = web().await;
     let client = client(&server);
     let page = send(&client, "http://a.example/endless").await.unwrap();
@@ -56,7 +56,7 @@ async fn the_permit_is_held_until_the_body_is_dropped() {
 async fn the_permit_ends_with_the_body() {
     let server = web().await;
     let client = client(&server);
-    // Read to its end within the time that anybody waits, by a busy machine too.
+    // Read to its end within the time that a call waits, by a busy machine too.
     let page = send(&client, "http://a.example/long").await.unwrap();
     let mut body = page.into_body();
     let mut bytes = 0;
@@ -86,7 +86,7 @@ async fn a_small_page_gives_its_permit_back_unread() {
 }
 
 #[tokio::test]
-async fn a_429_reaches_the_caller_and_holds_the_host() {
+async fn a_429_reaches_the_caller_and_backs_the_host_off() {
     let server = web().await;
     let client = client(&server);
     let before = SystemTime::now();
@@ -135,18 +135,18 @@ async fn a_call_that_is_dropped_on_the_wire_ends_its_permit() {
 }
 
 #[tokio::test]
-async fn the_server_sees_the_gap() {
+async fn the_server_sees_the_delay() {
     let clock = StoppedClock::stop();
     let server = web().await;
-    let gap = Duration::from_millis(80);
-    let settings = settings(&server).pace(PacePolicy::default().danger_min_delay(gap));
+    let delay = Duration::from_millis(80);
+    let settings = settings(&server).pace(PacePolicy::default().danger_min_delay(delay));
     let client = client_with(&server, settings);
     for number in 0..3 {
         assert_eq!(clock.pass_until(status(&client, &format!("http://a.example/{number}"))).await, 200);
     }
     let log = server.log();
     for pair in log.windows(2) {
-        assert!(pair[1].at.saturating_duration_since(pair[0].answered) >= gap);
+        assert!(pair[1].at.saturating_duration_since(pair[0].answered) >= delay);
     }
     let page = clock.pass_until(send(&client, "http://a.example/last")).await.unwrap();
     let info = page.fetch_info().unwrap();

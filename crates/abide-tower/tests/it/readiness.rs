@@ -11,10 +11,13 @@ use abide_tower::pacing::PacePolicy;
 use abide_tower::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse};
 use abide_tower::{AbideLayer, BoxFuture, DeniedKind, Gate, ServiceError};
 use by_hand::poll_once;
+use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::Full;
 use tokio::sync::Notify;
 use tower::{Layer, Service, ServiceExt};
+
+type Empty = http_body_util::Empty<Bytes>;
 
 /// robots.txt that comes when it is told to: first none, then one that forbids everything.
 #[derive(Debug, Default)]
@@ -79,8 +82,8 @@ impl Strict {
     }
 }
 
-impl Service<Request<()>> for Strict {
-    type Response = Response<Full<bytes::Bytes>>;
+impl Service<Request<Empty>> for Strict {
+    type Response = Response<Full<Bytes>>;
     type Error = std::io::Error;
     type Future = Ready<Result<Self::Response, std::io::Error>>;
 
@@ -97,7 +100,7 @@ impl Service<Request<()>> for Strict {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, _: Request<()>) -> Self::Future {
+    fn call(&mut self, _: Request<Empty>) -> Self::Future {
         assert!(self.has_reserved, "called without poll_ready");
         self.release();
         self.seen.calls.fetch_add(1, Ordering::SeqCst);
@@ -105,8 +108,8 @@ impl Service<Request<()>> for Strict {
     }
 }
 
-fn request() -> Request<()> {
-    Request::get("http://a.example/x").body(()).unwrap()
+fn request() -> Request<Empty> {
+    Request::get("http://a.example/x").body(Empty::new()).unwrap()
 }
 
 fn layer(robots: &Arc<Later>) -> AbideLayer {
@@ -195,7 +198,7 @@ async fn a_call_dropped_before_it_is_sent_gives_its_permit_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waited_for_the_service_below_is_judged_again() {
+async fn what_waited_for_the_service_below_is_checked_again() {
     let (inner, robots) = (Strict::new(), Arc::<Later>::default());
     let seen = Arc::clone(&inner.seen);
     let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000)));
@@ -253,5 +256,5 @@ fn everything_can_cross_threads() {
     both::<abide_tower::FetchInfo>();
     sends(layer(&Arc::default()).layer(Strict::new()).oneshot(request()));
     fn body<B: Send + Sync>() {}
-    body::<abide_tower::AbideBody<Full<bytes::Bytes>>>();
+    body::<abide_tower::AbideBody<Full<Bytes>>>();
 }

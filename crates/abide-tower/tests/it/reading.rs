@@ -61,7 +61,7 @@ async fn a_coded_body_is_never_called_free() {
 }
 
 #[tokio::test]
-async fn a_head_that_says_no_saves_the_rest() {
+async fn a_noindex_in_the_head_saves_the_rest() {
     let server = web().await;
     let page = send(&client(&server), "http://a.example/endless").await.unwrap();
     assert!(!page.permissions().may_index());

@@ -1,4 +1,4 @@
-//! What can be said and taken without waiting is what waiting would have brought.
+//! Verdicts and permits that are at hand without waiting.
 
 use futures_util::FutureExt;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ fn at_once(gate: &Gate, text: &str) -> Option<bool> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_verdict_is_there_at_once_for_the_origin_that_is_known_and_no_other() {
+async fn a_verdict_is_at_hand_for_the_known_origin_only() {
     let gate = gate();
     assert_eq!(at_once(&gate, "https://example.org/a"), None, "nothing is known");
     gate.answer(&Origin::of(&url("https://example.org/")).unwrap()).await.unwrap();
@@ -60,7 +60,7 @@ async fn a_verdict_is_there_at_once_for_the_origin_that_is_known_and_no_other() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_invalidated_is_not_there_at_once_and_what_is_learnt_again_is() {
+async fn an_invalidated_verdict_is_gone_until_fetched_again() {
     let (gate, page) = (gate(), "https://example.org/a");
     let origin = Origin::of(&url(page)).unwrap();
     gate.answer(&origin).await.unwrap();
@@ -74,7 +74,7 @@ async fn what_is_invalidated_is_not_there_at_once_and_what_is_learnt_again_is() 
 
 /// Cache and store are bounded and may forget an answer before it is invalidated.
 #[tokio::test(start_paused = true)]
-async fn what_only_a_verdict_still_holds_can_be_invalidated() {
+async fn what_only_a_verdict_keeps_can_be_invalidated() {
     let fetch = ScriptedFetch::new(|request, _| match request.url().host_str() {
         Some("example.org") => Scripted::text("User-agent: *\nDisallow: /private/\n"),
         _ => Scripted::text(vec![b'#'; 500_000]),
@@ -124,14 +124,14 @@ async fn a_permit_is_there_at_once_when_the_host_is_free() {
         let (mut verdict, mut left) = (verdict.clone(), Duration::ZERO);
         gate.acquire(&page, &mut verdict, &mut left).now_or_never()?.ok()
     };
-    assert!(at_once().is_none(), "the gap after robots.txt");
+    assert!(at_once().is_none(), "the delay after robots.txt");
     tokio::time::advance(Duration::from_secs(1)).await;
-    let permit = at_once().expect("the gap has passed");
+    let permit = at_once().expect("the delay has passed");
     tokio::time::advance(Duration::from_secs(5)).await;
     assert!(at_once().is_none(), "one is in flight");
     assert_eq!(permit.elapsed(), Duration::from_secs(5));
     permit.finish();
-    assert!(at_once().is_none(), "the gap after it");
+    assert!(at_once().is_none(), "the delay after it");
     tokio::time::advance(Duration::from_secs(1)).await;
     assert!(at_once().is_some());
 }

@@ -1,4 +1,4 @@
-//! What a call may wait, all turns together; and a clock that panics.
+//! The budget of a call for all its permits; clocks that panic.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -55,7 +55,7 @@ async fn joining_a_fetch_on_the_wire_costs_no_budget() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_budget_is_for_the_turns_of_robots_txt_and_page_together() {
+async fn the_budget_covers_robots_txt_and_page_together() {
     let (gate, url) = busy_gate().await;
     let error = gate.admit(&url, 15 * SECOND).await.unwrap_err();
     assert!(
@@ -111,7 +111,7 @@ async fn a_clock_that_panics_at_any_call_refuses_the_url_at_most() {
             }
             let _ = (gate.now(), gate.wall());
         }
-        assert!(refused <= 1, "call {at}: no turn leaks");
+        assert!(refused <= 1, "call {at}: no permit leaks");
         refusals += refused;
     }
     assert!(refusals > 0, "the pacer needs the clock");
@@ -168,7 +168,7 @@ fn complaining(complaints: usize) -> (ScriptedFetch, Arc<Mutex<Vec<Instant>>>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn robots_txt_that_always_asks_for_a_second_is_not_asked_every_second() {
+async fn a_robots_txt_that_always_answers_429_is_fetched_less_often() {
     let (fetch, asked) = complaining(usize::MAX);
     let gate = timed_gate(fetch);
     let url: Url = "https://a.example/page".parse().unwrap();
@@ -178,7 +178,7 @@ async fn robots_txt_that_always_asks_for_a_second_is_not_asked_every_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn repeated_429s_of_robots_txt_lengthen_the_hold_to_an_hour() {
+async fn repeated_429s_of_robots_txt_lengthen_the_backoff_to_an_hour() {
     const COMPLAINTS: usize = 10;
     let (fetch, asked) = complaining(COMPLAINTS);
     let gate = timed_gate(fetch);
@@ -189,23 +189,23 @@ async fn repeated_429s_of_robots_txt_lengthen_the_hold_to_an_hour() {
             Ok(_) => break Instant::now(),
             Err(error) => assert!(matches!(error.kind(), DeniedKind::Deferred { .. }), "{error:?}"),
         }
-        // Whoever comes too early changes nothing.
+        // A caller that is too early changes nothing.
         tokio::time::sleep(10 * SECOND).await;
     };
     let asked = asked.lock().unwrap().clone();
-    let gaps: Vec<u64> = asked.windows(2).map(|pair| (pair[1] - pair[0]).as_secs()).collect();
-    assert!(gaps[0] <= 11, "{gaps:?}");
-    for (gap, least) in gaps[1..].iter().zip([60, 120, 240, 480, 960, 1_920, 3_600, 3_600, 3_600]) {
-        // A hold is longer by a tenth at most, as was the one that it doubles; and then somebody must come.
-        assert!((least..=least * 2).contains(gap), "{gap} of at least {least}: {gaps:?}");
-        assert!(*gap <= 3_600 * 11 / 10 + 11, "{gaps:?}");
+    let delays: Vec<u64> = asked.windows(2).map(|pair| (pair[1] - pair[0]).as_secs()).collect();
+    assert!(delays[0] <= 11, "{delays:?}");
+    for (delay, least) in delays[1..].iter().zip([60, 120, 240, 480, 960, 1_920, 3_600, 3_600, 3_600]) {
+        // A backoff is longer by a tenth at most, as was the one that it doubles; and the next caller comes within ten seconds.
+        assert!((least..=least * 2).contains(delay), "{delay} of at least {least}: {delays:?}");
+        assert!(*delay <= 3_600 * 11 / 10 + 11, "{delays:?}");
     }
-    assert_eq!((gaps.len(), asked.len()), (COMPLAINTS, COMPLAINTS + 1));
+    assert_eq!((delays.len(), asked.len()), (COMPLAINTS, COMPLAINTS + 1));
     assert!(admitted >= *asked.last().unwrap() && admitted > began + 3 * 3_600 * SECOND);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_that_asks_for_a_second_is_held_for_a_second_each_time() {
+async fn a_retry_after_of_a_second_is_a_second_each_time() {
     let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nDisallow: /x"));
     let gate = timed_gate(fetch);
     let url: Url = "https://a.example/page".parse().unwrap();

@@ -1,9 +1,10 @@
-//! Verdicts that lapse or change before their turn has come.
+//! Verdicts that expire or change during a wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use abide_gate::pacing::PacePolicy;
 use abide_gate::robots_cache::{MemoryRobotsStore, RobotsStore};
 use abide_gate::testing::robots_cache::sample_record;
 use abide_gate::{Clock, Event, Gate, ManualClock, Origin, WallMillis};
@@ -21,7 +22,7 @@ struct World {
     fetch: ScriptedFetch,
     clock: Arc<ManualClock>,
     store: Arc<MemoryRobotsStore>,
-    /// How many turns were told as granted.
+    /// How many permits were reported as granted.
     granted: Arc<AtomicUsize>,
     origin: Origin,
     page: Url,
@@ -34,6 +35,7 @@ async fn world() -> World {
     let granted = Arc::new(AtomicUsize::new(0));
     let told = Arc::clone(&granted);
     let gate = Gate::builder()
+        .pace(PacePolicy::default().danger_min_delay(Duration::from_secs(1)))
         .clock(clock.clone())
         .robots_store(store.clone())
         .observer(Arc::new(move |event: &Event<'_>| {
@@ -50,7 +52,7 @@ async fn world() -> World {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crawl_delay_that_grows_while_a_request_waits_for_its_turn_is_kept() {
+async fn a_crawl_delay_that_grows_during_a_wait_is_kept() {
     let World { gate, fetch, clock, store, origin, page, .. } = world().await;
     let due = gate.answer(&origin).await.unwrap().retry_at();
     sleep(due.since(clock.wall()) - 5 * SECOND).await;
@@ -74,11 +76,11 @@ async fn a_crawl_delay_that_grows_while_a_request_waits_for_its_turn_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_is_told_once_though_its_verdict_has_lapsed() {
+async fn a_permit_is_reported_once_though_its_verdict_has_lapsed() {
     let World { gate, granted, origin, page, .. } = world().await;
     let old = gate.check_cached(&page).unwrap();
     sleep(DAY).await;
-    // Somebody else has asked meanwhile.
+    // Another caller has asked meanwhile.
     gate.answer(&origin).await.unwrap();
     sleep(20 * SECOND).await;
     let before = granted.load(Ordering::SeqCst);

@@ -70,7 +70,7 @@ impl Recorder for Sheet {
 }
 
 #[test]
-fn the_faults_for_which_hosts_are_left_alone_have_the_words_of_the_page() {
+fn the_failures_of_the_breaker_have_the_words_of_the_page() {
     let page = include_str!("../../../../../docs/observability.md");
     let row = page.lines().find(|row| row.contains("`abide_breaker_openings_total`")).unwrap();
     for (fault, word) in [
@@ -94,7 +94,7 @@ fn the_faults_for_which_hosts_are_left_alone_have_the_words_of_the_page() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_age_of_a_copy_that_stands_in_is_that_when_it_was_asked_for_again() {
+async fn the_age_of_a_last_good_copy_is_that_of_its_confirmation() {
     let sheet = Sheet::default();
     let _guard = metrics::set_default_local_recorder(&sheet);
     let fetch = ScriptedFetch::new(|_, times| match times {

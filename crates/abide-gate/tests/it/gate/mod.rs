@@ -5,7 +5,7 @@ mod budget;
 mod lapsed;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod rechecks;
 mod secrets;
 mod settings;
 mod tdmrep;
-mod turns;

@@ -32,7 +32,7 @@ fn rules() -> ScriptedFetch {
 }
 
 #[tokio::test(start_paused = true)]
-async fn private_addresses_are_asked_if_their_network_is_allowed() {
+async fn private_addresses_are_used_if_their_network_is_allowed() {
     let net = || "10.0.0.0/8".parse().unwrap();
     let guard = AddressGuard::default().with_allowed_net(net());
     for (builder, near, far) in [
@@ -72,14 +72,14 @@ async fn the_policies_of_robots_txt_and_of_pace_are_those_that_were_set() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_longest_wait_is_that_of_the_pace_unless_it_is_said() {
+async fn the_longest_wait_is_that_of_the_pace_unless_set() {
     let waits = PacePolicy::default().with_max_wait(3 * SECOND);
     assert_eq!(built(Gate::builder().pace(waits), &rules()).max_wait(), 3 * SECOND);
     assert_eq!(built(Gate::builder(), &rules()).max_wait(), 30 * SECOND);
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_shares_a_store_of_robots_txt_asks_nothing_that_is_known() {
+async fn a_shared_robots_store_saves_the_second_fetch() {
     let store = Arc::new(MemoryRobotsStore::new());
     for _ in 0..2 {
         let fetch = rules();
@@ -96,7 +96,7 @@ async fn who_shares_a_store_of_robots_txt_asks_nothing_that_is_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_shares_a_store_of_turns_leaves_a_host_alone_that_another_holds() {
+async fn a_shared_host_store_shares_backoffs() {
     let store = Arc::new(MemoryHostStore::default());
     let [first, second] = [(); 2].map(|()| built(Gate::builder().host_store(store.clone()), &rules()));
     let until = first.wall().plus(3600 * SECOND);
@@ -135,11 +135,11 @@ async fn a_run_with_the_same_seed_repeats_what_was_left_to_chance() {
     let [one, again, other] = [drawn(1).await, drawn(1).await, drawn(2).await];
     assert_eq!(one, again);
     assert!(one.iter().zip(&other).any(|(one, other)| one.0 != other.0), "robots.txt");
-    assert!(one.iter().zip(&other).any(|(one, other)| one.1 != other.1), "holds");
+    assert!(one.iter().zip(&other).any(|(one, other)| one.1 != other.1), "backoffs");
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_hears_of_everything_hears_of_both_halves_and_of_what_was_decided() {
+async fn observers_get_the_events_of_both_halves() {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&heard);
     let observer = move |event: &Event<'_>| {
@@ -194,6 +194,6 @@ async fn a_withdrawn_crawl_delay_no_longer_counts() {
     let _permit = gate.acquire(&page, &mut verdict, &mut left).await.unwrap();
     let waited = 30 * SECOND - left;
     assert_eq!(verdict.crawl_delay(), None);
-    assert!(waited <= 5 * SECOND, "{waited:?}: until robots.txt has come, and the default gap");
+    assert!(waited <= 5 * SECOND, "{waited:?}: until robots.txt has come, and the default delay");
     assert_eq!(renewal.await.unwrap().crawl_delay(), None);
 }

@@ -72,7 +72,7 @@ async fn ten_thousand_callers_ask_each_origin_for_it_once() {
     }
     callers.join_all().await;
     assert_eq!((asked(&fetch), fetch.count()), (2, 4), "{:?}", fetch.urls());
-    // And nobody after them.
+    // And no caller after them.
     gate.check(&url("https://a.example/y"), &mut Duration::ZERO.clone()).await.unwrap();
     assert!(gate.check_cached(&url("https://b.example/y")).is_some());
     assert_eq!(asked(&fetch), 2);

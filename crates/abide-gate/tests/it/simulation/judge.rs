@@ -63,12 +63,12 @@ struct Attempt {
 struct Host {
     in_flight: u32,
     last_end: Option<Duration>,
-    holds: Vec<Hold>,
+    backoffs: Vec<Backoff>,
 }
 
-/// Somebody has been told to leave a host alone.
+/// A host is backed off.
 #[derive(Clone, Copy, Debug)]
-struct Hold {
+struct Backoff {
     by: Who,
     since: Duration,
     /// By other processes.
@@ -76,7 +76,7 @@ struct Hold {
     until: Duration,
 }
 
-impl Hold {
+impl Backoff {
     fn forbids(&self, who: Who, now: Duration) -> bool {
         let heard = if who == self.by { self.since } else { self.heard };
         (heard..self.until).contains(&now)
@@ -98,8 +98,8 @@ pub(crate) enum Complaint {
 #[derive(Clone, Copy, Debug, Default)]
 struct Excuse {
     backed_off_until: Duration,
-    strikes: u32,
-    /// A turn may be taken in the shared store that nobody has.
+    throttles: u32,
+    /// A lease may be taken in the shared store by a process that does not know.
     unsure_until: Duration,
 }
 
@@ -110,18 +110,18 @@ struct Faults {
     pause_until: Duration,
 }
 
-/// Callers that may be waiting for their turn.
+/// Callers that may be waiting for a permit.
 #[derive(Clone, Copy, Debug, Default)]
 struct Line {
     calling: u32,
-    /// When the last one left. Others may have been told to go when he was still there.
+    /// When the last one left. Others may have been deferred when it was still there.
     left: Option<Duration>,
 }
 
-/// The longest gap that a site of the simulation asks for.
+/// The longest delay that a site of the simulation asks for.
 const DELAY_MAX: Duration = Duration::from_millis(2_500);
 /// What a server without a usable Retry-After is left alone for, the first time.
-pub(crate) const HOLD: Duration = Duration::from_secs(60);
+pub(crate) const BACKOFF: Duration = Duration::from_secs(60);
 const THROTTLES_KEPT: Duration = Duration::from_secs(30 * 60);
 /// So many faults in a row, and a host is given a pause, of an hour at most.
 const FAULTS_MAX: u32 = 5;
@@ -129,7 +129,7 @@ const FAULTS_MAX: u32 = 5;
 const UNASKED_MAX: Duration = Duration::from_secs(27 * 60 * 60);
 /// The longest back-off of a robots.txt, its jitter, and the flight.
 const BACK_OFF_MAX: Duration = Duration::from_secs(67 * 60);
-/// A flight that waits for the turns of all its hops.
+/// A flight that waits for the permits of all its hops.
 const FLIGHT_MAX: Duration = Duration::from_secs(7 * 60 + 30 + 20);
 /// The life of a lease that no process has given back. Its holder hears of what other processes have saved when it renews it, every half.
 const LEASE: Duration = Duration::from_secs(7);
@@ -257,7 +257,7 @@ impl Judge {
         self.arrives(&mut state, who, host, SECOND);
     }
 
-    /// A request for a page: the rules must allow it now, and it must be the host's turn.
+    /// A request for a page: the rules must allow it now, and the host must be free.
     pub(crate) fn page_arrives(&self, who: Who, origin: usize, path: Path, host: usize) {
         let now = self.now();
         let mut state = self.state();
@@ -284,23 +284,23 @@ impl Judge {
             let delay = |version: u64| state.crawl_delays.get(&(origin, version)).copied();
             versions.map(|version| version.and_then(delay).unwrap_or_default()).min()
         });
-        let gap = delays.map(Option::unwrap_or_default).min().unwrap_or_default().max(SECOND);
-        self.tell(|| format!("page {path:?} of {}, gap {gap:?}, known {known:?}", ORIGINS[origin].0));
+        let delay = delays.map(Option::unwrap_or_default).min().unwrap_or_default().max(SECOND);
+        self.tell(|| format!("page {path:?} of {}, delay {delay:?}, known {known:?}", ORIGINS[origin].0));
         state.counts.last_good += u64::from(by_copy);
         state.counts.long_outages += u64::from(by_age);
-        self.arrives(&mut state, who, host, if path == Path::RobotsTxt { SECOND } else { gap });
+        self.arrives(&mut state, who, host, if path == Path::RobotsTxt { SECOND } else { delay });
     }
 
-    fn arrives(&self, state: &mut State, who: Who, host: usize, gap: Duration) {
+    fn arrives(&self, state: &mut State, who: Who, host: usize, delay: Duration) {
         let now = self.now();
         let at_host = state.hosts.entry((self.group(who), host)).or_default();
         let why = if at_host.in_flight > 0 {
             Some(format!("{} in flight at host {host} already", at_host.in_flight))
-        } else if let Some(hold) = at_host.holds.iter().find(|hold| hold.forbids(who, now)) {
-            Some(format!("host {host} is held: {hold:?}"))
+        } else if let Some(backoff) = at_host.backoffs.iter().find(|backoff| backoff.forbids(who, now)) {
+            Some(format!("host {host} is backed off: {backoff:?}"))
         } else {
-            let end = at_host.last_end.filter(|end| now < *end + gap);
-            end.map(|end| format!("{:?} after the last end at host {host}, not {gap:?}", now - end))
+            let end = at_host.last_end.filter(|end| now < *end + delay);
+            end.map(|end| format!("{:?} after the last end at host {host}, not {delay:?}", now - end))
         };
         at_host.in_flight += 1;
         state.violations.extend(why.map(|text| Violation { promise: "G4", at: now, text }));
@@ -331,30 +331,30 @@ impl Judge {
             (is_certain && before.clone().all(|said| said), before.any(|said| said));
         let excuse = state.excuses.entry((self.circle(who), host)).or_default();
         if now > excuse.backed_off_until + THROTTLES_KEPT {
-            excuse.strikes = 0;
+            excuse.throttles = 0;
         }
         let (least, most) = match complaint {
             // The clock has milliseconds.
             Complaint::Operator(lasts) => (lasts - Duration::from_millis(1), lasts),
             Complaint::Asks(asked) => (asked.min(DAY), asked.min(DAY)),
-            Complaint::Silent => (HOLD, (HOLD * (1 << excuse.strikes.min(12))).min(DAY)),
+            Complaint::Silent => (BACKOFF, (BACKOFF * (1 << excuse.throttles.min(12))).min(DAY)),
         };
         let least = least.max(if must_back_off { MINUTE } else { Duration::ZERO });
         let most = most.max(if may_back_off { HOUR * 11 / 10 } else { Duration::ZERO });
-        excuse.strikes += u32::from(!matches!(complaint, Complaint::Operator(_)));
+        excuse.throttles += u32::from(!matches!(complaint, Complaint::Operator(_)));
         // A tenth of jitter.
         excuse.backed_off_until = excuse.backed_off_until.max(now + most * 11 / 10 + SECOND);
         let host = state.hosts.entry((self.group(who), host)).or_default();
-        host.holds.retain(|hold| now < hold.until);
+        host.backoffs.retain(|backoff| now < backoff.until);
         // A server is heard by the holder. The operator may tell another process, and its store takes up to a second.
         let heard = match complaint {
             Complaint::Operator(_) => now + LEASE / 2 + SECOND,
             Complaint::Asks(_) | Complaint::Silent => now,
         };
-        host.holds.push(Hold { by: who, since: now, heard, until: now + least });
+        host.backoffs.push(Backoff { by: who, since: now, heard, until: now + least });
     }
 
-    /// Those that can hold a host for each other, in whatever way.
+    /// Those that can back a host off for each other, in whatever way.
     fn circle(&self, who: Who) -> Who {
         if self.setting.host_store { 0 } else { who }
     }
@@ -374,7 +374,7 @@ impl Judge {
         }
     }
 
-    /// The shared store does not answer this process as it should: nobody knows who has a turn of this host.
+    /// The shared store does not answer this process as it should: it is not known who has the lease of this host.
     pub(crate) fn store_stumbles(&self, who: Who, host: usize) {
         let until = self.now() + LEASE + DELAY_MAX;
         let mut state = self.state();
@@ -382,7 +382,7 @@ impl Judge {
         state.store_back.insert(who, Duration::MAX);
     }
 
-    /// It answers. Nobody knows what the others did meanwhile: after an outage each host is given one gap.
+    /// It answers. What the others did meanwhile is not known: after an outage each host is given one delay.
     pub(crate) fn store_answers(&self, who: Who) {
         let now = self.now();
         if let Some(back) = self.state().store_back.get_mut(&who) {
@@ -390,7 +390,7 @@ impl Judge {
         }
     }
 
-    /// A caller wants a turn of this host, or has gone.
+    /// A caller wants a permit of this host, or has gone.
     pub(crate) fn calls(&self, who: Who, host: usize, comes: bool) {
         self.tell(|| format!("a caller {} host {host}", if comes { "comes to" } else { "leaves" }));
         let now = self.now();
@@ -462,7 +462,7 @@ impl Judge {
         if numbers.is_empty() {
             return;
         }
-        // One minute, less a tenth. After a 429 it is the end of the hold that counts.
+        // One minute, less a tenth. After a 429 it is the end of the backoff that counts.
         let failed = numbers.iter().all(|number| state.attempts[*number].said == Said::Unreachable);
         let before = if failed { now + SECOND * 54 } else { Duration::ZERO };
         state.known.insert((who, origin), numbers);
@@ -479,7 +479,7 @@ impl Judge {
         state.lied_until = Some(self.now());
     }
 
-    /// Somebody has told a process to ask again.
+    /// A process is made to fetch again.
     pub(crate) fn forgets(&self, who: Who, origin: usize) {
         self.state().not_asked_before.remove(&(who, origin));
     }
@@ -534,7 +534,7 @@ impl Judge {
                     () if self.must_wait(&state, who, origin, left, now) => None,
                     // Another process may have the lease of the host for a while, though it sends nothing.
                     () if self.setting.host_store && wait <= DELAY_MAX => None,
-                    () => Some("deferred, and it was its turn"),
+                    () => Some("deferred, and the host was free"),
                 }
             }
             DeniedKind::Interrupted => {
@@ -567,7 +567,7 @@ impl Judge {
         if !self.setting.access_faults && last.is_some_and(|last| last.has_copy) {
             return Some("there is a copy");
         }
-        // Whoever held the host: a process that was killed has left its records.
+        // By any process: one that was killed has left its records.
         let hosts = hosts_of(state, origin, now);
         let excuses = state.excuses.iter().filter(|((_, host), _)| hosts.contains(&Some(*host)));
         let is_held = excuses.map(|(_, excuse)| excuse.backed_off_until).any(|until| until + MINUTE > now);
@@ -575,7 +575,7 @@ impl Judge {
         (!is_held && now > last + BACK_OFF_MAX).then_some("it was not asked again in time")
     }
 
-    /// Whether what somebody wrote down by a wrong clock may still be believed.
+    /// Whether what was written by a wrong clock may still be believed.
     pub(crate) fn is_misled(&self) -> bool {
         self.clock_has_lied(&self.state(), self.now())
     }
@@ -586,8 +586,8 @@ impl Judge {
             || state.lied_until.is_some_and(|until| now < until + state.most_ahead + JUMP_REMEMBERED)
     }
 
-    /// Whether something is in the way of a request for this site, or of one for its robots.txt, for longer than is `left`: a hold, a host
-    /// that is down, an open response, others who wait, or the gap.
+    /// Whether something is in the way of a request for this site, or of one for its robots.txt, for longer than is `left`: a backoff, a host
+    /// that is down, an open response, others who wait, or the delay.
     fn must_wait(&self, state: &State, who: Who, origin: usize, left: Duration, now: Duration) -> bool {
         let circle = self.circle(who);
         hosts_of(state, origin, now).into_iter().flatten().any(|host| {
@@ -616,13 +616,13 @@ impl Judge {
         })
     }
 
-    /// How long a call took, and how long of that it waited for its turns, those of robots.txt included.
+    /// How long a call took, and how long of that it waited for its permits, those of robots.txt included.
     pub(crate) fn took(&self, took: Duration, waited: Duration, budget: Duration) {
         // The store may take a second, a timer a millisecond.
         if waited > budget + SECOND + Duration::from_millis(5) {
             self.violated("G5", format!("waited {waited:?} with a budget of {budget:?}"));
         }
-        // The budget; and a robots.txt that belongs to all who wait: its seven turns, its deadline, the store.
+        // The budget; and a robots.txt that belongs to all who wait: its seven permits, its deadline, the store.
         if took > budget + (7 * 30 + 30 + 20) * SECOND {
             self.violated("G5", format!("a call took {took:?} with a budget of {budget:?}"));
         }
@@ -635,7 +635,7 @@ impl Judge {
 
     /// Whether a page may be asked for by what this attempt came to.
     fn permits(&self, attempt: &Attempt, path: Path, now: Duration, ahead: i64) -> bool {
-        // RFC 9309 §2.4. A clock that was set back once and put right again can double it, but not more. Nobody knows better than the clock
+        // RFC 9309 §2.4. A clock that was set back once and put right again can double it, but not more. Nothing knows better than the clock
         // how old an answer is: one that was heard while the clock was ahead is younger for it, once it is past that.
         let age = (now.saturating_sub(attempt.at).as_millis() as i64)
             .saturating_add(ahead)
@@ -645,7 +645,7 @@ impl Judge {
             now <= attempt.at + longest || (0..=longest.as_millis() as i64).contains(&age)
         };
         let is_fresh = within(DAY);
-        // An outage is one as long as somebody looks.
+        // An outage is one as long as a process looks.
         let by_copy = within(UNASKED_MAX) && attempt.copies.iter().any(|version| allows(*version, path));
         match attempt.said {
             Said::Rules(_) | Said::NotModified => is_fresh && by_copy,

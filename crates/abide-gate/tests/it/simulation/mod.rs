@@ -1,4 +1,4 @@
-//! The whole gate through a month of faults, in milliseconds a day: robots.txt, turns, stores, callers and clocks at once, on virtual
+//! The whole gate through a month of faults, in milliseconds a day: robots.txt, permits, stores, callers and clocks at once, on virtual
 //! time, every event judged from where the servers stand.
 //!
 //! A run follows from one number. When one fails, the events that matter are sought, and a line is printed that runs them again:
@@ -109,7 +109,7 @@ fn each_broken_promise_is_caught() {
         (Rude::EarlyRelease, &["G4"]),
         (Rude::DeafToComplaints, &["G4"]),
         (Rude::OpenWhenUnreachable, &["G1"]),
-        (Rude::ShortGap, &["G4"]),
+        (Rude::ShortDelay, &["G4"]),
         (Rude::Leak, &["end", "G10"]),
         (Rude::TwoGates, &["G3", "G4", "G12", "G1"]),
         (Rude::OverBlocks(Excuse::Interrupted), &["G10"]),

@@ -12,7 +12,7 @@ pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Two more than the 30 of RFC 9309 §2.3.1.4.
 pub(crate) const DAYS: u32 = 32;
 
-/// The sites: name and scheme, with the host whose turn they take. Two of them share a host with another one.
+/// The sites: name and scheme, with the host whose permits they take. Two of them share a host with another one.
 pub(crate) const ORIGINS: [(&str, usize); 8] = [
     ("https://h0.example", 0),
     ("http://h0.example", 0),
@@ -219,7 +219,7 @@ pub(crate) struct Visit {
     pub(crate) callers: u8,
     pub(crate) budget: Duration,
     pub(crate) reading: Reading,
-    /// Goes away so long after he came, whatever he is doing.
+    /// Is cancelled so long after its arrival.
     pub(crate) cancels: Option<Duration>,
 }
 
@@ -239,7 +239,7 @@ pub(crate) enum What {
         process: usize,
         origin: usize,
     },
-    Hold {
+    Backoff {
         process: usize,
         host: usize,
         lasts: Duration,
@@ -400,7 +400,7 @@ fn what(lot: u64, setting: &Setting, sites: usize, chance: &mut Chance) -> What 
         3..7 => What::Forget { process, origin },
         7..10 => {
             let host = if chance.one_in(7) { CDN } else { ORIGINS[origin].1 };
-            What::Hold { process, host, lasts: chance.between(SECOND, 20 * MINUTE) }
+            What::Backoff { process, host, lasts: chance.between(SECOND, 20 * MINUTE) }
         }
         _ => What::Visit(visit(process, origin, chance)),
     }

@@ -121,18 +121,18 @@ impl Web {
         }
     }
 
-    /// Every other phase speaks to us by name, with a trap for everybody.
+    /// Every other phase speaks to us by name, with a trap for all others.
     fn rules(&self, origin: usize, phase: u64, delay: Duration) -> String {
         self.judge.delays(origin, phase, delay);
-        let everybody = ["*", "*\nAllow: /\nCrawl-delay: 0\n\nUser-agent: examplebot/2"][phase as usize % 2];
+        let others = ["*", "*\nAllow: /\nCrawl-delay: 0\n\nUser-agent: examplebot/2"][phase as usize % 2];
         let delay = match delay.is_zero() {
             true => String::new(),
             false => format!("Crawl-delay: {}\n", delay.as_secs_f64()),
         };
-        format!("User-agent: {everybody}\nDisallow: /closed\nDisallow: /v{phase}/\n{delay}")
+        format!("User-agent: {others}\nDisallow: /closed\nDisallow: /v{phase}/\n{delay}")
     }
 
-    /// Puts a request for a page on the wire, whose turn it is by `permit`.
+    /// Puts a request for a page on the wire, that has this `permit`.
     pub(crate) async fn page(
         self: &Arc<Self>,
         who: Who,
@@ -160,11 +160,11 @@ impl Web {
         match now.pages {
             Pages::Busy if chance.one_in(3) => {
                 reply.status = StatusCode::from_u16(chance.of_these(&[429, 503])).unwrap();
-                let hold = retry_after(chance);
-                if let Some(seconds) = hold {
+                let backoff = retry_after(chance);
+                if let Some(seconds) = backoff {
                     reply.headers.insert("retry-after", seconds.into());
                 }
-                self.judge.complains(who, host, complaint_of(hold), None);
+                self.judge.complains(who, host, complaint_of(backoff), None);
             }
             Pages::Broken if chance.one_in(2) => {
                 use Failure::{EnhanceYourCalm, Refused, Reset, Timeout};

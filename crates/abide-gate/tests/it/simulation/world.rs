@@ -32,17 +32,17 @@ const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 pub(crate) enum Rude {
     /// robots.txt is not asked, now and then.
     PastRobots,
-    /// Nobody's turn is waited for, now and then.
+    /// No permit is waited for, now and then.
     PastTurn,
-    /// The turn is given back before the body has ended.
+    /// The permit is given back before the body has ended.
     EarlyRelease,
     /// The server's 429 and 503 are not reported.
     DeafToComplaints,
     /// What cannot be reached is allowed.
     OpenWhenUnreachable,
     /// Half a second between requests.
-    ShortGap,
-    /// Holds the turn of a dropped response for ever, now and then.
+    ShortDelay,
+    /// Keeps the permit of a dropped response for ever, now and then.
     Leak,
     /// Copies of the gate that know nothing of each other.
     TwoGates,
@@ -150,7 +150,7 @@ impl World {
                 _ => RobotsPolicy::default(),
             })
             .pace(match self.rude {
-                Some(Rude::ShortGap) => PacePolicy::default().danger_min_delay(SECOND / 2),
+                Some(Rude::ShortDelay) => PacePolicy::default().danger_min_delay(SECOND / 2),
                 // The judge counts by one second, whatever the default is.
                 _ => PacePolicy::default().danger_min_delay(SECOND),
             })
@@ -171,7 +171,7 @@ impl World {
         &ORIGINS[..self.web.plan.sites]
     }
 
-    /// After the storm everybody behaves.
+    /// After the storm all behave.
     fn rude_now(&self) -> Option<Rude> {
         self.rude.filter(|_| !self.web.is_calm.load(Ordering::SeqCst))
     }
@@ -201,7 +201,7 @@ impl World {
                 What::Forget { process, origin } => {
                     drop(tasks.spawn(async move { world.forget(process, origin).await }))
                 }
-                What::Hold { process, host, lasts } => self.hold(process, host, lasts),
+                What::Backoff { process, host, lasts } => self.backoff(process, host, lasts),
             }
         }
         while let Some(task) = tasks.join_next().await {
@@ -233,11 +233,11 @@ impl World {
     async fn call(&self, process: &Process, visit: &Visit, mut chance: Chance) {
         let came = Instant::now();
         let mut url = self.url(visit);
-        let (mut left, mut turns) = (visit.budget, Duration::ZERO);
+        let (mut left, mut permits) = (visit.budget, Duration::ZERO);
         let mut on_the_wire = Duration::ZERO;
         for _ in 0..10 {
             let Some((permit, waited)) = self.admitted(process, &url, left, &mut chance).await else { break };
-            turns += waited;
+            permits += waited;
             left = left.saturating_sub(waited);
             let sent = Instant::now();
             let next = self.send(process, &url, permit, visit, &mut chance).await;
@@ -247,7 +247,7 @@ impl World {
         }
         // Each hop may have had to learn the rules of another site.
         let took = (came.elapsed() - on_the_wire) / 10;
-        self.judge.took(took, turns, visit.budget);
+        self.judge.took(took, permits, visit.budget);
     }
 
     fn url(&self, visit: &Visit) -> Url {
@@ -258,7 +258,7 @@ impl World {
         format!("{}{}", ORIGINS[visit.origin].0, path.text()).parse().unwrap()
     }
 
-    /// The turn for a URL that is allowed, and how long it was waited for.
+    /// The permit for a URL that is allowed, and how long it was waited for.
     async fn admitted(
         &self,
         process: &Process,
@@ -394,7 +394,7 @@ impl World {
         process.gate.invalidate(&ORIGINS[origin].0.parse().unwrap()).await;
     }
 
-    fn hold(&self, n: usize, host: usize, lasts: Duration) {
+    fn backoff(&self, n: usize, host: usize, lasts: Duration) {
         let process = self.process(n);
         process.gate.back_off(host_of(host), self.clock.wall().plus(lasts));
         self.judge.complains(process.who, host, Complaint::Operator(lasts), None);
@@ -405,7 +405,7 @@ impl World {
         self.web.is_calm.store(true, Ordering::SeqCst);
         self.weather.calms_down();
         self.pace_weather.calms_down();
-        // The longest hold is 24 hours and a tenth.
+        // The longest backoff is 24 hours and a tenth.
         sleep(DAY + 4 * HOUR).await;
         let processes = self.processes.lock().unwrap().clone();
         for process in &processes {
@@ -447,7 +447,7 @@ impl World {
         if let Some((permit, _)) = self.admitted(process, &url, MINUTE, &mut chance).await {
             self.send(process, &url, permit, &visit, &mut chance).await;
         }
-        // A hold that was written down by a clock ahead is believed when its time has come near.
+        // A backoff that was written down by a clock ahead is believed when its time has come near.
         let is_late = is_allowed && self.judge.is_misled();
         if (self.judge.counts().pages > before) != is_allowed && !is_late {
             let what = if is_allowed { "was not fetched" } else { "was fetched" };
@@ -471,7 +471,7 @@ impl World {
             });
         }
         while callers.join_next().await.is_some() {}
-        // Six of a tenth of a second, five gaps of one second, and one before for what went out last; a timer takes 1 ms.
+        // Six of a tenth of a second, five delays of one second, and one before for what went out last; a timer takes 1 ms.
         let least = 6 * SECOND / 10 + 6 * SECOND + Duration::from_millis(20);
         if came.elapsed() > least {
             self.judge
@@ -479,7 +479,7 @@ impl World {
         }
     }
 
-    /// Another process with the same store judges alike, and need not ask anybody.
+    /// Another process with the same store checks alike, and need not fetch.
     async fn reloads_alike(&self, process: &Process) {
         let next = self.start(1_000_000);
         let asked = self.judge.counts().robots;
@@ -499,7 +499,7 @@ impl World {
         }
     }
 
-    /// Nothing in flight, nobody waiting, no lease, no task.
+    /// Nothing in flight, no waiter, no lease, no task.
     async fn nothing_is_left(&self) {
         self.processes.lock().unwrap().clear();
         sleep(10 * MINUTE).await;
@@ -524,7 +524,7 @@ impl World {
     }
 }
 
-/// Somebody who may be waiting for a turn, for as long as he is there.
+/// A caller that may be waiting for a permit, for as long as it is there.
 struct Calling<'a> {
     judge: &'a Judge,
     who: Who,

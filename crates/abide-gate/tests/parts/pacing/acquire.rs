@@ -12,7 +12,7 @@ use tokio::time::{Instant, advance, sleep, timeout};
 use crate::parts::support::pacing::{Lagging, Log, deferral, host, ms, one_second, s, url};
 
 #[tokio::test(start_paused = true)]
-async fn one_in_flight_and_the_gap_from_the_end_of_the_response() {
+async fn one_in_flight_and_the_delay_from_the_end_of_the_response() {
     let (pacer, log) = (Pacer::new(one_second()), Log::default());
     let a = url("http://a.example/");
     log.fetch(&pacer, &a, Ask::new(), ms(700)).await.unwrap();
@@ -22,7 +22,7 @@ async fn one_in_flight_and_the_gap_from_the_end_of_the_response() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_in_flight_start_a_gap_apart() {
+async fn several_in_flight_start_a_delay_apart() {
     let policy = one_second().danger_max_in_flight(3).danger_min_delay(ms(100));
     let (pacer, log) = (Pacer::new(policy), Log::default());
     let tasks: Vec<_> = (0..5)
@@ -34,7 +34,7 @@ async fn several_in_flight_start_a_gap_apart() {
         })
         .collect();
     futures(tasks).await;
-    // Three start a gap apart; the others a gap after whatever was last, a start or an end: the third ends at 2.2 s.
+    // Three start a delay apart; the others a delay after whatever was last, a start or an end: the third ends at 2.2 s.
     assert_eq!(log.starts("a.example"), [ms(0), ms(100), ms(200), ms(2_300), ms(2_400)]);
 }
 
@@ -48,7 +48,7 @@ async fn hosts_do_not_wait_for_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn first_come_first_served_from_one_task_or_from_a_thousand() {
+async fn a_thousand_tasks_are_served_in_order() {
     let (pacer, log) = (Pacer::new(one_second().with_max_wait(s(5_000))), Log::default());
     let a = url("http://a.example/");
     let tasks: Vec<_> = (0..1_000)
@@ -83,7 +83,7 @@ async fn requeue(pacer: &Pacer, ask: Ask, wire: Duration) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn callers_who_come_back_when_told_ask_about_twice() {
+async fn deferred_callers_that_return_in_time_ask_about_twice() {
     for (max_wait, wire, held) in
         [(s(30), ms(100), s(0)), (s(30), ms(0), s(60)), (s(5), ms(50), s(0)), (s(0), ms(0), s(60))]
     {
@@ -114,7 +114,7 @@ async fn a_deferral_reserves_nothing_and_its_place_is_forgotten() {
     assert_eq!(waits, [s(1), s(2), s(3), s(4)], "one behind the other");
     open.finish();
     sleep(s(1)).await;
-    pacer.acquire(&a, at_once()).await.expect("whoever comes first goes").finish();
+    pacer.acquire(&a, at_once()).await.expect("the first to come goes").finish();
     sleep(s(60)).await;
     pacer.acquire(&a, at_once()).await.expect("the host is free").finish();
     assert_eq!(deferral(pacer.acquire(&a, at_once()).await).wait(), s(1), "those before are long past");
@@ -165,7 +165,7 @@ async fn a_crawl_delay_may_change_while_twenty_wait() {
     pacer.change_crawl_delay(&Origin::of(&a).unwrap(), s(3));
     sleep(s(60)).await;
     assert_eq!(log.starts("a.example")[3..6], [s(5), s(8), s(11)]);
-    // The last who can go within his 30 s goes at 29 s; the others were told so at once.
+    // The last that can go within its 30 s goes at 29 s; the others were deferred at once.
     assert_eq!(*log.starts("a.example").last().unwrap(), s(29));
     let late = futures(tasks).await.into_iter().filter_map(Result::err).count();
     assert_eq!(late, 20 - log.starts("a.example").len());
@@ -224,13 +224,13 @@ async fn slow_responses_defer_those_behind_early() {
     let results = futures(tasks).await;
     // Every 5 s one goes: 0, 5 ... 30.
     assert_eq!(log.starts("a.example").len(), 7);
-    // At the end of the first response, 4 s, it is certain that nobody goes after 4 + 26 gaps.
+    // At the end of the first response, 4 s, it is certain that none goes after 4 + 26 delays.
     assert!(results.iter().all(|(deferred, at)| !deferred || *at < s(30)));
     log.judge(s(1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_impatient_one_behind_a_patient_one_hears_of_it_early_too() {
+async fn an_impatient_waiter_behind_a_patient_one_is_deferred_early() {
     let pacer = Pacer::new(one_second());
     let a = url("http://a.example/");
     let open = pacer.acquire(&a, Ask::new()).await.unwrap();
@@ -250,7 +250,7 @@ async fn an_impatient_one_behind_a_patient_one_hears_of_it_early_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_holds_a_body_and_asks_again_is_deferred() {
+async fn a_task_with_an_open_body_is_deferred() {
     let pacer = Pacer::new(one_second());
     let a = url("http://example.org/");
     let held = pacer.acquire(&a, Ask::new()).await.unwrap();
@@ -304,7 +304,7 @@ async fn a_budget_of_zero_goes_now_or_not_at_all() {
     pacer.acquire(&a, now).await.unwrap().finish();
 }
 
-/// What 10 waiters at a gap of 1 s do when some of them go away at 3.5 s, given by their numbers.
+/// What 10 waiters at a delay of 1 s do when some of them go away at 3.5 s, given by their numbers.
 async fn cancelled(who: &[usize]) -> (Vec<usize>, Vec<Duration>, Pacer) {
     let (pacer, log) = (Pacer::new(one_second()), Log::default());
     let a = url("http://a.example/");
@@ -356,7 +356,7 @@ async fn the_last_of_100_waiters_is_not_early_when_99_are_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_has_gone_is_not_waited_for() {
+async fn a_waiter_that_has_gone_is_not_counted() {
     let pacer = Pacer::new(one_second());
     let a = url("http://a.example/");
     pacer.acquire(&a, Ask::new()).await.unwrap().finish();
@@ -373,12 +373,12 @@ async fn whoever_has_gone_is_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_permit_that_is_given_back_leaves_no_gap() {
+async fn a_permit_given_back_costs_no_delay() {
     let pacer = Pacer::new(one_second());
     let a = url("http://a.example/");
     pacer.acquire(&a, Ask::new()).await.unwrap().give_back();
     assert_eq!(pacer.acquire(&a, Ask::new()).await.unwrap().waited(), s(0));
-    // That one was dropped unreported: nobody knows what became of it, so the gap counts.
+    // That one was dropped unreported: it may have been sent, so the delay counts.
     let second = pacer.acquire(&a, Ask::new()).await.unwrap();
     assert_eq!(second.waited(), s(1));
     sleep(s(5)).await;
@@ -422,7 +422,7 @@ async fn a_panic_of_the_caller_ends_the_response() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_is_first_and_is_not_polled_is_passed_over() {
+async fn a_queue_head_that_is_not_polled_is_passed_over() {
     let pacer = Pacer::new(one_second());
     let a = url("http://a.example/");
     pacer.acquire(&a, Ask::new()).await.unwrap().finish();
@@ -470,7 +470,7 @@ async fn a_wall_clock_that_jumps_a_year_changes_no_delay() {
             "no early request, no long wait"
         );
     }
-    // A hold from a store that was written before the clock was set back: not believed beyond a day.
+    // A backoff from a store that was written before the clock was set back: not believed beyond a day.
     let end = pacer.back_off(
         host("b.example").as_str(),
         WallMillis::from_millis(1_700_000_000_000).plus(YEAR),
@@ -524,7 +524,7 @@ async fn a_clock_that_lags_behind_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn next_slot_tells_and_reserves_nothing() {
+async fn next_slot_reserves_nothing() {
     let pacer = Pacer::new(one_second());
     let (a, ask) = (url("http://a.example/"), Ask::new());
     assert_eq!(pacer.next_slot(&a, ask).unwrap().wait(), s(0));

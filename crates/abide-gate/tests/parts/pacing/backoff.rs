@@ -42,7 +42,7 @@ fn assert_about(actual: Duration, expected: Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_429_with_retry_after_holds_the_host_and_only_it() {
+async fn a_429_with_retry_after_backs_off_its_host_only() {
     let pacer = Pacer::new(one_second());
     assert_about(answer(&pacer, TOO_MANY, &retry_after("120")).await.unwrap(), s(120));
     let deferral = deferral(pacer.acquire(&url("https://a.example:8443/x"), Ask::new()).await);
@@ -54,7 +54,7 @@ async fn a_429_with_retry_after_holds_the_host_and_only_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_answers_hold_nothing_whatever_they_carry() {
+async fn other_statuses_back_nothing_off() {
     let pacer = Pacer::new(one_second());
     for status in [200, 301, 400, 403, 404, 420, 500, 502, 504] {
         let status = StatusCode::from_u16(status).unwrap();
@@ -77,7 +77,7 @@ async fn eight_429s_in_flight_count_as_one_throttle() {
         permit.finish_with(TOO_MANY, &HeaderMap::new());
     }
     assert_eq!(pacer.report(&host("a.example")).unwrap().backoffs(), 1);
-    // One strike, so the next is the second: two minutes.
+    // One throttle, so the next is the second: two minutes.
     sleep(s(70)).await;
     assert_about(answer(&pacer, TOO_MANY, &HeaderMap::new()).await.unwrap(), s(120));
 }
@@ -86,9 +86,9 @@ async fn eight_429s_in_flight_count_as_one_throttle() {
 async fn a_429_a_503_and_a_short_429_only_lengthen_the_backoff() {
     let pacer = Pacer::new(one_second().danger_max_in_flight(3).danger_min_delay(s(0)));
     let a = url("http://a.example/");
-    let hold = answer(&pacer, TOO_MANY, &retry_after("60")).await.unwrap();
-    assert_about(hold, s(60));
-    sleep(hold).await;
+    let backoff = answer(&pacer, TOO_MANY, &retry_after("60")).await.unwrap();
+    assert_about(backoff, s(60));
+    sleep(backoff).await;
     let (second, third) =
         (pacer.acquire(&a, Ask::new()).await.unwrap(), pacer.acquire(&a, Ask::new()).await.unwrap());
     let long = second.observe(UNAVAILABLE, &retry_after("120")).unwrap();
@@ -121,7 +121,7 @@ async fn fifty_waiters_go_one_by_one_when_a_backoff_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hold_that_begins_defers_at_once_those_it_is_too_long_for() {
+async fn a_new_backoff_defers_impatient_waiters_at_once() {
     let pacer = Pacer::new(one_second());
     let a = url("http://a.example/");
     let open = pacer.acquire(&a, Ask::new()).await.unwrap();
@@ -145,9 +145,9 @@ async fn a_hold_that_begins_defers_at_once_those_it_is_too_long_for() {
 async fn throttles_are_forgotten_after_thirty_quiet_minutes() {
     for (minutes, expected) in [(29, 120), (31, 60)] {
         let pacer = Pacer::new(one_second());
-        let hold = answer(&pacer, TOO_MANY, &HeaderMap::new()).await.unwrap();
-        assert_about(hold, s(60));
-        sleep(hold + s(60 * minutes)).await;
+        let backoff = answer(&pacer, TOO_MANY, &HeaderMap::new()).await.unwrap();
+        assert_about(backoff, s(60));
+        sleep(backoff + s(60 * minutes)).await;
         // A success in between does not reset, it only does not add.
         assert_eq!(answer(&pacer, StatusCode::OK, &HeaderMap::new()).await, None);
         assert_about(answer(&pacer, TOO_MANY, &HeaderMap::new()).await.unwrap(), s(expected));
@@ -155,7 +155,7 @@ async fn throttles_are_forgotten_after_thirty_quiet_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hosts_that_are_held_alike_do_not_come_back_at_once() {
+async fn equal_backoffs_do_not_end_at_once() {
     let pacer = exact(one_second());
     let mut ends = Vec::new();
     for n in 0..100 {
@@ -192,7 +192,7 @@ async fn a_hop_to_a_backed_off_host_is_deferred() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn holds_from_outside_are_only_extended_and_cut_to_a_day() {
+async fn backoffs_by_the_operator_are_extended_and_cut_to_a_day() {
     let pacer = Pacer::new(one_second());
     let (a, wall) = (host("a.example"), SystemClock.wall());
     let long = pacer.back_off(a.as_str(), wall.plus(s(600)), BackoffCause::Operator);
@@ -207,7 +207,7 @@ async fn holds_from_outside_are_only_extended_and_cut_to_a_day() {
     assert_eq!(pacer.next_slot(&url("http://d.example/"), Ask::new()).unwrap().wait(), s(0));
     pacer.back_off(host("e.example").as_str(), WallMillis::from_millis(u64::MAX), BackoffCause::Operator);
     assert_about(pacer.next_slot(&url("http://e.example/"), Ask::new()).unwrap().wait(), s(86_400));
-    // A hold by the operator is no complaint of the server: the first 429 afterwards is the first strike.
+    // A backoff by the operator is no throttle: the first 429 afterwards is the first.
     sleep(s(601)).await;
     assert_about(answer(&pacer, TOO_MANY, &HeaderMap::new()).await.unwrap(), s(60));
 }
@@ -259,7 +259,7 @@ async fn a_half_open_breaker_lets_one_probe_through() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn enhance_your_calm_holds_like_a_429_and_is_no_fault() {
+async fn enhance_your_calm_is_like_a_429_and_no_failure() {
     let pacer = Pacer::new(one_second());
     assert_about(fail(&pacer, Failure::EnhanceYourCalm).await.unwrap(), s(60));
     assert_about(fail(&pacer, Failure::EnhanceYourCalm).await.unwrap(), s(120));
@@ -270,7 +270,7 @@ async fn enhance_your_calm_holds_like_a_429_and_is_no_fault() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn adaptive_delay_follows_the_site_and_errors_never_make_it_faster() {
+async fn adaptive_delay_follows_the_site_and_never_speeds_up_by_errors() {
     let pacer = Pacer::new(one_second().with_adaptive_delay());
     let a = url("http://a.example/");
     let waited = async |head: Duration, status: u16| {
@@ -283,7 +283,7 @@ async fn adaptive_delay_follows_the_site_and_errors_never_make_it_faster() {
     assert_eq!(waited(ms(10), 500).await, s(10), "five times two seconds");
     assert_eq!(waited(s(60), 200).await, s(10), "a quick error has not lowered it");
     assert_eq!(waited(ms(10), 200).await, s(30), "at most 30 s");
-    assert_eq!(waited(ms(10), 200).await, s(1), "never below our own gap");
+    assert_eq!(waited(ms(10), 200).await, s(1), "never below our own delay");
     let archive = PacePolicy::archive();
     assert_eq!(archive.min_delay(), s(3));
 }
@@ -317,7 +317,7 @@ async fn scopes_are_taken_all_or_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn holds_stay_with_the_host_unless_a_scope_asks_for_them() {
+async fn backoffs_stay_with_the_host_unless_a_scope_wants_them() {
     let group = || Scope::custom(|_| Some("all".to_owned())).with_delay(s(0)).with_max_in_flight(9);
     for (scope, expected) in [(group(), s(0)), (group().with_feedback(), s(120))] {
         let pacer = Pacer::new(one_second().with_scope(scope));
@@ -329,7 +329,7 @@ async fn holds_stay_with_the_host_unless_a_scope_asks_for_them() {
 
 #[tokio::test(start_paused = true)]
 async fn crossing_scopes_never_wait_for_each_other_in_a_circle() {
-    // Each request is in two of four groups, in both orders; whoever is cancelled leaves both.
+    // Each request is in two of four groups, in both orders; a cancelled one leaves both.
     let first = Scope::custom(|url| url.query().map(|query| query[..1].to_owned())).with_delay(ms(10));
     let second = Scope::custom(|url| url.query().map(|query| query[1..].to_owned())).with_delay(ms(10));
     let policy =
@@ -401,7 +401,7 @@ fn told_open(ears: &Ears) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_nobody_reads_is_told_once_though_nobody_asks() {
+async fn an_unread_body_is_reported_once_without_being_asked_for() {
     let ears = Arc::new(Ears::default());
     let pacer = Pacer::builder(one_second()).observer(ears.observer()).build();
     let unread = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();
@@ -427,7 +427,7 @@ async fn a_body_that_nobody_reads_is_told_once_though_nobody_asks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_is_open_for_a_minute_is_told_once() {
+async fn a_body_open_for_a_minute_is_reported_once() {
     let ears = Arc::new(Ears::default());
     let pacer = Pacer::builder(one_second()).observer(ears.observer()).build();
     let a = url("http://a.example/");
@@ -443,7 +443,7 @@ async fn a_body_that_is_open_for_a_minute_is_told_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_was_open_for_long_is_told_at_its_end_at_the_latest() {
+async fn a_body_open_for_long_is_reported_at_its_end_at_the_latest() {
     let ears = Arc::new(Ears::default());
     let pacer = Pacer::builder(PacePolicy::default()).observer(ears.observer()).build();
     let open = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();
@@ -453,7 +453,7 @@ async fn a_body_that_was_open_for_long_is_told_at_its_end_at_the_latest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_can_be_held_by_its_key() {
+async fn a_group_can_be_backed_off_by_its_key() {
     let group = Scope::custom(|_| Some("all".to_owned())).with_delay(s(0)).with_max_in_flight(9);
     let pacer = Pacer::new(one_second().with_scope(group));
     pacer.back_off("custom/all", SystemClock.wall().plus(s(100)), BackoffCause::Operator);
@@ -462,7 +462,7 @@ async fn a_group_can_be_held_by_its_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_exception_to_politeness_is_told_once_at_the_start() {
+async fn an_exception_to_politeness_is_reported_once_at_the_start() {
     let ears = Arc::new(Ears::default());
     let policy = one_second().danger_min_delay(ms(5)).with_own_sites([host("mine.example")]);
     Pacer::builder(policy).observer(ears.observer()).build();

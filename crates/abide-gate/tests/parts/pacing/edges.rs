@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use crate::parts::support::faulty::Faulty;
 use crate::parts::support::pacing::{Lagging, deferral, host, ms, one_second, s, url};
 
-/// What was told, but for turns.
+/// What was reported, but for permits.
 #[derive(Debug, Default)]
 struct Told(Mutex<Vec<String>>);
 
@@ -55,7 +55,7 @@ async fn take(pacer: &Pacer, name: &str) -> abide_gate::pacing::Permit {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_that_cannot_be_reached_is_told_of_once_and_is_not_held() {
+async fn an_unreachable_host_is_reported_once_and_not_backed_off() {
     let (builder, _, told) = builder(one_second());
     let pacer = builder.build();
     for n in 1..=5 {
@@ -67,7 +67,7 @@ async fn a_host_that_cannot_be_reached_is_told_of_once_and_is_not_held() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_that_is_held_is_told_of_once_and_is_not_left_alone() {
+async fn a_backed_off_host_is_reported_once_and_opens_no_breaker() {
     let (builder, _, told) = builder(one_second());
     let pacer = builder.build();
     let permit = take(&pacer, "a.example").await;
@@ -81,7 +81,7 @@ async fn a_host_that_is_held_is_told_of_once_and_is_not_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hold_is_over_in_the_instant_of_its_end() {
+async fn a_backoff_is_over_in_the_instant_of_its_end() {
     for (after, is_held) in [(9_999, true), (10_000, false), (10_001, false)] {
         let (builder, clock, _) = builder(one_second());
         let pacer = builder.build();
@@ -97,7 +97,7 @@ async fn a_hold_is_over_in_the_instant_of_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_held_hosts_are_two() {
+async fn two_backed_off_hosts_are_two() {
     let (builder, clock, _) = builder(one_second());
     let pacer = builder.build();
     for name in ["a.example", "b.example"] {
@@ -119,7 +119,7 @@ async fn a_body_open_for_a_minute_is_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_complaint_defers_those_who_wait_before_its_response_has_ended() {
+async fn a_429_defers_waiters_before_its_response_has_ended() {
     let pacer = Pacer::new(one_second());
     let permit = take(&pacer, "a.example").await;
     let a = url("http://a.example/");
@@ -142,7 +142,7 @@ async fn a_complaint_defers_those_who_wait_before_its_response_has_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hold_that_ends_with_the_wait_costs_no_more_than_itself() {
+async fn a_backoff_that_ends_with_the_wait_costs_no_more() {
     let (builder, clock, _) = builder(one_second());
     let pacer = builder.store(Arc::new(MemoryHostStore::with_clock(clock.clone()))).build();
     pacer.back_off(host("a.example").as_str(), clock.wall().plus(s(5)), BackoffCause::Operator);
@@ -191,7 +191,7 @@ async fn a_request_is_in_flight_since_its_host_is_leased() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_slot_of_equal_ones_is_told() {
+async fn of_equal_slots_the_first_is_returned() {
     let group = Scope::custom(|_| Some("group".to_owned())).with_delay(s(1));
     let pacer = Pacer::new(one_second().with_scope(group));
     take(&pacer, "a.example").await.finish();

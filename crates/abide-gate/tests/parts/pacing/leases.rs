@@ -148,7 +148,7 @@ async fn throttle_counts_are_shared_and_outlive_a_process() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backoff_that_another_process_sets_is_heard_while_waiting() {
+async fn a_backoff_of_another_process_reaches_waiters() {
     let store = healthy();
     let pacers = [0, 1, 2].map(|_| process(&store, one_second().with_delay(s(10))));
     let a = url("http://a.example/");
@@ -201,12 +201,12 @@ async fn hosts_of_a_killed_process_are_served_by_others() {
     drop(one);
     log.fetch(&other, &a, Ask::new(), ms(10)).await.unwrap();
     let next = log.starts("a.example")[5];
-    assert!(next - killed >= s(1), "the lease was given to nobody else while it lasted");
+    assert!(next - killed >= s(1), "no other process got the lease while it lasted");
     assert!(next - killed <= s(20), "{:?}", next - killed);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_that_was_stopped_asks_before_it_sends() {
+async fn a_process_that_was_stopped_renews_its_lease_first() {
     let (store, a) = (healthy(), url("http://a.example/"));
     let stopped = store.of_another_process(Fault::Hang);
     let one = process(&stopped, one_second());
@@ -516,7 +516,7 @@ impl HostStore for Yes {
 }
 
 #[tokio::test(start_paused = true)]
-async fn local_pacing_runs_on_top_of_whatever_the_store_says() {
+async fn local_pacing_runs_on_top_of_any_store() {
     let (pacer, log) = (Pacer::builder(one_second()).store(Arc::new(Yes(ms(0)))).build(), Log::default());
     let tasks: Vec<_> = (0..20)
         .map(|n| {
@@ -534,7 +534,7 @@ async fn local_pacing_runs_on_top_of_whatever_the_store_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backoff_that_begins_while_the_store_is_asked_is_seen() {
+async fn a_backoff_set_during_an_exchange_is_seen() {
     let pacer = Pacer::builder(one_second()).store(Arc::new(Yes(ms(500)))).build();
     let a = url("http://a.example/");
     let (result, ()) = tokio::join!(pacer.acquire(&a, Ask::new()), async {
@@ -546,7 +546,7 @@ async fn a_backoff_that_begins_while_the_store_is_asked_is_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_is_backed_off_while_its_group_is_asked_for() {
+async fn a_host_is_backed_off_during_the_lease_of_its_group() {
     let policy = one_second().with_scope(Scope::custom(|_| Some("farm".to_owned())));
     let pacer = Pacer::builder(policy).store(Arc::new(Yes(ms(500)))).build();
     let (a, began) = (url("http://a.example/"), Instant::now());
@@ -598,7 +598,7 @@ async fn a_pacer_is_settled_when_the_store_has_its_leases_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backoff_set_while_the_store_is_away_is_shared_when_it_is_back() {
+async fn a_backoff_set_without_the_store_is_shared_later() {
     let store = Faulty::from_the_start();
     let pacer = process(&store, one_second());
     let until = SystemClock.wall().plus(s(7_200));

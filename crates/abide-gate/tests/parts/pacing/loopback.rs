@@ -1,5 +1,5 @@
 //! The promise as a server can check it, in real time: a server on the loopback writes down when each request arrives and when it has
-//! written each response; many tasks ask for their turns, some of them are cancelled, and the processor is kept busy.
+//! written each response; many tasks ask for permits, some of them are cancelled, and the processor is kept busy.
 //!
 //! The long run of `docs/dev/pacing-figures.md`:
 //!
@@ -21,7 +21,7 @@ use url::Url;
 
 use crate::parts::support::pacing::one_second;
 
-const GAP: Duration = Duration::from_millis(20);
+const DELAY: Duration = Duration::from_millis(20);
 const BODY: usize = 2_000;
 
 /// Longer than the test takes.
@@ -45,20 +45,20 @@ type Read = Arc<Mutex<HashMap<u32, Instant>>>;
 
 type Log = Arc<Mutex<Vec<Seen>>>;
 
-/// A request as the client saw it, cancelled ones too: host, turn, end.
-type Turns = Arc<Mutex<Vec<(usize, Instant, Instant)>>>;
+/// A request as the client saw it, cancelled ones too: host, beginning, end.
+type Requests = Arc<Mutex<Vec<(usize, Instant, Instant)>>>;
 
 /// Writes the end down before the permit is dropped, wherever that is.
-struct Turn {
-    turns: Turns,
+struct Request {
+    requests: Requests,
     host: usize,
     began: Instant,
     _permit: Permit,
 }
 
-impl Drop for Turn {
+impl Drop for Request {
     fn drop(&mut self) {
-        self.turns.lock().unwrap().push((self.host, self.began, Instant::now()));
+        self.requests.lock().unwrap().push((self.host, self.began, Instant::now()));
     }
 }
 
@@ -68,7 +68,7 @@ struct Client {
     pacer: Pacer,
     server: SocketAddr,
     read: Read,
-    turns: Turns,
+    requests: Requests,
 }
 
 /// Answers on a thread of its own.
@@ -108,9 +108,10 @@ impl Client {
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         let url: Url = format!("http://h{host}.example/").parse().unwrap();
         let permit = self.pacer.acquire(&url, Ask::new()).await.unwrap();
-        let turn = Turn { turns: Arc::clone(&self.turns), host, began: Instant::now(), _permit: permit };
+        let request =
+            Request { requests: Arc::clone(&self.requests), host, began: Instant::now(), _permit: permit };
         tokio::time::timeout(patience, self.exchange(host, number)).await.ok()?;
-        Some(turn.began.elapsed())
+        Some(request.began.elapsed())
     }
 
     async fn exchange(&self, host: usize, number: u32) {
@@ -142,16 +143,16 @@ fn noise(stop: Arc<AtomicBool>) {
 
 #[test]
 fn the_server_sees_no_delay_below_the_promise() {
-    let (gaps, tasks, hosts) = (number("GAPS", 300), number("TASKS", 600), number("HOSTS", 6));
+    let (delays, tasks, hosts) = (number("GAPS", 300), number("TASKS", 600), number("HOSTS", 6));
     let (log, stop) = (Log::default(), Arc::new(AtomicBool::new(false)));
     let read = Read::default();
     let server = serve(Arc::clone(&log), Arc::clone(&read));
     noise(Arc::clone(&stop));
     noise(Arc::clone(&stop));
-    let policy = one_second().danger_min_delay(GAP).with_max_wait(EVER);
-    let client = Client { pacer: Pacer::new(policy), server, read, turns: Turns::default() };
+    let policy = one_second().danger_min_delay(DELAY).with_max_wait(EVER);
+    let client = Client { pacer: Pacer::new(policy), server, read, requests: Requests::default() };
     let cancelled = Arc::new(AtomicUsize::new(0));
-    let left = Arc::new(AtomicUsize::new(gaps + hosts));
+    let left = Arc::new(AtomicUsize::new(delays + hosts));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let wire: Vec<Duration> = runtime.block_on(async {
         let tasks: Vec<_> = (0..tasks)
@@ -195,17 +196,18 @@ fn the_server_sees_no_delay_below_the_promise() {
     assert_eq!((client.pacer.stats().in_flight, client.pacer.stats().waiting), (0, 0));
     let cancelled = cancelled.load(Ordering::SeqCst);
     assert!(cancelled > tasks / 20, "{cancelled} cancelled");
-    judge(std::mem::take(&mut *client.turns.lock().unwrap()));
+    judge(std::mem::take(&mut *client.requests.lock().unwrap()));
     report(&std::mem::take(&mut *log.lock().unwrap()), wire, cancelled);
 }
 
-/// From the end of a turn, also of one that was cancelled, to the next: exactly the promise.
-fn judge(mut turns: Vec<(usize, Instant, Instant)>) {
-    turns.sort();
-    let pairs = turns.windows(2).filter(|pair| pair[0].0 == pair[1].0);
-    let gaps: Vec<Option<Duration>> = pairs.map(|pair| pair[1].1.checked_duration_since(pair[0].2)).collect();
-    let early = gaps.iter().filter(|gap| gap.is_none_or(|gap| gap < GAP)).count();
-    println!("turns {}, cancelled ones too: {early} early", turns.len());
+/// From the end of a request, also of one that was cancelled, to the next: exactly the promise.
+fn judge(mut requests: Vec<(usize, Instant, Instant)>) {
+    requests.sort();
+    let pairs = requests.windows(2).filter(|pair| pair[0].0 == pair[1].0);
+    let delays: Vec<Option<Duration>> =
+        pairs.map(|pair| pair[1].1.checked_duration_since(pair[0].2)).collect();
+    let early = delays.iter().filter(|delay| delay.is_none_or(|delay| delay < DELAY)).count();
+    println!("requests {}, cancelled ones too: {early} early", requests.len());
     assert_eq!(early, 0);
 }
 
@@ -214,22 +216,25 @@ fn report(seen: &[Seen], mut wire: Vec<Duration>, cancelled: usize) {
     let mut by_host: Vec<&Seen> = seen.iter().collect();
     by_host.sort_by_key(|seen| (seen.host, seen.arrived));
     let pairs = by_host.windows(2).filter(|pair| pair[0].host == pair[1].host);
-    let (mut gaps, mut overlaps) = (Vec::new(), 0);
+    let (mut delays, mut overlaps) = (Vec::new(), 0);
     for pair in pairs {
         match pair[1].arrived.checked_duration_since(pair[0].ended) {
             // After a request that was cancelled the server knows only that it has arrived before.
             Some(_) if pair[0].ended == pair[0].arrived => {}
-            Some(gap) => gaps.push(gap),
+            Some(delay) => delays.push(delay),
             None => overlaps += 1,
         }
     }
-    gaps.sort();
+    delays.sort();
     wire.sort();
-    let at = |share: f64| gaps[((gaps.len() - 1) as f64 * share) as usize];
-    let below = gaps.iter().filter(|gap| **gap < GAP).count();
+    let at = |share: f64| delays[((delays.len() - 1) as f64 * share) as usize];
+    let below = delays.iter().filter(|delay| **delay < DELAY).count();
     let median_wire = wire[wire.len() / 2];
-    println!("gaps {}, below the promise {below}, overlaps {overlaps}, cancelled {cancelled}", gaps.len());
-    println!("smallest {:?}, 0.1 % {:?}, 1 % {:?}, median {:?}", gaps[0], at(0.001), at(0.01), at(0.5));
-    println!("promise {GAP:?}, median time on the wire {median_wire:?}");
+    println!(
+        "delays {}, below the promise {below}, overlaps {overlaps}, cancelled {cancelled}",
+        delays.len()
+    );
+    println!("smallest {:?}, 0.1 % {:?}, 1 % {:?}, median {:?}", delays[0], at(0.001), at(0.01), at(0.5));
+    println!("promise {DELAY:?}, median time on the wire {median_wire:?}");
     assert_eq!((below, overlaps), (0, 0));
 }

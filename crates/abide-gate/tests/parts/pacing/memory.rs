@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::parts::support::pacing::{deferral, host, ms, one_second, s, url};
 
-/// Takes and ends a turn of `count` hosts that nobody has asked before.
+/// Takes and ends a permit of `count` new hosts.
 async fn strangers(pacer: &Pacer, from: usize, count: usize) {
     for n in from..from + count {
         pacer.acquire(&url(&format!("http://stranger-{n}.example/")), Ask::new()).await.unwrap().finish();
@@ -50,7 +50,7 @@ async fn a_slot_is_never_forgotten_while_its_delay_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_forgotten_while_there_is_room() {
+async fn no_host_is_forgotten_while_there_is_room() {
     let pacer = Pacer::new(one_second().danger_min_delay(ms(0)));
     strangers(&pacer, 0, 500).await;
     sleep(s(86_400)).await;
@@ -72,14 +72,14 @@ async fn what_is_owed_is_never_forgotten() {
         take("dead").await.failed(Failure::Dns);
     }
     let began = Instant::now();
-    // 29 quiet minutes after a hold of a minute and a bit.
+    // 29 quiet minutes after a backoff of a minute and a bit.
     for round in 0..30 {
         strangers(&pacer, round * 500, 500).await;
         sleep(s(60)).await;
     }
     assert_eq!(pacer.report(&host("open.example")).unwrap().in_flight(), 1);
     assert!(pacer.next_slot(&to("dead"), Ask::new()).unwrap().wait() > s(1_700), "an hour's pause");
-    // The strike is still known: the next one is the second, two minutes.
+    // The throttle is still known: the next one is the second, two minutes.
     take("held").await.finish_with(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new());
     let wait = pacer.next_slot(&to("held"), Ask::new()).unwrap().wait();
     assert!((s(120)..=s(132)).contains(&wait), "{wait:?}");
@@ -114,7 +114,7 @@ async fn the_scopes_of_a_request_do_not_make_room_for_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_table_that_owes_to_all_grows_and_says_so_once() {
+async fn a_table_of_hosts_in_use_grows_and_reports_it_once() {
     let told = Arc::new(Overgrown::default());
     let policy = one_second().with_delay(s(3_600)).with_hosts_max(128);
     let pacer = Pacer::builder(policy).observer(told.observer()).build();
@@ -140,7 +140,7 @@ async fn a_table_that_owes_to_all_grows_and_says_so_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_nobody_else_asks_about_is_told_by_the_cleaning() {
+async fn an_open_body_is_reported_by_the_cleaning() {
     #[derive(Debug, Default)]
     struct Open(AtomicUsize);
     impl Open {
@@ -167,7 +167,7 @@ async fn a_body_that_nobody_else_asks_about_is_told_by_the_cleaning() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_line_is_bounded_where_the_gap_is_tiny() {
+async fn a_queue_is_bounded_where_the_delay_is_tiny() {
     let policy = one_second().danger_min_delay(ms(0)).with_max_wait(s(100));
     let pacer = Pacer::new(policy);
     let a = url("http://a.example/");

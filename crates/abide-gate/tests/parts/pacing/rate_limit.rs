@@ -1,17 +1,16 @@
 //! A server that says how many requests are left, on virtual time: none is refused.
 
+use crate::pacing::{Ask, Pacer};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::pacing::{Ask, Pacer};
-use abide_gate::pacing::{DeferReason, MemoryHostStore, PacePolicy};
-
 use abide_gate::Event;
+use abide_gate::pacing::{DeferReason, MemoryHostStore};
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use crate::parts::support::pacing::{deferral, ms, s, url};
+use crate::parts::support::pacing::{deferral, ms, one_second, s, url};
 
 /// How the server counts.
 #[derive(Debug, Clone, Copy)]
@@ -108,7 +107,7 @@ async fn ten_requests_a_minute_are_crawled_without_a_429() {
     for kind in [Window::Fixed, Window::Sliding] {
         for style in [Style::Standard, Style::Older] {
             let server = Server::new(kind, style);
-            let pages = crawl(Pacer::new(PacePolicy::default()), Arc::clone(&server)).await;
+            let pages = crawl(Pacer::new(one_second()), Arc::clone(&server)).await;
             assert_eq!(*server.refused.lock().unwrap(), 0, "{kind:?} {style:?}");
             assert!((80..=101).contains(&pages), "{kind:?} {style:?}: {pages} of some 100 pages");
         }
@@ -118,7 +117,7 @@ async fn ten_requests_a_minute_are_crawled_without_a_429() {
 #[tokio::test(start_paused = true)]
 async fn eight_tasks_of_one_process_share_the_quota() {
     let server = Server::new(Window::Fixed, Style::Standard);
-    let pacer = Pacer::new(PacePolicy::default());
+    let pacer = Pacer::new(one_second());
     let mut tasks = JoinSet::new();
     for _ in 0..8 {
         tasks.spawn(crawl(pacer.clone(), Arc::clone(&server)));
@@ -134,7 +133,7 @@ async fn processes_that_share_a_store_share_the_quota() {
         let (server, store) = (Server::new(kind, Style::Standard), Arc::new(MemoryHostStore::default()));
         let mut tasks = JoinSet::new();
         for seed in 0..2 {
-            let pacer = Pacer::builder(PacePolicy::default()).store(store.clone()).seed(seed).build();
+            let pacer = Pacer::builder(one_second()).store(store.clone()).seed(seed).build();
             tasks.spawn(crawl(pacer, Arc::clone(&server)));
         }
         let pages = tasks.join_all().await;
@@ -149,8 +148,8 @@ fn fields(value: &str) -> HeaderMap {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quota_that_is_used_up_is_a_deferral_that_says_so() {
-    let pacer = Pacer::new(PacePolicy::default());
+async fn a_used_up_quota_is_a_deferral_that_says_so() {
+    let pacer = Pacer::new(one_second());
     let a = url("http://a.example/");
     let permit = pacer.acquire(&a, Ask::new()).await.unwrap();
     permit.finish_with(StatusCode::OK, &fields("\"day\";r=0;t=3599"));
@@ -168,7 +167,7 @@ async fn a_quota_that_is_used_up_is_a_deferral_that_says_so() {
 
 #[tokio::test(start_paused = true)]
 async fn retry_after_wins_and_nothing_ever_shortens_the_delay() {
-    let pacer = Pacer::new(PacePolicy::default());
+    let pacer = Pacer::new(one_second());
     let a = url("http://a.example/");
     let next = async || {
         let permit = pacer.acquire(&a, Ask::new().with_budget(s(200_000))).await.unwrap();
@@ -206,7 +205,7 @@ impl Ignored {
 #[tokio::test(start_paused = true)]
 async fn absurd_values_are_ignored_with_an_event() {
     let ignored = Arc::new(Ignored::default());
-    let pacer = Pacer::builder(PacePolicy::default()).observer(ignored.observer()).build();
+    let pacer = Pacer::builder(one_second()).observer(ignored.observer()).build();
     let a = url("http://a.example/");
     for value in ["\"day\";r=0;t=99999999999", "\"day\";r=-1;t=60", "malformed;;"] {
         let permit = pacer.acquire(&a, Ask::new()).await.unwrap();

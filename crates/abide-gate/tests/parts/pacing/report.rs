@@ -45,7 +45,7 @@ async fn sums_are_over_all_hosts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_report_tells_what_has_happened_to_a_host() {
+async fn a_report_has_what_happened_to_a_host() {
     let pacer = Pacer::new(one_second());
     let (_open, _waiting) = busy(&pacer).await;
     let a = url("http://a.example/");
@@ -65,12 +65,12 @@ async fn a_report_tells_what_has_happened_to_a_host() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_slot_counts_those_who_wait_and_takes_no_place() {
+async fn the_next_slot_counts_waiters_and_reserves_nothing() {
     let pacer = Pacer::new(one_second());
     let (_open, _waiting) = busy(&pacer).await;
     let next = pacer.next_slot(&url("http://a.example/"), Ask::new()).unwrap();
     assert_eq!((next.in_flight(), next.waiting(), next.overdue()), (1, 2, None));
-    assert!(next.wait() >= s(2), "the gaps of those before: {next:?}");
+    assert!(next.wait() >= s(2), "the delays of those before: {next:?}");
     assert!(is_about(next.not_before(), wall_in(next.wait())), "{next:?}");
     let free = pacer.next_slot(&url("http://b.example/"), Ask::new()).unwrap();
     assert_eq!((free.in_flight(), free.waiting(), free.wait()), (0, 0, Duration::ZERO));
@@ -87,11 +87,11 @@ async fn only_a_host_that_is_free_is_overdue() {
     sleep(s(5)).await;
     assert_eq!(overdue(), None, "a response is open");
     drop(permit);
-    assert_eq!(overdue(), None, "its gap is not over");
+    assert_eq!(overdue(), None, "its delay is not over");
     sleep(s(3)).await;
     assert_eq!(overdue(), Some(s(2)));
     pacer.back_off(host("a.example").as_str(), wall_in(s(60)), BackoffCause::Operator);
-    assert_eq!(overdue(), None, "it is held");
+    assert_eq!(overdue(), None, "it is backed off");
 }
 
 #[tokio::test(start_paused = true)]
@@ -141,7 +141,7 @@ async fn every_group_counts_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_says_no_says_for_which_scope() {
+async fn a_deferral_by_the_store_names_its_scope() {
     let store = Arc::new(MemoryHostStore::default());
     let pacer = || {
         let group = Scope::custom(|_| Some("farm".to_owned())).with_delay(s(50));
@@ -154,7 +154,7 @@ async fn a_store_that_says_no_says_for_which_scope() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_open_response_is_the_reason_for_everybody_behind_it() {
+async fn an_open_response_is_the_reason_for_all_behind_it() {
     let pacer = Pacer::new(one_second());
     let _open = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();
     let ask = |seconds| {
@@ -178,7 +178,7 @@ fn eight_groups_are_kept() {
 }
 
 #[test]
-fn short_spans_are_told_with_a_tenth_and_longer_ones_without() {
+fn short_spans_are_shown_with_a_tenth_and_longer_ones_without() {
     for (delay, told) in [(ms(250), "250 ms"), (ms(9_990), "9.9 s"), (ms(10_500), "10 s"), (s(9), "9 s")] {
         let (scope, reason) = ("a.example".into(), DeferReason::Delay { delay });
         let text = Refusal::Deferred { scope, not_before: WallMillis::from_millis(0), wait: s(1), reason }

@@ -1,7 +1,7 @@
 //! The real driver under random schedules (shuttle): a task may be stopped wherever it reads the clock, which it does before each
 //! step under a lock, and wherever it awaits. A wake-up that gets lost is a deadlock, which shuttle reports with its schedule.
 //!
-//! There are no timers here: the gap is zero, so that every wait must be ended by somebody. `ABIDE_SCHEDULES=100000` runs more.
+//! There are no timers here: the delay is zero, so that every wait must be ended by another task. `ABIDE_SCHEDULES=100000` runs more.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -54,7 +54,7 @@ fn schedules(test: impl Fn() + Send + Sync + 'static) {
 struct Wire(Arc<Mutex<(usize, Vec<usize>)>>);
 
 impl Wire {
-    /// A request: nobody else may be on the wire meanwhile.
+    /// A request: no other may be on the wire meanwhile.
     async fn send(&self, who: usize, permit: Permit) {
         {
             let mut wire = self.0.lock().unwrap();
@@ -129,7 +129,7 @@ fn waiters_come_and_go_under_any_schedule() {
 }
 
 #[test]
-fn a_turn_that_is_given_back_goes_on_under_any_schedule() {
+fn a_permit_given_back_goes_on_under_any_schedule() {
     schedules(|| {
         let (pacer, wire) = (pacer(one_second()), Wire::default());
         let tasks: Vec<_> = (0..5_usize)
@@ -175,7 +175,7 @@ fn crossing_scopes_are_no_deadlock_under_any_schedule() {
 }
 
 #[test]
-fn a_hold_that_begins_reaches_all_who_wait_under_any_schedule() {
+fn a_new_backoff_reaches_all_waiters_under_any_schedule() {
     schedules(|| {
         let pacer = pacer(one_second());
         let to = url("http://a.example/");
@@ -190,7 +190,7 @@ fn a_hold_that_begins_reaches_all_who_wait_under_any_schedule() {
             open.finish_with(http::StatusCode::TOO_MANY_REQUESTS, &http::HeaderMap::new());
         });
         for task in tasks {
-            // The hold begins before the response has ended, so nobody can have gone.
+            // The backoff begins before the response has ended, so no waiter can have gone.
             assert!(matches!(future::block_on(task).unwrap(), Err(Refusal::Deferred { .. })));
         }
         holder.join().unwrap();

@@ -1,4 +1,4 @@
-//! How long a deferral counts, to the millisecond. The request had gone out, to be redirected to a host that is held: until the hold is over
+//! How long a deferral counts, to the millisecond. The request had gone out, to be redirected to a host that is backed off: until that is over
 //! it would be sent for nothing.
 
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// The host that it is redirected to is held for an hour, as the first request learns.
+/// The host that it is redirected to is backed off for an hour, as the first request learns.
 async fn world() -> World {
     let world = World::new(ScriptedFetch::new(|request, times| match (request.hop(), times) {
         (0, _) => Scripted::redirect("https://b.example/robots.txt"),
@@ -62,7 +62,7 @@ async fn a_deferral_that_is_over_does_not_come_back_with_the_clock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_invalidated_is_asked_again_though_it_was_put_off() {
+async fn an_invalidated_origin_is_fetched_though_it_was_deferred() {
     let world = world().await;
     assert!(is_refused(&world).await);
     world.cache.invalidate(&origin()).await;

@@ -14,7 +14,7 @@ use tokio::time::sleep;
 const DELAY: &str = "User-agent: *\nDisallow: /closed\nCrawl-delay: 7\n";
 
 #[tokio::test(start_paused = true)]
-async fn a_verdict_tells_the_rule_and_the_delay() {
+async fn a_verdict_has_the_rule_and_the_delay() {
     let world = World::of(Scripted::text(DELAY));
     let answer = world.ask().await;
     let verdict = answer.explain(&Target::new("/closed/a"));
@@ -25,7 +25,7 @@ async fn a_verdict_tells_the_rule_and_the_delay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_robots_txt_is_unreachable_it_may_be_asked_for_and_nothing_else() {
+async fn only_robots_txt_is_allowed_while_it_is_unreachable() {
     let world = World::of(Scripted::error(Failure::Tls));
     let answer = world.ask().await;
     let page = answer.explain(&Target::new("/a"));
@@ -49,7 +49,7 @@ async fn an_entry_is_as_old_as_its_last_confirmation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_holds_robots_txt_can_be_shown_and_shows_none_of_it() {
+async fn debug_of_caches_and_stores_shows_no_rules() {
     let world = World::of(Scripted::text(DELAY));
     world.ask().await;
     let (cache, store) = (format!("{:?}", world.cache), format!("{:?}", world.store));
@@ -59,7 +59,7 @@ async fn what_holds_robots_txt_can_be_shown_and_shows_none_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reply_and_what_builds_a_cache_are_shown_without_what_a_server_sent() {
+async fn debug_shows_nothing_that_a_server_sent() {
     let secret = http::HeaderMap::from_iter([(http::header::SET_COOKIE, "SECRET".parse().unwrap())]);
     let reply = RobotsResponse::whole(http::StatusCode::NOT_FOUND, secret, "SECRET", SystemClock.now());
     let shown = format!("{reply:?}");

@@ -13,6 +13,7 @@ use abide_gate::pacing::MemoryHostStore;
 use abide_gate::robots_cache::{
     MemoryRobotsStore, RobotsEntry, RobotsPolicy, RobotsRecord, RobotsStore, Source,
 };
+use abide_gate::testing::robots_cache::sample_record;
 use abide_gate::{BoxFuture, Clock, Event, Failure, Origin, StoreError, WallMillis};
 use tokio::time::{Instant, sleep};
 
@@ -59,26 +60,6 @@ async fn a_deferred_refresh_is_not_tried_with_every_use() {
     assert_eq!(world.fetch.count(), 2);
     sleep(DAY).await;
     assert!(allows_all(&world.ask_and_settle().await));
-}
-
-/// A redirect to a host that is held for long: the first host is not asked for every page.
-#[tokio::test(start_paused = true)]
-async fn a_deferral_behind_a_redirect_is_remembered() {
-    let held = START.plus(HOUR);
-    let fetch = ScriptedFetch::new(move |request, times| match (request.hop(), times) {
-        (0, _) => Scripted::redirect("https://b.example/robots.txt"),
-        (_, 0) => deferred(held),
-        _ => Scripted::text(GOOD),
-    });
-    let world = World::new(fetch);
-    for _ in 0..10 {
-        let refused = world.cache.get(&origin()).await;
-        assert!(matches!(refused, Err(Refusal::Deferred { not_before, .. }) if not_before == held));
-        sleep(Duration::from_secs(10)).await;
-    }
-    assert_eq!(world.fetch.count(), 2);
-    sleep(HOUR).await;
-    assert!(is_good(&world.ask().await));
 }
 
 /// A store that fails when told to, and counts.
@@ -164,36 +145,6 @@ fn faulty(fetch: ScriptedFetch) -> (World, Arc<Faulty>) {
     (World::with_store(fetch, RobotsPolicy::default(), store.clone()), store)
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_store_that_fails_neither_allows_nor_breaks() {
-    for (id, answer) in [("good", Scripted::text(GOOD)), ("down", Scripted::status(503))] {
-        let (world, store) = faulty(ScriptedFetch::always(answer));
-        for fails in [&store.load_fails, &store.save_fails, &store.lease_fails] {
-            fails.store(true, Ordering::SeqCst);
-        }
-        let answer = world.ask().await;
-        assert!(!allows(&answer, "/closed"), "{id}");
-        // What was learnt is kept in memory.
-        world.ask().await;
-        assert_eq!(world.fetch.count(), 1, "{id}");
-        assert!(world.cache.stats().robots_store_faults >= 3);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_last_good_copy_survives_in_memory_while_the_store_fails() {
-    let fetch =
-        ScriptedFetch::new(|_, times| if times == 0 { Scripted::text(GOOD) } else { Scripted::status(503) });
-    let (world, store) = faulty(fetch);
-    store.load_fails.store(true, Ordering::SeqCst);
-    store.save_fails.store(true, Ordering::SeqCst);
-    world.ask().await;
-    sleep(DAY).await;
-    let answer = world.ask().await;
-    assert_eq!(answer.source(), Source::LastGood);
-    assert!(is_good(&answer));
-}
-
 /// A story of a site and a crawler, day by day: what the site answers, and what must follow.
 type Story = (fn(usize) -> Scripted, &'static [fn(&Arc<RobotsEntry>) -> bool]);
 
@@ -251,7 +202,7 @@ async fn a_store_fault_at_any_operation_opens_nothing() {
 
 /// Not asked for by a fetch: the caller himself asks the store.
 #[tokio::test(start_paused = true)]
-async fn a_store_that_panics_when_an_answer_is_invalidated_changes_nothing() {
+async fn a_store_that_panics_at_an_invalidation_changes_nothing() {
     let (world, store) = faulty(ScriptedFetch::always(Scripted::text(GOOD)));
     world.ask().await;
     for fails in [&store.load_fails, &store.save_fails, &store.panics] {
@@ -296,9 +247,8 @@ async fn a_store_that_hangs_is_not_waited_for_long() {
 
 #[tokio::test(start_paused = true)]
 async fn records_that_cannot_be_used_are_absent() {
-    let good =
-        abide_gate::testing::robots_cache::sample_record(&"https://b.example".parse().unwrap(), START, "");
-    let large = abide_gate::testing::robots_cache::sample_record(&origin(), START, vec![b'\n'; 600_000]);
+    let good = sample_record(&"https://b.example".parse().unwrap(), START, "");
+    let large = sample_record(&origin(), START, vec![b'\n'; 600_000]);
     for record in [good, large] {
         let world = World::of(Scripted::text(GOOD));
         world.store.save(&origin(), &record).await.unwrap();
@@ -346,7 +296,7 @@ async fn a_restart_in_an_outage_serves_the_copy_at_once() {
 
 /// The pacing defers before the caller has even been woken.
 #[tokio::test(start_paused = true)]
-async fn a_restart_in_an_outage_of_a_held_host_serves_the_copy() {
+async fn a_restart_in_an_outage_during_a_backoff_serves_the_copy() {
     let store: Arc<dyn RobotsStore> = Arc::new(MemoryRobotsStore::new());
     let world = |fetch| World::with_store(fetch, RobotsPolicy::default(), store.clone());
     let before =
@@ -392,7 +342,7 @@ async fn a_leader_that_died_is_waited_for_until_its_lease_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn observers_hear_of_changes_and_their_panics_are_survived() {
+async fn observers_get_changes_and_their_panics_are_survived() {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let fetch = ScriptedFetch::new(|_, times| match times {
         0 | 1 => Scripted::text(GOOD),
@@ -452,7 +402,7 @@ async fn totals_add_up() {
 
 /// The store kept an older record than memory has: it must not bring back a copy that was taken away.
 #[tokio::test(start_paused = true)]
-async fn what_was_learnt_last_counts_though_it_could_not_be_saved() {
+async fn the_last_fetch_counts_though_it_could_not_be_saved() {
     let fetch = ScriptedFetch::new(|_, times| match times {
         0 => Scripted::text(GOOD),
         1 => Scripted::status(404),
@@ -474,7 +424,7 @@ async fn a_follower_is_not_content_with_the_record_it_had() {
     sleep(first.retry_at().since(world.wall())).await;
     let ttl = Duration::from_secs(20);
     world.store.lease(&origin(), HolderId(42), world.wall(), ttl).await.unwrap();
-    assert!(is_good(&world.ask().await), "nobody waits for it");
+    assert!(is_good(&world.ask().await), "no caller waits for it");
     world.settle().await;
     assert_eq!(world.fetch.count(), 2, "it was fetched after the other's lease had ended");
     assert!(world.ask().await.asked_at() >= first.retry_at().plus(ttl));
@@ -540,23 +490,6 @@ async fn a_record_that_came_before_the_lease_is_not_fetched_again() {
     assert_eq!(free, None, "and the lease was given back");
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_deferral_of_a_clock_that_was_set_back_by_days_is_over() {
-    let held = START.plus(HOUR);
-    let fetch = ScriptedFetch::new(move |request, times| match (request.hop(), times) {
-        (0, _) => Scripted::redirect("https://b.example/robots.txt"),
-        (_, 0) => deferred(held),
-        _ => Scripted::text(GOOD),
-    });
-    let world = World::new(fetch);
-    world.cache.get(&origin()).await.unwrap_err();
-    world.clock.jump_to(START.minus(2 * HOUR));
-    world.cache.get(&origin()).await.unwrap_err();
-    assert_eq!(world.fetch.count(), 2, "hours are as long as the host may want");
-    world.clock.jump_to(START.minus(3 * DAY));
-    assert!(is_good(&world.ask().await));
-}
-
 /// Two processes with one store.
 fn two(fetch: &ScriptedFetch, policy: &RobotsPolicy) -> [World; 2] {
     let store = Arc::new(MemoryRobotsStore::new());
@@ -564,35 +497,7 @@ fn two(fetch: &ScriptedFetch, policy: &RobotsPolicy) -> [World; 2] {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_puts_a_fetch_off_leaves_it_to_another_process() {
-    let fetch = ScriptedFetch::new(|_, times| match times {
-        0 => deferred(START.plus(HOUR)),
-        _ => Scripted::text(GOOD),
-    });
-    let [first, second] = two(&fetch, &RobotsPolicy::default());
-    first.cache.get(&origin()).await.unwrap_err();
-    let began = Instant::now();
-    assert!(is_good(&second.ask().await));
-    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_slow_fetch_of_another_process_is_waited_for() {
-    let policy = RobotsPolicy::default();
-    let wire = policy.deadline() - Duration::from_secs(1);
-    let turn = Duration::from_secs(59);
-    let fetch = ScriptedFetch::always(Scripted::text(GOOD).slot_after(turn).head_after(wire));
-    let [first, second] = two(&fetch, &policy.with_slot_wait_max(turn));
-    let (one, other) = tokio::join!(first.ask(), async {
-        sleep(Duration::from_millis(50)).await;
-        second.ask().await
-    });
-    assert!(is_good(&one) && is_good(&other));
-    assert_eq!(fetch.count(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn processes_whose_answers_have_grown_old_together_ask_once() {
+async fn processes_with_equally_old_answers_fetch_once() {
     let fetch = ScriptedFetch::always(Scripted::text(GOOD).head_after(Duration::from_secs(2)));
     let [first, second] = two(&fetch, &RobotsPolicy::default());
     for asked in 1..=3 {

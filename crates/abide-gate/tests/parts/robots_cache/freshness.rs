@@ -13,7 +13,7 @@ fn tagged(etag: &str) -> Scripted {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_304_that_nobody_asked_for_is_asked_again_once() {
+async fn an_unasked_304_is_fetched_again_once() {
     let world = World::of(Scripted::status(304));
     let cold = world.ask().await;
     assert_eq!(cold.source(), Source::Unreachable(Failure::RedirectStatus));
@@ -77,7 +77,7 @@ async fn a_fresh_answer_is_renewed_ahead_without_waiting() {
     sleep(Duration::from_secs(1)).await;
     let asked = Instant::now();
     assert!(is_good(&world.ask().await));
-    assert_eq!(asked.elapsed(), Duration::ZERO, "nobody waits for it");
+    assert_eq!(asked.elapsed(), Duration::ZERO, "no caller waits for it");
     world.settle().await;
     assert_eq!(world.fetch.count(), 2);
     assert!(world.ask().await.asked_at() > first.asked_at());
@@ -180,7 +180,7 @@ async fn at_most_64_are_fetched_at_a_time_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn prefetch_asks_for_each_once_and_as_many_at_a_time_as_allowed() {
+async fn prefetch_fetches_each_once_within_the_limit() {
     let fetch = ScriptedFetch::always(Scripted::text(GOOD).head_after(Duration::from_secs(1)));
     let world = World::with_policy(fetch, RobotsPolicy::default().with_fetches_max(10));
     let origins = || (0..100).map(|n| format!("https://h{}.example", n % 50).parse::<Origin>().unwrap());
@@ -213,7 +213,7 @@ async fn invalidate_asks_again_and_keeps_the_copy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_comes_when_the_answer_has_expired_waits_for_the_new_one() {
+async fn a_caller_after_the_expiry_waits_for_the_new_answer() {
     let fetch = ScriptedFetch::new(|_, times| match times {
         0 => Scripted::text(GOOD).header("cache-control", b"no-store"),
         _ => Scripted::text("User-agent: *\nDisallow: /open\n").head_after(Duration::from_secs(20)),

@@ -47,7 +47,7 @@ async fn leaders_that_bring_nothing_are_waited_for_during_two_leases() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_put_off_gives_the_lease_back() {
+async fn a_deferred_fetch_gives_its_lease_back() {
     let first = World::of(put_off());
     assert!(matches!(first.cache.get(&origin()).await, Err(Refusal::Deferred { .. })));
     let second = World::with_store(
@@ -57,7 +57,7 @@ async fn who_is_put_off_gives_the_lease_back() {
     );
     let began = Instant::now();
     assert!(is_good(&second.ask().await));
-    assert_eq!(began.elapsed(), Duration::ZERO, "nobody else is asking");
+    assert_eq!(began.elapsed(), Duration::ZERO, "no other process is asking");
 }
 
 /// Gives leases, and does not take them back.

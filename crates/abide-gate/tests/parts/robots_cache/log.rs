@@ -182,7 +182,7 @@ async fn pacing_is_logged_by_host_and_without_urls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_way_in_which_a_fetch_fails_is_said() {
+async fn each_way_in_which_a_fetch_fails_is_logged() {
     for (answer, level, said) in [
         (Scripted::error(Failure::Tls), Level::DEBUG, "the robots.txt request failed"),
         (deferred(START.plus(HOUR)), Level::DEBUG, "the robots.txt request was deferred by the pacing"),
@@ -200,7 +200,7 @@ async fn each_way_in_which_a_fetch_fails_is_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observer_that_panics_is_told_of() {
+async fn an_observer_that_panics_is_logged() {
     let listener = Listener::default();
     let _guard = listener.listen();
     let cache = RobotsCache::builder(tokens(), Arc::new(ScriptedFetch::always(Scripted::text(GOOD))))

@@ -12,7 +12,6 @@ mod outcome;
 mod redirect;
 mod schedules;
 mod script;
-mod simulation;
 mod single_flight;
 mod store;
 mod text;

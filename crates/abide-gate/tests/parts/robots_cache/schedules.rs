@@ -1,4 +1,4 @@
-//! The single flight under many schedules: whoever comes, goes away or panics, at most one flies, and nobody waits for ever.
+//! The single flight under many schedules: at most one fetch, and no caller waits for ever, also if callers are cancelled or panic.
 //!
 //! The kernel itself is read here with locks that try out orders; `ABIDE_SCHEDULES=100000` tries more of them.
 
@@ -99,7 +99,7 @@ impl Crawler {
         flight.finish(answer);
     }
 
-    /// As somebody who asks again after each flight that brought nothing.
+    /// As a caller that asks again after each flight that brought nothing.
     async fn of_some_flight(self, key: Key) -> Result<u32, ()> {
         loop {
             let answer = self.clone().of(key).await?;
@@ -150,9 +150,9 @@ fn story() {
         for caller in callers {
             caller.await.unwrap();
         }
-        // Whoever asks again after a loss gets an answer in the end.
+        // A caller that asks again after a loss gets an answer in the end.
         while crawler.clone().of_some_flight(0).await.is_err() {}
-        // SingleFlight that nobody waits for come to their end, too.
+        // Flights without callers come to their end, too.
         for _ in 0..100 {
             yield_now().await;
         }

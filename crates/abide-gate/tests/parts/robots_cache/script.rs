@@ -9,9 +9,9 @@ use abide_gate::robots_cache::Source;
 use proptest::prelude::*;
 use tokio::time::sleep;
 
-/// One answer of a server that nobody has thought of.
+/// One answer of an arbitrary server.
 #[derive(Debug, Clone)]
-struct Turn {
+struct Reply {
     status: u16,
     location: Option<Vec<u8>>,
     fields: Vec<(usize, Vec<u8>)>,
@@ -39,7 +39,7 @@ fn bodies() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-fn turns() -> impl Strategy<Value = Turn> {
+fn replies() -> impl Strategy<Value = Reply> {
     let status = prop_oneof![
         3 => Just(200_u16),
         3 => 300_u16..309,
@@ -50,7 +50,7 @@ fn turns() -> impl Strategy<Value = Turn> {
     let location = proptest::option::weighted(0.7, header_bytes());
     let fields = proptest::collection::vec((0..FIELDS.len(), header_bytes()), 0..4);
     (status, location, fields, bodies(), 0_u8..12, 0_u32..5000).prop_map(
-        |(status, location, fields, body, ends, wait_minutes)| Turn {
+        |(status, location, fields, body, ends, wait_minutes)| Reply {
             status,
             location,
             fields,
@@ -61,7 +61,7 @@ fn turns() -> impl Strategy<Value = Turn> {
     )
 }
 
-impl Turn {
+impl Reply {
     fn answer(&self) -> Scripted {
         let mut answer = Scripted::status(self.status).body(self.body.clone());
         let is_redirect = matches!(self.status, 301 | 302 | 303 | 307 | 308);
@@ -81,14 +81,14 @@ impl Turn {
 }
 
 /// Whether one of these answers gives the reason for what is allowed.
-fn is_reason(source: Source, heard: &[Turn], failing_days: u64) -> bool {
-    let said = |status: u16| heard.iter().any(|turn| turn.status == status && turn.ends != 2);
+fn is_reason(source: Source, heard: &[Reply], failing_days: u64) -> bool {
+    let said = |status: u16| heard.iter().any(|reply| reply.status == status && reply.ends != 2);
     match source {
         Source::Unreachable(_) => true,
         // Only a whole 2xx body that is no part can be a copy.
-        Source::Fresh | Source::Revalidated | Source::LastGood => {
-            heard.iter().any(|turn| (200..300).contains(&turn.status) && turn.status != 206 && turn.ends > 2)
-        }
+        Source::Fresh | Source::Revalidated | Source::LastGood => heard
+            .iter()
+            .any(|reply| (200..300).contains(&reply.status) && reply.status != 206 && reply.ends > 2),
         Source::Unavailable(status) => (400..500).contains(&status) && said(status),
         Source::TooManyRedirects => [301, 302, 303, 307, 308].into_iter().any(said),
         Source::LongOutage => failing_days >= 30,
@@ -99,21 +99,21 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
-    fn everything_is_allowed_only_for_a_reason(script in proptest::collection::vec(turns(), 1..14)) {
+    fn everything_is_allowed_only_for_a_reason(script in proptest::collection::vec(replies(), 1..14)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
-            let heard = std::sync::Arc::new(std::sync::Mutex::new(Vec::<Turn>::new()));
+            let heard = std::sync::Arc::new(std::sync::Mutex::new(Vec::<Reply>::new()));
             let fetch = ScriptedFetch::new({
                 let (script, heard) = (script.clone(), heard.clone());
                 move |_, _| {
                     let mut heard = heard.lock().unwrap();
-                    let turn = script[heard.len() % script.len()].clone();
-                    heard.push(turn.clone());
-                    turn.answer()
+                    let reply = script[heard.len() % script.len()].clone();
+                    heard.push(reply.clone());
+                    reply.answer()
                 }
             });
             let world = World::new(fetch);
-            for turn in &script {
+            for reply in &script {
                 let answer = world.ask().await;
                 world.settle().await;
                 let days = answer.failing_since().map_or(0, |since| world.wall().since(since).as_secs() / 86_400);
@@ -123,7 +123,7 @@ proptest! {
                 assert!(shown.chars().all(|c| !c.is_control()) && shown.chars().count() < 900, "{shown}");
                 let stored = answer.record().encode();
                 assert_eq!(abide_gate::robots_cache::RobotsRecord::decode(&stored).as_ref(), Some(answer.record()));
-                sleep(turn.wait_minutes * MINUTE + Duration::from_secs(1)).await;
+                sleep(reply.wait_minutes * MINUTE + Duration::from_secs(1)).await;
             }
         });
     }

@@ -1,4 +1,4 @@
-//! One fetch for all who wait, whoever goes away meanwhile.
+//! One fetch for all callers, cancelled or not.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +64,7 @@ async fn a_thousand_callers_each_of_100_hosts_make_100_requests() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_leader_harms_nobody() {
+async fn a_cancelled_leader_does_not_cancel_the_fetch() {
     let fetch = ScriptedFetch::always(slow());
     let (cache, _) = cache(&fetch);
     let leader = tokio::spawn({

@@ -48,7 +48,7 @@ impl RobotsStore for Late {
 
 /// Old rules, new rules, and then the site is down.
 #[tokio::test(start_paused = true)]
-async fn what_is_learnt_while_the_old_answer_is_forgotten_is_not_lost() {
+async fn a_fetch_during_an_invalidation_is_not_lost() {
     let fetch = ScriptedFetch::new(|_, times| match times {
         0 => Scripted::text("User-agent: *\nAllow: /\n"),
         1 => Scripted::text(GOOD).head_after(Duration::from_millis(200)),

@@ -11,25 +11,6 @@ async fn read(body: impl Into<bytes::Bytes>) -> Arc<RobotsEntry> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn html_with_rule_lines_counts_and_without_it_says_so() {
-    let with = read(format!("<!DOCTYPE html>\n<pre>\n{GOOD}</pre>")).await;
-    assert!(is_good(&with) && !with.is_not_text());
-    let without = World::of(Scripted::text("<p>Welcome").header("content-type", b"text/html;charset=utf-8"))
-        .ask()
-        .await;
-    assert!(allows_all(&without) && without.is_not_text());
-    let shown = without.explain(&"/x".into()).to_string();
-    assert!(shown.ends_with("which is an HTML page without rules"), "{shown}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_byte_order_mark_is_skipped_also_a_part_of_it() {
-    for mark in [&b"\xef\xbb\xbf"[..], b"\xef\xbb", b"\xef"] {
-        assert!(is_good(&read([mark, GOOD.as_bytes()].concat()).await), "{mark:x?}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn utf_16_counts_with_a_mark_only() {
     let encode = |mark: &[u8], unit: fn(u16) -> [u8; 2]| {
         let units = GOOD.encode_utf16().flat_map(unit);
@@ -46,70 +27,12 @@ async fn utf_16_counts_with_a_mark_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bad_line_is_skipped_and_the_next_counts() {
-    for bad in
-        [&b"caf\xe9\n"[..], b"\xff\xff: \xfe\n", b"\0\0\n", b"\x0b\n", b"# lone CR\r", b"# CRCRLF\r\r\n"]
-    {
-        assert!(is_good(&read([bad, GOOD.as_bytes()].concat()).await), "{bad:x?}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_rule_counts_if_it_ends_at_the_limit() {
-    let text = |end: usize, after: &str| {
-        let (start, rule) = ("User-agent: *\nDisallow: /closed\n#", "\nDisallow: /secret");
-        let filler = ".".repeat(end - start.len() - rule.len());
-        format!("{start}{filler}{rule}{after}")
-    };
-    for (end, after, counts) in [
-        (512_000, "", true),
-        (512_000, "\n", true),
-        (512_000, "\r\nAllow: /", true),
-        (512_000, "\nAllow: /", true),
-        (512_000, "/more", false),
-        (512_001, "", false),
-        (512_001, "\n", false),
-    ] {
-        let answer = read(text(end, after)).await;
-        assert_eq!(!allows(&answer, "/secret"), counts, "{end} {after:?}");
-        assert!(is_good(&answer), "what is before the limit counts");
-        assert_eq!(answer.is_truncated(), end + after.len() > 512_000);
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_raised_limit_is_the_reader_s_too() {
     let text = format!("{GOOD}{}Disallow: /far\n", "# filler\n".repeat(100_000));
     assert!(allows(&read(text.clone()).await, "/far"));
     let policy = RobotsPolicy::default().with_body_limit(1 << 20);
     let answer = World::with_policy(ScriptedFetch::always(Scripted::text(text)), policy).ask().await;
     assert!(is_good(&answer) && !allows(&answer, "/far") && !answer.is_truncated());
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_line_of_10_mb_leaves_what_came_before() {
-    let world = World::of(Scripted::text(format!("{GOOD}Disallow: /")).body(vec![b'a'; 1 << 20]).endless());
-    let answer = world.ask().await;
-    assert!(is_good(&answer) && answer.is_truncated());
-}
-
-#[tokio::test(start_paused = true)]
-async fn crawl_delays_that_make_no_sense_are_ignored() {
-    for (written, millis) in
-        [("1e309", None), ("NaN", None), ("-1", None), ("0.5", Some(500)), ("10", Some(10_000))]
-    {
-        let answer = read(format!("User-agent: *\nCrawl-delay: {written}\nDisallow: /closed\n")).await;
-        assert_eq!(answer.crawl_delay().map(|delay| delay.as_millis()), millis, "{written}");
-        assert!(is_good(&answer));
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn preference_records_leave_the_rules_alone() {
-    let long = "x".repeat(100_000);
-    for record in ["App-Directives: ((((", "Content-Usage: \x07", &format!("App-Directives: {long}")] {
-        assert!(is_good(&read(format!("User-agent: *\n{record}\nDisallow: /closed\n")).await));
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -161,13 +161,13 @@ impl Log {
         self.entries.lock().unwrap().iter().map(|entry| entry.0).collect()
     }
 
-    /// Never two in flight, never inside the gap, on any host.
-    pub(crate) fn judge(&self, gap: Duration) {
+    /// Never two in flight, never inside the delay, on any host.
+    pub(crate) fn judge(&self, delay: Duration) {
         let mut entries = self.entries.lock().unwrap().clone();
         entries.sort_by(|a, b| (&a.1, a.2).cmp(&(&b.1, b.2)));
         for pair in entries.windows(2) {
             let [(_, host, _, end), (_, next, start, _)] = pair else { unreachable!() };
-            assert!(host != next || *start >= *end + gap, "{host}: {start:?} after an end at {end:?}");
+            assert!(host != next || *start >= *end + delay, "{host}: {start:?} after an end at {end:?}");
         }
     }
 }

@@ -270,7 +270,7 @@ impl Ledger {
         }
     }
 
-    /// The same, where anything may be missing: only what nobody wrote must not be found.
+    /// The same, where anything may be missing: only what was never written must not be found.
     pub(crate) fn forgiving(&self) -> Self {
         let mut ledger = self.clone();
         ledger.entries.values_mut().for_each(|versions| versions.acknowledged = None);

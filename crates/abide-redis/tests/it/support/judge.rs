@@ -39,7 +39,7 @@ fn group(log: &[Seen], key: impl Fn(&Seen) -> String) -> BTreeMap<String, Vec<Se
     groups
 }
 
-/// Whoever it was: never two in flight, never inside the delay. What the server measures begins when it hands its answer over, which is
+/// Of all processes: never two in flight, never inside the delay. What the server measures begins when it hands its answer over, which is
 /// before the client has it.
 pub(crate) fn assert_spaced(groups: &BTreeMap<String, Vec<Seen>>, delay: Duration) {
     for (whose, seen) in groups {
@@ -98,14 +98,14 @@ pub(crate) async fn until_served(website: &Server, hosts: usize, since: Instant)
 }
 
 /// For the figures: `cargo test ... -- --nocapture`.
-pub(crate) fn show_gaps(whose: &str, groups: &BTreeMap<String, Vec<Seen>>) {
+pub(crate) fn show_delays(whose: &str, groups: &BTreeMap<String, Vec<Seen>>) {
     let apart = |pair: &[Seen]| pair[1].at.saturating_duration_since(pair[0].answered);
-    let mut gaps: Vec<Duration> = groups.values().flat_map(|seen| seen.windows(2).map(apart)).collect();
-    gaps.sort();
-    let at = |share: f64| gaps[((gaps.len() - 1) as f64 * share) as usize];
+    let mut delays: Vec<Duration> = groups.values().flat_map(|seen| seen.windows(2).map(apart)).collect();
+    delays.sort();
+    let at = |share: f64| delays[((delays.len() - 1) as f64 * share) as usize];
     let (least, thousandth, hundredth, median) = (at(0.0), at(0.001), at(0.01), at(0.5));
     println!(
-        "{whose}: {} gaps: {least:?}, 0.1 % {thousandth:?}, 1 % {hundredth:?}, median {median:?}",
-        gaps.len()
+        "{whose}: {} delays: {least:?}, 0.1 % {thousandth:?}, 1 % {hundredth:?}, median {median:?}",
+        delays.len()
     );
 }

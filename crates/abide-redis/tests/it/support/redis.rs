@@ -156,7 +156,7 @@ fn connection(port: u16) -> redis::RedisResult<Connection> {
     Client::open(format!("redis://127.0.0.1:{port}/"))?.get_connection_with_timeout(Duration::from_secs(5))
 }
 
-/// A command to whoever listens on this port.
+/// A command to the server on this port.
 pub(crate) fn try_ask<T: FromRedisValue>(port: u16, words: &[impl AsRef<[u8]>]) -> redis::RedisResult<T> {
     let mut command = redis::Cmd::new();
     for word in words {

@@ -12,7 +12,7 @@ use redis::{
 use crate::Error;
 
 /// What a URL names.
-pub(crate) struct Place {
+pub(crate) struct Target {
     pub(crate) way: Way,
     /// Hosts and ports, never who we are there.
     pub(crate) shown: String,
@@ -38,7 +38,7 @@ const SENTINEL_PORT: u16 = 26_379;
 
 const UNREADABLE: &str = "one that cannot be read";
 
-impl Place {
+impl Target {
     pub(crate) fn of(url: &str, limit: Duration) -> Result<Self, Error> {
         let Some((scheme, rest)) = url.split_once("://") else { return Err(Error::url("none")) };
         match scheme.split_once('+') {
@@ -79,14 +79,12 @@ impl Sentinels {
 }
 
 /// Of `redis+cluster://[user:password@]host[:port][,host[:port]...]`: some nodes, which know the others.
-fn cluster(scheme: &str, rest: &str, limit: Duration) -> Result<Place, Error> {
-    let (authority, path) = split_path(rest);
+fn cluster(scheme: &str, rest: &str, limit: Duration) -> Result<Target, Error> {
+    let (login, hosts, path) = parts(rest);
     if !["", "/", "/0"].contains(&path) {
         return Err(Error::url("a database number, of which a cluster has none but 0"));
     }
-    let (user, hosts) = authority.rsplit_once('@').map_or(("", authority), |(user, hosts)| (user, hosts));
-    let at = if user.is_empty() { "" } else { "@" };
-    let nodes = hosts.split(',').map(|host| server(&format!("{scheme}://{user}{at}{host}")));
+    let nodes = hosts.split(',').map(|host| server(&format!("{scheme}://{login}{host}")));
     let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
     let client = ClusterClientBuilder::new(nodes.iter().map(|node| node.get_connection_info().clone()))
         // One node that is silent shall not use up all the time there is for a command to another.
@@ -96,7 +94,7 @@ fn cluster(scheme: &str, rest: &str, limit: Duration) -> Result<Place, Error> {
         .min_retry_wait(RETRY_MIN_MILLIS)
         .build();
     let way = Way::Cluster(client.map_err(|_| Error::url(UNREADABLE))?);
-    Ok(Place { way, shown: nodes.iter().map(shown).collect::<Vec<_>>().join(",") })
+    Ok(Target { way, shown: nodes.iter().map(shown).collect::<Vec<_>>().join(",") })
 }
 
 /// Between two attempts while a slot is on its way from one node to another.
@@ -104,10 +102,8 @@ const RETRY_MIN_MILLIS: u64 = 10;
 const RETRY_MAX_MILLIS: u64 = 100;
 
 /// Of `redis+sentinel://[user:password@]host[:port][,host[:port]...]/name[/database]`. User and password are the primary's.
-fn sentinel(scheme: &str, rest: &str) -> Result<Place, Error> {
-    let (authority, path) = split_path(rest);
-    let (user, hosts) = authority.rsplit_once('@').map_or(("", authority), |(user, hosts)| (user, hosts));
-    let at = if user.is_empty() { "" } else { "@" };
+fn sentinel(scheme: &str, rest: &str) -> Result<Target, Error> {
+    let (login, hosts, path) = parts(rest);
     let path = path.trim_start_matches('/');
     let (name, database) = path.split_once('/').unwrap_or((path, ""));
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
@@ -117,7 +113,7 @@ fn sentinel(scheme: &str, rest: &str) -> Result<Place, Error> {
         ));
     }
     // Whose address is asked for later.
-    let like = server(&format!("{scheme}://{user}{at}localhost/{database}"))?;
+    let like = server(&format!("{scheme}://{login}localhost/{database}"))?;
     let sentinels = hosts.split(',').map(|host| {
         let port = if has_port(host) { String::new() } else { format!(":{SENTINEL_PORT}") };
         server(&format!("{scheme}://{host}{port}"))
@@ -130,11 +126,14 @@ fn sentinel(scheme: &str, rest: &str) -> Result<Place, Error> {
         like: like.get_connection_info().clone(),
         asked: AtomicUsize::new(0),
     });
-    Ok(Place { way, shown: format!("{hosts}/{name}") })
+    Ok(Target { way, shown: format!("{hosts}/{name}") })
 }
 
-fn split_path(rest: &str) -> (&str, &str) {
-    rest.find('/').map_or((rest, ""), |at| rest.split_at(at))
+/// `user:password@`, the hosts, and the path.
+fn parts(rest: &str) -> (&str, &str, &str) {
+    let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
+    let (login, hosts) = authority.split_at(authority.rfind('@').map_or(0, |at| at.saturating_add(1)));
+    (login, hosts, path)
 }
 
 /// `[::1]` has colons and no port.

@@ -83,7 +83,7 @@ async fn fetching<T: FromRedisValue>(
     store.link.run(&FETCHING, &[store.link.keys.of(Kind::Fetching, origin.as_str())], args).await
 }
 
-/// Looks at every record, on all primaries of a cluster. A record that is written anew between the two looks is lost, and fetched again.
+/// Looks at every record, on all primaries of a cluster. A record that is written between the two looks is lost, and fetched again.
 async fn sweep(store: &Store, older_than: WallMillis) -> Result<u64, Error> {
     let pattern = store.link.keys.every(Kind::Robots);
     let scan = |cursor: u64| {

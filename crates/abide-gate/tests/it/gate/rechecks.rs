@@ -1,10 +1,10 @@
-//! What is known when a turn comes decides, not what was known when it was asked for.
+//! A request is checked again when its permit comes, by what is known then.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::scripted::{Scripted, ScriptedFetch};
-use abide_gate::pacing::DeferReason;
+use abide_gate::pacing::{DeferReason, PacePolicy};
 use abide_gate::robots_cache::Source;
 use abide_gate::{DeniedKind, Event, Failure, Gate, Host, ManualClock, Origin, Verdict, WallMillis};
 use tokio::time::{Instant, sleep};
@@ -23,7 +23,10 @@ fn origin() -> Origin {
 
 fn gate(fetch: &ScriptedFetch) -> Gate {
     let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000)));
-    Gate::builder().clock(clock).build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch.clone()))
+    Gate::builder()
+        .pace(PacePolicy::default().danger_min_delay(Duration::from_secs(1)))
+        .clock(clock)
+        .build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch.clone()))
 }
 
 /// One robots.txt and then, four seconds on the wire, another.
@@ -47,16 +50,16 @@ async fn renewing(gate: &Gate, fetch: &ScriptedFetch) -> Verdict {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_disallowed_while_he_waits_is_refused_and_his_turn_is_free() {
+async fn a_waiter_that_becomes_disallowed_frees_its_permit() {
     let fetch = first_then("User-agent: *\nAllow: /", "User-agent: *\nDisallow: /page");
     let gate = gate(&fetch);
     let mut verdict = renewing(&gate, &fetch).await;
     let mut left = 30 * SECOND;
     let error = gate.acquire(&page(), &mut verdict, &mut left).await.unwrap_err();
     assert!(error.is_disallowed(), "{error:?}");
-    assert!(left < 27 * SECOND, "{left:?}: he has waited for it");
+    assert!(left < 27 * SECOND, "{left:?}: the wait counts");
     let other: Url = "https://a.example/other".parse().unwrap();
-    assert!(gate.admit(&other, SECOND).await.is_ok(), "the turn that nobody has used");
+    assert!(gate.admit(&other, SECOND).await.is_ok(), "the permit was given back unused");
 }
 
 #[tokio::test(start_paused = true)]
@@ -73,7 +76,7 @@ async fn a_crawl_delay_that_has_grown_meanwhile_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_comes_with_an_old_verdict_has_robots_txt_asked_first() {
+async fn an_old_verdict_is_checked_again_first() {
     let fetch = first_then("User-agent: *\nAllow: /", "User-agent: *\nDisallow: /page");
     let gate = gate(&fetch);
     let mut verdict = gate.check(&page(), &mut { 30 * SECOND }).await.unwrap();
@@ -98,7 +101,7 @@ async fn an_override_holds_after_a_wait_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn robots_txt_itself_is_asked_for_as_slowly_as_the_pages_of_its_host() {
+async fn robots_txt_is_paced_like_the_pages_of_its_host() {
     let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nDisallow: /page\nCrawl-delay: 20"));
     let gate = gate(&fetch);
     let other: Url = "https://a.example/other".parse().unwrap();
@@ -110,7 +113,7 @@ async fn robots_txt_itself_is_asked_for_as_slowly_as_the_pages_of_its_host() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_verdict_tells_the_rule_and_where_it_comes_from() {
+async fn a_verdict_has_the_rule_and_its_source() {
     let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nDisallow: /page\n"));
     let gate = gate(&fetch);
     assert!(gate.check_cached(&page()).is_none(), "nothing is known");

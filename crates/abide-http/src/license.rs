@@ -1,0 +1,123 @@
+//! Tokens of licences, for servers that ask for one (RSL 1.0, Crawler Authorization Protocol).
+//!
+//! A 401 or 402 with the challenge `WWW-Authenticate: License` wants a request with `Authorization: License <token>`. A token comes from the
+//! caller alone; how it is bought is between the caller and the licence server.
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::header::{HeaderMap, HeaderValue};
+use http::{StatusCode, header};
+use url::Url;
+
+use abide_permissions::License;
+
+/// The token of a licence: `token68` of RFC 9110 §11.2. `Debug` does not show it.
+#[derive(Clone, Debug)]
+pub struct LicenseToken(HeaderValue);
+
+impl LicenseToken {
+    /// A token as the licence server has given it.
+    ///
+    /// # Errors
+    /// It has other characters than letters, digits and `-._~+/=`.
+    pub fn new(token: &str) -> Result<Self, InvalidLicenseToken> {
+        let is_token68 = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
+        if token.is_empty() || !token.bytes().all(is_token68) {
+            return Err(InvalidLicenseToken(()));
+        }
+        let mut value =
+            HeaderValue::from_str(&format!("License {token}")).map_err(|_| InvalidLicenseToken(()))?;
+        value.set_sensitive(true);
+        Ok(Self(value))
+    }
+
+    /// Adds it to a request, in place of any other credentials.
+    pub(crate) fn add(&self, headers: &mut HeaderMap) {
+        headers.insert(header::AUTHORIZATION, self.0.clone());
+    }
+}
+
+/// The text is no token of a licence. It is not shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidLicenseToken(());
+
+impl fmt::Display for InvalidLicenseToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("expected the token of a licence: letters, digits and any of -._~+/=")
+    }
+}
+
+impl std::error::Error for InvalidLicenseToken {}
+
+/// What the caller has set to find tokens with.
+#[derive(Clone)]
+pub(crate) struct LicenseTokens(Arc<FindToken>);
+
+type FindToken = dyn Fn(&Url, &[(String, String)]) -> Option<LicenseToken> + Send + Sync;
+
+impl LicenseTokens {
+    pub(crate) fn new(
+        find: impl Fn(&Url, &[(String, String)]) -> Option<LicenseToken> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(find))
+    }
+
+    /// The token for a response that asks for one. Never for http: anybody on the way could read it.
+    pub(crate) fn find(&self, url: &Url, status: StatusCode, headers: &HeaderMap) -> Option<LicenseToken> {
+        if !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::PAYMENT_REQUIRED)
+            || url.scheme() != "https"
+        {
+            return None;
+        }
+        let lines = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        (self.0)(url, &License::challenge(lines)?)
+    }
+}
+
+impl fmt::Debug for LicenseTokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LicenseTokens")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_checked_and_never_shown() {
+        for text in ["", "a b", "a,b", "a\r\nb", "ä", "a\"b"] {
+            let error = LicenseToken::new(text).unwrap_err();
+            assert!(text.is_empty() || !format!("{error} {error:?}").contains(text), "{text}");
+        }
+        let token = LicenseToken::new("s3cret.x-y_z~+/==").unwrap();
+        assert!(!format!("{token:?}").contains("s3cret"));
+        let mut headers = HeaderMap::new();
+        token.add(&mut headers);
+        assert_eq!(headers["authorization"], "License s3cret.x-y_z~+/==");
+        assert!(!format!("{headers:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn only_a_license_challenge_is_answered() {
+        let tokens = LicenseTokens::new(|url, challenge| {
+            assert_eq!(challenge, [("error".to_owned(), "invalid_request".to_owned())]);
+            (url.path() == "/bought").then(|| LicenseToken::new("t").unwrap())
+        });
+        let found = |url: &str, status: u16, challenge: &str| {
+            let headers = HeaderMap::from_iter([(header::WWW_AUTHENTICATE, challenge.parse().unwrap())]);
+            tokens.find(&url.parse().unwrap(), StatusCode::from_u16(status).unwrap(), &headers).is_some()
+        };
+        let challenge = r#"License error="invalid_request""#;
+        for status in [401, 402] {
+            assert!(found("https://a.example/bought", status, challenge), "{status}");
+        }
+        assert!(!found("https://a.example/other", 401, challenge));
+        assert!(!found("http://a.example/bought", 401, challenge), "in the clear");
+        for status in [200, 403, 407, 429] {
+            assert!(!found("https://a.example/bought", status, challenge), "{status}");
+        }
+        assert!(!found("https://a.example/bought", 401, "Basic realm=x"));
+    }
+}

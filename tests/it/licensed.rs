@@ -1,0 +1,209 @@
+//! Licences: a challenge is typed data, and the token that the caller has is sent once, to the site that asked.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide::identity::{Key, Signer, WebBotAuth};
+use abide::{LicenseToken, ResponseExt};
+use abide_tests::{Authority, Reply, Server, Step};
+use url::Url;
+
+use crate::capture::listen;
+use crate::layered::{follow, layered};
+use crate::signed::verified;
+use crate::{Built, builder, trusting};
+
+/// Two hosts over TLS, whose pages are for licensees.
+async fn site(authority: &Authority) -> Server {
+    Server::start_tls(authority.acceptor("*.site.example"), |seen| {
+        let is_licensed = seen.header("authorization") == Some("License t0ken");
+        let challenge = ("www-authenticate", "Basic realm=\"a, b\", License error=\"invalid_request\"");
+        match seen.path.as_str() {
+            "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /secret"),
+            "/priced" if !is_licensed => Reply::with_headers(402, &[challenge], "buy"),
+            _ if !is_licensed => Reply::with_headers(401, &[challenge], "buy"),
+            "/within" => Reply::redirect(302, "/page"),
+            "/across" => Reply::redirect(302, "https://b.site.example/page"),
+            "/cut" => Reply::raw(vec![Step::Reset]),
+            _ => Reply::html("page"),
+        }
+    })
+    .await
+}
+
+/// The caller has a licence of `a.site.example` alone.
+fn tokens(token: &'static str) -> impl Fn(&Url, &[(String, String)]) -> Option<LicenseToken> {
+    move |url, challenge| {
+        assert_eq!(challenge, [("error".to_owned(), "invalid_request".to_owned())]);
+        (url.host_str() == Some("a.site.example")).then(|| LicenseToken::new(token).unwrap())
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Client {
+    Middleware,
+    Halves,
+    Layer,
+}
+
+const DELAY: Duration = Duration::from_millis(200);
+
+/// How a GET of `path` ends, and what the server saw: host and path, and credentials.
+async fn get(client: Client, path: &str, token: &'static str) -> (u16, Vec<(String, Option<String>)>) {
+    let authority = Authority::new();
+    let server = site(&authority).await;
+    let url = format!("https://a.site.example{path}");
+    let settings = builder(&server).delay(DELAY).license_tokens(tokens(token));
+    let status = match client {
+        Client::Middleware => {
+            let client = settings.build_client(trusting(&authority)).unwrap();
+            crate::status(&client, &url).await
+        }
+        Client::Halves => {
+            let (abide, inner) = settings.build_with(trusting(&authority)).unwrap();
+            let client =
+                reqwest_middleware::ClientBuilder::new(inner).with(abide.gate()).with(abide.pacing());
+            crate::status(&client.build(), &url).await
+        }
+        Client::Layer => {
+            let layer = layered(&server, &authority, DELAY, |builder| builder.license_tokens(tokens(token)));
+            follow(layer, &url).await
+        }
+    };
+    let log = server.log();
+    for pair in log.windows(2).filter(|pair| pair[0].host() == pair[1].host()) {
+        let delay = pair[1].at.duration_since(pair[0].answered);
+        assert!(delay >= DELAY - Duration::from_millis(1), "in its turn: {delay:?}");
+    }
+    let credentials = |name: &str| name.parse().ok();
+    (
+        status,
+        log.iter().map(|seen| (seen.what(), seen.header("authorization").and_then(credentials))).collect(),
+    )
+}
+
+/// What a server sees, without robots.txt, which is never asked for with a token.
+fn seen(log: &[(String, Option<String>)]) -> Vec<(&str, bool)> {
+    let (robots, pages): (Vec<_>, Vec<_>) = log.iter().partition(|(what, _)| what.ends_with("/robots.txt"));
+    assert!(!robots.is_empty() && robots.iter().all(|(_, token)| token.is_none()), "{robots:?}");
+    pages.iter().map(|(what, token)| (what.as_str(), token.is_some())).collect()
+}
+
+const CLIENTS: [Client; 3] = [Client::Middleware, Client::Halves, Client::Layer];
+
+#[tokio::test]
+async fn a_challenge_is_answered_once_with_the_token() {
+    for client in CLIENTS {
+        for path in ["/page", "/priced"] {
+            let (status, log) = get(client, path, "t0ken").await;
+            let what = format!("a.site.example{path}");
+            assert_eq!((status, seen(&log)), (200, vec![(&*what, false), (&what, true)]), "{client:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_is_refused_is_not_sent_again() {
+    for client in CLIENTS {
+        let (status, log) = get(client, "/page", "old").await;
+        let what = "a.site.example/page";
+        assert_eq!((status, seen(&log)), (401, vec![(what, false), (what, true)]), "{client:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_to_another_origin_drops_the_token() {
+    for client in CLIENTS {
+        let (status, log) = get(client, "/across", "t0ken").await;
+        let [across, page] = ["a.site.example/across", "b.site.example/page"];
+        let expected = vec![(across, false), (across, true), (page, false)];
+        assert_eq!((status, seen(&log)), (401, expected), "{client:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_within_the_origin_keeps_the_token() {
+    let [within, page] = ["a.site.example/within", "a.site.example/page"];
+    for client in [Client::Middleware, Client::Halves] {
+        let (status, log) = get(client, "/within", "t0ken").await;
+        let expected = vec![(within, false), (within, true), (page, true)];
+        assert_eq!((status, seen(&log)), (200, expected), "{client:?}");
+    }
+    // Each hop of the layer is a call of its own.
+    let (status, log) = get(Client::Layer, "/within", "t0ken").await;
+    let expected = vec![(within, false), (within, true), (page, false), (page, true)];
+    assert_eq!((status, seen(&log)), (200, expected));
+}
+
+#[tokio::test]
+async fn without_tls_or_without_a_token_the_challenge_is_the_response() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(200, ""),
+        _ => Reply::with_headers(401, &[("www-authenticate", "License error=\"invalid_request\"")], "buy"),
+    })
+    .await;
+    let client = builder(&server).license_tokens(|_, _| LicenseToken::new("t0ken").ok());
+    let client = client.client();
+    let page = client.get("http://a.example/page").send().await.unwrap();
+    assert_eq!(page.fetch_info().unwrap().license_challenge().unwrap()[0].1, "invalid_request");
+    assert_eq!((page.status().as_u16(), server.asked().len()), (401, 2));
+
+    let authority = Authority::new();
+    let server = site(&authority).await;
+    let client = builder(&server).license_tokens(tokens("t0ken")).build_client(trusting(&authority)).unwrap();
+    assert_eq!(crate::status(&client, "https://b.site.example/page").await, 401);
+    assert_eq!(server.asked().len(), 2);
+}
+
+#[tokio::test]
+async fn the_signature_covers_the_token() {
+    let authority = Authority::new();
+    let server = site(&authority).await;
+    let key = Key::generate().unwrap();
+    let public_key = key.public_key();
+    let identity = WebBotAuth::new(key, "https://bot.example").unwrap();
+    let client = builder(&server).license_tokens(tokens("t0ken")).sign_requests(identity);
+    let client = client.build_client(trusting(&authority)).unwrap();
+    assert_eq!(crate::status(&client, "https://a.site.example/page").await, 200);
+    let log = server.log();
+    let input = |at: usize| log[at].header("signature-input").unwrap().to_owned();
+    assert!(!input(1).contains("\"authorization\""));
+    assert!(input(2).contains("\"authorization\""), "{}", input(2));
+    assert_eq!(verified(&log[2], public_key), Ok(()));
+}
+
+#[tokio::test]
+async fn no_log_error_or_store_has_the_token() {
+    let authority = Authority::new();
+    let server = site(&authority).await;
+    let path = std::env::temp_dir().join(format!("abide-licensed-{}.redb", std::process::id()));
+    let store = Arc::new(abide_redb::Store::open(&path).unwrap());
+    let (heard, _guard) = listen();
+    let (abide, inner) = builder(&server)
+        .license_tokens(tokens("t0ken"))
+        .robots_store(store.clone())
+        .host_store(store.clone())
+        .permission_store(store.clone())
+        .build_with(trusting(&authority))
+        .unwrap();
+    let mut text = format!("{abide:?}");
+    let client = abide.clone().wrap(inner);
+    let page = client.get("https://a.site.example/page").send().await.unwrap();
+    write!(text, "{page:?} {:?}", page.fetch_info()).unwrap();
+    page.text().await.unwrap();
+    let error = client.get("https://a.site.example/cut").send().await.unwrap_err();
+    write!(text, "{error:?} {error}").unwrap();
+    for said in heard.all() {
+        write!(text, "{said:?}").unwrap();
+    }
+    assert!(text.contains("a.site.example"), "something was said");
+    assert_eq!(server.log().iter().filter(|seen| seen.header("authorization").is_some()).count(), 2);
+    assert!(abide.gate_handle().settled(Duration::from_secs(10)).await);
+    store.close().await.unwrap();
+    let stored = std::fs::read(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let stored = String::from_utf8_lossy(&stored);
+    assert!(stored.contains("a.site.example"), "something was stored");
+    assert!(!text.contains("t0ken") && !stored.contains("t0ken"));
+}
