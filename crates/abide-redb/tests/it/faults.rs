@@ -8,6 +8,7 @@ use std::time::Duration;
 use abide_gate::pacing::HostState;
 use abide_gate::robots_cache::RobotsStore;
 use abide_gate::testing::hosts;
+use abide_gate::testing::robots_cache::sample_record;
 use abide_gate::{Event, Gate, HolderId};
 use abide_redb::{Error, Store};
 use http::{HeaderMap, StatusCode};
