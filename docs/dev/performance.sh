@@ -12,7 +12,7 @@ cd "$(dirname "$0")/../.."
 page=docs/dev/performance.md
 
 # The tables, in the order of the page. What begins with `count_` needs valgrind.
-tables=(machine count_parse count_once count_match count_hostile memory times gate parts pacer middleware count_middleware heads fields)
+tables=(machine count_parse count_once count_match count_hostile memory times gate hosts pacer middleware count_middleware heads fields)
 
 machine() {
     echo "| day | compiler | processors | load before |"
@@ -26,8 +26,8 @@ count_match() { crates/abide-robots/benches/instructions --only match; }
 count_hostile() { crates/abide-robots/benches/instructions --only hostile; }
 memory() { cargo run --quiet --release -p abide-robots --example memory; }
 times() { cargo run --quiet --release -p abide-robots --example times; }
-gate() { cargo bench --quiet -p abide-gate --all-features --bench access; }
-parts() { cargo bench --quiet -p abide-gate --bench gate; }
+gate() { cargo bench --quiet -p abide-gate --bench gate; }
+hosts() { cargo bench --quiet -p abide-gate --bench hosts; }
 pacer() { cargo bench --quiet -p abide-gate --all-features --bench pacing; }
 middleware() { cargo bench --quiet -p abide --bench overhead; }
 count_middleware() { crates/abide/benches/instructions; }

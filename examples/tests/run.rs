@@ -205,7 +205,7 @@ fn durable() {
             "The first life, with a new file:",
             "200 OK, after ",
             "The second life, with the same file:",
-            "busy.example answered 503",
+            "busy.example returned 503",
             " in the first life, 0 in the second",
         ],
     );

@@ -236,7 +236,7 @@ async fn what_cannot_be_signed_is_not_sent() {
     assert!(matches!(denied.kind(), DeniedKind::NotSigned { .. }), "{denied:?}");
     assert_eq!(
         denied.to_string(),
-        "https://a.site.example/asks is not asked for (redirect 1): the request could not be signed: the signer returned no signature"
+        "https://a.site.example/asks is not requested (redirect 1): the request could not be signed: the signer returned no signature"
     );
     assert_eq!(server.asked(), ["a.site.example/robots.txt", "a.site.example/asks"]);
 }

@@ -264,7 +264,7 @@ impl fmt::Display for Denied {
             DeniedKind::Disallowed { verdict } => write!(f, "{}{hop}: {verdict}", shown(url)),
             DeniedKind::Unreachable { cause, .. } => write!(
                 f,
-                "{} is not asked for{hop}: its robots.txt is unreachable ({cause}), and then everything is disallowed",
+                "{} is not requested{hop}: its robots.txt is unreachable ({cause}), so everything is disallowed",
                 shown(url)
             ),
             DeniedKind::Deferred { reason } => {
@@ -276,13 +276,13 @@ impl fmt::Display for Denied {
             }
             DeniedKind::CrawlDelayTooLong { asked } => write!(
                 f,
-                "{} is not asked for{hop}: the site's Crawl-delay is {} s, and more than 24 h is not waited for",
+                "{} is not requested{hop}: the site's Crawl-delay is {} s, and abide waits 24 h at most",
                 shown(url),
                 asked.as_secs()
             ),
             DeniedKind::AddressRefused { address: Some(address) } => write!(
                 f,
-                "{} is refused{hop}: {address} is not a public address (allow its network if you mean it)",
+                "{} is refused{hop}: {address} is not a public address (`allow_net` permits its network)",
                 shown(url)
             ),
             DeniedKind::AddressRefused { address: None } => {
@@ -297,17 +297,17 @@ impl fmt::Display for Denied {
             }
             DeniedKind::RedirectBypass { got } => write!(
                 f,
-                "asked for {} and got {}: the inner client follows redirects past the gate; build it with \
+                "requested {} and got {}: the inner client follows redirects itself, unchecked; build it with \
                  redirect::Policy::none(), or let abide build it (build_client)",
                 shown(url),
                 shown(got)
             ),
             DeniedKind::NoPacing => f.write_str(
-                "nothing paces the requests: the gate half needs the pacing half of the same crawler below it",
+                "there is no rate limit: the half `gate()` needs the half `pacing()` of the same crawler below it",
             ),
             DeniedKind::SentAgain { times } => write!(
                 f,
-                "a middleware below the pacing has sent the request {times} times in one turn: put what retries above it"
+                "a middleware below `pacing()` sent the request {times} times with one permit: put retries above abide"
             ),
             DeniedKind::Identity { user_agent, token } => write!(
                 f,
@@ -316,14 +316,14 @@ impl fmt::Display for Denied {
             ),
             DeniedKind::ForeignHost { host } => write!(
                 f,
-                "the request is for {} and its Host says {host}, whose rules were not asked; ask for {}://{host}/ and \
-                 give its address to Builder::resolve",
+                "the request is for {}, but its Host field is {host}, whose robots.txt was not checked; request \
+                 {}://{host}/ and give its address to Builder::resolve",
                 Escaped(url.authority().as_bytes()),
                 url.scheme()
             ),
             DeniedKind::NotSigned { reason } => write!(
                 f,
-                "{} is not asked for{hop}: the request could not be signed: {}",
+                "{} is not requested{hop}: the request could not be signed: {}",
                 shown(url),
                 Escaped(reason.as_bytes())
             ),
@@ -333,11 +333,11 @@ impl fmt::Display for Denied {
             }
             DeniedKind::TdmrepUnknown => write!(
                 f,
-                "{} is not asked for{hop}: the site's tdmrep.json, which is required, could not be fetched",
+                "{} is not requested{hop}: the site's tdmrep.json, which is required, could not be fetched",
                 shown(url)
             ),
             DeniedKind::NoTimers => f.write_str(crate::clock::NO_TIMERS),
-            DeniedKind::Interrupted => f.write_str("the task that fetched robots.txt was lost; ask again"),
+            DeniedKind::Interrupted => f.write_str("the task that fetched robots.txt was lost; try again"),
         }
     }
 }
@@ -494,13 +494,13 @@ mod tests {
             (refused(), "https://a.example/x is refused (redirect 2): it has no public address"),
             (
                 deferred(),
-                "https://a.example/x is deferred (redirect 2): robots.txt of a.example had to wait; not before Fri, 15 Jan \
+                "https://a.example/x is deferred (redirect 2): the robots.txt of a.example has to wait; not before Fri, 15 Jan \
                  2027 08:00:00 GMT",
             ),
             (
                 unreachable(),
-                "https://a.example/x is not asked for (redirect 2): its robots.txt is unreachable (it answered with \
-                 status 503), and then everything is disallowed",
+                "https://a.example/x is not requested (redirect 2): its robots.txt is unreachable (it returned \
+                 status 503), so everything is disallowed",
             ),
         ] {
             let first = denied.to_string();

@@ -160,7 +160,7 @@ impl Event<'_> {
             ),
             Event::BreakerOpened { scope, lasts, failure } => info!(
                 name: "abide.pacing.breaker_opened", target: "abide::pacing", scope, ?lasts, fault = %failure,
-                "the host cannot be reached and is left alone"
+                "the host can't be reached; no requests are sent to it for now"
             ),
             Event::BodyOpen { scope, open } => warn!(
                 name: "abide.pacing.body_open", target: "abide::pacing", scope, ?open,

@@ -1,7 +1,8 @@
-//! May I ask, and when?
+//! May this URL be fetched, and when?
 //!
-//! Everything that a crawler asks before a request goes out: whether the site's robots.txt allows it (RFC 9309 §2.3–2.5), and
-//! when its host is free. No HTTP client in here, nor any knowledge of one: you bring a [`Fetch`](robots_cache::Fetch) that can send one request.
+//! A crawler asks two questions before it sends a request: does the site's robots.txt allow it (RFC 9309 §2.3–2.5), and when may the next request
+//! to its host be sent? [`Gate`] answers both, and caches and counts what is needed for that. It contains no HTTP client: you bring a
+//! [`Fetch`](robots_cache::Fetch) that sends one request.
 //!
 //! ```
 //! # use std::{sync::Arc, time::Duration};
@@ -25,7 +26,7 @@
 //!
 //! let (verdict, permit) = gate.admit(&"https://example.org/a".parse()?, budget).await?;
 //! assert!(verdict.is_allowed());
-//! // ... send the request with your client, read the response to its end, and report it:
+//! // ... send the request with your client, read the response to its end, then report its status and fields:
 //! permit.finish_with(http::StatusCode::OK, &http::HeaderMap::new());
 //!
 //! let refused = gate.admit(&"https://example.org/private/x".parse()?, budget).await.unwrap_err();

@@ -9,7 +9,7 @@ use http_body_util::BodyExt;
 use url::Url;
 
 use crate::pacing::{Ask, BackoffCause, Pacer, Permit};
-use crate::robots_cache::{AccessResult, Fetch, FetchError, RobotsCache, RobotsRequest, RobotsResponse};
+use crate::robots_cache::{Fetch, FetchError, RobotsCache, RobotsRequest, RobotsResponse};
 use crate::{AddressGuard, BoxFuture, Clock, Failure, Host, Origin, SignRequest, WallMillis};
 
 /// The user's transport, behind the address guard and in its host's turn: robots.txt is a request like any other.
@@ -162,10 +162,7 @@ impl RuledFetch {
         if answer.is_allowed(&Target::of(url)) {
             return self.fetch.fetch(request).await;
         }
-        let failure = match *answer.result() {
-            AccessResult::Unreachable(failure) => failure,
-            AccessResult::Rules(_) | AccessResult::Unavailable(_) => Failure::LocationInvalid,
-        };
+        let failure = answer.unreachable().unwrap_or(Failure::LocationInvalid);
         Err(FetchError::new(failure, "robots.txt denies it"))
     }
 }

@@ -10,7 +10,7 @@ use url::Url;
 
 use crate::WallMillis;
 use crate::denied::{Denied, DeniedKind};
-use crate::robots_cache::{AccessResult, GoodCopy, RobotsEntry, Source};
+use crate::robots_cache::{GoodCopy, RobotsEntry, Source};
 use crate::text::Escaped;
 
 /// Whether a URL may be fetched, and why. Small and cheap to clone: it shares what it was made from.
@@ -53,10 +53,7 @@ struct Ground {
 
 impl Verdict {
     pub(crate) fn robots(entry: Arc<RobotsEntry>, target: &Target<'_>) -> Self {
-        let rules = match entry.result() {
-            AccessResult::Rules(text) => Some(text.rules.verdict(target)),
-            AccessResult::Unavailable(_) | AccessResult::Unreachable(_) => None,
-        };
+        let rules = entry.rules().map(|rules| rules.verdict(target));
         let is_allowed =
             rules.as_ref().map_or_else(|| entry.is_allowed(target), |verdict| verdict.is_allowed());
         let ground = Some(Ground { entry, rules, is_allowed });
@@ -158,7 +155,7 @@ impl Verdict {
             return None;
         }
         let answer = self.entry()?;
-        let AccessResult::Unreachable(cause) = *answer.result() else {
+        let Some(cause) = answer.unreachable() else {
             return Some(Denied::new(DeniedKind::Disallowed { verdict: self.clone() }, url, now));
         };
         let since = answer.failing_since().unwrap_or(answer.asked_at()).to_system_time();
@@ -183,9 +180,11 @@ impl Ground {
                     None => f.write_str(" (group *)"),
                 }
             }
-            None if verdict.is_robots_txt() => f.write_str(", as robots.txt itself is exempt from the rules"),
-            None if !verdict.rules().has_group() => f.write_str(", as the crawler belongs to no group"),
-            None => f.write_str(", as it matches no rule"),
+            None if verdict.is_robots_txt() => {
+                f.write_str(", because robots.txt itself is exempt from the rules")
+            }
+            None if !verdict.rules().has_group() => f.write_str(", because no group is for the crawler"),
+            None => f.write_str(", because it matches no rule"),
         }
     }
 
@@ -204,21 +203,21 @@ impl Ground {
                 self.write_failure(f)?;
             }
             Source::Unavailable(status) => {
-                write!(f, ", as {url} is unavailable: it answered with status {status}")?;
+                write!(f, ", because {url} is unavailable: it returned status {status}")?;
             }
-            Source::TooManyRedirects => write!(f, ", as {url} is unavailable: it redirects too often")?,
+            Source::TooManyRedirects => write!(f, ", because {url} is unavailable: it redirects too often")?,
             Source::LongOutage => {
-                write!(f, ", as {url} counts as unavailable")?;
+                write!(f, ", because {url} counts as unavailable")?;
                 self.write_failure(f)?;
             }
             Source::Unreachable(cause) if self.is_allowed => {
-                write!(f, ", as robots.txt itself always is, though {url} is unreachable: {cause}")?;
+                write!(f, ", because robots.txt itself always is, though {url} is unreachable: {cause}")?;
             }
             Source::Unreachable(cause) => {
                 let (since, again) = (date(answer.failing_since()), date(Some(answer.retry_at())));
                 write!(
                     f,
-                    " for now, as {url} is unreachable since {since}: {cause}; asked again from {again} on"
+                    " for now, because {url} is unreachable since {since}: {cause}; next attempt at {again}"
                 )?;
             }
         }
@@ -236,7 +235,7 @@ impl Ground {
         match (answer.failing_since(), answer.failure()) {
             (Some(since), Some(cause)) => write!(f, ", unreachable since {}: {cause}", date(Some(since))),
             (Some(since), None) => write!(f, ", unreachable since {}", date(Some(since))),
-            (None, Some(cause)) => write!(f, ", as {cause}"),
+            (None, Some(cause)) => write!(f, ", because {cause}"),
             (None, None) => Ok(()),
         }
     }
@@ -249,7 +248,7 @@ impl fmt::Display for Verdict {
         }
         match &self.ground {
             Some(ground) => ground.fmt(f),
-            None => f.write_str("allowed, as robots.txt itself always is"),
+            None => f.write_str("allowed, because robots.txt itself always is"),
         }
     }
 }

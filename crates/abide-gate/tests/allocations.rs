@@ -47,7 +47,6 @@ async fn check_acquire_and_end_on_a_known_host_allocate_nothing() {
     assert!(decide());
 
     let region = Region::new(ALLOCATOR);
-    // Every 32 uses the cache is told that the answer is in use: these are fewer.
-    assert!((0..16).all(|_| decide()));
+    assert!((0..100).all(|_| decide()));
     assert_eq!(region.change().allocations, 0);
 }

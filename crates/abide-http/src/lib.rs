@@ -1,7 +1,7 @@
 //! One call of a crawler, hop by hop, without I/O.
 //!
-//! What every HTTP client needs alike, whatever its types: [`Call`] decides what to do next, and a client does it. `abide` (reqwest) and
-//! `abide-tower` (hyper) drive it; use it to write such an adapter for another client.
+//! [`Call`] decides what to do next, and an HTTP client does it, whatever its types. `abide` (reqwest) and `abide-tower` (hyper) are built on it; use it
+//! to write an adapter for another client. A whole driver:
 //!
 //! ```
 //! use abide_gate::Denied;

@@ -1,8 +1,7 @@
-//! What may I do with this response?
+//! What may be done with a page?
 //!
-//! A response says what may be done with it in `Robots-Tag` and `X-Robots-Tag` fields and in the robots metas of its HTML
-//! head (draft-illyes-repext-03). This crate reads them all, for the product tokens of one crawler, and unites them:
-//! whatever restricts, counts. Beside the answer stands where each rule comes from.
+//! A response says so in `Robots-Tag` and `X-Robots-Tag` fields and in the robots metas of its HTML head (draft-illyes-repext-03). This crate reads
+//! them all, for the product tokens of one crawler, and unites them: every restriction counts. The result names the source of each rule.
 //!
 
 // Time and the world are arguments here; `.clippy.toml` names what would reach out for them.
@@ -27,15 +26,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! *In scope*: the fields in every form in which they are written, the metas of the exact head of the HTML standard as the
-//! bytes stream past, what is kept between visits, and `rel` of links.
+//! *In scope*: the fields in every form that is in use, the metas of the exact head of the HTML standard while the body streams, records that are
+//! kept between fetches, and `rel` of links.
 //!
 //! *Out of scope*: `data-nosnippet` (it needs the whole body), XML sitemaps, metadata within EPUB and PDF. robots.txt is
 //! `abide-robots`.
 //!
 //! No I/O, no clock, no async; nothing panics on any input. Every limit has a default and a name.
 //!
-//! Features: `html` (default) brings `HeadScanner` on lol_html; `serde` makes what is kept between visits serialisable.
+//! Features: `html` (default) brings `HeadScanner` on lol_html; `serde` serialises records.
 
 mod answer;
 mod error;

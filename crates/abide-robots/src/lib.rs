@@ -1,4 +1,4 @@
-//! What does this robots.txt say about this URL? RFC 9309, exact, explained and fast.
+//! Reading and matching robots.txt, as RFC 9309 says, with the rule that decides and its line.
 //!
 //! ```
 //! use abide_robots::{ProductToken, Rules, Target};
@@ -14,11 +14,11 @@
 //! ```
 //!
 //! # In scope
-//! Bytes in, verdict out: RFC 9309 §2.1, 2.2 and the parsing limit of §2.5, with the records that files hold besides
-//! (Sitemap, Crawl-delay, preferences).
+//! Bytes in, verdict out: RFC 9309 §2.1, 2.2 and the parsing limit of §2.5, and the other records of a file (Sitemap, Crawl-delay,
+//! preferences).
 //!
 //! # Out of scope
-//! Fetching and caching (§2.3, 2.4) are `abide-gate`'s; reading the preferences is `abide-permissions`'.
+//! `abide-gate` fetches and caches robots.txt (§2.3, 2.4); `abide-permissions` reads the preferences.
 //!
 //! # Features
 //! * `std` (default): lets memchr find out at run time what the processor can do. Without it and `url` the crate needs

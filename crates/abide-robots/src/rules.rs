@@ -58,7 +58,7 @@ impl Rules {
         Self::of_block(compile::compile(&text.bytes, tokens))
     }
 
-    /// What applies where there is no file (RFC 9309 §2.3.1.3, "Unavailable" status): all is allowed, as no group applies.
+    /// What applies where there is no file (RFC 9309 §2.3.1.3, "Unavailable" status): all is allowed, because no group applies.
     pub fn allow_all() -> Self {
         Self::parse(b"", &[])
     }
@@ -408,8 +408,8 @@ mod tests {
     fn google_says_too_whether_a_group_applies() {
         let google = ParseOptions::google();
         for (file, target, shown) in [
-            (&b"user-agent: a\ndisallow: /"[..], "/a", "allowed, as no group applies"),
-            (b"user-agent: *\ndisallow: /b", "/a", "allowed, as no rule matches"),
+            (&b"user-agent: a\ndisallow: /"[..], "/a", "allowed, because no group applies"),
+            (b"user-agent: *\ndisallow: /b", "/a", "allowed, because no rule matches"),
             (b"user-agent: *\ndisallow: /", "/robots.txt", "disallowed by \"Disallow: /\" on line 2"),
         ] {
             assert_eq!(Rules::parse_with(file, &[], google).verdict(&Target::new(target)).to_string(), shown);

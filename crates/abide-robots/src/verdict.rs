@@ -98,9 +98,9 @@ impl fmt::Display for RobotsVerdict {
                 let answer = if self.is_allowed() { "allowed" } else { "disallowed" };
                 write!(f, "{answer} by \"{rule}\" on line {}", rule.line())
             }
-            (None, Decision::NoGroup) => f.write_str("allowed, as no group applies"),
-            (None, Decision::RobotsTxt) => f.write_str("allowed, as robots.txt itself always is"),
-            (None, _) => f.write_str("allowed, as no rule matches"),
+            (None, Decision::NoGroup) => f.write_str("allowed, because no group applies"),
+            (None, Decision::RobotsTxt) => f.write_str("allowed, because robots.txt itself always is"),
+            (None, _) => f.write_str("allowed, because no rule matches"),
         }
     }
 }
@@ -135,9 +135,9 @@ mod tests {
         for (token, target, text) in [
             ("foobot", "/a", "disallowed by \"Disallow: /a\" on line 4"),
             ("foobot", "/a/b", "allowed by \"Allow: /a/b\" on line 3"),
-            ("foobot", "/b", "allowed, as no rule matches"),
-            ("barbot", "/a", "allowed, as no group applies"),
-            ("foobot", "/robots.txt", "allowed, as robots.txt itself always is"),
+            ("foobot", "/b", "allowed, because no rule matches"),
+            ("barbot", "/a", "allowed, because no group applies"),
+            ("foobot", "/robots.txt", "allowed, because robots.txt itself always is"),
             // What a stranger wrote does not reach a terminal as it is.
             ("foobot", "/%1BA", "disallowed by \"Disallow: /\\u{1b}%41\" on line 5"),
         ] {

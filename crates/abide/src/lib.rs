@@ -68,7 +68,7 @@
 //! | set delays, waits, timeouts, redirects, addresses | [`Builder`] and [`pacing::PacePolicy`] |
 //! | change how robots.txt is fetched and cached | [`robots_cache::RobotsPolicy`] |
 //! | set something for one request | [`RequestBuilderExt::abide`] with [`Options`] |
-//! | learn about hops, verdicts and waits | [`ResponseExt::fetch_info`] |
+//! | see hops, verdicts and waits | [`ResponseExt::fetch_info`] |
 //! | read what a site says about training | [`Preferences`] |
 //! | keep state across restarts or processes | the crates `abide-redb` and `abide-redis` |
 //! | log, trace, count | [`Builder::observer`], and `docs/observability.md` |
@@ -77,8 +77,8 @@
 //!
 //! # With other middlewares
 //!
-//! Outermost first: retry, [`Abide::gate`], HTTP cache, [`Abide::pacing`]. Without a cache, [`Abide::middleware`] takes the place of the two
-//! halves. The cookbook has the code.
+//! Outermost first: retry, [`Abide::gate`], HTTP cache, [`Abide::pacing`]. Without a cache, [`Abide::middleware`] replaces the two halves. The
+//! example `retry_cache` has the code.
 //!
 //! | order | effect |
 //! | --- | --- |

@@ -141,7 +141,7 @@ fn the_demonstration_needs_nothing() {
         "  noindex\n",
         "200  http://market.example/stalls",
         "(503, Retry-After 3 s)",
-        "robots.txt can't be fetched: it answered with status 500",
+        "robots.txt can't be fetched: it returned status 500",
         "15 URLs: 9 ok, 1 redirected, 1 client error, 3 denied, 1 refused",
     ] {
         assert!(ran.out.contains(part), "{part}: {}", ran.out);

@@ -48,7 +48,7 @@ impl Core {
             }
             if let Some(open) = schedule.open_too_long(UNREAD_MAX, now) {
                 unread.push((schedule.key.clone(), open));
-            } else if !schedule.warned {
+            } else if !schedule.is_warned() {
                 let since = schedule.open_since();
                 oldest = Some(oldest.map_or(since, |oldest| oldest.min(since)));
             }

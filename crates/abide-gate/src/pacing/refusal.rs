@@ -81,12 +81,12 @@ impl fmt::Display for Refusal {
             Self::Store { reason } => {
                 write!(
                     f,
-                    "the shared pacing store does not answer, and nothing may go out without it: {reason}"
+                    "the shared store does not respond, and nothing is sent without it (fail_closed): {reason}"
                 )
             }
             Self::Panicked { callback } => write!(f, "the {callback} panicked, so the request was not sent"),
             Self::NoTimers => f.write_str(NO_TIMERS),
-            Self::Interrupted => f.write_str("the task that fetched robots.txt was lost; ask again"),
+            Self::Interrupted => f.write_str("the task that fetched robots.txt was lost; try again"),
         }
     }
 }
@@ -164,23 +164,23 @@ impl DeferReason {
         let scope = Escaped(scope.as_bytes());
         match self {
             Self::Backoff { status: Some(status), retry_after: Some(asked) } => {
-                write!(f, "{scope} answered {status} and asked for {}", Span(*asked))
+                write!(f, "{scope} returned {status} with a Retry-After of {}", Span(*asked))
             }
             Self::Backoff { status: Some(status), retry_after: None } => {
-                write!(f, "{scope} answered {status}")
+                write!(f, "{scope} returned {status}")
             }
             Self::Backoff { status: None, .. } => write!(f, "{scope} is backed off"),
             Self::Delay { delay } => {
-                write!(f, "two requests to {scope} are {} apart", Span(*delay))
+                write!(f, "requests to {scope} are {} apart", Span(*delay))
             }
             Self::InFlight { open, .. } => write!(
                 f,
                 "a response of {scope} has been open for {}: read its body to the end, or drop it",
                 Span(*open)
             ),
-            Self::Breaker { cause } => write!(f, "{scope} is left alone, because {cause}"),
+            Self::Breaker { cause } => write!(f, "no requests are sent to {scope} for now, because {cause}"),
             Self::RateLimit => write!(f, "{scope} has few requests left, by its RateLimit fields"),
-            Self::Robots => write!(f, "robots.txt of {scope} had to wait"),
+            Self::Robots => write!(f, "the robots.txt of {scope} has to wait"),
             Self::OtherProcess => write!(f, "another process is sending requests to {scope}"),
         }
     }
@@ -237,12 +237,12 @@ mod tests {
             (
                 DeferReason::Backoff { status: Some(429), retry_after: Some(seconds(7_500)) },
                 seconds(7_500),
-                "example.org answered 429 and asked for 2 h 5 min; not before Sun, 06 Nov 1994 10:54:37 GMT, in 2 h 5 min",
+                "example.org returned 429 with a Retry-After of 2 h 5 min; not before Sun, 06 Nov 1994 10:54:37 GMT, in 2 h 5 min",
             ),
             (
                 DeferReason::Backoff { status: Some(503), retry_after: None },
                 seconds(60),
-                "example.org answered 503; not before Sun, 06 Nov 1994 08:50:37 GMT, in 60 s",
+                "example.org returned 503; not before Sun, 06 Nov 1994 08:50:37 GMT, in 60 s",
             ),
             (
                 DeferReason::Backoff { status: None, retry_after: None },
@@ -252,7 +252,7 @@ mod tests {
             (
                 DeferReason::Delay { delay: Duration::from_millis(1_500) },
                 seconds(45),
-                "two requests to example.org are 1.5 s apart; \
+                "requests to example.org are 1.5 s apart; \
                  not before Sun, 06 Nov 1994 08:50:22 GMT, in 45 s",
             ),
             (
@@ -264,13 +264,13 @@ mod tests {
             (
                 DeferReason::Breaker { cause: Failure::Refused },
                 seconds(120),
-                "example.org is left alone, because the connection was refused; \
+                "no requests are sent to example.org for now, because the connection was refused; \
                  not before Sun, 06 Nov 1994 08:51:37 GMT, in 2 min",
             ),
             (
                 DeferReason::Robots,
                 Duration::from_millis(250),
-                "robots.txt of example.org had to wait; not before Sun, 06 Nov 1994 08:49:37 GMT, in 250 ms",
+                "the robots.txt of example.org has to wait; not before Sun, 06 Nov 1994 08:49:37 GMT, in 250 ms",
             ),
         ] {
             let (scope, not_before) = ("example.org".into(), now.plus(wait));
@@ -287,10 +287,10 @@ mod tests {
             ),
             (
                 Refusal::Store { reason: "connection refused".into() },
-                "the shared pacing store does not answer, and nothing may go out without it: connection refused",
+                "the shared store does not respond, and nothing is sent without it (fail_closed): connection refused",
             ),
             (Refusal::Panicked { callback: "clock" }, "the clock panicked, so the request was not sent"),
-            (Refusal::Interrupted, "the task that fetched robots.txt was lost; ask again"),
+            (Refusal::Interrupted, "the task that fetched robots.txt was lost; try again"),
         ] {
             assert_eq!(refusal.to_string(), expected);
         }

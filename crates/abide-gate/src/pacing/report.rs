@@ -104,7 +104,7 @@ fn report(schedule: &Schedule, now: Moment, wall: WallMillis) -> HostReport {
         scope: schedule.key.clone(),
         requests: counts.requests,
         deferrals: counts.deferrals,
-        backoffs: counts.backoffs,
+        backoffs: schedule.backoffs.into(),
         waited: Duration::from_millis(counts.waited_millis.into()),
         longest_wait: Duration::from_millis(counts.longest_millis.into()),
         in_flight: schedule.in_flight.into(),

@@ -10,7 +10,7 @@
 //! because only that can be seen and kept: counted from start to start, the delays of the network and of the scheduler, which differ from
 //! one request to the next, made a server see less than was promised for every second request.
 //!
-//! A million schedules are kept, so one takes 64 bytes beside the host's name while nothing special is going on; the rest is in a box.
+//! A million schedules are kept, so one takes 56 bytes beside the host's name while nothing special is going on; the rest is in a box.
 
 use std::time::Duration;
 
@@ -68,10 +68,8 @@ pub(crate) struct Schedule {
     /// The delay that was last asked for, in milliseconds, rounded up: 24 h fit.
     delay_millis: u32,
     pub(crate) in_flight: u16,
-    /// Most in flight, as last asked.
-    limit: u16,
-    /// It has been said that a body is open for too long.
-    pub(crate) warned: bool,
+    /// How often it was backed off. Beside the other counts, so that nothing is left empty.
+    pub(crate) backoffs: u16,
 }
 
 /// What happened so far. Counters stop at their largest value.
@@ -79,7 +77,6 @@ pub(crate) struct Schedule {
 pub(crate) struct Counts {
     pub(crate) requests: u32,
     pub(crate) deferrals: u32,
-    pub(crate) backoffs: u32,
     pub(crate) waited_millis: u32,
     pub(crate) longest_millis: u32,
 }
@@ -90,6 +87,10 @@ pub(crate) struct Extra {
     pub(crate) backoff: HostBackoff,
     pub(crate) breaker: Breaker,
     queue: Option<Box<Queue>>,
+    /// Most in flight, as the last that joined the queue has asked.
+    limit: u16,
+    /// It has been said that a body is open for too long.
+    warned: bool,
     /// The delay by the time its answers take. Zero: not adaptive.
     adaptive_millis: u32,
     /// When the caller that was deferred last may come back.
@@ -112,6 +113,8 @@ impl Extra {
         backoff: HostBackoff::NONE,
         breaker: Breaker::CLOSED,
         queue: None,
+        limit: 1,
+        warned: false,
         adaptive_millis: 0,
         deferred_until: Moment::NEVER,
         quota: Moment::NEVER,
@@ -128,8 +131,7 @@ impl Schedule {
             counts: Counts::default(),
             delay_millis: 0,
             in_flight: 0,
-            limit: 1,
-            warned: false,
+            backoffs: 0,
         }
     }
 
@@ -185,7 +187,9 @@ impl Schedule {
         self.anchor = self.anchor.max(now);
         self.in_flight = self.in_flight.saturating_add(1);
         // Each open body is reported once: this is a new one.
-        self.warned = false;
+        if let Some(extra) = self.extra.as_deref_mut() {
+            extra.warned = false;
+        }
         self.delay_millis = whole_millis(terms.delay);
         self.counts.requests = self.counts.requests.saturating_add(1);
         // Once the list is in use it is kept until nothing is in flight, so that it is complete.
@@ -236,11 +240,16 @@ impl Schedule {
     /// How long the oldest body has been open, said once when it passes `limit`.
     pub(crate) fn open_too_long(&mut self, limit: Duration, now: Moment) -> Option<Duration> {
         let open = now.since(self.open_since());
-        if self.in_flight == 0 || self.warned || open < limit {
+        if self.in_flight == 0 || self.is_warned() || open < limit {
             return None;
         }
-        self.warned = true;
+        self.extra_mut().warned = true;
         Some(open)
+    }
+
+    /// Whether it has been said that a body is open for too long.
+    pub(crate) fn is_warned(&self) -> bool {
+        self.extra.as_deref().is_some_and(|extra| extra.warned)
     }
 
     pub(crate) fn waited(&mut self, waited: Duration) {
@@ -302,7 +311,7 @@ impl Schedule {
             return false;
         }
         if before.until <= now && now < backoff.until {
-            self.counts.backoffs = self.counts.backoffs.saturating_add(1);
+            self.backoffs = self.backoffs.saturating_add(1);
         }
         self.extra_mut().backoff = backoff;
         backoff.until > before.until.max(now)
@@ -327,8 +336,9 @@ impl Schedule {
 
     /// The queue, put up if there was none.
     pub(crate) fn open_queue(&mut self, limit: u16) -> &mut Queue {
-        self.limit = limit;
-        self.extra_mut().queue.get_or_insert_default()
+        let extra = self.extra_mut();
+        extra.limit = limit;
+        extra.queue.get_or_insert_default()
     }
 
     pub(crate) fn waiting(&self) -> usize {
@@ -338,8 +348,9 @@ impl Schedule {
     /// Something has changed: refuses those whose permit cannot come in time any more, and wakes the first of the others.
     pub(crate) fn changed(&mut self, now: Moment, wakers: &mut Wakers) {
         // Taken out, so that the rest can be looked at meanwhile.
-        let Some(mut queue) = self.extra.as_deref_mut().and_then(|extra| extra.queue.take()) else { return };
-        let terms = self.terms(Duration::ZERO, self.limit);
+        let Some(extra) = self.extra.as_deref_mut() else { return };
+        let (Some(mut queue), limit) = (extra.queue.take(), extra.limit) else { return };
+        let terms = self.terms(Duration::ZERO, limit);
         let first = |delay: Duration| -> Start {
             self.arrival(Terms { delay: delay.max(terms.delay), ..terms }, Duration::ZERO, now)
         };
@@ -408,8 +419,8 @@ mod tests {
     use crate::clock::Timeline;
 
     #[test]
-    fn an_idle_host_takes_64_bytes_beside_its_name() {
-        assert_eq!(size_of::<Schedule>(), 64);
+    fn an_idle_host_takes_56_bytes_beside_its_name() {
+        assert_eq!(size_of::<Schedule>(), 56);
         assert!(size_of::<Extra>() <= 144, "{}", size_of::<Extra>());
     }
 
@@ -495,7 +506,7 @@ mod tests {
         assert!(!schedule.has_trouble(), "a slow site is none");
         assert!(schedule.set_backoff(held, at(1)) && schedule.has_trouble());
         assert!(!schedule.set_backoff(HostBackoff { throttles: 2, ..held }, at(2)));
-        assert_eq!((schedule.backoff().throttles, schedule.counts.backoffs), (2, 1));
+        assert_eq!((schedule.backoff().throttles, schedule.backoffs), (2, 1));
         let mut schedule = Schedule::new("b.example");
         let faulty = Breaker::CLOSED.after(crate::Failure::Reset, at(1), at(2));
         assert!(schedule.set_breaker(faulty) && schedule.has_trouble());

@@ -6,24 +6,21 @@ use std::fmt;
 use std::sync::Arc;
 
 use abide_robots::ProductToken;
-use moka::policy::EvictionPolicy;
-use moka::sync::Cache;
 use tokio::sync::Semaphore;
 
 use crate::event::{Observer, Observers};
 use crate::jitter::{Jitter, random_seed};
+use crate::robots_cache::bounded_table::BoundedTable;
 use crate::robots_cache::cache::RobotsCache;
 use crate::robots_cache::counters::Counters;
-use crate::robots_cache::entry::RobotsEntry;
 use crate::robots_cache::fetch::Fetch;
-use crate::robots_cache::hot_cache::HotCache;
 use crate::robots_cache::inner::Inner;
 use crate::robots_cache::interner::Interner;
 use crate::robots_cache::policy::RobotsPolicy;
 use crate::robots_cache::single_flight::SingleFlight;
 use crate::robots_cache::store::RobotsStore;
 use crate::robots_cache::store_guard::StoreGuard;
-use crate::{Clock, HolderId, Origin, SystemClock, caught_clock};
+use crate::{Clock, HolderId, SystemClock, caught_clock};
 
 /// Puts an [`RobotsCache`] together. Everything but tokens and [`Fetch`] has a default.
 #[must_use]
@@ -97,16 +94,17 @@ impl RobotsCacheBuilder {
             observers.clone(),
             Arc::clone(&counters),
         );
+        // Of the entries and of the texts that they share.
+        let weight = Arc::default();
         let inner = Inner {
             tokens: self.tokens,
             fetch: self.fetch,
             clock: self.clock,
             observers,
             store,
-            entries: entries(self.policy.memory_max),
-            texts: Interner::new(),
-            hot: HotCache::new(),
-            deferrals: Cache::new(DEFERRALS_MAX),
+            entries: BoundedTable::new(Arc::clone(&weight), self.policy.memory_max),
+            texts: Interner::new(weight),
+            deferrals: BoundedTable::new(Arc::default(), DEFERRALS_MAX),
             in_flight: SingleFlight::new(FLIGHTS_MAX),
             fetch_permits: Semaphore::new(self.policy.fetches_max),
             jitter: Jitter::new(self.seed),
@@ -115,12 +113,6 @@ impl RobotsCacheBuilder {
         };
         RobotsCache { inner: Arc::new(inner) }
     }
-}
-
-fn entries(weight: u64) -> Cache<Origin, Arc<RobotsEntry>> {
-    let weigh = |_: &Origin, answer: &Arc<RobotsEntry>| u32::try_from(answer.weight()).unwrap_or(u32::MAX);
-    // Least recently used, so that a new answer is always taken in: a refused one would be compiled for every page.
-    Cache::builder().max_capacity(weight).weigher(weigh).eviction_policy(EvictionPolicy::lru()).build()
 }
 
 impl fmt::Debug for RobotsCacheBuilder {

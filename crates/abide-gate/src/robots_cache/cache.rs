@@ -96,15 +96,13 @@ impl RobotsCache {
     ///
     /// Other processes with the same store see it when the time of their own answers is over.
     pub(crate) async fn invalidate(&self, origin: &Origin) {
-        self.inner.deferrals.invalidate(origin);
+        self.inner.deferrals.remove(origin.as_slice());
         let Some(mut record) = self.inner.newest_record(origin).await.map(RobotsRecord::expired) else {
-            // What the cache and the store have forgotten may be alive in somebody's verdict.
-            self.inner.hot.fill(origin.as_slice(), || self.inner.entries.get(origin));
             return;
         };
         self.inner.store.save(&record).await;
         // Meanwhile a fetch may have ended, and what it brought must be neither lost nor hidden by what was known before.
-        let at_hand = self.inner.entries.get(origin);
+        let at_hand = self.inner.entries.get(origin.as_slice());
         if let Some(newer) = at_hand.filter(|answer| answer.asked_at() > record.asked_at()) {
             record = newer.record().clone().expired();
             self.inner.store.save(&record).await;

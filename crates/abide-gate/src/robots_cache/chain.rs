@@ -13,6 +13,7 @@ use crate::robots_cache::counters::Counters;
 use crate::robots_cache::fetch::{Fetch, FetchError, PermitWait, RobotsRequest, RobotsResponse, Validators};
 use crate::robots_cache::freshness::stated_lifetime;
 use crate::robots_cache::outcome::{Head, Outcome, classify, has_rule_line, is_html, looks_coded};
+use crate::robots_cache::record::whole_seconds;
 use crate::robots_cache::{GoodCopy, RobotsPolicy, body, log, redirect};
 use crate::{Clock, Coding, Failure, Origin};
 
@@ -205,17 +206,17 @@ impl<'a> Chain<'a> {
             return Outcome::Unreachable { cause: Failure::Html, hold };
         }
         let now = self.clock.wall();
-        Outcome::Rules(Arc::new(GoodCopy {
+        Outcome::Rules(GoodCopy {
             body: Arc::from(&*text.bytes),
             truncated: text.truncated,
             html,
             status,
             redirected_to: (self.visited.len() > 1).then(|| Box::new(self.here().clone())),
             validators: validators(&headers),
-            lifetime: stated_lifetime(&headers, self.policy),
+            lifetime: stated_lifetime(&headers, self.policy).and_then(whole_seconds),
             fetched_at: now,
             validated_at: now,
-        }))
+        })
     }
 
     /// An answer whose head says it all. Its body is never read.

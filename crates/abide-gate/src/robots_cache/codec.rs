@@ -5,8 +5,9 @@
 //!
 //! What is stored is [`Stored`], and not [`RobotsRecord`] itself, so that the record can change in memory without another version of its stored form.
 
+use std::borrow::Cow;
+use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -41,8 +42,8 @@ struct StoredCopy<'a> {
     status: u16,
     redirected_to: Option<&'a str>,
     etag: Option<&'a [u8]>,
-    last_modified: Option<&'a [u8]>,
-    lifetime: Option<u64>,
+    last_modified: Option<Cow<'a, [u8]>>,
+    lifetime: Option<NonZeroU32>,
     fetched_at: u64,
     validated_at: u64,
     body: &'a [u8],
@@ -76,15 +77,13 @@ impl RobotsRecord {
             LastResult::Rules => self.copy.is_some(),
             LastResult::Unavailable(Unavailable::Status(status)) => is_status(status),
             LastResult::Unavailable(Unavailable::TooManyRedirects) => true,
-            // What a record means, never what it says.
-            LastResult::Unavailable(Unavailable::LongOutage) => false,
             LastResult::Unreachable(Failure::Status(status)) => is_status(status),
             LastResult::Unreachable(_) => true,
         };
         let is_copy = self.copy().is_none_or(|copy| {
             (200..=299).contains(&copy.status)
                 && copy.body.len() <= BODY_LIMIT_MAX
-                && copy.lifetime.is_none_or(|lifetime| lifetime <= LIFETIME_MAX)
+                && copy.lifetime().is_none_or(|lifetime| lifetime <= LIFETIME_MAX)
                 && copy.redirected_to.as_deref().is_none_or(is_plain)
         });
         is_result && is_copy && self.fresh_until.since(self.asked_at) <= LIFETIME_MAX
@@ -124,7 +123,7 @@ impl<'a> Stored<'a> {
             outage: Outage { since: time(since), attempts, counted, last_counted: time(last_counted) }
                 .boxed(),
             copy: match self.copy {
-                Some(copy) => Some(Arc::new(copy.into_copy()?)),
+                Some(copy) => Some(copy.into_copy()?),
                 None => None,
             },
         })
@@ -140,7 +139,7 @@ impl<'a> StoredCopy<'a> {
             redirected_to: copy.redirected_to.as_ref().map(|url| url.as_str()),
             etag: copy.validators.etag(),
             last_modified: copy.validators.last_modified(),
-            lifetime: copy.lifetime.map(|lifetime| lifetime.as_secs()),
+            lifetime: copy.lifetime,
             fetched_at: copy.fetched_at.as_millis(),
             validated_at: copy.validated_at.as_millis(),
             body: copy.body(),
@@ -157,8 +156,8 @@ impl<'a> StoredCopy<'a> {
                 Some(url) => Some(Box::new(Url::parse(url).ok()?)),
                 None => None,
             },
-            validators: Validators::new(self.etag, self.last_modified),
-            lifetime: self.lifetime.map(Duration::from_secs),
+            validators: Validators::new(self.etag, self.last_modified.as_deref()),
+            lifetime: self.lifetime,
             fetched_at: WallMillis::from_millis(self.fetched_at),
             validated_at: WallMillis::from_millis(self.validated_at),
         })
@@ -167,6 +166,8 @@ impl<'a> StoredCopy<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -221,7 +222,7 @@ mod tests {
                         etag.as_deref().map(str::as_bytes),
                         date.as_deref().map(str::as_bytes),
                     ),
-                    lifetime: stated.then_some(Duration::from_secs(600)),
+                    lifetime: stated.then_some(NonZeroU32::new(600).unwrap()),
                     fetched_at: WallMillis::from_millis(fetched),
                     validated_at: WallMillis::from_millis(validated),
                 }
@@ -253,7 +254,7 @@ mod tests {
                     fresh_until: WallMillis::from_millis(asked.saturating_add(fresh)),
                     next_try: WallMillis::from_millis(next),
                     outage: failing.boxed(),
-                    copy: copy.map(Arc::new),
+                    copy,
                 };
                 record.can_be().then_some(record)
             })
@@ -327,7 +328,7 @@ mod tests {
         let origin = "https://a.example".parse().unwrap();
         let mut record = RobotsRecord::sample(&origin, WallMillis::from_millis(1), "User-agent: *\n".into());
         let url = Box::new("https://b.example/robots.txt".parse().unwrap());
-        Arc::make_mut(record.copy.as_mut().unwrap()).redirected_to = Some(url);
+        record.copy.as_mut().unwrap().redirected_to = Some(url);
         assert_eq!(
             RobotsRecord::decode(&forged(&record, b"robots.txt", b"robots.txt")),
             Some(record.clone())
@@ -382,7 +383,7 @@ mod tests {
     fn what_we_would_never_have_known_is_absent() {
         let with = |change: fn(&mut GoodCopy)| {
             let mut record = sample();
-            change(Arc::make_mut(record.copy.as_mut().unwrap()));
+            change(record.copy.as_mut().unwrap());
             record
         };
         let day = Duration::from_secs(24 * 60 * 60);
@@ -403,8 +404,8 @@ mod tests {
                 RobotsRecord { fresh_until: WallMillis::from_millis(2).plus(day), ..sample() },
                 false,
             ),
-            ("a lifetime of a day", with(|copy| copy.lifetime = Some(LIFETIME_MAX)), true),
-            ("a longer one", with(|copy| copy.lifetime = Some(LIFETIME_MAX + Duration::from_secs(1))), false),
+            ("a lifetime of a day", with(|copy| copy.lifetime = NonZeroU32::new(86_400)), true),
+            ("a longer one", with(|copy| copy.lifetime = NonZeroU32::new(86_401)), false),
             (
                 "http",
                 with(|copy| copy.redirected_to = Some(Box::new("http://a.example/x".parse().unwrap()))),

@@ -4,28 +4,19 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use abide_robots::{ParseOptions, ProductToken, Remark, Robots, Rules, Target};
 use url::Url;
 
+use crate::robots_cache::bounded_table::Kept;
 use crate::robots_cache::interner::{Interner, RobotsText};
 use crate::robots_cache::policy::BODY_LIMIT_MAX;
 use crate::robots_cache::record::LastResult;
 use crate::robots_cache::reuse::{Reuse, Serving, Times, serving};
 use crate::robots_cache::{GoodCopy, RobotsPolicy, RobotsRecord, Unavailable};
 use crate::{Failure, Origin, Verdict, WallMillis};
-
-/// Whether an origin's robots.txt could be had: the three results of RFC 9309 §2.3.1 that reach a verdict.
-#[derive(Debug, Clone)]
-pub(crate) enum AccessResult {
-    /// A robots.txt was read: fresh, revalidated, or the last good copy.
-    Rules(Arc<RobotsText>),
-    /// The server says that there is none: everything is allowed.
-    Unavailable(Unavailable),
-    /// We could not learn it, and have no copy: everything is disallowed for now.
-    Unreachable(Failure),
-}
 
 /// Where an answer came from.
 ///
@@ -61,10 +52,11 @@ pub enum Source {
 /// allocation.
 pub struct RobotsEntry {
     record: RobotsRecord,
-    result: AccessResult,
+    /// What applies, if a robots.txt does. Shared by all origins that send the same.
+    text: Option<Arc<RobotsText>>,
+    serving: Serving,
     was_fresh: bool,
-    /// The entry that this one takes the place of has the same text.
-    has_text_of_replaced: bool,
+    used: AtomicBool,
 }
 
 impl RobotsEntry {
@@ -76,30 +68,15 @@ impl RobotsEntry {
         tokens: &[ProductToken],
         texts: &Interner,
     ) -> Self {
-        let result = match (serving(&record, now, policy), &mut record.copy) {
-            (Serving::Current | Serving::LastGood, Some(copy)) => {
-                let text = texts.get(&copy.body, |body| Rules::parse_with(body, tokens, reading(policy)));
-                if !Arc::ptr_eq(&text.body, &copy.body) {
-                    Arc::make_mut(copy).body = Arc::clone(&text.body);
-                }
-                AccessResult::Rules(text)
-            }
-            (Serving::Unavailable(why), _) => AccessResult::Unavailable(why),
-            (Serving::Unreachable(cause), _) => AccessResult::Unreachable(cause),
-            // Serving a copy without a copy cannot be; if it were, the safe reading is this one.
-            (Serving::Current | Serving::LastGood, None) => AccessResult::Unreachable(Failure::Other),
-        };
+        let serving = serving(&record, now, policy);
+        let copy = record.copy.as_mut().filter(|_| serving == Serving::Copy);
+        let text = copy.map(|copy| {
+            let text = texts.get(&copy.body, |body| Rules::parse_with(body, tokens, reading(policy)));
+            copy.body = Arc::clone(&text.body);
+            text
+        });
         let was_fresh = Times::of(&record).is_fresh(now);
-        Self { was_fresh, has_text_of_replaced: false, record, result }
-    }
-
-    /// The same in the place of `replaced`.
-    pub(super) fn in_place_of(self, replaced: Option<&Self>) -> Self {
-        let has_text_of_replaced = match (&self.result, replaced.map(Self::result)) {
-            (AccessResult::Rules(text), Some(AccessResult::Rules(replaced))) => Arc::ptr_eq(text, replaced),
-            _ => false,
-        };
-        Self { has_text_of_replaced, ..self }
+        Self { record, text, serving, was_fresh, used: AtomicBool::new(true) }
     }
 
     /// What to do with this answer at `now`; `None` if it must be compiled again, since it has grown stale.
@@ -111,19 +88,27 @@ impl RobotsEntry {
         }
     }
 
-    /// Rules, unavailable, or unreachable.
-    pub(crate) fn result(&self) -> &AccessResult {
-        &self.result
+    /// The rules that apply, if a robots.txt was read: fresh, revalidated, or the last good copy.
+    pub(crate) fn rules(&self) -> Option<&Rules> {
+        self.text.as_deref().map(|text| &text.rules)
+    }
+
+    /// Why everything is disallowed for now: we could not learn what the robots.txt says, and have no copy.
+    pub(crate) fn unreachable(&self) -> Option<Failure> {
+        (self.serving == Serving::Unreachable).then_some(match self.record.last {
+            LastResult::Unreachable(cause) => cause,
+            LastResult::Unavailable(Unavailable::Status(status)) => Failure::Status(status),
+            LastResult::Unavailable(Unavailable::TooManyRedirects) | LastResult::Rules => Failure::Other,
+        })
     }
 
     /// Whether the target may be fetched. Allocates nothing.
     ///
     /// `/robots.txt` itself always may (RFC 9309 §2.2.2).
     pub fn is_allowed(&self, target: &Target<'_>) -> bool {
-        match &self.result {
-            AccessResult::Rules(text) => text.rules.is_allowed(target),
-            AccessResult::Unavailable(_) => true,
-            AccessResult::Unreachable(_) => target.as_str() == "/robots.txt",
+        match self.rules() {
+            Some(rules) => rules.is_allowed(target),
+            None => self.serving != Serving::Unreachable || target.as_str() == "/robots.txt",
         }
     }
 
@@ -134,10 +119,7 @@ impl RobotsEntry {
 
     /// The `Crawl-delay` of the group that applies, as written.
     pub fn crawl_delay(&self) -> Option<Duration> {
-        match &self.result {
-            AccessResult::Rules(text) => text.rules.crawl_delay(),
-            AccessResult::Unavailable(_) | AccessResult::Unreachable(_) => None,
-        }
+        self.rules()?.crawl_delay()
     }
 
     /// Whose robots.txt it is.
@@ -147,25 +129,24 @@ impl RobotsEntry {
 
     /// Where it came from.
     pub fn source(&self) -> Source {
-        match self.result {
-            AccessResult::Rules(_) if self.record.last != LastResult::Rules => Source::LastGood,
-            AccessResult::Rules(_) if self.copy().is_some_and(|c| c.validated_at() > c.fetched_at()) => {
-                Source::Revalidated
+        match (self.serving, self.record.last) {
+            (Serving::Copy, LastResult::Rules) => {
+                let is_confirmed = self.copy().is_some_and(|copy| copy.validated_at() > copy.fetched_at());
+                if is_confirmed { Source::Revalidated } else { Source::Fresh }
             }
-            AccessResult::Rules(_) => Source::Fresh,
-            AccessResult::Unavailable(Unavailable::LongOutage) => Source::LongOutage,
-            AccessResult::Unavailable(Unavailable::Status(status)) => Source::Unavailable(status),
-            AccessResult::Unavailable(Unavailable::TooManyRedirects) => Source::TooManyRedirects,
-            AccessResult::Unreachable(cause) => Source::Unreachable(cause),
+            (Serving::Copy, _) => Source::LastGood,
+            (Serving::LongOutage, _) => Source::LongOutage,
+            (Serving::Unavailable, LastResult::Unavailable(Unavailable::Status(status))) => {
+                Source::Unavailable(status)
+            }
+            (Serving::Unavailable, _) => Source::TooManyRedirects,
+            (Serving::Unreachable, _) => Source::Unreachable(self.unreachable().unwrap_or(Failure::Other)),
         }
     }
 
     /// The robots.txt that decides, as received. `None` if none does.
     pub fn copy(&self) -> Option<&GoodCopy> {
-        match self.result {
-            AccessResult::Rules(_) => self.record.copy(),
-            AccessResult::Unavailable(_) | AccessResult::Unreachable(_) => None,
-        }
+        self.record.copy().filter(|_| self.serving == Serving::Copy)
     }
 
     /// Where the robots.txt came from after its redirects.
@@ -175,11 +156,10 @@ impl RobotsEntry {
 
     /// The status that decided: of the copy, or of the refusal if it had one.
     pub fn status(&self) -> Option<u16> {
-        match self.result {
-            AccessResult::Rules(_) => self.copy().map(GoodCopy::status),
-            AccessResult::Unavailable(Unavailable::Status(status)) => Some(status),
-            AccessResult::Unreachable(Failure::Status(status)) => Some(status),
-            AccessResult::Unavailable(_) | AccessResult::Unreachable(_) => None,
+        match self.source() {
+            Source::Fresh | Source::Revalidated | Source::LastGood => self.copy().map(GoodCopy::status),
+            Source::Unavailable(status) | Source::Unreachable(Failure::Status(status)) => Some(status),
+            Source::TooManyRedirects | Source::Unreachable(_) | Source::LongOutage => None,
         }
     }
 
@@ -249,34 +229,28 @@ impl RobotsEntry {
     pub fn record(&self) -> &RobotsRecord {
         &self.record
     }
+}
 
-    /// About how many bytes it takes in memory, with its place in the cache.
-    pub(super) fn weight(&self) -> usize {
-        let text = match &self.result {
-            AccessResult::Rules(text) => {
-                // Each of several hosts with one text pays its part. Not less than an eighth: the others may be evicted before this one.
-                // The entry that this one takes the place of is none of them.
-                let sharers = Arc::strong_count(text).saturating_sub(self.has_text_of_replaced.into());
-                let sharers = sharers.clamp(1, SHARERS_MAX);
-                text.body
-                    .len()
-                    .saturating_add(text.rules.heap_size())
-                    .checked_div(sharers)
-                    .unwrap_or_default()
-            }
-            // A copy that does not count now may be kept all the same.
-            AccessResult::Unavailable(_) | AccessResult::Unreachable(_) => {
-                self.record.copy().map_or(0, |copy| copy.body().len())
-            }
-        };
-        ENTRY_WEIGHT.saturating_add(self.record.weight_without_body()).saturating_add(text)
+impl Kept for RobotsEntry {
+    fn origin(&self) -> &Origin {
+        self.record.origin()
+    }
+
+    /// With its place in the table, and without its text, whose weight is counted once for all that have it.
+    fn weight(&self) -> u64 {
+        // A copy that does not count now may be kept all the same.
+        let copy = self.record.copy().filter(|_| self.text.is_none());
+        let bytes = self.record.weight_without_body().saturating_add(copy.map_or(0, |copy| copy.body.len()));
+        bytes.saturating_add(ENTRY_WEIGHT) as u64
+    }
+
+    fn used(&self) -> &AtomicBool {
+        &self.used
     }
 }
 
-/// What moka takes for an entry, and what this one takes besides its record, measured by `benches/gate.rs`.
-const ENTRY_WEIGHT: usize = 350;
-/// Hosts that share the weight of a text.
-const SHARERS_MAX: usize = 8;
+/// What an entry takes besides its record: the head of its block, its place in the table, and what an allocator adds.
+const ENTRY_WEIGHT: usize = 120;
 
 /// The body was cut at the policy's limit, so the reader must not cut it at a lower one.
 fn reading(policy: &RobotsPolicy) -> ParseOptions {
@@ -296,36 +270,45 @@ impl fmt::Debug for RobotsEntry {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
 
     const NOW: WallMillis = WallMillis::from_millis(1_800_000_000_000);
-    const BODY: usize = 100_000;
+    const BODY: u64 = 100_000;
 
     fn record() -> RobotsRecord {
         let origin = "https://a.example".parse().unwrap();
-        RobotsRecord::sample(&origin, NOW, vec![b'#'; BODY].into())
+        RobotsRecord::sample(&origin, NOW, vec![b'#'; BODY as usize].into())
     }
 
-    fn entry(record: RobotsRecord, texts: &Interner) -> RobotsEntry {
-        RobotsEntry::new(record, NOW, &RobotsPolicy::default(), &[], texts)
+    /// With the head of its block 168, which allocators fill without waste.
+    #[test]
+    fn an_entry_takes_152_bytes() {
+        assert_eq!(size_of::<RobotsEntry>(), 152);
+    }
+
+    /// With what its text weighs.
+    fn entry(record: RobotsRecord) -> (RobotsEntry, Arc<AtomicU64>) {
+        let shared = Arc::default();
+        let texts = Interner::new(Arc::clone(&shared));
+        (RobotsEntry::new(record, NOW, &RobotsPolicy::default(), &[], &texts), shared)
+    }
+
+    #[test]
+    fn a_copy_that_counts_weighs_as_text() {
+        let (entry, shared) = entry(record());
+        assert!(entry.weight() < 1_000 && shared.load(Ordering::Relaxed) >= BODY, "{}", entry.weight());
+        drop(entry);
+        assert_eq!(shared.load(Ordering::Relaxed), 0);
     }
 
     #[test]
     fn a_copy_that_is_kept_weighs_though_it_does_not_count() {
         let mut record = record();
         record.last = LastResult::Unavailable(Unavailable::TooManyRedirects);
-        let entry = entry(record, &Interner::new());
+        let (entry, shared) = entry(record);
         assert!(entry.copy().is_none() && entry.weight() >= BODY, "{}", entry.weight());
-    }
-
-    #[test]
-    fn a_text_is_not_shared_with_the_entry_that_is_replaced() {
-        let texts = Interner::new();
-        let first = entry(record(), &texts);
-        assert!(first.weight() >= BODY);
-        let second = entry(record(), &texts).in_place_of(Some(&first));
-        assert!(second.weight() >= BODY, "{}", second.weight());
-        // With another host's it is.
-        assert!(entry(record(), &texts).weight() < BODY / 2);
+        assert_eq!(shared.load(Ordering::Relaxed), 0);
     }
 }

@@ -7,21 +7,41 @@
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use abide_robots::Rules;
 
 /// A body, and what it says to this crawler.
 #[derive(Debug)]
-pub(crate) struct RobotsText {
-    pub(crate) body: Arc<[u8]>,
-    pub(crate) rules: Rules,
+pub(super) struct RobotsText {
+    pub(super) body: Arc<[u8]>,
+    pub(super) rules: Rules,
+    /// Where its weight is counted for as long as it is there, once for all hosts that have it.
+    total: Arc<AtomicU64>,
+}
+
+/// What a text takes besides its bytes: this block, the heads of the other two, its place here, and what an allocator adds.
+const TEXT_WEIGHT: usize = 160;
+
+impl RobotsText {
+    fn weight(&self) -> u64 {
+        let bytes = self.body.len().saturating_add(self.rules.heap_size());
+        bytes.saturating_add(TEXT_WEIGHT) as u64
+    }
+}
+
+impl Drop for RobotsText {
+    fn drop(&mut self) {
+        self.total.fetch_sub(self.weight(), Ordering::Relaxed);
+    }
 }
 
 /// The texts in use, by a hash of their body.
 pub(super) struct Interner {
     texts: Mutex<Texts>,
     hasher: RandomState,
+    total: Arc<AtomicU64>,
 }
 
 struct Texts {
@@ -34,9 +54,10 @@ struct Texts {
 const SWEEP_MIN: usize = 1024;
 
 impl Interner {
-    pub(super) fn new() -> Self {
+    /// Counts the weight of the texts in use in `total`.
+    pub(super) fn new(total: Arc<AtomicU64>) -> Self {
         let texts = Texts { by_hash: HashMap::new(), sweep_at: SWEEP_MIN };
-        Self { texts: Mutex::new(texts), hasher: RandomState::new() }
+        Self { texts: Mutex::new(texts), hasher: RandomState::new(), total }
     }
 
     /// The text with this body, compiled unless it is in use already.
@@ -48,7 +69,9 @@ impl Interner {
             return text;
         }
         // Not under the lock: half a megabyte takes milliseconds.
-        let text = Arc::new(RobotsText { body: Arc::clone(body), rules: compile(body) });
+        let (body, rules, total) = (Arc::clone(body), compile(body), Arc::clone(&self.total));
+        let text = Arc::new(RobotsText { body, rules, total });
+        self.total.fetch_add(text.weight(), Ordering::Relaxed);
         let mut texts = self.lock();
         if texts.by_hash.len() >= texts.sweep_at {
             texts.by_hash.retain(|_, text| text.strong_count() > 0);
@@ -77,7 +100,7 @@ mod tests {
 
     #[test]
     fn equal_bodies_are_compiled_once_and_others_apart() {
-        let interner = Interner::new();
+        let interner = Interner::new(Arc::default());
         let first = interner.get(&body(1), compile);
         let again = interner.get(&body(1), |_| panic!("it is there"));
         assert!(Arc::ptr_eq(&first, &again));
@@ -86,12 +109,14 @@ mod tests {
 
     #[test]
     fn texts_that_nothing_uses_are_forgotten() {
-        let interner = Interner::new();
+        let interner = Interner::new(Arc::default());
         let kept: Vec<_> = (0..10).map(|n| interner.get(&body(n), compile)).collect();
         for n in 10..10 * SWEEP_MIN {
             interner.get(&body(n), compile);
         }
         assert!(interner.lock().by_hash.len() <= SWEEP_MIN);
+        let weight = kept.iter().map(|text| text.weight()).sum();
+        assert_eq!(interner.total.load(Ordering::Relaxed), weight);
         for (n, text) in kept.iter().enumerate() {
             assert!(Arc::ptr_eq(text, &interner.get(&body(n), |_| panic!("it is in use"))));
         }

@@ -22,9 +22,9 @@ pub(crate) fn asked(answer: &RobotsEntry) {
             tracing::debug!(name: "abide.robots.confirmed", target: "abide::robots", %origin, "robots.txt confirmed");
         }
         Source::Unavailable(_) | Source::TooManyRedirects => {
-            let cause = answer.status().map_or("it redirects too often".to_owned(), |status| {
-                format!("it answered with status {status}")
-            });
+            let cause = answer
+                .status()
+                .map_or("it redirects too often".to_owned(), |status| format!("it returned status {status}"));
             tracing::debug!(
                 name: "abide.robots.unavailable", target: "abide::robots", %origin, cause,
                 "robots.txt is unavailable, all is allowed"

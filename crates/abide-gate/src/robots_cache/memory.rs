@@ -5,13 +5,12 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::future::ready;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use moka::policy::EvictionPolicy;
-use moka::sync::Cache;
-
 use crate::robots_cache::RobotsRecord;
+use crate::robots_cache::bounded_table::{BoundedTable, Kept};
 use crate::robots_cache::store::RobotsStore;
 use crate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
 
@@ -24,8 +23,29 @@ use crate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
 /// let store = MemoryRobotsStore::with_capacity(64 * 1024 * 1024);
 /// ```
 pub struct MemoryRobotsStore {
-    records: Cache<Origin, RobotsRecord>,
+    records: BoundedTable<Stored>,
     leases: Mutex<HashMap<Origin, (HolderId, WallMillis)>>,
+}
+
+struct Stored {
+    /// What it is filed under: a store keeps what it is given.
+    origin: Origin,
+    record: RobotsRecord,
+    used: AtomicBool,
+}
+
+impl Kept for Stored {
+    fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    fn weight(&self) -> u64 {
+        self.record.weight() as u64
+    }
+
+    fn used(&self) -> &AtomicBool {
+        &self.used
+    }
 }
 
 /// 256 MiB: some hundred thousand hosts with robots.txt of common size.
@@ -43,13 +63,7 @@ impl MemoryRobotsStore {
 
     /// A store of about `bytes`, at least 32 MiB.
     pub fn with_capacity(bytes: u64) -> Self {
-        let weigh = |_: &Origin, record: &RobotsRecord| u32::try_from(record.weight()).unwrap_or(u32::MAX);
-        let records = Cache::builder()
-            .max_capacity(bytes.max(CAPACITY_MIN))
-            .weigher(weigh)
-            // Least recently used, so that a new record is always taken in: a refused one would be fetched for every page.
-            .eviction_policy(EvictionPolicy::lru())
-            .build();
+        let records = BoundedTable::new(Arc::default(), bytes.max(CAPACITY_MIN));
         Self { records, leases: Mutex::default() }
     }
 
@@ -83,14 +97,6 @@ impl MemoryRobotsStore {
             leases.remove(origin);
         }
     }
-
-    fn sweep_now(&self, older_than: WallMillis) -> u64 {
-        let old: Vec<_> = self.records.iter().filter(|(_, record)| record.asked_at() < older_than).collect();
-        for (origin, _) in &old {
-            self.records.invalidate(origin.as_ref());
-        }
-        old.len() as u64
-    }
 }
 
 impl Default for MemoryRobotsStore {
@@ -101,15 +107,13 @@ impl Default for MemoryRobotsStore {
 
 impl fmt::Debug for MemoryRobotsStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryRobotsStore")
-            .field("records", &self.records.entry_count())
-            .finish_non_exhaustive()
+        f.debug_struct("MemoryRobotsStore").field("records", &self.records.len()).finish_non_exhaustive()
     }
 }
 
 impl RobotsStore for MemoryRobotsStore {
     fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
-        Box::pin(ready(Ok(self.records.get(origin))))
+        Box::pin(ready(Ok(self.records.get(origin.as_slice()).map(|stored| stored.record.clone()))))
     }
 
     fn save<'a>(
@@ -117,7 +121,8 @@ impl RobotsStore for MemoryRobotsStore {
         origin: &'a Origin,
         record: &'a RobotsRecord,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.records.insert(origin.clone(), record.clone());
+        let (filed_under, record, used) = (origin.clone(), record.clone(), AtomicBool::new(true));
+        self.records.insert(Arc::new(Stored { origin: filed_under, record, used }));
         self.release_now(origin, None);
         Box::pin(ready(Ok(())))
     }
@@ -138,7 +143,7 @@ impl RobotsStore for MemoryRobotsStore {
     }
 
     fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>> {
-        Box::pin(ready(Ok(self.sweep_now(older_than))))
+        Box::pin(ready(Ok(self.records.retain(|stored| stored.record.asked_at() >= older_than))))
     }
 }
 
@@ -148,23 +153,6 @@ mod tests {
 
     fn origin(n: u32) -> Origin {
         format!("https://h{n}.example").parse().unwrap()
-    }
-
-    #[test]
-    fn the_store_is_bounded_and_takes_in_what_is_new() {
-        let store = MemoryRobotsStore::with_capacity(0);
-        for n in 0..400 {
-            let record =
-                RobotsRecord::sample(&origin(n), WallMillis::from_millis(0), vec![b'#'; 512_000].into());
-            store.records.insert(origin(n), record);
-            store.records.run_pending_tasks();
-            assert!(
-                store.records.contains_key(&origin(n)),
-                "a refused record would be fetched for every page"
-            );
-            assert!(store.records.weighted_size() <= CAPACITY_MIN);
-        }
-        assert!(store.records.entry_count() >= 60);
     }
 
     #[test]

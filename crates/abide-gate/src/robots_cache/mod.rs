@@ -17,9 +17,9 @@
 //! *When* a request goes out is the pacing's. This module knows nothing of it: it is handed a [`Fetch`] that is paced
 //! already. What the rules say is `abide_robots`'.
 
+mod bounded_table;
 mod builder;
 mod cache;
-mod hot_cache;
 
 mod inner;
 mod single_flight;
@@ -40,7 +40,6 @@ mod policy;
 mod entry;
 
 mod codec;
-mod copy;
 mod interner;
 mod memory;
 mod store;
@@ -55,8 +54,6 @@ mod sync {
 
 pub(crate) use builder::RobotsCacheBuilder;
 pub(crate) use cache::RobotsCache;
-pub use copy::GoodCopy;
-pub(crate) use entry::AccessResult;
 pub use entry::{RobotsEntry, Source};
 pub(crate) use fetch::Validators;
 pub use fetch::{Fetch, FetchError, RobotsRequest, RobotsResponse, on_the_wire};
@@ -67,6 +64,6 @@ pub use memory::MemoryRobotsStore;
 pub(crate) use policy::LongOutage;
 pub use policy::RobotsPolicy;
 pub(crate) use policy::TDMREP;
-pub use record::RobotsRecord;
 pub(crate) use record::Unavailable;
+pub use record::{GoodCopy, RobotsRecord};
 pub use store::RobotsStore;

@@ -1,6 +1,5 @@
 //! What an answer to a robots.txt request means (RFC 9309 §2.3.1).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use abide_robots::{RecordKind, Robots};
@@ -14,7 +13,7 @@ use crate::{Coding, Failure, WallMillis};
 #[derive(Debug, Clone)]
 pub(crate) enum Outcome {
     /// §2.3.1.1: a complete 2xx body.
-    Rules(Arc<GoodCopy>),
+    Rules(GoodCopy),
     /// 304 to our validators.
     NotModified { validators: Validators, lifetime: Option<Duration> },
     /// §2.3.1.3: the server says that there is none, and will say so for a while.

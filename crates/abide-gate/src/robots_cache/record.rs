@@ -1,17 +1,23 @@
 //! What is known of one origin's robots.txt, and how an attempt changes it.
+//!
+//! A crawler knows a million hosts, so a record is one block with its copy in it: what most records do not have is behind a pointer, and equal
+//! texts are one in memory (`interner.rs`).
 
+use std::fmt;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use url::Url;
 
 use crate::robots_cache::freshness::{back_off, refresh_ahead};
 use crate::robots_cache::outcome::Outcome;
 use crate::robots_cache::policy::LIFETIME_MAX;
-use crate::robots_cache::{GoodCopy, RobotsPolicy};
+use crate::robots_cache::{RobotsPolicy, Validators};
 use crate::{Failure, Origin, WallMillis};
 
-/// Everything that is stored for one origin: what the server sent, and when. Cheap to clone.
+/// Everything that is stored for one origin: what the server sent, and when.
 ///
 /// It is changed by one pure function per attempt, so a failed attempt never loses the last good copy. [`RobotsRecord::encode`]
 /// and [`RobotsRecord::decode`] give its stored form.
@@ -22,7 +28,7 @@ pub struct RobotsRecord {
     pub(super) asked_at: WallMillis,
     pub(super) fresh_until: WallMillis,
     pub(super) next_try: WallMillis,
-    pub(super) copy: Option<Arc<GoodCopy>>,
+    pub(super) copy: Option<GoodCopy>,
     /// Most hosts can be reached: the room is behind a pointer.
     pub(super) outage: Option<Box<Outage>>,
 }
@@ -45,8 +51,6 @@ pub(crate) enum Unavailable {
     Status(u16),
     /// More redirects than are followed, or a circle of them (§2.3.1.2).
     TooManyRedirects,
-    /// It has been unreachable for so long that the policy says so (§2.3.1.4, last paragraph).
-    LongOutage,
 }
 
 /// For how long an origin has been unreachable.
@@ -133,7 +137,7 @@ impl RobotsRecord {
         };
         match outcome {
             Outcome::Rules(fetched) => {
-                let lifetime = fetched.lifetime.unwrap_or(policy.lifetime_max);
+                let lifetime = fetched.lifetime().unwrap_or(policy.lifetime_max);
                 new(LastResult::Rules, Some(fetched), Outage::default()).fresh_for(lifetime, at)
             }
             Outcome::NotModified { validators, lifetime } => {
@@ -142,8 +146,8 @@ impl RobotsRecord {
                         .retried(None, at, policy);
                 };
                 let copy = copy.confirmed(validators, lifetime, now);
-                let lifetime = copy.lifetime.unwrap_or(policy.lifetime_max);
-                new(LastResult::Rules, Some(Arc::new(copy)), Outage::default()).fresh_for(lifetime, at)
+                let lifetime = copy.lifetime().unwrap_or(policy.lifetime_max);
+                new(LastResult::Rules, Some(copy), Outage::default()).fresh_for(lifetime, at)
             }
             // The owner has taken the file away, so the copy goes, too.
             Outcome::Unavailable { status, lifetime } => {
@@ -230,7 +234,7 @@ impl RobotsRecord {
 
     /// The last good copy.
     pub fn copy(&self) -> Option<&GoodCopy> {
-        self.copy.as_deref()
+        self.copy.as_ref()
     }
 
     /// Since when it has been unreachable.
@@ -254,6 +258,110 @@ impl RobotsRecord {
     }
 }
 
+/// A robots.txt as it was received: decoded bytes and where they came from.
+#[derive(Clone, PartialEq)]
+pub struct GoodCopy {
+    pub(super) body: Arc<[u8]>,
+    pub(super) truncated: bool,
+    /// It is an HTML page without one rule line.
+    pub(super) html: bool,
+    pub(super) status: u16,
+    /// Where the redirects ended, if there were any.
+    pub(super) redirected_to: Option<Box<Url>>,
+    pub(super) validators: Validators,
+    /// What its `Cache-Control` asked for, within bounds, in seconds.
+    pub(super) lifetime: Option<NonZeroU32>,
+    pub(super) fetched_at: WallMillis,
+    pub(super) validated_at: WallMillis,
+}
+
+impl GoodCopy {
+    /// The text: at most the policy's limit of decoded bytes, and whole lines only.
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// Whether there was more than the limit (RFC 9309 §2.5).
+    pub fn is_truncated(&self) -> bool {
+        self.truncated
+    }
+
+    /// The 2xx status it came with.
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// Its entity tag, as the server wrote it.
+    pub fn etag(&self) -> Option<&[u8]> {
+        self.validators.etag()
+    }
+
+    /// When its body was received.
+    pub fn fetched_at(&self) -> WallMillis {
+        self.fetched_at
+    }
+
+    /// When the server last confirmed it, by sending it or by a 304.
+    pub fn validated_at(&self) -> WallMillis {
+        self.validated_at
+    }
+
+    /// What its `Cache-Control` asked for, within bounds.
+    pub(super) fn lifetime(&self) -> Option<Duration> {
+        self.lifetime.map(|seconds| Duration::from_secs(seconds.get().into()))
+    }
+
+    /// Where it was received from. `origin` is the one it is filed under.
+    pub(super) fn final_url(&self, origin: &Origin) -> Url {
+        self.redirected_to.as_deref().cloned().unwrap_or_else(|| origin.robots_url())
+    }
+
+    /// The copy after a 304 (RFC 9111 §4.3.4): confirmed now, with what the 304 changes.
+    pub(super) fn confirmed(
+        &self,
+        validators: Validators,
+        lifetime: Option<Duration>,
+        now: WallMillis,
+    ) -> Self {
+        Self {
+            validated_at: now,
+            validators: validators.or(&self.validators),
+            lifetime: lifetime.and_then(whole_seconds).or(self.lifetime),
+            ..self.clone()
+        }
+    }
+
+    /// The copy, from now if it is from the future: the clock was set back, and a record with times ahead would never be fresh.
+    pub(super) fn not_after(self, now: WallMillis) -> Self {
+        Self { fetched_at: self.fetched_at.min(now), validated_at: self.validated_at.min(now), ..self }
+    }
+
+    /// About how many bytes it takes in memory besides its own, without its body.
+    pub(super) fn weight(&self) -> usize {
+        let url =
+            self.redirected_to.as_ref().map_or(0, |url| size_of::<Url>().saturating_add(url.as_str().len()));
+        url.saturating_add(self.validators.weight())
+    }
+}
+
+/// A lifetime as it is kept. Bounds that are no whole seconds are cut to them.
+pub(super) fn whole_seconds(lifetime: Duration) -> Option<NonZeroU32> {
+    NonZeroU32::new(lifetime.as_secs().try_into().ok()?)
+}
+
+impl fmt::Debug for GoodCopy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GoodCopy")
+            .field("bytes", &self.body.len())
+            .field("truncated", &self.truncated)
+            .field("status", &self.status)
+            .field("redirected_to", &self.redirected_to.as_ref().map(|url| url.as_str()))
+            .field("fetched_at", &self.fetched_at)
+            .field("validated_at", &self.validated_at)
+            .finish_non_exhaustive()
+    }
+}
+
 #[cfg(any(test, feature = "testing"))]
 impl RobotsRecord {
     /// A record as a fetch at `now` would make it.
@@ -264,16 +372,13 @@ impl RobotsRecord {
             html: false,
             status: 200,
             redirected_to: None,
-            validators: crate::robots_cache::Validators::new(
-                Some(b"\"etag\""),
-                Some(b"Fri, 20 Nov 2026 21:05:37 GMT"),
-            ),
+            validators: Validators::new(Some(b"\"etag\""), Some(b"Fri, 20 Nov 2026 21:05:37 GMT")),
             lifetime: None,
             fetched_at: now,
             validated_at: now,
         };
         let at = AttemptEnd { now, jitter: 0.5, spread: 0.5 };
-        Self::after(None, origin, Outcome::Rules(Arc::new(copy)), at, &RobotsPolicy::default())
+        Self::after(None, origin, Outcome::Rules(copy), at, &RobotsPolicy::default())
     }
 
     /// The record after a failed attempt at `now`.
@@ -288,7 +393,6 @@ impl RobotsRecord {
 mod tests {
     use super::*;
     use crate::jitter::Jitter;
-    use crate::robots_cache::Validators;
 
     const NOW: WallMillis = WallMillis::from_millis(1_800_000_000_000);
     const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -306,17 +410,17 @@ mod tests {
     }
 
     fn good(now: WallMillis) -> Outcome {
-        Outcome::Rules(Arc::new(GoodCopy {
+        Outcome::Rules(GoodCopy {
             body: Arc::from(&b"User-agent: *"[..]),
             truncated: false,
             html: false,
             status: 200,
             redirected_to: None,
             validators: Validators::new(Some(b"\"1\""), Some(b"yesterday")),
-            lifetime: Some(HOUR),
+            lifetime: whole_seconds(HOUR),
             fetched_at: now,
             validated_at: now,
-        }))
+        })
     }
 
     fn down() -> Outcome {
@@ -380,7 +484,7 @@ mod tests {
         let named = Outcome::NotModified { validators: Validators::default(), lifetime: Some(2 * HOUR) };
         let second = after(Some(&first), named, NOW.plus(HOUR));
         assert_eq!(second.fresh_until, NOW.plus(3 * HOUR));
-        assert_eq!(second.copy.unwrap().lifetime, Some(2 * HOUR));
+        assert_eq!(second.copy.unwrap().lifetime(), Some(2 * HOUR));
     }
 
     #[test]
@@ -440,9 +544,8 @@ mod tests {
             (NOW.plus(HOUR), again, again)
         );
         assert_eq!(record.failing_since(), Some(NOW.plus(HOUR)));
-        let texts = ["https://a.example:443", "User-agent: *", "\"1\"", "yesterday"].map(str::len);
-        let parts = size_of::<RobotsRecord>() + size_of::<GoodCopy>();
-        assert_eq!(record.weight(), texts.into_iter().sum::<usize>() + parts);
+        let texts = ["https://a.example:443", "User-agent: *", "..\"1\"", "yesterday"].map(str::len);
+        assert_eq!(record.weight(), texts.into_iter().sum::<usize>() + size_of::<RobotsRecord>());
         let shown = format!("{:?}", record.copy().unwrap());
         assert!(shown.contains("bytes: 13") && !shown.contains("User-agent"), "{shown}");
     }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use crate::WallMillis;
 use crate::robots_cache::policy::{LIFETIME_MAX, LongOutage};
 use crate::robots_cache::record::LastResult;
 use crate::robots_cache::{RobotsPolicy, RobotsRecord, Unavailable};
-use crate::{Failure, WallMillis};
 
 /// What to do with a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,17 +18,17 @@ pub(crate) enum Reuse {
     Fetch,
 }
 
-/// What the record says, if it is used.
+/// What the record says, if it is used. Why stands in the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Serving {
-    /// The copy, as the server last sent or confirmed it.
-    Current,
-    /// The copy, since nothing newer could be learnt.
-    LastGood,
+    /// The copy: as the server last sent or confirmed it, or the last good one.
+    Copy,
     /// There is none.
-    Unavailable(Unavailable),
+    Unavailable,
+    /// It could not be learnt for so long that it counts as unavailable.
+    LongOutage,
     /// It could not be learnt.
-    Unreachable(Failure),
+    Unreachable,
 }
 
 /// A record from further in the future than this was written by a wrong clock.
@@ -98,34 +98,19 @@ impl Times {
 /// What the record says at `now`, if it is used.
 pub(crate) fn serving(record: &RobotsRecord, now: WallMillis, policy: &RobotsPolicy) -> Serving {
     match record.last {
-        LastResult::Rules => Serving::Current,
         // Stricter: after 408, 421, 425 and 429, which alone leave a copy, the file has not been taken away.
-        LastResult::Unavailable(Unavailable::Status(_)) if record.copy.is_some() => Serving::LastGood,
-        LastResult::Unavailable(why) if Times::of(record).is_fresh(now) => Serving::Unavailable(why),
-        LastResult::Unavailable(why) => undefined(record, status_cause(why), now, policy),
-        LastResult::Unreachable(cause) => undefined(record, cause, now, policy),
-    }
-}
-
-/// §2.3.1.4: an undefined robots.txt means complete disallow. After a reasonably long period of time crawlers MAY assume
-/// that it is unavailable, or continue to use a cached copy.
-fn undefined(record: &RobotsRecord, cause: Failure, now: WallMillis, policy: &RobotsPolicy) -> Serving {
-    if record.copy.is_some() {
-        return Serving::LastGood;
-    }
-    match policy.long_outage {
-        LongOutage::Unavailable if record.outage().is_long(now) => {
-            Serving::Unavailable(Unavailable::LongOutage)
+        LastResult::Rules | LastResult::Unavailable(Unavailable::Status(_)) if record.copy.is_some() => {
+            Serving::Copy
         }
-        LongOutage::AllowAtOnce => Serving::Unavailable(Unavailable::LongOutage),
-        LongOutage::Unavailable | LongOutage::Disallow => Serving::Unreachable(cause),
-    }
-}
-
-fn status_cause(why: Unavailable) -> Failure {
-    match why {
-        Unavailable::Status(status) => Failure::Status(status),
-        Unavailable::TooManyRedirects | Unavailable::LongOutage => Failure::Other,
+        LastResult::Unavailable(_) if Times::of(record).is_fresh(now) => Serving::Unavailable,
+        // §2.3.1.4: an undefined robots.txt means complete disallow. After a reasonably long period of time crawlers MAY assume that it is
+        // unavailable, or continue to use a cached copy.
+        _ if record.copy.is_some() => Serving::Copy,
+        _ => match policy.long_outage {
+            LongOutage::Unavailable if record.outage().is_long(now) => Serving::LongOutage,
+            LongOutage::AllowAtOnce => Serving::LongOutage,
+            LongOutage::Unavailable | LongOutage::Disallow => Serving::Unreachable,
+        },
     }
 }
 

@@ -108,7 +108,7 @@ async fn robots_txt_is_paced_like_the_pages_of_its_host() {
     gate.admit(&other, 60 * SECOND).await.unwrap().1.finish();
     let (verdict, permit) = gate.admit(&origin().robots_url(), 60 * SECOND).await.unwrap();
     assert_eq!(permit.waited(), 20 * SECOND);
-    assert_eq!(verdict.to_string(), "allowed, as robots.txt itself always is");
+    assert_eq!(verdict.to_string(), "allowed, because robots.txt itself always is");
     assert_eq!(fetch.count(), 1, "its own rules are not asked");
 }
 

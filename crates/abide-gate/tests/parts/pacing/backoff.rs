@@ -49,7 +49,10 @@ async fn a_429_with_retry_after_backs_off_its_host_only() {
     let reason = DeferReason::Backoff { status: Some(429), retry_after: Some(s(120)) };
     assert_eq!(deferral.reason(), &reason);
     assert_about(deferral.wait(), s(120));
-    assert!(deferral.to_string().starts_with("a.example answered 429 and asked for 2 min"), "{deferral}");
+    assert!(
+        deferral.to_string().starts_with("a.example returned 429 with a Retry-After of 2 min"),
+        "{deferral}"
+    );
     assert_eq!(pacer.acquire(&url("http://b.example/"), Ask::new()).await.unwrap().waited(), s(0));
 }
 

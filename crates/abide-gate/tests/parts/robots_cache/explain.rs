@@ -30,10 +30,13 @@ async fn only_robots_txt_is_allowed_while_it_is_unreachable() {
     let answer = world.ask().await;
     let page = answer.explain(&Target::new("/a"));
     assert!(page.rules().is_none() && !page.is_allowed() && page.crawl_delay().is_none());
-    assert!(page.to_string().starts_with("disallowed for now, as "), "{page}");
+    assert!(page.to_string().starts_with("disallowed for now, because "), "{page}");
     let itself = answer.explain(&Target::new("/robots.txt"));
     assert!(itself.is_allowed());
-    assert!(itself.to_string().starts_with("allowed, as robots.txt itself always is, though "), "{itself}");
+    assert!(
+        itself.to_string().starts_with("allowed, because robots.txt itself always is, though "),
+        "{itself}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -88,7 +88,7 @@ async fn after_thirty_days_of_failures_without_a_copy_unavailable() {
     let answer = world.ask().await;
     assert!(allows_all(&answer));
     let shown = answer.explain(&"/x".into()).to_string();
-    let start = "allowed, as https://a.example/robots.txt counts as unavailable, unreachable since ";
+    let start = "allowed, because https://a.example/robots.txt counts as unavailable, unreachable since ";
     assert!(shown.starts_with(start), "{shown}");
     // It is still asked on schedule, and the first answer ends it.
     let before = world.fetch.count();

@@ -182,7 +182,7 @@ async fn a_429_without_backoff_leaves_the_copy_in_force_for_a_minute() {
     assert!(answer.retry_at().since(answer.asked_at()) <= MINUTE * 11 / 10);
     let shown = answer.explain(&"/closed".into()).to_string();
     assert!(
-        shown.contains("of the last good copy of") && shown.ends_with("it answered with status 429"),
+        shown.contains("of the last good copy of") && shown.ends_with("it returned status 429"),
         "{shown}"
     );
 }

@@ -63,23 +63,26 @@ async fn an_explanation_is_one_sentence() {
     let shown = |path: &str| answer.explain(&path.into()).to_string();
     let of = "of https://a.example/robots.txt, fetched Fri, 15 Jan 2027 08:00:00 GMT";
     assert_eq!(shown("/closed"), format!("disallowed by \"Disallow: /closed\" on line 2 (group *) {of}"));
-    assert_eq!(shown("/open"), format!("allowed, as it matches no rule {of}"));
-    assert_eq!(shown("/robots.txt"), format!("allowed, as robots.txt itself is exempt from the rules {of}"));
+    assert_eq!(shown("/open"), format!("allowed, because it matches no rule {of}"));
+    assert_eq!(
+        shown("/robots.txt"),
+        format!("allowed, because robots.txt itself is exempt from the rules {of}")
+    );
     let other = World::of(Scripted::text("User-agent: otherbot\nDisallow: /")).ask().await;
     assert_eq!(
         other.explain(&"/open".into()).to_string(),
-        format!("allowed, as the crawler belongs to no group {of}")
+        format!("allowed, because no group is for the crawler {of}")
     );
 
     let gone = World::of(Scripted::status(403)).ask().await;
     assert_eq!(
         gone.explain(&"/x".into()).to_string(),
-        "allowed, as https://a.example/robots.txt is unavailable: it answered with status 403"
+        "allowed, because https://a.example/robots.txt is unavailable: it returned status 403"
     );
     let down = World::new(ScriptedFetch::always(Scripted::status(500))).ask().await;
     let shown = down.explain(&"/x".into()).to_string();
-    let start = "disallowed for now, as https://a.example/robots.txt is unreachable since \
-                 Fri, 15 Jan 2027 08:00:00 GMT: it answered with status 500; asked again from ";
+    let start = "disallowed for now, because https://a.example/robots.txt is unreachable since \
+                 Fri, 15 Jan 2027 08:00:00 GMT: it returned status 500; next attempt at ";
     assert!(shown.starts_with(start), "{shown}");
     assert!(down.explain(&"/robots.txt".into()).is_allowed());
 }

@@ -1,0 +1,255 @@
+//! What is kept by origin in memory, bounded by weight: the entries of the cache, and the records of the store in memory.
+//!
+//! Let's start with the obvious: half of what a known host may take would go to a general cache, which needs six blocks and 270 bytes for each
+//! of its entries. Here an entry is one pointer in a hash table, found by a slice of the URL, without making a key.
+//!
+//! When there is no room, CLOCK forgets what was not used for long: a hand goes over the table, spares what was used since it came by last,
+//! and forgets the first that was not. That is nearly the least recently used, and a use writes one byte instead of moving a list.
+
+use std::hash::RandomState;
+use std::mem::replace;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+
+use crate::Origin;
+use crate::origin::OriginOf;
+
+/// What a table keeps: shared, so that it is cheap to clone.
+pub(super) trait Kept {
+    fn origin(&self) -> &Origin;
+
+    /// The bytes it takes, the same at each call.
+    fn weight(&self) -> u64;
+
+    /// Whether it was used since the hand came by.
+    fn used(&self) -> &AtomicBool;
+}
+
+/// Values by origin, as many as their weight allows.
+pub(super) struct BoundedTable<V> {
+    shards: Box<[Mutex<Shard<V>>]>,
+    /// Keyed, because servers choose their names: they could choose many with one hash.
+    hasher: RandomState,
+    weight: Arc<AtomicU64>,
+    weight_max: u64,
+    /// The number of the shard that the hand is in.
+    hand: AtomicUsize,
+}
+
+struct Shard<V> {
+    values: HashTable<Arc<V>>,
+    /// Where the hand goes on in it.
+    hand: usize,
+}
+
+/// So many locks, each held for some hundred nanoseconds, keep two cores or two hundred from waiting for each other.
+const SHARDS: usize = 64;
+
+/// More than this are not spared for one that is forgotten: where all of a million are in use, nobody waits until the hand has passed them.
+const SPARED_MAX: usize = 512;
+
+impl<V: Kept> BoundedTable<V> {
+    /// A table that forgets when `weight` is more than `weight_max`. What its values share can be counted there as well.
+    pub(super) fn new(weight: Arc<AtomicU64>, weight_max: u64) -> Self {
+        let shard = || Mutex::new(Shard { values: HashTable::new(), hand: 0 });
+        let shards = std::iter::repeat_with(shard).take(SHARDS).collect();
+        Self { shards, hasher: RandomState::new(), weight, weight_max, hand: AtomicUsize::new(0) }
+    }
+
+    pub(super) fn get(&self, origin: OriginOf<'_>) -> Option<Arc<V>> {
+        let hash = origin.hash(&self.hasher);
+        let shard = self.shard(hash);
+        let value = shard.values.find(hash, |value| origin.is(value.origin()))?;
+        // Read first: a byte that is only read stays in the caches of all cores.
+        if !value.used().load(Ordering::Relaxed) {
+            value.used().store(true, Ordering::Relaxed);
+        }
+        Some(Arc::clone(value))
+    }
+
+    /// Keeps the value in place of the last one of its origin. Always: one that was refused would be fetched again for every page.
+    pub(super) fn insert(&self, value: Arc<V>) {
+        // Before it is in, so that nothing new is forgotten for itself.
+        self.make_room(value.weight());
+        let origin = value.origin().as_slice();
+        let hash = origin.hash(&self.hasher);
+        let mut shard = self.shard(hash);
+        self.weight.fetch_add(value.weight(), Ordering::Relaxed);
+        let rehash = |value: &Arc<V>| value.origin().as_slice().hash(&self.hasher);
+        let replaced = match shard.values.entry(hash, |other| origin.is(other.origin()), rehash) {
+            Entry::Occupied(mut place) => Some(replace(place.get_mut(), Arc::clone(&value))),
+            Entry::Vacant(place) => {
+                place.insert(Arc::clone(&value));
+                None
+            }
+        };
+        self.weight.fetch_sub(replaced.map_or(0, |replaced| replaced.weight()), Ordering::Relaxed);
+    }
+
+    pub(super) fn remove(&self, origin: OriginOf<'_>) {
+        let hash = origin.hash(&self.hasher);
+        let mut shard = self.shard(hash);
+        if let Ok(place) = shard.values.find_entry(hash, |value| origin.is(value.origin())) {
+            self.weight.fetch_sub(place.remove().0.weight(), Ordering::Relaxed);
+        }
+    }
+
+    /// Forgets all that are not to be kept, and returns how many.
+    pub(super) fn retain(&self, is_kept: impl Fn(&V) -> bool) -> u64 {
+        let mut forgotten = 0_u64;
+        for shard in &self.shards {
+            for value in lock(shard).values.extract_if(|value| !is_kept(value)) {
+                self.weight.fetch_sub(value.weight(), Ordering::Relaxed);
+                forgotten = forgotten.saturating_add(1);
+            }
+        }
+        forgotten
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| lock(shard).values.len()).sum()
+    }
+
+    /// Of all values, and of what is counted beside them.
+    #[cfg(test)]
+    pub(super) fn weight(&self) -> u64 {
+        self.weight.load(Ordering::Relaxed)
+    }
+
+    /// Forgets until there is room for so much more, or nothing is left.
+    fn make_room(&self, weight: u64) {
+        let (mut spared, mut in_vain) = (0, 0_usize);
+        // Twice round the table: what was spared in the first round can be forgotten in the second.
+        while self.weight.load(Ordering::Relaxed).saturating_add(weight) > self.weight_max
+            && in_vain <= 2 * SHARDS
+        {
+            let number = self.hand.load(Ordering::Relaxed);
+            match self.nth_shard(number).forget_one(&mut spared) {
+                Some(weight) => {
+                    self.weight.fetch_sub(weight, Ordering::Relaxed);
+                    (spared, in_vain) = (0, 0);
+                }
+                None => {
+                    // It has passed the end of the shard, unless another thread was faster.
+                    let next = number.wrapping_add(1);
+                    let _ = self.hand.compare_exchange(number, next, Ordering::Relaxed, Ordering::Relaxed);
+                    in_vain = in_vain.saturating_add(1);
+                }
+            }
+        }
+    }
+
+    /// The table inside uses the low and the top bits, so the shard is chosen by those in the middle.
+    fn shard(&self, hash: u64) -> MutexGuard<'_, Shard<V>> {
+        self.nth_shard((hash >> 32) as usize)
+    }
+
+    #[allow(clippy::indexing_slicing, reason = "there are as many shards as remainders")]
+    fn nth_shard(&self, n: usize) -> MutexGuard<'_, Shard<V>> {
+        lock(&self.shards[n % SHARDS])
+    }
+}
+
+/// Nothing of the user's runs under the lock.
+fn lock<T>(shard: &Mutex<T>) -> MutexGuard<'_, T> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<V: Kept> Shard<V> {
+    /// Forgets the first from the hand on that was not used since it came by last, and returns its weight. `None`: there is none up to the
+    /// end of the shard.
+    fn forget_one(&mut self, spared: &mut usize) -> Option<u64> {
+        for place in self.hand..self.values.num_buckets() {
+            let Ok(place) = self.values.get_bucket_entry(place) else { continue };
+            if place.get().used().swap(false, Ordering::Relaxed) && *spared < SPARED_MAX {
+                *spared = spared.saturating_add(1);
+                continue;
+            }
+            self.hand = place.bucket_index();
+            return Some(place.remove().0.weight());
+        }
+        self.hand = 0;
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Site {
+        origin: Origin,
+        weight: u64,
+        used: AtomicBool,
+    }
+
+    impl Kept for Site {
+        fn origin(&self) -> &Origin {
+            &self.origin
+        }
+
+        fn weight(&self) -> u64 {
+            self.weight
+        }
+
+        fn used(&self) -> &AtomicBool {
+            &self.used
+        }
+    }
+
+    fn origin(n: u64) -> Origin {
+        format!("https://h{n}.example").parse().unwrap()
+    }
+
+    fn table(weight_max: u64) -> BoundedTable<Site> {
+        BoundedTable::new(Arc::default(), weight_max)
+    }
+
+    fn insert(table: &BoundedTable<Site>, n: u64, weight: u64) {
+        table.insert(Arc::new(Site { origin: origin(n), weight, used: true.into() }));
+    }
+
+    fn has(table: &BoundedTable<Site>, n: u64) -> bool {
+        table.get(origin(n).as_slice()).is_some()
+    }
+
+    #[test]
+    fn the_weight_is_that_of_what_is_kept() {
+        let table = table(u64::MAX);
+        (0..1_000).for_each(|n| insert(&table, n, 3));
+        (0..500).for_each(|n| insert(&table, n, 5));
+        (0..100).for_each(|n| table.remove(origin(n).as_slice()));
+        assert_eq!(table.retain(|site| site.weight == 5), 500);
+        assert_eq!((table.len(), table.weight()), (400, 2_000));
+        assert!(has(&table, 100) && !has(&table, 99) && !has(&table, 500));
+    }
+
+    #[test]
+    fn what_is_used_stays_and_what_is_new_is_taken_in() {
+        let (table, mut forgotten) = (table(1_000), 0);
+        for n in 10..20_000 {
+            insert(&table, n, 1);
+            assert!(has(&table, n) && table.len() <= 1_000, "{n}");
+            if !has(&table, n % 10) {
+                insert(&table, n % 10, 1);
+                forgotten += 1;
+            }
+        }
+        assert_eq!(table.len(), 1_000);
+        // Ten at their first use, and few when all have been used since the hand came by.
+        assert!((10..15).contains(&forgotten), "{forgotten}");
+    }
+
+    #[test]
+    fn one_that_is_heavier_than_the_bound_is_kept_alone() {
+        let table = table(1_000);
+        (0..1_000).for_each(|n| insert(&table, n, 1));
+        insert(&table, 1_000, 5_000);
+        assert!(has(&table, 1_000) && table.len() == 1);
+        insert(&table, 1, 1);
+        assert!(has(&table, 1) && table.len() == 1);
+    }
+}
