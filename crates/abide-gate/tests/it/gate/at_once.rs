@@ -9,8 +9,6 @@ use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse}
 use abide_gate::{BoxFuture, Clock, Gate, Origin, SystemClock};
 use url::Url;
 
-use crate::scripted::{Scripted, ScriptedFetch};
-
 #[derive(Debug)]
 struct Rules;
 
