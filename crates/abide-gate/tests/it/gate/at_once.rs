@@ -5,24 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::pacing::PacePolicy;
-use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse};
-use abide_gate::{BoxFuture, Clock, Gate, Origin, SystemClock};
+use abide_gate::{Gate, Origin};
 use url::Url;
 
-#[derive(Debug)]
-struct Rules;
-
-impl Fetch for Rules {
-    fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
-        let body = "User-agent: *\nDisallow: /private/\n";
-        let reply = RobotsResponse::whole(http::StatusCode::OK, Default::default(), body, SystemClock.now());
-        Box::pin(async { Ok(reply) })
-    }
-}
+use crate::scripted::{Scripted, ScriptedFetch};
 
 fn gate() -> Gate {
+    let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nDisallow: /private/\n"));
     let pace = PacePolicy::default().danger_min_delay(Duration::from_secs(1));
-    Gate::builder().pace(pace).build(vec!["ExampleBot".parse().expect("a token")], Arc::new(Rules))
+    Gate::builder().pace(pace).build(vec!["ExampleBot".parse().expect("a token")], Arc::new(fetch))
 }
 
 fn url(text: &str) -> Url {
