@@ -9,11 +9,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::robots_cache::{RobotsPolicy, RobotsRequest, Source};
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
-use abide_gate::{Clock, Failure, ManualClock, Origin, WallMillis};
+use abide_gate::testing::robots_cache::unpaced;
+use abide_gate::{Clock, Failure, Gate, ManualClock, Origin, WallMillis};
 use abide_robots::{ProductToken, Rules, Target};
 use tokio::time::{Instant, sleep};
 use url::Url;
+
+use crate::scripted::{Scripted, ScriptedFetch};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -87,11 +89,8 @@ async fn play(bytes: &[u8], policy: RobotsPolicy) -> Played {
     let token = ProductToken::new("ExampleBot").expect("a token");
     let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000)));
     let wall = || clock.wall();
-    let cache = abide_gate::testing::robots_cache::cache_builder(vec![token], Arc::new(fetch.clone()))
-        .clock(clock.clone())
-        .policy(policy)
-        .seed(7)
-        .build();
+    let settings = Gate::builder().clock(clock.clone()).robots(policy).seed(7);
+    let cache = unpaced(settings, vec![token], Arc::new(fetch.clone()));
     let origin: Origin = "https://a.example".parse().expect("an origin");
     let mut source = None;
     for _ in 0..64 {
@@ -99,7 +98,7 @@ async fn play(bytes: &[u8], policy: RobotsPolicy) -> Played {
         let Some(pause) = pause else { break };
         sleep(pause).await;
         let asked = Instant::now();
-        let Ok(answer) = cache.get(&origin).await else { continue };
+        let Ok(answer) = cache.answer(&origin).await else { continue };
         // The deadline, and what the head of each hop may take.
         assert!(asked.elapsed() <= ATTEMPT, "{:?}", asked.elapsed());
         assert!(answer.copy().is_none_or(|copy| copy.body().len() <= 512_000));

@@ -11,7 +11,7 @@ use crate::event::{Event, Observer, Observers};
 use crate::gate::Gate;
 use crate::paced::{PacedFetch, RuledFetch};
 use crate::pacing::{HostStore, PacePolicy, Pacer};
-use crate::robots_cache::{Fetch, RobotsCache, RobotsPolicy, RobotsStore};
+use crate::robots_cache::{Fetch, RobotsCache, RobotsCacheBuilder, RobotsPolicy, RobotsStore};
 use crate::{AddressGuard, Clock, SignRequest, SystemClock, caught_clock};
 
 /// Settings of a [`Gate`], and of every client that is built on one. The default is the polite choice.
@@ -27,7 +27,7 @@ pub struct GateBuilder {
     addresses: AddressGuard,
     robots_store: Option<Arc<dyn RobotsStore>>,
     host_store: Option<Arc<dyn HostStore>>,
-    observers: Vec<Arc<dyn Observer>>,
+    observers: Vec<Arc<Observer>>,
     clock: Arc<dyn Clock>,
     seed: Option<u64>,
     signer: Option<Arc<dyn SignRequest>>,
@@ -115,7 +115,7 @@ impl GateBuilder {
     }
 
     /// Hears of everything: of robots.txt, turns, decisions and refusals. Several may listen.
-    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+    pub fn observer(mut self, observer: Arc<dyn Fn(&Event<'_>) + Send + Sync>) -> Self {
         self.observers.push(observer);
         self
     }
@@ -163,9 +163,9 @@ impl GateBuilder {
         let max_wait = self.max_wait.unwrap_or(self.pace.max_wait);
         let clock = caught_clock(Arc::clone(&self.clock));
         // The pacer catches a panic of the clock itself: nobody can be paced by it, so the URL is denied.
-        let mut pacer = Pacer::builder(self.pace).clock(Arc::clone(&self.clock));
-        if let Some(store) = self.host_store {
-            pacer = pacer.store(store);
+        let mut pacer = Pacer::builder(self.pace.clone()).clock(Arc::clone(&self.clock));
+        if let Some(store) = &self.host_store {
+            pacer = pacer.store(Arc::clone(store));
         }
         for observer in &self.observers {
             pacer = pacer.observer(Arc::clone(observer));
@@ -174,7 +174,7 @@ impl GateBuilder {
             pacer = pacer.seed(seed);
         }
         let pacer = pacer.build();
-        let addresses = Arc::new(self.addresses);
+        let addresses = Arc::new(self.addresses.clone());
         let fetch: Arc<dyn Fetch> = Arc::new(PacedFetch {
             fetch,
             pacer: pacer.clone(),
@@ -184,31 +184,19 @@ impl GateBuilder {
             signer: self.signer.clone(),
         });
         // What the pacer lets wait must not look like an outage.
-        let policy = self.robots.with_slot_wait_max(max_wait.saturating_add(SLOT_WAIT_MARGIN));
+        let policy = self.robots.clone().with_slot_wait_max(max_wait.saturating_add(SLOT_WAIT_MARGIN));
         let waiting = pacer.clone();
-        let mut cache = RobotsCache::builder(tokens, Arc::clone(&fetch))
+        let mut cache = self
+            .robots_cache(tokens, Arc::clone(&fetch))
             .policy(policy.clone())
-            .clock(Arc::clone(&self.clock))
             .observer(Arc::new(move |event: &Event<'_>| tell_those_who_wait(&waiting, event)));
         for observer in &self.observers {
             cache = cache.observer(Arc::clone(observer));
         }
-        if let Some(store) = self.robots_store {
-            cache = cache.store(store);
-        }
-        if let Some(seed) = self.seed {
-            cache = cache.seed(seed);
-        }
         let robots = cache.build();
         let tdmrep = (self.tdmrep != Tdm::Off).then(|| {
             let fetch = RuledFetch { robots: robots.clone(), fetch, clock: Arc::clone(&clock) };
-            let cache = RobotsCache::builder(Vec::new(), Arc::new(fetch));
-            let cache = cache.policy(policy.for_tdmrep()).clock(self.clock);
-            let cache = match self.seed {
-                Some(seed) => cache.seed(seed),
-                None => cache,
-            };
-            cache.build()
+            self.cache(Vec::new(), Arc::new(fetch)).policy(policy.for_tdmrep()).build()
         });
         Gate {
             robots,
@@ -221,6 +209,29 @@ impl GateBuilder {
             overrides: Arc::default(),
             observers: Observers::new(self.observers),
             signer: self.signer,
+        }
+    }
+
+    /// A cache with the policy, the clock and the seed of these settings.
+    fn cache(&self, tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> RobotsCacheBuilder {
+        let cache = RobotsCache::builder(tokens, fetch).policy(self.robots.clone());
+        let cache = cache.clock(Arc::clone(&self.clock));
+        match self.seed {
+            Some(seed) => cache.seed(seed),
+            None => cache,
+        }
+    }
+
+    /// The same with the store.
+    pub(crate) fn robots_cache(
+        &self,
+        tokens: Vec<ProductToken>,
+        fetch: Arc<dyn Fetch>,
+    ) -> RobotsCacheBuilder {
+        let cache = self.cache(tokens, fetch);
+        match &self.robots_store {
+            Some(store) => cache.store(Arc::clone(store)),
+            None => cache,
         }
     }
 }

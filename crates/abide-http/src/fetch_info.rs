@@ -11,7 +11,7 @@ use url::Url;
 use crate::payment::PaymentTerms;
 use crate::permission_history::StoredPermissions;
 use crate::reader::Fields;
-use abide_gate::{Tdmrep, Verdict};
+use abide_gate::Verdict;
 use abide_permissions::{
     AppDirectives, Head, HeadEnd, Permissions, Preference, Preferences, Provenance, ReadOptions, Usage,
     license_challenge, licenses,
@@ -49,7 +49,7 @@ impl FetchInfo {
         Self { inner: Arc::new(Inner { read, history, fields, outcome }) }
     }
 
-    /// The fetch info that [`Reading::finish`](crate::Reading::finish) attached to a response.
+    /// The fetch info that [`Call::finish`](crate::Call::finish) attached to a response.
     pub fn of(extensions: &Extensions) -> Option<&Self> {
         extensions.get()
     }
@@ -109,13 +109,10 @@ impl FetchInfo {
     /// # }
     /// ```
     pub fn preferences(&self) -> Preferences {
-        let tdmrep =
-            self.inner.history.last().and_then(|hop| Some((hop.verdict().tdmrep()?, Target::of(hop.url()))));
-        let file = tdmrep.as_ref().and_then(|(tdmrep, target)| match tdmrep {
-            Tdmrep::File(json) => Some((&**json, target)),
-            _ => None,
-        });
-        let is_unknown = matches!(tdmrep, Some((Tdmrep::Unknown, _)));
+        let hop = self.inner.history.last();
+        let target = hop.map(|hop| Target::of(hop.url()));
+        let file = hop.and_then(|hop| hop.verdict().tdmrep()).zip(target.as_ref());
+        let is_unknown = hop.is_some_and(|hop| hop.verdict().is_tdmrep_unknown());
         if let Outcome::Stored(known) = &self.inner.outcome {
             let known = known.preferences.clone();
             // What fields and metas of the page said supersedes the file.
@@ -127,7 +124,7 @@ impl FetchInfo {
         let own = self.inner.fields.preferences(&self.inner.read, permissions.metas(), file);
         let is_complete = permissions.is_complete() && !is_unknown;
         let own = if is_complete { own } else { own.with_unread_sources() };
-        match self.inner.history.last() {
+        match hop {
             Some(hop) => with_robots(own, hop),
             None => own,
         }

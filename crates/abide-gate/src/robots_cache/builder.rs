@@ -24,13 +24,13 @@ use crate::{Clock, HolderId, SystemClock, caught_clock};
 
 /// Puts an [`RobotsCache`] together. Everything but tokens and [`Fetch`] has a default.
 #[must_use]
-pub struct RobotsCacheBuilder {
+pub(crate) struct RobotsCacheBuilder {
     tokens: Vec<ProductToken>,
     fetch: Arc<dyn Fetch>,
     policy: RobotsPolicy,
     store: Option<Arc<dyn RobotsStore>>,
     clock: Arc<dyn Clock>,
-    observers: Vec<Arc<dyn Observer>>,
+    observers: Vec<Arc<Observer>>,
     seed: u64,
 }
 
@@ -53,37 +53,37 @@ impl RobotsCacheBuilder {
     }
 
     /// The choices that the RFC leaves. Default: [`RobotsPolicy::default`].
-    pub fn policy(mut self, policy: RobotsPolicy) -> Self {
+    pub(crate) fn policy(mut self, policy: RobotsPolicy) -> Self {
         self.policy = policy;
         self
     }
 
     /// Where records are kept, besides the memory of the cache. Default: nowhere.
-    pub fn store(mut self, store: Arc<dyn RobotsStore>) -> Self {
+    pub(crate) fn store(mut self, store: Arc<dyn RobotsStore>) -> Self {
         self.store = Some(store);
         self
     }
 
     /// Who tells the time. Default: [`SystemClock`], which also stands in where this one panics.
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = caught_clock(clock);
         self
     }
 
     /// Hears what happens to robots.txt. Several may listen.
-    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+    pub(crate) fn observer(mut self, observer: Arc<Observer>) -> Self {
         self.observers.push(observer);
         self
     }
 
     /// The seed of all chance, for tests that must be repeatable.
-    pub fn seed(mut self, seed: u64) -> Self {
+    pub(crate) fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
     /// The finished cache.
-    pub fn build(self) -> RobotsCache {
+    pub(crate) fn build(self) -> RobotsCache {
         let counters = Arc::new(Counters::default());
         let observers = Observers::new(self.observers);
         let store = StoreGuard::new(

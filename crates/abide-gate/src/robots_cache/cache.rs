@@ -23,7 +23,7 @@ use crate::{Origin, Stats};
 /// The access results of RFC 9309 §2.3–2.4: for each origin its robots.txt, fetched once for all who wait, kept for as long
 /// as it counts, and kept on through outages. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct RobotsCache {
+pub(crate) struct RobotsCache {
     pub(super) inner: Arc<Inner>,
 }
 
@@ -40,7 +40,7 @@ impl RobotsCache {
     ///
     /// # Errors
     /// [`Refusal`] if robots.txt could not be asked for just now. Nothing may be fetched from the origin then, either.
-    pub async fn get(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Refusal> {
+    pub(crate) async fn get(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Refusal> {
         self.get_timed(origin, &mut Duration::default()).await
     }
 
@@ -72,14 +72,14 @@ impl RobotsCache {
     }
 
     /// What is at hand and may be used, without asking anybody, the store included.
-    pub fn cached(&self, origin: &Origin) -> Option<Arc<RobotsEntry>> {
+    pub(crate) fn cached(&self, origin: &Origin) -> Option<Arc<RobotsEntry>> {
         let now = self.inner.clock.wall();
         let (answer, next) = self.inner.lookup(origin, now)?;
         (next != Reuse::Fetch).then_some(answer)
     }
 
     /// Fetches what is not at hand for all these origins, as many at a time as the policy allows, and waits for them.
-    pub async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {
+    pub(crate) async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {
         let mut waiting = JoinSet::new();
         for origin in origins {
             if waiting.len() >= self.inner.policy.fetches_max {
@@ -95,7 +95,7 @@ impl RobotsCache {
     /// being used at once while the origin is known to fail.
     ///
     /// Other processes with the same store see it when the time of their own answers is over.
-    pub async fn invalidate(&self, origin: &Origin) {
+    pub(crate) async fn invalidate(&self, origin: &Origin) {
         self.inner.deferrals.remove(origin.as_slice());
         let Some(mut record) = self.inner.newest_record(origin).await.map(RobotsRecord::expired) else {
             return;
@@ -111,7 +111,7 @@ impl RobotsCache {
     }
 
     /// What has happened since the start, and how many fetches are in flight.
-    pub fn stats(&self) -> Stats {
+    pub(crate) fn stats(&self) -> Stats {
         Stats { robots_in_flight: self.inner.in_flight.len(), ..self.inner.counters.stats() }
     }
 

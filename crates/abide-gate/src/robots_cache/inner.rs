@@ -302,8 +302,8 @@ impl Drop for Lost<'_> {
 mod tests {
     use super::*;
     use crate::ManualClock;
+    use crate::parts::support::scripted::{Scripted, ScriptedFetch};
     use crate::robots_cache::RobotsCache;
-    use crate::testing::robots_cache::{Scripted, ScriptedFetch};
 
     #[tokio::test(start_paused = true)]
     async fn who_finds_no_room_is_to_come_back_and_finds_it_then() {

@@ -18,10 +18,8 @@
 //! already. What the rules say is `abide_robots`'.
 
 mod bounded_table;
-#[allow(unreachable_pub, reason = "the feature `testing` exports it")]
-pub(crate) mod builder;
-#[allow(unreachable_pub, reason = "the feature `testing` exports it")]
-pub(crate) mod cache;
+mod builder;
+mod cache;
 
 mod inner;
 mod single_flight;
@@ -54,6 +52,7 @@ mod sync {
     pub(crate) use std::sync::{Arc, Mutex, PoisonError};
 }
 
+pub(crate) use builder::RobotsCacheBuilder;
 pub(crate) use cache::RobotsCache;
 pub use entry::{RobotsEntry, Source};
 pub(crate) use fetch::Validators;
