@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::robots_cache::{RobotsPolicy, RobotsRequest, Source};
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
-use abide_gate::{Clock, Failure, ManualClock, Origin, WallMillis};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, cache_alone};
+use abide_gate::{Clock, Failure, Gate, ManualClock, Origin, WallMillis};
 use abide_robots::{ProductToken, Rules, Target};
 use tokio::time::{Instant, sleep};
 use url::Url;
@@ -87,11 +87,8 @@ async fn play(bytes: &[u8], policy: RobotsPolicy) -> Played {
     let token = ProductToken::new("ExampleBot").expect("a token");
     let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000)));
     let wall = || clock.wall();
-    let cache = abide_gate::testing::robots_cache::cache_builder(vec![token], Arc::new(fetch.clone()))
-        .clock(clock.clone())
-        .policy(policy)
-        .seed(7)
-        .build();
+    let settings = Gate::builder().clock(clock.clone()).robots(policy).seed(7);
+    let cache = cache_alone(settings, vec![token], Arc::new(fetch.clone()));
     let origin: Origin = "https://a.example".parse().expect("an origin");
     let mut source = None;
     for _ in 0..64 {

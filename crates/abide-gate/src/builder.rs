@@ -9,9 +9,10 @@ use ipnet::IpNet;
 
 use crate::event::{Event, Observer, Observers};
 use crate::gate::Gate;
+use crate::jitter::random_seed;
 use crate::paced::{PacedFetch, RuledFetch};
 use crate::pacing::{HostStore, PacePolicy, Pacer};
-use crate::robots_cache::{Fetch, RobotsCache, RobotsPolicy, RobotsStore};
+use crate::robots_cache::{CacheSettings, Fetch, RobotsCache, RobotsPolicy, RobotsStore};
 use crate::{AddressGuard, Clock, SignRequest, SystemClock, caught_clock};
 
 /// Settings of a [`Gate`], and of every client that is built on one. The default is the polite choice.
@@ -186,29 +187,28 @@ impl GateBuilder {
         // What the pacer lets wait must not look like an outage.
         let policy = self.robots.with_slot_wait_max(max_wait.saturating_add(SLOT_WAIT_MARGIN));
         let waiting = pacer.clone();
-        let mut cache = RobotsCache::builder(tokens, Arc::clone(&fetch))
-            .policy(policy.clone())
-            .clock(Arc::clone(&self.clock))
-            .observer(Arc::new(move |event: &Event<'_>| tell_those_who_wait(&waiting, event)));
-        for observer in &self.observers {
-            cache = cache.observer(Arc::clone(observer));
-        }
-        if let Some(store) = self.robots_store {
-            cache = cache.store(store);
-        }
-        if let Some(seed) = self.seed {
-            cache = cache.seed(seed);
-        }
-        let robots = cache.build();
+        let mut observers: Vec<Arc<dyn Observer>> =
+            vec![Arc::new(move |event: &Event<'_>| tell_those_who_wait(&waiting, event))];
+        observers.extend(self.observers.iter().cloned());
+        let robots = RobotsCache::new(CacheSettings {
+            tokens,
+            fetch: Arc::clone(&fetch),
+            policy: policy.clone(),
+            store: self.robots_store,
+            clock: Arc::clone(&clock),
+            observers: Observers::new(observers),
+            seed: self.seed.unwrap_or_else(random_seed),
+        });
         let tdmrep = (self.tdmrep != Tdm::Off).then(|| {
-            let fetch = RuledFetch { robots: robots.clone(), fetch, clock: Arc::clone(&clock) };
-            let cache = RobotsCache::builder(Vec::new(), Arc::new(fetch));
-            let cache = cache.policy(policy.for_tdmrep()).clock(self.clock);
-            let cache = match self.seed {
-                Some(seed) => cache.seed(seed),
-                None => cache,
-            };
-            cache.build()
+            RobotsCache::new(CacheSettings {
+                tokens: Vec::new(),
+                fetch: Arc::new(RuledFetch { robots: robots.clone(), fetch, clock: Arc::clone(&clock) }),
+                policy: policy.for_tdmrep(),
+                store: None,
+                clock: Arc::clone(&clock),
+                observers: Observers::new(Vec::new()),
+                seed: self.seed.unwrap_or_else(random_seed),
+            })
         });
         Gate {
             robots,
@@ -222,6 +222,20 @@ impl GateBuilder {
             observers: Observers::new(self.observers),
             signer: self.signer,
         }
+    }
+
+    /// The cache of robots.txt without a gate: its requests are not paced, and its addresses not guarded.
+    #[cfg(feature = "testing")]
+    pub(crate) fn build_cache(self, tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> RobotsCache {
+        RobotsCache::new(CacheSettings {
+            tokens,
+            fetch,
+            policy: self.robots,
+            store: self.robots_store,
+            clock: caught_clock(self.clock),
+            observers: Observers::new(self.observers),
+            seed: self.seed.unwrap_or_else(random_seed),
+        })
     }
 }
 

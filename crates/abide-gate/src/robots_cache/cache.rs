@@ -1,24 +1,33 @@
 //! The robots.txt cache as the gate uses it: an entry from memory if one may be used, else a fetch that all callers share.
 //!
 //! Let's start with the obvious: a crawler checks robots.txt before every request, so nearly every check must be answered from memory, and a
-//! robots.txt must be fetched once for all who wait. This file awaits; what it awaits is in `inner.rs`, and what decides is pure.
+//! robots.txt must be fetched once for all who wait. Here is what all clones of a cache share, and the way to an entry at hand; the way to one
+//! that must be fetched is in `fetch_task.rs`.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use abide_robots::ProductToken;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use url::Url;
 
+use crate::event::Observers;
+use crate::jitter::Jitter;
+use crate::origin::OriginOf;
 use crate::pacing::Refusal;
-use crate::robots_cache::RobotsRecord;
-use crate::robots_cache::builder::RobotsCacheBuilder;
+use crate::robots_cache::bounded_table::BoundedTable;
 use crate::robots_cache::entry::RobotsEntry;
 use crate::robots_cache::fetch::Fetch;
-use crate::robots_cache::inner::{Inner, Progress, Urgency};
+use crate::robots_cache::fetch_task::{Deferral, Progress, Urgency};
+use crate::robots_cache::interner::Interner;
 use crate::robots_cache::reuse::Reuse;
-use crate::{Origin, Stats};
+use crate::robots_cache::single_flight::SingleFlight;
+use crate::robots_cache::store_guard::StoreGuard;
+use crate::robots_cache::{RobotsPolicy, RobotsRecord, RobotsStore};
+use crate::stats::Counters;
+use crate::{Clock, HolderId, Origin, Stats, WallMillis};
 
 /// The access results of RFC 9309 §2.3–2.4: for each origin its robots.txt, fetched once for all who wait, kept for as long
 /// as it counts, and kept on through outages. Cheap to clone.
@@ -27,10 +36,72 @@ pub struct RobotsCache {
     pub(super) inner: Arc<Inner>,
 }
 
+/// What a cache is made of.
+pub(crate) struct CacheSettings {
+    /// The crawler's names; the first that has a group in a robots.txt counts there.
+    pub(crate) tokens: Vec<ProductToken>,
+    pub(crate) fetch: Arc<dyn Fetch>,
+    pub(crate) policy: RobotsPolicy,
+    pub(crate) store: Option<Arc<dyn RobotsStore>>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) observers: Observers,
+    pub(crate) seed: u64,
+}
+
+/// More origins than this are not fetched or waited for at a time: those beyond are deferred.
+const FLIGHTS_MAX: usize = 100_000;
+/// How many origins are remembered as put off.
+const DEFERRALS_MAX: u64 = 10_000;
+
+/// What one process knows of robots.txt files, and how it learns more.
+pub(super) struct Inner {
+    pub(super) tokens: Vec<ProductToken>,
+    pub(super) fetch: Arc<dyn Fetch>,
+    pub(super) policy: RobotsPolicy,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) observers: Observers,
+    pub(super) store: StoreGuard,
+    /// Compiled, for our own tokens; the store has what the server sent.
+    pub(super) entries: BoundedTable<RobotsEntry>,
+    /// What those have in common.
+    pub(super) texts: Interner,
+    pub(super) deferrals: BoundedTable<Deferral>,
+    pub(super) in_flight: SingleFlight<Origin, Progress>,
+    pub(super) fetch_permits: Semaphore,
+    pub(super) jitter: Jitter,
+    pub(super) counters: Arc<Counters>,
+}
+
 impl RobotsCache {
-    /// A cache for a crawler that is called by `tokens`, the first that has a group counts.
-    pub(crate) fn builder(tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> RobotsCacheBuilder {
-        RobotsCacheBuilder::new(tokens, fetch)
+    pub(crate) fn new(settings: CacheSettings) -> Self {
+        let CacheSettings { tokens, fetch, policy, store, clock, observers, seed } = settings;
+        let counters = Arc::new(Counters::default());
+        let store = StoreGuard::new(
+            store,
+            policy.clone(),
+            HolderId::random(),
+            Arc::clone(&clock),
+            observers.clone(),
+            Arc::clone(&counters),
+        );
+        // Of the entries and of the texts that they share.
+        let weight = Arc::default();
+        let inner = Inner {
+            tokens,
+            fetch,
+            clock,
+            observers,
+            store,
+            entries: BoundedTable::new(Arc::clone(&weight), policy.memory_max),
+            texts: Interner::new(weight),
+            deferrals: BoundedTable::new(Arc::default(), DEFERRALS_MAX),
+            in_flight: SingleFlight::new(FLIGHTS_MAX),
+            fetch_permits: Semaphore::new(policy.fetches_max),
+            jitter: Jitter::new(seed),
+            counters,
+            policy,
+        };
+        Self { inner: Arc::new(inner) }
     }
 
     /// The entry of the origin: from memory, or fetched, once for all who ask meanwhile.
@@ -135,5 +206,61 @@ impl RobotsCache {
                 return Err(Refusal::Interrupted);
             }
         }
+    }
+}
+
+impl Inner {
+    /// The answer for a URL, if it is at hand and nothing is to be done but to use it. Allocates nothing.
+    pub(super) fn at_hand(&self, url: &Url, now: WallMillis) -> Option<Arc<RobotsEntry>> {
+        let answer = self.entries.get(OriginOf::of(url)?)?;
+        (answer.next(now) == Some(Reuse::Use)).then_some(answer)
+    }
+
+    /// The answer at hand, and what to do with it. Compiled again if its time has changed what it says.
+    pub(super) fn lookup(&self, origin: &Origin, now: WallMillis) -> Option<(Arc<RobotsEntry>, Reuse)> {
+        let answer = self.entries.get(origin.as_slice())?;
+        match answer.next(now) {
+            Some(next) => Some((answer, next)),
+            None => {
+                let answer = self.publish(answer.record().clone());
+                answer.next(now).map(|next| (answer, next))
+            }
+        }
+    }
+
+    pub(super) fn is_usable(&self, answer: &RobotsEntry) -> bool {
+        matches!(answer.next(self.clock.wall()), Some(Reuse::Use | Reuse::UseAndRefresh))
+    }
+
+    /// Compiles a record and has it at hand from now on.
+    pub(super) fn publish(&self, record: RobotsRecord) -> Arc<RobotsEntry> {
+        let now = self.clock.wall();
+        let answer = Arc::new(RobotsEntry::new(record, now, &self.policy, &self.tokens, &self.texts));
+        self.entries.insert(Arc::clone(&answer));
+        answer
+    }
+
+    /// The newest record of the origin: the store's, or ours if the store has failed.
+    pub(super) async fn newest_record(&self, origin: &Origin) -> Option<RobotsRecord> {
+        let own = self.entries.get(origin.as_slice()).map(|answer| answer.record().clone());
+        let stored = self.store.load(origin).await;
+        match (stored, own) {
+            // Of two that were asked for at the same time, one was invalidated.
+            (Some(stored), Some(own)) => {
+                let order =
+                    stored.asked_at().cmp(&own.asked_at()).then(own.fresh_until().cmp(&stored.fresh_until()));
+                Some(if order.is_lt() { own } else { stored })
+            }
+            (stored, own) => stored.or(own),
+        }
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inner")
+            .field("policy", &self.policy)
+            .field("in_flight", &self.in_flight.len())
+            .finish_non_exhaustive()
     }
 }

@@ -11,24 +11,23 @@
 //! ```
 //!
 //! What decides is pure: [`RobotsPolicy`] and the files outcome, redirect, freshness, record and reuse are functions of bytes, types and `now`. What
-//! awaits holds no rule: cache, inner, chain, single_flight, store_guard. So 24 hours and 30 days are tested on a clock that tests move.
+//! awaits holds no rule: cache, fetch_task, chain, single_flight, store_guard. So 24 hours and 30 days are tested on a clock that tests move.
 //!
 //! # Out of scope
 //! *When* a request goes out is the pacing's. This module knows nothing of it: it is handed a [`Fetch`] that is paced
 //! already. What the rules say is `abide_robots`'.
 
-mod bounded_table;
-#[allow(unreachable_pub, reason = "the feature `testing` exports it")]
-pub(crate) mod builder;
 #[allow(unreachable_pub, reason = "the feature `testing` exports it")]
 pub(crate) mod cache;
 
-mod inner;
+mod bounded_table;
+mod entry;
+mod interner;
+mod reuse;
+
+mod fetch_task;
 mod single_flight;
 mod store_guard;
-
-mod record;
-mod reuse;
 
 mod body;
 mod chain;
@@ -37,24 +36,20 @@ mod outcome;
 mod redirect;
 
 mod freshness;
+mod log;
 mod policy;
-
-mod entry;
+mod record;
 
 mod codec;
-mod interner;
 mod memory;
 mod store;
-
-mod counters;
-mod log;
 
 /// What the flights share their state by. `tests/it/robots_cache/schedules.rs` reads them with another one, which tries out orders.
 mod sync {
     pub(crate) use std::sync::{Arc, Mutex, PoisonError};
 }
 
-pub(crate) use cache::RobotsCache;
+pub(crate) use cache::{CacheSettings, RobotsCache};
 pub use entry::{RobotsEntry, Source};
 pub(crate) use fetch::Validators;
 pub use fetch::{Fetch, FetchError, RobotsRequest, RobotsResponse, on_the_wire};

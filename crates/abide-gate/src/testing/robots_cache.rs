@@ -20,13 +20,11 @@ use crate::robots_cache::{
     Fetch, FetchError, RobotsCache, RobotsPolicy, RobotsRecord, RobotsRequest, RobotsResponse, RobotsStore,
     on_the_wire,
 };
-use crate::{BoxFuture, Failure, HolderId, Origin, WallMillis};
+use crate::{BoxFuture, Failure, GateBuilder, HolderId, Origin, WallMillis};
 
-pub use crate::robots_cache::builder::RobotsCacheBuilder;
-
-/// A cache without a gate: its requests are not paced, and its addresses not guarded.
-pub fn cache_builder(tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> RobotsCacheBuilder {
-    RobotsCache::builder(tokens, fetch)
+/// The cache of the gate that `settings` would build, alone: its requests are not paced, and its addresses not guarded.
+pub fn cache_alone(settings: GateBuilder, tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> RobotsCache {
+    settings.build_cache(tokens, fetch)
 }
 
 /// One scripted answer to a robots.txt request.

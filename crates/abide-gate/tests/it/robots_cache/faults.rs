@@ -10,9 +10,9 @@ use abide_gate::pacing::MemoryHostStore;
 use abide_gate::robots_cache::{
     MemoryRobotsStore, RobotsEntry, RobotsPolicy, RobotsRecord, RobotsStore, Source,
 };
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, cache_builder, sample_record};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, cache_alone, sample_record};
 use abide_gate::testing::{Refusal, RobotsCache};
-use abide_gate::{BoxFuture, Clock, Event, Failure, Origin, StoreError, WallMillis};
+use abide_gate::{BoxFuture, Clock, Event, Failure, Gate, Origin, StoreError, WallMillis};
 use tokio::time::{Instant, sleep};
 
 #[tokio::test(start_paused = true)]
@@ -228,7 +228,7 @@ impl Clock for Broken {
 #[tokio::test(start_paused = true)]
 async fn the_machines_clock_stands_in_for_one_that_panics() {
     let fetch = Arc::new(ScriptedFetch::always(Scripted::text(GOOD)));
-    let cache = cache_builder(tokens(), fetch).clock(Arc::new(Broken)).build();
+    let cache = cache_alone(Gate::builder().clock(Arc::new(Broken)), tokens(), fetch);
     assert!(is_good(&cache.get(&origin()).await.unwrap()));
     let store = Arc::new(MemoryHostStore::with_clock(Arc::new(Broken)));
     abide_gate::testing::hosts::conformance(store, sleep).await;
@@ -304,7 +304,8 @@ async fn a_restart_in_an_outage_during_a_backoff_serves_the_copy() {
     let last = before.ask().await;
     let held = ScriptedFetch::always(Scripted::deferred(backed_off(START.plus(100 * DAY))));
     let clock = Arc::new(abide_gate::ManualClock::starting_at(last.retry_at()));
-    let after = cache_builder(tokens(), Arc::new(held)).clock(clock).store(store.clone()).build();
+    let after =
+        cache_alone(Gate::builder().clock(clock).robots_store(store.clone()), tokens(), Arc::new(held));
     assert_eq!(after.get(&origin()).await.unwrap().source(), Source::LastGood);
 }
 
@@ -369,7 +370,8 @@ async fn observers_get_changes_and_their_panics_are_survived() {
         }
     };
     let clock = Arc::new(abide_gate::ManualClock::starting_at(START));
-    let cache = cache_builder(tokens(), Arc::new(fetch)).clock(clock).observer(Arc::new(observer)).build();
+    let cache =
+        cache_alone(Gate::builder().clock(clock).observer(Arc::new(observer)), tokens(), Arc::new(fetch));
     for _ in 0..5 {
         cache.get(&origin()).await.unwrap();
         sleep(DAY).await;

@@ -10,9 +10,9 @@ use crate::support::robots_cache::*;
 use abide_gate::HolderId;
 use abide_gate::pacing::PacePolicy;
 use abide_gate::robots_cache::{MemoryRobotsStore, RobotsPolicy, RobotsRecord, RobotsStore};
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, cache_builder};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, cache_alone};
 use abide_gate::testing::{Ask, Pacer};
-use abide_gate::{BoxFuture, Failure, Origin, StoreError, WallMillis};
+use abide_gate::{BoxFuture, Failure, Gate, Origin, StoreError, WallMillis};
 use tokio::time::sleep;
 use tracing::field::{Field, Visit};
 use tracing::subscriber::{DefaultGuard, NoSubscriber};
@@ -202,9 +202,9 @@ async fn each_way_in_which_a_fetch_fails_is_logged() {
 async fn an_observer_that_panics_is_logged() {
     let listener = Listener::default();
     let _guard = listener.listen();
-    let cache = cache_builder(tokens(), Arc::new(ScriptedFetch::always(Scripted::text(GOOD))))
-        .observer(Arc::new(|_: &abide_gate::Event<'_>| panic!("the observer is broken")))
-        .build();
+    let broken = |_: &abide_gate::Event<'_>| panic!("the observer is broken");
+    let fetch = Arc::new(ScriptedFetch::always(Scripted::text(GOOD)));
+    let cache = cache_alone(Gate::builder().observer(Arc::new(broken)), tokens(), fetch);
     assert!(is_good(&cache.get(&origin()).await.unwrap()));
     let heard = listener.heard();
     assert!(

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::support::robots_cache::*;
-use abide_gate::Failure;
 use abide_gate::robots_cache::{RobotsPolicy, Source};
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, cache_builder};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, cache_alone};
+use abide_gate::{Failure, Gate};
 use tokio::time::{Instant, sleep};
 
 #[tokio::test(start_paused = true)]
@@ -120,7 +120,7 @@ async fn a_fetch_that_never_answers_is_ended() {
             Box::pin(std::future::pending())
         }
     }
-    let cache = cache_builder(tokens(), std::sync::Arc::new(Never)).build();
+    let cache = cache_alone(Gate::builder(), tokens(), std::sync::Arc::new(Never));
     let started = Instant::now();
     assert_eq!(cache.get(&origin()).await.unwrap().source(), Source::Unreachable(Failure::Timeout));
     assert_eq!(started.elapsed().as_secs(), 90);

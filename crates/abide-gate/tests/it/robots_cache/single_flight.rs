@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::robots_cache::Source;
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, cache_builder};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, cache_alone};
 use abide_gate::testing::{Refusal, RobotsCache};
-use abide_gate::{ManualClock, Origin, WallMillis};
+use abide_gate::{Gate, ManualClock, Origin, WallMillis};
 use abide_robots::{ProductToken, Target};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -16,7 +16,7 @@ const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 fn cache(fetch: &ScriptedFetch) -> (RobotsCache, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::starting_at(START));
     let tokens = vec![ProductToken::new("ExampleBot").unwrap()];
-    let cache = cache_builder(tokens, Arc::new(fetch.clone())).clock(clock.clone()).seed(1).build();
+    let cache = cache_alone(Gate::builder().clock(clock.clone()).seed(1), tokens, Arc::new(fetch.clone()));
     (cache, clock)
 }
 
@@ -109,7 +109,7 @@ async fn on_several_threads_too() {
         Scripted::text("User-agent: *\nDisallow: /x").head_after(Duration::from_millis(50)),
     );
     let tokens = vec![ProductToken::new("ExampleBot").unwrap()];
-    let cache = cache_builder(tokens, Arc::new(fetch.clone())).build();
+    let cache = cache_alone(Gate::builder(), tokens, Arc::new(fetch.clone()));
     let mut callers = JoinSet::new();
     for n in 0..10_000 {
         let cache = cache.clone();

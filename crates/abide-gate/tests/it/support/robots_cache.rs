@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use abide_gate::pacing::DeferReason;
 use abide_gate::robots_cache::{MemoryRobotsStore, RobotsEntry, RobotsPolicy, RobotsStore, Source};
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, cache_builder};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, cache_alone};
 use abide_gate::testing::{Refusal, RobotsCache};
-use abide_gate::{Clock, ManualClock, Origin, WallMillis};
+use abide_gate::{Clock, Gate, ManualClock, Origin, WallMillis};
 use abide_robots::{ProductToken, Target};
 
 pub(crate) const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
@@ -79,12 +79,9 @@ impl World {
         store: Arc<dyn RobotsStore>,
     ) -> Self {
         let clock = Arc::new(ManualClock::starting_at(START));
-        let cache = cache_builder(tokens(), Arc::new(fetch.clone()))
-            .clock(clock.clone())
-            .policy(policy)
-            .store(store.clone())
-            .seed(7)
-            .build();
+        let settings =
+            Gate::builder().clock(clock.clone()).robots(policy).robots_store(store.clone()).seed(7);
+        let cache = cache_alone(settings, tokens(), Arc::new(fetch.clone()));
         Self { fetch, clock, store, cache }
     }
 

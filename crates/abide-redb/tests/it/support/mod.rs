@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 use abide_gate::HolderId;
 use abide_gate::pacing::{Backoff, BackoffCause, HostState, HostStore, LeaseAsk, LeaseStatus, Want};
 use abide_gate::robots_cache::{MemoryRobotsStore, RobotsRecord, RobotsStore};
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, cache_builder, sample_record};
-use abide_gate::{Clock, Origin, StoreError, WallMillis};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, cache_alone, sample_record};
+use abide_gate::{Clock, Gate, Origin, StoreError, WallMillis};
 use abide_permissions::{Fetched, Head, PermissionRecord, PermissionStore};
 use abide_redb::{Error, Store};
 use tokio::time::Instant;
@@ -138,11 +138,9 @@ pub(crate) async fn failing(n: u64, version: u64) -> RobotsRecord {
     }
     let (store, origin) = (Arc::new(MemoryRobotsStore::new()), down(n));
     let fetch = ScriptedFetch::always(Scripted::status(503));
-    let cache = cache_builder(vec!["TestBot".parse().unwrap()], Arc::new(fetch))
-        .store(store.clone())
-        .clock(Arc::new(At(WallMillis::from_millis(1_800_000_000_000 + version))))
-        .seed(n)
-        .build();
+    let clock = Arc::new(At(WallMillis::from_millis(1_800_000_000_000 + version)));
+    let settings = Gate::builder().robots_store(store.clone()).clock(clock).seed(n);
+    let cache = cache_alone(settings, vec!["TestBot".parse().unwrap()], Arc::new(fetch));
     cache.get(&origin).await.unwrap();
     let record = store.load(&origin).await.unwrap().unwrap();
     assert!(record.failing_since().is_some());
