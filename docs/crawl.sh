@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes docs/crawl.png anew: starts the small web of the examples on loopback, crawls its four houses with `abide crawl --report`, and has
+# Regenerates docs/crawl.png: starts the small web of the examples on loopback, crawls its four houses with `abide crawl --report`, and has
 # the report drawn by a browser without a window. Needs Chromium (apt-get install chromium) and half a minute. Usage: docs/crawl.sh [FILE.png]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -23,4 +23,4 @@ until address=$(grep -om1 '127\.0\.0\.1:[0-9]*' "$work/web"); do sleep 0.1; done
   --user-data-dir="$work/profile" --screenshot="$work/crawl.png" "file://$work/report.html" 2> "$work/browser.log" \
   || { cat "$work/browser.log"; exit 1; }
 mv "$work/crawl.png" "$picture"
-echo "$picture is made anew"
+echo "$picture is regenerated"

@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
 use url::{Host, Url};
 
-use crate::shown::quoted;
+use crate::sanitize::quoted;
 
 /// Crawl and fetch politely: robots.txt, delays, and what a page permits.
 ///
@@ -47,8 +47,8 @@ impl Cli {
 pub(crate) enum Command {
     /// Crawl sites politely, breadth first, with a report per host
     ///
-    /// Ctrl-C ends it with its report. With --store redb:PATH the same call goes on where it was interrupted or killed; with a Redis
-    /// store robots.txt and holds outlive it, and the queue does not.
+    /// Ctrl-C ends the crawl and prints its report. With --store redb:PATH the same call resumes a crawl that was interrupted or
+    /// killed. A Redis store keeps robots.txt and backoffs, but not the queue.
     #[command(after_long_help = examples::CRAWL)]
     Crawl(Box<CrawlArgs>),
     /// Fetch URLs: robots.txt, delay and redirects checked, and what the page permits
@@ -72,9 +72,9 @@ pub(crate) enum Command {
     /// Show what header fields and an HTML page permit, offline
     #[command(after_long_help = examples::TAGS)]
     Tags(TagsArgs),
-    /// Crawl a small web that is part of this program: nothing to configure, no network needed
+    /// Crawl a small web that is part of this program: no options, no network needed
     Demo(DemoArgs),
-    /// The key by which a crawler signs its requests (Web Bot Auth), its directory, and a page about the crawler
+    /// Make a signing key (Web Bot Auth), the directory of its public keys, and a page about the crawler
     Identity(crate::identity::IdentityArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
@@ -84,7 +84,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// Also write the report as a page with a timeline of requests per host
+    /// Also write the report as an HTML page, with a timeline of requests per host and a table of URLs
     #[arg(long, value_name = "FILE.html")]
     pub(crate) report: Option<PathBuf>,
 }
@@ -98,7 +98,21 @@ pub(crate) struct CompletionsArgs {
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true)]
 pub(crate) struct MatchArgs {
-    /// Product token of the crawler; several are a fallback chain, the first that has a group counts
+    #[command(flatten)]
+    pub(crate) file: RobotsFile,
+    #[command(flatten)]
+    pub(crate) output: Output,
+    /// Read JSON lines from FILE or standard input, and answer each with one; with --robots, a line is a URL or {"url": ...}
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", conflicts_with_all = ["urls", "files_from"])]
+    pub(crate) batch: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) urls: Urls,
+}
+
+/// A robots.txt in a file, read for a crawler.
+#[derive(Debug, Args)]
+pub(crate) struct RobotsFile {
+    /// Product token of the crawler; several, with commas between, are a fallback chain: the first that robots.txt names counts
     #[arg(
         short,
         long,
@@ -111,13 +125,6 @@ pub(crate) struct MatchArgs {
     /// The robots.txt file, `-` for standard input
     #[arg(long, value_name = "FILE", required_unless_present = "batch")]
     pub(crate) robots: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) output: Output,
-    /// Answer lines from FILE or standard input with JSON lines: whole questions, or with --robots URLs and {"url": ...} objects
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", conflicts_with_all = ["urls", "files_from"])]
-    pub(crate) batch: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) urls: Urls,
 }
 
 /// URLs from the command line and from lists.
@@ -134,19 +141,8 @@ pub(crate) struct Urls {
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true)]
 pub(crate) struct DirectivesArgs {
-    /// Product token of the crawler; several are a fallback chain, the first that has a group counts
-    #[arg(
-        short,
-        long,
-        value_name = "TOKEN",
-        value_delimiter = ',',
-        env = "ABIDE_AGENT",
-        required_unless_present = "batch"
-    )]
-    pub(crate) agent: Vec<String>,
-    /// The robots.txt file, `-` for standard input
-    #[arg(long, value_name = "FILE", required_unless_present = "batch")]
-    pub(crate) robots: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) file: RobotsFile,
     /// The application whose App-Directives are asked for
     #[arg(long, value_name = "NAME")]
     pub(crate) app: Option<String>,
@@ -191,7 +187,7 @@ pub(crate) struct TagsArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct LintArgs {
-    /// Print the description of a code, such as misspelt-key, and end
+    /// Print the description of a code, such as misspelt-key, and exit
     #[arg(long, value_name = "CODE")]
     pub(crate) explain: Option<String>,
     /// How to print: text, or json (the same as --json)
@@ -234,7 +230,7 @@ pub(crate) struct FetchArgs {
     /// Write the body of the page to FILE, `-` for standard output; for one URL
     #[arg(short, long = "output", value_name = "FILE")]
     pub(crate) output_file: Option<PathBuf>,
-    /// Time for a page from its request to the end of its body, without the wait for its permit
+    /// Maximum time for a page, from its request to the end of its body; the wait before the request does not count
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = some_time, allow_hyphen_values = true)]
     pub(crate) page_timeout: Duration,
     #[command(flatten)]
@@ -245,20 +241,20 @@ pub(crate) struct FetchArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CrawlArgs {
-    /// Pages to fetch at most
+    /// Maximum number of pages to fetch
     #[arg(short = 'n', long, value_name = "N", default_value_t = 100, allow_negative_numbers = true,
         value_parser = pages)]
     pub(crate) max_pages: usize,
-    /// Pages to fetch at most from one host (repeatable)
+    /// Maximum number of pages to fetch from one host (repeatable)
     #[arg(long, value_name = "HOST=N", value_parser = host_pages)]
     pub(crate) host_max_pages: Vec<(abide::Host, usize)>,
-    /// Time for a page from its request to the end of its body, without the wait for its permit
+    /// Maximum time for a page, from its request to the end of its body; the wait before the request does not count
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = some_time, allow_hyphen_values = true)]
     pub(crate) page_timeout: Duration,
     /// Maximum link depth from the URLs given [default: unlimited]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = links)]
     pub(crate) max_depth: Option<u32>,
-    /// Longest backoff of a host that is waited for; the rest of its URLs is given up
+    /// Longest backoff of a host to wait for; if it is longer, the URLs of the host are given up
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) max_hold: Duration,
     /// Also fail (exit status 1) on pages of these kinds, for link checkers: denied, 4xx, 5xx
@@ -270,13 +266,13 @@ pub(crate) struct CrawlArgs {
     /// Follow links that the site asks not to follow; robots.txt is obeyed all the same
     #[arg(long)]
     pub(crate) ignore_nofollow: bool,
-    /// Forget what an interrupted crawl of these URLs has left (with --store redb:PATH)
+    /// Start again instead of resuming an interrupted crawl of these URLs (with --store redb:PATH)
     #[arg(long)]
     pub(crate) restart: bool,
     /// Keep the pages in DIR, with an index.jsonl
     #[arg(long, value_name = "DIR")]
     pub(crate) save: Option<PathBuf>,
-    /// Also write the report as a page with a timeline of requests per host
+    /// Also write the report as an HTML page, with a timeline of requests per host and a table of URLs
     #[arg(long, value_name = "FILE.html")]
     pub(crate) report: Option<PathBuf>,
     #[command(flatten)]
@@ -314,7 +310,7 @@ pub(crate) struct Output {
 /// What every call that goes online understands.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Online {
-    /// Product token of the crawler; several are a fallback chain
+    /// Product token of the crawler; several, with commas between, are a fallback chain: the first that robots.txt names counts
     #[arg(
         help_heading = "Identity",
         short,
@@ -328,16 +324,24 @@ pub(crate) struct Online {
     /// The User-Agent that is sent; must contain the product token [default: TOKEN/VERSION]
     #[arg(help_heading = "Identity", short = 'A', long, value_name = "TEXT", env = "ABIDE_USER_AGENT")]
     pub(crate) user_agent: Option<String>,
+    /// Sign https requests with this private key (Web Bot Auth): PEM of PKCS #8, or a JWK; abide identity makes one [default: nothing is
+    /// signed]
+    #[arg(help_heading = "Identity", long, value_name = "FILE", requires = "signature_agent")]
+    pub(crate) key: Option<PathBuf>,
+    /// Where the public key is: the https URL that is sent as Signature-Agent, with --key
+    #[arg(help_heading = "Identity", long, value_name = "URL", requires = "key")]
+    pub(crate) signature_agent: Option<String>,
     /// Send this header field with pages, not with robots.txt (repeatable)
     #[arg(help_heading = "Network", short = 'H', long = "header", value_name = "NAME: VALUE")]
     pub(crate) headers: Vec<HeaderArg>,
-    /// Send requests through this proxy instead of that of HTTP_PROXY and HTTPS_PROXY; hosts of NO_PROXY are asked directly
+    /// Send requests through this proxy (http, https, socks5 or socks5h) instead of that of HTTP_PROXY and HTTPS_PROXY; hosts of NO_PROXY
+    /// are asked directly
     #[arg(help_heading = "Network", short = 'x', long, value_name = "URL")]
     pub(crate) proxy: Option<String>,
     /// Ask these hosts directly, instead of those of NO_PROXY; `*` is all
     #[arg(help_heading = "Network", long = "noproxy", value_name = "HOSTS")]
     pub(crate) no_proxy: Option<String>,
-    /// Another delay for one host (repeatable)
+    /// Delay for one host (repeatable)
     #[arg(help_heading = "Pace and state", long, value_name = "HOST=TIME", value_parser = host_delay)]
     pub(crate) host_delay: Vec<(abide::Host, Duration)>,
     /// Shortest time between two requests to a host, in seconds or as 500ms
@@ -346,7 +350,7 @@ pub(crate) struct Online {
     /// Longest wait for a permit before a URL is deferred
     #[arg(help_heading = "Pace and state", long, value_name = "TIME", default_value = "30s", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) max_wait: Duration,
-    /// Time for a robots.txt, all redirects together
+    /// Maximum time for a robots.txt, all redirects together
     #[arg(help_heading = "Network", long, value_name = "TIME", default_value = "30s", value_parser = some_time, allow_hyphen_values = true)]
     pub(crate) timeout: Duration,
     /// Permit addresses of this network though they are not public (repeatable)
@@ -355,7 +359,10 @@ pub(crate) struct Online {
     /// The address of a name, as in curl; the name may be `*`, and the address may have a port (repeatable)
     #[arg(help_heading = "Network", long, value_name = "HOST:PORT:ADDR")]
     pub(crate) resolve: Vec<ResolveArg>,
-    /// Where robots.txt, leases, backoffs and permissions are kept: memory, redb:PATH (on this machine, over restarts) or
+    /// Also fetch the /.well-known/tdmrep.json of each site before its first page; what it reserves is among the preferences
+    #[arg(help_heading = "Network", long)]
+    pub(crate) tdmrep: bool,
+    /// Where robots.txt, leases, backoffs and permissions are kept: memory, redb:PATH (kept between calls, one process at a time) or
     /// redis://HOST (for several processes, Redis or Valkey; also redis+cluster://HOST,... and
     /// redis+sentinel://HOST,.../NAME)
     #[arg(help_heading = "Pace and state", long, value_name = "STORE", default_value = "memory")]
@@ -363,7 +370,7 @@ pub(crate) struct Online {
     /// Certificate authorities to trust instead of the system's, PEM, as in curl
     #[arg(help_heading = "Network", long, value_name = "FILE")]
     pub(crate) cacert: Option<PathBuf>,
-    /// Requests at a time, over all hosts
+    /// Maximum number of concurrent requests, over all hosts; a host gets one at a time
     #[arg(help_heading = "Pace and state", long, value_name = "N", default_value_t = 8, allow_negative_numbers = true, value_parser = requests)]
     pub(crate) concurrency: u16,
     #[command(flatten)]
@@ -406,7 +413,7 @@ impl HeaderArg {
             return Err("the Host is that of the URL; --resolve says where it leads".to_owned());
         }
         let value = http::HeaderValue::from_str(&self.value)
-            .map_err(|_| format!("the value of {name} holds control characters"))?;
+            .map_err(|_| format!("the value of {name} contains control characters"))?;
         Ok((name, value))
     }
 }

@@ -9,14 +9,14 @@ use base64::{DecodeError, Engine, alphabet};
 use serde::Serialize;
 
 use crate::input::name;
-use crate::question::{self, Question};
-use crate::shown::write_json;
+use crate::sanitize::write_json;
+use crate::schema::{self, Schema};
 use crate::{Status, Usage, style};
 
 /// A line longer than this is an error: four bodies of the largest robots.txt limit, as base64.
 const LINE_LEN_MAX: usize = 64 * 1024 * 1024;
 
-/// Bad lines are told on standard error as well, up to this many: a caller may leave that unread until we end, and a pipe holds
+/// Bad lines are reported on standard error as well, up to this many: a caller may leave that unread until we end, and a pipe holds
 /// 64 KiB before it blocks.
 const TOLD_MAX: u64 = 50;
 
@@ -34,7 +34,7 @@ pub(crate) fn without_agent(agents: &[String]) -> Result<(), Usage> {
 /// Runs `answer` over the question on every line of `input` (`-`: standard input).
 pub(crate) fn run<Q, A>(input: &Path, answer: impl Fn(Q) -> Result<A, String>) -> anyhow::Result<Status>
 where
-    Q: Question,
+    Q: Schema,
     A: Serialize,
 {
     each_line(input, |line| object(line).and_then(&answer))
@@ -72,7 +72,7 @@ pub(crate) fn each_line<A: Serialize>(
         }
         write_line(&mut out, result)?;
         if !lines.buffer().contains(&b'\n') {
-            // Whoever feeds us line by line waits for this answer before the next question.
+            // A caller that writes line by line waits for this answer before the next question.
             out.flush()?;
         }
     }
@@ -92,7 +92,7 @@ fn unreadable(input: &Path, number: u64, error: &io::Error) -> anyhow::Error {
 }
 
 /// The object on one line.
-pub(crate) fn object<Q: Question>(text: &[u8]) -> Result<Q, String> {
+pub(crate) fn object<Q: Schema>(text: &[u8]) -> Result<Q, String> {
     if text.is_empty() {
         return Err("expected a JSON object, found an empty line".to_owned());
     }
@@ -102,7 +102,7 @@ pub(crate) fn object<Q: Question>(text: &[u8]) -> Result<Q, String> {
     if !text.starts_with(b"{") {
         return Err("expected a JSON object, found something else".to_owned());
     }
-    serde_json::from_slice(text).map_err(|error| question::fault::<Q>(text, &error))
+    serde_json::from_slice(text).map_err(|error| schema::fault::<Q>(text, &error))
 }
 
 fn write_line<A: Serialize>(out: &mut impl Write, result: Result<A, String>) -> anyhow::Result<()> {
@@ -151,7 +151,8 @@ pub(crate) fn bytes(
         (Some(_), Some(_)) => Err(format!("expected {name:?} or \"{name}_base64\", found both")),
         (Some(text), None) => Ok(Some(text.into_bytes())),
         (None, Some(base64)) => {
-            let bytes = decoded(base64).map_err(|error| format!("\"{name}_base64\": {}", told(&error)))?;
+            let bytes =
+                decoded(base64).map_err(|error| format!("\"{name}_base64\": {}", described(&error)))?;
             Ok(Some(bytes))
         }
         (None, None) => Ok(None),
@@ -169,18 +170,18 @@ fn decoded(mut text: String) -> Result<Vec<u8>, DecodeError> {
     GeneralPurpose::new(alphabet, config).decode(text)
 }
 
-fn told(error: &DecodeError) -> String {
+fn described(error: &DecodeError) -> String {
     match error {
-        DecodeError::InvalidByte(at, octet) => {
-            format!("expected base64, found '{}' as character {}", octet.escape_ascii(), at + 1)
+        DecodeError::InvalidByte(at, byte) => {
+            format!("expected base64, found '{}' as character {}", byte.escape_ascii(), at + 1)
         }
         DecodeError::InvalidLength(len) => {
-            format!("expected base64, found {len} characters, which are no whole octets")
+            format!("expected base64, found {len} characters, which is no valid length")
         }
-        DecodeError::InvalidLastSymbol(_, octet) => {
+        DecodeError::InvalidLastSymbol(_, byte) => {
             format!(
                 "expected base64, found '{}' at its end, which is cut off or damaged",
-                octet.escape_ascii()
+                byte.escape_ascii()
             )
         }
         DecodeError::InvalidPadding => "expected base64, found padding that does not fit".to_owned(),

@@ -10,14 +10,14 @@ use serde::Serialize;
 use crate::args::{CheckArgs, Online};
 use crate::input::{absolute, absolute_urls};
 use crate::json::{OnlineVerdict, not_before};
+use crate::observer::GateObserver;
 use crate::online::{self, Interruption};
 use crate::outcome::{self, Outcome};
-use crate::shown::public;
+use crate::sanitize::public;
 use crate::style::PLAIN;
-use crate::watch::Watch;
 use crate::{Status, style};
 
-/// What robots.txt says of a URL, or why it cannot be told.
+/// What robots.txt says of a URL, or why that is unknown.
 pub(crate) type Judged = Result<Verdict, Denied>;
 
 /// One line of `--json`.
@@ -35,8 +35,8 @@ pub(crate) struct Line<'a> {
 
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Status> {
     let urls = absolute_urls(&args.urls)?;
-    let watch = Arc::new(Watch::stores());
-    online::run(&args.online, &watch, Interruption::Ends, async |abide, _| {
+    let observer = Arc::new(GateObserver::stores());
+    online::run(&args.online, &observer, Interruption::Ends, async |abide, _| {
         check_all(args, &urls, &abide).await
     })
 }

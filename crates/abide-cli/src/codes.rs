@@ -88,7 +88,7 @@ pub(crate) const CODES: &[Code] = &[
     code(
         "invalid-bytes",
         Severity::Warning,
-        "The line holds bytes that are not UTF-8, or control characters. Save the file as UTF-8 and percent-encode other bytes of paths.",
+        "The line has bytes that are not UTF-8, or control characters. Save the file as UTF-8 and percent-encode other bytes of paths.",
     ),
     code(
         "missing-colon",
@@ -108,7 +108,7 @@ pub(crate) const CODES: &[Code] = &[
     code(
         "no-token",
         Severity::Error,
-        "A User-agent line names nobody: a product token has letters, - and _ only (RFC 9309 \u{a7}2.2.1).",
+        "A User-agent line names no crawler: a product token has letters, - and _ only (RFC 9309 \u{a7}2.2.1).",
     ),
     code(
         "non-standard-record",
@@ -118,7 +118,7 @@ pub(crate) const CODES: &[Code] = &[
     code(
         "outside-group",
         Severity::Error,
-        "The record stands before the first User-agent line, so it belongs to nobody. Put `User-agent: *` above it.",
+        "The record stands before the first User-agent line, so it belongs to no group. Put `User-agent: *` above it.",
     ),
     code("overlong-line", Severity::Error, "The line is longer than is read, so its end does not count."),
     code(

@@ -23,7 +23,7 @@ use toml::{Table, Value};
 
 use crate::args::Cli;
 use crate::one_line;
-use crate::shown::quoted;
+use crate::sanitize::quoted;
 
 /// Why there is no command to run.
 #[derive(Debug)]
@@ -136,7 +136,7 @@ fn added(table: &Table, command: &clap::Command, matches: &ArgMatches) -> Result
     Ok(added)
 }
 
-/// Whether some call has such an option; a name that is nobody's is a mistake, with the nearest one.
+/// Whether some call has such an option; a name that no call has is a mistake, with the nearest one.
 fn known<'c>(key: &str, calls: impl Iterator<Item = &'c clap::Command>) -> Result<(), String> {
     let names: Vec<&str> =
         calls.flat_map(|call| call.get_arguments().filter_map(clap::Arg::get_long)).collect();

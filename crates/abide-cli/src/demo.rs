@@ -22,7 +22,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Status> {
     words.extend(SITES);
     style::say(&[
         (style::NAME, "Four sites, in this program: "),
-        (style::PLAIN, "watch each be asked for its robots.txt first, and then for one page at a time."),
+        (style::PLAIN, "observer each be asked for its robots.txt first, and then for one page at a time."),
     ])?;
     style::say::<&str>(&[])?;
     let Command::Crawl(args) = Cli::try_parse_from(words)?.command else { return Ok(Status::Failed) };
@@ -86,7 +86,7 @@ fn page(host: &str, path: &str, is_first: bool) -> (&'static str, &'static str) 
              <a href=/old>old</a> <a href=/gone>gone</a> <a href=/inside>inside</a>",
         ),
         ("bakery.example", "/old") => ("301 Moved Permanently\r\nlocation: /bread", ""),
-        // An address that is nobody's business from outside.
+        // An address that only the site itself should reach.
         ("bakery.example", "/inside") => ("302 Found\r\nlocation: http://127.0.0.2/admin", ""),
         ("bakery.example", "/bread" | "/private/menu.html") => (HTML, "<h1>Bread</h1>"),
         ("journal.example", "/robots.txt") => {

@@ -10,9 +10,9 @@ use serde_json::{Map, Value};
 
 use crate::args::DirectivesArgs;
 use crate::input::{Asked, parse_urls, read_file, tokens};
-use crate::match_urls::rules_and_url;
-use crate::question::{self, Holds, Key};
-use crate::shown::public;
+use crate::matching::rules_and_url;
+use crate::sanitize::public;
+use crate::schema::{self, Holds, Key};
 use crate::style::{self, PLAIN};
 use crate::{Status, Usage, batch, online};
 
@@ -35,7 +35,7 @@ struct Question {
     app: Option<String>,
 }
 
-impl question::Question for Question {
+impl schema::Schema for Question {
     const KEYS: &'static [Key] = &[
         Key::optional("robots", Holds::Text),
         Key::optional("robots_base64", Holds::Text),
@@ -47,12 +47,12 @@ impl question::Question for Question {
 
 pub(crate) fn run(args: DirectivesArgs) -> anyhow::Result<Status> {
     if let Some(input) = &args.batch {
-        batch::without_agent(&args.agent)?;
+        batch::without_agent(&args.file.agent)?;
         return batch::run(input, answer);
     }
-    let tokens = tokens(&args.agent).map_err(Usage)?;
+    let tokens = tokens(&args.file.agent).map_err(Usage)?;
     let urls = parse_urls(&args.urls)?;
-    let body = read_file(args.robots.as_deref().unwrap_or(Path::new("-")))?;
+    let body = read_file(args.file.robots.as_deref().unwrap_or(Path::new("-")))?;
     let rules = Rules::parse(&body, &tokens);
     for (text, url) in args.urls.iter().zip(&urls) {
         let answer =
@@ -99,7 +99,7 @@ fn values(directives: &[Directive<'_>]) -> Map<String, Value> {
     directives.iter().map(|own| (own.name().to_owned(), json(own.value()))).collect()
 }
 
-/// Booleans, numbers and texts as JSON has them; a date as its number of seconds, octets as base64.
+/// Booleans, numbers and texts as JSON has them; a date as its number of seconds, bytes as base64.
 fn json(value: &SfValue) -> Value {
     match value {
         SfValue::Boolean(value) => (*value).into(),

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use annotate_snippets::{Annotation, AnnotationKind, Group, Renderer, Snippet};
 
-use crate::shown::{escaped, masked};
+use crate::sanitize::{escaped, masked};
 
 /// A file as it can be shown: text of any encoding, any line ends, any control characters.
 pub(crate) struct Excerpt<'a> {
@@ -16,7 +16,7 @@ pub(crate) struct Excerpt<'a> {
 }
 
 struct Line<'a> {
-    octets: Cow<'a, [u8]>,
+    bytes: Cow<'a, [u8]>,
     /// Where it stands in the text that is shown, without its end.
     shown: Range<usize>,
 }
@@ -36,18 +36,18 @@ pub(crate) struct Mark {
 impl<'a> Excerpt<'a> {
     pub(crate) fn of(text: &'a [u8]) -> Self {
         let mut excerpt = Self { lines: Vec::new(), text: String::new() };
-        for octets in lines(text).map(masked) {
+        for bytes in lines(text).map(masked) {
             let start = excerpt.text.len();
-            excerpt.text.push_str(&letters(octets.get(..LINE_SHOWN_MAX).unwrap_or(&octets)));
-            excerpt.lines.push(Line { octets, shown: start..excerpt.text.len() });
+            excerpt.text.push_str(&letters(bytes.get(..LINE_SHOWN_MAX).unwrap_or(&bytes)));
+            excerpt.lines.push(Line { bytes, shown: start..excerpt.text.len() });
             excerpt.text.push('\n');
         }
         excerpt
     }
 
-    /// The octets of a line, without its end, and with the user information of URLs masked.
+    /// The bytes of a line, without its end, and with the user information of URLs masked.
     pub(crate) fn line(&self, number: u32) -> &[u8] {
-        self.find(number).map_or(b"", |line| &line.octets)
+        self.find(number).map_or(b"", |line| &line.bytes)
     }
 
     /// The line of one mark alone, in a file called `path`.
@@ -73,9 +73,9 @@ impl<'a> Excerpt<'a> {
 
     /// Where a mark stands in `text`.
     fn span(&self, mark: &Mark) -> Range<usize> {
-        let Some(Line { octets, shown }) = self.find(mark.line) else { return 0..0 };
+        let Some(Line { bytes, shown }) = self.find(mark.line) else { return 0..0 };
         let place = |column: usize| {
-            let before = octets.get(..column.saturating_sub(1).min(LINE_SHOWN_MAX)).unwrap_or(octets);
+            let before = bytes.get(..column.saturating_sub(1).min(LINE_SHOWN_MAX)).unwrap_or(bytes);
             let end = shown.start.saturating_add(letters(before).len());
             // `str::floor_char_boundary` needs Rust 1.91.
             (0..=end.min(shown.end)).rev().find(|&at| self.text.is_char_boundary(at)).unwrap_or(0)
@@ -111,7 +111,7 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
         if rest.is_empty() {
             return None;
         }
-        let end = rest.iter().position(|octet| matches!(octet, b'\r' | b'\n')).unwrap_or(rest.len());
+        let end = rest.iter().position(|byte| matches!(byte, b'\r' | b'\n')).unwrap_or(rest.len());
         let (line, end) = rest.split_at(end);
         rest = end.strip_prefix(b"\r\n").or_else(|| end.get(1..)).unwrap_or_default();
         Some(line)
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mark_has_a_place_whatever_the_octets() {
+    fn every_mark_has_a_place_whatever_the_bytes() {
         let text = b"\xff\xfe: \x1b[0m\xe9\r\xc3\xa9\xc3\n\n";
         let excerpt = Excerpt::of(text);
         for line in 0..6 {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_octets_and_places_are_letters() {
+    fn columns_are_bytes_and_places_are_letters() {
         let excerpt = Excerpt::of("é: x".as_bytes());
         let mark = Mark { line: 1, columns: 5..6, label: String::new(), is_primary: true };
         assert_eq!(excerpt.text.get(excerpt.span(&mark)), Some("x"));

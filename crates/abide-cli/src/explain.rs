@@ -16,9 +16,9 @@ use crate::excerpt::{self, Excerpt, Mark};
 use crate::facts::{self, Facts};
 use crate::input::{absolute, absolute_urls, name, parse_urls, read_file, tokens, urls};
 use crate::json::Match;
+use crate::observer::GateObserver;
 use crate::online::{self, Interruption};
-use crate::shown::{cut, public};
-use crate::watch::Watch;
+use crate::sanitize::{cut, public};
 use crate::{Status, Usage, style};
 
 /// One line of `--json`: that of `check`, and the lines that had a part in it.
@@ -44,8 +44,8 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Status> {
     }
     let texts = absolute_urls(&args.urls)?;
     let urls: Vec<Url> = texts.iter().map(|text| absolute(text)).collect::<Result<_, _>>()?;
-    let watch = Arc::new(Watch::stores());
-    online::run(&args.online, &watch, Interruption::Ends, async |abide, _| {
+    let observer = Arc::new(GateObserver::stores());
+    online::run(&args.online, &observer, Interruption::Ends, async |abide, _| {
         let mut status = Status::Done;
         let mut answers =
             std::pin::pin!(check::answers(&args.online, &texts, &abide).zip(stream::iter(&urls)));

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::findings;
 use crate::json::{rfc3339, source_name};
-use crate::shown::{count, span};
+use crate::sanitize::{count, span};
 
 /// Of `explain --json`, behind the keys of `check`.
 #[derive(Debug, Default, Serialize)]
@@ -25,7 +25,7 @@ pub(crate) struct Facts {
     truncated: bool,
     /// HTML without one rule line.
     not_text: bool,
-    /// What `lint` would tell of it.
+    /// How many findings `lint` has.
     remarks: usize,
     /// What lies between two requests: the larger of ours and theirs.
     delay_s: Option<f64>,

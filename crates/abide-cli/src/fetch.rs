@@ -16,12 +16,12 @@ use url::Url;
 use crate::args::FetchArgs;
 use crate::input::absolute_urls;
 use crate::json::{OnlineVerdict, StatedPreference, Tags, not_before};
+use crate::observer::GateObserver;
 use crate::online::{self, Interruption};
 use crate::outcome::{self, Outcome};
-use crate::shown::{cut, public};
+use crate::recorder::{self, Recorder, Sent};
+use crate::sanitize::{cut, public};
 use crate::style::{self, OwnedPart, PLAIN};
-use crate::trail::{self, Sent, Trail};
-use crate::watch::Watch;
 use crate::{Status, Usage};
 
 /// One line of `--json`.
@@ -63,9 +63,9 @@ pub(crate) fn run(args: &FetchArgs) -> anyhow::Result<Status> {
             Usage("--output -: standard output can hold the body or --json, not both".to_owned()).into()
         );
     }
-    let watch = Arc::new(Watch::stores());
-    online::run(&args.online, &watch, Interruption::Ends, async |abide, inner| {
-        let client = trail::client(&abide, inner, &args.online)?;
+    let observer = Arc::new(GateObserver::stores());
+    online::run(&args.online, &observer, Interruption::Ends, async |abide, inner| {
+        let client = recorder::client(&abide, inner, &args.online)?;
         match &args.output_file {
             Some(path) => fetch_to(args, &urls, path, &abide, &client).await,
             None => fetch_all(args, &urls, &abide, &client).await,
@@ -80,8 +80,8 @@ async fn fetch_all(
     client: &ClientWithMiddleware,
 ) -> anyhow::Result<Status> {
     let mut answers = std::pin::pin!(online::in_order(&args.online, urls, |url| async move {
-        let trail = Trail::with_page_max(args.page_timeout);
-        ask(abide, client, url, &trail, Options::new(), |_| ControlFlow::Continue(())).await
+        let recorder = Recorder::with_page_max(args.page_timeout);
+        ask(abide, client, url, &recorder, Options::new(), |_| ControlFlow::Continue(())).await
     }));
     let mut status = Status::Done;
     while let Some(answer) = answers.next().await {
@@ -104,9 +104,9 @@ async fn fetch_to(
     let mut out = Destination::at(path).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
     let mut status = Status::Done;
     for url in urls {
-        let trail = Trail::with_page_max(args.page_timeout);
+        let recorder = Recorder::with_page_max(args.page_timeout);
         let mut failed = None;
-        let answer = ask(abide, client, url, &trail, Options::new(), |chunk| match out.write(chunk) {
+        let answer = ask(abide, client, url, &recorder, Options::new(), |chunk| match out.write(chunk) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {
                 failed = Some(error);
@@ -210,24 +210,24 @@ pub(crate) async fn ask(
     abide: &Abide,
     client: &ClientWithMiddleware,
     text: &str,
-    trail: &Trail,
+    recorder: &Recorder,
     options: Options,
     sink: impl FnMut(&[u8]) -> ControlFlow<()>,
 ) -> Answer {
-    let error = match client.get(text).abide(options).with_extension(trail.clone()).send().await {
+    let error = match client.get(text).abide(options).with_extension(recorder.clone()).send().await {
         Ok(response) => {
             let mut answer = fetched(abide, text, &response);
-            read(response, &mut answer.line, trail, sink).await;
+            read(response, &mut answer.line, recorder, sink).await;
             return answer;
         }
         Err(error) => error,
     };
     let denied = Denied::find(&error);
     let mut line = match &denied {
-        Some(denied) => refused(abide, text, denied, &trail.sent()),
-        None => failed(abide, text, &error, trail),
+        Some(denied) => refused(abide, text, denied, &recorder.sent()),
+        None => failed(abide, text, &error, recorder),
     };
-    line.waited_ms = millis(trail.waited());
+    line.waited_ms = millis(recorder.waited());
     let not_before = match denied.as_ref().map(Denied::kind) {
         Some(DeniedKind::Deferred { .. }) => denied.as_ref().and_then(Denied::retry_at),
         _ => None,
@@ -249,7 +249,7 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> Answer {
     let info = response.fetch_info().cloned();
     let mut line = Line::empty(text, Outcome::Fetched);
     line.status = Some(response.status().as_u16());
-    line.final_url = Some(trail::public(response.url()).into());
+    line.final_url = Some(recorder::public_url(response.url()).into());
     if let Some(info) = &info {
         line.hops = hops(info);
         line.verdict = info.verdict().map(|verdict| OnlineVerdict::new(verdict, abide.gate_handle().wall()));
@@ -276,7 +276,7 @@ fn millis(time: Duration) -> u64 {
 async fn read(
     mut response: reqwest::Response,
     line: &mut Line,
-    trail: &Trail,
+    recorder: &Recorder,
     mut sink: impl FnMut(&[u8]) -> ControlFlow<()>,
 ) {
     let mut bytes = 0_u64;
@@ -289,7 +289,7 @@ async fn read(
                 }
             }
             Ok(None) => break None,
-            Err(error) => break Some(why_failed(&error, trail)),
+            Err(error) => break Some(why_failed(&error, recorder)),
         }
     };
     line.bytes = Some(bytes);
@@ -306,12 +306,12 @@ fn statements(info: &FetchInfo) -> Vec<String> {
     let preferences = info.preferences();
     let usages = preferences.statements().iter().map(|statement| {
         let preference = statement.preference().as_str().unwrap_or("unknown");
-        format!("{}: {} {preference}", statement.text(), statement.usage())
+        format!("{}: {} {preference}", statement.source(), statement.usage())
     });
     rules.chain(usages).collect()
 }
 
-/// Each usage once that the site disallows, whoever of its statements counts in the end.
+/// Each usage once that the site disallows, whichever of its statements counts in the end.
 fn reserved(info: &FetchInfo) -> Vec<String> {
     let preferences = info.preferences();
     let statements = preferences.statements().iter();
@@ -333,7 +333,7 @@ fn refused(abide: &Abide, text: &str, denied: &Denied, sent: &[Sent]) -> Line {
         DeniedKind::Disallowed { verdict } => Some(OnlineVerdict::new(verdict, abide.gate_handle().wall())),
         _ => known(abide, denied.url()),
     };
-    // The chain that is too long is in the trail already; the others end with what did not go out.
+    // The chain that is too long is among the recorded hops already; the others end with what did not go out.
     if !matches!(denied.kind(), DeniedKind::TooManyRedirects | DeniedKind::RedirectBypass { .. }) {
         // What is deferred may be asked for: later.
         let allowed = line.outcome == Outcome::Deferred
@@ -344,23 +344,23 @@ fn refused(abide: &Abide, text: &str, denied: &Denied, sent: &[Sent]) -> Line {
     line
 }
 
-/// The network failed, or a page took too long; what was sent until then is in the trail.
-fn failed(abide: &Abide, text: &str, error: &reqwest_middleware::Error, trail: &Trail) -> Line {
+/// The network failed, or a page took too long; what was sent until then was recorded.
+fn failed(abide: &Abide, text: &str, error: &reqwest_middleware::Error, recorder: &Recorder) -> Line {
     let mut line = Line::empty(text, Outcome::Error);
-    let sent = trail.sent();
+    let sent = recorder.sent();
     line.hops = sent.iter().map(Hop::sent).collect();
     line.final_url = line.hops.last().map(|hop| hop.url.clone());
     line.verdict = sent.last().and_then(|sent| known(abide, &sent.url));
     line.why = match error {
-        reqwest_middleware::Error::Reqwest(error) => why_failed(error, trail),
+        reqwest_middleware::Error::Reqwest(error) => why_failed(error, recorder),
         reqwest_middleware::Error::Middleware(error) => chain(error.as_ref()),
     };
     line
 }
 
-fn why_failed(error: &reqwest::Error, trail: &Trail) -> String {
+fn why_failed(error: &reqwest::Error, recorder: &Recorder) -> String {
     if error.is_timeout() {
-        return timed_out(trail.overdue());
+        return timed_out(recorder.overdue());
     }
     if let Some(failure) = abide_http::failure_of(error) {
         return failure.to_string();
@@ -479,7 +479,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_took_too_long_is_told_apart_from_what_was_silent() {
+    fn a_page_timeout_differs_from_a_silent_server() {
         let sentence = timed_out(Some(Duration::from_millis(1500)));
         assert_eq!(sentence, "the page had not ended after 1.5 s (--page-timeout)");
         assert_eq!(timed_out(None), "the server sent nothing for 60 s");

@@ -8,7 +8,7 @@ use abide_robots::{Record, RecordKind, RemarkKind, Robots};
 
 use crate::codes::{self, Severity};
 use crate::nearest;
-use crate::shown::quoted;
+use crate::sanitize::quoted;
 
 /// One mistake, and where it stands.
 #[derive(Debug)]

@@ -1,17 +1,18 @@
 //! `abide identity`: the key by which a crawler signs its requests, and what it publishes of itself.
 
+use std::error::Error as _;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use abide_identity::{DIRECTORY_PATH, Directory, Key, Signer, thumbprint};
+use abide_identity::{DIRECTORY_PATH, Directory, Key, Signer, WebBotAuth, thumbprint};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use htmlize::{escape_attribute, escape_text};
 use ipnet::IpNet;
 use url::Url;
 
-use crate::Status;
+use crate::{Status, Usage};
 
 const EXAMPLES: &str = "\
 Exit status: 0 done; 1 the key cannot be used; 2 wrong usage.
@@ -31,12 +32,12 @@ pub(crate) struct IdentityArgs {
 
 #[derive(Debug, Subcommand)]
 enum Call {
-    /// Writes a new Ed25519 key into a file that only its owner may read
+    /// Write a new Ed25519 key into a file that only its owner may read
     New {
         /// The file, which must not exist
         file: PathBuf,
     },
-    /// Writes the directory of the public keys, as served at /.well-known/http-message-signatures-directory
+    /// Write the directory of the public keys, as served at /.well-known/http-message-signatures-directory
     Directory {
         /// A private key: PEM of PKCS #8, or a JWK (repeatable, while one key replaces another)
         #[arg(long, value_name = "FILE", required = true)]
@@ -44,11 +45,11 @@ enum Call {
         /// Write the header fields to serve it with instead, signed for the site at URL
         #[arg(long, value_name = "URL")]
         headers: Option<Url>,
-        /// How many days these signatures are good
+        /// Days until these signatures expire
         #[arg(long, value_name = "DAYS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=366))]
         days: u64,
     },
-    /// Writes an HTML page about the crawler: who, why, how to stop it, its addresses
+    /// Write an HTML page about the crawler: who, why, how to stop it, its addresses
     Page(PageArgs),
 }
 
@@ -78,6 +79,15 @@ pub(crate) fn run(args: &IdentityArgs) -> anyhow::Result<Status> {
         Call::Page(args) => write(&page(args))?,
     }
     Ok(Status::Done)
+}
+
+/// What signs the requests of a call.
+pub(crate) fn signer(file: &Path, url: &str) -> anyhow::Result<WebBotAuth> {
+    let key = Key::from_file(file).map_err(|error| {
+        let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+        Usage(format!("--key {}: {error}{cause}", file.display()))
+    })?;
+    Ok(WebBotAuth::new(key, url).map_err(|error| Usage(format!("--signature-agent: {error}")))?)
 }
 
 fn new(file: &PathBuf) -> anyhow::Result<()> {

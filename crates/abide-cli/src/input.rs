@@ -8,7 +8,7 @@ use url::Url;
 
 use crate::Usage;
 use crate::args::Urls;
-use crate::shown::{public, quoted};
+use crate::sanitize::{public, quoted};
 
 /// The chain of product tokens. Offline, tokens such as MJ12bot are understood, too.
 pub(crate) fn tokens(agents: &[String]) -> Result<Vec<ProductToken>, String> {
@@ -48,7 +48,7 @@ impl Asked {
 }
 
 /// The URLs of a call: arguments, `-` for standard input, and the lists of `--files-from`. One that is wrong is wrong usage, which is
-/// told before anything is asked.
+/// reported before anything is asked.
 pub(crate) fn urls(given: &Urls) -> anyhow::Result<Vec<String>> {
     if given.urls.is_empty() && given.files_from.is_empty() {
         return Err(Usage("expected <URL>, - for standard input, or --files-from FILE".to_owned()).into());

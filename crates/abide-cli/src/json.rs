@@ -9,7 +9,7 @@ use abide_robots::{RecordKind, RobotsVerdict, Rules};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::shown::public;
+use crate::sanitize::public;
 
 /// What `match` answers for one URL.
 #[derive(Debug, Serialize)]
@@ -246,7 +246,7 @@ pub(crate) fn not_before(denied: &Denied) -> Option<String> {
     denied.retry_at().map(|time| rfc3339_from(time.into()))
 }
 
-/// The first whole second that is not before `time`, so that nobody comes too early.
+/// The first whole second that is not before `time`, so that it is never too early.
 fn rfc3339_from(time: WallMillis) -> String {
     rfc3339(time.plus(Duration::from_millis(999)))
 }

@@ -13,10 +13,10 @@ use crate::codes::{self, CODES, Severity};
 use crate::excerpt::{self, Excerpt, Mark};
 use crate::findings::{self, Finding};
 use crate::input::{self, absolute, read_file};
+use crate::observer::GateObserver;
 use crate::online::{self, Interruption};
-use crate::shown::{count, public, quoted, shown, without_user};
+use crate::sanitize::{count, public, quoted, sanitized, without_user};
 use crate::style::PLAIN;
-use crate::watch::Watch;
 use crate::{Status, Usage, check, nearest, outcome, style};
 
 /// One line of `--json`.
@@ -50,8 +50,8 @@ pub(crate) fn run(args: &LintArgs) -> anyhow::Result<Status> {
     let mut status = Status::Done;
     if !urls.is_empty() {
         let urls: Vec<String> = urls.iter().map(|url| site_of(url)).collect::<Result<_, _>>()?;
-        let watch = Arc::new(Watch::stores());
-        status = online::run(&args.online, &watch, Interruption::Ends, async |abide, _| {
+        let observer = Arc::new(GateObserver::stores());
+        status = online::run(&args.online, &observer, Interruption::Ends, async |abide, _| {
             fetch(args, &urls, &abide, &mut found).await
         })?;
     }
@@ -79,7 +79,7 @@ fn site_of(text: &str) -> anyhow::Result<String> {
     Ok(url.into())
 }
 
-/// The robots.txt of each site; one that can't be fetched is told, and the others are read.
+/// The robots.txt of each site; one that can't be fetched is reported, and the others are read.
 async fn fetch(
     args: &LintArgs,
     urls: &[String],
@@ -130,12 +130,12 @@ fn line<'a>(file: &'a str, found: &Finding) -> Line<'a> {
 }
 
 fn print(name: &str, robots: &Robots, findings: &[Finding]) -> anyhow::Result<()> {
-    let path = shown(name);
+    let path = sanitized(name);
     let excerpt = Excerpt::of(robots.text());
     for found in findings.iter().take(SHOWN_MAX) {
-        let label = found.help.as_deref().map(shown).unwrap_or_default();
+        let label = found.help.as_deref().map(sanitized).unwrap_or_default();
         let mark = Mark { line: found.line, columns: found.columns.clone(), label, is_primary: true };
-        let title = found.severity.level().primary_title(shown(&found.message)).id(found.code);
+        let title = found.severity.level().primary_title(sanitized(&found.message)).id(found.code);
         excerpt::print(&[title.element(excerpt.one(&path, &mark))])?;
     }
     let of = |severity| findings.iter().filter(|found| found.severity == severity).count();
@@ -155,5 +155,5 @@ fn print(name: &str, robots: &Robots, findings: &[Finding]) -> anyhow::Result<()
     Ok(style::say(&[(PLAIN, name), (PLAIN, ": "), (colour, &counts), (PLAIN, &cut), (PLAIN, more)])?)
 }
 
-/// A file may have a remark on each of 250,000 lines; nobody reads more than this. `--json` has them all.
+/// A file may have a remark on each of 250,000 lines; no one reads more than this. `--json` has them all.
 const SHOWN_MAX: usize = 200;

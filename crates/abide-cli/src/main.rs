@@ -20,19 +20,19 @@ mod input;
 mod json;
 mod lint;
 mod manual;
-mod match_urls;
+mod matching;
 mod nearest;
+mod observer;
 mod online;
 mod outcome;
 mod proxy;
-mod question;
-mod shown;
+mod recorder;
+mod sanitize;
+mod schema;
 mod signal;
 mod stores;
 mod style;
 mod tags;
-mod trail;
-mod watch;
 
 use std::borrow::Cow;
 use std::process::ExitCode;
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
         style::set_quiet(output.quiet);
     }
     let result = match cli.command {
-        Command::Match(args) => match_urls::run(args),
+        Command::Match(args) => matching::run(args),
         Command::Directives(args) => directives::run(args),
         Command::Tags(args) => tags::run(args),
         Command::Check(args) => check::run(&args),
@@ -95,7 +95,7 @@ fn public(message: String) -> String {
     let given = std::env::args_os().skip(1).filter_map(|arg| arg.into_string().ok());
     given.fold(message, |message, arg| {
         let value = arg.split_once('=').map_or("", |(_, value)| value);
-        [arg.as_str(), value].into_iter().fold(message, |message, text| match shown::public(text) {
+        [arg.as_str(), value].into_iter().fold(message, |message, text| match sanitize::public(text) {
             Cow::Borrowed(_) => message,
             Cow::Owned(public) => message.replace(text, &public),
         })

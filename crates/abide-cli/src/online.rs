@@ -15,10 +15,10 @@ use url::Url;
 
 use crate::args::{Online, ResolveArg};
 use crate::input::read_file;
-use crate::shown::write_json;
+use crate::observer::GateObserver;
+use crate::sanitize::write_json;
 use crate::stores::Stores;
-use crate::watch::Watch;
-use crate::{Status, Usage, proxy, signal, style};
+use crate::{Status, Usage, identity, proxy, signal, style};
 
 /// Who deals with Ctrl-C.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,20 +29,20 @@ pub(crate) enum Interruption {
     IsCalls,
 }
 
-/// Runs one call on a runtime of its own, with the crawler that the options describe and its inner client. `watch` hears what it
+/// Runs one call on a runtime of its own, with the crawler that the options describe and its inner client. `observer` sees what it
 /// does. The store is opened before and closed after.
 pub(crate) fn run(
     online: &Online,
-    watch: &Arc<Watch>,
+    observer: &Arc<GateObserver>,
     interruption: Interruption,
     call: impl AsyncFnOnce(Abide, reqwest::Client) -> anyhow::Result<Status>,
 ) -> anyhow::Result<Status> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(async {
-        // What is wrong with the options is told before a store is opened.
+        // What is wrong with the options is reported before a store is opened.
         drop(settings(online)?);
         let stores = Stores::open(&online.store).await?;
-        let crawler = crawler(online, watch, &stores);
+        let crawler = crawler(online, observer, &stores);
         let gate = crawler.as_ref().ok().map(|(abide, _)| abide.gate_handle().clone());
         let result = match crawler {
             Ok((abide, inner)) if interruption == Interruption::IsCalls => call(abide, inner).await,
@@ -55,20 +55,23 @@ pub(crate) fn run(
             },
             Err(error) => Err(error),
         };
-        watch.is_over();
+        observer.is_over();
         let closed = stores.close(gate).await;
         result.and_then(|status| closed.map(|()| status))
     });
-    // What is still in the air belongs to nobody any more.
+    // No one waits for what is still under way.
     runtime.shutdown_background();
     result
 }
 
 /// The crawler that the options describe, and its inner client.
-fn crawler(online: &Online, watch: &Arc<Watch>, stores: &Stores) -> anyhow::Result<(Abide, reqwest::Client)> {
+fn crawler(
+    online: &Online,
+    observer: &Arc<GateObserver>,
+    stores: &Stores,
+) -> anyhow::Result<(Abide, reqwest::Client)> {
     let build = |inner: reqwest::ClientBuilder| -> anyhow::Result<_> {
-        let heard = Arc::clone(watch);
-        let builder = settings(online)?.observer(heard);
+        let builder = settings(online)?.observer(Arc::clone(observer) as _);
         Ok(stores.on(builder).build_with(inner))
     };
     warn_of_haste(online);
@@ -105,13 +108,20 @@ fn settings(online: &Online) -> anyhow::Result<abide::Builder> {
     for token in rest {
         builder = builder.fallback(token);
     }
+    if let (Some(file), Some(url)) = (&online.key, &online.signature_agent) {
+        let signer = identity::signer(file, url)?;
+        builder = builder.sign_requests(signer);
+    }
+    if online.tdmrep {
+        builder = builder.fetch_tdmrep();
+    }
     for net in &online.allow_net {
         builder = builder.allow_net(*net);
     }
     Ok(builder)
 }
 
-/// Any delay is possible; one below a second is told once.
+/// Any delay is possible; one below a second gets a note.
 fn warn_of_haste(online: &Online) {
     let shortest = PacePolicy::default().min_delay();
     if online.delay < shortest {
@@ -122,7 +132,7 @@ fn warn_of_haste(online: &Online) {
 
 /// Sites that have a question must be able to ask it.
 fn hint_at_contact(online: &Online) {
-    if is_nobody(online) && online.user_agent.is_none() {
+    if is_unnamed(online) && online.user_agent.is_none() {
         style::note(format_args!(
             "requests go out as abide/{}, without a contact; better --agent MyBot --user-agent 'MyBot/1.0 (+https://example.com/bot)'",
             env!("CARGO_PKG_VERSION")
@@ -131,7 +141,7 @@ fn hint_at_contact(online: &Online) {
 }
 
 /// Whether no name was given.
-fn is_nobody(online: &Online) -> bool {
+fn is_unnamed(online: &Online) -> bool {
     online.agent == ["abide"]
 }
 
@@ -161,7 +171,7 @@ fn explain(error: BuildError, online: &Online) -> anyhow::Error {
             anyhow::Error::from_boxed(error).context("the client could not be built")
         }
         BuildError::Token(source) => Usage(format!("--agent: {source}")).into(),
-        other => match online.user_agent.as_deref().and_then(token_of).filter(|_| is_nobody(online)) {
+        other => match online.user_agent.as_deref().and_then(token_of).filter(|_| is_unnamed(online)) {
             // Nobody named a token, so the one that is missing is no help.
             Some(token) => Usage(format!(
                 "--user-agent: expected the product token in it; add --agent {token}, which robots.txt is read for"
@@ -180,7 +190,7 @@ fn token_of(user_agent: &str) -> Option<&str> {
 
 /// Runs `ask` for every URL, some at a time and one a host; the answers come in the order of the URLs.
 ///
-/// A host's URLs go one after the other, so each waits for its own turn only, and not for all that were given before it.
+/// A host's URLs go one after the other, so each waits for its own permit only, and not for all that were given before it.
 pub(crate) fn in_order<'a, F, A>(
     online: &'a Online,
     urls: &'a [String],
@@ -217,7 +227,7 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
 
 /// `--resolve`, before the operating system.
 ///
-/// A resolver is not told the port, so the entries of one name must agree.
+/// A resolver does not know the port, so the entries of one name must agree.
 struct Fixed {
     names: HashMap<String, Vec<SocketAddr>>,
     any: Vec<SocketAddr>,

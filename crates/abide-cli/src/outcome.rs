@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use abide::{Denied, DeniedKind, Failure};
 use serde::{Deserialize, Serialize};
 
-use crate::shown::without_user;
+use crate::sanitize::without_user;
 
 /// The words of the contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,8 @@
 //! Proxies: `--proxy`, and those of the environment.
 //!
-//! A proxy resolves names itself. So of the checks of addresses one still holds: a URL or redirect whose host is an address that is not public
-//! is refused. Where a name leads is the proxy's to check.
+//! An http, https or socks5h proxy resolves names itself. So of the checks of addresses one still holds: a URL or redirect whose host is an
+//! address that is not public is refused. Where a name leads is the proxy's to check. With socks5 names are resolved here, and all checks
+//! hold.
 
 use std::net::ToSocketAddrs;
 
@@ -21,11 +22,11 @@ pub(crate) fn through(mut builder: ClientBuilder, online: &Online) -> anyhow::Re
         None => NoProxy::from_env(),
     };
     let wrong = |what: &str, error: String| Usage(format!("{what}: {error}"));
-    let mut is_used = false;
+    let mut is_resolver = false;
     if let Some(text) = &online.proxy {
         let url = proxy_url(text).map_err(|error| wrong("--proxy", error))?;
+        is_resolver = url.scheme() != "socks5";
         builder = builder.proxy(Proxy::all(url)?.no_proxy(direct()));
-        is_used = true;
     } else {
         for (scheme, names) in [
             ("http", ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"]),
@@ -34,12 +35,12 @@ pub(crate) fn through(mut builder: ClientBuilder, online: &Online) -> anyhow::Re
             let set = names.iter().find_map(|name| Some((*name, std::env::var(name).ok()?)));
             let Some((name, text)) = set.filter(|(_, text)| !text.is_empty()) else { continue };
             let url = proxy_url(&text).map_err(|error| wrong(name, error))?;
+            is_resolver |= url.scheme() != "socks5";
             let proxy = if scheme == "http" { Proxy::http(url)? } else { Proxy::https(url)? };
             builder = builder.proxy(proxy.no_proxy(direct()));
-            is_used = true;
         }
     }
-    if is_used {
+    if is_resolver {
         style::note(format_args!(
             "the proxy resolves names, so only addresses in URLs are checked for being public, and --resolve has no effect"
         ));
@@ -52,10 +53,10 @@ fn proxy_url(text: &str) -> Result<Url, String> {
     let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
     let mut url = Url::parse(&whole).map_err(|error| format!("expected the URL of a proxy: {error}"))?;
     match url.scheme() {
-        "http" => {}
+        "http" | "socks5" | "socks5h" => {}
         // Its certificate is for its name.
         "https" => return Ok(url),
-        other => return Err(format!("expected an http or https proxy, found {other}")),
+        other => return Err(format!("expected an http, https, socks5 or socks5h proxy, found {other}")),
     }
     if let Some(Host::Domain(name)) = url.host() {
         let mut found = (name, url.port_or_known_default().unwrap_or(80))

@@ -61,7 +61,7 @@ impl Stores {
 
     /// Writes what is still to be written: first what the gate, if there was one, has still to save.
     pub(crate) async fn close(self, gate: Option<Gate>) -> anyhow::Result<()> {
-        // A hold that is not told is lost; a turn that is not given back keeps its host waiting until its lease ends, the next call
+        // A backoff that is not stored is lost; a permit that is not given back keeps its host waiting until its lease ends, the next call
         // of this command too.
         if let Some(gate) = gate {
             gate.settled(SETTLED_WITHIN).await;

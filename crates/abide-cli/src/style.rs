@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anstyle::{AnsiColor, Style};
 
 use crate::args::Color;
-use crate::shown::shown;
+use crate::sanitize::sanitized;
 
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default().bold();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
@@ -36,7 +36,7 @@ pub(crate) fn set_color(color: Color) {
 
 /// One line on standard error. A caller that has closed it does not want to know.
 pub(crate) fn complain(what: fmt::Arguments<'_>) {
-    let _ = writeln!(anstream::stderr().lock(), "abide: {}", shown(&what.to_string()));
+    let _ = writeln!(anstream::stderr().lock(), "abide: {}", sanitized(&what.to_string()));
 }
 
 /// A line on standard error that `-q` leaves out: nothing is wrong.
@@ -70,7 +70,7 @@ pub(crate) fn mention<T: AsRef<str>>(parts: &[(Style, T)]) {
 }
 
 fn line<T: AsRef<str>>(parts: &[(Style, T)]) -> String {
-    parts.iter().map(|(style, text)| format!("{style}{}{style:#}", shown(text.as_ref()))).collect()
+    parts.iter().map(|(style, text)| format!("{style}{}{style:#}", sanitized(text.as_ref()))).collect()
 }
 
 /// `allow` or `deny`.

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::args::TagsArgs;
 use crate::input::{read_file, tokens};
 use crate::json::Tags;
-use crate::question::{self, Holds, Key};
+use crate::schema::{self, Holds, Key};
 use crate::style::{self, PLAIN};
 use crate::{Status, Usage, batch, nearest};
 
@@ -46,7 +46,7 @@ struct Question {
     content_type: Option<String>,
 }
 
-impl question::Question for Question {
+impl schema::Schema for Question {
     const KEYS: &'static [Key] = &[
         Key::required("agent", Holds::Texts),
         Key::optional("headers", Holds::Pairs),
@@ -97,7 +97,7 @@ fn scan(options: &ReadOptions, html: &[u8], content_type: Option<&str>) -> Head 
 
 /// For people: the rules, then where each comes from.
 fn print(permissions: &Permissions, preferences: &Preferences) -> anyhow::Result<()> {
-    // What is unknown holds for nobody.
+    // What is unknown has no effect.
     let unknown: Vec<&str> = permissions.rules().unknown().collect();
     let rules = permissions.rules().to_string();
     let rules: Vec<&str> = rules.split(", ").filter(|rule| !unknown.contains(rule)).collect();
@@ -134,7 +134,7 @@ fn print(permissions: &Permissions, preferences: &Preferences) -> anyhow::Result
     Ok(())
 }
 
-/// Rules of a field that nobody reads, if they look like ones that are read.
+/// Rules of a field that no crawler reads, if they look like ones that are read.
 fn note_misspelt(name: &str, value: &str) -> anyhow::Result<()> {
     if !["robots-tag", "x-robots-tag"].iter().any(|tags| name.eq_ignore_ascii_case(tags)) {
         return Ok(());
@@ -144,7 +144,7 @@ fn note_misspelt(name: &str, value: &str) -> anyhow::Result<()> {
             continue;
         }
         if let Some(rule) = nearest::to(word, RULES.iter().copied()) {
-            let text = format!("  unknown: {}; did you mean {rule}?", crate::shown::quoted(word));
+            let text = format!("  unknown: {}; did you mean {rule}?", crate::sanitize::quoted(word));
             style::say(&[(style::WAIT, &text)])?;
         }
     }

@@ -47,7 +47,7 @@ Exit status: 0 all is allowed; 1 something was denied, deferred or failed; 2 wro
 Examples:
   abide explain https://example.org/private/";
 pub(super) const LINT: &str = "\
-Exit status: 0 nothing to remark; 1 there are remarks; 2 wrong usage.
+Exit status: 0 no errors or warnings; 1 there are some; 2 wrong usage.
 
 Examples:
   abide lint robots.txt

@@ -1,4 +1,4 @@
-//! What is still to be fetched: a queue per host, hosts in turn, each URL once.
+//! What is still to be fetched: a queue per host, hosts one after the other, each URL once.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::Instant;
@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::trail::public;
+use crate::recorder::public_url;
 
 /// What a URL is fetched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ pub(crate) struct Frontier {
     later: Vec<(Instant, Task)>,
     seen: HashSet<Url>,
     /// Of the URLs that were seen, together.
-    octets: usize,
+    bytes: usize,
     /// New ones for which there was no room.
     dropped: usize,
     depth_max: Option<u32>,
@@ -81,7 +81,7 @@ impl Frontier {
             hosts,
             later: Vec::new(),
             seen: HashSet::new(),
-            octets: 0,
+            bytes: 0,
             dropped: 0,
             depth_max,
             limits: BTreeMap::new(),
@@ -106,12 +106,12 @@ impl Frontier {
         if !wanted || self.seen.contains(&known_as) {
             return false;
         }
-        let octets = self.octets.saturating_add(url.as_str().len());
-        if self.seen.len() >= SEEN_MAX || octets > OCTETS_MAX {
+        let bytes = self.bytes.saturating_add(url.as_str().len());
+        if self.seen.len() >= SEEN_MAX || bytes > BYTES_MAX {
             self.dropped = self.dropped.saturating_add(1);
             return false;
         }
-        self.octets = octets;
+        self.bytes = bytes;
         self.seen.insert(known_as);
         let mut url = url.clone();
         url.set_fragment(None);
@@ -262,9 +262,9 @@ fn deferred(mut task: Task) -> Task {
     task
 }
 
-/// The URL by which a page is known, whoever asks for it and whichever part is linked to: without user information and fragment.
+/// The URL by which a page is known, whatever the credentials and the part of it that is linked to: without user information and fragment.
 pub(crate) fn known_as(url: &Url) -> Url {
-    let mut url = public(url);
+    let mut url = public_url(url);
     url.set_fragment(None);
     url
 }
@@ -275,10 +275,10 @@ pub(crate) fn host_of(url: &Url) -> String {
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
-/// URLs that are remembered and queued, of about 100 octets each.
+/// URLs that are remembered and queued, of about 100 bytes each.
 const SEEN_MAX: usize = 1_000_000;
 /// All of them together: each may be as long as a page, and is kept twice.
-const OCTETS_MAX: usize = 128 * 1024 * 1024;
+const BYTES_MAX: usize = 128 * 1024 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_come_in_turn_and_one_at_a_time() {
+    fn hosts_alternate_one_url_at_a_time() {
         let mut frontier = frontier(&["http://a/1", "http://a/2", "http://b/1", "http://b/2"], None);
         let (one, two) = (next(&mut frontier).unwrap(), next(&mut frontier).unwrap());
         assert_eq!((one.url.as_str(), two.url.as_str()), ("http://a/1", "http://b/1"));
@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn urls_of_any_length_fill_no_more_than_there_is_room_for() {
         let mut frontier = frontier(&["http://a/"], None);
-        frontier.octets = OCTETS_MAX - 100;
+        frontier.bytes = BYTES_MAX - 100;
         let long = "x".repeat(40);
         let added =
             (0..9).filter(|number| frontier.add(&url(&format!("http://a/{number}{long}")), 1, Kind::Page));
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_host_defers_comes_back_and_holds_up_nobody() {
+    fn what_another_host_defers_comes_back_and_delays_nothing() {
         let mut frontier = frontier(&["http://a/1", "http://a/2"], None);
         let first = next(&mut frontier).unwrap();
         frontier.ended(&first);

@@ -11,7 +11,7 @@ use crate::crawl::page::Class;
 use crate::crawl::report::{Event, Host, Report};
 use crate::crawl::summary;
 use crate::outcome::Outcome;
-use crate::shown::{count, cut, shown, span};
+use crate::sanitize::{count, cut, sanitized, span};
 
 pub(crate) fn page(report: &Report, args: &CrawlArgs) -> String {
     let chart = Chart::of(report, args.online.delay);
@@ -173,9 +173,10 @@ fn lane(page: &mut String, host: &Host, chart: &Chart) {
     for (at, _) in chart.ticks() {
         let _ = write!(page, "<u style='left:{:.3}%'></u>", chart.percent(at));
     }
-    for hold in &host.held {
-        let title = format!("held for {}: {}", span((hold.until - hold.from).as_secs()), hold.why);
-        chart.bar(page, "hold", hold.from, hold.until, &title);
+    for backoff in &host.backoffs {
+        let title =
+            format!("backed off for {}: {}", span((backoff.until - backoff.from).as_secs()), backoff.why);
+        chart.bar(page, "backoff", backoff.from, backoff.until, &title);
     }
     let owed =
         chart.delay.max(Duration::try_from_secs_f64(host.crawl_delay.unwrap_or(0.0)).unwrap_or_default());
@@ -185,7 +186,7 @@ fn lane(page: &mut String, host: &Host, chart: &Chart) {
         }
     }
     for event in &host.events {
-        chart.bar(page, class(event), event.at, event.end.unwrap_or(event.at), &told(event));
+        chart.bar(page, class(event), event.at, event.end.unwrap_or(event.at), &tooltip(event));
     }
     page.push_str("</div></div>\n");
 }
@@ -200,8 +201,8 @@ fn class(event: &Event) -> &'static str {
     }
 }
 
-/// What those who point at a mark are told.
-fn told(event: &Event) -> String {
+/// What is shown where a mark is pointed at.
+fn tooltip(event: &Event) -> String {
     let status = event.status.map_or_else(|| "no answer".to_owned(), |status| status.to_string());
     let status = if event.is_robots && event.status.is_none() { String::new() } else { status };
     let took =
@@ -283,7 +284,7 @@ fn tick(seconds: f64) -> (Duration, String) {
 }
 
 fn escaped(text: &str) -> String {
-    shown(text)
+    sanitized(text)
         .replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
@@ -295,7 +296,7 @@ const STYLE: &str = include_str!("report.css");
 const LEGEND: &str = "<p class=legend><span><i class='m robots'></i>robots.txt</span> <span><i class='m good'></i>page</span> \
     <span><i class='m moved'></i>redirect</span> <span><i class='m bad'></i>error</span> \
     <span><i class='m lost'></i>no answer, time-out</span> <span><i class=owed></i>delay that is kept</span> \
-    <span><i class=hold></i>backed off for the server</span></p>\n";
+    <span><i class=backoff></i>backed off for the server</span></p>\n";
 /// Steps of the axis, in seconds.
 const STEPS: [f64; 18] = [
     0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0,
@@ -322,7 +323,7 @@ mod tests {
         let url = "http://a/<script>'\"&\x1b\u{202e}".to_owned();
         let event = Event { at: Duration::ZERO, end: None, status: None, url, is_robots: false };
         let mut page = String::new();
-        chart(1).bar(&mut page, class(&event), event.at, event.at, &told(&event));
+        chart(1).bar(&mut page, class(&event), event.at, event.at, &tooltip(&event));
         assert!(
             page.contains("http://a/&lt;script&gt;&#39;&quot;&amp;\\u{1b}\\u{202e} no answer'"),
             "{page}"
@@ -332,8 +333,8 @@ mod tests {
     #[test]
     fn bars_end_with_the_chart() {
         let mut page = String::new();
-        chart(10).bar(&mut page, "hold", Duration::from_secs(5), Duration::from_secs(3600), "");
-        assert_eq!(page, "<i class='hold' style='left:50.000%;width:50.000%'></i>");
+        chart(10).bar(&mut page, "backoff", Duration::from_secs(5), Duration::from_secs(3600), "");
+        assert_eq!(page, "<i class='backoff' style='left:50.000%;width:50.000%'></i>");
         page.clear();
         chart(10).bar(&mut page, "owed", Duration::from_secs(11), Duration::from_secs(12), "");
         assert_eq!(page, "");

@@ -20,7 +20,7 @@ use crate::crawl::frontier::{Frontier, Kind, known_as};
 use crate::crawl::page::Record;
 use crate::crawl::report::{Event, Report, Totals};
 use crate::json::StatedPreference;
-use crate::trail::public;
+use crate::recorder::public_url;
 
 /// One line.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,7 +78,7 @@ pub(crate) struct Opening {
 impl Opening {
     /// The journal of these start URLs beside `store`, and what stands in it. With `restart` that does not count.
     pub(crate) fn of(store: &Path, urls: &[Url], restart: bool) -> anyhow::Result<Self> {
-        let mut names: Vec<String> = urls.iter().map(|url| public(url).into()).collect();
+        let mut names: Vec<String> = urls.iter().map(|url| public_url(url).into()).collect();
         names.sort();
         names.dedup();
         let path = path(store, &names);
@@ -101,7 +101,7 @@ impl Opening {
         Some(entries.iter().filter_map(url).collect())
     }
 
-    /// Goes on with what there is, or begins anew.
+    /// Goes on with what there is, or starts again.
     pub(crate) fn begin(self) -> anyhow::Result<(Journal, Past)> {
         let Self { path, names, past } = self;
         let wrong = |error: io::Error| Usage(format!("{}: {error}", path.display()));
@@ -125,7 +125,7 @@ impl Journal {
     }
 
     pub(crate) fn host(&mut self, url: &Url) -> anyhow::Result<()> {
-        self.write(&Entry::Host { url: public(url).into() })
+        self.write(&Entry::Host { url: public_url(url).into() })
     }
 
     pub(crate) fn add(&mut self, url: &Url, depth: u32, kind: Kind) -> anyhow::Result<()> {
@@ -208,9 +208,9 @@ impl Past {
 /// Beside the store, and another one for other start URLs: crawls of several sites may share one store.
 fn path(store: &Path, names: &[String]) -> PathBuf {
     // FNV-1a, since the name must be the same tomorrow and under another compiler.
-    let octets = names.iter().flat_map(|name| name.bytes().chain([b'\n']));
-    let hash = octets.fold(0xcbf2_9ce4_8422_2325_u64, |hash, octet| {
-        (hash ^ u64::from(octet)).wrapping_mul(0x0100_0000_01b3)
+    let bytes = names.iter().flat_map(|name| name.bytes().chain([b'\n']));
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
     let mut path = store.as_os_str().to_owned();
     path.push(format!(".{hash:016x}.frontier"));
@@ -264,14 +264,14 @@ impl Unreadable {
         Usage(match self {
             Self::Io(error) => format!("{path}: {error}"),
             Self::Line(number) => format!(
-                "{path}:{number}: expected the frontier of this crawl, found something else; --restart begins anew"
+                "{path}:{number}: expected the frontier of this crawl, found something else; --restart starts again"
             ),
         })
     }
 }
 
 /// Of the format.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 /// Servers take no URLs of this length.
 const LINE_LEN_MAX: u64 = 1024 * 1024;
 
@@ -287,8 +287,8 @@ mod tests {
     use super::*;
     use crate::crawl::frontier::Next;
     use crate::crawl::page::Page;
+    use crate::observer::GateObserver;
     use crate::outcome::Outcome;
-    use crate::watch::Watch;
 
     fn urls(texts: &[&str]) -> Vec<Url> {
         texts.iter().map(|text| text.parse().unwrap()).collect()
@@ -299,7 +299,7 @@ mod tests {
     }
 
     fn report() -> Report {
-        Report::new(&Watch::all(), true)
+        Report::new(&GateObserver::all(), true)
     }
 
     /// A page of so many bytes.
@@ -366,14 +366,14 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_at_any_octet_loses_no_url_of_the_whole_lines() {
+    fn a_cut_at_any_byte_loses_no_url_of_the_whole_lines() {
         let directory = tempfile::tempdir().unwrap();
         let (store, urls) = (directory.path().join("s.redb"), urls(&["http://a/"]));
         let path = begun(&store, &urls);
         let whole = fs::read(&path).unwrap();
         for len in 0..=whole.len() {
             fs::write(&path, &whole[..len]).unwrap();
-            let lines = whole[..len].iter().filter(|&&octet| octet == b'\n').count();
+            let lines = whole[..len].iter().filter(|&&byte| byte == b'\n').count();
             let (mut journal, past) = opened(&store, &urls, false).unwrap();
             assert_eq!(past.is_some(), lines > 1, "at {len}");
             journal.add(&"http://a/new".parse().unwrap(), 1, Kind::Page).unwrap();
@@ -391,7 +391,7 @@ mod tests {
         let path = begun(&store, &urls);
         let text = fs::read_to_string(&path).unwrap();
         for (line, bad) in [
-            (1, text.replacen("\"version\":2", "\"version\":9", 1)),
+            (1, text.replacen("\"version\":3", "\"version\":9", 1)),
             (1, format!("nonsense\n{text}")),
             (2, text.replacen("{\"add\"", "{\"sub\"", 1)),
             (1, "x".repeat(2 * LINE_LEN_MAX as usize)),

@@ -1,6 +1,6 @@
 //! `abide crawl`: a small polite crawl of the sites given, breadth first, with a report per host.
 //!
-//! One task a host at most, so a host that waits holds nobody up; a host on hold is parked until its time has come.
+//! One task a host at most, so a host that waits delays no other; a host that is backed off is parked until then.
 
 mod frontier;
 mod html;
@@ -25,10 +25,10 @@ use url::Url;
 use crate::args::{CrawlArgs, FailOn, StoreArg};
 use crate::fetch::{self, Answer};
 use crate::input::{absolute, absolute_urls};
+use crate::observer::GateObserver;
 use crate::online::{self, Interruption};
 use crate::outcome::Outcome;
-use crate::trail::{self, Sent, Trail};
-use crate::watch::Watch;
+use crate::recorder::{self, Recorder, Sent};
 use crate::{Status, Usage, signal, style};
 use frontier::{Frontier, Kind, Next, Task};
 use journal::{Journal, Opening};
@@ -44,10 +44,10 @@ pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
         // Better now than after the crawl.
         can_write(path).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
     }
-    let watch = Arc::new(Watch::all());
+    let observer = Arc::new(GateObserver::all());
     let online = args.online.clone();
-    online::run(&online, &watch, Interruption::IsCalls, async |abide, inner| {
-        let mut crawl = Crawl::new(args, &urls, abide, inner, Arc::clone(&watch))?;
+    online::run(&online, &observer, Interruption::IsCalls, async |abide, inner| {
+        let mut crawl = Crawl::new(args, &urls, abide, inner, Arc::clone(&observer))?;
         for url in &urls {
             crawl.queue(url, 0, Kind::Page)?;
         }
@@ -102,13 +102,13 @@ struct Crawl {
     fetched: usize,
     /// Sitemaps that were queued: as many as pages at most. One may name others without end.
     sitemaps: usize,
-    watch: Arc<Watch>,
+    observer: Arc<GateObserver>,
 }
 
 /// A URL that is waited for.
 struct Flight {
     task: Task,
-    trail: Trail,
+    recorder: Recorder,
     since: Instant,
 }
 
@@ -128,16 +128,16 @@ impl Crawl {
         urls: &[Url],
         abide: Abide,
         inner: reqwest::Client,
-        watch: Arc<Watch>,
+        observer: Arc<GateObserver>,
     ) -> anyhow::Result<Self> {
         let mut frontier = Frontier::new(urls, args.max_depth);
         for (host, max) in &args.host_max_pages {
             frontier.limit(host.as_str(), *max);
         }
-        let mut report = Report::new(&watch, args.report.is_some());
+        let mut report = Report::new(&observer, args.report.is_some());
         let (journal, save) = begin(&args, urls, &mut frontier, &mut report)?;
         Ok(Self {
-            client: trail::client(&abide, inner, &args.online)?,
+            client: recorder::client(&abide, inner, &args.online)?,
             report,
             progress: Progress::new(args.max_pages, args.online.output.quiet),
             running: JoinSet::new(),
@@ -149,7 +149,7 @@ impl Crawl {
             frontier,
             journal,
             save,
-            watch,
+            observer,
         })
     }
 
@@ -195,12 +195,12 @@ impl Crawl {
     }
 
     fn start(&mut self, task: Task) {
-        let trail = Trail::with_page_max(self.args.page_timeout);
-        let flight = Flight { task: task.clone(), trail: trail.clone(), since: Instant::now() };
+        let recorder = Recorder::with_page_max(self.args.page_timeout);
+        let flight = Flight { task: task.clone(), recorder: recorder.clone(), since: Instant::now() };
         self.in_flight.insert(task.host.clone(), flight);
         let patience = self.args.max_hold.max(self.args.online.max_wait);
         let options = if task.is_patient { Options::new().with_max_wait(patience) } else { Options::new() };
-        self.running.spawn(visit(self.abide.clone(), self.client.clone(), task, trail, options));
+        self.running.spawn(visit(self.abide.clone(), self.client.clone(), task, recorder, options));
     }
 
     fn note(&mut self, done: Done) -> anyhow::Result<()> {
@@ -258,7 +258,7 @@ impl Crawl {
             return false;
         }
         self.report.requeued(task);
-        let until = Instant::now() + slot.wait().max(HOLD_MIN);
+        let until = Instant::now() + slot.wait().max(BACKOFF_MIN);
         let again = Task { tries: task.tries.saturating_add(1), ..task.clone() };
         self.put_back(again, answer, until);
         true
@@ -286,7 +286,7 @@ impl Crawl {
         })
     }
 
-    /// Puts a deferred URL back, unless its host is held for longer than the crawl is to last for it.
+    /// Puts a deferred URL back, unless its host is backed off for longer than the crawl is to last for it.
     fn requeue(&mut self, task: &Task, answer: &Answer, not_before: SystemTime) -> bool {
         let wait = not_before.duration_since(SystemTime::now()).unwrap_or_default();
         let is_own = is_of_its_host(task, answer);
@@ -299,7 +299,7 @@ impl Crawl {
         }
         self.report.requeued(task);
         let task = Task { is_patient: answer.line.hops.len() > 1, ..task.clone() };
-        self.put_back(task, answer, Instant::now() + wait.max(HOLD_MIN));
+        self.put_back(task, answer, Instant::now() + wait.max(BACKOFF_MIN));
         true
     }
 
@@ -330,7 +330,7 @@ impl Crawl {
         let sitemaps = verdict.sitemaps.iter().filter_map(|text| text.parse().ok());
         sitemaps
             .take(SITEMAPS_MAX)
-            .try_for_each(|url: Url| self.queue(&trail::public(&url), task.depth, Kind::Sitemap))
+            .try_for_each(|url: Url| self.queue(&recorder::public_url(&url), task.depth, Kind::Sitemap))
     }
 
     /// The links of a page, or what a sitemap names.
@@ -343,8 +343,10 @@ impl Crawl {
         if task.kind == Kind::Sitemap || is_given {
             let (pages, sitemaps) = links::of_sitemap(&body.bytes, BODY_MAX);
             // What a sitemap names is as near as what was given, so with `--max-depth 0` exactly that is fetched.
-            pages.iter().try_for_each(|url| self.queue(&trail::public(url), 0, Kind::Page))?;
-            return sitemaps.iter().try_for_each(|url| self.queue(&trail::public(url), 0, Kind::Sitemap));
+            pages.iter().try_for_each(|url| self.queue(&recorder::public_url(url), 0, Kind::Page))?;
+            return sitemaps
+                .iter()
+                .try_for_each(|url| self.queue(&recorder::public_url(url), 0, Kind::Sitemap));
         }
         let obeys = !self.args.ignore_nofollow;
         if !is_html(answer.content_type.as_deref()) || (obeys && !answer.may_follow) {
@@ -354,13 +356,13 @@ impl Crawl {
         // A site gives no credentials to send.
         links::of_page(base, &body.bytes, obeys)
             .iter()
-            .try_for_each(|url| self.queue(&trail::public(url), depth, Kind::Page))
+            .try_for_each(|url| self.queue(&recorder::public_url(url), depth, Kind::Page))
     }
 
     fn end(mut self) -> anyhow::Result<Status> {
         self.progress.clear();
         for flight in self.in_flight.values() {
-            self.report.sent(flight.task.kind, &flight.trail.sent(), None);
+            self.report.sent(flight.task.kind, &flight.recorder.sent(), None);
             self.report.left(&flight.task, 1);
         }
         let mut left = self.in_flight.len();
@@ -368,7 +370,7 @@ impl Crawl {
             self.report.left(task, 1);
             left += 1;
         }
-        self.report.end(&self.watch, &self.abide, self.args.online.delay);
+        self.report.end(&self.observer, &self.abide, self.args.online.delay);
         let drawn = self.args.report.as_ref().map_or(Ok(()), |path| {
             std::fs::write(path, html::page(&self.report, &self.args))
                 .map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))
@@ -396,7 +398,7 @@ impl Crawl {
         if dropped > 0 {
             style::complain(format_args!("the queue was full: {dropped} links were left out"));
         }
-        // What could not be written is told last, and keeps nothing else from being.
+        // What could not be written is reported last, so that everything else is reported too.
         printed.and(drawn).map(|()| Status::of(!self.has_failed()))
     }
 }
@@ -417,19 +419,19 @@ impl Crawl {
     }
 }
 
-/// What somebody who interrupted a crawl can do next.
+/// What can be done next after an interruption.
 fn what_now(journal: Option<&str>, store: &StoreArg) -> String {
     match (journal, store) {
         (Some(path), _) => format!("; the same call goes on with what is left, in {path}"),
         (None, StoreArg::Redis(_)) => {
-            "; a Redis store keeps robots.txt and holds, and not what is left: the next call begins anew"
+            "; a Redis store keeps robots.txt and backoffs, and not what is left: the next call starts again"
                 .to_owned()
         }
         (None, _) => String::new(),
     }
 }
 
-/// Whether what was refused is on the host of the task. A page may redirect to a host that is held; the others of its own host
+/// Whether what was refused is on the host of the task. A page may redirect to a host that is backed off; the others of its own host
 /// need not wait for that.
 fn is_of_its_host(task: &Task, answer: &Answer) -> bool {
     let last = answer.line.hops.last().and_then(|hop| hop.url.parse::<Url>().ok());
@@ -441,13 +443,13 @@ async fn visit(
     abide: Abide,
     client: ClientWithMiddleware,
     task: Task,
-    trail: Trail,
+    recorder: Recorder,
     options: Options,
 ) -> Done {
     let mut body = Body::default();
     let sink = |chunk: &[u8]| body.push(chunk);
-    let answer = fetch::ask(&abide, &client, task.url.as_str(), &trail, options, sink).await;
-    Done { task, answer, sent: trail.sent(), ended: Instant::now(), body }
+    let answer = fetch::ask(&abide, &client, task.url.as_str(), &recorder, options, sink).await;
+    Done { task, answer, sent: recorder.sent(), ended: Instant::now(), body }
 }
 
 /// The beginning of a body, all of it for nearly every page.
@@ -478,5 +480,5 @@ const SITEMAPS_MAX: usize = 100;
 const DEFERRALS_MAX: u16 = 6;
 /// A page that is answered with 429 or 503 is asked for so many times more.
 const TRIES_MAX: u16 = 3;
-/// A hold that is over already is no reason to ask in a circle.
-const HOLD_MIN: Duration = Duration::from_millis(100);
+/// A backoff that is over already must not make the crawl spin.
+const BACKOFF_MIN: Duration = Duration::from_millis(100);

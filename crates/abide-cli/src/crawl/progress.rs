@@ -9,7 +9,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::crawl::Flight;
 use crate::crawl::frontier::Frontier;
 use crate::crawl::report::Report;
-use crate::shown::{shown, span};
+use crate::sanitize::{sanitized, span};
 
 pub(crate) struct Progress {
     bars: MultiProgress,
@@ -47,11 +47,11 @@ impl Progress {
             return;
         }
         let now = Instant::now();
-        let held = frontier.parked().filter(|(_, until)| *until > now).count();
+        let backed_off = frontier.parked().filter(|(_, until)| *until > now).count();
         let refused = report.sum(|host| host.denied + host.deferred + host.refused);
         let mut message = format!("{} queued", frontier.len());
         for (count, what) in
-            [(refused, "not fetched"), (report.sum(|host| host.errors), "failed"), (held, "on hold")]
+            [(refused, "not fetched"), (report.sum(|host| host.errors), "failed"), (backed_off, "backed off")]
         {
             if count > 0 {
                 let _ = write!(message, ", {count} {what}");
@@ -85,7 +85,7 @@ impl Progress {
     pub(crate) fn clear(&self) {
         self.whole.finish_and_clear();
         self.hosts.iter().for_each(ProgressBar::finish_and_clear);
-        // An error here is one of the terminal, which is told by nobody else either.
+        // An error here is one of the terminal, which is not reported elsewhere either.
         let _ = self.bars.clear();
     }
 }
@@ -95,17 +95,17 @@ fn bar(fetched: u64, len: u64) -> String {
     (0..BAR_WIDTH as usize).map(|place| if place < full { '█' } else { '░' }).collect()
 }
 
-/// What each host does: on hold, waiting for its turn, or answering. In the order of their names, so that lines stay where they are.
+/// What each host does: backed off, waiting for its permit, or answering. In the order of their names, so that lines stay where they are.
 fn host_lines(frontier: &Frontier, in_flight: &HashMap<String, Flight>, now: Instant) -> Vec<String> {
     let mut lines: Vec<(&str, String)> = Vec::new();
     for (host, until) in frontier.parked().filter(|(_, until)| *until > now) {
         let left = until.saturating_duration_since(now).as_secs_f64().ceil();
-        lines.push((host, format!("on hold for {left:.0} s, {} queued", frontier.queued(host))));
+        lines.push((host, format!("backed off for {left:.0} s, {} queued", frontier.queued(host))));
     }
     for (host, flight) in in_flight {
         let path = &flight.task.url[url::Position::BeforePath..];
         let seconds = |since: Instant| now.saturating_duration_since(since).as_secs_f64();
-        let state = match flight.trail.sent().last() {
+        let state = match flight.recorder.sent().last() {
             None => format!("waits {:>5.1} s", seconds(flight.since)),
             Some(sent) => format!("asks  {:>5.1} s", seconds(sent.at)),
         };
@@ -114,7 +114,7 @@ fn host_lines(frontier: &Frontier, in_flight: &HashMap<String, Flight>, now: Ins
     lines.sort_unstable();
     let width =
         lines.iter().take(HOSTS_MAX).map(|(host, _)| host.len()).max().unwrap_or(0).min(HOST_WIDTH_MAX);
-    let line = |(host, state)| shown(&format!("  {host:<width$}  {state}"));
+    let line = |(host, state)| sanitized(&format!("  {host:<width$}  {state}"));
     lines.into_iter().take(HOSTS_MAX).map(line).collect()
 }
 
@@ -129,7 +129,7 @@ const TICK_HIDDEN: Duration = Duration::from_secs(60);
 mod tests {
     use super::*;
     use crate::crawl::frontier::{Kind, Next};
-    use crate::trail::Trail;
+    use crate::recorder::Recorder;
 
     #[test]
     fn each_host_has_a_line_that_says_what_it_does() {
@@ -142,16 +142,16 @@ mod tests {
             Next::Task(task) => task,
             other => panic!("{other:?}"),
         };
-        let (held, waiting) = (next(), next());
-        frontier.ended(&held);
-        frontier.park(held, now + Duration::from_millis(2500));
+        let (first, waiting) = (next(), next());
+        frontier.ended(&first);
+        frontier.park(first, now + Duration::from_millis(2500));
         let since = now.checked_sub(Duration::from_secs(1)).unwrap_or(now);
-        let flight = Flight { trail: Trail::default(), since, task: waiting.clone() };
+        let flight = Flight { recorder: Recorder::default(), since, task: waiting.clone() };
         let in_flight = HashMap::from([(waiting.host, flight)]);
         assert_eq!(
             host_lines(&frontier, &in_flight, now),
             [
-                "  a.example       on hold for 3 s, 2 queued".to_owned(),
+                "  a.example       backed off for 3 s, 2 queued".to_owned(),
                 "  longer.example  waits   1.0 s  /x, 0 queued".to_owned(),
             ]
         );

@@ -1,4 +1,4 @@
-//! What a crawl did to each host, as the host saw it: one host has one turn, whatever its ports and schemes.
+//! What a crawl did to each host, as the host saw it: one host has one permit at a time, whatever its ports and schemes.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,9 +10,9 @@ use url::Url;
 use crate::crawl::frontier::{Kind, Task};
 use crate::crawl::page::{Class, Page, Record};
 use crate::json::source_name;
+use crate::observer::{Answered, Backoff, GateObserver, HostEvents};
 use crate::outcome::Outcome;
-use crate::trail::Sent;
-use crate::watch::{Answered, Heard, Hold, Watch};
+use crate::recorder::Sent;
 
 pub(crate) struct Report {
     hosts: BTreeMap<String, Host>,
@@ -39,13 +39,13 @@ pub(crate) struct Host {
     pub(crate) deferred: usize,
     pub(crate) refused: usize,
     pub(crate) errors: usize,
-    /// Queued and not fetched: a limit was reached, the crawl was interrupted, or the host is held.
+    /// Queued and not fetched: a limit was reached, the crawl was interrupted, or the host is backed off.
     pub(crate) left: usize,
     /// Fetched and not to be indexed.
     pub(crate) noindex: usize,
     pub(crate) bytes: u64,
     pub(crate) holds: usize,
-    /// For turns, all requests together.
+    /// For permits, all requests together.
     pub(crate) waited_ms: u64,
     /// The shortest time between the beginnings of two requests.
     pub(crate) gap_min_ms: Option<u64>,
@@ -83,7 +83,7 @@ pub(crate) struct Host {
     #[serde(skip)]
     pub(crate) events: Vec<Event>,
     #[serde(skip)]
-    pub(crate) held: Vec<Hold>,
+    pub(crate) backoffs: Vec<Backoff>,
     /// Where each request of this run that was not for robots.txt began, also of those that are not among the events.
     #[serde(skip)]
     begun: Vec<Duration>,
@@ -138,16 +138,16 @@ pub(crate) struct Totals {
     longest_wait_ms: u64,
     gap_min_ms: Option<u64>,
     requeued: usize,
-    held: Vec<Hold>,
+    backoffs: Vec<Backoff>,
     robots: Vec<Event>,
 }
 
 impl Report {
     /// With `keeps_pages`, every page is kept for a table.
-    pub(crate) fn new(watch: &Watch, keeps_pages: bool) -> Self {
+    pub(crate) fn new(observer: &GateObserver, keeps_pages: bool) -> Self {
         Self {
             hosts: BTreeMap::new(),
-            started: watch.started(),
+            started: observer.started(),
             before: Duration::ZERO,
             events: 0,
             pages: keeps_pages.then(Vec::new),
@@ -231,7 +231,7 @@ impl Report {
         host.sitemap_requests = totals.sitemap_requests;
         (host.waited_ms, host.longest_wait_ms) = (totals.waited_ms, totals.longest_wait_ms);
         (host.gap_min_ms, host.requeued) = (totals.gap_min_ms, totals.requeued);
-        (host.holds, host.held) = (totals.held.len(), totals.held);
+        (host.holds, host.backoffs) = (totals.backoffs.len(), totals.backoffs);
         host.events.retain(|event| !event.is_robots);
         host.events.extend(totals.robots);
     }
@@ -250,7 +250,7 @@ impl Report {
             longest_wait_ms: host.longest_wait_ms,
             gap_min_ms: host.gap_min_ms,
             requeued: host.requeued,
-            held: host.held.clone(),
+            backoffs: host.backoffs.clone(),
             robots: robots(host),
         })
     }
@@ -267,18 +267,18 @@ impl Report {
     /// What can be said only at the end.
     ///
     /// `delay`: what lies between two requests at least.
-    pub(crate) fn end(&mut self, watch: &Watch, abide: &Abide, delay: Duration) {
+    pub(crate) fn end(&mut self, observer: &GateObserver, abide: &Abide, delay: Duration) {
         self.lasted = self.before + self.started.elapsed();
-        let heard = watch.take().hosts;
+        let observed = observer.take().hosts;
         let robots_only =
-            heard.keys().filter(|name| !self.hosts.contains_key(*name)).cloned().collect::<Vec<_>>();
+            observed.keys().filter(|name| !self.hosts.contains_key(*name)).cloned().collect::<Vec<_>>();
         for name in robots_only {
             self.host(name);
         }
         let mut left = EVENTS_MAX.saturating_sub(self.events);
         for host in self.hosts.values_mut() {
-            if let Some(heard) = heard.get(&host.host) {
-                host.hear(heard, delay, self.before, &mut left);
+            if let Some(seen) = observed.get(&host.host) {
+                host.add(seen, delay, self.before, &mut left);
             }
             host.know_robots(abide);
             host.events.sort_by_key(|event| event.at);
@@ -378,29 +378,34 @@ impl Host {
     }
 
     /// Permits, waits and backoffs. A permit that no page took was taken by robots.txt. `before`: what earlier runs took.
-    fn hear(&mut self, heard: &Heard, delay: Duration, before: Duration, left: &mut usize) {
+    fn add(&mut self, seen: &HostEvents, delay: Duration, before: Duration, left: &mut usize) {
         self.begun.sort();
-        let robots = without_pages(&heard.turns, &self.begun);
-        let turns = without_returned(&heard.turns, &robots, delay);
-        self.requests += turns.len();
-        self.sample = self.sample.take().or_else(|| heard.root.clone());
-        self.waited_ms += millis(heard.waited);
-        self.longest_wait_ms = self.longest_wait_ms.max(millis(heard.longest_wait));
-        self.holds += heard.holds.len();
-        let moved =
-            |hold: &Hold| Hold { from: before + hold.from, until: before + hold.until, ..hold.clone() };
-        self.held.extend(heard.holds.iter().map(moved));
-        let gaps = turns.iter().zip(turns.iter().skip(1)).map(|(turn, next)| next.saturating_sub(*turn));
+        let robots = without_pages(&seen.permits, &self.begun);
+        let permits = without_returned(&seen.permits, &robots, delay);
+        self.requests += permits.len();
+        self.sample = self.sample.take().or_else(|| seen.root.clone());
+        self.waited_ms += millis(seen.waited);
+        self.longest_wait_ms = self.longest_wait_ms.max(millis(seen.longest_wait));
+        self.holds += seen.backoffs.len();
+        let moved = |backoff: &Backoff| Backoff {
+            from: before + backoff.from,
+            until: before + backoff.until,
+            ..backoff.clone()
+        };
+        self.backoffs.extend(seen.backoffs.iter().map(moved));
+        let gaps =
+            permits.iter().zip(permits.iter().skip(1)).map(|(permit, next)| next.saturating_sub(*permit));
         self.gap_min_ms = gaps.map(millis).chain(self.gap_min_ms).min();
-        let robots: Vec<Duration> = robots.into_iter().filter(|at| turns.binary_search(at).is_ok()).collect();
+        let robots: Vec<Duration> =
+            robots.into_iter().filter(|at| permits.binary_search(at).is_ok()).collect();
         self.robots_requests += robots.len();
         let kept = robots.len().min(*left);
         *left -= kept;
         for at in robots.iter().take(kept) {
-            // One that was redirected has an answer that comes only after further turns.
-            let next = turns.get(turns.partition_point(|turn| turn <= at));
+            // One that was redirected has an answer that comes only after further permits.
+            let next = permits.get(permits.partition_point(|permit| permit <= at));
             let is_its = |answer: &&Answered| answer.at >= *at && next.is_none_or(|next| answer.at <= *next);
-            let answer = heard.answers.iter().find(is_its);
+            let answer = seen.answers.iter().find(is_its);
             let status = answer.and_then(|answer| answer.status);
             let end = answer.map(|answer| before + answer.at);
             let url = format!("{}/robots.txt", self.host);
@@ -409,28 +414,33 @@ impl Host {
     }
 }
 
-/// The turns that are not the last one before the beginning of a page. Both are in order.
-fn without_pages(turns: &[Duration], pages: &[Duration]) -> Vec<Duration> {
+/// The permits that are not the last one before the beginning of a page. Both are in order.
+fn without_pages(permits: &[Duration], pages: &[Duration]) -> Vec<Duration> {
     let mut robots = Vec::new();
-    let mut turns = turns.iter().copied().peekable();
+    let mut permits = permits.iter().copied().peekable();
     for page in pages {
-        while let Some(turn) = turns.next_if(|turn| turn <= page) {
-            robots.push(turn);
+        while let Some(permit) = permits.next_if(|permit| permit <= page) {
+            robots.push(permit);
         }
         robots.pop();
     }
-    robots.extend(turns);
+    robots.extend(permits);
     robots
 }
 
-/// The turns that were used. Rules can change while a request waits; then its turn is given back unsent, and robots.txt takes the
+/// The permits that were used. Rules can change while a request waits; then its permit is given back unsent, and robots.txt takes the
 /// next one at once, where a request that was sent would have been owed the whole delay.
-fn without_returned(turns: &[Duration], robots: &[Duration], delay: Duration) -> Vec<Duration> {
-    let next = turns.iter().skip(1).map(Some).chain([None]);
-    let is_returned = |turn: &Duration, next: Option<&Duration>| {
-        next.is_some_and(|next| next.saturating_sub(*turn) < delay / 2) && robots.contains(turn)
+fn without_returned(permits: &[Duration], robots: &[Duration], delay: Duration) -> Vec<Duration> {
+    let next = permits.iter().skip(1).map(Some).chain([None]);
+    let is_returned = |permit: &Duration, next: Option<&Duration>| {
+        next.is_some_and(|next| next.saturating_sub(*permit) < delay / 2) && robots.contains(permit)
     };
-    turns.iter().zip(next).filter(|(turn, next)| !is_returned(turn, *next)).map(|(turn, _)| *turn).collect()
+    permits
+        .iter()
+        .zip(next)
+        .filter(|(permit, next)| !is_returned(permit, *next))
+        .map(|(permit, _)| *permit)
+        .collect()
 }
 
 /// Of one host, in the journal: a line of it must stay short enough to be read again.
@@ -456,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn robots_txt_that_failed_is_unreachable_also_when_it_is_forgotten() {
+    fn robots_txt_that_failed_stays_unreachable() {
         let abide = Abide::builder("ExampleBot").build().unwrap();
         let by = |host: &str, line| DeniedBy { rule: String::new(), line, host: host.to_owned(), urls: 1 };
         for (by, robots) in [
@@ -472,28 +482,28 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_was_given_back_is_no_request() {
-        for (turns, robots, delay, used) in [
+    fn a_permit_that_was_given_back_is_no_request() {
+        for (permits, robots, delay, used) in [
             (&[0, 10, 11, 20][..], &[10, 11][..], 8, &[0, 11, 20][..]),
             (&[0, 10, 20], &[0, 10, 20], 8, &[0, 10, 20]),
             (&[0, 1, 2], &[0, 1, 2], 0, &[0, 1, 2]),
             (&[0, 1], &[1], 8, &[0, 1]),
         ] {
-            let found = without_returned(&seconds(turns), &seconds(robots), Duration::from_secs(delay));
-            assert_eq!(found, seconds(used), "{turns:?}");
+            let found = without_returned(&seconds(permits), &seconds(robots), Duration::from_secs(delay));
+            assert_eq!(found, seconds(used), "{permits:?}");
         }
     }
 
     #[test]
-    fn a_turn_that_no_page_took_was_taken_by_robots_txt() {
-        for (turns, pages, robots) in [
+    fn a_permit_that_no_page_took_was_taken_by_robots_txt() {
+        for (permits, pages, robots) in [
             (&[][..], &[][..], &[][..]),
             (&[0], &[], &[0]),
             (&[0, 10, 20], &[11, 21], &[0]),
             (&[0, 1, 10, 11, 20], &[12, 21], &[0, 1, 10]),
             (&[5, 10, 30], &[6], &[10, 30]),
         ] {
-            assert_eq!(without_pages(&seconds(turns), &seconds(pages)), seconds(robots), "{turns:?}");
+            assert_eq!(without_pages(&seconds(permits), &seconds(pages)), seconds(robots), "{permits:?}");
         }
     }
 }

@@ -13,8 +13,8 @@ use crate::Usage;
 use crate::crawl::Body;
 use crate::fetch::{Answer, Line};
 use crate::outcome::Outcome;
-use crate::shown::write_json;
-use crate::trail::public;
+use crate::recorder::public_url;
+use crate::sanitize::write_json;
 
 pub(crate) struct Save {
     directory: PathBuf,
@@ -41,7 +41,7 @@ impl Save {
         let wrong = |error: io::Error| Usage(format!("{}: {error}", index.display()));
         let taken = || {
             let directory = directory.display();
-            Usage(format!("{directory}: already holds a saved crawl; choose another directory"))
+            Usage(format!("{directory}: there is a saved crawl in it already; choose another directory"))
         };
         fs::create_dir_all(directory).map_err(wrong)?;
         let (file, count) = match (known, index.try_exists().map_err(wrong)?) {
@@ -67,7 +67,7 @@ impl Save {
         Ok(())
     }
 
-    /// A file under the next numbered name that is free: somebody else's files stay, and what a crawl has written that was killed before
+    /// A file under the next numbered name that is free: files of others stay, and what a crawl has written that was killed before
     /// its index said so.
     fn keep(&mut self, extension: &str, bytes: &[u8]) -> anyhow::Result<String> {
         loop {
@@ -104,7 +104,7 @@ fn reopen(index: &Path, known: &HashSet<String>) -> io::Result<Option<(File, u64
         }
         whole += line.len() as u64;
         let Ok(saved) = serde_json::from_slice::<Saved>(&line) else { return Ok(None) };
-        let url = saved.url.and_then(|url| url.parse().ok()).map(|url| public(&url));
+        let url = saved.url.and_then(|url| url.parse().ok()).map(|url| public_url(&url));
         if !url.is_some_and(|url| known.contains(url.as_str())) {
             return Ok(None);
         }

@@ -6,7 +6,7 @@ use crate::crawl::page::Page;
 use crate::crawl::report::{DeniedBy, FailedBy, Host, Report};
 use crate::online;
 use crate::outcome::Outcome;
-use crate::shown::{count, cut, span};
+use crate::sanitize::{count, cut, span};
 use crate::style::{self, PLAIN};
 
 /// An object per host, then one for the whole crawl.
@@ -185,17 +185,17 @@ fn pace(host: &Host) -> String {
     }
     // Less is shown as 0.0 s.
     if host.waited_ms >= 50 {
-        parts.push(format!("waited {:.1} s for turns", host.waited_ms as f64 / 1e3));
+        parts.push(format!("waited {:.1} s for permits", host.waited_ms as f64 / 1e3));
     }
     if host.requeued > 0 {
         parts.push(format!("{} put back to wait", count(host.requeued, "URL")));
     }
-    for hold in host.held.iter().take(SHOWN_MAX) {
-        let lasts = (hold.until - hold.from).as_secs();
-        parts.push(format!("held for {} ({})", span(lasts), hold.why));
+    for backoff in host.backoffs.iter().take(SHOWN_MAX) {
+        let lasts = (backoff.until - backoff.from).as_secs();
+        parts.push(format!("backed off for {} ({})", span(lasts), backoff.why));
     }
-    if host.held.len() > SHOWN_MAX {
-        parts.push(format!("and held {} times more", host.held.len() - SHOWN_MAX));
+    if host.backoffs.len() > SHOWN_MAX {
+        parts.push(format!("and backed off {} times more", host.backoffs.len() - SHOWN_MAX));
     }
     parts.join(", ")
 }

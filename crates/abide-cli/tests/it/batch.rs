@@ -61,7 +61,7 @@ fn the_agent_may_be_a_chain() {
 }
 
 #[test]
-fn robots_may_be_base64_and_hold_any_octets() {
+fn robots_may_be_base64_of_any_bytes() {
     // "User-agent: *\nDisallow: /\xff\n"
     let base64 = "VXNlci1hZ2VudDogKgpEaXNhbGxvdzogL/8K";
     let line = ask("match", &json!({"robots_base64": base64, "agent": "FooBot", "url": "https://h/%FF"}));
@@ -339,7 +339,7 @@ fn the_content_type_decides_about_the_head() {
 }
 
 #[test]
-fn a_cut_is_told() {
+fn a_cut_is_reported() {
     let field = format!("*;noindex, {}ExampleBot;noai", "OtherBot;nosnippet, ".repeat(1000));
     let line = ask("tags", &json!({"agent": "ExampleBot", "headers": [["Robots-Tag", field]]}));
     assert_eq!(line["truncated"], json!(true));
@@ -385,7 +385,7 @@ fn base64_may_be_url_safe_unpadded_and_in_lines() {
     for (base64, said) in [
         ("L//7-_", "\"robots_base64\": expected base64, found '/' as character 2"),
         ("L/*7", "\"robots_base64\": expected base64, found '*' as character 3"),
-        ("abcde", "\"robots_base64\": expected base64, found 5 characters, which are no whole octets"),
+        ("abcde", "\"robots_base64\": expected base64, found 5 characters, which is no valid length"),
         ("a=bc", "\"robots_base64\": expected base64, found '=' as character 2"),
         ("ab", "\"robots_base64\": expected base64, found 'b' at its end, which is cut off or damaged"),
         ("é", "\"robots_base64\": expected base64, found '\\xc3' as character 1"),
@@ -494,5 +494,5 @@ fn bad_lines_are_named_by_line_and_key_in_words_of_our_own() {
     let line = abide_with(&["match", "--batch"], deep).line();
     assert!(line["error"].as_str().unwrap().contains("nested too deeply"), "{line}");
     let line = abide_with(&["match", "--batch"], *b"{\"robots\": \"\xff\"}").line();
-    assert_eq!(line, json!({"error": "expected UTF-8, found the octet 0xff at column 13"}));
+    assert_eq!(line, json!({"error": "expected UTF-8, found the byte 0xff at column 13"}));
 }

@@ -11,7 +11,7 @@ use crate::{abide, abide_with, online};
 const SENTENCES: &[(&str, &[&str])] = &[
     (
         "Human output by default",
-        &["offline::match_tells_people_the_rule_and_its_line", "check::people_get_one_line_each"],
+        &["offline::match_prints_the_rule_and_its_line", "check::people_get_one_line_each"],
     ),
     (
         "colour when a terminal",
@@ -51,7 +51,7 @@ const SENTENCES: &[(&str, &[&str])] = &[
     (
         "match --batch [FILE]: in",
         &[
-            "batch::robots_may_be_base64_and_hold_any_octets",
+            "batch::robots_may_be_base64_of_any_bytes",
             "batch::a_batch_may_be_a_file_and_have_windows_line_ends",
         ],
     ),
@@ -92,7 +92,7 @@ const SENTENCES: &[(&str, &[&str])] = &[
     ),
     (
         "tags --batch: head, truncated",
-        &["contract::sizes_of_previews_and_ends_of_heads_have_their_words", "batch::a_cut_is_told"],
+        &["contract::sizes_of_previews_and_ends_of_heads_have_their_words", "batch::a_cut_is_reported"],
     ),
     (
         "metas lists every meta with a name in the head, decoded, in order",
@@ -102,13 +102,16 @@ const SENTENCES: &[(&str, &[&str])] = &[
     (
         "fetch: through the whole middleware",
         &[
-            "fetch::a_redirect_is_followed_and_every_hop_is_told",
+            "fetch::a_redirect_is_followed_and_every_hop_is_reported",
             "fetch::private_addresses_are_refused_also_behind_redirects",
         ],
     ),
     ("fetch: fetched", &["fetch::a_page_that_may_be_had_is_fetched"]),
     ("fetch: denied", &["fetch::what_is_disallowed_is_denied_and_never_asked_for"]),
-    ("fetch: deferred", &["fetch::a_held_host_is_deferred", "fetch::a_turn_beyond_max_wait_is_deferred"]),
+    (
+        "fetch: deferred",
+        &["fetch::a_backed_off_host_is_deferred", "fetch::a_permit_beyond_max_wait_is_deferred"],
+    ),
     (
         "fetch: refused",
         &[
@@ -134,7 +137,7 @@ const SENTENCES: &[(&str, &[&str])] = &[
     (
         "fetch: waited_ms",
         &[
-            "fetch::the_waits_of_calls_without_an_answer_are_told",
+            "fetch::the_waits_of_failed_calls_are_reported",
             "pacing::a_host_is_left_alone_between_two_requests",
         ],
     ),
@@ -142,10 +145,7 @@ const SENTENCES: &[(&str, &[&str])] = &[
     ("crawl: same hosts", &["crawl::the_sites_given_are_crawled_and_no_others"]),
     ("crawl: --max-pages", &["crawl::no_more_pages_than_asked"]),
     ("crawl: --save DIR", &["crawl::saved_pages_are_whole_and_indexed"]),
-    (
-        "crawl: a report per host",
-        &["crawl::the_report_says_who_denied_what_was_found_and_how_old_the_rules_are"],
-    ),
+    ("crawl: a report per host", &["crawl::the_report_has_denials_permissions_and_ages"]),
     ("explain: the deciding line marked, and why", &["explain::the_deciding_line_is_marked"]),
     (
         "lint: remarks with line and column, as compilers print them",
@@ -160,7 +160,7 @@ const SENTENCES: &[(&str, &[&str])] = &[
         ],
     ),
     ("--delay", &["pacing::a_host_is_left_alone_between_two_requests"]),
-    ("--max-wait", &["fetch::a_turn_beyond_max_wait_is_deferred"]),
+    ("--max-wait", &["fetch::a_permit_beyond_max_wait_is_deferred"]),
     ("--timeout (robots deadline)", &["fetch::a_robots_txt_beyond_its_deadline_is_unreachable"]),
     ("--allow-net CIDR", &["pacing::allow_net_opens_the_network_it_names"]),
     (
@@ -174,7 +174,7 @@ const SENTENCES: &[(&str, &[&str])] = &[
         "--store memory|redb:PATH|redis://...",
         &[
             "store::stores_that_cannot_be_had_are_wrong_usage",
-            "store::calls_share_a_redis_and_a_crawl_begins_anew",
+            "store::calls_share_a_redis_and_a_crawl_starts_again",
         ],
     ),
     ("--cacert FILE", &["pacing::cacert_is_trusted_and_nothing_else"]),

@@ -194,7 +194,7 @@ async fn a_host_is_asked_one_request_at_a_time_with_the_delay_between() {
 }
 
 #[tokio::test]
-async fn a_held_host_is_waited_for_or_given_up() {
+async fn a_backed_off_host_is_waited_for_or_given_up() {
     let server = sites().await;
     let urls = ["http://a.example:PORT/held", "http://a.example:PORT/deep", "http://b.example:PORT/deep"];
     let args = [&["crawl", "--json", "--max-wait", "0"], &urls[..]].concat();
@@ -284,19 +284,8 @@ async fn ctrl_c_ends_it_with_its_report() {
         _ => Reply::html("<a href=/slow>s</a>"),
     })
     .await;
-    let (port, resolve) = (server.address().port(), format!("*:{}:127.0.0.1", server.address().port()));
-    let url = format!("http://a.example:{port}/");
-    let args = ["crawl", "--json", "--delay", "0", "--allow-net", "127.0.0.1", "--resolve", &resolve, &url];
-    let mut command = crate::command(&args);
-    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-    let child = command.spawn().unwrap();
-    while server.count("a.example/slow") == 0 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(kill.success());
-    let output = crate::blocking(move || child.wait_with_output().unwrap()).await;
-    let ran = crate::Ran::from(output);
+    let args = ["crawl", "--json", "http://a.example:PORT/"];
+    let ran = crate::ended_by("-INT", &server, &args, || server.count("a.example/slow") > 0).await;
     assert_eq!((ran.status, &only_host(&ran)["fetched"]), (130, &json!(1)), "{}", ran.err);
     assert_eq!(summary(&ran)["interrupted"], json!(true));
     assert!(ran.err.ends_with("abide: interrupted\n"), "{}", ran.err);
@@ -311,7 +300,7 @@ async fn a_save_directory_that_cannot_be_made_is_wrong_usage() {
 }
 
 #[tokio::test]
-async fn a_page_that_leads_to_a_held_host_holds_up_nobody_else() {
+async fn a_redirect_to_a_backed_off_host_delays_no_other_page() {
     let server = sites().await;
     let urls = ["a.example:PORT/deep", "a.example:PORT/to-held", "a.example:PORT/2"];
     let urls: Vec<String> = urls.iter().map(|url| format!("http://{url}")).collect();
@@ -324,7 +313,7 @@ async fn a_page_that_leads_to_a_held_host_holds_up_nobody_else() {
 }
 
 #[tokio::test]
-async fn what_another_host_defers_is_fetched_later_and_holds_up_nobody() {
+async fn what_another_host_defers_is_fetched_later() {
     let server = sites().await;
     let urls = ["a.example:PORT/to-busy", "a.example:PORT/2"].map(|url| format!("http://{url}"));
     let mut args = vec!["crawl", "--json", "--max-wait", "0", "--max-depth", "0"];
@@ -340,7 +329,7 @@ async fn what_another_host_defers_is_fetched_later_and_holds_up_nobody() {
 }
 
 #[tokio::test]
-async fn the_report_says_who_denied_what_was_found_and_how_old_the_rules_are() {
+async fn the_report_has_denials_permissions_and_ages() {
     let server = sites().await;
     let args = ["crawl", "--json", "--delay", "200ms", "http://a.example:PORT/", "http://held.example:PORT/"];
     let lines = online(server.address(), &args).await.lines();
@@ -368,7 +357,7 @@ async fn the_report_says_who_denied_what_was_found_and_how_old_the_rules_are() {
     }
     assert!(text.contains("\n  5 requests (1 for robots.txt), at least "), "{text}");
     assert!(text.contains("\n  permissions: nofollow on 1 page, noindex on 1 page\n"), "{text}");
-    assert!(text.contains("held for 6") && text.contains(" min (429, Retry-After 3600 s)"), "{text}");
+    assert!(text.contains("backed off for 6") && text.contains(" min (429, Retry-After 3600 s)"), "{text}");
     assert!(text.lines().last().unwrap().starts_with("6 requests to 2 hosts in "), "{text}");
 }
 
@@ -588,10 +577,14 @@ async fn the_report_of_the_houses_has_a_mark_of_every_kind() {
     let args: Vec<String> = args.into_iter().map(str::to_owned).collect();
     let ran =
         crate::blocking(move || crate::abide(&args.iter().map(String::as_str).collect::<Vec<_>>())).await;
-    assert!(ran.out.contains("Crawl-delay 1 s") && ran.out.contains("held for 7 s (503, "), "{}", ran.out);
+    assert!(
+        ran.out.contains("Crawl-delay 1 s") && ran.out.contains("backed off for 7 s (503, "),
+        "{}",
+        ran.out
+    );
     assert!(ran.out.contains("denied: ") && !ran.out.contains(" failed"), "{}", ran.out);
     let page = std::fs::read_to_string(&report).unwrap();
-    for mark in ["m robots", "m good", "m moved", "m bad", "owed", "hold"] {
+    for mark in ["m robots", "m good", "m moved", "m bad", "owed", "backoff"] {
         assert!(page.contains(&format!("<i class='{mark}' style=")), "{mark}");
     }
 }
@@ -620,7 +613,7 @@ async fn sitemaps_that_name_others_without_end_come_to_one() {
 
 #[tokio::test]
 #[cfg(target_os = "linux")]
-async fn a_report_that_could_not_be_drawn_keeps_nothing_else_from_being_told() {
+async fn a_report_that_cannot_be_drawn_loses_nothing_else() {
     let server = sites().await;
     let directory = tempfile::tempdir().unwrap();
     let store = format!("redb:{}", directory.path().join("s.redb").display());

@@ -204,7 +204,7 @@ async fn a_refused_address_is_ours_and_names_the_flag() {
 }
 
 #[tokio::test]
-async fn after_a_resume_the_whole_crawl_is_told() {
+async fn after_a_resume_the_whole_crawl_is_reported() {
     let server = classes().await;
     let directory = tempfile::tempdir().unwrap();
     let store = format!("redb:{}", directory.path().join("s.redb").display());
@@ -282,19 +282,9 @@ async fn a_signal_is_the_exit_status() {
     for call in ["crawl", "fetch", "check"] {
         for (signal, status) in [("-INT", 130), ("-TERM", 143)] {
             let server = Server::start(|_| Reply::new(404, "").after(Duration::from_secs(600))).await;
-            let port = server.address().port();
-            let (resolve, url) = (format!("*:{port}:127.0.0.1"), format!("http://a.example:{port}/"));
-            let args = [call, "--allow-net", "127.0.0.1", "--resolve", &resolve, &url];
-            let mut command = crate::command(&args);
-            command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-            let child = command.spawn().unwrap();
-            while server.log().is_empty() {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-            let pid = child.id().to_string();
-            assert!(std::process::Command::new("kill").args([signal, &pid]).status().unwrap().success());
-            let output = crate::blocking(move || child.wait_with_output().unwrap()).await;
-            assert_eq!(output.status.code(), Some(status), "{call} {signal}");
+            let args = [call, "http://a.example:PORT/"];
+            let ran = crate::ended_by(signal, &server, &args, || !server.log().is_empty()).await;
+            assert_eq!(ran.status, status, "{call} {signal}");
         }
     }
 }

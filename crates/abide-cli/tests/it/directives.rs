@@ -91,7 +91,7 @@ fn bad_lines_are_answered_in_their_place() {
 }
 
 #[test]
-fn people_are_told_as_well() {
+fn the_text_says_so_as_well() {
     let robots = file("User-agent: *\nApp-Directives: a;x=\"y\"\nContent-Usage: train-ai=n\n");
     let path = robots.path().to_str().unwrap();
     let args = ["directives", "--agent", "b", "--robots", path, "--app", "a", "/p"];

@@ -82,7 +82,7 @@ async fn without_a_robots_txt_there_is_only_the_reason() {
 }
 
 #[tokio::test]
-async fn what_is_known_of_a_robots_txt_is_told_in_full() {
+async fn all_that_is_known_of_a_robots_txt_is_printed() {
     let server = Server::start(|seen| match (seen.host(), seen.path.as_str()) {
         ("moved.example", "/robots.txt") => {
             Reply::redirect(301, &format!("http://{}/elsewhere.txt", seen.header("host").unwrap()))
@@ -139,7 +139,7 @@ const FACTS: [&str; 9] = [
 ];
 
 #[tokio::test]
-async fn hosts_are_asked_at_a_time_and_told_in_order() {
+async fn hosts_are_asked_at_a_time_and_reported_in_order() {
     let server = Server::start(|seen| match seen.host() {
         "slow.example" => Reply::new(200, ROBOTS).after(std::time::Duration::from_secs(2)),
         _ => Reply::new(200, ROBOTS),

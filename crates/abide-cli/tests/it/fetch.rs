@@ -97,6 +97,25 @@ async fn a_page_that_may_be_had_is_fetched() {
 }
 
 #[tokio::test]
+async fn tdmrep_json_is_fetched_where_it_is_asked_for() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        "/.well-known/tdmrep.json" => Reply::new(200, r#"[{"location": "/", "tdm-reservation": 1}]"#),
+        _ => Reply::html("page"),
+    })
+    .await;
+    let url = "http://a.example:PORT/x";
+    let without = online(server.address(), &["fetch", "--json", url]).await.line();
+    assert_eq!((&without["preferences"], server.count("a.example/.well-known/tdmrep.json")), (&json!([]), 0));
+    let with = online(server.address(), &["fetch", "--json", "--tdmrep", url]).await.line();
+    let stated = &with["preferences"][0];
+    assert_eq!(stated["preference"], json!("disallow"), "{with}");
+    assert!(stated["source"].as_str().unwrap().contains("tdmrep.json"), "{with}");
+    let text = online(server.address(), &["fetch", "--tdmrep", url]).await.out;
+    assert!(text.contains("tdmrep.json"), "{text}");
+}
+
+#[tokio::test]
 async fn permissions_come_from_the_head_and_the_header() {
     let server = site().await;
     let (line, _) = fetch(&server, &["http://a.example:PORT/noindex"]).await;
@@ -146,7 +165,7 @@ async fn a_redirect_into_a_disallowed_path_is_denied_with_its_hops() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_followed_and_every_hop_is_told() {
+async fn a_redirect_is_followed_and_every_hop_is_reported() {
     let server = site().await;
     let (line, _) = fetch(&server, &["http://a.example:PORT/to?/page"]).await;
     assert_eq!(line["outcome"], json!("fetched"));
@@ -182,7 +201,7 @@ async fn disallowed_by_a_server_error_is_denied() {
 }
 
 #[tokio::test]
-async fn a_held_host_is_deferred() {
+async fn a_backed_off_host_is_deferred() {
     let server = site().await;
     let (line, status) = fetch(&server, &["http://busy.example:PORT/page"]).await;
     assert_eq!((status, &line["outcome"]), (1, &json!("deferred")), "{line}");
@@ -200,7 +219,7 @@ async fn a_held_host_is_deferred() {
 }
 
 #[tokio::test]
-async fn a_turn_beyond_max_wait_is_deferred() {
+async fn a_permit_beyond_max_wait_is_deferred() {
     let server = site().await;
     let urls = ["http://delay.example:PORT/1", "http://delay.example:PORT/2", "--max-wait", "2s"];
     let ran = online(server.address(), &[&["fetch", "--json"], &urls[..]].concat()).await;
@@ -291,7 +310,7 @@ async fn answers_come_in_the_order_of_the_urls() {
 }
 
 #[tokio::test]
-async fn user_information_is_printed_by_nobody_but_its_owner() {
+async fn user_information_is_never_printed() {
     let server = site().await;
     for path in ["page", "secret/x", "cut"] {
         let url = format!("http://user:MARKER@a.example:PORT/{path}");
@@ -303,7 +322,7 @@ async fn user_information_is_printed_by_nobody_but_its_owner() {
 }
 
 #[tokio::test]
-async fn people_are_told_outcome_reason_and_permissions() {
+async fn the_text_has_outcome_reason_and_permissions() {
     let server = site().await;
     let args = ["fetch", "http://a.example:PORT/to?/noindex", "http://a.example:PORT/secret"];
     let ran = online(server.address(), &args).await;
@@ -316,7 +335,7 @@ async fn people_are_told_outcome_reason_and_permissions() {
 }
 
 #[tokio::test]
-async fn the_waits_of_calls_without_an_answer_are_told() {
+async fn the_waits_of_failed_calls_are_reported() {
     let server = Server::start(|seen| match seen.path.as_str() {
         "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /secret\n"),
         "/silent" => Reply::html("").after(Duration::from_secs(600)),
@@ -343,7 +362,7 @@ async fn the_waits_of_calls_without_an_answer_are_told() {
 }
 
 #[tokio::test]
-async fn a_deferral_tells_what_was_waited_before() {
+async fn a_deferral_says_what_was_waited_before() {
     let server = site().await;
     let url = "http://a.example:PORT/to?http://busy.example:PORT/page";
     let (line, _) = fetch(&server, &[url, "--delay", "1s"]).await;
@@ -368,7 +387,7 @@ async fn a_page_that_always_has_more_ends_at_its_limit() {
 }
 
 #[tokio::test]
-async fn a_limit_may_be_further_away_than_any_clock_can_tell() {
+async fn a_limit_may_be_beyond_any_clock() {
     let server = site().await;
     for time in ["9999999999h", "4000000000000000h"] {
         let args =
@@ -386,30 +405,8 @@ async fn ctrl_c_ends_it_after_what_was_answered() {
         _ => Reply::html("<p>x"),
     })
     .await;
-    let port = server.address().port();
-    let (resolve, url) =
-        (format!("*:{port}:127.0.0.1"), |path: &str| format!("http://a.example:{port}{path}"));
-    let args = [
-        "fetch",
-        "--json",
-        "--delay",
-        "0",
-        "--allow-net",
-        "127.0.0.1",
-        "--resolve",
-        &resolve,
-        &url("/"),
-        &url("/slow"),
-    ];
-    let mut command = crate::command(&args);
-    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-    let child = command.spawn().unwrap();
-    while server.count("a.example/slow") == 0 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(kill.success());
-    let ran = crate::Ran::from(blocking(move || child.wait_with_output().unwrap()).await);
+    let args = ["fetch", "--json", "http://a.example:PORT/", "http://a.example:PORT/slow"];
+    let ran = crate::ended_by("-INT", &server, &args, || server.count("a.example/slow") > 0).await;
     assert_eq!((ran.status, &ran.line()["outcome"]), (130, &json!("fetched")), "{}", ran.err);
     assert!(ran.err.ends_with("abide: interrupted\n"), "{}", ran.err);
 }

@@ -1,8 +1,78 @@
 //! `abide identity`: keys, their directory, and the page about the crawler.
 
+#[path = "../../../abide-identity/tests/it/verifier.rs"]
+mod verifier;
+
+use abide_identity::{Key, Signer};
+use abide_tests::{Authority, Reply, Seen, Server};
 use serde_json::Value;
 
-use crate::abide;
+use crate::{abide, file, online};
+
+/// Whether another implementation verifies what the server saw.
+fn verified(seen: &Seen, public_key: [u8; 32]) -> Result<(), String> {
+    let url = format!("https://{}{}", seen.header("host").unwrap(), seen.path).parse().unwrap();
+    let headers = seen.headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
+    let request = verifier::Seen(&seen.method.parse().unwrap(), &url, &headers.collect());
+    verifier::is_verified(&request, public_key)
+}
+
+#[tokio::test]
+async fn every_request_is_signed_over_https_and_none_over_http() {
+    let answer = |seen: &Seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /secret"),
+        "/moved" => Reply::redirect(302, "/page"),
+        _ => Reply::html("page"),
+    };
+    let authority = Authority::new();
+    let (folder, certificate) = (tempfile::tempdir().unwrap(), file(authority.pem()));
+    let (key, cacert) = (folder.path().join("bot.pem"), certificate.path().to_str().unwrap());
+    let key_file = key.to_str().unwrap();
+    abide(&["identity", "new", key_file]);
+    let public_key = Key::from_file(&key).unwrap().public_key();
+    let signing = ["--key", key_file, "--signature-agent", "https://bot.example", "--cacert", cacert];
+    for call in ["fetch", "crawl"] {
+        let server = Server::start_tls(authority.acceptor("*.site.example"), answer).await;
+        let plain = Server::start(answer).await;
+        for (server, scheme) in [(&server, "https"), (&plain, "http")] {
+            let url = format!("{scheme}://a.site.example:PORT/moved");
+            let ran = online(server.address(), &[&[call], &signing[..], &[&url]].concat()).await;
+            assert_eq!(ran.status, 0, "{}{}", ran.out, ran.err);
+            assert_eq!(
+                server.asked(),
+                ["a.site.example/robots.txt", "a.site.example/moved", "a.site.example/page"]
+            );
+        }
+        for seen in server.log() {
+            assert_eq!(seen.header("signature-agent"), Some("sig1=\"https://bot.example\""));
+            assert_eq!(verified(&seen, public_key), Ok(()), "{}", seen.what());
+        }
+        for seen in plain.log() {
+            assert!(seen.headers.iter().all(|(name, _)| !name.starts_with("signature")), "{}", seen.what());
+        }
+    }
+}
+
+#[test]
+fn a_key_that_cannot_sign_is_wrong_usage() {
+    let folder = tempfile::tempdir().unwrap();
+    let (key, other) = (folder.path().join("bot.pem"), folder.path().join("none.pem"));
+    let (key, other) = (key.to_str().unwrap(), other.to_str().unwrap());
+    abide(&["identity", "new", key]);
+    for (args, said) in [
+        (&["--key", key][..], "--signature-agent"),
+        (&["--signature-agent", "https://bot.example"], "--key"),
+        (&["--key", other, "--signature-agent", "https://bot.example"], "none.pem"),
+        (
+            &["--key", key, "--signature-agent", "http://bot.example"],
+            "--signature-agent: expected the https URL",
+        ),
+    ] {
+        let ran = abide(&[&["fetch"], args, &["https://a.example/"]].concat());
+        assert_eq!((ran.status, ran.out.as_str()), (2, ""), "{args:?}");
+        assert!(ran.err.contains(said), "{args:?}: {}", ran.err);
+    }
+}
 
 #[test]
 fn a_key_is_made_and_its_directory_published() {

@@ -212,23 +212,19 @@ async fn the_identity_comes_from_the_environment_and_is_hinted_at() {
     assert!(ran.err.contains("--user-agent") && ran.err.contains("--agent MyBot"), "{}", ran.err);
 }
 
-/// A proxy that answers by itself, and remembers the URLs that it is asked for.
-fn proxy() -> (std::net::SocketAddr, Arc<std::sync::Mutex<Vec<String>>>) {
-    use std::io::{BufRead, BufReader, Write};
+/// What a proxy was asked for.
+type Log = Arc<std::sync::Mutex<Vec<String>>>;
+
+/// A proxy that notes what `ask` reads of a connection, and answers 404 by itself.
+fn proxy_that(ask: impl Fn(&std::net::TcpStream) -> String + Send + 'static) -> (std::net::SocketAddr, Log) {
+    use std::io::Write;
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let (address, log) = (listener.local_addr().unwrap(), Arc::new(std::sync::Mutex::new(Vec::new())));
+    let (address, log) = (listener.local_addr().unwrap(), Log::default());
     let seen = Arc::clone(&log);
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
-            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
-            let first = lines.next().unwrap().unwrap_or_default();
-            for line in lines.by_ref() {
-                if line.unwrap_or_default().is_empty() {
-                    break;
-                }
-            }
-            seen.lock().unwrap().push(first.split(' ').nth(1).unwrap_or_default().to_owned());
+            seen.lock().unwrap().push(ask(&stream));
             let _ =
                 stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
         }
@@ -236,10 +232,67 @@ fn proxy() -> (std::net::SocketAddr, Arc<std::sync::Mutex<Vec<String>>>) {
     (address, log)
 }
 
+/// The URL of an HTTP request, of which all fields are read.
+fn url_of_request(stream: &std::net::TcpStream) -> String {
+    use std::io::{BufRead, BufReader};
+    let mut lines = BufReader::new(stream).lines();
+    let first = lines.next().unwrap().unwrap_or_default();
+    lines.take_while(|line| line.as_ref().is_ok_and(|line| !line.is_empty())).for_each(drop);
+    first.split(' ').nth(1).unwrap_or_default().to_owned()
+}
+
+/// Where a SOCKS 5 client (RFC 1928) wants to connect to. Its request is read, too.
+fn socks_target(stream: &std::net::TcpStream) -> String {
+    use std::io::{Read, Write};
+    let take = |len: usize| {
+        let mut bytes = vec![0; len];
+        { stream }.read_exact(&mut bytes).unwrap();
+        bytes
+    };
+    let methods = take(2)[1];
+    take(methods.into());
+    { stream }.write_all(&[5, 0]).unwrap();
+    let host = match take(4)[3] {
+        1 => take(4).iter().map(u8::to_string).collect::<Vec<_>>().join("."),
+        _ => {
+            let len = take(1)[0];
+            String::from_utf8(take(len.into())).unwrap()
+        }
+    };
+    let port = take(2);
+    { stream }.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0]).unwrap();
+    url_of_request(stream);
+    format!("{host}:{}", u16::from_be_bytes([port[0], port[1]]))
+}
+
+#[tokio::test]
+async fn with_socks5_every_address_is_checked() {
+    for (scheme, leads_to, status, seen) in [
+        ("socks5", "127.0.0.1", 0, &["127.0.0.1:80"][..]),
+        ("socks5", "10.1.2.3", 1, &[]),
+        ("socks5h", "10.1.2.3", 0, &["site.invalid:80"]),
+    ] {
+        let (address, log) = proxy_that(socks_target);
+        let ran = blocking(move || {
+            let (proxy, resolve) = (format!("{scheme}://{address}"), format!("site.invalid:80:{leads_to}"));
+            let args =
+                ["fetch", "--delay", "0", "--agent", "a", "--allow-net", "127.0.0.1", "--proxy", &proxy];
+            crate::abide(&[&args[..], &["--resolve", &resolve, "http://site.invalid/x"]].concat())
+        })
+        .await;
+        assert_eq!(ran.status, status, "{scheme}: {}{}", ran.out, ran.err);
+        let mut connected = log.lock().unwrap().clone();
+        connected.dedup();
+        assert_eq!(connected, seen, "{scheme}: {}", ran.out);
+        assert_eq!(ran.out.contains("10.1.2.3 is not a public address"), status == 1, "{}", ran.out);
+        assert_eq!(ran.err.contains("the proxy resolves names"), scheme == "socks5h", "{}", ran.err);
+    }
+}
+
 #[tokio::test]
 async fn requests_go_through_the_proxy_that_is_named() {
     let asked = async |flags: Vec<String>, variables: Vec<(&'static str, String)>| {
-        let (address, log) = proxy();
+        let (address, log) = proxy_that(url_of_request);
         let output = blocking(move || {
             let named = |text: String| text.replace("PROXY", &address.to_string());
             let flags: Vec<String> = flags.into_iter().map(named).collect();

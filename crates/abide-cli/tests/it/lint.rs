@@ -119,7 +119,7 @@ fn codes_are_explained() {
 }
 
 #[test]
-fn tags_say_what_was_meant_and_never_that_it_holds() {
+fn tags_suggest_the_rule_and_do_not_apply_it() {
     let page = file(
         "<head><meta name=robots content=nofolow></head><body><meta name=robots content=noindex></body>",
     );

@@ -142,6 +142,28 @@ async fn online(server: SocketAddr, args: &[&str]) -> Ran {
     blocking(move || abide(&all.iter().map(String::as_str).collect::<Vec<_>>())).await
 }
 
+/// A call as [`online`] makes it, ended by a signal as soon as `is_time`.
+#[cfg(unix)]
+async fn ended_by(
+    signal: &str,
+    server: &abide_tests::Server,
+    args: &[&str],
+    is_time: impl Fn() -> bool,
+) -> Ran {
+    let port = server.address().port();
+    let (resolve, options) = (format!("*:{port}:127.0.0.1"), ["--delay", "0", "--allow-net", "127.0.0.1"]);
+    let args: Vec<String> = args.iter().map(|arg| arg.replace("PORT", &port.to_string())).collect();
+    let args = args.iter().map(String::as_str).chain(options).chain(["--resolve", &resolve]);
+    let mut command = command(&args.collect::<Vec<_>>());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+    while !is_time() {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    let kill = Command::new("kill").args([signal, &child.id().to_string()]).status();
+    assert!(kill.expect("there is a kill").success());
+    blocking(move || child.wait_with_output().expect("the binary ends")).await.into()
+}
+
 /// The server lives on this runtime, and a child process is waited for elsewhere.
 async fn blocking<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(call).await.expect("the call ends")

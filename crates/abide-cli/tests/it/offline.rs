@@ -37,7 +37,7 @@ pub(crate) const RULES: [&str; 14] = [
 pub(crate) const TAGS: [&str; 6] = ["rules", "unknown", "metas", "head", "truncated", "preferences"];
 
 #[test]
-fn match_tells_people_the_rule_and_its_line() {
+fn match_prints_the_rule_and_its_line() {
     let robots = file(ROBOTS);
     let path = robots.path().to_str().unwrap();
     let ran = abide(&[
@@ -109,7 +109,7 @@ fn match_takes_a_chain_of_agents() {
 }
 
 #[test]
-fn tags_tell_people_the_rules_and_their_sources() {
+fn tags_print_the_rules_and_their_sources() {
     let page = file("<title>x</title><meta name=robots content='noindex, max-snippet:20'><p>");
     let path = page.path().to_str().unwrap();
     let ran = abide(&["tags", "--agent", "ExampleBot", "--header", "Robots-Tag: *;nosnippet", path]);
@@ -150,7 +150,7 @@ fn tags_read_a_page_by_all_its_content_types() {
 }
 
 #[test]
-fn tags_tell_people_what_is_asked_of_those_who_use_the_content() {
+fn tags_print_the_preferences() {
     let page = file("<head><meta name=tdm-reservation content=1></head>");
     let path = page.path().to_str().unwrap();
     let field = "Content-Usage: train-ai=n, search=y";

@@ -75,7 +75,7 @@ async fn cacert_is_trusted_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_machine_without_certificate_authorities_can_fetch_what_has_no_tls() {
+async fn plain_http_works_without_certificate_authorities() {
     let server = Server::start(|_| Reply::new(200, "")).await;
     let url = format!("http://127.0.0.1:{}/", server.address().port());
     let output = blocking(move || {
@@ -102,7 +102,7 @@ async fn the_urls_of_one_host_do_not_defer_each_other() {
 }
 
 #[tokio::test]
-async fn a_name_that_leads_to_a_private_address_is_told_how_to_be_opened() {
+async fn a_name_with_a_private_address_is_refused_with_the_flag() {
     let server = Server::start(|_| Reply::new(200, "")).await;
     let port = server.address().port();
     for call in ["check", "fetch", "crawl", "explain"] {

@@ -40,7 +40,7 @@ fn journals(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[tokio::test]
-async fn robots_txt_and_holds_outlive_the_call() {
+async fn robots_txt_and_backoffs_outlive_the_call() {
     let server = site().await;
     let directory = tempfile::tempdir().unwrap();
     let store = format!("redb:{}", directory.path().join("s.redb").display());
@@ -58,7 +58,7 @@ async fn robots_txt_and_holds_outlive_the_call() {
     };
     assert_eq!(fetch("/held").await["status"], json!(429));
     let line = fetch("/1").await;
-    assert_eq!(line["outcome"], json!("deferred"), "the hold is known to the next call: {line}");
+    assert_eq!(line["outcome"], json!("deferred"), "the backoff is known to the next call: {line}");
     let explain = ["explain", "--json", "--store", &store, "http://a.example:PORT/secret"];
     assert_eq!(online(server.address(), &explain).await.line()["marks"][1]["line"], json!(2));
     assert_eq!(server.count("a.example/robots.txt"), 1);
@@ -107,7 +107,7 @@ async fn a_start_url_with_credentials_is_fetched_once() {
 }
 
 #[tokio::test]
-async fn restart_begins_anew_and_other_sites_have_their_own_queue() {
+async fn restart_starts_again_and_other_sites_have_their_own_queue() {
     let server = site().await;
     let directory = tempfile::tempdir().unwrap();
     let store = format!("redb:{}", directory.path().join("s.redb").display());
@@ -273,7 +273,7 @@ impl Drop for Redis {
 
 #[tokio::test]
 #[cfg(all(unix, feature = "redis"))]
-async fn calls_share_a_redis_and_a_crawl_begins_anew() {
+async fn calls_share_a_redis_and_a_crawl_starts_again() {
     let Some(redis) = Redis::start() else { return };
     let server = site().await;
     let store = format!("redis://127.0.0.1:{}/", redis.port);
@@ -281,7 +281,7 @@ async fn calls_share_a_redis_and_a_crawl_begins_anew() {
     let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(kill.success());
     let ran = Ran::from(crate::blocking(move || child.wait_with_output().unwrap()).await);
-    assert!(ran.err.contains("the next call begins anew"), "{}", ran.err);
+    assert!(ran.err.contains("the next call starts again"), "{}", ran.err);
     let before = pages(&server).len();
     let again = online(server.address(), &["crawl", "--store", &store, "http://a.example:PORT/"]).await;
     assert!(!again.err.contains("going on"), "{}", again.err);
@@ -290,7 +290,7 @@ async fn calls_share_a_redis_and_a_crawl_begins_anew() {
     let url = ["http://a.example:PORT/held", "http://a.example:PORT/1"];
     for (url, outcome) in url.iter().zip(["fetched", "deferred"]) {
         let line = online(server.address(), &["fetch", "--json", "--store", &store, url]).await.line();
-        assert_eq!(line["outcome"], json!(outcome), "the hold counts for the next call, too: {line}");
+        assert_eq!(line["outcome"], json!(outcome), "the backoff counts for the next call, too: {line}");
     }
 }
 
@@ -324,7 +324,8 @@ async fn a_call_that_is_refused_keeps_the_queue_and_what_is_saved() {
     for (save, more) in [(&mine, &["--restart"][..]), (&other, &[])] {
         let ran = run(call(save, more)).await;
         assert_eq!(ran.status, 2, "{}", ran.err);
-        let expected = format!("abide: {save}: already holds a saved crawl; choose another directory\n");
+        let expected =
+            format!("abide: {save}: there is a saved crawl in it already; choose another directory\n");
         assert_eq!(
             ran.err.replace("abide: a delay below 1 s is less considerate than most sites expect\n", ""),
             expected

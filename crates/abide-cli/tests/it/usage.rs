@@ -193,7 +193,7 @@ fn a_name_leads_to_the_same_addresses_on_every_port() {
 }
 
 #[test]
-fn a_url_without_its_scheme_is_told_how_to_begin() {
+fn a_url_without_a_scheme_gets_a_hint() {
     for (url, meant) in [
         ("example.org", "https://example.org"),
         ("example.org/a?b", "https://example.org/a?b"),

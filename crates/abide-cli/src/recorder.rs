@@ -15,7 +15,7 @@ use crate::{Usage, style};
 
 /// The requests of one call, in order. Given to the request as an extension, and read afterwards.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Trail {
+pub(crate) struct Recorder {
     known: Arc<Mutex<Known>>,
     /// From a request to the end of its body.
     page_max: Option<Duration>,
@@ -24,7 +24,7 @@ pub(crate) struct Trail {
 #[derive(Debug, Default)]
 struct Known {
     sent: Vec<Sent>,
-    /// For turns, of a call that ended in an error.
+    /// For permits, of a call that ended in an error.
     waited: Duration,
 }
 
@@ -32,7 +32,7 @@ struct Known {
 #[derive(Debug, Clone)]
 pub(crate) struct Sent {
     pub(crate) url: Url,
-    /// When it left: robots.txt had been asked and the turn waited for.
+    /// When it left: robots.txt had been checked and the permit acquired.
     pub(crate) at: Instant,
     /// Until the head of the answer was there; `None` as with the status.
     pub(crate) took: Option<Duration>,
@@ -40,7 +40,7 @@ pub(crate) struct Sent {
     pub(crate) status: Option<u16>,
 }
 
-impl Trail {
+impl Recorder {
     /// Of a call that gives each of its pages so much time.
     pub(crate) fn with_page_max(page_max: Duration) -> Self {
         Self { page_max: Some(page_max), ..Self::default() }
@@ -51,7 +51,7 @@ impl Trail {
         self.known().sent.clone()
     }
 
-    /// How long a call that ended in an error has waited for its turns.
+    /// How long a call that ended in an error has waited for its permits.
     pub(crate) fn waited(&self) -> Duration {
         self.known().waited
     }
@@ -63,7 +63,7 @@ impl Trail {
     }
 
     fn leaves(&self, url: &Url) {
-        let sent = Sent { url: public(url), at: Instant::now(), took: None, status: None };
+        let sent = Sent { url: public_url(url), at: Instant::now(), took: None, status: None };
         self.known().sent.push(sent);
     }
 
@@ -94,7 +94,7 @@ pub(crate) fn client(
     Ok(ClientBuilder::new(inner).with(above).with(abide.middleware()).with(below).build())
 }
 
-/// Adds the fields of `--header`, which are stripped as others are where a redirect leads elsewhere, and hears how long a call that failed
+/// Adds the fields of `--header`, which are stripped as others are where a redirect leads elsewhere, and records how long a call that failed
 /// has waited: its error does not say.
 #[derive(Debug)]
 struct Above {
@@ -109,13 +109,13 @@ impl Middleware for Above {
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> reqwest_middleware::Result<Response> {
-        let trail = extensions.get::<Trail>().cloned().unwrap_or_default();
+        let recorder = extensions.get::<Recorder>().cloned().unwrap_or_default();
         for (name, value) in &self.fields {
             request.headers_mut().append(name, value.clone());
         }
         let result = next.run(request, extensions).await;
         if let (Err(_), Some(left)) = (&result, extensions.get::<abide::RedirectHistory>()) {
-            trail.known().waited = left.waited();
+            recorder.known().waited = left.waited();
         }
         result
     }
@@ -135,23 +135,27 @@ impl Middleware for Below {
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> reqwest_middleware::Result<Response> {
-        let trail = extensions.get::<Trail>().cloned().unwrap_or_default();
-        *request.timeout_mut() = trail.page_max;
-        trail.leaves(request.url());
+        let recorder = extensions.get::<Recorder>().cloned().unwrap_or_default();
+        *request.timeout_mut() = recorder.page_max;
+        recorder.leaves(request.url());
         if self.is_verbose {
-            tell('>', &format!("{} {}", request.method(), public(request.url())), request.headers());
+            print_head(
+                '>',
+                &format!("{} {}", request.method(), public_url(request.url())),
+                request.headers(),
+            );
         }
         let response = next.run(request, extensions).await?;
-        trail.answered(response.status().as_u16());
+        recorder.answered(response.status().as_u16());
         if self.is_verbose {
-            tell('<', &format!("{:?} {}", response.version(), response.status()), response.headers());
+            print_head('<', &format!("{:?} {}", response.version(), response.status()), response.headers());
         }
         Ok(response)
     }
 }
 
 /// A head on standard error, as curl's `-v` has it, without what is secret.
-fn tell(mark: char, first: &str, fields: &HeaderMap) {
+fn print_head(mark: char, first: &str, fields: &HeaderMap) {
     style::mention(&[(style::DIM, format!("{mark} {first}"))]);
     for (name, value) in fields {
         let is_secret =
@@ -162,8 +166,8 @@ fn tell(mark: char, first: &str, fields: &HeaderMap) {
     }
 }
 
-/// Without user information, which is nobody's to print.
-pub(crate) fn public(url: &Url) -> Url {
+/// Without user information, which is never printed.
+pub(crate) fn public_url(url: &Url) -> Url {
     let mut url = url.clone();
     // Both fail only for URLs without a host, and those have no user information.
     let _ = url.set_username("");

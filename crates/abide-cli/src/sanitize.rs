@@ -13,10 +13,10 @@ use serde::Serialize;
 use serde_json::ser::Formatter;
 use url::Url;
 
-use crate::trail;
+use crate::recorder;
 
 /// A line, or a part of one, for people: escaped, and without the user information of the URLs in it.
-pub(crate) fn shown(text: &str) -> String {
+pub(crate) fn sanitized(text: &str) -> String {
     escaped(without_user(text).as_bytes())
 }
 
@@ -44,8 +44,8 @@ pub(crate) fn escaped(text: &[u8]) -> String {
     shown
 }
 
-/// Control characters, and those that Unicode calls format characters: they have no shape of their own, and some of them turn the
-/// direction of text around.
+/// Control characters, and those that Unicode calls format characters: they have no shape of their own, and some of them reverse the
+/// direction of text.
 fn is_hidden(letter: char) -> bool {
     letter.is_control()
         || matches!(
@@ -65,7 +65,7 @@ fn is_hidden(letter: char) -> bool {
 /// The text of a URL without its user information. What is no URL loses everything before its last `@`.
 pub(crate) fn public(text: &str) -> Cow<'_, str> {
     match Url::parse(text) {
-        Ok(url) if url.has_host() => match trail::public(&url) {
+        Ok(url) if url.has_host() => match recorder::public_url(&url) {
             public if public == url => text.into(),
             public => String::from(public).into(),
         },
@@ -253,7 +253,7 @@ mod tests {
             // Paths, and what is no URL.
             ("http://a//@x /b//@y /c:/d@e", "http://a//@x /b//@y /c:/d@e"),
         ] {
-            assert_eq!(shown(text), kept);
+            assert_eq!(sanitized(text), kept);
         }
     }
 

@@ -5,10 +5,10 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::shown::{public, quoted};
+use crate::sanitize::{public, quoted};
 
 /// What stands on one line of a batch.
-pub(crate) trait Question: DeserializeOwned {
+pub(crate) trait Schema: DeserializeOwned {
     /// Every key that is looked at; others are left alone.
     const KEYS: &'static [Key];
 }
@@ -48,7 +48,12 @@ impl Key {
             Some(value) => value,
         };
         let (place, found) = self.holds.misfit(value)?;
-        Some(format!("{:?}{place}: expected {}, found {}", self.name, self.holds.words(&place), shown(found)))
+        Some(format!(
+            "{:?}{place}: expected {}, found {}",
+            self.name,
+            self.holds.words(&place),
+            described(found)
+        ))
     }
 }
 
@@ -84,7 +89,7 @@ fn is_pair(value: &Value) -> bool {
 }
 
 /// What was found, in a few words.
-fn shown(value: &Value) -> String {
+fn described(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(is) => is.to_string(),
@@ -97,7 +102,7 @@ fn shown(value: &Value) -> String {
 }
 
 /// What is wrong with a line that could not be read: `error` says it in the words of the reader, and this in ours.
-pub(crate) fn fault<Q: Question>(line: &[u8], error: &serde_json::Error) -> String {
+pub(crate) fn fault<Q: Schema>(line: &[u8], error: &serde_json::Error) -> String {
     let value = match serde_json::from_slice::<Value>(line) {
         Ok(value) => value,
         Err(error) => return no_json(line, &error),
@@ -105,7 +110,7 @@ pub(crate) fn fault<Q: Question>(line: &[u8], error: &serde_json::Error) -> Stri
     if let Some(fault) = Q::KEYS.iter().find_map(|key| key.fault(value.get(key.name))) {
         return fault;
     }
-    // Of two values for one key none can be told to be the right one.
+    // Of two values for one key neither is known to be the right one.
     let error = error.to_string();
     let twice = Q::KEYS.iter().find(|key| error.starts_with(&format!("duplicate field `{}`", key.name)));
     match twice {
@@ -118,8 +123,8 @@ pub(crate) fn fault<Q: Question>(line: &[u8], error: &serde_json::Error) -> Stri
 fn no_json(line: &[u8], error: &serde_json::Error) -> String {
     if let Err(error) = std::str::from_utf8(line) {
         let at = error.valid_up_to();
-        let (octet, column) = (line.get(at).copied().unwrap_or_default(), at.saturating_add(1));
-        return format!("expected UTF-8, found the octet 0x{octet:02x} at column {column}");
+        let (byte, column) = (line.get(at).copied().unwrap_or_default(), at.saturating_add(1));
+        return format!("expected UTF-8, found the byte 0x{byte:02x} at column {column}");
     }
     let column = error.column();
     if error.is_eof() {

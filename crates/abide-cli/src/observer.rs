@@ -1,4 +1,4 @@
-//! What the gate tells while it works: turns, holds, answers of robots.txt, stores that fail.
+//! What the gate reports while it works: permits, backoffs, answers of robots.txt, stores that fail.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,29 +13,29 @@ use url::Url;
 
 use crate::style;
 
-/// Hears of everything. A store that fails is told at once; the rest is kept when a crawl wants it for its report.
+/// Sees every event. A store that fails is reported at once; the rest is kept when a crawl wants it for its report.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct GateObserver {
     started: Instant,
     keeps: bool,
-    is_store_told: AtomicBool,
+    is_store_reported: AtomicBool,
     log: Mutex<Log>,
 }
 
-/// What was heard since the beginning, by host.
+/// What was seen since the beginning, by host.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
-    pub(crate) hosts: HashMap<String, Heard>,
+    pub(crate) hosts: HashMap<String, HostEvents>,
 }
 
-/// What was heard of one host. Times are since the beginning.
+/// What was seen of one host. Times are since the beginning.
 #[derive(Debug, Default)]
-pub(crate) struct Heard {
-    /// Every request that got its turn, robots.txt included, in order.
-    pub(crate) turns: Vec<Duration>,
+pub(crate) struct HostEvents {
+    /// Every request that got its permit, robots.txt included, in order.
+    pub(crate) permits: Vec<Duration>,
     pub(crate) waited: Duration,
     pub(crate) longest_wait: Duration,
-    pub(crate) holds: Vec<Hold>,
+    pub(crate) backoffs: Vec<Backoff>,
     /// Answers of its robots.txt, in order.
     pub(crate) answers: Vec<Answered>,
     /// Of an origin whose robots.txt was asked for.
@@ -44,7 +44,7 @@ pub(crate) struct Heard {
 
 /// A time in which nothing may be asked of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Hold {
+pub(crate) struct Backoff {
     pub(crate) from: Duration,
     pub(crate) until: Duration,
     pub(crate) why: String,
@@ -57,8 +57,8 @@ pub(crate) struct Answered {
     pub(crate) status: Option<u16>,
 }
 
-impl Watch {
-    /// Only tells of stores that fail.
+impl GateObserver {
+    /// Only reports stores that fail.
     pub(crate) fn stores() -> Self {
         Self::new(false)
     }
@@ -69,63 +69,68 @@ impl Watch {
     }
 
     fn new(keeps: bool) -> Self {
-        Self { started: Instant::now(), keeps, is_store_told: AtomicBool::new(false), log: Mutex::default() }
+        Self {
+            started: Instant::now(),
+            keeps,
+            is_store_reported: AtomicBool::new(false),
+            log: Mutex::default(),
+        }
     }
 
     pub(crate) fn started(&self) -> Instant {
         self.started
     }
 
-    /// What was heard, which is forgotten here.
+    /// What was seen, which is forgotten here.
     pub(crate) fn take(&self) -> Log {
         std::mem::take(&mut *self.log.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The store is closed from here on, and who comes late need not be told.
+    /// The store is closed from here on, and what fails later is not reported.
     pub(crate) fn is_over(&self) {
-        self.is_store_told.store(true, Ordering::Relaxed);
+        self.is_store_reported.store(true, Ordering::Relaxed);
     }
 
     fn store_failed(&self, error: &str) {
-        if !self.is_store_told.swap(true, Ordering::Relaxed) {
+        if !self.is_store_reported.swap(true, Ordering::Relaxed) {
             style::complain(format_args!("{error}; going on with what is in memory"));
         }
     }
 
     /// Changes what is known of one host.
-    fn note(&self, host: &str, change: impl FnOnce(&mut Heard, Duration)) {
+    fn note(&self, host: &str, change: impl FnOnce(&mut HostEvents, Duration)) {
         if !self.keeps {
             return;
         }
         let now = self.started.elapsed();
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         match log.hosts.get_mut(host) {
-            Some(heard) => change(heard, now),
+            Some(seen) => change(seen, now),
             None => change(log.hosts.entry(host.to_owned()).or_default(), now),
         }
     }
 }
 
-impl Observer for Watch {
+impl Observer for GateObserver {
     fn observe(&self, event: &Event<'_>) {
         match event {
-            Event::Granted { scope, waited } => self.note(scope, |heard, now| {
-                heard.turns.push(now);
-                heard.waited += *waited;
-                heard.longest_wait = heard.longest_wait.max(*waited);
+            Event::Granted { scope, waited } => self.note(scope, |seen, now| {
+                seen.permits.push(now);
+                seen.waited += *waited;
+                seen.longest_wait = seen.longest_wait.max(*waited);
             }),
-            Event::BackedOff { scope, lasts, cause } => self.note(scope, |heard, now| {
-                heard.hold(Hold { from: now, until: now + *lasts, why: why(cause) });
+            Event::BackedOff { scope, lasts, cause } => self.note(scope, |seen, now| {
+                seen.back_off(Backoff { from: now, until: now + *lasts, why: why(cause) });
             }),
-            Event::BreakerOpened { scope, lasts, failure } => self.note(scope, |heard, now| {
-                heard.hold(Hold { from: now, until: now + *lasts, why: failure.to_string() });
+            Event::BreakerOpened { scope, lasts, failure } => self.note(scope, |seen, now| {
+                seen.back_off(Backoff { from: now, until: now + *lasts, why: failure.to_string() });
             }),
             Event::StoreDown { reason } => self.store_failed(reason),
             Event::RobotsAnswered { entry: answer } => {
                 let (host, status) = (answer.origin().host(), status(answer));
-                self.note(host.as_str(), |heard, at| {
-                    heard.answers.push(Answered { at, status });
-                    heard.root = heard.root.take().or_else(|| answer.origin().robots_url().join("/").ok());
+                self.note(host.as_str(), |seen, at| {
+                    seen.answers.push(Answered { at, status });
+                    seen.root = seen.root.take().or_else(|| answer.origin().robots_url().join("/").ok());
                 });
             }
             Event::RobotsStoreFailed { error, .. } => self.store_failed(&error.to_string()),
@@ -134,14 +139,14 @@ impl Observer for Watch {
     }
 }
 
-impl Heard {
-    /// One that extends the hold in force is the same hold.
-    fn hold(&mut self, hold: Hold) {
-        let last = self.holds.last_mut().filter(|last| hold.from < last.until);
+impl HostEvents {
+    /// One that extends the backoff in force is the same backoff.
+    fn back_off(&mut self, backoff: Backoff) {
+        let last = self.backoffs.last_mut().filter(|last| backoff.from < last.until);
         if let Some(last) = last {
-            last.until = last.until.max(hold.until);
-        } else if self.holds.len() < HOLDS_MAX {
-            self.holds.push(hold);
+            last.until = last.until.max(backoff.until);
+        } else if self.backoffs.len() < BACKOFFS_MAX {
+            self.backoffs.push(backoff);
         }
     }
 }
@@ -164,9 +169,9 @@ fn why(cause: &BackoffCause) -> String {
         BackoffCause::EnhanceYourCalm => "ENHANCE_YOUR_CALM".to_owned(),
         BackoffCause::Operator => "the operator".to_owned(),
         BackoffCause::Shared => "another process".to_owned(),
-        _ => "held".to_owned(),
+        _ => "backed off".to_owned(),
     }
 }
 
-/// Of one host, for the report: nobody looks at more.
-const HOLDS_MAX: usize = 1000;
+/// Of one host, for the report: more is not readable.
+const BACKOFFS_MAX: usize = 1000;

@@ -8,21 +8,21 @@ use serde::{Deserialize, Serialize};
 use crate::args::MatchArgs;
 use crate::input::{Asked, parse_url, parse_urls, read_file, tokens, urls};
 use crate::json::{self, Match, Rule};
-use crate::question::{self, Holds, Key};
-use crate::shown::public;
+use crate::sanitize::public;
+use crate::schema::{self, Holds, Key};
 use crate::style::{self, PLAIN};
 use crate::{Status, Usage, batch, online};
 
 pub(crate) fn run(args: MatchArgs) -> anyhow::Result<Status> {
-    let batch = match (&args.batch, &args.robots) {
+    let batch = match (&args.batch, &args.file.robots) {
         (Some(input), None) => {
-            batch::without_agent(&args.agent)?;
+            batch::without_agent(&args.file.agent)?;
             return batch::run(input, answer);
         }
         (batch, _) => batch,
     };
-    let tokens = tokens(&args.agent).map_err(Usage)?;
-    let robots = args.robots.as_deref().unwrap_or(Path::new("-"));
+    let tokens = tokens(&args.file.agent).map_err(Usage)?;
+    let robots = args.file.robots.as_deref().unwrap_or(Path::new("-"));
     let input = batch.as_deref().unwrap_or(Path::new(""));
     let reads_urls = args.urls.urls.iter().any(|url| url == "-") || input == Path::new("-");
     if robots == Path::new("-") && reads_urls {
@@ -74,7 +74,7 @@ struct UrlOnly {
     url: String,
 }
 
-impl question::Question for UrlOnly {
+impl schema::Schema for UrlOnly {
     const KEYS: &'static [Key] = &[Key::required("url", Holds::Text)];
 }
 
@@ -86,7 +86,7 @@ struct Question {
     url: String,
 }
 
-impl question::Question for Question {
+impl schema::Schema for Question {
     const KEYS: &'static [Key] = &[
         Key::optional("robots", Holds::Text),
         Key::optional("robots_base64", Holds::Text),
