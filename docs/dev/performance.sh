@@ -5,14 +5,14 @@
 #     docs/dev/performance.sh            all tables, in one run
 #     docs/dev/performance.sh NAME...    these
 #
-# Some four minutes on two cores, beside the first build. Instructions are counted by valgrind's callgrind; where valgrind is
-# missing, their tables stay as they are, and the run says so.
+# Some ten minutes on two cores, beside the builds; the crawl sets up the crawlers it compares with (crawl-comparison.sh). Instructions are counted
+# by valgrind's callgrind; where valgrind is missing, their tables stay as they are, and the run says so.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 page=docs/dev/performance.md
 
 # The tables, in the order of the page. What begins with `count_` needs valgrind.
-tables=(machine count_parse count_once count_match count_hostile memory times gate hosts pacer middleware count_middleware heads fields)
+tables=(machine count_parse count_once count_match count_hostile memory gate pacer hosts middleware count_middleware crawl heads fields)
 
 machine() {
     echo "| day | compiler | processors | load before |"
@@ -20,17 +20,24 @@ machine() {
     echo "| $(date -u +%Y-%m-%d) | $(rustc --version | cut -d ' ' -f 2) | $(nproc)$(model) | $(cut -d ' ' -f 1 /proc/loadavg) |"
 }
 model() { sed -n 's/^model name[^:]*: */, /p' /proc/cpuinfo | head -n 1; }
-count_parse() { crates/abide-robots/benches/instructions --only parse; }
-count_once() { crates/abide-robots/benches/instructions --only once; }
-count_match() { crates/abide-robots/benches/instructions --only match; }
-count_hostile() { crates/abide-robots/benches/instructions --only hostile; }
+count_parse() { crates/abide-robots/benches/instructions --only parse | sed '/^| comments/d'; }
+count_once() { crates/abide-robots/benches/instructions --only once | sed '/^| comments/d'; }
+count_match() { crates/abide-robots/benches/instructions --only match | sed '/ 5 %/d; / 100 %/d'; }
+count_hostile() { crates/abide-robots/benches/instructions abide --only hostile | dearest 4; }
+# The head of a table, and its rows with the largest numbers in the last column.
+dearest() {
+    local table
+    table=$(grep '^|')
+    head -n 2 <<< "$table"
+    tail -n +3 <<< "$table" | awk -F '|' '{ number = $(NF - 1); gsub(",", "", number); print number "\t" $0 }' | sort -rn | sed -n "1,$1 { s/^[^\t]*\t//; p }"
+}
 memory() { cargo run --quiet --release -p abide-robots --example memory; }
-times() { cargo run --quiet --release -p abide-robots --example times; }
 gate() { cargo bench --quiet -p abide-gate --bench gate; }
-hosts() { cargo bench --quiet -p abide-gate --bench hosts; }
 pacer() { cargo bench --quiet -p abide-gate --all-features --bench pacing; }
+hosts() { cargo bench --quiet -p abide-gate --bench hosts; }
 middleware() { cargo bench --quiet -p abide --bench overhead; }
 count_middleware() { crates/abide/benches/instructions; }
+crawl() { docs/dev/crawl-comparison.sh; }
 heads() { cargo bench --quiet -p abide-permissions --bench permissions -- heads; }
 fields() { cargo bench --quiet -p abide-permissions --bench permissions -- fields; }
 

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use abide::identity::{Key, Signer, WebBotAuth};
 use abide::{LicenseToken, ResponseExt};
-use abide_tests::{Authority, Reply, Server, Step};
+use abide_tests::{Authority, Reply, Server, Step, listen};
 use url::Url;
 
-use crate::capture::listen;
 use crate::layered::{follow, layered};
 use crate::signed::verified;
 use crate::{Built, builder, trusting};

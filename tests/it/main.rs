@@ -13,7 +13,6 @@ mod bad_input;
 mod beside;
 mod bodies;
 mod cached;
-mod capture;
 mod faults;
 mod hops;
 mod http2;

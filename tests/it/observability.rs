@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide::{Event, MetricsObserver, Options, RequestBuilderExt};
-use abide_tests::{Reply, Server, Step};
+use abide_tests::{Heard, Reply, Server, Step, listen};
 use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
     SharedString, Unit,
@@ -18,7 +18,6 @@ use reqwest_retry::policies::ExponentialBackoff;
 use reqwest_tracing::TracingMiddleware;
 use tracing::Instrument;
 
-use crate::capture::{Heard, listen};
 use crate::{Built, builder};
 
 const PAGE: &str = include_str!("../../docs/observability.md");

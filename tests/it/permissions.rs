@@ -10,9 +10,8 @@ use abide::{
     ResponseExt, Scan,
 };
 use abide_permissions::{PermissionError, StoreFuture};
-use abide_tests::{Reply, Server, Signal, Step, StoppedClock, gzip};
+use abide_tests::{Reply, Server, Signal, Step, StoppedClock, gzip, listen};
 
-use crate::capture::listen;
 use crate::{Built, builder, client};
 
 fn page(head: &str) -> Reply {

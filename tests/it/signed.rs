@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use abide::identity::{Key, Signer, WebBotAuth};
 use abide::{DeniedKind, ResponseExt};
-use abide_tests::{Authority, Reply, Seen, Server};
+use abide_tests::{Authority, Reply, Seen, Server, listen};
 use reqwest_middleware::ClientWithMiddleware;
 use reqwest_retry::RetryTransientMiddleware;
 use reqwest_retry::policies::ExponentialBackoff;
 
 use self::verifier::is_verified;
-use crate::capture::listen;
 use crate::layered::{follow, layered};
 use crate::{Built, builder, refused, trusting};
 

@@ -10,6 +10,7 @@
     reason = "what cannot go on ends the test"
 )]
 
+mod capture;
 mod coding;
 mod quota;
 mod reply;
@@ -18,6 +19,7 @@ mod silent;
 mod time;
 mod tls;
 
+pub use capture::{Heard, Said, listen};
 pub use coding::{CODINGS, Encode, gzip};
 pub use quota::Quota;
 pub use reply::{Reply, Signal, Step};

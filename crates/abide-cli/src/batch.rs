@@ -83,7 +83,7 @@ pub(crate) fn each_line<A: Serialize>(
     Ok(Status::of(bad == 0))
 }
 
-/// Whoever names a directory learns it at the first line, and called us wrongly.
+/// A directory fails at the first line, and is wrong usage.
 fn unreadable(input: &Path, number: u64, error: &io::Error) -> anyhow::Error {
     match number {
         1 => Usage(format!("{}: {error}", name(input))).into(),

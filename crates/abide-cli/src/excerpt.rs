@@ -26,7 +26,7 @@ struct Line<'a> {
 pub(crate) struct Mark {
     /// The first is 1.
     pub(crate) line: u32,
-    /// Octets of the line, the first being 1.
+    /// Bytes of the line, the first being 1.
     pub(crate) columns: Range<usize>,
     pub(crate) label: String,
     /// What it is all about, and not what belongs to it.
@@ -126,7 +126,7 @@ fn letters(line: &[u8]) -> String {
 const WIDTH: usize = 140;
 /// Of what is narrower nothing would be left beside the margin.
 const WIDTH_MIN: usize = 40;
-/// A line may be as long as the file; nobody reads more of it.
+/// A line may be as long as the file; no one reads more of it.
 const LINE_SHOWN_MAX: usize = 1000;
 
 #[cfg(test)]

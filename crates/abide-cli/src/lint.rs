@@ -24,7 +24,7 @@ use crate::{Status, Usage, check, nearest, outcome, style};
 struct Line<'a> {
     file: &'a str,
     line: u32,
-    /// Octets, the first being 1.
+    /// Bytes, the first being 1.
     column: usize,
     /// Behind the last.
     column_end: usize,

@@ -172,7 +172,7 @@ fn explain(error: BuildError, online: &Online) -> anyhow::Error {
         }
         BuildError::Token(source) => Usage(format!("--agent: {source}")).into(),
         other => match online.user_agent.as_deref().and_then(token_of).filter(|_| is_unnamed(online)) {
-            // Nobody named a token, so the one that is missing is no help.
+            // No token was given, so naming the default one is no help.
             Some(token) => Usage(format!(
                 "--user-agent: expected the product token in it; add --agent {token}, which robots.txt is read for"
             )),

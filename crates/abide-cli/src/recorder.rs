@@ -36,7 +36,7 @@ pub(crate) struct Sent {
     pub(crate) at: Instant,
     /// Until the head of the answer was there; `None` as with the status.
     pub(crate) took: Option<Duration>,
-    /// `None` while it is under way, and for ever if it failed.
+    /// `None` while it is under way, and if it failed.
     pub(crate) status: Option<u16>,
 }
 

@@ -23,7 +23,7 @@ pub(crate) fn interruption() -> impl Future<Output = Status> {
     }
 }
 
-/// Whoever presses Ctrl-C again while the report is written does not want it.
+/// A second Ctrl-C, while the report is written, ends the call without it.
 pub(crate) async fn end_at_once() {
     let _ = tokio::signal::ctrl_c().await;
     std::process::exit(Status::Interrupted.code().into());

@@ -1,10 +1,10 @@
-//! What a turn costs, beside `governor`, keyed, in one run on one machine. Prints the tables of `docs/dev/performance.md`:
+//! What a permit costs, beside `governor`, keyed, in one run on one machine. Prints the tables of `docs/dev/performance.md`:
 //!
 //! ```text
 //! cargo bench -p abide-gate --bench pacing [-- hot] [hosts] [waiters]
 //! ```
 //!
-//! `count` is for callgrind: 10,000 turns of one host, and nothing else.
+//! `count` is for callgrind: 10,000 permits of one host, and nothing else.
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::indexing_slicing,
@@ -101,10 +101,12 @@ fn hot(runtime: &Runtime) {
             limiter.check_key(black_box(&key)).unwrap();
         }
     });
-    println!("| hot host, ns a turn (ours: taken and ended; theirs: a check) | {ours:.0} | {theirs:.0} |");
-    println!("| hot host, allocations in 1,000 turns | {allocations} | |");
+    println!(
+        "| hot host, ns a permit (ours: acquired and ended; theirs: a check) | {ours:.0} | {theirs:.0} |"
+    );
+    println!("| hot host, allocations in 1,000 permits | {allocations} | |");
     let (taken, ended) = halves(runtime);
-    println!("| a thousand hosts in turn, ns to take, ns to end | {taken:.0}, {ended:.0} | |");
+    println!("| a thousand hosts in turn, ns to acquire, ns to end | {taken:.0}, {ended:.0} | |");
     let headers = HeaderMap::new();
     let observed = nanos(|_| {
         runtime.block_on(async {
@@ -113,7 +115,7 @@ fn hot(runtime: &Runtime) {
             }
         });
     });
-    println!("| the same, and the answer observed | {observed:.0} | |");
+    println!("| the same, and the response observed | {observed:.0} | |");
 }
 
 /// Nanoseconds to take a turn, and to end one, the medians of 99 rounds over a thousand hosts.
@@ -175,7 +177,7 @@ fn many_hosts(runtime: &Runtime) {
     let theirs_bytes = change.bytes_allocated - change.bytes_deallocated;
 
     let each = |took: Duration| took.as_nanos() / HOSTS as u128;
-    println!("| {HOSTS} hosts, ns the first turn | {} | {} |", each(ours_first), each(theirs_first));
+    println!("| {HOSTS} hosts, ns the first permit | {} | {} |", each(ours_first), each(theirs_first));
     let ours = nanos(|round| {
         runtime.block_on(async {
             for n in &shuffled[round * TIMES..][..TIMES] {
@@ -188,7 +190,7 @@ fn many_hosts(runtime: &Runtime) {
             limiter.check_key(black_box(&keys[*n])).unwrap();
         }
     });
-    println!("| {HOSTS} hosts, ns a turn at random | {ours:.0} | {theirs:.0} |");
+    println!("| {HOSTS} hosts, ns a permit at random | {ours:.0} | {theirs:.0} |");
     let (ours, theirs) = (ours_bytes / HOSTS, theirs_bytes / HOSTS);
     println!("| bytes a host that is idle | {ours} | {theirs} |");
 
@@ -201,7 +203,7 @@ fn many_hosts(runtime: &Runtime) {
     });
     let change = region.change();
     let held = (change.bytes_allocated - change.bytes_deallocated) / HOSTS;
-    println!("| bytes more while it is held, or has strikes | {held} | not known to it |");
+    println!("| bytes more while it is backed off, or has a throttle count | {held} | not known to it |");
     println!("| of which the names are | {} | |", keys.iter().map(String::len).sum::<usize>() / HOSTS);
 }
 

@@ -72,12 +72,12 @@ impl fmt::Debug for HeadReader {
 /// neither UTF-8 nor UTF-16, and holds more control characters than any text, is taken for brotli or deflate.
 fn looks_coded(start: &[u8]) -> bool {
     let is_many = |count: usize, parts| count.saturating_mul(parts) > start.len();
-    let is_wide = is_many(start.iter().filter(|&&byte| byte == 0).count(), 8);
+    let is_wide = || is_many(start.iter().filter(|&&byte| byte == 0).count(), 8);
     let odd = |byte: &&u8| matches!(byte, 1..=8 | 0x0e..=0x19 | 0x1c..=0x1f);
-    let is_odd = is_many(start.iter().filter(odd).count(), 32);
-    has_magic(start)
-        || start == [0x1f]
-        || (is_odd && !is_wide && std::str::from_utf8(start).is_err_and(|error| error.error_len().is_some()))
+    let is_odd = || is_many(start.iter().filter(odd).count(), 32);
+    // The cheapest question first: most pages are UTF-8.
+    let is_binary = std::str::from_utf8(start).is_err_and(|error| error.error_len().is_some());
+    has_magic(start) || start == [0x1f] || (is_binary && is_odd() && !is_wide())
 }
 
 /// gzip or zstd.

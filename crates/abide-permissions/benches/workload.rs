@@ -1,7 +1,6 @@
-//! The fields and pages that are measured, and what others do with them.
+//! The fields that are measured, and what others do with them and with pages.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
 use abide_permissions::{Head, HeadScanner, ReadOptions};
 use html5ever::TokenizerResult;
@@ -10,51 +9,6 @@ use html5ever::tokenizer::states::RawKind;
 use html5ever::tokenizer::{BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer};
 use lol_html::html_content::Element;
 use lol_html::{ElementContentHandlers, HtmlRewriter, Selector, Settings};
-
-/// A page as content systems write it: a head of about 8.2 KB with a robots meta, and paragraphs up to the length.
-pub(crate) fn page(length: usize) -> String {
-    let mut page = String::from(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>A page</title>\n",
-    );
-    for n in 0..18 {
-        writeln!(
-            page,
-            "<meta property=\"og:item{n}\" content=\"Some words about item {n} &amp; its neighbours\">"
-        )
-        .unwrap();
-        writeln!(page, "<link rel=\"preload\" href=\"/assets/{n}/bundle.min.css?v=1.2.{n}\" as=\"style\">")
-            .unwrap();
-    }
-    page.push_str("<meta name=\"robots\" content=\"noindex, max-snippet:50\">\n<style>\n");
-    for n in 0..30 {
-        writeln!(page, ".block-{n} > a:hover {{ color: #0{n:02}; margin: {n}px auto; }}").unwrap();
-    }
-    page.push_str("</style>\n<script>\n");
-    while page.len() < 7_900 {
-        page.push_str("window.queue = window.queue || []; queue.push(['event', 'load', Date.now() < 5]);\n");
-    }
-    page.push_str("</script>\n<!-- the end of the head -->\n</head>\n");
-    if length > page.len() {
-        page.push_str("<body>\n");
-    }
-    while page.len() < length {
-        page.push_str("<p class=\"text\">Lorem ipsum dolor sit amet, <a href=\"/consectetur\">consectetur</a> elit.</p>\n");
-    }
-    page
-}
-
-/// A page of 10 KB whose head is 1 KB.
-pub(crate) fn small_page() -> String {
-    let links: String = (0..10)
-        .map(|number| format!("<link rel=stylesheet href=/style/{number}.css media=screen>\n"))
-        .collect();
-    let head = format!(
-        "<!doctype html><html lang=en><head><meta charset=utf-8><title>A page</title>\n<meta name=robots content=noarchive>\n<meta name=description content='{}'>\n{links}</head><body>\n",
-        "words ".repeat(60)
-    );
-    let body = "<p>Text of a page, with <a href=/x>a link</a> in it.</p>\n".repeat(170);
-    format!("{head}{body}</body></html>")
-}
 
 /// As many members of a `Robots-Tag` field, of four kinds in turn; half of them bind us.
 pub(crate) fn field(members: usize) -> String {

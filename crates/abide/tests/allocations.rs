@@ -28,7 +28,7 @@ const USER_AGENT: &str = "ExampleBot/1.0";
 
 /// More than those of reqwest alone, for a request to a host that is known, whose answer is short. One of them is the timer of the read
 /// timeout.
-const MORE_MAX: f64 = 12.0;
+const MORE_MAX: usize = 11;
 
 /// One test, so that nothing else allocates meanwhile.
 #[tokio::test(flavor = "current_thread")]
@@ -48,15 +48,18 @@ async fn a_request_to_a_known_host_allocates_little_more() {
     assert!(with > without, "something is counted");
 }
 
-/// Allocations for each request, those of the server included, which are the same.
-async fn each(client: &ClientWithMiddleware, address: SocketAddr) -> f64 {
+/// Allocations for a request, those of the server included, which are the same. Of many requests the median, because now and then a cache is
+/// cleaned, or a response comes in two pieces on a busy machine.
+async fn each(client: &ClientWithMiddleware, address: SocketAddr) -> usize {
     let url: url::Url = format!("http://{address}/small").parse().expect("a URL");
-    get(client, &url).await;
-    let region = Region::new(ALLOCATOR);
+    let mut counts = Vec::with_capacity(REQUESTS);
     for _ in 0..REQUESTS {
+        let region = Region::new(ALLOCATOR);
         get(client, &url).await;
+        counts.push(region.change().allocations);
     }
-    region.change().allocations as f64 / REQUESTS as f64
+    counts.sort_unstable();
+    *counts.get(REQUESTS / 2).expect("there are that many")
 }
 
 async fn get(client: &ClientWithMiddleware, url: &url::Url) {

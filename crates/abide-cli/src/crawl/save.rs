@@ -62,7 +62,7 @@ impl Save {
         let entry = Entry { file, content_type: answer.content_type.as_deref(), saved, line: &answer.line };
         write_json(&mut self.index, &entry)?;
         self.index.write_all(b"\n")?;
-        // Whoever is interrupted finds an index of all that is there.
+        // After an interruption the index has all that is there.
         self.index.flush()?;
         Ok(())
     }

@@ -199,7 +199,7 @@ fn many_bad_lines_do_not_block_on_unread_stderr() {
 #[cfg(target_os = "linux")]
 fn peak_kib(child: &std::process::Child) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("Linux tells it");
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("Linux reports it");
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
@@ -222,7 +222,7 @@ fn a_long_batch_needs_no_more_memory_than_a_short_one() {
         let mut peaks = Vec::new();
         for _ in 0..2 {
             for _ in 0..100 {
-                // 20 questions, 50 KB, and their answers: what the pipes and buffers hold while nobody reads.
+                // 20 questions, 50 KB, and their answers: what the pipes and buffers hold while nothing reads.
                 stdin.write_all(lines.as_bytes()).unwrap();
                 stdin.flush().unwrap();
                 assert_eq!(answers.by_ref().take(20).filter(|answer| answer.is_ok()).count(), 20);

@@ -266,7 +266,7 @@ async fn the_exit_status_says_how_it_went() {
         let urls = ["http://busy.example:PORT/", "http://a.example:PORT/x"];
         let ran = online(server.address(), &[&[call], &more[..], &urls].concat()).await;
         assert_eq!(ran.status, i32::from(call == "fetch" || call == "crawl"), "{call}: {}", ran.out);
-        // Failed: nobody is there.
+        // Failed: nothing listens there.
         assert_eq!(online(free, &[call, "http://a.example:PORT/"]).await.status, 1, "{call}");
     }
 }

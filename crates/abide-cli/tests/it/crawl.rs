@@ -1,4 +1,4 @@
-//! `abide crawl`: what reaches the servers, and what is told about it.
+//! `abide crawl`: what reaches the servers, and what is reported.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -190,7 +190,7 @@ async fn a_host_is_asked_one_request_at_a_time_with_the_delay_between() {
         }
     }
     let gap = host(&ran.lines(), "a.example")["gap_min_ms"].as_u64().unwrap();
-    assert!(gap >= 250, "told as well: {gap} ms");
+    assert!(gap >= 250, "reported as well: {gap} ms");
 }
 
 #[tokio::test]

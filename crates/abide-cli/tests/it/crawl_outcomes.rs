@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::crawl::{only_host, page_lines, pages, summary};
 use crate::{keys, online};
 
-/// A page of every class. `/later` answers 503 once and `/never` 429 for ever.
+/// A page of every class. `/later` answers 503 once and `/never` always 429.
 async fn classes() -> Server {
     let asked = AtomicUsize::new(0);
     Server::start(move |seen| match seen.path.as_str() {

@@ -182,7 +182,7 @@ async fn every_command_of_the_documentation_does_what_it_says() {
         let (mut blessed, mut cursor) = (page.clone(), 0);
         for (line, typed) in blocks(&page) {
             let typed = ours(typed);
-            // What the example `web` tells people to paste.
+            // What the example `web` prints to be pasted.
             let (wrapper, place) = (web.shell_function(), directory.path().to_owned());
             let (typed, results) = crate::blocking(move || {
                 let results = run(&typed, &wrapper, &place);

@@ -94,7 +94,7 @@ async fn all_that_is_known_of_a_robots_txt_is_printed() {
         _ => Reply::new(200, "User-agent: *\nDissallow: /a\nCrawl-delay: 0.25\n"),
     })
     .await;
-    for (host, told) in [
+    for (host, texts) in [
         (
             "moved.example",
             &[
@@ -110,7 +110,7 @@ async fn all_that_is_known_of_a_robots_txt_is_printed() {
         let url = format!("http://{host}:PORT/x");
         let args = ["explain", "--delay", "1.5", &url];
         let ran = online(server.address(), &args).await;
-        for text in told {
+        for text in texts {
             assert!(ran.out.contains(text), "{host}, {text}: {}", ran.out);
         }
         let line = online(server.address(), &[&args[..], &["--json"]].concat()).await.line();
@@ -150,13 +150,13 @@ async fn hosts_are_asked_at_a_time_and_reported_in_order() {
     let mut args = vec!["explain", "--json"];
     args.extend(urls.iter().map(String::as_str));
     let ran = online(server.address(), &args).await;
-    let told = |line: &Value| {
+    let host = |line: &Value| {
         line["url"].as_str().unwrap().parse::<url::Url>().unwrap().host_str().unwrap().to_owned()
     };
-    assert_eq!(ran.lines().iter().map(told).collect::<Vec<_>>(), hosts);
+    assert_eq!(ran.lines().iter().map(host).collect::<Vec<_>>(), hosts);
     let log = server.log();
     let of = |host: &str| log.iter().find(|seen| seen.host() == host).unwrap();
-    assert!(of("c.example").at < of("slow.example").answered, "nobody waits for the slow one");
+    assert!(of("c.example").at < of("slow.example").answered, "no URL waits for the slow one");
     assert_eq!(log.len(), 3, "one robots.txt a host");
 }
 

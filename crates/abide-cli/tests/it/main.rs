@@ -79,7 +79,7 @@ fn command(args: &[&str]) -> Command {
     for name in FOREIGN {
         command.env_remove(name);
     }
-    // Where nobody has a configuration.
+    // Where there is no configuration.
     command.env("XDG_CONFIG_HOME", "/nonexistent");
     command
 }
@@ -118,7 +118,7 @@ fn abide_with(args: &[&str], input: impl Into<Vec<u8>>) -> Ran {
     let mut stdin = child.stdin.take().expect("standard input is piped");
     let input = input.into();
     let feeder = std::thread::spawn(move || {
-        // Whoever is called wrongly does not read.
+        // A call that is refused does not read.
         let _ = stdin.write_all(&input);
     });
     let ran = child.wait_with_output().expect("the binary ends").into();

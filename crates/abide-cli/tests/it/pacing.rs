@@ -26,7 +26,7 @@ async fn a_host_is_left_alone_between_two_requests() {
     }
     let waited: u64 = ran.lines().iter().map(|line| line["waited_ms"].as_u64().unwrap()).sum();
     // A wait is what is left of the delay by the time a URL asks for its turn: less on a busy machine.
-    assert!(waited > 0 && waited <= elapsed, "told as well: {waited} ms");
+    assert!(waited > 0 && waited <= elapsed, "reported as well: {waited} ms");
     assert!(ran.err.contains("less considerate"), "{}", ran.err);
 }
 

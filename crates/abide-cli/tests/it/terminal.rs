@@ -1,4 +1,4 @@
-//! What somebody sees who sits before a terminal: colours, a progress bar, lines that fit.
+//! What a terminal shows: colours, a progress bar, lines that fit.
 
 use std::fs::File;
 use std::io::Read;
@@ -32,7 +32,7 @@ fn shown(args: &[&str], columns: u16, variables: &[(&str, &str)]) -> (String, i3
     let mut written = Vec::new();
     let mut ours = File::from(ours);
     let mut chunk = [0; 4096];
-    // Linux ends it with an error when nobody is left to write.
+    // Linux ends it with an error when no writer is left.
     while let Ok(len @ 1..) = ours.read(&mut chunk) {
         written.extend_from_slice(&chunk[..len]);
     }

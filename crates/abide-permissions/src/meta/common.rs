@@ -105,7 +105,7 @@ fn read_token<'a>(token: &'a [u8], machine: &mut Machine) -> Result<&'a [u8], St
         [b'<', b'/', tag @ ..] => {
             let (name, rest) = Name::read(tag)?;
             let rest = end_of_end_tag(rest)?;
-            machine.end_tag(name.as_str().as_bytes());
+            machine.end_tag(name.as_bytes());
             Ok(rest)
         }
         [b'<', tag @ ..] => read_element(tag, machine),
@@ -147,8 +147,8 @@ fn skip_declaration(token: &[u8]) -> Result<&[u8], Stop> {
 fn read_element<'a>(tag: &'a [u8], machine: &mut Machine) -> Result<&'a [u8], Stop> {
     let (name, attributes) = Name::read(tag)?;
     let (mut meta_name, mut content) = (None, None);
-    let rest = match name.as_str() {
-        "meta" => read_attributes(attributes, |name, value| {
+    let rest = match name.as_bytes() {
+        b"meta" => read_attributes(attributes, |name, value| {
             // §13.2.5.33: of attributes with one name, the first counts.
             if name.eq_ignore_ascii_case(b"name") {
                 meta_name.get_or_insert(value);
@@ -157,7 +157,7 @@ fn read_element<'a>(tag: &'a [u8], machine: &mut Machine) -> Result<&'a [u8], St
             }
         })?,
         // A link to a licence (RSL), of which a site has one, is for lol_html.
-        "link" => {
+        b"link" => {
             let mut is_license = false;
             let rest = read_attributes(attributes, |name, value| {
                 let may_be =
@@ -170,14 +170,20 @@ fn read_element<'a>(tag: &'a [u8], machine: &mut Machine) -> Result<&'a [u8], St
             rest
         }
         // Its content is a document of its own.
-        "template" => return Err(Stop::Unusual),
+        b"template" => return Err(Stop::Unusual),
         _ => read_attributes(attributes, |_, _| {})?,
     };
-    let (meta_name, content) = (text_of(meta_name)?, text_of(content)?);
-    if machine.start_tag(name.as_str()) == Take::Meta && !meta_name.is_empty() {
-        machine.meta(meta_name.into_owned(), content.into_owned());
+    // Most metas have no name: nobody looks at what they say.
+    let meta = match meta_name {
+        None | Some(b"") => None,
+        Some(name) => Some((text_of(name)?, text_of(content.unwrap_or_default())?)),
+    };
+    if machine.start_tag(name.as_bytes()) == Take::Meta
+        && let Some((name, content)) = meta
+    {
+        machine.meta(name.into_owned(), content.into_owned());
     }
-    let is_raw = matches!(name.as_str(), "title" | "style" | "script" | "noscript" | "noframes");
+    let is_raw = matches!(name.as_bytes(), b"title" | b"style" | b"script" | b"noscript" | b"noframes");
     if is_raw && !machine.is_done() { read_raw_text(rest, &name, machine) } else { Ok(rest) }
 }
 
@@ -240,7 +246,7 @@ fn read_value(bytes: &[u8]) -> Result<(&[u8], &[u8]), Stop> {
 
 /// Reads the raw text of an element and its end tag, and returns what follows (§13.2.5.11 to .17).
 fn read_raw_text<'a>(text: &'a [u8], element: &Name, machine: &mut Machine) -> Result<&'a [u8], Stop> {
-    let name = element.as_str().as_bytes();
+    let name = element.as_bytes();
     for at in memchr_iter(b'<', text) {
         let (before, tag) = text.split_at(at);
         // §13.2.5.18 to .31: from here on, a script may hold its own end tag.
@@ -287,12 +293,14 @@ impl Name {
         if !tag.first().ok_or(Stop::More)?.is_ascii_alphabetic() {
             return Err(Stop::Unusual);
         }
-        let length = tag.iter().position(|byte| !byte.is_ascii_alphanumeric()).ok_or(Stop::More)?;
-        let (written, rest) = tag.split_at(length);
-        let mut name = Self { bytes: [0; Self::LENGTH_MAX], length };
-        let slot = name.bytes.get_mut(..length).ok_or(Stop::Unusual)?;
-        slot.copy_from_slice(written);
-        slot.make_ascii_lowercase();
+        let mut name = Self { bytes: [0; Self::LENGTH_MAX], length: 0 };
+        for (slot, byte) in
+            name.bytes.iter_mut().zip(tag.iter().take_while(|byte| byte.is_ascii_alphanumeric()))
+        {
+            *slot = byte.to_ascii_lowercase();
+            name.length = name.length.saturating_add(1);
+        }
+        let rest = tag.get(name.length..).filter(|rest| !rest.is_empty()).ok_or(Stop::More)?;
         if rest.first().is_some_and(|byte| is_attribute_end(*byte)) {
             Ok((name, rest))
         } else {
@@ -300,8 +308,8 @@ impl Name {
         }
     }
 
-    fn as_str(&self) -> &str {
-        self.bytes.get(..self.length).and_then(|name| str::from_utf8(name).ok()).unwrap_or_default()
+    fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or_default()
     }
 }
 
@@ -310,14 +318,26 @@ fn is_attribute_end(byte: u8) -> bool {
     matches!(byte, b'>' | b'/') || byte.is_ascii_whitespace()
 }
 
-/// What the names of attributes are made of.
+/// What the names of attributes are made of. A table, because each byte of a name is looked at.
 fn is_name_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b':' | b'.' | b'@')
+    NAME_BYTES.get(usize::from(byte)).is_some_and(|is_one| *is_one)
 }
 
+#[allow(clippy::arithmetic_side_effects, clippy::indexing_slicing, reason = "it is made by the compiler")]
+const NAME_BYTES: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        table[byte as usize] =
+            byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b':' | b'.' | b'@');
+        byte += 1;
+    }
+    table
+};
+
 /// An attribute's value as the DOM has it.
-fn text_of(value: Option<&[u8]>) -> Result<Cow<'_, str>, Stop> {
-    let text = str::from_utf8(value.unwrap_or_default()).map_err(|_| Stop::Unusual)?;
+fn text_of(value: &[u8]) -> Result<Cow<'_, str>, Stop> {
+    let text = str::from_utf8(value).map_err(|_| Stop::Unusual)?;
     // lol_html drops a byte order mark at the start of a value.
     if text.starts_with('\u{feff}') {
         return Err(Stop::Unusual);

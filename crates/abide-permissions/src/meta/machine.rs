@@ -89,60 +89,60 @@ impl Machine {
     }
 
     /// A start tag; its name is in lower case.
-    pub(super) fn start_tag(&mut self, name: &str) -> Take {
+    pub(super) fn start_tag(&mut self, name: &[u8]) -> Take {
         self.end_noscript();
         if self.template_depth > 0 {
             match name {
-                "template" => self.template_depth = self.template_depth.saturating_add(1),
-                "svg" | "math" => self.foreign_in_template = true,
-                "noscript" => return self.open_noscript(),
+                b"template" => self.template_depth = self.template_depth.saturating_add(1),
+                b"svg" | b"math" => self.foreign_in_template = true,
+                b"noscript" => return self.open_noscript(),
                 _ => {}
             }
             return Take::Pass;
         }
         if self.place == Place::InHeadNoscript {
             match name {
-                "meta" => return Take::Meta,
-                "basefont" | "bgsound" | "link" | "noframes" | "style" | "html" | "head" => {
+                b"meta" => return Take::Meta,
+                b"basefont" | b"bgsound" | b"link" | b"noframes" | b"style" | b"html" | b"head" => {
                     return Take::Pass;
                 }
-                "noscript" => return self.open_noscript(),
+                b"noscript" => return self.open_noscript(),
                 _ => self.place = Place::InHead,
             }
         }
         self.start_tag_in_head(name)
     }
 
-    fn start_tag_in_head(&mut self, name: &str) -> Take {
+    fn start_tag_in_head(&mut self, name: &[u8]) -> Take {
         match (name, self.place) {
             (_, Place::Done) => return Take::Pass,
-            ("meta", Place::Body) => return Take::Meta,
-            ("template", Place::Body) => self.template_depth = 1,
-            ("noscript", Place::Body) => return self.open_noscript(),
+            (b"meta", Place::Body) => return Take::Meta,
+            (b"template", Place::Body) => self.template_depth = 1,
+            (b"noscript", Place::Body) => return self.open_noscript(),
             (_, Place::Body) => {}
-            ("html", _) => {}
-            ("head", Place::BeforeHead) => self.place = Place::InHead,
-            ("head", _) => {}
-            ("meta", _) => {
+            (b"html", _) => {}
+            (b"head", Place::BeforeHead) => self.place = Place::InHead,
+            (b"head", _) => {}
+            (b"meta", _) => {
                 self.enter_head();
                 return Take::Meta;
             }
-            ("link", _) => {
+            (b"link", _) => {
                 self.enter_head();
                 return Take::Link;
             }
-            ("base" | "basefont" | "bgsound" | "title" | "style" | "script" | "noframes", _) => {
+            (b"base" | b"basefont" | b"bgsound" | b"title" | b"style" | b"script" | b"noframes", _) => {
                 self.enter_head();
             }
-            ("template", _) => {
+            (b"template", _) => {
                 self.enter_head();
                 self.template_depth = 1;
             }
-            ("noscript", Place::BeforeHead | Place::InHead) => {
+            (b"noscript", Place::BeforeHead | Place::InHead) => {
                 self.enter_head();
                 return self.open_noscript();
             }
-            ("noscript", Place::AfterHead) => {
+            (b"noscript", Place::AfterHead) => {
                 self.end_head();
                 if self.place == Place::Body {
                     return self.open_noscript();

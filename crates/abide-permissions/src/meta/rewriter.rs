@@ -150,7 +150,7 @@ impl Shared {
         let mut state = self.lock();
         state.end_text();
         let name = element.tag_name();
-        match state.machine.start_tag(&name) {
+        match state.machine.start_tag(name.as_bytes()) {
             Take::Pass => {}
             Take::Meta => {
                 let attribute =
@@ -246,6 +246,9 @@ const HTML: &str = "http://www.w3.org/1999/xhtml";
 
 /// An attribute's value as the DOM has it: line ends normalised, NUL replaced, character references decoded.
 pub(super) fn decoded(mut value: Cow<'_, str>) -> Cow<'_, str> {
+    if memchr::memchr3(b'\r', b'\0', b'&', value.as_bytes()).is_none() {
+        return value;
+    }
     if value.contains('\r') {
         value = value.replace("\r\n", "\n").replace('\r', "\n").into();
     }

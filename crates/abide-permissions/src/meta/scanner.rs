@@ -92,7 +92,7 @@ impl HeadScanner {
     /// Takes the next bytes of the body. `Break`: nothing that follows can matter, so finish.
     pub fn feed(&mut self, bytes: &[u8]) -> ControlFlow<()> {
         let room = self.options.head_limit().saturating_sub(self.bytes);
-        for slice in bytes.get(..room).unwrap_or(bytes).chunks(SLICE_BYTES) {
+        for slice in bytes.get(..room).unwrap_or(bytes).chunks(PIECE_BYTES) {
             if self.end.is_some() {
                 return ControlFlow::Break(());
             }
@@ -388,6 +388,9 @@ fn may_hold_a_meta(content: &[u8]) -> bool {
 
 /// Scans of noscript elements in one document. A page has a handful; each costs a microsecond or two.
 const NOSCRIPT_SCANS_MAX: usize = 256;
+
+/// What comes at once is looked at, and where it must be, decoded, in pieces of this size: a token is cut by the frames of a client alone.
+const PIECE_BYTES: usize = 16 * 1024;
 
 /// lol_html appends the whole of a chunk to what it has buffered, so small slices keep its memory small.
 const SLICE_BYTES: usize = 4 * 1024;

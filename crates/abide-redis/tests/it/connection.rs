@@ -167,7 +167,8 @@ async fn a_lost_server_fails_commands_at_once_and_is_found_again() {
 async fn a_silent_server_is_found_again() {
     let (Some(redis), Some(other)) = (Redis::start(), Redis::start()) else { return };
     let proxy = Proxy::start(redis.port()).await;
-    let store = Store::connect(&proxy.url()).await.unwrap();
+    let store = Store::builder(&proxy.url()).open().unwrap();
+    back(&store).await;
     redis.pause();
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(4) {
@@ -200,7 +201,8 @@ async fn a_server_that_takes_no_writes_is_away() {
 async fn a_silent_connection_is_replaced_even_if_callers_give_up() {
     let (Some(redis), Some(other)) = (Redis::start(), Redis::start()) else { return };
     let proxy = Proxy::start(redis.port()).await;
-    let store = Store::connect(&proxy.url()).await.unwrap();
+    let store = Store::builder(&proxy.url()).open().unwrap();
+    back(&store).await;
     proxy.silence();
     proxy.lead_to(other.port());
     wait_for("another connection is used", async || timeout(ms(400), probe(&store)).await.is_ok()).await;

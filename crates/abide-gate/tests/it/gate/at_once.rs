@@ -4,25 +4,15 @@ use futures_util::FutureExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse};
-use abide_gate::{BoxFuture, Clock, Gate, Origin, SystemClock};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
+use abide_gate::{Gate, Origin};
 use url::Url;
 
 use crate::support::pacing::one_second;
 
-#[derive(Debug)]
-struct Rules;
-
-impl Fetch for Rules {
-    fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
-        let body = "User-agent: *\nDisallow: /private/\n";
-        let reply = RobotsResponse::whole(http::StatusCode::OK, Default::default(), body, SystemClock.now());
-        Box::pin(async { Ok(reply) })
-    }
-}
-
 fn gate() -> Gate {
-    Gate::builder().pace(one_second()).build(vec!["ExampleBot".parse().expect("a token")], Arc::new(Rules))
+    let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nDisallow: /private/\n"));
+    Gate::builder().pace(one_second()).build(vec!["ExampleBot".parse().expect("a token")], Arc::new(fetch))
 }
 
 fn url(text: &str) -> Url {

@@ -3,24 +3,12 @@
 use std::sync::Arc;
 
 use abide_gate::pacing::MemoryHostStore;
-use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse};
 use abide_gate::testing::hosts::pacer_builder;
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::testing::{Ask, Pacer, Refusal};
-use abide_gate::{BoxFuture, Clock, DeniedKind, Gate, SystemClock, lacks_timers};
+use abide_gate::{DeniedKind, Gate, lacks_timers};
 
 use crate::support::pacing::one_second;
-
-/// There is no robots.txt.
-#[derive(Debug)]
-struct Missing;
-
-impl Fetch for Missing {
-    fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
-        let reply =
-            RobotsResponse::whole(http::StatusCode::NOT_FOUND, Default::default(), "", SystemClock.now());
-        Box::pin(std::future::ready(Ok(reply)))
-    }
-}
 
 fn without_timers() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().build().unwrap()
@@ -49,7 +37,8 @@ fn a_pacer_with_a_shared_store_is_refused() {
 
 #[test]
 fn a_robots_txt_that_must_be_fetched_is_refused() {
-    let gate = Gate::builder().build(vec!["ExampleBot".parse().unwrap()], Arc::new(Missing));
+    let gate = Gate::builder()
+        .build(vec!["ExampleBot".parse().unwrap()], Arc::new(ScriptedFetch::always(Scripted::status(404))));
     let url = "http://a.example/".parse().unwrap();
     let refused = || async { gate.check(&url, &mut { gate.max_wait() }).await.unwrap_err() };
     let error = without_timers().block_on(refused());

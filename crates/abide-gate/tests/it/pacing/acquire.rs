@@ -540,26 +540,6 @@ async fn next_slot_reserves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_longest_overdue_host_is_ready_first() {
-    let pacer = Pacer::new(one_second());
-    let hosts = ["a.example", "b.example", "c.example"].map(host);
-    for name in ["b.example", "a.example", "c.example"] {
-        pacer.acquire(&url(&format!("http://{name}/")), Ask::new()).await.unwrap().finish();
-        sleep(ms(100)).await;
-    }
-    let ready = || pacer.next_ready(&hosts).unwrap();
-    assert_eq!((ready().0.as_str(), ready().1.wait()), ("b.example", ms(700)));
-    sleep(s(10)).await;
-    assert_eq!((ready().0.as_str(), ready().1.wait()), ("b.example", s(0)));
-    let open = pacer.acquire(&url("http://b.example/"), Ask::new()).await.unwrap();
-    assert_eq!(ready().0.as_str(), "a.example");
-    drop(open);
-    let unknown = [host("a.example"), host("new.example")];
-    assert_eq!(pacer.next_ready(&unknown).unwrap().0.as_str(), "new.example");
-    assert!(pacer.next_ready(&[]).is_none());
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_report_counts_what_happened() {
     let pacer = Pacer::new(one_second());
     let a = url("http://a.example/");

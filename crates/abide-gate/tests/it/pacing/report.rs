@@ -110,6 +110,7 @@ async fn the_next_ready_is_new_or_free_for_longest_or_free_first() {
             assert_eq!(ready, &all[n - 1], "of {row:?}");
         }
     }
+    assert!(pacer.next_ready(&[]).is_none());
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,12 +7,10 @@ use std::time::Duration;
 use crate::support::robots_cache::*;
 use abide_gate::HolderId;
 use abide_gate::pacing::MemoryHostStore;
-use abide_gate::robots_cache::{
-    MemoryRobotsStore, RobotsEntry, RobotsPolicy, RobotsRecord, RobotsStore, Source,
-};
+use abide_gate::robots_cache::{MemoryRobotsStore, RobotsEntry, RobotsPolicy, RobotsStore, Source};
 use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, cache_alone, sample_record};
 use abide_gate::testing::{Refusal, RobotsCache};
-use abide_gate::{BoxFuture, Clock, Event, Failure, Gate, Origin, StoreError, WallMillis};
+use abide_gate::{Clock, Event, Failure, Gate, StoreError, WallMillis};
 use tokio::time::{Instant, sleep};
 
 #[tokio::test(start_paused = true)]
@@ -60,13 +58,11 @@ async fn a_deferred_refresh_is_not_tried_with_every_use() {
     assert!(allows_all(&world.ask_and_settle().await));
 }
 
-/// A store that fails when told to, and counts.
+/// How a store fails, and how often it was called.
 #[derive(Debug, Default)]
 struct Faulty {
-    inner: MemoryRobotsStore,
     load_fails: AtomicBool,
     save_fails: AtomicBool,
-    lease_fails: AtomicBool,
     hangs: AtomicBool,
     operations: AtomicUsize,
     /// The operation with this number fails; 0 for none.
@@ -78,14 +74,19 @@ struct Faulty {
 }
 
 impl Faulty {
-    async fn step(&self, fails: &AtomicBool) -> Result<(), StoreError> {
+    async fn step(self: Arc<Self>, op: Op) -> Result<(), StoreError> {
         let number = self.operations.fetch_add(1, Ordering::SeqCst) + 1;
         if self.hangs.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
         }
+        let fails = match op {
+            Op::Load => self.load_fails.load(Ordering::SeqCst),
+            Op::Save => self.save_fails.load(Ordering::SeqCst),
+            Op::Lease | Op::Release => false,
+        };
         let fails_at = self.fails_at.load(Ordering::SeqCst);
         let goes_on = self.goes_on.load(Ordering::SeqCst) && fails_at > 0 && number > fails_at;
-        let is_failing = fails.load(Ordering::SeqCst) || number == fails_at || goes_on;
+        let is_failing = fails || number == fails_at || goes_on;
         assert!(!is_failing || !self.panics.load(Ordering::SeqCst), "the store's own mistake");
         match is_failing {
             true => Err(StoreError::new("disk full\u{1b}[31m")),
@@ -94,53 +95,11 @@ impl Faulty {
     }
 }
 
-impl RobotsStore for Faulty {
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
-        Box::pin(async move {
-            self.step(&self.load_fails).await?;
-            self.inner.load(origin).await
-        })
-    }
-
-    fn save<'a>(
-        &'a self,
-        origin: &'a Origin,
-        record: &'a RobotsRecord,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(async move {
-            self.step(&self.save_fails).await?;
-            self.inner.save(origin, record).await
-        })
-    }
-
-    fn lease<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: HolderId,
-        now: WallMillis,
-        ttl: Duration,
-    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
-        Box::pin(async move {
-            self.step(&self.lease_fails).await?;
-            self.inner.lease(origin, holder, now, ttl).await
-        })
-    }
-
-    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(async move {
-            self.step(&self.lease_fails).await?;
-            self.inner.release(origin, holder).await
-        })
-    }
-
-    fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>> {
-        self.inner.sweep(older_than)
-    }
-}
-
 fn faulty(fetch: ScriptedFetch) -> (World, Arc<Faulty>) {
-    let store = Arc::new(Faulty::default());
-    (World::with_store(fetch, RobotsPolicy::default(), store.clone()), store)
+    let faults = Arc::new(Faulty::default());
+    let told = Arc::clone(&faults);
+    let store = Hooked::new(move |op| Arc::clone(&told).step(op));
+    (World::with_store(fetch, RobotsPolicy::default(), Arc::new(store)), faults)
 }
 
 /// A story of a site and a crawler, day by day: what the site answers, and what must follow.
@@ -443,49 +402,25 @@ async fn a_leader_that_gives_up_is_not_waited_for() {
     assert!(started.elapsed() <= Duration::from_millis(3_200), "{:?}", started.elapsed());
 }
 
-/// Has the record of another process from the second look on: it was saved between the look and the lease.
-#[derive(Debug, Default)]
-struct JustSaved {
-    inner: MemoryRobotsStore,
-    looks: AtomicUsize,
-}
-
-impl RobotsStore for JustSaved {
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
-        Box::pin(async move {
-            match self.looks.fetch_add(1, Ordering::SeqCst) {
-                0 => Ok(None),
-                _ => self.inner.load(origin).await,
-            }
-        })
-    }
-
-    fn save<'a>(
-        &'a self,
-        origin: &'a Origin,
-        record: &'a RobotsRecord,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.inner.save(origin, record)
-    }
-
-    leases_of_inner!();
-}
-
+/// Another process saves it between the first look and the lease.
 #[tokio::test(start_paused = true)]
 async fn a_record_that_came_before_the_lease_is_not_fetched_again() {
-    let first = World::of(Scripted::text(GOOD));
-    let record = first.ask().await.record().clone();
-    let store = Arc::new(JustSaved::default());
-    store.inner.save(&origin(), &record).await.unwrap();
+    let record = World::of(Scripted::text(GOOD)).ask().await.record().clone();
+    let inner = Arc::new(MemoryRobotsStore::new());
+    let saved = Arc::clone(&inner);
+    let store = Hooked::new(move |op| {
+        let (saved, record) = (Arc::clone(&saved), record.clone());
+        async move { if op == Op::Lease { saved.save(&origin(), &record).await } else { Ok(()) } }
+    });
     let world = World::with_store(
         ScriptedFetch::always(Scripted::text(GOOD)),
         RobotsPolicy::default(),
-        store.clone(),
+        Arc::new(store.over(Arc::clone(&inner))),
     );
     assert!(is_good(&world.ask().await));
     assert_eq!(world.fetch.count(), 0);
     // A lease for longer than this one would be taken for one of a clock that was set back.
-    let free = store.lease(&origin(), HolderId(42), world.wall(), HOUR).await.unwrap();
+    let free = inner.lease(&origin(), HolderId(42), world.wall(), HOUR).await.unwrap();
     assert_eq!(free, None, "and the lease was given back");
 }
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::support::robots_cache::*;
 use abide_gate::HolderId;
-use abide_gate::robots_cache::{MemoryRobotsStore, RobotsPolicy, RobotsRecord, RobotsStore};
+use abide_gate::StoreError;
+use abide_gate::robots_cache::RobotsPolicy;
 use abide_gate::testing::Refusal;
 use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
-use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use tokio::time::{Instant, sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -60,45 +60,11 @@ async fn a_deferred_fetch_gives_its_lease_back() {
     assert_eq!(began.elapsed(), Duration::ZERO, "no other process is asking");
 }
 
-/// Gives leases, and does not take them back.
-#[derive(Debug, Default)]
-struct Keeps(MemoryRobotsStore);
-
-impl RobotsStore for Keeps {
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
-        self.0.load(origin)
-    }
-
-    fn save<'a>(
-        &'a self,
-        origin: &'a Origin,
-        record: &'a RobotsRecord,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.0.save(origin, record)
-    }
-
-    fn lease<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: HolderId,
-        now: WallMillis,
-        ttl: Duration,
-    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
-        self.0.lease(origin, holder, now, ttl)
-    }
-
-    fn release<'a>(&'a self, _: &'a Origin, _: HolderId) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(std::future::ready(Err(StoreError::new("disk full"))))
-    }
-
-    fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>> {
-        self.0.sweep(older_than)
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_cannot_be_given_back_is_a_fault_of_the_store() {
-    let store = Arc::new(Keeps::default());
+    let store = Arc::new(Hooked::new(|op| {
+        std::future::ready(if op == Op::Release { Err(StoreError::new("disk full")) } else { Ok(()) })
+    }));
     let world = World::with_store(ScriptedFetch::always(put_off()), RobotsPolicy::default(), store);
     assert!(matches!(world.cache.get(&origin()).await, Err(Refusal::Deferred { .. })));
     assert_eq!(world.cache.stats().robots_store_faults, 1);

@@ -7,12 +7,11 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use crate::support::robots_cache::*;
-use abide_gate::HolderId;
 use abide_gate::pacing::PacePolicy;
-use abide_gate::robots_cache::{MemoryRobotsStore, RobotsPolicy, RobotsRecord, RobotsStore};
+use abide_gate::robots_cache::RobotsPolicy;
 use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, cache_alone};
 use abide_gate::testing::{Ask, Pacer};
-use abide_gate::{BoxFuture, Failure, Gate, Origin, StoreError, WallMillis};
+use abide_gate::{Failure, Gate, StoreError};
 use tokio::time::sleep;
 use tracing::field::{Field, Visit};
 use tracing::subscriber::{DefaultGuard, NoSubscriber};
@@ -69,44 +68,26 @@ impl Subscriber for Listener {
     fn exit(&self, _: &span::Id) {}
 }
 
-/// A store whose disk is full at times; a full disk still reads.
-#[derive(Debug, Default)]
-struct FullAtTimes {
-    is_full: AtomicBool,
-    inner: MemoryRobotsStore,
-}
-
-type Io<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
-
-impl RobotsStore for FullAtTimes {
-    fn load<'a>(&'a self, origin: &'a Origin) -> Io<'a, Option<RobotsRecord>> {
-        self.inner.load(origin)
-    }
-
-    fn save<'a>(&'a self, origin: &'a Origin, record: &'a RobotsRecord) -> Io<'a, ()> {
-        match self.is_full.load(Ordering::SeqCst) {
-            true => Box::pin(ready(Err(StoreError::new("disk full")))),
-            false => self.inner.save(origin, record),
-        }
-    }
-
-    leases_of_inner!();
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_store_outage_is_one_warning_and_its_end_one_line() {
     let listener = Listener::default();
     let _guard = listener.listen();
-    let store = Arc::new(FullAtTimes::default());
+    let is_full = Arc::new(AtomicBool::new(false));
+    let disk = Arc::clone(&is_full);
+    // A full disk still reads.
+    let store = Arc::new(Hooked::new(move |op| {
+        let fails = op == Op::Save && disk.load(Ordering::SeqCst);
+        ready(if fails { Err(StoreError::new("disk full")) } else { Ok(()) })
+    }));
     let fetch = ScriptedFetch::always(Scripted::text(GOOD));
-    let world = World::with_store(fetch, RobotsPolicy::default(), store.clone());
+    let world = World::with_store(fetch, RobotsPolicy::default(), store);
     for outage in 1..=2 {
-        store.is_full.store(true, Ordering::SeqCst);
+        is_full.store(true, Ordering::SeqCst);
         for _ in 0..5 {
             world.ask().await;
             sleep(DAY).await;
         }
-        store.is_full.store(false, Ordering::SeqCst);
+        is_full.store(false, Ordering::SeqCst);
         world.ask().await;
         sleep(DAY).await;
         let count = |level| listener.heard().iter().filter(|(other, _)| *other == level).count();

@@ -6,22 +6,15 @@ use std::time::Duration;
 use abide_gate::robots_cache::Source;
 use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, cache_alone};
 use abide_gate::testing::{Refusal, RobotsCache};
-use abide_gate::{Gate, ManualClock, Origin, WallMillis};
-use abide_robots::{ProductToken, Target};
+use abide_gate::{Gate, Origin};
+use abide_robots::Target;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
+use crate::support::robots_cache::*;
 
-fn cache(fetch: &ScriptedFetch) -> (RobotsCache, Arc<ManualClock>) {
-    let clock = Arc::new(ManualClock::starting_at(START));
-    let tokens = vec![ProductToken::new("ExampleBot").unwrap()];
-    let cache = cache_alone(Gate::builder().clock(clock.clone()).seed(1), tokens, Arc::new(fetch.clone()));
-    (cache, clock)
-}
-
-fn origin() -> Origin {
-    "https://a.example".parse().unwrap()
+fn cache(fetch: &ScriptedFetch) -> RobotsCache {
+    World::new(fetch.clone()).cache
 }
 
 fn slow() -> Scripted {
@@ -31,7 +24,7 @@ fn slow() -> Scripted {
 #[tokio::test(start_paused = true)]
 async fn ten_thousand_callers_on_a_cold_origin_make_one_request() {
     let fetch = ScriptedFetch::always(slow());
-    let (cache, _) = cache(&fetch);
+    let cache = cache(&fetch);
     let mut callers = JoinSet::new();
     for _ in 0..10_000 {
         let cache = cache.clone();
@@ -48,7 +41,7 @@ async fn ten_thousand_callers_on_a_cold_origin_make_one_request() {
 #[tokio::test(start_paused = true)]
 async fn a_thousand_callers_each_of_100_hosts_make_100_requests() {
     let fetch = ScriptedFetch::always(slow());
-    let (cache, _) = cache(&fetch);
+    let cache = cache(&fetch);
     let mut callers = JoinSet::new();
     for n in 0..100_000 {
         let cache = cache.clone();
@@ -65,7 +58,7 @@ async fn a_thousand_callers_each_of_100_hosts_make_100_requests() {
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_leader_does_not_cancel_the_fetch() {
     let fetch = ScriptedFetch::always(slow());
-    let (cache, _) = cache(&fetch);
+    let cache = cache(&fetch);
     let leader = tokio::spawn({
         let cache = cache.clone();
         async move { cache.get(&origin()).await.is_ok() }
@@ -84,7 +77,7 @@ async fn a_cancelled_leader_does_not_cancel_the_fetch() {
 #[tokio::test(start_paused = true)]
 async fn callers_that_all_give_up_still_fill_the_cache() {
     let fetch = ScriptedFetch::always(slow());
-    let (cache, _) = cache(&fetch);
+    let cache = cache(&fetch);
     for _ in 0..20 {
         assert!(timeout(Duration::from_millis(5), cache.get(&origin())).await.is_err());
     }
@@ -96,7 +89,7 @@ async fn callers_that_all_give_up_still_fill_the_cache() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_flight_is_interrupted_and_the_next_caller_starts_again() {
     let fetch = ScriptedFetch::new(|_, times| if times == 0 { Scripted::panic() } else { slow() });
-    let (cache, _) = cache(&fetch);
+    let cache = cache(&fetch);
     assert!(matches!(cache.get(&origin()).await, Err(Refusal::Interrupted)));
     assert_eq!(cache.stats().robots_in_flight, 0);
     assert_eq!(cache.stats().robots_lost, 1);
@@ -108,8 +101,7 @@ async fn on_several_threads_too() {
     let fetch = ScriptedFetch::always(
         Scripted::text("User-agent: *\nDisallow: /x").head_after(Duration::from_millis(50)),
     );
-    let tokens = vec![ProductToken::new("ExampleBot").unwrap()];
-    let cache = cache_alone(Gate::builder(), tokens, Arc::new(fetch.clone()));
+    let cache = cache_alone(Gate::builder(), tokens(), Arc::new(fetch.clone()));
     let mut callers = JoinSet::new();
     for n in 0..10_000 {
         let cache = cache.clone();

@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use abide_gate::HolderId;
-use abide_gate::robots_cache::{MemoryRobotsStore, RobotsPolicy, RobotsRecord, RobotsStore, Source};
+use abide_gate::robots_cache::{MemoryRobotsStore, RobotsPolicy, RobotsStore, Source};
 use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, conformance};
-use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
+use abide_gate::{Origin, StoreError};
 use tokio::time::sleep;
 
 use crate::support::robots_cache::*;
@@ -15,33 +14,6 @@ use crate::support::robots_cache::*;
 #[tokio::test]
 async fn the_memory_store_conforms() {
     conformance(|| async { MemoryRobotsStore::new() }).await;
-}
-
-/// Writes the next record late.
-#[derive(Debug, Default)]
-struct Late {
-    inner: MemoryRobotsStore,
-    millis: AtomicU64,
-}
-
-impl RobotsStore for Late {
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
-        self.inner.load(origin)
-    }
-
-    fn save<'a>(
-        &'a self,
-        origin: &'a Origin,
-        record: &'a RobotsRecord,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
-        let late = Duration::from_millis(self.millis.swap(0, Ordering::SeqCst));
-        Box::pin(async move {
-            sleep(late).await;
-            self.inner.save(origin, record).await
-        })
-    }
-
-    leases_of_inner!();
 }
 
 /// Old rules, new rules, and then the site is down.
@@ -52,13 +24,22 @@ async fn a_fetch_during_an_invalidation_is_not_lost() {
         1 => Scripted::text(GOOD).head_after(Duration::from_millis(200)),
         _ => Scripted::status(503),
     });
-    let store = Arc::new(Late::default());
+    let late = Arc::new(AtomicU64::new(0));
+    let next = Arc::clone(&late);
+    // The next record is written late.
+    let store = Arc::new(Hooked::new(move |op| {
+        let millis = if op == Op::Save { next.swap(0, Ordering::SeqCst) } else { 0 };
+        async move {
+            sleep(Duration::from_millis(millis)).await;
+            Ok(())
+        }
+    }));
     let world = World::with_store(fetch, RobotsPolicy::default(), store.clone());
     world.ask().await;
     sleep(DAY).await;
     let (renewed, ()) = tokio::join!(world.ask(), async {
         sleep(Duration::from_millis(100)).await;
-        store.millis.store(500, Ordering::SeqCst);
+        late.store(500, Ordering::SeqCst);
         world.cache.invalidate(&origin()).await;
     });
     assert!(is_good(&renewed));

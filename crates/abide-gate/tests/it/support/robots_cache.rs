@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::pacing::DeferReason;
-use abide_gate::robots_cache::{MemoryRobotsStore, RobotsEntry, RobotsPolicy, RobotsStore, Source};
+use abide_gate::robots_cache::{
+    MemoryRobotsStore, RobotsEntry, RobotsPolicy, RobotsRecord, RobotsStore, Source,
+};
 use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, cache_alone};
 use abide_gate::testing::{Refusal, RobotsCache};
-use abide_gate::{Clock, Gate, ManualClock, Origin, WallMillis};
+use abide_gate::{BoxFuture, Clock, Gate, HolderId, ManualClock, Origin, StoreError, WallMillis};
 use abide_robots::{ProductToken, Target};
 
 pub(crate) const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
@@ -18,33 +20,86 @@ pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Rules that allow `/open` and disallow `/closed`.
 pub(crate) const GOOD: &str = "User-agent: *\nDisallow: /closed\n";
 
-/// What a store does not do otherwise than its `inner`, if that is reading and writing: leases and sweeps.
-macro_rules! leases_of_inner {
-    () => {
-        fn lease<'a>(
-            &'a self,
-            origin: &'a Origin,
-            holder: HolderId,
-            now: WallMillis,
-            ttl: Duration,
-        ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
-            self.inner.lease(origin, holder, now, ttl)
-        }
-
-        fn release<'a>(
-            &'a self,
-            origin: &'a Origin,
-            holder: HolderId,
-        ) -> BoxFuture<'a, Result<(), StoreError>> {
-            self.inner.release(origin, holder)
-        }
-
-        fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>> {
-            self.inner.sweep(older_than)
-        }
-    };
+/// A call of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Op {
+    Load,
+    Save,
+    Lease,
+    Release,
 }
-pub(crate) use leases_of_inner;
+
+/// What a test does before a call of a store: wait, fail, hang, panic.
+type Before = Box<dyn Fn(Op) -> BoxFuture<'static, Result<(), StoreError>> + Send + Sync>;
+
+/// A store in memory.
+pub(crate) struct Hooked {
+    inner: Arc<MemoryRobotsStore>,
+    before: Before,
+}
+
+impl Hooked {
+    pub(crate) fn new<F: Future<Output = Result<(), StoreError>> + Send + 'static>(
+        before: impl Fn(Op) -> F + Send + Sync + 'static,
+    ) -> Self {
+        Self { inner: Arc::default(), before: Box::new(move |op| Box::pin(before(op))) }
+    }
+
+    pub(crate) fn over(mut self, inner: Arc<MemoryRobotsStore>) -> Self {
+        self.inner = inner;
+        self
+    }
+}
+
+impl std::fmt::Debug for Hooked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Hooked")
+    }
+}
+
+impl RobotsStore for Hooked {
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
+        Box::pin(async move {
+            (self.before)(Op::Load).await?;
+            self.inner.load(origin).await
+        })
+    }
+
+    fn save<'a>(
+        &'a self,
+        origin: &'a Origin,
+        record: &'a RobotsRecord,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            (self.before)(Op::Save).await?;
+            self.inner.save(origin, record).await
+        })
+    }
+
+    fn lease<'a>(
+        &'a self,
+        origin: &'a Origin,
+        holder: HolderId,
+        now: WallMillis,
+        ttl: Duration,
+    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
+        Box::pin(async move {
+            (self.before)(Op::Lease).await?;
+            self.inner.lease(origin, holder, now, ttl).await
+        })
+    }
+
+    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            (self.before)(Op::Release).await?;
+            self.inner.release(origin, holder).await
+        })
+    }
+
+    fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>> {
+        self.inner.sweep(older_than)
+    }
+}
 
 /// The pacer's refusal of a request to a host that is backed off.
 pub(crate) fn deferred(not_before: WallMillis) -> Scripted {

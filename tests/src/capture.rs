@@ -1,8 +1,8 @@
-//! Hears everything that is said through `tracing` on this thread.
+//! A subscriber that keeps every span and event of `tracing` on this thread.
 
 use std::collections::HashMap;
 use std::fmt::{self, Write};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -13,27 +13,30 @@ use tracing_subscriber::registry::LookupSpan;
 
 /// One span or event.
 #[derive(Debug, Clone)]
-pub(crate) struct Said {
-    pub(crate) name: String,
-    pub(crate) level: String,
-    pub(crate) target: String,
+pub struct Said {
+    /// Its name.
+    pub name: String,
+    /// Its level, in lower case.
+    pub level: String,
+    /// Its target.
+    pub target: String,
     /// The names of its fields, without the message.
-    pub(crate) fields: Vec<String>,
+    pub fields: Vec<String>,
     /// Its fields and values.
-    pub(crate) text: String,
+    pub text: String,
     /// The span around it.
-    pub(crate) parent: Option<String>,
+    pub parent: Option<String>,
 }
 
 /// Everything that was said since [`listen`].
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Heard {
+pub struct Heard {
     said: Arc<Mutex<Vec<Said>>>,
     spans: Arc<Mutex<HashMap<u64, usize>>>,
 }
 
 /// Listens on this thread until the guard is dropped.
-pub(crate) fn listen() -> (Heard, DefaultGuard) {
+pub fn listen() -> (Heard, DefaultGuard) {
     // While there is only one, tracing asks the thread that meets an event first whether it is wanted, and remembers a no for all
     // threads. With a second one it asks both.
     static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::default()));
@@ -46,7 +49,7 @@ pub(crate) fn listen() -> (Heard, DefaultGuard) {
 
 impl Heard {
     /// What abide said.
-    pub(crate) fn ours(&self) -> Vec<Said> {
+    pub fn ours(&self) -> Vec<Said> {
         let said = self.lock();
         said.iter()
             .filter(|said| said.target == "abide" || said.target.starts_with("abide"))
@@ -54,17 +57,18 @@ impl Heard {
             .collect()
     }
 
-    pub(crate) fn all(&self) -> Vec<Said> {
+    /// Everything.
+    pub fn all(&self) -> Vec<Said> {
         self.lock().clone()
     }
 
     /// What was said under this name.
-    pub(crate) fn named(&self, name: &str) -> Vec<Said> {
+    pub fn named(&self, name: &str) -> Vec<Said> {
         self.lock().iter().filter(|said| said.name == name).cloned().collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Said>> {
-        self.said.lock().unwrap()
+        self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write_down(&self, metadata: &Metadata<'_>, parent: Option<String>, text: Text) -> usize {
@@ -91,7 +95,7 @@ struct Text(String);
 
 impl Visit for Text {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        write!(self.0, "{field}={value:?} ").unwrap();
+        let _ = write!(self.0, "{field}={value:?} ");
     }
 }
 
@@ -101,13 +105,13 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Heard {
         attributes.record(&mut text);
         let parent = context.span(id).and_then(|span| span.parent()).map(|span| span.name().to_owned());
         let place = self.write_down(attributes.metadata(), parent, text);
-        self.spans.lock().unwrap().insert(id.into_u64(), place);
+        self.spans.lock().unwrap_or_else(PoisonError::into_inner).insert(id.into_u64(), place);
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, _: Context<'_, S>) {
         let mut text = Text::default();
         values.record(&mut text);
-        let place = self.spans.lock().unwrap().get(&id.into_u64()).copied();
+        let place = self.spans.lock().unwrap_or_else(PoisonError::into_inner).get(&id.into_u64()).copied();
         if let Some(place) = place {
             self.lock()[place].text.push_str(&text.0);
         }

@@ -1,0 +1,66 @@
+//! A crawl of many small sites without delay, as it is written with abide, and by hand with reqwest and `texting_robots`.
+//!
+//! `docs/dev/crawl-comparison.sh` measures them beside other crawlers.
+
+use std::sync::Arc;
+
+use reqwest_middleware::ClientWithMiddleware;
+use texting_robots::Robot;
+
+/// Pages of each host: `/page/0` and so on.
+pub(crate) const PAGES: usize = 100;
+/// Hosts that are crawled at the same time, one page after the other.
+const HOSTS_AT_ONCE: usize = 32;
+
+/// Crawls these hosts, and returns how many pages there were.
+pub(crate) async fn crawl(client: Client, hosts: Vec<String>) -> usize {
+    let (client, hosts) = (Arc::new(client), Arc::new(hosts));
+    let workers: Vec<_> = (0..HOSTS_AT_ONCE)
+        .map(|worker| {
+            let (client, hosts) = (Arc::clone(&client), Arc::clone(&hosts));
+            tokio::spawn(async move {
+                let mut pages = 0;
+                for host in hosts.iter().skip(worker).step_by(HOSTS_AT_ONCE) {
+                    pages += match &*client {
+                        Client::Abide(client) => with_abide(client, host).await,
+                        Client::Reqwest(client) => by_hand(client, host).await,
+                    };
+                }
+                pages
+            })
+        })
+        .collect();
+    let mut pages = 0;
+    for worker in workers {
+        pages += worker.await.expect("no worker panics");
+    }
+    pages
+}
+
+pub(crate) enum Client {
+    Abide(ClientWithMiddleware),
+    Reqwest(reqwest::Client),
+}
+
+async fn with_abide(client: &ClientWithMiddleware, host: &str) -> usize {
+    let mut pages = 0;
+    for number in 0..PAGES {
+        let page = client.get(format!("http://{host}/page/{number}")).send().await.expect("an answer");
+        pages += usize::from(!page.text().await.expect("a text").is_empty());
+    }
+    pages
+}
+
+async fn by_hand(client: &reqwest::Client, host: &str) -> usize {
+    let robots = client.get(format!("http://{host}/robots.txt")).send().await.expect("an answer");
+    let robots = Robot::new("ExampleBot", &robots.bytes().await.expect("a body")).expect("rules");
+    let mut pages = 0;
+    for number in 0..PAGES {
+        let url = format!("http://{host}/page/{number}");
+        if robots.allowed(&url) {
+            let page = client.get(url).send().await.expect("an answer");
+            pages += usize::from(!page.text().await.expect("a text").is_empty());
+        }
+    }
+    pages
+}
