@@ -18,11 +18,10 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::group::Chosen;
-use crate::prefix;
+use crate::prefix::{self, KEY};
 use crate::slice;
 
 pub(crate) const HEADER: usize = 32;
-const KEY: usize = 16;
 /// With fewer literals than this, keys would take more memory than they save time.
 const KEYED_MIN: usize = 16;
 /// Starts have 16 bits. More literals than this do not fit into 512,000 bytes.
@@ -96,9 +95,10 @@ impl Header {
 
 /// The rule that decides, by its place in the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
-    Literal(usize),
-    Wildcard(usize),
+pub(crate) struct Found {
+    /// The literals come first, then the wildcards.
+    pub(crate) number: u32,
+    pub(crate) allows: bool,
 }
 
 /// A rule: what its pattern is, and where it stands in the file.
@@ -363,9 +363,10 @@ impl Block {
 
 impl<'a> Parts<'a> {
     pub(crate) fn entry(&self, found: Found) -> Option<Entry> {
-        match found {
-            Found::Literal(index) => self.literals.get(index).map(Entry::read),
-            Found::Wildcard(index) => self.wildcard(index),
+        let number = found.number as usize;
+        match number.checked_sub(self.literals.len()) {
+            Some(number) => self.wildcard(number),
+            None => self.literals.get(number).map(Entry::read),
         }
     }
 

@@ -255,8 +255,8 @@ impl Draft {
         let ranks = || wildcards.iter().map(Entry::rank);
         let (Some(first), Some(last)) = (ranks().min(), ranks().max()) else { return };
         let span = last.wrapping_sub(first);
-        for shift in (0..u32::BITS).step_by(8).take_while(|shift| span >> shift != 0) {
-            sort::deal(wildcards, |entry| (entry.rank().wrapping_sub(first) >> shift) as u8);
+        for shift in (0..u32::BITS).step_by(sort::DIGIT as usize).take_while(|shift| span >> shift != 0) {
+            sort::deal(wildcards, |entry| entry.rank().wrapping_sub(first) >> shift);
         }
     }
 
@@ -356,9 +356,8 @@ impl Draft {
             self.out.extend_from_slice(&key.to_le_bytes());
         }
         let (before, keys) = self.out.split_at_mut(keys_at);
-        let starts = prefix::starts(keys.as_chunks().0.iter().map(|key| u128::from_le_bytes(*key)));
         let table = before.get_mut(starts_at..).unwrap_or_default();
-        for (start, bytes) in starts.iter().zip(table.as_chunks_mut().0) {
+        for (start, bytes) in prefix::starts(keys.as_chunks().0).zip(table.as_chunks_mut().0) {
             *bytes = start.to_le_bytes();
         }
     }

@@ -29,41 +29,19 @@ const SPREAD: u32 = 0x9e37_79b1;
 /// The pairs of bytes in `text`, and for a pattern those that any target must hold.
 #[inline]
 pub(crate) fn signature(text: &[u8]) -> u64 {
-    let mut set = 0;
-    for pair in pairs(text) {
-        set |= bit(pair);
-    }
-    set
+    slice::windows(text).fold(0, |set, pair| set | bit(pair))
 }
 
 /// The signature of a wildcard. One that reads differently inside the query has none, as its bytes are not certain.
 pub(crate) fn signature_of_pattern(entry: &Entry, block: &[u8]) -> u64 {
-    if entry.link != 0 {
-        return 0;
-    }
-    let pattern = entry.pattern(block);
-    let mut pairs = pairs(pattern.strip_suffix(b"$").unwrap_or(pattern));
-    let mut set = 0;
-    let mut after_star = pattern.first() == Some(&b'*');
-    loop {
-        if after_star && pairs.find(|[_, second]| *second != b'*').is_none() {
-            return set;
-        }
-        after_star = true;
-        for pair in pairs.by_ref() {
-            let [_, second] = pair;
-            if second == b'*' {
-                break;
-            }
-            set |= bit(pair);
-        }
-    }
+    pieces(entry, block).fold(0, |set, piece| set | signature(piece))
 }
 
-/// Each byte but the last, with the next.
+/// What every target holds that a wildcard covers.
 #[inline]
-pub(crate) fn pairs(text: &[u8]) -> impl Iterator<Item = [u8; 2]> {
-    text.iter().zip(slice::from(text, 1)).map(|(first, second)| [*first, *second])
+fn pieces<'a>(entry: &Entry, block: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+    let pattern = if entry.link == 0 { entry.pattern(block) } else { &[] };
+    pattern.strip_suffix(b"$").unwrap_or(pattern).split(|&byte| byte == b'*')
 }
 
 #[inline]
@@ -80,17 +58,9 @@ fn slot(group: u32, bits: u32) -> usize {
 /// Calls `each` with the slots that a wildcard could be filed under: those of its groups of bytes that hold no star.
 #[inline]
 fn each_slot(entry: &Entry, block: &[u8], bits: u32, mut each: impl FnMut(usize)) {
-    let pattern = if entry.link == 0 { entry.pattern(block) } else { &[] };
-    let (mut group, mut length) = (0, 0u32);
-    for &byte in pattern.strip_suffix(b"$").unwrap_or(pattern) {
-        if byte == b'*' {
-            length = 0;
-            continue;
-        }
-        group = group >> 8 | u32::from(byte) << 24;
-        length = length.wrapping_add(1);
-        if length >= 4 {
-            each(slot(group, bits));
+    for piece in pieces(entry, block) {
+        for group in slice::windows(piece) {
+            each(slot(u32::from_le_bytes(group), bits));
         }
     }
 }
@@ -141,8 +111,9 @@ fn choose_slots(wildcards: &[Entry], block: &[u8], bits: u32) -> Vec<usize> {
     for entry in wildcards {
         each_slot(entry, block, bits, |slot| add_one(&mut load, slot));
     }
+    let load = &load[..];
     // Walked twice rather than written down: a file of long patterns has as many groups as bytes, in memory four times that.
-    let rarest = |entry| {
+    let rarest = move |entry| {
         let (mut rarest, mut least) = (1 << bits, u32::MAX);
         each_slot(entry, block, bits, |slot| {
             if let Some(load) = load.get(slot)

@@ -151,21 +151,34 @@ impl<'a> Iterator for Lines<'a> {
 /// a file holds hardly any but line ends and tabs.
 #[inline]
 fn line_length(text: &[u8]) -> usize {
-    const EACH: u64 = 0x0101_0101_0101_0101;
-    let (words, tail) = text.as_chunks::<8>();
-    for (index, word) in words.iter().enumerate() {
-        let word = u64::from_le_bytes(*word);
-        let mut low = word.wrapping_sub(14 * EACH) & !word & (128 * EACH);
-        while low != 0 {
-            let shift = low.trailing_zeros() & 56;
-            if matches!((word >> shift) as u8, b'\r' | b'\n') {
-                return index.wrapping_mul(8).wrapping_add((shift / 8) as usize);
-            }
-            low &= low.wrapping_sub(1);
+    let (chunks, tail) = text.as_chunks::<16>();
+    for (index, chunk) in chunks.iter().enumerate() {
+        let low = low_bytes(u128::from_le_bytes(*chunk));
+        if let Some(at) = first_line_end(low, chunk) {
+            return index.wrapping_mul(16).wrapping_add(at);
         }
     }
     let behind = tail.iter().position(|byte| matches!(byte, b'\r' | b'\n')).unwrap_or(tail.len());
-    words.len().wrapping_mul(8).wrapping_add(behind)
+    chunks.len().wrapping_mul(16).wrapping_add(behind)
+}
+
+/// Sets the highest bit of each byte that is below 14, and perhaps of others behind one.
+#[inline]
+fn low_bytes(word: u128) -> u128 {
+    const EACH: u128 = u128::MAX / 255;
+    word.wrapping_sub(14 * EACH) & !word & (128 * EACH)
+}
+
+#[inline]
+fn first_line_end(mut low: u128, chunk: &[u8; 16]) -> Option<usize> {
+    while low != 0 {
+        let at = (low.trailing_zeros() / 8) as usize;
+        if matches!(chunk.get(at), Some(b'\r' | b'\n')) {
+            return Some(at);
+        }
+        low &= low.wrapping_sub(1);
+    }
+    None
 }
 
 /// Reads the key of a line. `None` for a line that states nothing: empty, a comment, or text.
@@ -320,14 +333,9 @@ pub(crate) fn is_space(byte: u8) -> bool {
 pub(crate) fn trim(text: &[u8]) -> &[u8] {
     match text {
         // As nearly all values are written.
-        [b' ', rest @ ..] if !starts_or_ends_with_space(rest) => rest,
+        [b' ', rest @ ..] if rest.first() > Some(&b' ') && rest.last() > Some(&b' ') => rest,
         _ => trim_all(text),
     }
-}
-
-#[inline]
-fn starts_or_ends_with_space(text: &[u8]) -> bool {
-    matches!((text.first(), text.last()), (Some(b' ' | b'\t'), _) | (_, Some(b' ' | b'\t')))
 }
 
 fn trim_all(mut text: &[u8]) -> &[u8] {

@@ -5,7 +5,6 @@ use alloc::vec::Vec;
 use crate::compile;
 use crate::decode::Text;
 use crate::group::{Chosen, Raw, Sink};
-use crate::index;
 use crate::line::{self, RecordKind};
 use crate::normal::{self, HASH, QUERY, REWRITE, STAR, Side};
 use crate::pattern::{self, can_match};
@@ -56,7 +55,7 @@ impl Pairs {
 
     fn of(text: &[u8]) -> Self {
         let mut pairs = Self([0; Self::WORDS]);
-        for pair in index::pairs(text) {
+        for pair in slice::windows(text) {
             let (word, bit) = Self::place(pair);
             if let Some(word) = pairs.0.get_mut(word) {
                 *word |= bit;

@@ -99,28 +99,24 @@ fn behind(rest: &[u8]) -> u32 {
 
 /// The first bytes of keys for which it is written down where they start are 32 from this one on: lower-case letters and
 /// their neighbours.
-const LETTERS: u8 = BEFORE_LETTERS + 1;
-const BEFORE_LETTERS: u8 = 0x5f;
+const LETTERS: u8 = 0x60;
+
+/// The bytes of a key.
+pub(crate) const KEY: usize = 16;
 
 /// How many numbers say where they start.
 pub(crate) const STARTS: usize = 33;
 
-/// Where the keys with each letter as their first byte start, and where the last of them end.
-pub(crate) fn starts(keys: impl Iterator<Item = u128>) -> [u16; STARTS] {
-    let mut starts = [0; STARTS];
-    for key in keys {
-        let letter = (key >> 120) as u8;
-        let place = usize::from(letter.saturating_sub(BEFORE_LETTERS));
-        if let Some(count) = starts.get_mut(place) {
-            *count = u16::wrapping_add(*count, 1);
+/// Where the sorted keys with each letter as their first byte start, and where the last of them end.
+pub(crate) fn starts(keys: &[[u8; KEY]]) -> impl Iterator<Item = u16> {
+    let mut rest = keys;
+    (LETTERS..).take(STARTS).map(move |letter| {
+        // Most letters have no key or few.
+        if matches!(rest.first(), Some([.., first]) if *first < letter) {
+            rest = slice::from(rest, rest.partition_point(|[.., first]| *first < letter));
         }
-    }
-    let mut before = 0;
-    for start in &mut starts {
-        before = start.wrapping_add(before);
-        *start = before;
-    }
-    starts
+        keys.len().wrapping_sub(rest.len()) as u16
+    })
 }
 
 /// Like [`last_before`], where the keys of all texts are at hand: they nearly always tell all, and no text is looked at.
@@ -128,7 +124,7 @@ pub(crate) fn starts(keys: impl Iterator<Item = u128>) -> [u16; STARTS] {
 #[inline(always)]
 pub(crate) fn last_before_by_keys<'a>(
     starts: &[[u8; 2]],
-    keys: &[[u8; 16]],
+    keys: &[[u8; KEY]],
     text_of: impl Fn(usize) -> &'a [u8],
     target: &[u8],
 ) -> Option<(usize, usize)> {
@@ -156,7 +152,7 @@ pub(crate) fn last_before_by_keys<'a>(
 
 /// Like [`last_before`], where texts have the key of the target.
 pub(crate) fn last_before_in_run<'a>(
-    keys: &[[u8; 16]],
+    keys: &[[u8; KEY]],
     text_of: impl Fn(usize) -> &'a [u8],
     target: &[u8],
 ) -> (usize, usize) {
@@ -166,7 +162,7 @@ pub(crate) fn last_before_in_run<'a>(
 }
 
 /// Runs of equal keys are short, so the start of one is looked for from its end.
-fn start_of_run(keys: &[[u8; 16]], last: usize) -> usize {
+fn start_of_run(keys: &[[u8; KEY]], last: usize) -> usize {
     let same = |at: usize| keys.get(at) == keys.get(last);
     let (mut known, mut width) = (last, 1);
     while let Some(at) = last.checked_sub(width)
@@ -187,7 +183,7 @@ fn short_head(target: &[u8]) -> u128 {
 }
 
 #[inline]
-fn number(key: &[u8; 16]) -> u128 {
+fn number(key: &[u8; KEY]) -> u128 {
     u128::from_le_bytes(*key)
 }
 
@@ -276,7 +272,7 @@ mod tests {
     fn the_start_of_a_run_is_found_from_its_end() {
         for before in 0..5u8 {
             for run in 1..20usize {
-                let mut keys: Vec<[u8; 16]> = (0..before).map(|number| [number; 16]).collect();
+                let mut keys: Vec<[u8; KEY]> = (0..before).map(|number| [number; 16]).collect();
                 keys.extend(core::iter::repeat_n([9; 16], run));
                 assert_eq!(start_of_run(&keys, keys.len() - 1), usize::from(before), "{before}, {run}");
             }

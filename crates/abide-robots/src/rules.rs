@@ -80,7 +80,7 @@ impl Rules {
     /// The bytes of the rule that covers the target, if one does.
     pub(crate) fn bytes_of_match(&self, target: &Target<'_>) -> Option<u16> {
         match self.decide(target) {
-            Decision::Rule { found, .. } => self.parts().entry(found).map(|entry| entry.bytes),
+            Decision::Rule(found) => self.parts().entry(found).map(|entry| entry.bytes),
             _ => None,
         }
     }
@@ -96,7 +96,7 @@ impl Rules {
     /// [`google`](ParseOptions::google) a target that holds `*`, `$` or bytes beyond ASCII is written down in its form.
     pub fn is_allowed(&self, target: &Target<'_>) -> bool {
         match self.decide(target) {
-            Decision::Rule { allow, .. } => allow,
+            Decision::Rule(found) => found.allows,
             Decision::NoMatch | Decision::NoGroup | Decision::RobotsTxt => true,
         }
     }
@@ -139,10 +139,7 @@ impl Rules {
 
     #[inline]
     fn most_specific(&self, target: &[u8], query: usize) -> Decision {
-        match search::most_specific(&self.block, target, query) {
-            Some((found, allow)) => Decision::Rule { found, allow },
-            None => Decision::NoMatch,
-        }
+        search::most_specific(&self.block, target, query).map_or(Decision::NoMatch, Decision::Rule)
     }
 
     /// The least time between two requests that the group asks for: the largest Crawl-delay in it. One that exceeds

@@ -4,38 +4,37 @@ use crate::block::{Block, Entry, Found, Literals, Parts};
 use crate::index::{Index, signature};
 use crate::pattern;
 use crate::prefix;
+use crate::slice;
 use crate::sweep;
 use crate::work;
 
 /// RFC 9309 §2.2.2: "The most specific match found MUST be used", and of equivalent rules the Allow. Gives the rule and
 /// whether it allows.
 #[inline(always)]
-pub(crate) fn most_specific(block: &Block, target: &[u8], query: usize) -> Option<(Found, bool)> {
+pub(crate) fn most_specific(block: &Block, target: &[u8], query: usize) -> Option<Found> {
     let literal = longest_literal(block, block.literals()?, target);
-    if block.wildcard_count() == 0 { literal } else { or_wildcard(literal, &block.parts(), target, query) }
+    if block.wildcard_count() == 0 {
+        return literal;
+    }
+    or_wildcard(block, literal, target, query)
 }
 
 #[inline(never)]
-fn or_wildcard(
-    literal: Option<(Found, bool)>,
-    parts: &Parts<'_>,
-    target: &[u8],
-    query: usize,
-) -> Option<(Found, bool)> {
-    let beaten = literal.and_then(|(found, _)| parts.entry(found));
+fn or_wildcard(block: &Block, literal: Option<Found>, target: &[u8], query: usize) -> Option<Found> {
+    let parts = &block.parts();
+    let beaten = literal.and_then(|found| parts.entry(found));
     let mut search = Search { parts, target, query, signature: 0, beaten, work_left: WORK_MAX };
     if !search.wins(0) {
         return literal;
     }
     search.signature = signature(target);
-    match search.run() {
-        Some(index) => Some((Found::Wildcard(index), parts.wildcard(index)?.allows())),
-        None => literal,
-    }
+    let Some(index) = search.run() else { return literal };
+    let allows = parts.wildcard(index)?.allows();
+    Some(Found { number: parts.literal_count().wrapping_add(index) as u32, allows })
 }
 
 #[inline(always)]
-fn longest_literal(block: &Block, literals: Literals<'_>, target: &[u8]) -> Option<(Found, bool)> {
+fn longest_literal(block: &Block, literals: Literals<'_>, target: &[u8]) -> Option<Found> {
     let (count, shared) = if literals.keys.is_empty() {
         prefix::last_before(0..literals.len(), 0, move |index| literals.pattern(index), target)
     } else {
@@ -48,7 +47,7 @@ fn longest_literal(block: &Block, literals: Literals<'_>, target: &[u8]) -> Opti
         work::count(1);
         let entry = literals.entry(index)?;
         if usize::from(entry.length) <= shared {
-            return Some((Found::Literal(index), entry.allows()));
+            return Some(Found { number: index as u32, allows: entry.allows() });
         }
         if entry.link == prefix::NONE {
             return None;
@@ -110,7 +109,7 @@ impl Search<'_> {
 
     fn by_index(&mut self, index: Index<'_>) -> Result<Option<usize>, Exhausted> {
         let mut best = None;
-        for &group in self.target.windows(4).filter_map(<[_]>::first_chunk::<4>) {
+        for group in slice::windows(self.target) {
             for candidate in index.under(group) {
                 self.consider(usize::from(u16::from_le_bytes(*candidate)), &mut best)?;
             }

@@ -8,7 +8,7 @@ pub(crate) fn before(text: &[u8], end: usize) -> &[u8] {
 
 /// What stands at `start` and behind it; nothing if the text is shorter.
 #[inline]
-pub(crate) fn from(text: &[u8], start: usize) -> &[u8] {
+pub(crate) fn from<T>(text: &[T], start: usize) -> &[T] {
     text.get(start..).unwrap_or_default()
 }
 
@@ -21,5 +21,21 @@ pub(crate) fn behind(text: &[u8], place: usize) -> &[u8] {
 /// What has its place at `start` and so many bytes; nothing if the text is shorter.
 #[inline]
 pub(crate) fn part(text: &[u8], start: u32, length: usize) -> &[u8] {
-    text.get(start as usize..).and_then(|rest| rest.get(..length)).unwrap_or_default()
+    match text.get(start as usize..).and_then(|rest| rest.get(..length)) {
+        Some(part) => part,
+        None => nothing(),
+    }
+}
+
+/// A call that the compiler takes to be rare is a branch, where it would else compute both outcomes for every entry.
+#[cold]
+#[inline(never)]
+fn nothing() -> &'static [u8] {
+    &[]
+}
+
+/// Each `N` bytes that stand side by side; in newer compilers `array_windows`.
+#[inline]
+pub(crate) fn windows<const N: usize>(text: &[u8]) -> impl Iterator<Item = [u8; N]> {
+    text.windows(N).map(|window| window.first_chunk().copied().unwrap_or([0; N]))
 }

@@ -46,7 +46,7 @@ pub(crate) fn by_bytes<'a>(
                 text.word = word_at(text_of(text.number), segment.depth);
             }
         }
-        sort_words(texts);
+        texts.sort_unstable_by_key(|text| text.word);
         split(texts, &segment, &mut open);
         next = open.pop();
     }
@@ -64,16 +64,19 @@ fn split(texts: &mut [Sorted], segment: &Segment, open: &mut Vec<Segment>) {
             open.push(Segment { start, end, depth: segment.depth.saturating_add(8), shared });
         }
     };
-    for (place, text) in (segment.start..segment.end).zip(texts.iter_mut()) {
+    let mut place = segment.start;
+    for text in texts.iter_mut() {
+        let here = place;
+        place = place.wrapping_add(1);
         let differing = text.word ^ before;
         if differing == 0 {
             text.shared = ALL;
             continue;
         }
-        close(start, place, before, shared);
+        close(start, here, before, shared);
         // A text that has ended differs from the others there, as the rest of its word is zero.
         shared = segment.depth.wrapping_add(differing.leading_zeros() / 8);
-        (start, before) = (place, text.word);
+        (start, before) = (here, text.word);
         text.shared = shared;
     }
     close(start, segment.end, before, shared);
@@ -82,67 +85,11 @@ fn split(texts: &mut [Sorted], segment: &Segment, open: &mut Vec<Segment>) {
     }
 }
 
-/// Sorts by the words. Many texts are first dealt out by the first byte that is not the same in all of them.
-fn sort_words(texts: &mut [Sorted]) {
-    const MANY: usize = 256;
-    if texts.len() < MANY {
-        return texts.sort_unstable_by_key(|text| text.word);
-    }
-    let first = texts.first().map_or(0, |text| text.word);
-    let differing = texts.iter().fold(0, |bits, text| bits | (text.word ^ first));
-    if differing == 0 {
-        return;
-    }
-    let shift = 56 & !differing.leading_zeros();
-    let mut start = 0;
-    for end in deal_words(texts, |text| (text.word >> shift) as u8) {
-        if let Some(dealt) = texts.get_mut(start..end) {
-            dealt.sort_unstable_by_key(|text| text.word);
-        }
-        start = end;
-    }
-}
-
-/// Sorts by a byte, in no certain order where it is the same. Each text that is in the way is swapped to its place, so
-/// that none is copied aside. Gives where those with each byte end.
-fn deal_words(texts: &mut [Sorted], byte: impl Fn(&Sorted) -> u8) -> [usize; 256] {
-    let mut places = places(texts.iter().map(&byte));
-    let ends = places.into_iter().skip(1).chain([texts.len()]);
-    for (own, end) in (0..=u8::MAX).zip(ends) {
-        loop {
-            let at = *place(&mut places, own);
-            if at >= end {
-                break;
-            }
-            let Some(text) = texts.get(at) else { break };
-            let due = byte(text);
-            let to = place(&mut places, due);
-            if due != own {
-                texts.swap(at, *to);
-            }
-            *to = to.wrapping_add(1);
-        }
-    }
-    places
-}
-
-/// A stable sort by a byte.
-pub(crate) fn deal<T: Copy>(items: &mut [T], byte: impl Fn(&T) -> u8) {
-    let mut places = places(items.iter().map(&byte));
-    for item in &items.to_vec() {
-        let to = place(&mut places, byte(item));
-        if let Some(dealt) = items.get_mut(*to) {
-            *dealt = *item;
-        }
-        *to = to.wrapping_add(1);
-    }
-}
-
-/// Where the items with each byte start when they are sorted by it.
-fn places(bytes: impl Iterator<Item = u8>) -> [usize; 256] {
-    let mut places = [0; 256];
-    for byte in bytes {
-        let count = place(&mut places, byte);
+/// A stable sort by the lowest bits of a number, so many of them.
+pub(crate) fn deal<T: Copy>(items: &mut [T], number: impl Fn(&T) -> u32) {
+    let mut places = [0usize; 1 << DIGIT];
+    for item in items.iter() {
+        let count = place(&mut places, number(item));
         *count = count.wrapping_add(1);
     }
     let mut start = 0usize;
@@ -150,13 +97,22 @@ fn places(bytes: impl Iterator<Item = u8>) -> [usize; 256] {
         let count = core::mem::replace(place, start);
         start = start.wrapping_add(count);
     }
-    places
+    for item in &items.to_vec() {
+        let to = place(&mut places, number(item));
+        if let Some(dealt) = items.get_mut(*to) {
+            *dealt = *item;
+        }
+        *to = to.wrapping_add(1);
+    }
 }
 
+/// Bits that [`deal`] sorts by.
+pub(crate) const DIGIT: u32 = 7;
+
 #[inline]
-#[allow(clippy::indexing_slicing, reason = "a byte is below 256")]
-fn place(places: &mut [usize; 256], byte: u8) -> &mut usize {
-    &mut places[usize::from(byte)]
+#[allow(clippy::indexing_slicing, reason = "there are as many places as digits")]
+fn place(places: &mut [usize; 1 << DIGIT], number: u32) -> &mut usize {
+    &mut places[number as usize % (1 << DIGIT)]
 }
 
 /// Eight bytes as a number that sorts as they do, filled with zeros behind the end.

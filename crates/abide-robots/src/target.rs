@@ -41,13 +41,13 @@ impl<'a> Target<'a> {
         let text = path_and_query.as_bytes();
         match (text.first(), normal::classes(text)) {
             (Some(b'/'), 0) => Self { normal: Cow::Borrowed(text), given: None, query: text.len() },
-            (Some(b'/'), classes) => Self::rewritten(Cow::Borrowed(text), classes),
-            (_, classes) => Self::rewritten(rooted(text), classes),
+            (_, classes) => Self::rewritten(text, classes),
         }
     }
 
-    fn rewritten(given: Cow<'a, [u8]>, classes: u8) -> Self {
-        let given = without_fragment(given, classes);
+    #[inline(never)]
+    fn rewritten(text: &'a [u8], classes: u8) -> Self {
+        let given = without_fragment(rooted(text), classes);
         let (normal, given) = if classes & !QUERY == 0 {
             (given, None)
         } else {
@@ -82,8 +82,11 @@ impl<'a> Target<'a> {
     }
 }
 
-/// A path that starts with `/`, of something that does not.
+/// A path that starts with `/`, of something that may not.
 fn rooted(text: &[u8]) -> Cow<'_, [u8]> {
+    if text.first() == Some(&b'/') {
+        return Cow::Borrowed(text);
+    }
     let end = text.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(text.len());
     let (scheme, authority) = text.split_at_checked(end).unwrap_or((text, &[]));
     let rest = match (scheme.strip_suffix(b":"), authority.strip_prefix(b"//")) {

@@ -13,7 +13,7 @@ use crate::rules::Rules;
 /// What decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
-    Rule { found: Found, allow: bool },
+    Rule(Found),
     NoMatch,
     NoGroup,
     RobotsTxt,
@@ -46,17 +46,17 @@ impl RobotsVerdict {
 
     /// Whether the target may be fetched.
     pub fn is_allowed(&self) -> bool {
-        !matches!(self.decision, Decision::Rule { allow: false, .. })
+        !matches!(self.decision, Decision::Rule(Found { allows: false, .. }))
     }
 
     /// The rule that decided, with its pattern as written; bytes that are no UTF-8 are shown as U+FFFD. `None` if no rule
     /// covers the target: then no group applies ([`Rules::has_group`]), the target is
     /// [`/robots.txt`](Self::is_robots_txt), or all is allowed that the group says nothing of.
     pub fn rule(&self) -> Option<Record<'_>> {
-        let Decision::Rule { found, allow } = self.decision else { return None };
+        let Decision::Rule(found) = self.decision else { return None };
         let parts = self.rules.parts();
         let entry = parts.entry(found)?;
-        let kind = if allow { RecordKind::Allow } else { RecordKind::Disallow };
+        let kind = if found.allows { RecordKind::Allow } else { RecordKind::Disallow };
         Some(Record::kept(kind, entry.written(parts.block).as_bytes(), entry.line()))
     }
 

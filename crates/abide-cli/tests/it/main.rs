@@ -28,6 +28,8 @@ mod lint;
 mod offline;
 mod pacing;
 mod secrets;
+#[cfg(feature = "redis")]
+mod shared;
 mod store;
 #[cfg(target_os = "linux")]
 mod terminal;

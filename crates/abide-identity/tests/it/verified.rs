@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use abide_identity::{Key, LIFETIME_MAX, Signer, WebBotAuth};
+use abide_identity::{Key, LIFETIME_MAX, Signer, WebBotAuth, thumbprint};
 use http::{HeaderMap, Method, StatusCode};
 use url::Url;
 
@@ -26,16 +26,31 @@ const URL: &str = "https://example.com:8443/a%20page?q=1&r=\"2\"#top";
 #[test]
 fn another_implementation_verifies_every_form() {
     let (identity, public_key) = identity();
-    let forms = [
-        identity.clone(),
-        identity.clone().with_nonce(),
-        identity.clone().with_authority_only(),
-        identity.clone().with_bare_agent(),
-        identity.with_lifetime(LIFETIME_MAX).unwrap(),
-    ];
-    for identity in forms {
+    let (all, member) = (r#""@authority" "@method" "@target-uri""#, r#""signature-agent";key="sig1""#);
+    let dictionary = r#"sig1="https://bot.example""#;
+    for (identity, agent, covered, lifetime) in [
+        (identity.clone(), dictionary, format!("{all} {member}"), 60),
+        (identity.clone().with_nonce(), dictionary, format!("{all} {member}"), 60),
+        (identity.clone().with_authority_only(), dictionary, format!(r#""@authority" {member}"#), 60),
+        (
+            identity.clone().with_bare_agent(),
+            r#""https://bot.example""#,
+            format!(r#"{all} "signature-agent""#),
+            60,
+        ),
+        (identity.with_lifetime(LIFETIME_MAX).unwrap(), dictionary, format!("{all} {member}"), 86_400),
+    ] {
         let (url, headers) = signed(&identity, URL);
         assert_eq!(is_verified(&Seen(&Method::GET, &url, &headers), public_key), Ok(()), "{headers:?}");
+        assert_eq!(headers["signature-agent"], agent);
+        let input = headers["signature-input"].to_str().unwrap();
+        let parameter =
+            |name: &str| input.split(';').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
+        let seconds = |name| parameter(name).unwrap().parse::<u64>().unwrap();
+        assert!(input.starts_with(&format!("sig1=({covered});")), "{input}");
+        assert_eq!(seconds("expires") - seconds("created"), lifetime);
+        assert_eq!(parameter("keyid"), Some(&*format!("\"{}\"", thumbprint(&public_key))));
+        assert_eq!(parameter("tag"), Some("\"web-bot-auth\""));
     }
 }
 
