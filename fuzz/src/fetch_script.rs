@@ -9,11 +9,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::robots_cache::{RobotsPolicy, RobotsRequest, Source};
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, cache_alone};
+use abide_gate::testing::robots_cache::unpaced;
 use abide_gate::{Clock, Failure, Gate, ManualClock, Origin, WallMillis};
 use abide_robots::{ProductToken, Rules, Target};
 use tokio::time::{Instant, sleep};
 use url::Url;
+
+use crate::scripted::{Scripted, ScriptedFetch};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -88,7 +90,7 @@ async fn play(bytes: &[u8], policy: RobotsPolicy) -> Played {
     let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000)));
     let wall = || clock.wall();
     let settings = Gate::builder().clock(clock.clone()).robots(policy).seed(7);
-    let cache = cache_alone(settings, vec![token], Arc::new(fetch.clone()));
+    let cache = unpaced(settings, vec![token], Arc::new(fetch.clone()));
     let origin: Origin = "https://a.example".parse().expect("an origin");
     let mut source = None;
     for _ in 0..64 {
@@ -96,7 +98,7 @@ async fn play(bytes: &[u8], policy: RobotsPolicy) -> Played {
         let Some(pause) = pause else { break };
         sleep(pause).await;
         let asked = Instant::now();
-        let Ok(answer) = cache.get(&origin).await else { continue };
+        let Ok(answer) = cache.answer(&origin).await else { continue };
         // The deadline, and what the head of each hop may take.
         assert!(asked.elapsed() <= ATTEMPT, "{:?}", asked.elapsed());
         assert!(answer.copy().is_none_or(|copy| copy.body().len() <= 512_000));

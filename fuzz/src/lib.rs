@@ -20,6 +20,9 @@ pub mod robots_roundtrip;
 pub mod tag_header;
 pub mod target_normalise;
 
+#[path = "../../crates/abide-gate/tests/it/scripted.rs"]
+mod scripted;
+
 /// A target: its name, what runs it, and how many of the smoke test's inputs it gets in a thousand: fewer where one takes longer.
 pub type Target = (&'static str, fn(&[u8]), usize);
 

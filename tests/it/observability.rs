@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide::{Event, MetricsObserver, Options, RequestBuilderExt};
+use abide::{Event, Options, RequestBuilderExt};
 use abide_tests::{Heard, Reply, Server, Step, listen};
 use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
@@ -358,7 +358,7 @@ async fn metrics_have_the_names_and_labels_of_the_page_and_no_host() {
     let server = site().await;
     let remembers = Remembers::default();
     let _recording = metrics::set_default_local_recorder(&remembers);
-    let (abide, inner) = builder(&server).observer(Arc::new(MetricsObserver)).parts();
+    let (abide, inner) = builder(&server).observer(Arc::new(abide::record_metrics)).parts();
     let client = abide.wrap(inner);
     let urls =
         ["http://a.example/x", "http://a.example/go", "http://a.example/secret", "http://c.example/busy"];
@@ -367,7 +367,7 @@ async fn metrics_have_the_names_and_labels_of_the_page_and_no_host() {
     }
     let mine = Options::new().danger_ignore_robots("http://a.example".parse().unwrap(), "mine");
     drop(client.get("http://a.example/secret").abide(mine).send().await);
-    MetricsObserver.sample(abide.gate_handle());
+    abide::sample_metrics(abide.gate_handle());
     let told = remembers.told();
     for (key, value) in [
         ("abide_robots_total outcome=fetched", 2),

@@ -153,6 +153,7 @@ fn what_is_promised_of_types() {
     fn shared<T: Clone + Send + Sync + 'static>() {}
     fn sendable<T: Send + Sync + 'static>() {}
     fn send<T: Send>(_: T) {}
+    fn shared_value<T: Clone + Send + Sync + 'static>(_: T) {}
     shared::<abide::Abide>();
     shared::<Denied>();
     shared::<abide::FetchInfo>();
@@ -164,15 +165,14 @@ fn what_is_promised_of_types() {
     shared::<Options>();
     shared::<abide::Gate>();
     shared::<abide::GateBuilder>();
-    shared::<abide::AbideMiddleware>();
-    shared::<abide::GateMiddleware>();
-    shared::<abide::PacingMiddleware>();
     shared::<abide::RedirectPolicy>();
-    shared::<abide::MetricsObserver>();
     sendable::<abide::BuildError>();
     sendable::<abide::Builder>();
     sendable::<abide::pacing::Permit>();
     let abide = abide::Abide::builder("ExampleBot").build().unwrap();
+    shared_value(abide.middleware());
+    shared_value(abide.gate());
+    shared_value(abide.pacing());
     let url = "http://a.example/".parse().unwrap();
     let origin = abide::Origin::of(&url).unwrap();
     send(abide.check(&url));

@@ -481,7 +481,12 @@ async fn the_pacing_half_alone_is_gated_and_paced() {
 #[derive(Debug, Default)]
 struct Refusals(Mutex<Vec<&'static str>>);
 
-impl abide::Observer for Refusals {
+impl Refusals {
+    fn observer(self: &Arc<Self>) -> Arc<dyn Fn(&abide::Event<'_>) + Send + Sync> {
+        let this = Arc::clone(self);
+        Arc::new(move |event| this.observe(event))
+    }
+
     fn observe(&self, event: &abide::Event<'_>) {
         if let abide::Event::Refused { denied, .. } = event {
             self.0.lock().unwrap().push(denied.name());
@@ -493,7 +498,7 @@ impl abide::Observer for Refusals {
 async fn the_pacing_half_alone_notices_a_client_that_follows() {
     let server = site().await;
     let refusals = Arc::new(Refusals::default());
-    let (abide, _) = builder(&server).observer(refusals.clone()).parts();
+    let (abide, _) = builder(&server).observer(refusals.observer()).parts();
     let follows = reqwest::Client::builder().dns_resolver(server.names()).build().unwrap();
     let client = ClientBuilder::new(follows).with(abide.pacing()).build();
     let error = client.get("http://a.example/go").send().await.unwrap_err();

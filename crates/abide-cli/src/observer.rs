@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use abide::pacing::BackoffCause;
 use abide::robots_cache::RobotsEntry;
-use abide::{Event, Failure, Observer};
+use abide::{Event, Failure};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -111,7 +111,13 @@ impl GateObserver {
     }
 }
 
-impl Observer for GateObserver {
+impl GateObserver {
+    /// For the builder.
+    pub(crate) fn for_builder(self: &Arc<Self>) -> Arc<dyn Fn(&Event<'_>) + Send + Sync> {
+        let this = Arc::clone(self);
+        Arc::new(move |event| this.observe(event))
+    }
+
     fn observe(&self, event: &Event<'_>) {
         match event {
             Event::Granted { scope, waited } => self.note(scope, |seen, now| {

@@ -71,7 +71,7 @@ fn crawler(
     stores: &Stores,
 ) -> anyhow::Result<(Abide, reqwest::Client)> {
     let build = |inner: reqwest::ClientBuilder| -> anyhow::Result<_> {
-        let builder = settings(online)?.observer(Arc::clone(observer) as _);
+        let builder = settings(online)?.observer(observer.for_builder());
         Ok(stores.on(builder).build_with(inner))
     };
     warn_of_haste(online);

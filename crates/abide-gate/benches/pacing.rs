@@ -19,8 +19,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use abide_gate::pacing::PacePolicy;
-use abide_gate::testing::{Ask, Pacer};
+use abide_gate::pacing::{PacePolicy, Permit};
+use abide_gate::testing::hosts;
+use abide_gate::{Denied, Gate};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use http::{HeaderMap, StatusCode};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -51,9 +52,13 @@ fn main() {
     }
 }
 
-fn pacer() -> Pacer {
+fn pacer() -> Gate {
     let policy = PacePolicy::default().danger_min_delay(Duration::ZERO).with_hosts_max(2 * HOSTS);
-    Pacer::new(policy.with_max_wait(Duration::from_secs(3_600)))
+    hosts::gate(Gate::builder().pace(policy))
+}
+
+async fn acquire(pacer: &Gate, url: &Url) -> Result<Permit, Denied> {
+    hosts::acquire(pacer, url, Duration::ZERO, Duration::from_secs(3_600)).await
 }
 
 fn governor() -> DefaultKeyedRateLimiter<String> {
@@ -84,14 +89,14 @@ fn hot(runtime: &Runtime) {
     let ours = nanos(|_| {
         runtime.block_on(async {
             for _ in 0..TIMES {
-                drop(black_box(pacer.acquire(&url, Ask::new()).await.unwrap()));
+                drop(black_box(acquire(&pacer, &url).await.unwrap()));
             }
         });
     });
     let region = Region::new(ALLOCATOR);
     runtime.block_on(async {
         for _ in 0..1_000 {
-            drop(black_box(pacer.acquire(&url, Ask::new()).await.unwrap()));
+            drop(black_box(acquire(&pacer, &url).await.unwrap()));
         }
     });
     let allocations = region.change().allocations;
@@ -111,7 +116,7 @@ fn hot(runtime: &Runtime) {
     let observed = nanos(|_| {
         runtime.block_on(async {
             for _ in 0..TIMES {
-                pacer.acquire(&url, Ask::new()).await.unwrap().finish_with(StatusCode::OK, &headers);
+                acquire(&pacer, &url).await.unwrap().finish_with(StatusCode::OK, &headers);
             }
         });
     });
@@ -127,7 +132,7 @@ fn halves(runtime: &Runtime) -> (f64, f64) {
         let began = Instant::now();
         runtime.block_on(async {
             for url in &urls {
-                permits.push(pacer.acquire(url, Ask::new()).await.unwrap());
+                permits.push(acquire(&pacer, url).await.unwrap());
             }
         });
         rounds.0.push(began.elapsed());
@@ -144,7 +149,7 @@ fn count(runtime: &Runtime) {
     let (pacer, url): (_, Url) = (pacer(), "http://www.example.org/page".parse().unwrap());
     runtime.block_on(async {
         for _ in 0..10_000 {
-            drop(black_box(pacer.acquire(&url, Ask::new()).await.unwrap()));
+            drop(black_box(acquire(&pacer, &url).await.unwrap()));
         }
     });
 }
@@ -160,7 +165,7 @@ fn many_hosts(runtime: &Runtime) {
     let began = Instant::now();
     runtime.block_on(async {
         for url in &urls {
-            drop(pacer.acquire(url, Ask::new()).await.unwrap());
+            drop(acquire(&pacer, url).await.unwrap());
         }
     });
     let ours_first = began.elapsed();
@@ -181,7 +186,7 @@ fn many_hosts(runtime: &Runtime) {
     let ours = nanos(|round| {
         runtime.block_on(async {
             for n in &shuffled[round * TIMES..][..TIMES] {
-                drop(black_box(pacer.acquire(&urls[*n], Ask::new()).await.unwrap()));
+                drop(black_box(acquire(&pacer, &urls[*n]).await.unwrap()));
             }
         });
     });
@@ -197,7 +202,7 @@ fn many_hosts(runtime: &Runtime) {
     let region = Region::new(ALLOCATOR);
     runtime.block_on(async {
         for url in &urls {
-            let permit = pacer.acquire(url, Ask::new()).await.unwrap();
+            let permit = acquire(&pacer, url).await.unwrap();
             permit.finish_with(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new());
         }
     });
@@ -212,11 +217,11 @@ fn waiters() {
     const WAITERS: usize = 2_000;
     const GAP: Duration = Duration::from_millis(5);
     let url: Arc<Url> = Arc::new("http://www.example.org/".parse().unwrap());
-    let policy = PacePolicy::default().danger_min_delay(GAP).with_max_wait(Duration::from_secs(60));
-    let pacer = Pacer::new(policy);
+    let policy = PacePolicy::default().danger_min_delay(GAP);
+    let pacer = hosts::gate(Gate::builder().pace(policy));
     let ours = crowd(WAITERS, |_| {
         let (pacer, url) = (pacer.clone(), Arc::clone(&url));
-        async move { drop(pacer.acquire(&url, Ask::new()).await.unwrap()) }
+        async move { drop(acquire(&pacer, &url).await.unwrap()) }
     });
     let quota = Quota::with_period(GAP).unwrap().allow_burst(NonZeroU32::MIN);
     let limiter: Arc<DefaultKeyedRateLimiter<String>> = Arc::new(RateLimiter::keyed(quota));

@@ -9,10 +9,9 @@ use ipnet::IpNet;
 
 use crate::event::{Event, Observer, Observers};
 use crate::gate::Gate;
-use crate::jitter::random_seed;
 use crate::paced::{PacedFetch, RuledFetch};
 use crate::pacing::{HostStore, PacePolicy, Pacer};
-use crate::robots_cache::{CacheSettings, Fetch, RobotsCache, RobotsPolicy, RobotsStore};
+use crate::robots_cache::{Fetch, RobotsCache, RobotsCacheBuilder, RobotsPolicy, RobotsStore};
 use crate::{AddressGuard, Clock, SignRequest, SystemClock, caught_clock};
 
 /// Settings of a [`Gate`], and of every client that is built on one. The default is the polite choice.
@@ -28,7 +27,7 @@ pub struct GateBuilder {
     addresses: AddressGuard,
     robots_store: Option<Arc<dyn RobotsStore>>,
     host_store: Option<Arc<dyn HostStore>>,
-    observers: Vec<Arc<dyn Observer>>,
+    observers: Vec<Arc<Observer>>,
     clock: Arc<dyn Clock>,
     seed: Option<u64>,
     signer: Option<Arc<dyn SignRequest>>,
@@ -116,7 +115,7 @@ impl GateBuilder {
     }
 
     /// Hears of everything: of robots.txt, turns, decisions and refusals. Several may listen.
-    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+    pub fn observer(mut self, observer: Arc<dyn Fn(&Event<'_>) + Send + Sync>) -> Self {
         self.observers.push(observer);
         self
     }
@@ -164,9 +163,9 @@ impl GateBuilder {
         let max_wait = self.max_wait.unwrap_or(self.pace.max_wait);
         let clock = caught_clock(Arc::clone(&self.clock));
         // The pacer catches a panic of the clock itself: nobody can be paced by it, so the URL is denied.
-        let mut pacer = Pacer::builder(self.pace).clock(Arc::clone(&self.clock));
-        if let Some(store) = self.host_store {
-            pacer = pacer.store(store);
+        let mut pacer = Pacer::builder(self.pace.clone()).clock(Arc::clone(&self.clock));
+        if let Some(store) = &self.host_store {
+            pacer = pacer.store(Arc::clone(store));
         }
         for observer in &self.observers {
             pacer = pacer.observer(Arc::clone(observer));
@@ -175,7 +174,7 @@ impl GateBuilder {
             pacer = pacer.seed(seed);
         }
         let pacer = pacer.build();
-        let addresses = Arc::new(self.addresses);
+        let addresses = Arc::new(self.addresses.clone());
         let fetch: Arc<dyn Fetch> = Arc::new(PacedFetch {
             fetch,
             pacer: pacer.clone(),
@@ -185,30 +184,19 @@ impl GateBuilder {
             signer: self.signer.clone(),
         });
         // What the pacer lets wait must not look like an outage.
-        let policy = self.robots.with_slot_wait_max(max_wait.saturating_add(SLOT_WAIT_MARGIN));
+        let policy = self.robots.clone().with_slot_wait_max(max_wait.saturating_add(SLOT_WAIT_MARGIN));
         let waiting = pacer.clone();
-        let mut observers: Vec<Arc<dyn Observer>> =
-            vec![Arc::new(move |event: &Event<'_>| tell_those_who_wait(&waiting, event))];
-        observers.extend(self.observers.iter().cloned());
-        let robots = RobotsCache::new(CacheSettings {
-            tokens,
-            fetch: Arc::clone(&fetch),
-            policy: policy.clone(),
-            store: self.robots_store,
-            clock: Arc::clone(&clock),
-            observers: Observers::new(observers),
-            seed: self.seed.unwrap_or_else(random_seed),
-        });
+        let mut cache = self
+            .robots_cache(tokens, Arc::clone(&fetch))
+            .policy(policy.clone())
+            .observer(Arc::new(move |event: &Event<'_>| tell_those_who_wait(&waiting, event)));
+        for observer in &self.observers {
+            cache = cache.observer(Arc::clone(observer));
+        }
+        let robots = cache.build();
         let tdmrep = (self.tdmrep != Tdm::Off).then(|| {
-            RobotsCache::new(CacheSettings {
-                tokens: Vec::new(),
-                fetch: Arc::new(RuledFetch { robots: robots.clone(), fetch, clock: Arc::clone(&clock) }),
-                policy: policy.for_tdmrep(),
-                store: None,
-                clock: Arc::clone(&clock),
-                observers: Observers::new(Vec::new()),
-                seed: self.seed.unwrap_or_else(random_seed),
-            })
+            let fetch = RuledFetch { robots: robots.clone(), fetch, clock: Arc::clone(&clock) };
+            self.cache(Vec::new(), Arc::new(fetch)).policy(policy.for_tdmrep()).build()
         });
         Gate {
             robots,
@@ -224,18 +212,27 @@ impl GateBuilder {
         }
     }
 
-    /// The cache of robots.txt without a gate: its requests are not paced, and its addresses not guarded.
-    #[cfg(feature = "testing")]
-    pub(crate) fn build_cache(self, tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> RobotsCache {
-        RobotsCache::new(CacheSettings {
-            tokens,
-            fetch,
-            policy: self.robots,
-            store: self.robots_store,
-            clock: caught_clock(self.clock),
-            observers: Observers::new(self.observers),
-            seed: self.seed.unwrap_or_else(random_seed),
-        })
+    /// A cache with the policy, the clock and the seed of these settings.
+    fn cache(&self, tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> RobotsCacheBuilder {
+        let cache = RobotsCache::builder(tokens, fetch).policy(self.robots.clone());
+        let cache = cache.clock(Arc::clone(&self.clock));
+        match self.seed {
+            Some(seed) => cache.seed(seed),
+            None => cache,
+        }
+    }
+
+    /// The same with the store.
+    pub(crate) fn robots_cache(
+        &self,
+        tokens: Vec<ProductToken>,
+        fetch: Arc<dyn Fetch>,
+    ) -> RobotsCacheBuilder {
+        let cache = self.cache(tokens, fetch);
+        match &self.robots_store {
+            Some(store) => cache.store(Arc::clone(store)),
+            None => cache,
+        }
     }
 }
 

@@ -14,12 +14,13 @@ use compression_codecs::{BrotliDecoder, DecodeV2, GzipDecoder, ZlibDecoder, Zstd
 use http::header::{CONTENT_ENCODING, HeaderMap};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
+use http_body_util::combinators::BoxBody;
 
 use crate::Failure;
 
 /// A content coding that is taken off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Coding {
+pub(crate) enum Coding {
     /// `gzip`, also as `x-gzip` (RFC 1952).
     Gzip,
     /// `deflate`: the zlib format (RFC 1950), not bare DEFLATE.
@@ -35,7 +36,7 @@ impl Coding {
     ///
     /// # Errors
     /// [`Failure::StillCoded`]: more than one coding is named, or another one.
-    pub fn of(headers: &HeaderMap) -> Result<Option<Self>, Failure> {
+    pub(crate) fn of(headers: &HeaderMap) -> Result<Option<Self>, Failure> {
         let values = headers.get_all(CONTENT_ENCODING).iter();
         let members = values.flat_map(|value| value.as_bytes().split(|&b| b == b',')).map(<[u8]>::trim_ascii);
         let mut named = members.filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case(b"identity"));
@@ -44,21 +45,6 @@ impl Coding {
             (Some(name), None) => Self::named(name).map(Some).ok_or(Failure::StillCoded),
             (Some(_), Some(_)) => Err(Failure::StillCoded),
         }
-    }
-
-    /// `body` with this coding taken off. Trailers pass.
-    ///
-    /// Its error says that the stream is cut short or corrupt, or that bytes behind it belong to no member; an error of `body` itself is
-    /// passed on as it is. A body that is empty before decoding is empty, as in answers to HEAD.
-    pub fn taken_off<B>(self, body: B) -> impl Body<Data = Bytes, Error = BoxError>
-    where
-        B: Body<Data = Bytes> + Unpin,
-        B::Error: Into<BoxError>,
-    {
-        DecodedBody::new(body, self).map_err(|error| match error {
-            DecodeError::Body(error) => error.into(),
-            DecodeError::Undecodable(why) => why.into(),
-        })
     }
 
     fn named(name: &[u8]) -> Option<Self> {
@@ -86,6 +72,26 @@ impl Coding {
     fn has_members(self) -> bool {
         matches!(self, Self::Gzip | Self::Zstd)
     }
+}
+
+/// What takes the coding off a body with these fields: `gzip`, `deflate`, `br` or `zstd`. `None`: there is none, or one that is not known, or
+/// more than one.
+///
+/// Trailers pass. The body's error says that the stream is cut short or corrupt, or that bytes behind it belong to no member; an error of
+/// the body itself is passed on as it is. A body that is empty before decoding is empty, as in answers to HEAD.
+pub fn decoder<B>(headers: &HeaderMap) -> Option<impl FnOnce(B) -> BoxBody<Bytes, BoxError> + use<B>>
+where
+    B: Body<Data = Bytes> + Unpin + Send + Sync + 'static,
+    B::Error: Into<BoxError>,
+{
+    let coding = Coding::of(headers).ok()??;
+    Some(move |body| {
+        let decoded = DecodedBody::new(body, coding).map_err(|error: DecodeError<B::Error>| match error {
+            DecodeError::Body(error) => error.into(),
+            DecodeError::Undecodable(why) => why.into(),
+        });
+        BoxBody::new(decoded)
+    })
 }
 
 /// Decoded bytes are handed on in pieces of at most this length.

@@ -192,33 +192,22 @@ impl Event<'_> {
     pub(crate) fn trace(&self) {}
 }
 
-/// Observes every [`Event`]. Closures `Fn(&Event<'_>)` are observers.
-///
-/// It is called in the middle of requests, with no lock held: count, and return. A panic in it is caught and changes nothing.
-pub trait Observer: Send + Sync + 'static {
-    /// Something happened.
-    fn observe(&self, event: &Event<'_>);
-}
-
-impl<F: Fn(&Event<'_>) + Send + Sync + 'static> Observer for F {
-    fn observe(&self, event: &Event<'_>) {
-        self(event);
-    }
-}
+/// What observes every [`Event`].
+pub(crate) type Observer = dyn Fn(&Event<'_>) + Send + Sync;
 
 /// The observers of a gate, a cache or a pacer. Often none.
 #[derive(Clone, Default)]
-pub(crate) struct Observers(Arc<[Arc<dyn Observer>]>);
+pub(crate) struct Observers(Arc<[Arc<Observer>]>);
 
 impl Observers {
-    pub(crate) fn new(observers: Vec<Arc<dyn Observer>>) -> Self {
+    pub(crate) fn new(observers: Vec<Arc<Observer>>) -> Self {
         Self(observers.into())
     }
 
     /// Calls foreign code, and survives it.
     pub(crate) fn notify(&self, event: &Event<'_>) {
         for observer in self.0.iter() {
-            if catch_unwind(AssertUnwindSafe(|| observer.observe(event))).is_err() {
+            if catch_unwind(AssertUnwindSafe(|| observer(event))).is_err() {
                 observer_panicked();
             }
         }

@@ -17,7 +17,7 @@ use crate::paced::last_delay;
 use crate::pacing::{Ask, BackoffCause, DeferReason, HostReport, NextSlot, Pacer, Permit, Refusal};
 use crate::robots_cache::TDMREP;
 use crate::robots_cache::{RobotsCache, RobotsEntry};
-use crate::verdict::{Tdmrep, Verdict};
+use crate::verdict::Verdict;
 use crate::{AddressGuard, Clock, Host, Origin, SignRequest, Stats, WallMillis};
 
 /// Everything that a crawler asks before a request goes out. Cheap to clone; clones share everything.
@@ -102,7 +102,7 @@ impl Gate {
         let Some(cache) = self.tdmrep_for(&verdict) else { return Some(verdict) };
         let entry = if may_fetch_tdmrep(&verdict) { Some(at_hand(cache)?) } else { None };
         let verdict = verdict.with_tdmrep(entry);
-        let is_refused = self.requires_tdmrep && verdict.tdmrep() == Some(Tdmrep::Unknown);
+        let is_refused = self.requires_tdmrep && verdict.is_tdmrep_unknown();
         (!is_refused).then_some(verdict)
     }
 
@@ -129,7 +129,7 @@ impl Gate {
         };
         let retry_at = entry.as_ref().map(|entry| entry.retry_at());
         let verdict = verdict.with_tdmrep(entry);
-        if self.requires_tdmrep && verdict.tdmrep() == Some(Tdmrep::Unknown) {
+        if self.requires_tdmrep && verdict.is_tdmrep_unknown() {
             return Err(self.denied(DeniedKind::TdmrepUnknown, url).with_retry_at(retry_at));
         }
         Ok(self.observed(verdict))
@@ -149,9 +149,7 @@ impl Gate {
         #[cfg(feature = "tracing")]
         tracing::warn!(name: "abide.robots.overridden", target: "abide::robots", %origin, reason = ?why, "robots.txt is passed over");
         self.observers.notify(&Event::Overridden { origin, reason: why });
-        // tdmrep.json was not asked for, as the page was not going to be fetched: what it says is not known.
-        let is_unknown = self.tdmrep.is_some() && verdict.tdmrep().is_none();
-        let verdict = if is_unknown { verdict.with_tdmrep(None) } else { verdict };
+        let verdict = if self.tdmrep.is_some() { verdict.with_unknown_tdmrep() } else { verdict };
         verdict.overridden(Arc::clone(why))
     }
 
@@ -343,11 +341,18 @@ impl Gate {
     /// ```
     /// # use std::{sync::Arc, time::Duration};
     /// # use abide_gate::{DeniedKind, Gate, Host, pacing::DeferReason};
-    /// # use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
+    /// # use abide_gate::{BoxFuture, robots_cache::{FetchError, RobotsRequest, RobotsResponse}};
+    /// # #[derive(Debug)]
+    /// # struct Missing;
+    /// # impl abide_gate::robots_cache::Fetch for Missing {
+    /// #     fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
+    /// #         let (status, now) = (http::StatusCode::NOT_FOUND, std::time::Instant::now());
+    /// #         Box::pin(async move { Ok(RobotsResponse::whole(status, Default::default(), "", now)) })
+    /// #     }
+    /// # }
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let fetch = ScriptedFetch::always(Scripted::status(404));
-    /// let gate = Gate::builder().build(vec!["ExampleBot".parse()?], Arc::new(fetch));
+    /// let gate = Gate::builder().build(vec!["ExampleBot".parse()?], Arc::new(Missing));
     /// let url = "http://a.example/".parse()?;
     /// gate.back_off(&Host::of(&url)?, gate.wall().plus(Duration::from_secs(3_600)));
     ///
@@ -422,7 +427,7 @@ impl Gate {
     }
 
     /// What the pacer's refusal, of a page or of its robots.txt, means for `url`.
-    fn denied_by(&self, url: &Url, refusal: Refusal) -> Denied {
+    pub(crate) fn denied_by(&self, url: &Url, refusal: Refusal) -> Denied {
         let retry_at = refusal.not_before();
         let kind = match refusal {
             // With its own reason also for robots.txt: the caller may hold an open response of the host.

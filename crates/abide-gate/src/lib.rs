@@ -45,7 +45,7 @@
 //!
 //! # Features
 //! * `tracing` (default): spans and events, with origins and never full URLs.
-//! * `metrics`: [`MetricsObserver`], for the facade of that name.
+//! * `metrics`: [`record_metrics`] and [`sample_metrics`], for the facade of that name.
 //! * `psl`: pacing by registrable domain, with the Public Suffix List compiled in.
 //! * `testing`: a clock that tests move, and the suites that every store must pass.
 
@@ -87,20 +87,27 @@ mod verdict;
 #[cfg(feature = "testing")]
 pub mod testing;
 
+#[cfg(test)]
+extern crate self as abide_gate;
+#[cfg(test)]
+#[path = "../tests/parts/mod.rs"]
+mod parts;
+
 pub use address::AddressGuard;
 pub use builder::GateBuilder;
 #[cfg(feature = "testing")]
 pub use clock::ManualClock;
 pub use clock::{Clock, SystemClock, WallMillis, caught_clock, lacks_timers};
-pub use coding::Coding;
+pub(crate) use coding::Coding;
+pub use coding::decoder;
 pub use denied::{Denied, DeniedKind};
-pub use event::{Event, Observer};
+pub use event::Event;
 pub use failure::Failure;
 pub use gate::Gate;
 #[cfg(feature = "metrics")]
-pub use metrics::MetricsObserver;
+pub use metrics::{record_metrics, sample_metrics};
 pub use origin::{Host, Origin, UnsupportedUrl, has_userinfo, without_userinfo};
 pub use sign::SignRequest;
 pub use stats::Stats;
 pub use store::{BoxFuture, HolderId, StoreError};
-pub use verdict::{Tdmrep, Verdict};
+pub use verdict::Verdict;

@@ -4,73 +4,64 @@ use metrics::{counter, gauge, histogram};
 
 use crate::Failure;
 use crate::denied::Denied;
-use crate::event::{Event, Observer};
+use crate::event::Event;
 use crate::gate::Gate;
 use crate::pacing::{BackoffCause, DeferReason};
 use crate::robots_cache::{RobotsEntry, Source};
 
-/// An [`Observer`] that counts everything with the recorder that the program has installed.
+/// Counts an event with the recorder that the program has installed: an observer.
 ///
 /// ```
 /// use std::sync::Arc;
-/// use abide_gate::{Gate, MetricsObserver};
+/// use abide_gate::{Gate, record_metrics};
 ///
-/// let settings = Gate::builder().observer(Arc::new(MetricsObserver));
+/// let settings = Gate::builder().observer(Arc::new(record_metrics));
 /// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct MetricsObserver;
-
-impl MetricsObserver {
-    /// Sets the gauges: what is in flight, waiting, backed off and known at this moment. Call it every few seconds.
-    pub fn sample(&self, gate: &Gate) {
-        let stats = gate.stats();
-        gauge!("abide_hosts").set(number(stats.hosts));
-        gauge!("abide_hosts_backed_off").set(number(stats.backed_off));
-        gauge!("abide_in_flight").set(number(stats.in_flight));
-        gauge!("abide_waiting").set(number(stats.waiting));
-        gauge!("abide_robots_in_flight").set(number(stats.robots_in_flight));
+pub fn record_metrics(event: &Event<'_>) {
+    match event {
+        Event::RobotsAttempted { took, .. } => histogram!("abide_robots_seconds").record(*took),
+        Event::RobotsAnswered { entry: answer } => {
+            counter!("abide_robots_total", "outcome" => outcome(answer.source())).increment(1);
+        }
+        Event::RobotsChanged { .. } => counter!("abide_robots_changes_total").increment(1),
+        Event::RobotsLastGood { entry: answer } => {
+            histogram!("abide_robots_last_good_age_seconds").record(age(answer))
+        }
+        Event::RobotsStoreFailed { .. } => {
+            counter!("abide_store_faults_total", "store" => "robots").increment(1)
+        }
+        Event::Granted { waited, .. } => histogram!("abide_wait_seconds").record(*waited),
+        Event::Deferred { reason, .. } => {
+            counter!("abide_deferrals_total", "reason" => why(reason)).increment(1);
+        }
+        Event::BackedOff { cause, lasts, .. } => {
+            counter!("abide_backoffs_total", "cause" => backed_off_by(*cause)).increment(1);
+            histogram!("abide_backoff_seconds").record(*lasts);
+        }
+        Event::BreakerOpened { failure, .. } => {
+            counter!("abide_breaker_openings_total", "fault" => fault_name(*failure)).increment(1);
+        }
+        Event::BodyOpen { .. } => counter!("abide_bodies_open_long_total").increment(1),
+        Event::StoreDown { .. } => counter!("abide_store_faults_total", "store" => "pacing").increment(1),
+        Event::RateLimitIgnored { .. } => counter!("abide_rate_limits_ignored_total").increment(1),
+        Event::StoreBack | Event::Overgrown { .. } | Event::Exception { .. } => {}
+        Event::Checked { verdict, .. } => {
+            let decision = if verdict.is_allowed() { "allow" } else { "disallow" };
+            counter!("abide_decisions_total", "decision" => decision).increment(1);
+        }
+        Event::Overridden { .. } => counter!("abide_decisions_total", "decision" => "override").increment(1),
+        Event::Refused { denied, hop } => refused(denied, *hop),
     }
 }
 
-impl Observer for MetricsObserver {
-    fn observe(&self, event: &Event<'_>) {
-        match event {
-            Event::RobotsAttempted { took, .. } => histogram!("abide_robots_seconds").record(*took),
-            Event::RobotsAnswered { entry: answer } => {
-                counter!("abide_robots_total", "outcome" => outcome(answer.source())).increment(1);
-            }
-            Event::RobotsChanged { .. } => counter!("abide_robots_changes_total").increment(1),
-            Event::RobotsLastGood { entry: answer } => {
-                histogram!("abide_robots_last_good_age_seconds").record(age(answer))
-            }
-            Event::RobotsStoreFailed { .. } => {
-                counter!("abide_store_faults_total", "store" => "robots").increment(1)
-            }
-            Event::Granted { waited, .. } => histogram!("abide_wait_seconds").record(*waited),
-            Event::Deferred { reason, .. } => {
-                counter!("abide_deferrals_total", "reason" => why(reason)).increment(1);
-            }
-            Event::BackedOff { cause, lasts, .. } => {
-                counter!("abide_backoffs_total", "cause" => backed_off_by(*cause)).increment(1);
-                histogram!("abide_backoff_seconds").record(*lasts);
-            }
-            Event::BreakerOpened { failure, .. } => {
-                counter!("abide_breaker_openings_total", "fault" => fault_name(*failure)).increment(1);
-            }
-            Event::BodyOpen { .. } => counter!("abide_bodies_open_long_total").increment(1),
-            Event::StoreDown { .. } => counter!("abide_store_faults_total", "store" => "pacing").increment(1),
-            Event::RateLimitIgnored { .. } => counter!("abide_rate_limits_ignored_total").increment(1),
-            Event::StoreBack | Event::Overgrown { .. } | Event::Exception { .. } => {}
-            Event::Checked { verdict, .. } => {
-                let decision = if verdict.is_allowed() { "allow" } else { "disallow" };
-                counter!("abide_decisions_total", "decision" => decision).increment(1);
-            }
-            Event::Overridden { .. } => {
-                counter!("abide_decisions_total", "decision" => "override").increment(1)
-            }
-            Event::Refused { denied, hop } => refused(denied, *hop),
-        }
-    }
+/// Sets the gauges: what is in flight, waiting, backed off and known at this moment. Call it every few seconds.
+pub fn sample_metrics(gate: &Gate) {
+    let stats = gate.stats();
+    gauge!("abide_hosts").set(number(stats.hosts));
+    gauge!("abide_hosts_backed_off").set(number(stats.backed_off));
+    gauge!("abide_in_flight").set(number(stats.in_flight));
+    gauge!("abide_waiting").set(number(stats.waiting));
+    gauge!("abide_robots_in_flight").set(number(stats.robots_in_flight));
 }
 
 fn refused(denied: &Denied, hop: usize) {

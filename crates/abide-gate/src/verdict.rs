@@ -34,17 +34,7 @@ pub struct Verdict {
     tdmrep: KeptTdmrep,
 }
 
-/// What is known of the site's `/.well-known/tdmrep.json`. Its JSON is unread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tdmrep<'v> {
-    /// The file, or the last good copy of it.
-    File(&'v [u8]),
-    /// The site has none: it answered with 404 or 410.
-    Absent,
-    /// It could not be had, and there is no copy; or what came is empty, an HTML page, or cut. What it says is not known.
-    Unknown,
-}
-
+/// What was learnt of the site's `/.well-known/tdmrep.json`.
 #[derive(Clone)]
 enum KeptTdmrep {
     NotAsked,
@@ -79,22 +69,35 @@ impl Verdict {
         Self { tdmrep: entry.map_or(KeptTdmrep::Denied, KeptTdmrep::Entry), ..self }
     }
 
-    /// What was known of the site's tdmrep.json when this was decided. `None`: it was not asked for, which is the default.
-    pub fn tdmrep(&self) -> Option<Tdmrep<'_>> {
-        let entry = match &self.tdmrep {
-            KeptTdmrep::NotAsked => return None,
-            KeptTdmrep::Denied => return Some(Tdmrep::Unknown),
-            KeptTdmrep::Entry(entry) => entry,
-        };
+    /// The same; if it was not asked for, as the page was not going to be fetched, what it says is unknown.
+    pub(crate) fn with_unknown_tdmrep(self) -> Self {
+        if matches!(self.tdmrep, KeptTdmrep::NotAsked) { self.with_tdmrep(None) } else { self }
+    }
+
+    /// The site's `/.well-known/tdmrep.json` as it was known when this was decided, or the last good copy of it. Its JSON is unread.
+    ///
+    /// `None`: it was not asked for, which is the default; or the site has none, having answered with 404 or 410; or
+    /// [it is unknown](Self::is_tdmrep_unknown).
+    pub fn tdmrep(&self) -> Option<&[u8]> {
+        let KeptTdmrep::Entry(entry) = &self.tdmrep else { return None };
         // An HTML page or nothing at all is no JSON, whatever its status.
-        let is_file = |copy: &GoodCopy| {
+        let is_file = |copy: &&GoodCopy| {
             !copy.is_truncated() && !entry.is_not_text() && !copy.body().trim_ascii().is_empty()
         };
-        Some(match (entry.copy(), entry.source()) {
-            (Some(copy), _) if is_file(copy) => Tdmrep::File(copy.body()),
-            (None, Source::Unavailable(404 | 410)) => Tdmrep::Absent,
-            _ => Tdmrep::Unknown,
-        })
+        entry.copy().filter(is_file).map(GoodCopy::body)
+    }
+
+    /// Whether tdmrep.json was asked for and could not be had, and there is no copy; or what came is empty, an HTML page, or cut.
+    pub fn is_tdmrep_unknown(&self) -> bool {
+        match &self.tdmrep {
+            KeptTdmrep::NotAsked => false,
+            KeptTdmrep::Denied => true,
+            KeptTdmrep::Entry(entry) => {
+                let is_absent =
+                    entry.copy().is_none() && matches!(entry.source(), Source::Unavailable(404 | 410));
+                self.tdmrep().is_none() && !is_absent
+            }
+        }
     }
 
     pub(crate) fn overridden(self, why: Arc<str>) -> Self {

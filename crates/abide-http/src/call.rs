@@ -12,8 +12,8 @@
 //!     call.answered(..)?  or  call.failed(..)
 //!     call.saved().await;                              //   other processes know of it
 //!     match call.step() {
-//!         Step::Follow => request = to(call.follow()), // a redirect is a new hop: check again
-//!         _ => return call.reading().finish(..),       // Step::Done: the response, with its fetch info
+//!         Step::Follow => call.follow(&mut headers),   // a redirect is a new hop: check again
+//!         _ => return call.finish(..),                 // Step::Done: the response, with its fetch info
 //!     }
 //! }
 //! ```
@@ -23,20 +23,26 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderMap, Method, StatusCode};
+use bytes::Bytes;
+use http::{HeaderMap, Method, Response, StatusCode};
+use http_body::Body;
 use url::Url;
 
+use crate::body::{BoxError, ResponseBody};
 use crate::crawler::{Crawler, Options};
-use crate::fetch_info::{Hop, RedirectHistory};
+use crate::fetch_info::{FetchInfo, Hop, RedirectHistory};
 use crate::identity::refuse_foreign_host;
 use crate::license::LicenseToken;
 use crate::payment::{Payment, PaymentTerms};
-use crate::preserved_fields::FieldSource;
+use crate::preserved_fields::{FieldSource, restore_fields};
 use crate::reader::Reading;
 use crate::redirect::{HopRequest, Redirect, Target, redirect, same_resource};
 use crate::spans::HopSpan;
 use abide_gate::pacing::Permit;
-use abide_gate::{Denied, DeniedKind, Failure, Origin, SignRequest, Verdict, has_userinfo, without_userinfo};
+use abide_gate::{
+    Denied, DeniedKind, Failure, Origin, SignRequest, Verdict, WallMillis, has_userinfo, without_userinfo,
+};
+use abide_permissions::HeadEnd;
 
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +54,7 @@ pub enum Step {
     Acquire,
     /// Send the request, then say what came of it: [`Call::answered`] or [`Call::failed`].
     Send,
-    /// Drop the response, which redirects, and send what [`Call::follow`] returns.
+    /// Drop the response, which redirects; then [`Call::follow`].
     Follow,
     /// Return the response.
     Done,
@@ -213,9 +219,14 @@ impl<'a> Call<'a> {
         self.hop.as_ref()?.verdict.as_ref()
     }
 
-    /// The span of this hop.
-    pub fn span(&self) -> &HopSpan {
-        &self.span
+    /// A part of this hop, polled within its span, and pinned elsewhere.
+    pub fn cover<F: Future + Unpin>(&self, sending: F) -> impl Future<Output = F::Output> {
+        self.span.cover(sending)
+    }
+
+    /// A part of this hop in which nothing is awaited, within its span.
+    pub fn within<T>(&self, sending: impl FnOnce() -> T) -> T {
+        self.span.within(sending)
     }
 
     #[expect(
@@ -249,7 +260,9 @@ impl<'a> Call<'a> {
             Some(why) if is_overridden => crawler.gate.overridden(verdict, why),
             _ => verdict,
         };
-        if let Some(denied) = verdict.refusal(self.url(), crawler.gate.wall()) {
+        if !verdict.is_allowed()
+            && let Some(denied) = verdict.refusal(self.url(), crawler.gate.wall())
+        {
             return Err(denied);
         }
         self.pending().verdict = Some(verdict);
@@ -434,7 +447,7 @@ impl<'a> Call<'a> {
         match redirect(policy, asked, head.status, head.headers) {
             Redirect::Follow(target) => {
                 self.signer = None;
-                self.license = self.license.take().filter(|_| target.keeps_credentials());
+                self.license = self.license.take().filter(|_| target.keeps_credentials);
                 self.target = Some(Box::new(target));
                 self.step = Step::Follow;
                 return Ok(());
@@ -506,9 +519,14 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Where the response's fields come from. Default: from the wire.
-    pub fn set_source(&mut self, source: FieldSource) {
-        self.source = source;
+    /// Something on the way, such as a cache, may have dropped field lines: nothing is known but what is stated.
+    pub fn lost_fields(&mut self) {
+        self.source = FieldSource::Unknown;
+    }
+
+    /// Takes away what [`preserve_fields`](crate::preserve_fields) has added before a cache, and unites it with the fields that are there.
+    pub fn restore_fields(&mut self, status: StatusCode, headers: &mut HeaderMap) {
+        self.source = restore_fields(status, headers);
     }
 
     /// The permit of the request that was sent.
@@ -521,31 +539,62 @@ impl<'a> Call<'a> {
         self.permit.take()?.permit.take()
     }
 
-    /// Where the redirect leads. The response before has been dropped: its permit ends here.
+    /// Goes where the redirect leads: [`url`](Self::url) and [`method`](Self::method) are those of the next request, and the fields of the one
+    /// before become its own: no credentials to another origin, no signature, no offer to pay, nothing about a body that is not sent.
+    /// Returns whether the body is sent again (307, 308). The response before has been dropped: its permit ends here.
     ///
     /// # Panics
     /// If the call is not at [`Step::Follow`].
     #[expect(clippy::expect_used, reason = "the step says so")]
-    pub fn follow(&mut self) -> Target {
+    pub fn follow(&mut self, headers: &mut HeaderMap) -> bool {
         let target = *self.target.take().expect("Step::Follow");
+        target.change(headers);
         self.permit = None;
         self.step = Step::Check;
-        self.method = target.method.clone();
+        self.method = target.method;
         self.source = FieldSource::Wire;
-        self.hop = Some(Pending::to(target.url.clone()));
-        target
+        self.hop = Some(Pending::to(target.url));
+        target.keeps_body
     }
 
-    /// How the response is read; `request` has the fields that were sent, if it has any that a 304 may be the response to.
-    pub fn reading<'r>(&'r self, request: Option<&'r HeaderMap>) -> Reading<'r> {
-        let crawler = self.crawler;
-        let reading = crawler.reader.response_to(&self.method, crawler.gate.wall());
-        let reading = reading.with_scan(self.options.scan).with_request(request);
-        match self.source {
-            FieldSource::Wire => reading,
-            FieldSource::Kept(time) => reading.from_cache(time),
-            FieldSource::Unknown => reading.with_missing_fields(),
+    fn reading<'r>(&'r self, request: Option<&'r HeaderMap>, received: WallMillis) -> Reading<'r> {
+        let reader = &self.crawler.reader;
+        Reading {
+            reader,
+            scan: self.options.scan.unwrap_or(reader.scan),
+            method: &self.method,
+            received,
+            request,
+            source: self.source,
         }
+    }
+
+    /// Why nobody looks at the body of this response. `None`: it is to be [`finish`](Self::finish)ed.
+    pub fn reason_to_leave(&self, status: StatusCode, headers: &HeaderMap) -> Option<HeadEnd> {
+        self.reading(None, WallMillis::default()).reason_to_leave(status, headers)
+    }
+
+    /// What there is to tell of a response whose body is left for this reason.
+    pub fn fetch_info(&mut self, reason: HeadEnd, headers: &HeaderMap) -> FetchInfo {
+        let history = self.take_history();
+        // Only what a field says is judged by the time.
+        let received = || self.crawler.gate.wall();
+        self.reading(None, WallMillis::default()).fetch_info(reason, history, headers, received)
+    }
+
+    /// The response for the caller: its head is read, and a [`FetchInfo`] put into its extensions. `request` has the fields that were sent,
+    /// if it has any that a 304 may be the response to.
+    // Not `async`: a future that takes things by value has room for them twice.
+    pub fn finish<'r, B>(
+        &'r mut self,
+        request: Option<&'r HeaderMap>,
+        response: Response<ResponseBody<B>>,
+    ) -> impl Future<Output = Response<ResponseBody<B>>> + use<'r, 'a, B>
+    where
+        B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
+    {
+        let history = self.take_history();
+        self.reading(request, self.crawler.gate.wall()).finish(history, response)
     }
 
     /// The hops so far.
@@ -554,14 +603,14 @@ impl<'a> Call<'a> {
     }
 
     /// The hops, for the response.
-    pub fn take_history(&mut self) -> RedirectHistory {
+    fn take_history(&mut self) -> RedirectHistory {
         std::mem::take(&mut self.history)
     }
 
     /// The redirect that is about to be followed keeps its own permissions: they are for its own URL only.
     pub async fn keep_rules(&mut self, status: StatusCode, headers: &HeaderMap) {
         let mut history = self.take_history();
-        self.reading(None).followed(&mut history, status, headers).await;
+        self.reading(None, self.crawler.gate.wall()).followed(&mut history, status, headers).await;
         self.history = history;
     }
 
@@ -624,7 +673,7 @@ pub async fn admit(call: &mut Call<'_>) -> Result<(), Denied> {
             }
             Step::Acquire => {
                 let mut verdict = call.take_verdict();
-                let permit = call.span().cover(pin!(gate.acquire(call.url(), &mut verdict, &mut left))).await;
+                let permit = call.cover(pin!(gate.acquire(call.url(), &mut verdict, &mut left))).await;
                 call.spend(left);
                 call.permitted(verdict, permit)?;
             }

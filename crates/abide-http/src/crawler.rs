@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::HeaderValue;
+
 use crate::identity::Identity;
 use crate::license::{LicenseToken, LicenseTokens};
 use crate::payment::PaymentPolicy;
@@ -53,14 +55,9 @@ impl Crawler {
         &self.gate
     }
 
-    /// Its product tokens and its User-Agent.
-    pub fn identity(&self) -> &Identity {
-        &self.identity
-    }
-
-    /// How long a call may be on the wire, if it does not say so itself.
-    pub fn timeout(&self) -> Option<Duration> {
-        self.timeout
+    /// The User-Agent that is sent.
+    pub fn user_agent(&self) -> &HeaderValue {
+        &self.identity.user_agent
     }
 }
 
@@ -176,11 +173,15 @@ impl CrawlerBuilder {
         self
     }
 
-    /// Checks the product tokens and the User-Agent.
+    /// The User-Agent that will be sent: for the transport of robots.txt.
     ///
     /// # Errors
     /// [`BuildError`].
-    pub fn identity(&self) -> Result<Identity, BuildError> {
+    pub fn checked_user_agent(&self) -> Result<HeaderValue, BuildError> {
+        Ok(self.identity()?.user_agent)
+    }
+
+    fn identity(&self) -> Result<Identity, BuildError> {
         Identity::new(&self.token, &self.fallbacks, self.user_agent.as_deref())
     }
 
@@ -193,7 +194,7 @@ impl CrawlerBuilder {
             return Err(BuildError::NoTimers);
         }
         let identity = self.identity()?;
-        let tokens = identity.tokens().to_vec();
+        let tokens = identity.tokens.clone();
         let mut read = self.read.with_tokens(tokens.iter().cloned());
         for (token, usage, fallback) in self.policies {
             let token = ProductToken::new(&token).map_err(BuildError::Token)?;
@@ -202,7 +203,7 @@ impl CrawlerBuilder {
         Ok(Crawler {
             identity,
             gate: self.gate.build(tokens, fetch),
-            reader: Reader::new(read).with_scan(self.scan).with_store(self.permission_store),
+            reader: Reader { options: read, scan: self.scan, store: self.permission_store },
             redirects: self.redirects,
             timeout: self.timeout,
             report_only: self.report_only,

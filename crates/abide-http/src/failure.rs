@@ -223,7 +223,7 @@ mod tests {
         let refused =
             permitted_addresses(&AddressGuard::default(), "a.example", ["10.0.0.1:80".parse().unwrap()])
                 .unwrap_err();
-        let failure = failure_of(&nested("dns error", refused));
+        let failure = failure_of(&nested("dns error", io::Error::other(refused)));
         assert_eq!(failure, Some(Failure::AddressRefused([10, 0, 0, 1].into())));
     }
 }

@@ -11,7 +11,7 @@ use url::Url;
 use crate::payment::PaymentTerms;
 use crate::permission_history::StoredPermissions;
 use crate::reader::Fields;
-use abide_gate::{Tdmrep, Verdict};
+use abide_gate::Verdict;
 use abide_permissions::{
     AppDirectives, Head, HeadEnd, License, Permissions, Preference, Preferences, ReadOptions, Tdm, TdmFile,
     Usage,
@@ -49,7 +49,7 @@ impl FetchInfo {
         Self { inner: Arc::new(Inner { read, history, fields, outcome }) }
     }
 
-    /// The fetch info that [`Reading::finish`](crate::Reading::finish) attached to a response.
+    /// The fetch info that [`Call::finish`](crate::Call::finish) attached to a response.
     pub fn of(extensions: &Extensions) -> Option<&Self> {
         extensions.get()
     }
@@ -171,13 +171,10 @@ impl FetchInfo {
 
 /// What the site's tdmrep.json says of a hop's URL, and whether that is unknown although it was asked for.
 fn tdm_file(hop: &Hop) -> (Tdm, bool) {
-    match hop.verdict().tdmrep() {
-        None | Some(Tdmrep::Absent) => (Tdm::default(), false),
-        Some(Tdmrep::Unknown) => (Tdm::default(), true),
-        Some(Tdmrep::File(json)) => match TdmFile::parse(json) {
-            Ok(file) => (Tdm::default().with_file(&file, &Target::of(hop.url())), false),
-            Err(_) => (Tdm::default(), true),
-        },
+    match hop.verdict().tdmrep().map(TdmFile::parse) {
+        None => (Tdm::default(), hop.verdict().is_tdmrep_unknown()),
+        Some(Ok(file)) => (Tdm::default().with_file(&file, &Target::of(hop.url())), false),
+        Some(Err(_)) => (Tdm::default(), true),
     }
 }
 

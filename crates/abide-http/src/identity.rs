@@ -12,21 +12,12 @@ use abide_robots::ProductToken;
 
 /// The identity of a crawler, checked: sites can tell from its requests whose rules to write (RFC 9309 §2.2.1: the product token
 /// "SHOULD be a substring of the identification string that the crawler sends").
-///
-/// ```
-/// use abide_http::Identity;
-///
-/// let identity = Identity::new("ExampleBot", &[], Some("ExampleBot/1.0 (+https://example.com/bot)"))?;
-/// let mut headers = http::HeaderMap::new();
-/// identity.sign(&mut headers).expect("nothing else was there");
-/// assert_eq!(headers["user-agent"], "ExampleBot/1.0 (+https://example.com/bot)");
-/// assert!(Identity::new("ExampleBot", &[], Some("Mozilla/5.0")).is_err());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Debug, Clone)]
-pub struct Identity {
-    tokens: Vec<ProductToken>,
-    user_agent: HeaderValue,
+pub(crate) struct Identity {
+    /// The product tokens, first choice first. Never empty.
+    pub(crate) tokens: Vec<ProductToken>,
+    /// The User-Agent that is sent.
+    pub(crate) user_agent: HeaderValue,
 }
 
 impl Identity {
@@ -34,7 +25,11 @@ impl Identity {
     ///
     /// # Errors
     /// [`BuildError`].
-    pub fn new(token: &str, fallbacks: &[String], user_agent: Option<&str>) -> Result<Self, BuildError> {
+    pub(crate) fn new(
+        token: &str,
+        fallbacks: &[String],
+        user_agent: Option<&str>,
+    ) -> Result<Self, BuildError> {
         let first = ProductToken::new(token).map_err(BuildError::Token)?;
         let text = user_agent.unwrap_or(token);
         if !names(text.as_bytes(), &first) {
@@ -50,21 +45,11 @@ impl Identity {
         Ok(Self { tokens, user_agent })
     }
 
-    /// The product tokens, first choice first. Never empty.
-    pub fn tokens(&self) -> &[ProductToken] {
-        &self.tokens
-    }
-
-    /// The User-Agent that is sent.
-    pub fn user_agent(&self) -> &HeaderValue {
-        &self.user_agent
-    }
-
     /// Sees to it that a request names this crawler: its User-Agent is ours, or at least contains the token.
     ///
     /// # Errors
     /// [`DeniedKind::Identity`] if it has one that does not, be it a second one.
-    pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), DeniedKind> {
+    pub(crate) fn sign(&self, headers: &mut HeaderMap) -> Result<(), DeniedKind> {
         if let Entry::Vacant(place) = headers.entry(USER_AGENT) {
             place.insert(self.user_agent.clone());
             return Ok(());
@@ -115,7 +100,7 @@ pub fn foreign_host<'h>(headers: &'h HeaderMap, url: &Url) -> Option<&'h HeaderV
 ///
 /// # Errors
 /// [`DeniedKind::ForeignHost`].
-pub fn refuse_foreign_host(headers: &HeaderMap, url: &Url) -> Result<(), DeniedKind> {
+pub(crate) fn refuse_foreign_host(headers: &HeaderMap, url: &Url) -> Result<(), DeniedKind> {
     match foreign_host(headers, url) {
         Some(host) => Err(DeniedKind::ForeignHost { host: excerpt(host) }),
         None => Ok(()),
@@ -146,8 +131,8 @@ mod tests {
     fn the_user_agent_names_the_first_token_in_any_case() {
         let fallback = ["ExampleBot".to_owned()];
         let identity = Identity::new("ExampleBot-News", &fallback, Some("examplebot-news/1.0")).unwrap();
-        assert_eq!(identity.tokens().len(), 2);
-        assert_eq!(Identity::new("ExampleBot", &[], None).unwrap().user_agent(), "ExampleBot");
+        assert_eq!(identity.tokens.len(), 2);
+        assert_eq!(Identity::new("ExampleBot", &[], None).unwrap().user_agent, "ExampleBot");
         for (token, fallbacks, user_agent) in [
             ("Example Bot", &[][..], None),
             ("", &[], None),

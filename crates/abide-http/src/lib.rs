@@ -5,61 +5,41 @@
 //!
 //! ```
 //! use abide_gate::Denied;
-//! use abide_http::{Call, Crawler, Options, ResponseHead, Step, admit};
-//! # use http::{HeaderMap, Method, StatusCode};
-//! # async fn send(_: &url::Url, _: &HeaderMap) -> (StatusCode, HeaderMap) { (StatusCode::OK, HeaderMap::new()) }
+//! use abide_http::{Call, Crawler, Options, ResponseBody, ResponseHead, Step, admit};
+//! use http::{HeaderMap, Method, Response};
+//! # type Wire = http_body_util::Full<bytes::Bytes>;
+//! # async fn send(_: &Method, _: &url::Url, _: &HeaderMap) -> Response<Wire> { Response::default() }
 //!
-//! async fn fetch(crawler: &Crawler, url: &url::Url) -> Result<StatusCode, Denied> {
+//! async fn fetch(crawler: &Crawler, url: &url::Url) -> Result<Response<ResponseBody<Wire>>, Denied> {
 //!     let mut call = Call::new(crawler, Options::new(), &Method::GET, url, None);
+//!     let mut fields = HeaderMap::new();
 //!     loop {
-//!         let mut fields = HeaderMap::new();
 //!         call.sign(&mut fields).map_err(|denied| call.refused(denied))?;
 //!         // Step::Check: robots.txt. Step::Acquire: the rate limit.
 //!         admit(&mut call).await.map_err(|denied| call.refused(denied))?;
 //!         call.sending();
 //!         // Step::Send: your client, with redirects off. A request without a response: `call.failed(..)`.
-//!         let (status, headers) = send(call.url(), &fields).await;
-//!         let head = ResponseHead { status, headers: &headers, remote_addr: None, url: None, is_repeatable: true };
+//!         let response = send(call.method(), call.url(), &fields).await;
+//!         let (status, headers) = (response.status(), response.headers());
+//!         let head = ResponseHead { status, headers, remote_addr: None, url: None, is_repeatable: true };
 //!         call.answered(head).map_err(|denied| call.refused(denied))?;
 //!         call.saved().await;
-//!         if call.step() != Step::Follow {
-//!             return Ok(status);
+//!         if call.step() == Step::Follow {
+//!             call.follow(&mut fields);
+//!             continue;
 //!         }
-//!         call.follow();
+//!         // Step::Done: its head is read for permissions and replayed; its permit ends with its body.
+//!         let (version, permit) = (response.version(), call.take_permit());
+//!         let response = response.map(|body| ResponseBody::new(body, version, permit));
+//!         return Ok(call.finish(None, response).await);
 //!     }
 //! }
 //! ```
 //!
-//! The response is read for permissions without taking its head from the caller:
-//!
-//! ```
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-//! use abide_gate::WallMillis;
-//! use abide_permissions::ReadOptions;
-//! use abide_http::{FetchInfo, Reader, RedirectHistory, ResponseBody};
-//! use http_body_util::{BodyExt, Full};
-//!
-//! let page = "<!doctype html><title>A</title><meta name=robots content=noindex><p>Text";
-//! let response = http::Response::builder().header("content-type", "text/html").body(Full::from(page))?;
-//!
-//! let reader = Reader::new(ReadOptions::new("ExampleBot".parse()?));
-//! let reading = reader.response_to(&http::Method::GET, WallMillis::from_millis(1_800_000_000_000));
-//! let response = response.map(|body| ResponseBody::new(body, http::Version::HTTP_11, None));
-//! let response = reading.finish(RedirectHistory::default(), response).await;
-//!
-//! let info = FetchInfo::of(response.extensions()).ok_or("it was read")?;
-//! assert!(!info.permissions().may_index());
-//! assert_eq!(response.into_body().collect().await?.to_bytes(), page, "the body is untouched");
-//! # Ok(())
-//! # }
-//! ```
-//!
 //! # In scope
-//! The steps of a call and its redirects ([`Call`], [`admit`], [`RedirectPolicy`]); what calls share ([`Crawler`], [`Identity`]); what a failed
-//! request met ([`failure_of`]); which addresses a resolver may return ([`permitted_addresses`]); reading a response ([`Reader`]) and
-//! replaying what was read ahead ([`ResponseBody`]) with its permit; what happened ([`FetchInfo`],
-//! [`RedirectHistory`]); the spans and events of `tracing` ([`CallSpan`], [`HopSpan`], [`log_failed`]).
+//! The steps of a call and its redirects ([`Call`], [`admit`], [`RedirectPolicy`]); what calls share ([`Crawler`]); what a failed request met
+//! ([`failure_of`]); which addresses a resolver may return ([`permitted_addresses`]); a body that replays what was read ahead, with its permit
+//! ([`ResponseBody`]); what happened ([`FetchInfo`], [`RedirectHistory`]); the spans and events of `tracing` ([`CallSpan`], [`log_failed`]).
 //!
 //! # Out of scope
 //! Sending anything. What fields and metas mean is `abide-permissions`; whether and when a request may go out is `abide-gate`.
@@ -99,12 +79,12 @@ pub use call::{Call, ResponseHead, Step, admit};
 pub use crawler::{BuildError, Crawler, CrawlerBuilder, Options};
 pub use failure::{body_failure_of, failure_of};
 pub use fetch_info::{FetchInfo, Hop, RedirectHistory, Stopped};
-pub use identity::{Identity, foreign_host, refuse_foreign_host};
+pub use identity::foreign_host;
 pub use license::{InvalidLicenseToken, LicenseToken};
 pub use payment::{InvalidPrice, PaymentPolicy, PaymentTerms, Price};
-pub use permitted_addresses::{NoAddress, permitted_addresses};
-pub use preserved_fields::{FieldSource, preserve_fields, restore_fields};
-pub use read_timeout::{ReadTimedOut, with_read_timeout};
-pub use reader::{Reader, Reading, Scan, Unscanned};
-pub use redirect::{RedirectPolicy, Target, same_resource};
-pub use spans::{CallSpan, HopSpan, log_failed};
+pub use permitted_addresses::permitted_addresses;
+pub use preserved_fields::preserve_fields;
+pub use read_timeout::with_read_timeout;
+pub use reader::Scan;
+pub use redirect::{RedirectPolicy, same_resource};
+pub use spans::{CallSpan, log_failed};

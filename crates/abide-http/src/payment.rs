@@ -12,9 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use url::Url;
 
-const PRICE: &str = "crawler-price";
-const CHARGED: &str = "crawler-charged";
-const ERROR: &str = "crawler-error";
+// As names, because each response is looked at for them: a text would be made a name each time.
+static PRICE: HeaderName = HeaderName::from_static("crawler-price");
+static CHARGED: HeaderName = HeaderName::from_static("crawler-charged");
+static ERROR: HeaderName = HeaderName::from_static("crawler-error");
 const EXACT_PRICE: &str = "crawler-exact-price";
 const MAX_PRICE: &str = "crawler-max-price";
 
@@ -126,12 +127,11 @@ pub struct PaymentTerms {
 impl PaymentTerms {
     /// What these fields say. `None`: nothing. A field that occurs twice, or has no price in it, says nothing.
     pub fn of(status: StatusCode, headers: &HeaderMap) -> Option<Self> {
-        let is_402 = status == StatusCode::PAYMENT_REQUIRED;
-        let price = |name| one(headers, name)?.parse().ok();
+        let price = |name, counts: bool| if counts { one(headers, name)?.parse().ok() } else { None };
         let terms = Self {
-            price: price(PRICE).filter(|_| is_402),
-            charged: price(CHARGED).filter(|_| status.is_success()),
-            error: one(headers, ERROR).map(|error| error.chars().take(ERROR_LEN_MAX).collect()),
+            price: price(&PRICE, status == StatusCode::PAYMENT_REQUIRED),
+            charged: price(&CHARGED, status.is_success()),
+            error: one(headers, &ERROR).map(|error| error.chars().take(ERROR_LEN_MAX).collect()),
         };
         (terms != Self::default()).then_some(terms)
     }
@@ -154,7 +154,7 @@ impl PaymentTerms {
 
 const ERROR_LEN_MAX: usize = 100;
 
-fn one<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+fn one<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?;
     if values.next().is_some() { None } else { value.to_str().ok() }

@@ -9,6 +9,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use abide_gate::AddressGuard;
 
+use crate::body::BoxError;
+
 /// Of the addresses that a resolver returned for `name`, those that may be contacted: 64 at most.
 ///
 /// For the resolvers and connectors of HTTP clients. A literal address in a URL meets no resolver;
@@ -26,12 +28,12 @@ use abide_gate::AddressGuard;
 /// ```
 ///
 /// # Errors
-/// [`NoAddress`] if that leaves none.
+/// If that leaves none. [`failure_of`](crate::failure_of) tells whether one was refused.
 pub fn permitted_addresses(
     guard: &AddressGuard,
     name: &str,
     found: impl IntoIterator<Item = SocketAddr>,
-) -> Result<Vec<SocketAddr>, NoAddress> {
+) -> Result<Vec<SocketAddr>, BoxError> {
     let (mut permitted, mut refused) = (Vec::new(), None);
     for address in found.into_iter().take(ADDRESSES_MAX) {
         match guard.check(address.ip()) {
@@ -40,21 +42,21 @@ pub fn permitted_addresses(
         }
     }
     if permitted.is_empty() {
-        return Err(NoAddress { name: name.to_owned(), refused });
+        return Err(NoAddress { name: name.to_owned(), refused }.into());
     }
     Ok(permitted)
 }
 
 /// The name has no address that may be contacted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NoAddress {
+pub(crate) struct NoAddress {
     name: String,
     refused: Option<IpAddr>,
 }
 
 impl NoAddress {
     /// The first address that was refused; `None`: the name has no address at all.
-    pub fn refused(&self) -> Option<IpAddr> {
+    pub(crate) fn refused(&self) -> Option<IpAddr> {
         self.refused
     }
 }

@@ -12,7 +12,7 @@ use abide_gate::WallMillis;
 
 /// Where an answer comes from, as far as its fields are concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FieldSource {
+pub(crate) enum FieldSource {
     /// From the wire.
     Wire,
     /// From the wire at that time, with all fields that were there then.
@@ -58,7 +58,7 @@ pub fn preserve_fields<B>(response: &mut Response<B>, now: WallMillis) {
 }
 
 /// Takes away what was preserved, and unites it with the fields that are there.
-pub fn restore_fields(status: StatusCode, headers: &mut HeaderMap) -> FieldSource {
+pub(crate) fn restore_fields(status: StatusCode, headers: &mut HeaderMap) -> FieldSource {
     let time =
         headers.remove(TIME).and_then(|time| time.to_str().ok()?.parse().ok().map(WallMillis::from_millis));
     let mut is_complete = true;

@@ -1,7 +1,5 @@
 //! How long a server may send nothing while its next byte is awaited.
 
-use std::error::Error;
-use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -10,11 +8,12 @@ use std::time::Duration;
 use abide_gate::{Clock, SystemClock};
 use tokio::time::{Sleep, sleep};
 
-/// `sending`, which waits no longer than `limit` for the head of its response.
+/// `sending`, which waits no longer than `limit` for the head of its response. Then the error is of the kind `TimedOut`, by which reqwest's
+/// `is_timeout` knows it.
 pub fn with_read_timeout<F: Future + Unpin>(
     limit: Option<Duration>,
     sending: F,
-) -> impl Future<Output = Result<F::Output, ReadTimedOut>> + Unpin {
+) -> impl Future<Output = io::Result<F::Output>> + Unpin {
     WithReadTimeout { sending, timeout: ReadTimeout::new(limit) }
 }
 
@@ -24,7 +23,7 @@ struct WithReadTimeout<F> {
 }
 
 impl<F: Future + Unpin> Future for WithReadTimeout<F> {
-    type Output = Result<F::Output, ReadTimedOut>;
+    type Output = io::Result<F::Output>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let polled = Pin::new(&mut self.sending).poll(context);
@@ -47,7 +46,7 @@ impl ReadTimeout {
     }
 
     /// What was polled, or an error in its place when nothing has come for too long.
-    fn check<T>(&mut self, polled: Poll<T>, context: &mut Context<'_>) -> Poll<Result<T, ReadTimedOut>> {
+    fn check<T>(&mut self, polled: Poll<T>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         let (Poll::Pending, Some(limit)) = (&polled, self.limit) else {
             self.is_awaited = false;
             return polled.map(Ok);
@@ -65,35 +64,17 @@ impl ReadTimeout {
         };
         self.is_awaited = true;
         let ended = timer.as_mut().poll(context);
-        ended.map(|()| Err(ReadTimedOut { limit, source: io::ErrorKind::TimedOut.into() }))
+        let text = || format!("the server sent nothing for {limit:?} (Builder::read_timeout)");
+        ended.map(|()| Err(io::Error::new(io::ErrorKind::TimedOut, text())))
     }
 
     /// The same of a frame of a body.
-    pub(crate) fn check_frame<T, E: From<ReadTimedOut>>(
+    pub(crate) fn check_frame<T, E: From<io::Error>>(
         &mut self,
         polled: Poll<Option<Result<T, E>>>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<T, E>>> {
         self.check(polled, context).map(|frame| frame.unwrap_or_else(|error| Some(Err(error.into()))))
-    }
-}
-
-/// The server was silent. Its source is an I/O error of the kind `TimedOut`, by which reqwest's `is_timeout` knows it.
-#[derive(Debug)]
-pub struct ReadTimedOut {
-    limit: Duration,
-    source: io::Error,
-}
-
-impl fmt::Display for ReadTimedOut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the server sent nothing for {:?} (Builder::read_timeout)", self.limit)
-    }
-}
-
-impl Error for ReadTimedOut {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.source)
     }
 }
 
@@ -103,7 +84,7 @@ mod tests {
     use crate::failure_of;
 
     #[tokio::test(start_paused = true)]
-    async fn a_head_that_does_not_come_is_a_timeout_by_its_sources() {
+    async fn a_head_that_does_not_come_is_a_timeout() {
         let limit = Some(Duration::from_secs(60));
         let error = with_read_timeout(limit, std::future::pending::<()>()).await.unwrap_err();
         assert_eq!(failure_of(&error), Some(abide_gate::Failure::Timeout));

@@ -72,11 +72,11 @@ pub(crate) enum Redirect {
 
 /// Where a redirect leads: the next request, as far as the response decides it.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Target {
+pub(crate) struct Target {
     pub(crate) url: Url,
     pub(crate) method: Method,
-    keeps_body: bool,
-    keeps_credentials: bool,
+    pub(crate) keeps_body: bool,
+    pub(crate) keeps_credentials: bool,
     referer: Option<HeaderValue>,
     /// Whether it is the request before, to be sent again.
     is_repeat: bool,
@@ -88,28 +88,9 @@ impl Target {
         Self { url, method, keeps_body: true, keeps_credentials: true, referer: None, is_repeat: true }
     }
 
-    /// The URL, without user information.
-    pub fn url(&self) -> &Url {
-        &self.url
-    }
-
-    /// The method.
-    pub fn method(&self) -> &Method {
-        &self.method
-    }
-
-    /// Whether the body is sent again (307, 308).
-    pub fn keeps_body(&self) -> bool {
-        self.keeps_body
-    }
-
-    pub(crate) fn keeps_credentials(&self) -> bool {
-        self.keeps_credentials
-    }
-
     /// Changes the header fields of the request before to those of this one: no credentials to another origin, no signature, no
     /// offer to pay, nothing about a body that is not sent.
-    pub fn change(&self, headers: &mut HeaderMap) {
+    pub(crate) fn change(&self, headers: &mut HeaderMap) {
         // A signature is good for one request alone.
         for name in ["signature", "signature-input", "signature-agent"] {
             headers.remove(name);

@@ -67,7 +67,7 @@ impl CallSpan {
 /// The span of one hop of a call, `abide.hop`, from its permit to the head of its answer: for clients that follow redirects. Without
 /// the feature `tracing` it is nothing.
 #[derive(Debug)]
-pub struct HopSpan {
+pub(crate) struct HopSpan {
     #[cfg(feature = "tracing")]
     span: tracing::Span,
 }
@@ -82,7 +82,7 @@ impl HopSpan {
     }
 
     /// The request for `url` is about to acquire its permit; `number` have been answered before it.
-    pub fn begin(number: usize, url: &Url) -> Self {
+    pub(crate) fn begin(number: usize, url: &Url) -> Self {
         #[cfg(not(feature = "tracing"))]
         let _ = (number, url);
         Self {
@@ -108,7 +108,7 @@ impl HopSpan {
     }
 
     /// A part of the hop, polled within the span, and pinned elsewhere.
-    pub fn cover<F: Future + Unpin>(&self, sending: F) -> impl Future<Output = F::Output> {
+    pub(crate) fn cover<F: Future + Unpin>(&self, sending: F) -> impl Future<Output = F::Output> {
         #[cfg(feature = "tracing")]
         return Covered { span: &self.span, future: sending };
         #[cfg(not(feature = "tracing"))]
@@ -116,14 +116,14 @@ impl HopSpan {
     }
 
     /// A part of the hop in which nothing is awaited.
-    pub fn within<T>(&self, sending: impl FnOnce() -> T) -> T {
+    pub(crate) fn within<T>(&self, sending: impl FnOnce() -> T) -> T {
         #[cfg(feature = "tracing")]
         let _entered = self.span.enter();
         sending()
     }
 
     /// The head of the answer is here: after `waited` for the permit, and `wire` on the wire.
-    pub fn answered(&self, status: StatusCode, waited: Duration, wire: Duration) {
+    pub(crate) fn answered(&self, status: StatusCode, waited: Duration, wire: Duration) {
         #[cfg(feature = "tracing")]
         self.span
             .record("status", status.as_u16())

@@ -18,12 +18,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use abide_gate::HolderId;
 use abide_gate::pacing::{Backoff, BackoffCause, HostState, HostStore, LeaseAsk, PacePolicy, Want};
 use abide_gate::robots_cache::{MemoryRobotsStore, RobotsRecord, RobotsStore};
-use abide_gate::testing::Ask;
+use abide_gate::testing::hosts;
 use abide_gate::testing::robots_cache::sample_record;
-use abide_gate::{Clock, Origin, SystemClock, WallMillis};
+use abide_gate::{Clock, Gate, HolderId, Origin, SystemClock, WallMillis};
 use abide_permissions::{Fetched, Head, PermissionRecord, PermissionStore};
 use abide_redb::Store;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -86,24 +85,23 @@ async fn leases(store: &Store) -> Outcome<()> {
     }
     println!("a lease in the store, taken and given up: {} ns", each(began, LEASES));
     for (name, store) in [("without a store", None), ("with this store", Some(store.clone()))] {
-        let mut pacer =
-            abide_gate::testing::hosts::pacer_builder(PacePolicy::default().danger_min_delay(Duration::ZERO));
+        let mut settings = Gate::builder().pace(PacePolicy::default().danger_min_delay(Duration::ZERO));
         if let Some(store) = store {
-            pacer = pacer.store(Arc::new(store));
+            settings = settings.host_store(Arc::new(store));
         }
-        let pacer = pacer.build();
+        let gate = hosts::gate(settings);
         let urls: Result<Vec<_>, _> =
             (0..20_000).map(|n| format!("https://permit-{n}.example/").parse()).collect();
         let urls = urls?;
         for which in ["first", "second"] {
             let began = Instant::now();
             for url in &urls {
-                drop(pacer.acquire(url, Ask::new()).await?);
+                drop(hosts::acquire(&gate, url, Duration::ZERO, gate.max_wait()).await?);
             }
             println!("the {which} permit of a host, {name}: {} ns", each(began, 20_000));
         }
         // Each lease has a task, which would end while something else is measured.
-        pacer.settled(Duration::from_secs(60)).await;
+        gate.settled(Duration::from_secs(60)).await;
     }
     Ok(())
 }

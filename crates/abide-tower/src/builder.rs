@@ -6,9 +6,14 @@ use abide_gate::GateBuilder;
 use abide_gate::robots_cache::Fetch;
 use abide_http::{BuildError, Crawler, CrawlerBuilder, LicenseToken, PaymentPolicy, Scan};
 use abide_permissions::{PermissionStore, ReadOptions, Usage};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
 use tower_layer::Layer;
+use tower_service::Service;
 use url::Url;
 
+use crate::BoxError;
 use crate::layer::AbideLayer;
 use crate::robots_fetch::ServiceFetch;
 use crate::service::AbideService;
@@ -96,10 +101,14 @@ impl Builder {
     ///
     /// # Errors
     /// [`BuildError`].
-    pub fn wrap<S, B>(self, client: S) -> Result<AbideService<S>, BuildError>
+    pub fn wrap<S, B, R>(self, client: S) -> Result<AbideService<S>, BuildError>
     where
-        S: Clone,
-        ServiceFetch<S, B>: Fetch,
+        S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+        S::Future: Send + 'static,
+        S::Error: Into<BoxError>,
+        B: Default + Send + 'static,
+        R: Body<Data = Bytes> + Send + 'static,
+        R::Error: Into<BoxError>,
     {
         Ok(self.build(client.clone())?.layer(client))
     }
@@ -112,11 +121,16 @@ impl Builder {
     ///
     /// # Errors
     /// [`BuildError`].
-    pub fn build<S, B>(self, transport: S) -> Result<AbideLayer, BuildError>
+    pub fn build<S, B, R>(self, transport: S) -> Result<AbideLayer, BuildError>
     where
-        ServiceFetch<S, B>: Fetch,
+        S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+        S::Future: Send + 'static,
+        S::Error: Into<BoxError>,
+        B: Default + Send + 'static,
+        R: Body<Data = Bytes> + Send + 'static,
+        R::Error: Into<BoxError>,
     {
-        let user_agent = self.crawler.identity()?.user_agent().clone();
+        let user_agent = self.crawler.checked_user_agent()?;
         self.build_with(Arc::new(ServiceFetch::<S, B>::new(transport, user_agent)))
     }
 

@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use abide_gate::Gate;
-use abide_http::{Crawler, Identity};
+use abide_http::Crawler;
+use http::HeaderValue;
 use tower_layer::Layer;
 
 use crate::builder::Builder;
@@ -31,9 +32,9 @@ impl AbideLayer {
         self.crawler.gate()
     }
 
-    /// Who asks.
-    pub fn identity(&self) -> &Identity {
-        self.crawler.identity()
+    /// The User-Agent that is sent.
+    pub fn user_agent(&self) -> &HeaderValue {
+        self.crawler.user_agent()
     }
 }
 
@@ -47,6 +48,6 @@ impl<S> Layer<S> for AbideLayer {
 
 impl fmt::Debug for AbideLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AbideLayer").field("identity", self.crawler.identity()).finish_non_exhaustive()
+        f.debug_struct("AbideLayer").field("user_agent", self.user_agent()).finish_non_exhaustive()
     }
 }

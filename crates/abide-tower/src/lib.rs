@@ -30,16 +30,15 @@ pub use extension::ResponseExt;
 pub use layer::AbideLayer;
 #[cfg(feature = "hyper-util")]
 pub use resolver::GuardedResolver;
-pub use robots_fetch::ServiceFetch;
-pub use service::{AbideBody, AbideService, ResponseFuture};
+pub use service::{AbideBody, AbideService};
 
 pub use abide_gate::{
-    AddressGuard, BoxFuture, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, Host, Observer, Origin,
+    AddressGuard, BoxFuture, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, Host, Origin,
     SignRequest, Verdict, pacing, robots_cache,
 };
 pub use abide_http::{
-    BuildError, FetchInfo, Hop, Identity, InvalidLicenseToken, InvalidPrice, LicenseToken, NoAddress,
-    Options, PaymentPolicy, PaymentTerms, Price, Scan,
+    BuildError, FetchInfo, Hop, InvalidLicenseToken, InvalidPrice, LicenseToken, Options, PaymentPolicy,
+    PaymentTerms, Price, Scan,
 };
 #[cfg(feature = "identity")]
 pub use abide_identity as identity;
@@ -48,4 +47,4 @@ pub use abide_permissions::{
 };
 
 /// Any error that can cross threads, as tower has it.
-pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+type BoxError = Box<dyn std::error::Error + Send + Sync>;

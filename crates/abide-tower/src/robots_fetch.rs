@@ -24,7 +24,7 @@ use crate::{BoxError, failure};
 /// The service must hand over bodies as they were sent. Codings are asked for and taken off by the gate, to the last byte. A
 /// decompression layer in the service would stop after the first gzip member, drop what follows it, and remove the field that says so;
 /// abide cannot detect this.
-pub struct ServiceFetch<S, B> {
+pub(crate) struct ServiceFetch<S, B> {
     /// Locked for as long as a clone takes, so that the service need not be `Sync`.
     service: Mutex<S>,
     user_agent: HeaderValue,
@@ -33,7 +33,7 @@ pub struct ServiceFetch<S, B> {
 
 impl<S, B> ServiceFetch<S, B> {
     /// Sends through clones of `service`, under this User-Agent.
-    pub fn new(service: S, user_agent: HeaderValue) -> Self {
+    pub(crate) fn new(service: S, user_agent: HeaderValue) -> Self {
         Self { service: Mutex::new(service), user_agent, body: PhantomData }
     }
 }

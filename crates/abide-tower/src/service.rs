@@ -38,9 +38,7 @@ pub struct AbideService<S> {
 /// body has ended or is dropped.
 pub type AbideBody<R> = ResponseBody<Pin<Box<R>>>;
 
-/// A call under way. Dropped before its request has gone out, it gives its permit back.
-pub type ResponseFuture<R> =
-    Pin<Box<dyn Future<Output = Result<Response<AbideBody<R>>, ServiceError>> + Send>>;
+type ResponseFuture<R> = Pin<Box<dyn Future<Output = Result<Response<AbideBody<R>>, ServiceError>> + Send>>;
 
 impl<S> AbideService<S> {
     pub(crate) fn new(crawler: Arc<Crawler>, inner: S) -> Self {
@@ -74,6 +72,7 @@ where
 {
     type Response = Response<AbideBody<R>>;
     type Error = ServiceError;
+    /// A call under way. Dropped before its request has gone out, it gives its permit back.
     type Future = ResponseFuture<R>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ServiceError>> {
@@ -103,7 +102,7 @@ where
 impl<S: fmt::Debug> fmt::Debug for AbideService<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AbideService")
-            .field("identity", self.crawler.identity())
+            .field("user_agent", self.crawler.user_agent())
             .field("inner", &self.inner)
             .finish()
     }
@@ -154,16 +153,15 @@ where
                 call.keep_rules(response.status(), response.headers()).await;
                 // Its permit ends with it.
                 drop(response);
-                call.follow().change(copy.headers_mut());
+                call.follow(copy.headers_mut());
                 request = copy;
             }
             _ => break response,
         }
     };
-    let (history, permit) = (call.take_history(), call.take_permit());
-    let version = response.version();
+    let (version, permit) = (response.version(), call.take_permit());
     let response = response.map(|body| ResponseBody::new(Box::pin(body), version, permit));
-    Ok(call.reading(conditions.as_ref()).finish(history, response).await)
+    Ok(call.finish(conditions.as_ref(), response).await)
 }
 
 /// The request, if it may be sent once more: it has no body, and something may be asked for.

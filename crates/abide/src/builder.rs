@@ -13,7 +13,7 @@ use url::Url;
 
 use abide_gate::pacing::{HostStore, PacePolicy};
 use abide_gate::robots_cache::{Fetch, RobotsPolicy, RobotsStore};
-use abide_gate::{Clock, GateBuilder, Observer};
+use abide_gate::{Clock, Event, GateBuilder};
 use abide_http::{BuildError, Crawler, CrawlerBuilder, LicenseToken, PaymentPolicy, RedirectPolicy, Scan};
 use abide_permissions::{PermissionStore, ReadOptions, Usage};
 
@@ -210,7 +210,7 @@ impl Builder {
     }
 
     /// Hears of everything: of robots.txt, permits, decisions and refusals. Several may listen.
-    pub fn observer(self, observer: Arc<dyn Observer>) -> Self {
+    pub fn observer(self, observer: Arc<dyn Fn(&Event<'_>) + Send + Sync>) -> Self {
         self.gated(|gate| gate.observer(observer))
     }
 
@@ -280,7 +280,7 @@ impl Builder {
             Some(fetch) => fetch,
             None => Arc::new(ReqwestFetch {
                 client: client.clone(),
-                user_agent: self.crawler.identity()?.user_agent().clone(),
+                user_agent: self.crawler.checked_user_agent()?,
                 addresses: self.crawler.gate_settings().address_guard().clone(),
                 has_cookies: Arc::clone(&has_cookies),
             }),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use reqwest::dns::Resolve;
-use reqwest_middleware::ClientWithMiddleware;
+use reqwest_middleware::{ClientWithMiddleware, Middleware};
 use url::Url;
 
 use abide_gate::pacing::{NextSlot, Permit};
@@ -16,7 +16,7 @@ use abide_gate::{Denied, Gate, Origin, Verdict};
 use abide_http::Crawler;
 
 use crate::builder::Builder;
-use crate::middleware::{AbideMiddleware, GateMiddleware, PacingMiddleware};
+use crate::middleware::{AbideMiddleware, Part};
 use crate::resolver::GuardedResolver;
 
 /// One crawler identity: everything that is asked, paced and read under it. Cheap to clone; clones share everything.
@@ -121,7 +121,7 @@ impl Abide {
 
     /// The User-Agent that is sent.
     pub fn user_agent(&self) -> &HeaderValue {
-        self.core.crawler.identity().user_agent()
+        self.core.crawler.user_agent()
     }
 
     /// Puts the whole middleware around a client that does not follow redirects, such as the one that
@@ -156,26 +156,30 @@ impl Abide {
     }
 
     /// Gate and pacing in one: the default.
-    pub fn middleware(&self) -> AbideMiddleware {
-        AbideMiddleware::new(self.clone())
+    pub fn middleware(&self) -> impl Middleware + Clone + use<> {
+        self.part(Part::Whole)
     }
 
     /// The outer half: robots.txt, redirect hops, permissions. Put [`pacing`](Self::pacing) below it, with an HTTP cache between
     /// them, so that cache hits are not paced. Without it the requests end with
     /// [`DeniedKind::NoPacing`](crate::DeniedKind::NoPacing).
-    pub fn gate(&self) -> GateMiddleware {
-        GateMiddleware::new(self.clone())
+    pub fn gate(&self) -> impl Middleware + Clone + use<> {
+        self.part(Part::Gate)
     }
 
     /// The inner half: permits and feedback.
-    pub fn pacing(&self) -> PacingMiddleware {
+    pub fn pacing(&self) -> impl Middleware + Clone + use<> {
         self.core.has_pacing_half.store(true, Ordering::Relaxed);
-        PacingMiddleware::new(self.clone())
+        self.part(Part::Pacing)
+    }
+
+    fn part(&self, part: Part) -> AbideMiddleware {
+        AbideMiddleware { abide: self.clone(), part }
     }
 }
 
 impl fmt::Debug for Abide {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Abide").field("identity", self.core.crawler.identity()).finish_non_exhaustive()
+        f.debug_struct("Abide").field("user_agent", self.user_agent()).finish_non_exhaustive()
     }
 }

@@ -71,7 +71,7 @@
 //! | see hops, verdicts and waits | [`ResponseExt::fetch_info`] |
 //! | read what a site says about training | [`Preferences`] |
 //! | keep state across restarts or processes | the crates `abide-redb` and `abide-redis` |
-//! | log, trace, count | [`Observer`], and `docs/observability.md` |
+//! | log, trace, count | [`Builder::observer`], and `docs/observability.md` |
 //!
 //! The repository has a tutorial, a cookbook, a page of defaults, and one about moving an existing crawler (`docs/`).
 //!
@@ -95,7 +95,7 @@
 //! # Features
 //! * `tracing` (default): spans and events, with origins and never full URLs.
 //! * `identity`: signed requests by Web Bot Auth, `Builder::sign_requests`, with the crate `abide-identity`.
-//! * `metrics`: `MetricsObserver`, which counts with the facade of that name.
+//! * `metrics`: `record_metrics` and `sample_metrics`, which count with the facade of that name.
 //!
 //! TLS and content codings are the features of *your* reqwest.
 
@@ -119,15 +119,13 @@ mod robots_fetch;
 pub use builder::Builder;
 pub use client::Abide;
 pub use extension::{RequestBuilderExt, ResponseExt};
-pub use middleware::{AbideMiddleware, GateMiddleware, PacingMiddleware};
 
-#[cfg(feature = "metrics")]
-pub use abide_gate::MetricsObserver;
 pub use abide_gate::{
     AddressGuard, BoxFuture, Clock, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, HolderId, Host,
-    Observer, Origin, SignRequest, StoreError, SystemClock, UnsupportedUrl, Verdict, WallMillis, pacing,
-    robots_cache,
+    Origin, SignRequest, StoreError, SystemClock, UnsupportedUrl, Verdict, WallMillis, pacing, robots_cache,
 };
+#[cfg(feature = "metrics")]
+pub use abide_gate::{record_metrics, sample_metrics};
 pub use abide_http::{
     BuildError, FetchInfo, Hop, InvalidLicenseToken, InvalidPrice, LicenseToken, Options, PaymentPolicy,
     PaymentTerms, Price, RedirectHistory, RedirectPolicy, Scan, Stopped,

@@ -2,60 +2,38 @@
 
 #![allow(clippy::expect_used, reason = "each hop has one request, as `ONE_REQUEST` says")]
 
+use std::future::ready;
 use std::pin::{Pin, pin};
 use std::sync::atomic::Ordering;
 
-use async_trait::async_trait;
 use http::{Extensions, HeaderMap, Version};
 use reqwest::{Request, Response};
 use reqwest_middleware::{Middleware, Next, Result};
 
 use abide_gate::{Denied, DeniedKind};
-use abide_http::{
-    Call, CallSpan, Options, RedirectHistory, ResponseBody, Step, Target, admit, log_failed, restore_fields,
-};
+use abide_http::{Call, CallSpan, Options, RedirectHistory, ResponseBody, Step, admit, log_failed};
 
 use crate::client::{Abide, Core};
 use crate::send::{
     answered, head_of, into_http, into_reqwest, refuse, sending, take_short_body, with_whole_body,
-    wrong_order,
 };
 use crate::split_middleware::{Sent, send_paced, send_through_chain};
 
-/// Gate and pacing in one middleware: the default.
+/// Both halves in one, which is the default, or one of them.
 #[derive(Debug, Clone)]
-pub struct AbideMiddleware {
-    abide: Abide,
+pub(crate) struct AbideMiddleware {
+    pub(crate) abide: Abide,
+    pub(crate) part: Part,
 }
 
-/// The outer half: robots.txt, redirect hops, permissions. Needs [`PacingMiddleware`] below it.
-#[derive(Debug, Clone)]
-pub struct GateMiddleware {
-    abide: Abide,
-}
-
-/// The inner half: permits and feedback, below an HTTP cache.
-#[derive(Debug, Clone)]
-pub struct PacingMiddleware {
-    abide: Abide,
-}
-
-impl AbideMiddleware {
-    pub(crate) fn new(abide: Abide) -> Self {
-        Self { abide }
-    }
-}
-
-impl GateMiddleware {
-    pub(crate) fn new(abide: Abide) -> Self {
-        Self { abide }
-    }
-}
-
-impl PacingMiddleware {
-    pub(crate) fn new(abide: Abide) -> Self {
-        Self { abide }
-    }
+/// What a middleware does of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    Whole,
+    /// The outer half: robots.txt, redirect hops, permissions.
+    Gate,
+    /// The inner half: permits and feedback, below an HTTP cache.
+    Pacing,
 }
 
 /// As `async_trait` would write it, except that the call is made before the future is: with the macro a future has room for the
@@ -72,53 +50,27 @@ impl Middleware for AbideMiddleware {
         'e: 'f,
         'n: 'f,
     {
-        Box::pin(RedirectLoop::new(&self.abide, Pace::Here, extensions, request).run(extensions, next))
-    }
-}
-
-#[async_trait]
-impl Middleware for GateMiddleware {
-    async fn handle(
-        &self,
-        request: Request,
-        extensions: &mut Extensions,
-        next: Next<'_>,
-    ) -> Result<Response> {
-        if !self.abide.core.has_pacing_half.load(Ordering::Relaxed) {
-            let gate = self.abide.gate_handle();
-            let error = wrong_order(gate, request.url(), DeniedKind::NoPacing);
-            Denied::find(&error).iter().for_each(|denied| gate.report_refused(denied));
-            return Err(error);
+        let core = &*self.abide.core;
+        match self.part {
+            Part::Pacing => Box::pin(send_paced(core, request, extensions, next)),
+            Part::Gate if !core.has_pacing_half.load(Ordering::Relaxed) => {
+                let denied = Denied::new(DeniedKind::NoPacing, request.url(), core.crawler.gate().wall());
+                core.crawler.gate().report_refused(&denied);
+                Box::pin(ready(Err(refuse(denied))))
+            }
+            Part::Whole | Part::Gate => {
+                Box::pin(RedirectLoop::new(core, self.part, extensions, request).run(extensions, next))
+            }
         }
-        RedirectLoop::new(&self.abide, Pace::Below, extensions, request).run(extensions, next).await
     }
-}
-
-#[async_trait]
-impl Middleware for PacingMiddleware {
-    async fn handle(
-        &self,
-        request: Request,
-        extensions: &mut Extensions,
-        next: Next<'_>,
-    ) -> Result<Response> {
-        send_paced(&self.abide.core, request, extensions, next).await
-    }
-}
-
-/// Which middleware acquires the permits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pace {
-    Here,
-    Below,
 }
 
 /// A call under way.
 ///
 /// Its future is allocated for each call, so it is made here, and what is rare is boxed.
-pub(crate) struct RedirectLoop<'a> {
+struct RedirectLoop<'a> {
     core: &'a Core,
-    pace: Pace,
+    part: Part,
     call: Call<'a>,
     /// The next request, until it is sent.
     request: Option<Request>,
@@ -127,25 +79,20 @@ pub(crate) struct RedirectLoop<'a> {
 
 impl<'a> RedirectLoop<'a> {
     #[inline]
-    pub(crate) fn new(abide: &'a Abide, pace: Pace, extensions: &mut Extensions, request: Request) -> Self {
+    fn new(core: &'a Core, part: Part, extensions: &mut Extensions, request: Request) -> Self {
         let options = extensions.get::<Options>().cloned().unwrap_or_default();
         // Of an attempt before this one, if something above sends again.
         extensions.remove::<RedirectHistory>();
-        let core = &*abide.core;
         let timeout = request.timeout().copied();
         let call = Call::new(&core.crawler, options, request.method(), request.url(), timeout);
-        let call = if pace == Pace::Below { call.paced_below() } else { call };
-        Self { core, pace, call, copy: RequestCopy::of(&request), request: Some(request) }
+        let call = if part == Part::Gate { call.paced_below() } else { call };
+        Self { core, part, call, copy: RequestCopy::of(&request), request: Some(request) }
     }
 
     /// The whole call, in its span.
     #[expect(clippy::manual_async_fn, reason = "it has room twice for what it takes by value")]
     #[inline]
-    pub(crate) fn run(
-        mut self,
-        extensions: &mut Extensions,
-        next: Next<'_>,
-    ) -> impl Future<Output = Result<Response>> {
+    fn run(mut self, extensions: &mut Extensions, next: Next<'_>) -> impl Future<Output = Result<Response>> {
         async move {
             // Within the future: what is above may enter its own span only when it is polled.
             let span = CallSpan::begin(self.call.method(), self.call.url());
@@ -174,9 +121,9 @@ impl<'a> RedirectLoop<'a> {
             let request = self.request.as_mut().expect(ONE_REQUEST);
             self.call.sign(request.headers_mut()).map_err(|denied| self.refused(denied))?;
             admit(&mut self.call).await.map_err(|denied| self.refused(denied))?;
-            let response = match self.pace {
-                Pace::Here => self.send(extensions, next.clone()).await,
-                Pace::Below => self.send_through_chain(extensions, next.clone()).await,
+            let response = match self.part {
+                Part::Gate => self.send_through_chain(extensions, next.clone()).await,
+                Part::Whole | Part::Pacing => self.send(extensions, next.clone()).await,
             };
             let response = response.map_err(|error| self.failed(error))?;
             if self.call.step() != Step::Follow {
@@ -190,13 +137,13 @@ impl<'a> RedirectLoop<'a> {
         let (mut request, is_repeatable) = (self.request.take().expect(ONE_REQUEST), self.is_repeatable());
         self.call.add_signature(request.headers_mut()).map_err(refuse)?;
         let sending = sending(self.core, &mut self.call, request, extensions, next);
-        let answer = self.call.span().cover(sending).await;
+        let answer = self.call.cover(sending).await;
         let response = answered(self.core, &mut self.call, answer, is_repeatable);
         self.call.saved().await;
         let response = response?;
         // A cache below rebuilds its responses, also those that have just come from the wire.
         if response.remote_addr().is_none() {
-            self.call.set_source(abide_http::FieldSource::Unknown);
+            self.call.lost_fields();
         }
         Ok(response)
     }
@@ -210,10 +157,10 @@ impl<'a> RedirectLoop<'a> {
         let is_repeatable = self.is_repeatable();
         let sending =
             Box::pin(send_through_chain(&self.call, self.core.crawler.gate(), request, extensions, next));
-        let Sent { response, verdict, wait_left, wire } = self.call.span().cover(sending).await;
+        let Sent { response, verdict, wait_left, wire } = self.call.cover(sending).await;
         self.call.waited_below(wait_left);
         let mut response = response?;
-        self.call.set_source(restore_fields(response.status(), response.headers_mut()));
+        self.call.restore_fields(response.status(), response.headers_mut());
         self.call.answered_below(head_of(&response, is_repeatable), verdict, wire).map_err(refuse)?;
         Ok(response)
     }
@@ -226,8 +173,7 @@ impl<'a> RedirectLoop<'a> {
     async fn follow(&mut self, response: Response) {
         self.call.keep_rules(response.status(), response.headers()).await;
         drop(response);
-        let target = self.call.follow();
-        let request = self.copy.take().unwrap_or_default().follow(target);
+        let request = self.copy.take().unwrap_or_default().follow(&mut self.call);
         self.copy = RequestCopy::of(&request);
         self.request = Some(request);
     }
@@ -243,20 +189,21 @@ impl<'a> RedirectLoop<'a> {
         Response,
         Pin<Box<impl Future<Output = http::Response<ResponseBody<reqwest::Body>>>>>,
     > {
-        let (url, history) = (self.call.url().clone(), self.call.take_history());
-        let permit = self.call.take_permit();
+        let (url, permit) = (self.call.url().clone(), self.call.take_permit());
         // The half that paces counts the silence of its server.
         let limit = self.core.read_timeout.filter(|_| permit.is_some());
-        let reading = self.call.reading(self.copy.as_ref().map(|copy| &copy.headers));
-        let Some(unscanned) = reading.without_scan(response.status(), response.headers()) else {
-            return Err(Box::pin(reading.finish(history, into_http(url, None, response, permit, limit))));
+        let ahead = match self.call.reason_to_leave(response.status(), response.headers()) {
+            None => None,
+            Some(reason) => match take_short_body(&mut response) {
+                Ok(body) => {
+                    let info = self.call.fetch_info(reason, response.headers());
+                    return Ok(with_whole_body(url, response, body, info));
+                }
+                Err(ahead) => ahead,
+            },
         };
-        match take_short_body(&mut response) {
-            Ok(body) => Ok(with_whole_body(url, response, body, unscanned.fetch_info(history))),
-            Err(ahead) => {
-                Err(Box::pin(reading.finish(history, into_http(url, ahead, response, permit, limit))))
-            }
-        }
+        let request = self.copy.as_ref().map(|copy| &copy.headers);
+        Err(Box::pin(self.call.finish(request, into_http(url, ahead, response, permit, limit))))
     }
 
     fn refused(&self, denied: Denied) -> reqwest_middleware::Error {
@@ -317,12 +264,12 @@ impl RequestCopy {
         }))
     }
 
-    fn follow(mut self, target: Target) -> Request {
-        target.change(&mut self.headers);
-        let mut request = Request::new(target.method().clone(), target.url().clone());
+    fn follow(mut self, call: &mut Call<'_>) -> Request {
+        let keeps_body = call.follow(&mut self.headers);
+        let mut request = Request::new(call.method().clone(), call.url().clone());
         *request.headers_mut() = self.headers;
         *request.version_mut() = self.version;
-        if target.keeps_body() {
+        if keeps_body {
             *request.body_mut() = self.body;
         }
         request

@@ -4,6 +4,7 @@
 //! and put together again, for reqwest has no way to change the body of one.
 
 use std::cell::Cell;
+use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -16,16 +17,16 @@ use reqwest_middleware::{Next, Result};
 use url::Url;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{Coding, Denied, DeniedKind, Failure, Gate, without_userinfo};
+use abide_gate::{Denied, DeniedKind, Failure, Gate, decoder, without_userinfo};
 use abide_http::{
-    Call, FetchInfo, ReadTimedOut, ResponseBody, ResponseHead, body_failure_of, failure_of, with_read_timeout,
+    Call, FetchInfo, ResponseBody, ResponseHead, body_failure_of, failure_of, with_read_timeout,
 };
 
 use crate::client::Core;
 use crate::robots_fetch::observe_cookies;
 
 /// What came of a request: a response, an error, or silence; and how often it was sent.
-type Outcome = (std::result::Result<Result<Response>, ReadTimedOut>, u32);
+type Outcome = (io::Result<Result<Response>>, u32);
 
 /// A request that has its permit, on its way. Made without waiting, so that the future of a call has no room for a request.
 pub(crate) fn sending<'f>(
@@ -43,7 +44,7 @@ pub(crate) fn sending<'f>(
         request.headers_mut().entry(ACCEPT_ENCODING).or_insert(CODINGS);
     }
     call.sending();
-    call.span().within(|| count_sends(with_read_timeout(core.read_timeout, next.run(request, extensions))))
+    call.within(|| count_sends(with_read_timeout(core.read_timeout, next.run(request, extensions))))
 }
 
 /// What came of it. Reports it to the call. The response may be returned when [`Call::saved`] has been awaited.
@@ -106,7 +107,10 @@ pub(crate) fn refuse(denied: Denied) -> reqwest_middleware::Error {
 fn failure(error: &reqwest_middleware::Error) -> Option<Failure> {
     match error {
         reqwest_middleware::Error::Reqwest(error) => reqwest_failure(error),
-        reqwest_middleware::Error::Middleware(error) => failure_of(error.downcast_ref::<ReadTimedOut>()?),
+        reqwest_middleware::Error::Middleware(error) => {
+            let error = error.downcast_ref::<io::Error>()?;
+            (error.kind() == io::ErrorKind::TimedOut).then_some(Failure::Timeout)
+        }
     }
 }
 
@@ -134,12 +138,12 @@ const CODINGS: HeaderValue = HeaderValue::from_static("zstd,gzip,deflate,br");
 /// reqwest 0.13 takes codings off whatever header fields a request has, and drops what follows the first gzip member. For robots.txt that
 /// would hide rules, and both kinds of requests go through one client. So its decoding is switched off, and pages are decoded here.
 fn decoded(mut response: Response) -> Response {
-    let Ok(Some(coding)) = Coding::of(response.headers()) else { return response };
+    let Some(decode) = decoder(response.headers()) else { return response };
     let mut head = take_head(response.url().clone(), &mut response);
     head.headers_mut().remove(CONTENT_ENCODING);
     head.headers_mut().remove(CONTENT_LENGTH);
     let body = http::Response::<reqwest::Body>::from(response).into_body();
-    Response::from(head.map(|()| reqwest::Body::wrap(coding.taken_off(body))))
+    Response::from(head.map(|()| reqwest::Body::wrap(decode(body))))
 }
 
 /// The head of a response without its body, as an `http::Response` that knows its URL: only a builder of reqwest's takes that.

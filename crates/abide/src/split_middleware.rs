@@ -104,7 +104,7 @@ pub(crate) async fn send_paced(
         admit(&mut call).await.map_err(refuse)?;
         call.add_signature(request.headers_mut()).map_err(refuse)?;
         let sending = sending(core, &mut call, request, extensions, next);
-        let answer = call.span().cover(sending).await;
+        let answer = call.cover(sending).await;
         // What is sent again, the half above decides.
         let response = answered(core, &mut call, answer, false);
         call.saved().await;

@@ -39,8 +39,7 @@
 )]
 
 // In the order in which a request meets them.
-#[allow(unreachable_pub, reason = "the feature `testing` exports it")]
-pub(crate) mod pacer;
+mod pacer;
 mod policy;
 mod scope;
 
@@ -52,13 +51,10 @@ mod table;
 
 mod backoff;
 mod breaker;
-#[allow(unreachable_pub, reason = "the feature `testing` exports `Pacer`")]
 mod observe;
 mod open_bodies;
 mod rate_limit;
-#[allow(unreachable_pub, reason = "the feature `testing` exports `Refusal`")]
-pub(crate) mod refusal;
-#[allow(unreachable_pub, reason = "the feature `testing` exports `Pacer`")]
+mod refusal;
 mod report;
 mod retry_after;
 
@@ -73,6 +69,8 @@ mod store;
 pub use backoff::{BackoffCause, THROTTLES_KEPT};
 pub use host_state::HostEntry;
 pub use memory::MemoryHostStore;
+#[cfg(test)]
+pub(crate) use pacer::PacerBuilder;
 pub(crate) use pacer::{Ask, Pacer};
 pub use permit::Permit;
 pub use policy::{DELAY_MAX, PacePolicy};

@@ -28,7 +28,7 @@ impl Pacer {
     /// that is in force.
     ///
     /// More than 27 h ahead is taken for a mistake and cut to 24 h.
-    pub fn back_off(&self, scope: &str, until: WallMillis, cause: BackoffCause) -> WallMillis {
+    pub(crate) fn back_off(&self, scope: &str, until: WallMillis, cause: BackoffCause) -> WallMillis {
         let core = &self.core;
         let now = core.now_or_system();
         let until = now.plus(credible(until.since(core.wall())));
@@ -41,7 +41,7 @@ impl Pacer {
 
     /// The Crawl-delay of an origin has become this. It also counts for those who already wait for it in the queue of its host, and for
     /// those who ask with the delay that was last asked for.
-    pub fn change_crawl_delay(&self, origin: &Origin, delay: Duration) {
+    pub(crate) fn change_crawl_delay(&self, origin: &Origin, delay: Duration) {
         let (now, host, mut effects) = (self.core.now_or_system(), origin.host(), Effects::default());
         let delay = self.core.policy.pace_of(host.as_str()).delay.max(delay.min(DELAY_MAX));
         self.core.with_schedule(host.as_str(), |schedule| {

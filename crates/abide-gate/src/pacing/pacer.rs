@@ -35,33 +35,33 @@ use crate::{Clock, Host, Origin, SystemClock, UnsupportedUrl, WallMillis};
 /// For every host, over all tasks: at most one request in flight until its response has ended, at least the delay from then to the next
 /// request, nothing during a backoff, first come first served, and no call waits longer than its budget.
 #[derive(Clone)]
-pub struct Pacer {
+pub(crate) struct Pacer {
     pub(crate) core: Arc<Core>,
 }
 
 /// What one request asks: the delay of its origin, and how long it is ready to wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ask {
+pub(crate) struct Ask {
     crawl_delay: Duration,
     budget: Option<Duration>,
 }
 
 impl Ask {
     /// No delay but our own, and the policy's `max_wait`.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
     /// The Crawl-delay of this request's own origin. The larger of this and ours counts.
     #[must_use]
-    pub fn with_crawl_delay(mut self, delay: Duration) -> Self {
+    pub(crate) fn with_crawl_delay(mut self, delay: Duration) -> Self {
         self.crawl_delay = delay;
         self
     }
 
     /// How long this call may still wait, all hops together. Zero: now or not at all.
     #[must_use]
-    pub fn with_budget(mut self, left: Duration) -> Self {
+    pub(crate) fn with_budget(mut self, left: Duration) -> Self {
         self.budget = Some(left);
         self
     }
@@ -81,7 +81,7 @@ impl Pacer {
     /// # Errors
     /// [`Refusal::Deferred`] as soon as it is certain that the permit cannot come within the budget, most often at once; the other
     /// [`Refusal`]s at once.
-    pub async fn acquire(&self, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
+    pub(crate) async fn acquire(&self, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
         match self.at_once(url, &ask) {
             Some(permit) => Ok(permit),
             // Boxed, so that a call that need not wait does not carry the room for waiting in its future.
@@ -137,7 +137,7 @@ impl Pacer {
     ///
     /// Before a process ends, it drops what is left of responses, awaits this, and closes its store. Without it, other processes wait for
     /// its hosts until the leases end.
-    pub async fn settled(&self, limit: Duration) -> bool {
+    pub(crate) async fn settled(&self, limit: Duration) -> bool {
         match &self.core.store {
             Some(store) => store.settled(limit).await,
             None => true,
@@ -282,41 +282,41 @@ fn catch<T>(callback: impl FnOnce() -> T) -> Option<T> {
 
 /// Puts a [`Pacer`] together.
 #[must_use]
-pub struct PacerBuilder {
+pub(crate) struct PacerBuilder {
     policy: PacePolicy,
     store: Option<Arc<dyn HostStore>>,
     clock: Arc<dyn Clock>,
-    observers: Vec<Arc<dyn Observer>>,
+    observers: Vec<Arc<Observer>>,
     seed: Option<u64>,
 }
 
 impl PacerBuilder {
     /// Hosts are leased from this store, so that all processes that share it keep the promises together.
-    pub fn store(mut self, store: Arc<dyn HostStore>) -> Self {
+    pub(crate) fn store(mut self, store: Arc<dyn HostStore>) -> Self {
         self.store = Some(store);
         self
     }
 
     /// Another clock.
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
     /// Observes everything that happens. There may be several.
-    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+    pub(crate) fn observer(mut self, observer: Arc<Observer>) -> Self {
         self.observers.push(observer);
         self
     }
 
     /// The seed of the jitter of backoffs, so that a run can be repeated.
-    pub fn seed(mut self, seed: u64) -> Self {
+    pub(crate) fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
     /// The pacer.
-    pub fn build(self) -> Pacer {
+    pub(crate) fn build(self) -> Pacer {
         let Self { policy, store, clock, observers, seed } = self;
         let jitter = Jitter::new(seed.unwrap_or_else(random_seed));
         let began = catch(|| clock.now()).unwrap_or_else(|| SystemClock.now());

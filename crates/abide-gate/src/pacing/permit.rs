@@ -29,8 +29,16 @@ use crate::{Failure, WallMillis};
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # use abide_gate::{Failure, Gate, testing::robots_cache::{Scripted, ScriptedFetch}};
-/// # let fetch = std::sync::Arc::new(ScriptedFetch::always(Scripted::status(404)));
+/// # use abide_gate::{BoxFuture, Failure, Gate, robots_cache::{FetchError, RobotsRequest, RobotsResponse}};
+/// # #[derive(Debug)]
+/// # struct Missing;
+/// # impl abide_gate::robots_cache::Fetch for Missing {
+/// #     fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
+/// #         let (status, now) = (http::StatusCode::NOT_FOUND, std::time::Instant::now());
+/// #         Box::pin(async move { Ok(RobotsResponse::whole(status, Default::default(), "", now)) })
+/// #     }
+/// # }
+/// # let fetch = std::sync::Arc::new(Missing);
 /// # let (gate, url) = (Gate::builder().build(vec!["ExampleBot".parse()?], fetch), "http://a.example/".parse()?);
 /// # async fn send() -> Result<(http::StatusCode, http::HeaderMap), Failure> { Err(Failure::Reset) }
 /// let (_, permit) = gate.admit(&url, gate.max_wait()).await?;

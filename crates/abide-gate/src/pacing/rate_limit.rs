@@ -8,8 +8,8 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use http::HeaderMap;
 use http::header::AGE;
+use http::{HeaderMap, HeaderName};
 use sfv::{BareItem, Item, List, ListEntry, Parser};
 
 use super::retry_after::server_time;
@@ -45,7 +45,10 @@ const EPOCH_SECONDS_MIN: i64 = 1_000_000_000;
 
 /// Most responses say nothing.
 pub(crate) fn has_rate_limit(headers: &HeaderMap) -> bool {
-    headers.contains_key(RATELIMIT) || headers.contains_key(X_REMAINING)
+    // As names: a text would be made one for each response.
+    static FIELDS: [HeaderName; 2] =
+        [HeaderName::from_static(RATELIMIT), HeaderName::from_static(X_REMAINING)];
+    FIELDS.iter().any(|name| headers.contains_key(name))
 }
 
 /// How long the next request had best wait: by `RateLimit`; without that field, or if it is malformed, by `X-RateLimit-Remaining`. Of

@@ -20,7 +20,7 @@ use crate::{Failure, UnsupportedUrl, WallMillis};
 /// Why the pacer refused a permit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Refusal {
+pub(crate) enum Refusal {
     /// The next free slot is further away than this call may wait.
     Deferred {
         /// The host, or the key of the group of hosts, that is not free.
@@ -58,7 +58,7 @@ pub enum Refusal {
 
 impl Refusal {
     /// When to come back, if that is known.
-    pub fn not_before(&self) -> Option<WallMillis> {
+    pub(crate) fn not_before(&self) -> Option<WallMillis> {
         match self {
             Self::Deferred { not_before, .. } => Some(*not_before),
             _ => None,

@@ -19,7 +19,7 @@ impl Pacer {
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire), except that it never defers.
-    pub fn next_slot(&self, url: &Url, ask: Ask) -> Result<NextSlot, Refusal> {
+    pub(crate) fn next_slot(&self, url: &Url, ask: Ask) -> Result<NextSlot, Refusal> {
         let now = self.core.now()?;
         let request = self.core.request(url, &ask, now)?;
         let host = self.slot_at(&request.host.key, request.host.delay, request.host.limit, now);
@@ -30,7 +30,10 @@ impl Pacer {
 
     /// The host that has been free for the longest time, or else is free first, with the delay that was last asked for it. A host that
     /// was never asked is free; among equals the first counts.
-    pub fn next_ready<'h>(&self, hosts: impl IntoIterator<Item = &'h Host>) -> Option<(&'h Host, NextSlot)> {
+    pub(crate) fn next_ready<'h>(
+        &self,
+        hosts: impl IntoIterator<Item = &'h Host>,
+    ) -> Option<(&'h Host, NextSlot)> {
         let now = self.core.now_or_system();
         let slots = hosts.into_iter().map(|host| (host, self.slot_again(host, now)));
         slots.reduce(|best, next| if is_earlier(&next.1, &best.1) { next } else { best })
@@ -59,13 +62,13 @@ impl Pacer {
     }
 
     /// What happened to a host, if it is known.
-    pub fn report(&self, host: &Host) -> Option<HostReport> {
+    pub(crate) fn report(&self, host: &Host) -> Option<HostReport> {
         let (now, wall) = (self.core.now_or_system(), self.core.wall());
         self.core.with_schedule(host.as_str(), |schedule| report(schedule, now, wall))
     }
 
     /// What happened to every host and every group of hosts that is known, in no particular order.
-    pub fn reports(&self) -> Vec<HostReport> {
+    pub(crate) fn reports(&self) -> Vec<HostReport> {
         let (now, wall) = (self.core.now_or_system(), self.core.wall());
         let mut reports = Vec::new();
         self.core.table.for_each(|schedule| reports.push(report(schedule, now, wall)));
@@ -73,7 +76,7 @@ impl Pacer {
     }
 
     /// Sums over all hosts that are known. Looks at each of them.
-    pub fn stats(&self) -> Stats {
+    pub(crate) fn stats(&self) -> Stats {
         let (now, mut stats) = (self.core.now_or_system(), Stats::default());
         self.core.table.for_each(|schedule| {
             stats.hosts += 1;

@@ -18,6 +18,7 @@ use crate::jitter::Jitter;
 use crate::origin::OriginOf;
 use crate::pacing::Refusal;
 use crate::robots_cache::bounded_table::BoundedTable;
+use crate::robots_cache::builder::RobotsCacheBuilder;
 use crate::robots_cache::entry::RobotsEntry;
 use crate::robots_cache::fetch::Fetch;
 use crate::robots_cache::fetch_task::{Deferral, Progress, Urgency};
@@ -25,33 +26,16 @@ use crate::robots_cache::interner::Interner;
 use crate::robots_cache::reuse::Reuse;
 use crate::robots_cache::single_flight::SingleFlight;
 use crate::robots_cache::store_guard::StoreGuard;
-use crate::robots_cache::{RobotsPolicy, RobotsRecord, RobotsStore};
+use crate::robots_cache::{RobotsPolicy, RobotsRecord};
 use crate::stats::Counters;
-use crate::{Clock, HolderId, Origin, Stats, WallMillis};
+use crate::{Clock, Origin, Stats, WallMillis};
 
 /// The access results of RFC 9309 §2.3–2.4: for each origin its robots.txt, fetched once for all who wait, kept for as long
 /// as it counts, and kept on through outages. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct RobotsCache {
+pub(crate) struct RobotsCache {
     pub(super) inner: Arc<Inner>,
 }
-
-/// What a cache is made of.
-pub(crate) struct CacheSettings {
-    /// The crawler's names; the first that has a group in a robots.txt counts there.
-    pub(crate) tokens: Vec<ProductToken>,
-    pub(crate) fetch: Arc<dyn Fetch>,
-    pub(crate) policy: RobotsPolicy,
-    pub(crate) store: Option<Arc<dyn RobotsStore>>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) observers: Observers,
-    pub(crate) seed: u64,
-}
-
-/// More origins than this are not fetched or waited for at a time: those beyond are deferred.
-const FLIGHTS_MAX: usize = 100_000;
-/// How many origins are remembered as put off.
-const DEFERRALS_MAX: u64 = 10_000;
 
 /// What one process knows of robots.txt files, and how it learns more.
 pub(super) struct Inner {
@@ -73,35 +57,9 @@ pub(super) struct Inner {
 }
 
 impl RobotsCache {
-    pub(crate) fn new(settings: CacheSettings) -> Self {
-        let CacheSettings { tokens, fetch, policy, store, clock, observers, seed } = settings;
-        let counters = Arc::new(Counters::default());
-        let store = StoreGuard::new(
-            store,
-            policy.clone(),
-            HolderId::random(),
-            Arc::clone(&clock),
-            observers.clone(),
-            Arc::clone(&counters),
-        );
-        // Of the entries and of the texts that they share.
-        let weight = Arc::default();
-        let inner = Inner {
-            tokens,
-            fetch,
-            clock,
-            observers,
-            store,
-            entries: BoundedTable::new(Arc::clone(&weight), policy.memory_max),
-            texts: Interner::new(weight),
-            deferrals: BoundedTable::new(Arc::default(), DEFERRALS_MAX),
-            in_flight: SingleFlight::new(FLIGHTS_MAX),
-            fetch_permits: Semaphore::new(policy.fetches_max),
-            jitter: Jitter::new(seed),
-            counters,
-            policy,
-        };
-        Self { inner: Arc::new(inner) }
+    /// A cache for a crawler that is called by `tokens`, the first that has a group counts.
+    pub(crate) fn builder(tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> RobotsCacheBuilder {
+        RobotsCacheBuilder::new(tokens, fetch)
     }
 
     /// The entry of the origin: from memory, or fetched, once for all who ask meanwhile.
@@ -111,7 +69,7 @@ impl RobotsCache {
     ///
     /// # Errors
     /// [`Refusal`] if robots.txt could not be asked for just now. Nothing may be fetched from the origin then, either.
-    pub async fn get(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Refusal> {
+    pub(crate) async fn get(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Refusal> {
         self.get_timed(origin, &mut Duration::default()).await
     }
 
@@ -143,14 +101,14 @@ impl RobotsCache {
     }
 
     /// What is at hand and may be used, without asking anybody, the store included.
-    pub fn cached(&self, origin: &Origin) -> Option<Arc<RobotsEntry>> {
+    pub(crate) fn cached(&self, origin: &Origin) -> Option<Arc<RobotsEntry>> {
         let now = self.inner.clock.wall();
         let (answer, next) = self.inner.lookup(origin, now)?;
         (next != Reuse::Fetch).then_some(answer)
     }
 
     /// Fetches what is not at hand for all these origins, as many at a time as the policy allows, and waits for them.
-    pub async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {
+    pub(crate) async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {
         let mut waiting = JoinSet::new();
         for origin in origins {
             if waiting.len() >= self.inner.policy.fetches_max {
@@ -166,7 +124,7 @@ impl RobotsCache {
     /// being used at once while the origin is known to fail.
     ///
     /// Other processes with the same store see it when the time of their own answers is over.
-    pub async fn invalidate(&self, origin: &Origin) {
+    pub(crate) async fn invalidate(&self, origin: &Origin) {
         self.inner.deferrals.remove(origin.as_slice());
         let Some(mut record) = self.inner.newest_record(origin).await.map(RobotsRecord::expired) else {
             return;
@@ -182,7 +140,7 @@ impl RobotsCache {
     }
 
     /// What has happened since the start, and how many fetches are in flight.
-    pub fn stats(&self) -> Stats {
+    pub(crate) fn stats(&self) -> Stats {
         Stats { robots_in_flight: self.inner.in_flight.len(), ..self.inner.counters.stats() }
     }
 

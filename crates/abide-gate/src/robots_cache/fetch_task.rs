@@ -222,16 +222,18 @@ impl Drop for Lost<'_> {
 #[cfg(all(test, feature = "testing"))]
 mod tests {
     use super::*;
+    use crate::ManualClock;
+    use crate::parts::support::scripted::{Scripted, ScriptedFetch};
+    use crate::robots_cache::RobotsCache;
     use crate::robots_cache::single_flight::SingleFlight;
-    use crate::testing::robots_cache::{Scripted, ScriptedFetch, cache_alone};
-    use crate::{Gate, ManualClock};
 
     #[tokio::test(start_paused = true)]
     async fn who_finds_no_room_is_to_come_back_and_finds_it_then() {
         let start = WallMillis::from_millis(1_800_000_000_000);
         let fetch = ScriptedFetch::always(Scripted::status(404).head_after(Duration::from_secs(1)));
-        let settings = Gate::builder().clock(Arc::new(ManualClock::starting_at(start)));
-        let mut cache = cache_alone(settings, vec!["ExampleBot".parse().unwrap()], Arc::new(fetch));
+        let mut cache = RobotsCache::builder(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch))
+            .clock(Arc::new(ManualClock::starting_at(start)))
+            .build();
         Arc::get_mut(&mut cache.inner).unwrap().in_flight = SingleFlight::new(1);
         let [a, b] = ["https://a.example", "https://b.example"].map(|origin| origin.parse().unwrap());
         let (first, second) = tokio::join!(cache.get(&a), cache.get(&b));
@@ -256,7 +258,7 @@ mod tests {
                 .header("etag", b"\"65f2c1a3-12c\"")
                 .header("last-modified", b"Thu, 14 Mar 2024 09:12:51 GMT")
         });
-        let cache = cache_alone(Gate::builder(), vec!["ExampleBot".parse().unwrap()], Arc::new(fetch));
+        let cache = RobotsCache::builder(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch)).build();
         cache.prefetch((0..HOSTS).map(|n| format!("https://www.site{n}.example").parse().unwrap())).await;
         let entries = &cache.inner.entries;
         assert_eq!(entries.len() as u64, HOSTS);

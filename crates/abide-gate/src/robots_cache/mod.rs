@@ -17,8 +17,8 @@
 //! *When* a request goes out is the pacing's. This module knows nothing of it: it is handed a [`Fetch`] that is paced
 //! already. What the rules say is `abide_robots`'.
 
-#[allow(unreachable_pub, reason = "the feature `testing` exports it")]
-pub(crate) mod cache;
+mod builder;
+mod cache;
 
 mod bounded_table;
 mod entry;
@@ -49,7 +49,8 @@ mod sync {
     pub(crate) use std::sync::{Arc, Mutex, PoisonError};
 }
 
-pub(crate) use cache::{CacheSettings, RobotsCache};
+pub(crate) use builder::RobotsCacheBuilder;
+pub(crate) use cache::RobotsCache;
 pub use entry::{RobotsEntry, Source};
 pub(crate) use fetch::Validators;
 pub use fetch::{Fetch, FetchError, RobotsRequest, RobotsResponse, on_the_wire};

@@ -10,31 +10,43 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
+use url::Url;
 
 use super::{check, poll_once, replied};
 use crate::pacing::{
-    Ask, Backoff, BackoffCause, DELAY_MAX, HostState, HostStore, LeaseAsk, LeaseStatus, PacePolicy, Pacer,
+    Ask, Backoff, BackoffCause, DELAY_MAX, HostState, HostStore, LeaseAsk, LeaseStatus, PacePolicy, Permit,
     THROTTLES_KEPT, Want,
 };
-use crate::{Gate, HolderId};
+use crate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse};
+use crate::{BoxFuture, Denied, Failure, Gate, GateBuilder, HolderId};
 
-pub use crate::pacing::pacer::PacerBuilder;
-
-/// A pacer without a gate: with a store, another clock, observers.
-pub fn pacer_builder(policy: PacePolicy) -> PacerBuilder {
-    Pacer::builder(policy)
+/// A gate that cannot fetch robots.txt: only [`acquire`] is used.
+pub fn gate(settings: GateBuilder) -> Gate {
+    settings.build(Vec::new(), Arc::new(Nowhere))
 }
 
-/// The pacer of a gate.
-pub fn pacer_of(gate: &Gate) -> &Pacer {
-    &gate.pacer
-}
+#[derive(Debug)]
+struct Nowhere;
 
-impl Pacer {
-    /// A pacer for this process, with the machine's clocks.
-    pub fn new(policy: PacePolicy) -> Self {
-        Self::builder(policy).build()
+impl Fetch for Nowhere {
+    fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
+        Box::pin(async { Err(FetchError::new(Failure::Other, "no robots.txt is fetched here")) })
     }
+}
+
+/// A permit from the gate's pacing alone, as if robots.txt asked for this delay. It is waited for as long as the `budget` says.
+///
+/// # Errors
+/// As [`Gate::acquire`].
+pub async fn acquire(
+    gate: &Gate,
+    url: &Url,
+    crawl_delay: Duration,
+    budget: Duration,
+) -> Result<Permit, Denied> {
+    let acquired =
+        gate.pacer.acquire(url, Ask::new().with_crawl_delay(crawl_delay).with_budget(budget)).await;
+    acquired.map_err(|refusal| gate.denied_by(url, refusal))
 }
 
 /// A lease that outlives a fact on a slow machine, and how late a store may reply on one.
@@ -485,24 +497,25 @@ impl Subject {
         self.gives_up(&odd, one).await;
     }
 
-    /// The whole pacer on top: requests of four processes to one host, and the delay between any two.
+    /// The whole pacing on top: requests of four processes to one host, and the delay between any two.
     async fn four_pacers_keep_every_delay(&self) {
         const DELAY: Duration = Duration::from_millis(20);
-        let url: url::Url = format!("http://{}/", fresh("four")).parse().expect("a URL");
+        let url: Url = format!("http://{}/", fresh("four")).parse().expect("a URL");
         let (mut tasks, log) = (JoinSet::new(), Arc::new(Mutex::new(Vec::new())));
-        let policy = PacePolicy::default().danger_min_delay(DELAY).with_max_wait(Duration::from_secs(300));
+        let settings = Gate::builder().pace(PacePolicy::default().danger_min_delay(DELAY));
         for _ in 0..4 {
-            let pacer = Pacer::builder(policy.clone()).store(Arc::clone(&self.store)).build();
+            let gate = gate(settings.clone().host_store(Arc::clone(&self.store)));
             let (url, log) = (url.clone(), Arc::clone(&log));
             tasks.spawn(async move {
                 for _ in 0..2 {
-                    let permit = pacer.acquire(&url, Ask::new()).await.expect("a permit within five minutes");
+                    let permit = acquire(&gate, &url, Duration::ZERO, 5 * MINUTE).await;
+                    let permit = permit.expect("a permit within five minutes");
                     let began = Instant::now();
                     sleep(Duration::from_millis(2)).await;
                     log.lock().expect("no other task has panicked").push((began, Instant::now()));
                     permit.finish();
                 }
-                pacer.settled(TTL).await;
+                gate.settled(TTL).await;
             });
         }
         tasks.join_all().await;

@@ -1,4 +1,4 @@
-//! For tests: the suites that every store passes, and scripts for what is outside.
+//! For tests: the suites that every store passes.
 
 #![allow(clippy::disallowed_methods, reason = "a test is the world outside")]
 #![allow(
@@ -16,10 +16,6 @@ use std::task::Poll;
 
 pub mod hosts;
 pub mod robots_cache;
-
-pub use crate::pacing::pacer::{Ask, Pacer};
-pub use crate::pacing::refusal::Refusal;
-pub use crate::robots_cache::cache::RobotsCache;
 
 /// Panics unless the `call` of a store returned what was expected.
 #[track_caller]

@@ -12,9 +12,7 @@
 )]
 
 mod gate;
-mod pacing;
-mod robots_cache;
+mod scripted;
 mod simulation;
 mod soak;
 mod stores;
-mod support;

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::pacing::PacePolicy;
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::{Clock, Denied, DeniedKind, ManualClock, SystemClock};
 use abide_http::{Call, Crawler, Options, RedirectPolicy, ResponseHead, Step, admit};
 use http::{HeaderMap, Method, StatusCode};
 use tokio::time::{Instant, advance};
 use url::Url;
+
+use crate::scripted::{Scripted, ScriptedFetch};
 
 const SECOND: Duration = Duration::from_secs(1);
 const DELAY: Duration = PacePolicy::DELAY;
@@ -47,14 +48,14 @@ async fn a_redirect_is_a_new_hop_that_is_checked_again() {
     call.sending();
     call.answered(head(302, &location("/y"))).unwrap();
     assert_eq!(call.step(), Step::Follow);
-    let target = call.follow();
-    assert_eq!((target.url().as_str(), call.step()), ("http://a.example/y#there", Step::Check));
+    call.follow(&mut HeaderMap::new());
+    assert_eq!((call.url().as_str(), call.step()), ("http://a.example/y#there", Step::Check));
     let began = Instant::now();
     admit(&mut call).await.unwrap();
     assert_eq!(began.elapsed(), DELAY, "a hop waits for its host");
     call.sending();
     call.answered(head(302, &location("/secret"))).unwrap();
-    call.follow();
+    call.follow(&mut HeaderMap::new());
     let denied = admit(&mut call).await.map_err(|denied| call.refused(denied)).unwrap_err();
     assert!(denied.is_disallowed(), "{denied}");
     let hops: Vec<_> = denied.redirects().iter().map(|(url, status)| (url.path(), status.as_u16())).collect();
@@ -140,7 +141,7 @@ async fn an_answered_request_costs_a_delay_whatever_the_client_forgets() {
     let mut call = call(&crawler, Options::new(), "http://a.example/x");
     admit(&mut call).await.unwrap();
     call.answered(head(302, &location("/y"))).unwrap();
-    call.follow();
+    call.follow(&mut HeaderMap::new());
     let began = Instant::now();
     admit(&mut call).await.unwrap();
     assert_eq!(began.elapsed(), DELAY);

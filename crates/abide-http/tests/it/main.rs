@@ -10,3 +10,5 @@
 
 mod body;
 mod call;
+#[path = "../../../abide-gate/tests/it/scripted.rs"]
+mod scripted;

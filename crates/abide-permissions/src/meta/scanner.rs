@@ -11,7 +11,7 @@ use super::decode::Decode;
 use super::machine::{Machine, Noscript};
 use super::rewriter::{Driver, Stop};
 use super::xml::XmlScan;
-use crate::content_type::{ContentType, Syntax};
+use crate::content_type::{ContentType, Syntax, is_common_other};
 use crate::head::{Found, Head, HeadEnd, Meta};
 use crate::options::{MetaScope, ReadOptions};
 
@@ -86,7 +86,7 @@ impl HeadScanner {
     /// Whether a response with this Content-Type is scanned at all: no scanner need be made for another.
     #[must_use]
     pub fn scans(content_type: Option<&[u8]>) -> bool {
-        ContentType::read(content_type).syntax.is_some()
+        !content_type.is_some_and(is_common_other) && ContentType::read(content_type).syntax.is_some()
     }
 
     /// Takes the next bytes of the body. `Break`: nothing that follows can matter, so finish.

@@ -5,13 +5,11 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::HolderId;
-use abide_gate::pacing::{HostState, PacePolicy};
+use abide_gate::pacing::HostState;
 use abide_gate::robots_cache::RobotsStore;
-use abide_gate::testing::Ask;
-use abide_gate::testing::hosts::pacer_builder;
+use abide_gate::testing::hosts;
 use abide_gate::testing::robots_cache::sample_record;
-use abide_gate::{Event, Observer};
+use abide_gate::{Event, Gate, HolderId};
 use abide_redb::{Error, Store};
 use http::{HeaderMap, StatusCode};
 use tokio::time::sleep;
@@ -85,7 +83,12 @@ async fn a_backoff_saved_again_is_on_the_disk_or_an_error_again() {
 #[derive(Debug, Default)]
 struct Outages(Mutex<Vec<&'static str>>);
 
-impl Observer for Outages {
+impl Outages {
+    fn observer(self: &Arc<Self>) -> Arc<dyn Fn(&Event<'_>) + Send + Sync> {
+        let this = Arc::clone(self);
+        Arc::new(move |event| this.observe(event))
+    }
+
     fn observe(&self, event: &Event<'_>) {
         match event {
             Event::StoreDown { .. } => self.0.lock().unwrap().push("down"),
@@ -99,16 +102,16 @@ impl Observer for Outages {
 async fn a_backoff_that_cannot_be_written_is_one_outage() {
     let (disk, outages) = (Disk::default(), Arc::new(Outages::default()));
     let store = open(&disk).unwrap();
-    let pacer = pacer_builder(PacePolicy::default()).store(Arc::new(store)).observer(outages.clone()).build();
+    let gate = hosts::gate(Gate::builder().host_store(Arc::new(store)).observer(outages.observer()));
     let url = |n| format!("http://h{n}.example/").parse().unwrap();
-    let permit = pacer.acquire(&url(1), Ask::new()).await.unwrap();
+    let permit = hosts::acquire(&gate, &url(1), Duration::ZERO, HOUR).await.unwrap();
     disk.fail(Fault::From(0));
     let headers = HeaderMap::from_iter([(http::header::RETRY_AFTER, "80000".parse().unwrap())]);
     permit.observe(StatusCode::TOO_MANY_REQUESTS, &headers).unwrap();
     permit.saved().await;
     for n in 2..30 {
         sleep(Duration::from_secs(1)).await;
-        pacer.acquire(&url(n), Ask::new()).await.unwrap().finish();
+        hosts::acquire(&gate, &url(n), Duration::ZERO, HOUR).await.unwrap().finish();
     }
     assert_eq!(*outages.0.lock().unwrap(), ["down"], "the crawler goes on, and nothing is written");
 

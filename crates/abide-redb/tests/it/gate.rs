@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::pacing::PacePolicy;
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::{Denied, Gate, ManualClock, WallMillis};
 use abide_redb::{Error, Store};
 use http::{HeaderMap, StatusCode};
@@ -13,6 +12,7 @@ use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
+use crate::scripted::{Scripted, ScriptedFetch};
 use crate::support::{Disk, Fault};
 
 const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);

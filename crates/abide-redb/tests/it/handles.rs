@@ -7,13 +7,11 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use abide_gate::HolderId;
-use abide_gate::pacing::{BackoffCause, HostState, HostStore, LeaseStatus, PacePolicy};
+use abide_gate::pacing::{BackoffCause, HostState, HostStore, LeaseStatus};
 use abide_gate::robots_cache::RobotsStore;
-use abide_gate::testing::Ask;
-use abide_gate::testing::hosts::pacer_builder;
+use abide_gate::testing::hosts;
 use abide_gate::testing::robots_cache::sample_record;
-use abide_gate::{Clock, ManualClock, SystemClock, WallMillis};
+use abide_gate::{Clock, Gate, HolderId, ManualClock, SystemClock, WallMillis};
 use abide_permissions::PermissionStore;
 use abide_redb::{Error, Store};
 use http::{HeaderMap, StatusCode};
@@ -256,17 +254,17 @@ async fn a_closed_store_says_so_and_closing_again_is_no_error() {
 async fn the_last_backoffs_are_in_the_file_when_the_pacer_has_settled() {
     let disk = Disk::default();
     let store = open(&disk).unwrap();
-    let pacer = pacer_builder(PacePolicy::default()).store(Arc::new(store.clone())).build();
+    let gate = hosts::gate(Gate::builder().host_store(Arc::new(store.clone())));
     let headers = HeaderMap::from_iter([(http::header::RETRY_AFTER, "3600".parse().unwrap())]);
     let mut permits = Vec::new();
     for n in 0..50 {
         let url = format!("http://h{n}.example/").parse().unwrap();
-        permits.push(pacer.acquire(&url, Ask::new()).await.unwrap());
+        permits.push(hosts::acquire(&gate, &url, Duration::ZERO, gate.max_wait()).await.unwrap());
     }
     for permit in permits {
         permit.finish_with(StatusCode::TOO_MANY_REQUESTS, &headers);
     }
-    assert!(pacer.settled(Duration::from_secs(60)).await);
+    assert!(gate.settled(Duration::from_secs(60)).await);
     store.close().await.unwrap();
     let store = open(&disk).unwrap();
     for n in 0..50 {

@@ -20,3 +20,5 @@ mod permissions;
 mod power;
 mod processes;
 mod restart;
+#[path = "../../../abide-gate/tests/it/scripted.rs"]
+mod scripted;

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use abide_gate::pacing::PacePolicy;
-use abide_gate::testing::Ask;
-use abide_gate::testing::hosts::pacer_builder;
-use abide_gate::{Clock, SystemClock};
+use abide_gate::testing::hosts;
+use abide_gate::{Clock, Gate, SystemClock};
 use abide_redb::{Error, Store};
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
@@ -109,9 +108,9 @@ fn a_file_opened_twice_is_an_error_at_once() {
 async fn throttled() {
     let store = Store::open(std::env::var_os(PATH).expect("the parent says where")).unwrap();
     let policy = PacePolicy::default().with_store_timeout(HOUR);
-    let pacer = pacer_builder(policy).store(Arc::new(store)).build();
-    let permit =
-        pacer.acquire(&"http://a.example/".parse().unwrap(), Ask::new().with_budget(HOUR)).await.unwrap();
+    let gate = hosts::gate(Gate::builder().pace(policy).host_store(Arc::new(store)));
+    let url = "http://a.example/".parse().unwrap();
+    let permit = hosts::acquire(&gate, &url, Duration::ZERO, HOUR).await.unwrap();
     let mut headers = HeaderMap::new();
     if life() != 2 {
         headers.insert("retry-after", "1".parse().unwrap());
@@ -148,16 +147,16 @@ fn throttles_are_counted_across_kill_9() {
 async fn throttled_by_many() {
     let store = Store::open(std::env::var_os(PATH).expect("the parent says where")).unwrap();
     let policy = PacePolicy::default().danger_min_delay(Duration::from_millis(1)).with_store_timeout(HOUR);
-    let pacer = pacer_builder(policy).store(Arc::new(store)).build();
+    let gate = hosts::gate(Gate::builder().pace(policy).host_store(Arc::new(store)));
     let headers = HeaderMap::from_iter([(http::header::RETRY_AFTER, "80000".parse().unwrap())]);
     let mut tasks = JoinSet::new();
     for task in 0..8 {
-        let (pacer, headers) = (pacer.clone(), headers.clone());
+        let (gate, headers) = (gate.clone(), headers.clone());
         tasks.spawn(async move {
             for n in 0..50 {
                 let host = life() * 1_000 + task * 100 + n;
                 let url = format!("http://h{host}.example/").parse().unwrap();
-                let permit = pacer.acquire(&url, Ask::new().with_budget(HOUR)).await.unwrap();
+                let permit = hosts::acquire(&gate, &url, Duration::ZERO, HOUR).await.unwrap();
                 permit.observe(StatusCode::TOO_MANY_REQUESTS, &headers).unwrap();
                 permit.saved().await;
                 say(&format!("throttled {host}"));

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use abide_gate::pacing::{BackoffCause, HostState, PacePolicy};
 use abide_gate::robots_cache::RobotsStore;
-use abide_gate::testing::Ask;
-use abide_gate::testing::hosts::pacer_builder;
-use abide_gate::{Clock, ManualClock};
+use abide_gate::testing::hosts;
+use abide_gate::{Clock, Gate, ManualClock};
 use abide_redb::Store;
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, advance, sleep};
@@ -83,12 +82,11 @@ async fn after_every_opening_every_host_waits_a_whole_delay() {
             let machine = if end == "killed" { killed } else { machine };
             machine.clock.jump_to(jump);
             let (store, opened) = (machine.open(), Instant::now());
-            let pacer = pacer_builder(PacePolicy::default()).store(Arc::new(store.clone())).build();
+            let gate = hosts::gate(Gate::builder().host_store(Arc::new(store.clone())));
             for (n, delay) in [(1, PacePolicy::DELAY), (2, 60 * SECOND), (3, 600 * SECOND)] {
                 assert_eq!(quiet(&store, n).await, Some(opened.elapsed()), "{end}, {jump:?}, host {n}");
                 let url = format!("http://h{n}.example/").parse().unwrap();
-                let ask = Ask::new().with_crawl_delay(delay).with_budget(2 * HOUR);
-                pacer.acquire(&url, ask).await.unwrap().finish();
+                hosts::acquire(&gate, &url, delay, 2 * HOUR).await.unwrap().finish();
                 let found = opened.elapsed();
                 assert!(is_about(found, delay), "{end}, {jump:?}, host {n}: {found:?} after the opening");
             }
@@ -181,11 +179,13 @@ async fn the_next_429_after_a_restart_doubles_from_where_it_stood() {
     let url = "http://a.example/".parse().unwrap();
     for (n, expected) in [60, 120, 240, 480, 960, 1_920].into_iter().enumerate() {
         let store = machine.open();
-        let pacer = pacer_builder(PacePolicy::default().with_store_timeout(60 * SECOND))
-            .store(Arc::new(store.clone()))
-            .clock(machine.clock.clone())
-            .build();
-        let permit = pacer.acquire(&url, Ask::new().with_budget(HOUR)).await.unwrap();
+        let gate = hosts::gate(
+            Gate::builder()
+                .pace(PacePolicy::default().with_store_timeout(60 * SECOND))
+                .host_store(Arc::new(store.clone()))
+                .clock(machine.clock.clone()),
+        );
+        let permit = hosts::acquire(&gate, &url, Duration::ZERO, HOUR).await.unwrap();
         let until = permit.observe(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new()).unwrap();
         let found = until.since(machine.clock.wall()).as_secs();
         assert!((expected..=expected + expected / 10).contains(&found), "life {n}: {found}, not {expected}");
@@ -201,7 +201,7 @@ async fn the_next_429_after_a_restart_doubles_from_where_it_stood() {
             store.close().await.unwrap();
         }
         machine = machine.after_a_kill();
-        drop((pacer, store));
+        drop((gate, store));
     }
     // Half an hour after the last backoff has ended its row is not needed any more.
     sleep(Duration::from_secs(1_920 + 192 + 31 * 60)).await;

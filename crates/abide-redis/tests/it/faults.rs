@@ -4,10 +4,9 @@
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use abide_gate::HolderId;
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, PacePolicy, Want};
-use abide_gate::testing::Ask;
-use abide_gate::testing::hosts::pacer_builder;
+use abide_gate::testing::hosts;
+use abide_gate::{Gate, HolderId};
 use abide_redis::Store;
 use abide_tests::{Reply, Seen, Server};
 use tokio::join;
@@ -266,8 +265,10 @@ async fn a_process_started_without_store_keeps_a_longer_delay() {
 async fn hears() {
     let Some(url) = workers::role() else { return };
     let store = Arc::new(connect(&url).await);
-    let pacer = pacer_builder(PacePolicy::default().with_store_timeout(PATIENCE)).store(store).build();
-    let permit = pacer.acquire(&"http://a.example/".parse().unwrap(), Ask::new()).await.unwrap();
+    let pace = PacePolicy::default().with_store_timeout(PATIENCE);
+    let gate = hosts::gate(Gate::builder().pace(pace).host_store(store));
+    let url = "http://a.example/".parse().unwrap();
+    let permit = hosts::acquire(&gate, &url, ms(0), gate.max_wait()).await.unwrap();
     let fields = [("retry-after".parse().unwrap(), "600".parse().unwrap())];
     permit.observe("429".parse().unwrap(), &fields.into_iter().collect());
     permit.saved().await;

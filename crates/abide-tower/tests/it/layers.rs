@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use abide_tests::{Reply, Server, StoppedClock, until};
-use abide_tower::{BoxError, Denied, ServiceError};
+use abide_tower::{Denied, ServiceError};
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use http_body_util::Full;
@@ -66,7 +66,7 @@ async fn a_refusal_is_found_through_every_layer() {
     assert_eq!(tries.load(Ordering::Relaxed), 2);
 
     let timed = ServiceBuilder::new().timeout(Duration::from_secs(120)).service(client(&server));
-    let boxed: BoxError = timed.oneshot(get(url)).await.unwrap_err();
+    let boxed: tower::BoxError = timed.oneshot(get(url)).await.unwrap_err();
     assert!(is_disallowed(&*boxed));
 
     let all = ServiceBuilder::new()
@@ -76,7 +76,7 @@ async fn a_refusal_is_found_through_every_layer() {
         .layer(tower_http::follow_redirect::FollowRedirectLayer::new())
         .layer(stubborn)
         .service(client(&server));
-    let all: BoxCloneService<_, _, BoxError> = BoxCloneService::new(all);
+    let all: BoxCloneService<_, _, tower::BoxError> = BoxCloneService::new(all);
     let boxed = all.oneshot(get(url)).await.unwrap_err();
     assert!(is_disallowed(&*boxed), "{boxed:?}");
     assert!(is_disallowed(anyhow::Error::from_boxed(boxed).context("while crawling").as_ref()));

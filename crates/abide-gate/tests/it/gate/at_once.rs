@@ -4,15 +4,16 @@ use futures_util::FutureExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
+use abide_gate::pacing::PacePolicy;
 use abide_gate::{Gate, Origin};
 use url::Url;
 
-use crate::support::pacing::one_second;
+use crate::scripted::{Scripted, ScriptedFetch};
 
 fn gate() -> Gate {
     let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nDisallow: /private/\n"));
-    Gate::builder().pace(one_second()).build(vec!["ExampleBot".parse().expect("a token")], Arc::new(fetch))
+    let pace = PacePolicy::default().danger_min_delay(Duration::from_secs(1));
+    Gate::builder().pace(pace).build(vec!["ExampleBot".parse().expect("a token")], Arc::new(fetch))
 }
 
 fn url(text: &str) -> Url {

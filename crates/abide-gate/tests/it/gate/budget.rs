@@ -4,17 +4,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::pacing::DeferReason;
-use abide_gate::testing::Ask;
-use abide_gate::testing::hosts::pacer_of;
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
+use crate::scripted::{Scripted, ScriptedFetch};
+use abide_gate::pacing::{DeferReason, PacePolicy};
+use abide_gate::testing::hosts;
 use abide_gate::{Clock, DeniedKind, Gate, Host, ManualClock, SystemClock, WallMillis};
 use tokio::time::Instant;
 use url::Url;
 
-use crate::support::pacing::one_second;
-
 const SECOND: Duration = Duration::from_secs(1);
+
+fn one_second() -> PacePolicy {
+    PacePolicy::default().danger_min_delay(SECOND)
+}
 
 /// Ten seconds between requests, and one has just gone out. robots.txt takes four seconds on the wire.
 async fn busy_gate() -> (Gate, Url) {
@@ -24,7 +25,7 @@ async fn busy_gate() -> (Gate, Url) {
         .pace(one_second().with_delay(10 * SECOND))
         .build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch));
     let url: Url = "https://a.example/page".parse().unwrap();
-    drop(pacer_of(&gate).acquire(&url, Ask::new()).await.unwrap());
+    drop(hosts::acquire(&gate, &url, Duration::ZERO, gate.max_wait()).await.unwrap());
     (gate, url)
 }
 

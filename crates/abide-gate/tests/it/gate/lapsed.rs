@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use abide_gate::pacing::PacePolicy;
 use abide_gate::robots_cache::{MemoryRobotsStore, RobotsStore};
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, sample_record};
+use abide_gate::testing::robots_cache::sample_record;
 use abide_gate::{Clock, Event, Gate, ManualClock, Origin, WallMillis};
 use tokio::time::{Instant, sleep};
 use url::Url;
 
-use crate::support::pacing::one_second;
+use crate::scripted::{Scripted, ScriptedFetch};
 
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -34,7 +35,7 @@ async fn world() -> World {
     let granted = Arc::new(AtomicUsize::new(0));
     let told = Arc::clone(&granted);
     let gate = Gate::builder()
-        .pace(one_second())
+        .pace(PacePolicy::default().danger_min_delay(Duration::from_secs(1)))
         .clock(clock.clone())
         .robots_store(store.clone())
         .observer(Arc::new(move |event: &Event<'_>| {

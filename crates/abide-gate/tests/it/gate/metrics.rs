@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
-use abide_gate::{Event, Failure, Gate, ManualClock, MetricsObserver, Observer, Origin, WallMillis};
+use crate::scripted::{Scripted, ScriptedFetch};
+use abide_gate::{Event, Failure, Gate, ManualClock, Origin, WallMillis, record_metrics};
 use metrics::{
     Counter, CounterFn, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
 };
@@ -87,7 +87,7 @@ fn the_failures_of_the_breaker_have_the_words_of_the_page() {
         let sheet = Sheet::default();
         let event =
             Event::BreakerOpened { scope: "a.example", lasts: Duration::from_secs(60), failure: fault };
-        metrics::with_local_recorder(&sheet, || MetricsObserver.observe(&event));
+        metrics::with_local_recorder(&sheet, || record_metrics(&event));
         assert_eq!(sheet.of(""), [(format!("abide_breaker_openings_total fault={word}"), 1.0)]);
         assert!(row.contains(word), "{row}");
     }
@@ -103,7 +103,7 @@ async fn the_age_of_a_last_good_copy_is_that_of_its_confirmation() {
     });
     let gate = Gate::builder()
         .clock(Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000))))
-        .observer(Arc::new(MetricsObserver))
+        .observer(Arc::new(record_metrics))
         .build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch));
     let origin: Origin = "https://a.example".parse().unwrap();
     gate.answer(&origin).await.unwrap();

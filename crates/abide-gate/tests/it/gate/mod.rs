@@ -9,4 +9,3 @@ mod rechecks;
 mod secrets;
 mod settings;
 mod tdmrep;
-mod timers;

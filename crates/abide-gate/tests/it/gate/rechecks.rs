@@ -3,14 +3,12 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::pacing::DeferReason;
+use crate::scripted::{Scripted, ScriptedFetch};
+use abide_gate::pacing::{DeferReason, PacePolicy};
 use abide_gate::robots_cache::Source;
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::{DeniedKind, Event, Failure, Gate, Host, ManualClock, Origin, Verdict, WallMillis};
 use tokio::time::{Instant, sleep};
 use url::Url;
-
-use crate::support::pacing::one_second;
 
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -26,7 +24,7 @@ fn origin() -> Origin {
 fn gate(fetch: &ScriptedFetch) -> Gate {
     let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000)));
     Gate::builder()
-        .pace(one_second())
+        .pace(PacePolicy::default().danger_min_delay(Duration::from_secs(1)))
         .clock(clock)
         .build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch.clone()))
 }

@@ -5,8 +5,8 @@ use std::fmt::{self, Debug, Display};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::scripted::{Scripted, ScriptedFetch};
 use abide_gate::robots_cache::{MemoryRobotsStore, RobotsPolicy, RobotsStore};
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::{Event, Failure, Gate, GateBuilder, ManualClock, Origin, WallMillis};
 use url::Url;
 

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::scripted::{Scripted, ScriptedFetch};
 use abide_gate::pacing::{MemoryHostStore, PacePolicy};
 use abide_gate::robots_cache::{MemoryRobotsStore, RobotsPolicy};
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::{
     AddressGuard, DeniedKind, Event, Failure, Gate, GateBuilder, Host, ManualClock, Origin, WallMillis,
 };

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::scripted::{Scripted, ScriptedFetch};
 use abide_gate::pacing::PacePolicy;
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
-use abide_gate::{DeniedKind, Failure, Gate, GateBuilder, ManualClock, Tdmrep, WallMillis};
+use abide_gate::{DeniedKind, Failure, Gate, GateBuilder, ManualClock, Verdict, WallMillis};
 use tokio::task::JoinSet;
 use url::Url;
 
@@ -39,11 +39,22 @@ fn asked(fetch: &ScriptedFetch) -> usize {
     fetch.urls().iter().filter(|url| url.ends_with("tdmrep.json")).count()
 }
 
+/// The file, and whether it is unknown.
+type Told<'v> = (Option<&'v [u8]>, bool);
+
+const FOUND: Told<'_> = (Some(FILE.as_bytes()), false);
+const ABSENT: Told<'_> = (None, false);
+const UNKNOWN: Told<'_> = (None, true);
+
+fn told(verdict: &Verdict) -> Told<'_> {
+    (verdict.tdmrep(), verdict.is_tdmrep_unknown())
+}
+
 #[tokio::test(start_paused = true)]
 async fn it_is_not_asked_for_unless_it_is_wanted() {
     let (gate, fetch, _) = gate(|gate| gate, "", |_| Scripted::text(FILE));
     let verdict = gate.check(&url("https://a.example/x"), &mut Duration::from_secs(9)).await.unwrap();
-    assert_eq!((verdict.tdmrep(), asked(&fetch)), (None, 0));
+    assert_eq!((told(&verdict), asked(&fetch)), (ABSENT, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -56,7 +67,7 @@ async fn ten_thousand_callers_ask_each_origin_for_it_once() {
         callers.spawn(async move {
             let page = url(&format!("https://{}.example/{caller}", ["a", "b"][caller % 2]));
             let verdict = gate.check(&page, &mut Duration::from_secs(60)).await.unwrap();
-            assert_eq!(verdict.tdmrep(), Some(Tdmrep::File(FILE.as_bytes())));
+            assert_eq!(told(&verdict), FOUND);
         });
     }
     callers.join_all().await;
@@ -70,37 +81,37 @@ async fn ten_thousand_callers_ask_each_origin_for_it_once() {
 #[tokio::test(start_paused = true)]
 async fn robots_txt_speaks_of_it_like_of_any_file() {
     for (robots, page, expected) in [
-        ("User-agent: *\nDisallow: /.well-known/", "/x", Some(Tdmrep::Unknown)),
-        ("User-agent: *\nDisallow: /x", "/x", None),
+        ("User-agent: *\nDisallow: /.well-known/", "/x", UNKNOWN),
+        ("User-agent: *\nDisallow: /x", "/x", ABSENT),
     ] {
         let (gate, fetch, _) = gate(GateBuilder::fetch_tdmrep, robots, |_| Scripted::text(FILE));
         let page = url(&format!("https://a.example{page}"));
         let verdict = gate.check(&page, &mut Duration::from_secs(9)).await.unwrap();
-        assert_eq!((verdict.tdmrep(), asked(&fetch)), (expected, 0), "{robots}");
+        assert_eq!((told(&verdict), asked(&fetch)), (expected, 0), "{robots}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn each_fault_leaves_the_last_good_copy_or_nothing_known() {
-    type Fault = (&'static str, fn() -> Scripted, Tdmrep<'static>, bool);
+    type Fault = (&'static str, fn() -> Scripted, Told<'static>, bool);
     let faults: [Fault; 11] = [
-        ("404", || Scripted::status(404), Tdmrep::Absent, false),
-        ("410", || Scripted::status(410), Tdmrep::Absent, false),
-        ("401", || Scripted::status(401), Tdmrep::Unknown, true),
-        ("403", || Scripted::status(403), Tdmrep::Unknown, true),
-        ("500", || Scripted::status(500), Tdmrep::Unknown, true),
-        ("503", || Scripted::status(503), Tdmrep::Unknown, true),
-        ("no name", || Scripted::error(Failure::Dns), Tdmrep::Unknown, true),
-        ("no connection", || Scripted::error(Failure::Connect), Tdmrep::Unknown, true),
-        ("a body that breaks off", || Scripted::text("[{").breaks(), Tdmrep::Unknown, true),
-        ("a body that stalls", || Scripted::text("[{").stalls(), Tdmrep::Unknown, true),
-        ("a circle of redirects", || Scripted::redirect("/.well-known/tdmrep.json"), Tdmrep::Unknown, false),
+        ("404", || Scripted::status(404), ABSENT, false),
+        ("410", || Scripted::status(410), ABSENT, false),
+        ("401", || Scripted::status(401), UNKNOWN, true),
+        ("403", || Scripted::status(403), UNKNOWN, true),
+        ("500", || Scripted::status(500), UNKNOWN, true),
+        ("503", || Scripted::status(503), UNKNOWN, true),
+        ("no name", || Scripted::error(Failure::Dns), UNKNOWN, true),
+        ("no connection", || Scripted::error(Failure::Connect), UNKNOWN, true),
+        ("a body that breaks off", || Scripted::text("[{").breaks(), UNKNOWN, true),
+        ("a body that stalls", || Scripted::text("[{").stalls(), UNKNOWN, true),
+        ("a circle of redirects", || Scripted::redirect("/.well-known/tdmrep.json"), UNKNOWN, false),
     ];
     for (name, fault, expected, keeps_the_copy) in faults {
         let page = url("https://a.example/x");
         let (cold, _, _) = gate(GateBuilder::fetch_tdmrep, "", move |_| fault());
         let verdict = cold.check(&page, &mut Duration::from_secs(60)).await.unwrap();
-        assert_eq!(verdict.tdmrep(), Some(expected), "{name}");
+        assert_eq!(told(&verdict), expected, "{name}");
         assert!(verdict.is_allowed(), "{name}: it never decides whether a page may be fetched");
 
         let (warm, fetch, clock) = gate(GateBuilder::fetch_tdmrep, "", move |times| match times {
@@ -110,8 +121,8 @@ async fn each_fault_leaves_the_last_good_copy_or_nothing_known() {
         warm.check(&page, &mut Duration::from_secs(60)).await.unwrap();
         clock.jump_to(WallMillis::from_millis(1_800_000_000_000).plus(DAY + Duration::from_secs(60)));
         let verdict = warm.check(&page, &mut Duration::from_secs(60)).await.unwrap();
-        let kept = if keeps_the_copy { Tdmrep::File(FILE.as_bytes()) } else { expected };
-        assert_eq!(verdict.tdmrep(), Some(kept), "{name}, with a copy");
+        let kept = if keeps_the_copy { FOUND } else { expected };
+        assert_eq!(told(&verdict), kept, "{name}, with a copy");
         assert!(asked(&fetch) >= 2, "{name}");
     }
 }
@@ -138,11 +149,11 @@ async fn it_is_not_sent_within_the_crawl_delay() {
 async fn its_redirects_obey_the_rules_of_where_they_lead() {
     let rules = "User-agent: *\nDisallow: /closed/";
     for (to, expected) in [
-        ("/open/tdmrep.json", Tdmrep::File(FILE.as_bytes())),
-        ("/closed/tdmrep.json", Tdmrep::Unknown),
-        ("https://b.example/open/tdmrep.json", Tdmrep::File(FILE.as_bytes())),
-        ("https://b.example/closed/tdmrep.json", Tdmrep::Unknown),
-        ("https://down.example/open/tdmrep.json", Tdmrep::Unknown),
+        ("/open/tdmrep.json", FOUND),
+        ("/closed/tdmrep.json", UNKNOWN),
+        ("https://b.example/open/tdmrep.json", FOUND),
+        ("https://b.example/closed/tdmrep.json", UNKNOWN),
+        ("https://down.example/open/tdmrep.json", UNKNOWN),
     ] {
         let fetch =
             ScriptedFetch::new(move |request, _| match (request.url().host_str(), request.url().path()) {
@@ -155,7 +166,7 @@ async fn its_redirects_obey_the_rules_of_where_they_lead() {
         let gate = builder.fetch_tdmrep().build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch.clone()));
         let page = url("https://a.example/x");
         let verdict = gate.check(&page, &mut Duration::from_secs(60)).await.unwrap();
-        assert_eq!(verdict.tdmrep(), Some(expected), "{to}");
+        assert_eq!(told(&verdict), expected, "{to}");
         let was_sent =
             fetch.urls().iter().any(|url| url.contains("/closed/") || url.contains("down.example/open"));
         assert!(!was_sent, "{:?}", fetch.urls());
@@ -172,7 +183,7 @@ async fn it_is_asked_for_anew_with_its_validators() {
     gate.check(&page, &mut Duration::from_secs(60)).await.unwrap();
     clock.jump_to(WallMillis::from_millis(1_800_000_000_000).plus(DAY + Duration::from_secs(60)));
     let verdict = gate.check(&page, &mut Duration::from_secs(60)).await.unwrap();
-    assert_eq!(verdict.tdmrep(), Some(Tdmrep::File(FILE.as_bytes())));
+    assert_eq!(told(&verdict), FOUND);
     let last = fetch.asked().into_iter().rfind(|asked| asked.url.ends_with("tdmrep.json")).unwrap();
     assert_eq!(last.headers.get("if-none-match").unwrap(), "\"1\"");
     assert_eq!(asked(&fetch), 2);
@@ -181,13 +192,12 @@ async fn it_is_asked_for_anew_with_its_validators() {
 #[tokio::test(start_paused = true)]
 async fn an_override_knows_nothing_of_it() {
     let robots = "User-agent: *\nDisallow: /x";
-    for (settings, expected) in [
-        (GateBuilder::fetch_tdmrep as fn(GateBuilder) -> GateBuilder, Some(Tdmrep::Unknown)),
-        (|gate| gate, None),
-    ] {
+    for (settings, expected) in
+        [(GateBuilder::fetch_tdmrep as fn(GateBuilder) -> GateBuilder, UNKNOWN), (|gate| gate, ABSENT)]
+    {
         let (gate, _, _) = gate(settings, robots, |_| Scripted::text(FILE));
         let verdict = gate.check(&url("https://a.example/x"), &mut Duration::from_secs(9)).await.unwrap();
-        assert_eq!(gate.overridden(verdict, &"our own site".into()).tdmrep(), expected);
+        assert_eq!(told(&gate.overridden(verdict, &"our own site".into())), expected);
     }
 }
 
@@ -196,6 +206,6 @@ async fn what_is_no_json_is_no_file() {
     for body in ["", " \r\n", "<!doctype html><html><body>Welcome</body></html>"] {
         let (gate, _, _) = gate(GateBuilder::fetch_tdmrep, "", move |_| Scripted::text(body));
         let verdict = gate.check(&url("https://a.example/x"), &mut Duration::from_secs(9)).await.unwrap();
-        assert_eq!(verdict.tdmrep(), Some(Tdmrep::Unknown), "{body:?}");
+        assert_eq!(told(&verdict), UNKNOWN, "{body:?}");
     }
 }

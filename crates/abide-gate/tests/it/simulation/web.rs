@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use crate::scripted::{Scripted, ScriptedFetch};
 use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse};
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::{BoxFuture, Failure, Origin};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};

@@ -10,8 +10,7 @@ use abide_gate::pacing::{
     DeferReason, HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, PacePolicy, Permit, Want,
 };
 use abide_gate::robots_cache::RobotsPolicy;
-use abide_gate::testing::Ask;
-use abide_gate::testing::hosts::pacer_of;
+use abide_gate::testing::hosts;
 use abide_gate::{
     Clock, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, Host, ManualClock, Origin, WallMillis,
 };
@@ -274,7 +273,7 @@ impl World {
         let rude = self.rude_now().filter(|_| chance.one_in(3));
         let budget = if rude == Some(Rude::Patient) { budget + MINUTE } else { budget };
         if rude == Some(Rude::PastRobots) {
-            let permit = pacer_of(&gate).acquire(url, Ask::new().with_budget(budget)).await.ok()?;
+            let permit = hosts::acquire(&gate, url, Duration::ZERO, budget).await.ok()?;
             return Some((Some(permit), Duration::ZERO));
         }
         let mut left = budget;

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use abide_gate::HolderId;
 use abide_gate::pacing::{Backoff, BackoffCause, HostState, HostStore, LeaseAsk, LeaseStatus, Want};
 use abide_gate::robots_cache::{MemoryRobotsStore, RobotsRecord, RobotsStore};
-use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, cache_alone, sample_record};
-use abide_gate::{Clock, Gate, Origin, StoreError, WallMillis};
+use abide_gate::testing::robots_cache::{sample_record, unpaced};
+use abide_gate::{Clock, Gate, HolderId, Origin, StoreError, WallMillis};
 use abide_permissions::{Fetched, Head, PermissionRecord, PermissionStore};
 use abide_redb::{Error, Store};
 use tokio::time::Instant;
+
+use crate::scripted::{Scripted, ScriptedFetch};
 
 mod disk;
 
@@ -138,10 +139,12 @@ pub(crate) async fn failing(n: u64, version: u64) -> RobotsRecord {
     }
     let (store, origin) = (Arc::new(MemoryRobotsStore::new()), down(n));
     let fetch = ScriptedFetch::always(Scripted::status(503));
-    let clock = Arc::new(At(WallMillis::from_millis(1_800_000_000_000 + version)));
-    let settings = Gate::builder().robots_store(store.clone()).clock(clock).seed(n);
-    let cache = cache_alone(settings, vec!["TestBot".parse().unwrap()], Arc::new(fetch));
-    cache.get(&origin).await.unwrap();
+    let settings = Gate::builder()
+        .robots_store(store.clone())
+        .clock(Arc::new(At(WallMillis::from_millis(1_800_000_000_000 + version))))
+        .seed(n);
+    let gate = unpaced(settings, vec!["TestBot".parse().unwrap()], Arc::new(fetch));
+    gate.answer(&origin).await.unwrap();
     let record = store.load(&origin).await.unwrap().unwrap();
     assert!(record.failing_since().is_some());
     record

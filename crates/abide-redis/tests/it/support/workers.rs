@@ -9,9 +9,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use abide::pacing::PacePolicy;
 use abide::robots_cache::RobotsPolicy;
 use abide::{Abide, Denied, DeniedKind};
-use abide_gate::testing::Ask;
-use abide_gate::testing::hosts::pacer_builder;
-use abide_gate::{Clock, SystemClock, WallMillis};
+use abide_gate::testing::hosts;
+use abide_gate::{Clock, Gate, SystemClock, WallMillis};
 use abide_redis::Store;
 use reqwest_middleware::ClientWithMiddleware;
 
@@ -269,14 +268,14 @@ async fn work(number: u32, crew: Crew, stopped: tokio::sync::watch::Receiver<boo
 
 /// The same with a client of one's own, so that each page is named by the last look at the lease: the permit counts from it.
 async fn look(number: u32, crew: Crew, store: Arc<Store>, stopped: tokio::sync::watch::Receiver<bool>) {
-    let pacer = pacer_builder(crew.policy()).store(store).build();
+    let gate = hosts::gate(Gate::builder().pace(crew.policy()).host_store(store));
     let mut tasks = tokio::task::JoinSet::new();
     for host in crew.hosts_of(number).map(host_name) {
         let client = reqwest::Client::builder().tls_certs_only([]).resolve(&host, crew.server);
-        let (client, pacer, mut stopped) = (client.build().unwrap(), pacer.clone(), stopped.clone());
+        let (client, gate, mut stopped) = (client.build().unwrap(), gate.clone(), stopped.clone());
         let site = format!("http://{host}/").parse().unwrap();
         let fetch = async move || {
-            let Ok(permit) = pacer.acquire(&site, Ask::new()).await else {
+            let Ok(permit) = hosts::acquire(&gate, &site, Duration::ZERO, gate.max_wait()).await else {
                 return tokio::time::sleep(ms(20)).await;
             };
             // In this order: if the process is stopped in between, the look is said to be earlier, and never later than it was.

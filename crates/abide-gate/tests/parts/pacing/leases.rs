@@ -1,0 +1,667 @@
+//! The pacer with a shared store: what processes keep together, and what each keeps when the store fails.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::pacing::{Ask, Pacer, Refusal};
+use abide_gate::pacing::{
+    BackoffCause, DeferReason, HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore,
+    PacePolicy, Scope,
+};
+use abide_gate::testing::hosts::{conformance, throttle_counts_are_forgiven};
+use abide_gate::{BoxFuture, Clock, Event, StoreError, SystemClock};
+use http::{HeaderMap, StatusCode};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::parts::support::faulty::{Fault, Faulty, is_free, state};
+use crate::parts::support::pacing::{Log, deferral, host, ms, one_second, s, url};
+
+/// The life of a lease, by default.
+const LEASE: Duration = Duration::from_secs(7);
+
+fn process(store: &Arc<Faulty>, policy: PacePolicy) -> Pacer {
+    Pacer::builder(policy).store(store.clone()).build()
+}
+
+fn healthy() -> Arc<Faulty> {
+    Faulty::new(|call, until| call < until, 0, Fault::Error)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_memory_store_passes_the_suite() {
+    conformance(Arc::new(MemoryHostStore::default()), sleep).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_memory_store_forgives_throttle_counts() {
+    throttle_counts_are_forgiven(Arc::new(MemoryHostStore::default()), sleep).await;
+}
+
+/// Processes that want a page of each of four hosts all the time, for a minute. Pages of each process, and commands of the store.
+async fn crowd(processes: usize, delay: Duration) -> (Vec<usize>, usize) {
+    let (store, log) = (healthy(), Log::default());
+    let policy = one_second().danger_min_delay(delay).with_max_wait(s(120));
+    let mut tasks = JoinSet::new();
+    for who in 0..processes {
+        let pacer = Pacer::builder(policy.clone()).store(store.clone()).seed(who as u64).build();
+        for n in 0..4 {
+            let (pacer, log) = (pacer.clone(), log.clone());
+            let page = url(&format!("http://h{n}.example/"));
+            tasks.spawn(async move {
+                let until = Instant::now() + s(60);
+                while Instant::now() < until {
+                    log.fetch_as(who, &pacer, &page, Ask::new(), ms(5)).await.unwrap();
+                }
+            });
+        }
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended.unwrap();
+    }
+    log.judge(delay);
+    let order = log.order();
+    let pages = (0..processes).map(|who| order.iter().filter(|by| **by == who).count()).collect();
+    (pages, store.calls())
+}
+
+#[tokio::test(start_paused = true)]
+async fn shares_and_commands_of_processes_that_want_the_same_hosts() {
+    for (processes, delay, commands_max) in [
+        (1, s(1), 0.5),
+        (1, ms(100), 0.5),
+        (2, s(1), 4.0),
+        (4, s(1), 4.0),
+        (4, ms(100), 4.0),
+        (8, s(1), 6.0),
+        (8, ms(100), 6.0),
+    ] {
+        let (pages, commands) = crowd(processes, delay).await;
+        let sum: usize = pages.iter().sum();
+        let commands = commands as f64 / sum as f64;
+        println!("{processes} processes, {delay:?}: pages {pages:?}, {commands:.2} commands a page");
+        assert!(commands <= commands_max, "{processes} processes, {delay:?}: {commands:.2} commands a page");
+        assert!(
+            pages.iter().all(|pages| *pages >= sum / 10 || processes > 4 && *pages >= sum / 20),
+            "{processes} processes, {delay:?}: shares {pages:?}"
+        );
+        // Not lazy either: of the pages that one process alone would get at least three in four.
+        let alone = 4.0 * 60.0 / (delay + ms(5)).as_secs_f64();
+        assert!(sum as f64 >= alone * 0.75, "{processes} processes, {delay:?}: {sum} pages of {alone}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backoff_is_shared() {
+    let store = healthy();
+    let pacers = [0, 1].map(|_| process(&store, one_second()));
+    let a = url("http://a.example/");
+    let permit = pacers[0].acquire(&a, Ask::new()).await.unwrap();
+    let mut headers = HeaderMap::new();
+    headers.insert("retry-after", "600".parse().unwrap());
+    permit.observe(StatusCode::TOO_MANY_REQUESTS, &headers);
+    assert!(!permit.is_saved(), "there is news for the store");
+    permit.saved().await;
+    let left = store.state("a.example").await.backoff.expect("the store knows before the caller does").left;
+    assert!(left > s(599), "{left:?}");
+    assert!(permit.is_saved(), "there is no more news");
+    drop(permit);
+    sleep(s(10)).await;
+    let deferral = deferral(pacers[1].acquire(&a, Ask::new()).await);
+    assert!(matches!(deferral.reason(), DeferReason::Backoff { status: Some(429), .. }), "{deferral}");
+    assert!(deferral.wait() > s(580));
+    assert_eq!(pacers[1].stats().in_flight, 0, "nothing was taken in vain");
+}
+
+/// A request is answered with 429 and no Retry-After, and its host is backed off for so long then, and for the jitter.
+async fn complain(pacer: &Pacer, expected: u64) {
+    let permit = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();
+    let until = permit.observe(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new()).unwrap();
+    drop(permit);
+    assert!(pacer.settled(s(1)).await);
+    let held = until.since(SystemClock.wall()).as_secs();
+    assert!((expected..=expected + expected / 10).contains(&held), "{held} s, not {expected}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn throttle_counts_are_shared_and_outlive_a_process() {
+    let store = healthy();
+    let process = || process(&store, one_second());
+    let (one, other) = (process(), process());
+    complain(&one, 60).await;
+    // Has not asked during the backoff, so the lease brings the count.
+    sleep(s(70)).await;
+    complain(&other, 120).await;
+    // Has asked during it.
+    deferral(one.acquire(&url("http://a.example/"), Ask::new()).await);
+    sleep(s(140)).await;
+    complain(&one, 240).await;
+    // A process that has never heard anything goes on where they stopped.
+    sleep(s(280)).await;
+    complain(&process(), 480).await;
+    // 29 quiet minutes after the end; and 31.
+    sleep(s(528 + 28 * 60)).await;
+    complain(&process(), 960).await;
+    sleep(s(1_056 + 31 * 60)).await;
+    complain(&process(), 60).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backoff_of_another_process_reaches_waiters() {
+    let store = healthy();
+    let pacers = [0, 1, 2].map(|_| process(&store, one_second().with_delay(s(10))));
+    let a = url("http://a.example/");
+    let open = pacers[0].acquire(&a, Ask::new()).await.unwrap();
+    let waiting = tokio::spawn({
+        let (pacer, a) = (pacers[1].clone(), a.clone());
+        async move { pacer.acquire(&a, Ask::new()).await.map(drop) }
+    });
+    sleep(s(4)).await;
+    pacers[2].back_off(host("a.example").as_str(), SystemClock.wall().plus(s(600)), BackoffCause::Operator);
+    let began = Instant::now();
+    assert!(matches!(deferral(waiting.await.unwrap()).reason(), DeferReason::Backoff { .. }));
+    assert!(began.elapsed() <= s(4), "{:?}", began.elapsed());
+    // The holder hears of it with its next renewal.
+    sleep(LEASE / 2).await;
+    drop(open);
+    assert!(matches!(
+        deferral(pacers[0].acquire(&a, Ask::new()).await).reason(),
+        DeferReason::Backoff { .. }
+    ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_response_of_another_process_defers_us() {
+    let store = healthy();
+    let pacers = [0, 1].map(|_| process(&store, one_second()));
+    let a = url("http://a.example/");
+    let open = pacers[0].acquire(&a, Ask::new()).await.unwrap();
+    let began = Instant::now();
+    let deferral = deferral(pacers[1].acquire(&a, Ask::new()).await);
+    assert_eq!(deferral.reason(), &DeferReason::OtherProcess, "{deferral}");
+    assert_eq!(began.elapsed(), s(30), "as long as a call may wait");
+    // The lease is renewed while the body is open, however long that is.
+    sleep(s(600)).await;
+    assert!(!is_free(&*store, "a.example").await);
+    drop(open);
+    sleep(LEASE).await;
+    assert!(is_free(&*store, "a.example").await, "nothing needs it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn hosts_of_a_killed_process_are_served_by_others() {
+    let (store, log, a) = (healthy(), Log::default(), url("http://a.example/"));
+    let [one, other] = [0, 1].map(|_| process(&store, one_second()));
+    for _ in 0..5 {
+        log.fetch(&one, &a, Ask::new(), ms(10)).await.unwrap();
+    }
+    let killed = log.now();
+    // Its tasks go with it, and say nothing.
+    drop(one);
+    log.fetch(&other, &a, Ask::new(), ms(10)).await.unwrap();
+    let next = log.starts("a.example")[5];
+    assert!(next - killed >= s(1), "no other process got the lease while it lasted");
+    assert!(next - killed <= s(20), "{:?}", next - killed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_was_stopped_renews_its_lease_first() {
+    let (store, a) = (healthy(), url("http://a.example/"));
+    let stopped = store.of_another_process(Fault::Hang);
+    let one = process(&stopped, one_second());
+    let other = process(&store, one_second());
+    let open = one.acquire(&a, Ask::new()).await.unwrap();
+    // It is stopped while it renews its lease: all its timers fire late, and at once.
+    stopped.goes_down();
+    sleep(LEASE / 2 + ms(10)).await;
+    tokio::time::advance(LEASE * 2).await;
+    let theirs = other.acquire(&a, Ask::new()).await.unwrap();
+    drop(open);
+    for is_away in [true, false] {
+        let deferral = deferral(one.acquire(&a, Ask::new().with_budget(s(5))).await);
+        assert_eq!(deferral.reason(), &DeferReason::OtherProcess, "{is_away}: {deferral}");
+        stopped.heal();
+    }
+    drop(theirs);
+    one.acquire(&a, Ask::new()).await.unwrap().finish();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_host_is_given_up_soon() {
+    let store = healthy();
+    let [one, other] = [0, 1].map(|_| process(&store, one_second()));
+    let a = url("http://a.example/");
+    one.acquire(&a, Ask::new()).await.unwrap().finish();
+    let permit = other.acquire(&a, Ask::new().with_budget(s(6))).await.unwrap();
+    assert!(permit.waited() >= s(1), "{:?}", permit.waited());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_survives_an_outage_that_outlasts_it() {
+    let (store, a) = (healthy(), url("http://a.example/"));
+    let [one, other] = [0, 1].map(|_| process(&store, one_second()));
+    let open = one.acquire(&a, Ask::new()).await.unwrap();
+    store.goes_down();
+    sleep(LEASE * 2).await;
+    store.heal();
+    sleep(s(3)).await;
+    assert!(!is_free(&*store, "a.example").await, "its response is still open");
+    drop(open);
+    let began = Instant::now();
+    other.acquire(&a, Ask::new()).await.unwrap().finish();
+    assert!(began.elapsed() >= s(1), "one whole delay after its end: {:?}", began.elapsed());
+}
+
+/// Counts the outages it hears of.
+#[derive(Debug, Default)]
+struct Outages(Mutex<(usize, usize)>);
+
+impl Outages {
+    fn observer(self: &Arc<Self>) -> Arc<dyn Fn(&Event<'_>) + Send + Sync> {
+        let this = Arc::clone(self);
+        Arc::new(move |event| this.observe(event))
+    }
+
+    fn observe(&self, event: &Event<'_>) {
+        let mut heard = self.0.lock().unwrap();
+        match event {
+            Event::StoreDown { .. } => heard.0 += 1,
+            Event::StoreBack => heard.1 += 1,
+            _ => {}
+        }
+    }
+}
+
+/// Ten requests through a store that fails somewhere; the second answers 503 and is backed off for 5 s.
+async fn ten_requests(store: Arc<Faulty>) -> (Log, Duration) {
+    let (pacer, log) =
+        (process(&store, one_second().with_max_wait(s(100_000)).with_lease(s(6))), Log::default());
+    let (a, mut complained) = (url("http://a.example/"), s(0));
+    for n in 0..10 {
+        let permit = pacer.acquire(&a, Ask::new()).await.unwrap();
+        if n == 1 {
+            let mut headers = HeaderMap::new();
+            headers.insert("retry-after", "5".parse().unwrap());
+            permit.observe(StatusCode::SERVICE_UNAVAILABLE, &headers);
+            complained = log.now();
+            let began = Instant::now();
+            permit.saved().await;
+            assert!(began.elapsed() <= s(1), "{:?}", began.elapsed());
+        }
+        log.serve(n, &a, s(3), permit).await;
+    }
+    assert_eq!((pacer.stats().in_flight, pacer.stats().waiting), (0, 0));
+    assert!(pacer.settled(s(30)).await, "nothing is left to say");
+    (log, complained)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_store_may_fail_at_any_call() {
+    let panics = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if info.payload_as_str() != Some("the store's own mistake") {
+            panics(info);
+        }
+    }));
+    let well = healthy();
+    ten_requests(well.clone()).await;
+    let calls = well.calls();
+    assert!(calls >= 8, "{calls}");
+    for fault in [Fault::Error, Fault::Lost, Fault::Hang, Fault::Panic] {
+        for k in 0..calls {
+            let store = Faulty::new(|call, k| call == k, k, fault);
+            let (log, complained) = ten_requests(store.clone()).await;
+            // The process keeps its own promise, whatever the store does.
+            log.judge(s(1));
+            let starts = log.starts("a.example");
+            assert!(starts[2] - complained >= s(5), "the backoff, with {fault:?} at call {k}");
+            assert!(log.now() < s(70), "{:?} with {fault:?} at call {k}", log.now());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_outage_means_a_longer_delay_and_one_warning() {
+    let (store, outages) = (Faulty::from_the_start(), Arc::new(Outages::default()));
+    let policy = one_second().with_expected_workers(4).with_max_wait(s(100));
+    let pacer = Pacer::builder(policy).store(store.clone()).observer(outages.observer()).build();
+    let (log, a) = (Log::default(), url("http://a.example/"));
+    for _ in 0..6 {
+        log.fetch(&pacer, &a, Ask::new(), ms(0)).await.unwrap();
+    }
+    log.judge(s(4));
+    let starts = log.starts("a.example");
+    assert!(
+        starts[0] < s(4) && starts[5] - starts[0] == s(20),
+        "a random start, then four delays: {starts:?}"
+    );
+    assert_eq!(*outages.0.lock().unwrap(), (1, 0));
+    store.heal();
+    for _ in 0..8 {
+        log.fetch(&pacer, &a, Ask::new(), ms(0)).await.unwrap();
+    }
+    log.judge(s(1));
+    assert_eq!(*outages.0.lock().unwrap(), (1, 1));
+    let starts = log.starts("a.example");
+    assert_eq!(starts[13] - starts[12], s(1), "{starts:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_store_is_away_a_holder_goes_on_and_others_keep_off() {
+    let (store, log, a) = (healthy(), Log::default(), url("http://a.example/"));
+    let [one, other] = [0, 1].map(|_| process(&store, one_second().with_expected_workers(2)));
+    log.fetch_as(1, &one, &a, Ask::new(), ms(10)).await.unwrap();
+    // It learns that the host is another's.
+    deferral(other.acquire(&a, Ask::new().with_budget(ms(50))).await);
+    let waiting = tokio::spawn({
+        let (other, a) = (other.clone(), a.clone());
+        async move { other.acquire(&a, Ask::new().with_budget(s(25))).await.map(drop) }
+    });
+    sleep(ms(100)).await;
+    store.goes_down();
+    let down = log.now();
+    for _ in 0..25 {
+        log.fetch_as(1, &one, &a, Ask::new(), ms(10)).await.unwrap();
+    }
+    log.judge(s(1));
+    let last = log.starts("a.example")[25];
+    assert!(last - down < s(27), "no longer delay than with the store, longer than its lease: {last:?}");
+    assert_eq!(deferral(waiting.await.unwrap()).reason(), &DeferReason::OtherProcess);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_an_outage_every_host_is_served_in_ten_seconds() {
+    for away in [5, 7, 14, 60] {
+        let (store, log) = (healthy(), Log::default());
+        let policy = one_second().with_expected_workers(3).with_max_wait(s(300));
+        let pacers = [0, 1, 2].map(|_| process(&store, policy.clone()));
+        let began = Instant::now();
+        let (down, back) = (s(10), s(10 + away));
+        let mut tasks = JoinSet::new();
+        for (who, pacer) in pacers.iter().enumerate() {
+            for n in 0..6 {
+                // Hosts of one process each, and hosts that two of them want.
+                if n % 3 != who && n < 3 {
+                    continue;
+                }
+                let (pacer, log) = (pacer.clone(), log.clone());
+                tasks.spawn(async move {
+                    let page = url(&format!("http://h{n}.example/"));
+                    while began.elapsed() < back + s(30) {
+                        log.fetch_as(who, &pacer, &page, Ask::new(), ms(200)).await.unwrap();
+                    }
+                });
+            }
+        }
+        sleep_until(began + down).await;
+        store.goes_down();
+        sleep_until(began + back).await;
+        store.heal();
+        while let Some(ended) = tasks.join_next().await {
+            ended.unwrap();
+        }
+        log.judge(s(1));
+        for n in 0..6 {
+            let starts = log.starts(&format!("h{n}.example"));
+            let next = starts.iter().find(|start| **start >= back).unwrap();
+            assert!(*next - back <= s(10), "away for {away} s: h{n} was served {:?} after it", *next - back);
+        }
+    }
+}
+
+/// A store that forgets everything when it is told to, and knows that it has.
+#[derive(Debug)]
+struct Flushed {
+    began: Instant,
+    hosts: Mutex<(HashMap<Arc<str>, HostEntry>, Duration)>,
+}
+
+impl Flushed {
+    fn flush(&self) {
+        *self.hosts.lock().unwrap() = (HashMap::new(), self.began.elapsed() + LEASE);
+    }
+}
+
+impl HostStore for Flushed {
+    fn exchange<'a>(
+        &'a self,
+        host: &'a str,
+        ask: LeaseAsk,
+    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
+        Box::pin(async move {
+            let (hosts, grace_until) = &mut *self.hosts.lock().unwrap();
+            let entry = hosts.entry(host.into()).or_default();
+            Ok(entry.exchange(&ask, self.began.elapsed(), *grace_until))
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_has_lost_its_data_shortens_no_delay() {
+    let store = Arc::new(Flushed { began: Instant::now(), hosts: Mutex::default() });
+    let (log, policy) = (Log::default(), one_second().with_max_wait(s(300)));
+    let mut tasks = JoinSet::new();
+    for who in 0..3 {
+        let pacer = Pacer::builder(policy.clone()).store(store.clone()).build();
+        for n in 0..2 {
+            let (pacer, log) = (pacer.clone(), log.clone());
+            tasks.spawn(async move {
+                let (began, page) = (Instant::now(), url(&format!("http://h{n}.example/")));
+                while began.elapsed() < s(120) {
+                    log.fetch_as(who, &pacer, &page, Ask::new(), ms(300)).await.unwrap();
+                }
+            });
+        }
+    }
+    for _ in 0..7 {
+        sleep(ms(13_700)).await;
+        store.flush();
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended.unwrap();
+    }
+    log.judge(s(1));
+    assert!(log.order().len() > 2 * 60, "and work goes on: {} pages", log.order().len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn fail_closed_sends_nothing_without_a_lease() {
+    let (store, a) = (healthy(), url("http://a.example/"));
+    let pacer = process(&store, one_second().with_fail_closed());
+    pacer.acquire(&a, Ask::new()).await.unwrap().finish();
+    store.goes_down();
+    for n in 0..2 {
+        let refusal = pacer.acquire(&url("http://b.example/"), Ask::new()).await.unwrap_err();
+        assert!(
+            matches!(&refusal, Refusal::Store { reason } if reason == "connection refused"),
+            "{n}: {refusal}"
+        );
+    }
+    assert_eq!(pacer.stats().in_flight, 0);
+    store.heal();
+    sleep(s(5)).await;
+    pacer.acquire(&url("http://b.example/"), Ask::new()).await.unwrap().finish();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_hangs_costs_one_command_and_then_nothing() {
+    let store = Faulty::new(|_, _| true, 0, Fault::Hang);
+    let pacer = process(&store, one_second().with_store_timeout(ms(40)));
+    let began = Instant::now();
+    pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap().finish();
+    let first = began.elapsed();
+    assert!(first >= ms(40) && first <= s(1) + ms(40), "and a random start within a delay: {first:?}");
+    sleep(s(2)).await;
+    let began = Instant::now();
+    pacer.acquire(&url("http://b.example/"), Ask::new()).await.unwrap().finish();
+    assert_eq!(began.elapsed(), s(0));
+}
+
+/// Leases everything, after this long.
+#[derive(Debug)]
+struct Yes(Duration);
+
+impl HostStore for Yes {
+    fn exchange<'a>(
+        &'a self,
+        _: &'a str,
+        ask: LeaseAsk,
+    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
+        Box::pin(async move {
+            sleep(self.0).await;
+            Ok((LeaseStatus::Leased { is_wanted: true }, ask.state))
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn local_pacing_runs_on_top_of_any_store() {
+    let (pacer, log) = (Pacer::builder(one_second()).store(Arc::new(Yes(ms(0)))).build(), Log::default());
+    let tasks: Vec<_> = (0..20)
+        .map(|n| {
+            let (pacer, log) = (pacer.clone(), log.clone());
+            tokio::spawn(async move {
+                log.fetch_as(n, &pacer, &url("http://a.example/"), Ask::new(), ms(50)).await.unwrap();
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    log.judge(s(1));
+    assert_eq!(log.order(), (0..20).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backoff_set_during_an_exchange_is_seen() {
+    let pacer = Pacer::builder(one_second()).store(Arc::new(Yes(ms(500)))).build();
+    let a = url("http://a.example/");
+    let (result, ()) = tokio::join!(pacer.acquire(&a, Ask::new()), async {
+        sleep(ms(200)).await;
+        pacer.back_off(host("a.example").as_str(), SystemClock.wall().plus(s(600)), BackoffCause::Operator);
+    });
+    assert!(matches!(deferral(result).reason(), DeferReason::Backoff { .. }));
+    assert_eq!(pacer.stats().in_flight, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_is_backed_off_during_the_lease_of_its_group() {
+    let policy = one_second().with_scope(Scope::custom(|_| Some("farm".to_owned())));
+    let pacer = Pacer::builder(policy).store(Arc::new(Yes(ms(500)))).build();
+    let (a, began) = (url("http://a.example/"), Instant::now());
+    let (result, ()) = tokio::join!(pacer.acquire(&a, Ask::new()), async {
+        sleep(ms(200)).await;
+        pacer.back_off(host("a.example").as_str(), SystemClock.wall().plus(s(5)), BackoffCause::Operator);
+    });
+    result.unwrap().finish();
+    assert!(began.elapsed() > s(5), "it sleeps until the backoff is over, and lets other tasks run");
+}
+
+#[test]
+fn a_permit_with_a_lease_may_outlive_its_runtime() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let pacer = Pacer::builder(one_second()).store(Arc::new(MemoryHostStore::default())).build();
+    let permit = runtime.block_on(pacer.acquire(&url("http://a.example/"), Ask::new())).unwrap();
+    drop(runtime);
+    permit.observe(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new());
+    drop(permit);
+    assert_eq!(pacer.stats().in_flight, 0);
+}
+
+#[test]
+fn a_pacer_outlives_the_runtime_that_asked_for_its_leases() {
+    let runtime =
+        || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let pacer = Pacer::builder(one_second()).store(Arc::new(MemoryHostStore::default())).build();
+    for n in 0..2 {
+        let permit = runtime().block_on(pacer.acquire(&url("http://a.example/"), Ask::new()));
+        assert!(permit.is_ok(), "in runtime {n}: {permit:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pacer_is_settled_when_the_store_has_its_leases_back() {
+    let store = healthy();
+    let pacer = process(&store, one_second());
+    assert!(pacer.settled(ms(0)).await, "nothing was asked yet");
+    let a = url("http://a.example/");
+    let permit = pacer.acquire(&a, Ask::new()).await.unwrap();
+    assert!(!pacer.settled(s(5)).await, "a response is open");
+    permit.finish_with(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new());
+    assert!(pacer.settled(s(1)).await);
+    assert!(is_free(&*store, "a.example").await);
+    assert!(store.state("a.example").await.backoff.unwrap().left > s(58));
+    let alone = Pacer::new(one_second());
+    let _open = alone.acquire(&a, Ask::new()).await.unwrap();
+    assert!(alone.settled(ms(0)).await, "there is no store");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backoff_set_without_the_store_is_shared_later() {
+    let store = Faulty::from_the_start();
+    let pacer = process(&store, one_second());
+    let until = SystemClock.wall().plus(s(7_200));
+    for name in ["a.example", "b.example"] {
+        pacer.back_off(host(name).as_str(), until, BackoffCause::Operator);
+    }
+    assert!(!pacer.settled(s(60)).await, "the store does not know");
+    sleep(s(600)).await;
+    assert!(store.state("a.example").await.backoff.is_none());
+    store.heal();
+    assert!(pacer.settled(s(5)).await);
+    for name in ["a.example", "b.example"] {
+        let left = store.state(name).await.backoff.unwrap().left;
+        assert!(left > s(6_000) && left <= s(7_200), "{name}: {left:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_of_ones_own_can_be_left_out_of_leases() {
+    let store = healthy();
+    let own = || [host("own.example")];
+    let policy = || one_second().with_own_sites(own()).danger_unleased(own());
+    let pacers = [0, 1].map(|_| process(&store, policy()));
+    let (own, other) = (url("http://own.example/"), url("http://a.example/"));
+    let both = [
+        pacers[0].acquire(&own, Ask::new()).await.unwrap(),
+        pacers[1].acquire(&own, Ask::new()).await.unwrap(),
+    ];
+    assert_eq!(store.calls(), 0);
+    drop(both);
+    let open = pacers[0].acquire(&other, Ask::new()).await.unwrap();
+    deferral(pacers[1].acquire(&other, Ask::new().with_budget(s(5))).await);
+    drop(open);
+}
+
+#[tokio::test(start_paused = true)]
+async fn groups_of_hosts_are_leased_too() {
+    let (store, log) = (Arc::new(MemoryHostStore::default()), Log::default());
+    let group = Scope::custom(|_| Some("farm".to_owned())).with_delay(s(2));
+    let policy = one_second().with_scope(group).with_max_wait(s(300));
+    let mut tasks = JoinSet::new();
+    for who in 0..3 {
+        let pacer = Pacer::builder(policy.clone()).store(store.clone()).build();
+        for n in 0..2 {
+            let (pacer, log) = (pacer.clone(), log.clone());
+            tasks.spawn(async move {
+                for _ in 0..5 {
+                    let permit =
+                        pacer.acquire(&url(&format!("http://h{n}.example/")), Ask::new()).await.unwrap();
+                    // One server for all.
+                    log.serve(who, &url("http://farm.example/"), ms(100), permit).await;
+                }
+            });
+        }
+    }
+    timeout(s(300), async {
+        while let Some(ended) = tasks.join_next().await {
+            ended.unwrap()
+        }
+    })
+    .await
+    .unwrap();
+    log.judge(s(2));
+    assert_eq!(log.order().len(), 30);
+    assert!(state(&*store, "custom/farm").await.quiet.is_some());
+}

@@ -1,0 +1,216 @@
+//! A server that says how many requests are left, on virtual time: none is refused.
+
+use crate::pacing::{Ask, Pacer};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use abide_gate::Event;
+use abide_gate::pacing::{DeferReason, MemoryHostStore};
+use http::{HeaderMap, StatusCode};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use crate::parts::support::pacing::{deferral, ms, one_second, s, url};
+
+/// How the server counts.
+#[derive(Debug, Clone, Copy)]
+enum Window {
+    /// All requests are there again at the end of each.
+    Fixed,
+    /// Each request is there again a window after it.
+    Sliding,
+}
+
+/// A server with `quota` requests in `window`, which tells in the fields `style`.
+#[derive(Debug)]
+struct Server {
+    quota: usize,
+    window: Duration,
+    kind: Window,
+    style: Style,
+    requests: Mutex<Vec<Instant>>,
+    refused: Mutex<usize>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Style {
+    Standard,
+    Older,
+}
+
+impl Server {
+    fn new(kind: Window, style: Style) -> Arc<Self> {
+        let (requests, refused) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { quota: 10, window: s(60), kind, style, requests, refused })
+    }
+
+    fn answer(&self) -> (StatusCode, HeaderMap) {
+        let now = Instant::now();
+        let mut requests = self.requests.lock().unwrap();
+        match self.kind {
+            Window::Fixed if requests.first().is_some_and(|first| now >= *first + self.window) => {
+                requests.clear()
+            }
+            Window::Fixed => {}
+            Window::Sliding => requests.retain(|at| now < *at + self.window),
+        }
+        let is_refused = requests.len() >= self.quota;
+        if is_refused {
+            *self.refused.lock().unwrap() += 1;
+        } else {
+            requests.push(now);
+        }
+        let remaining = self.quota - requests.len();
+        // In whole seconds, as a server that does not round up has them.
+        let reset = (requests[0] + self.window - now).as_secs();
+        let fields = match self.style {
+            Style::Standard => vec![
+                ("ratelimit-policy", format!("\"pages\";q={};w={}", self.quota, self.window.as_secs())),
+                ("ratelimit", format!("\"pages\";r={remaining};t={reset}")),
+            ],
+            Style::Older => vec![
+                ("x-ratelimit-limit", self.quota.to_string()),
+                ("x-ratelimit-remaining", remaining.to_string()),
+                ("x-ratelimit-reset", reset.to_string()),
+            ],
+        };
+        let headers =
+            fields.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
+        (if is_refused { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK }, headers)
+    }
+}
+
+/// Asks for pages again and again, for ten minutes. How many came.
+async fn crawl(pacer: Pacer, server: Arc<Server>) -> usize {
+    let (mut pages, until) = (0, Instant::now() + s(600));
+    while Instant::now() < until {
+        let permit = match pacer.acquire(&url("http://a.example/"), Ask::new()).await {
+            Ok(permit) => permit,
+            Err(refusal) => {
+                sleep(deferral::<()>(Err(refusal)).wait()).await;
+                continue;
+            }
+        };
+        sleep(ms(20)).await;
+        let (status, headers) = server.answer();
+        permit.observe(status, &headers);
+        permit.saved().await;
+        sleep(ms(20)).await;
+        drop(permit);
+        pages += 1;
+    }
+    pages
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_requests_a_minute_are_crawled_without_a_429() {
+    for kind in [Window::Fixed, Window::Sliding] {
+        for style in [Style::Standard, Style::Older] {
+            let server = Server::new(kind, style);
+            let pages = crawl(Pacer::new(one_second()), Arc::clone(&server)).await;
+            assert_eq!(*server.refused.lock().unwrap(), 0, "{kind:?} {style:?}");
+            assert!((80..=101).contains(&pages), "{kind:?} {style:?}: {pages} of some 100 pages");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn eight_tasks_of_one_process_share_the_quota() {
+    let server = Server::new(Window::Fixed, Style::Standard);
+    let pacer = Pacer::new(one_second());
+    let mut tasks = JoinSet::new();
+    for _ in 0..8 {
+        tasks.spawn(crawl(pacer.clone(), Arc::clone(&server)));
+    }
+    let pages: usize = tasks.join_all().await.iter().sum();
+    assert_eq!(*server.refused.lock().unwrap(), 0);
+    assert!((80..=108).contains(&pages), "{pages} of some 100 pages");
+}
+
+#[tokio::test(start_paused = true)]
+async fn processes_that_share_a_store_share_the_quota() {
+    for kind in [Window::Fixed, Window::Sliding] {
+        let (server, store) = (Server::new(kind, Style::Standard), Arc::new(MemoryHostStore::default()));
+        let mut tasks = JoinSet::new();
+        for seed in 0..2 {
+            let pacer = Pacer::builder(one_second()).store(store.clone()).seed(seed).build();
+            tasks.spawn(crawl(pacer, Arc::clone(&server)));
+        }
+        let pages = tasks.join_all().await;
+        assert_eq!(*server.refused.lock().unwrap(), 0, "{kind:?}");
+        assert!(pages.iter().sum::<usize>() >= 60, "{kind:?}: {pages:?}");
+        assert!(pages.iter().all(|pages| *pages >= 10), "{kind:?}: each gets a part: {pages:?}");
+    }
+}
+
+fn fields(value: &str) -> HeaderMap {
+    HeaderMap::from_iter([("ratelimit".parse().unwrap(), value.parse().unwrap())])
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_used_up_quota_is_a_deferral_that_says_so() {
+    let pacer = Pacer::new(one_second());
+    let a = url("http://a.example/");
+    let permit = pacer.acquire(&a, Ask::new()).await.unwrap();
+    permit.finish_with(StatusCode::OK, &fields("\"day\";r=0;t=3599"));
+    let deferral = deferral(pacer.acquire(&a, Ask::new()).await);
+    assert_eq!((deferral.reason(), deferral.wait()), (&DeferReason::RateLimit, s(3600)));
+    assert!(
+        deferral
+            .to_string()
+            .starts_with("a.example has few requests left, by its RateLimit fields; not before"),
+        "{deferral}"
+    );
+    let other = pacer.acquire(&url("http://b.example/"), Ask::new()).await.unwrap();
+    assert_eq!(other.waited(), s(0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_after_wins_and_nothing_ever_shortens_the_delay() {
+    let pacer = Pacer::new(one_second());
+    let a = url("http://a.example/");
+    let next = async || {
+        let permit = pacer.acquire(&a, Ask::new().with_budget(s(200_000))).await.unwrap();
+        (permit.waited(), permit)
+    };
+    let (_, permit) = next().await;
+    let mut headers = fields("\"day\";r=0;t=3599");
+    headers.insert("retry-after", "10".parse().unwrap());
+    permit.finish_with(StatusCode::TOO_MANY_REQUESTS, &headers);
+    let (waited, permit) = next().await;
+    assert!((s(10)..=s(11)).contains(&waited), "{waited:?}");
+    permit.finish_with(StatusCode::OK, &fields("\"day\";r=1000;t=1"));
+    let (waited, permit) = next().await;
+    assert_eq!(waited, s(1), "the delay stays");
+    permit.finish_with(StatusCode::SERVICE_UNAVAILABLE, &fields("\"day\";r=0;t=3599"));
+    assert_eq!(next().await.0, s(3600), "without a Retry-After the longer of both counts");
+}
+
+#[derive(Default)]
+struct Ignored(Mutex<Vec<String>>);
+
+impl Ignored {
+    fn observer(self: &Arc<Self>) -> Arc<dyn Fn(&Event<'_>) + Send + Sync> {
+        let this = Arc::clone(self);
+        Arc::new(move |event| this.observe(event))
+    }
+
+    fn observe(&self, event: &Event<'_>) {
+        if let Event::RateLimitIgnored { scope, field } = event {
+            self.0.lock().unwrap().push(format!("{scope}: {field}"));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn absurd_values_are_ignored_with_an_event() {
+    let ignored = Arc::new(Ignored::default());
+    let pacer = Pacer::builder(one_second()).observer(ignored.observer()).build();
+    let a = url("http://a.example/");
+    for value in ["\"day\";r=0;t=99999999999", "\"day\";r=-1;t=60", "malformed;;"] {
+        let permit = pacer.acquire(&a, Ask::new()).await.unwrap();
+        assert!(permit.waited() <= s(1));
+        permit.finish_with(StatusCode::OK, &fields(value));
+    }
+    assert_eq!(*ignored.0.lock().unwrap(), ["a.example: RateLimit", "a.example: RateLimit"]);
+}

@@ -1,0 +1,198 @@
+//! The real driver under random schedules (shuttle): a task may be stopped wherever it reads the clock, which it does before each
+//! step under a lock, and wherever it awaits. A wake-up that gets lost is a deadlock, which shuttle reports with its schedule.
+//!
+//! There are no timers here: the delay is zero, so that every wait must be ended by another task. `ABIDE_SCHEDULES=100000` runs more.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::pacing::{Ask, Pacer, Refusal};
+use abide_gate::pacing::{PacePolicy, Permit, Scope};
+use abide_gate::{Clock, WallMillis};
+use shuttle::rand::{Rng, thread_rng};
+use shuttle::sync::Mutex;
+use shuttle::{future, thread};
+use tokio::time::Instant;
+use url::Url;
+
+use crate::parts::support::pacing::one_second;
+
+/// Stands still, and lets others go first whenever it is read.
+#[derive(Debug)]
+struct Standstill(Instant);
+
+impl Clock for Standstill {
+    fn now(&self) -> std::time::Instant {
+        thread::yield_now();
+        self.0.into_std()
+    }
+
+    fn wall(&self) -> WallMillis {
+        WallMillis::from_millis(1_800_000_000_000)
+    }
+}
+
+fn pacer(policy: PacePolicy) -> Pacer {
+    Pacer::builder(policy.danger_min_delay(Duration::ZERO))
+        .clock(Arc::new(Standstill(Instant::now())))
+        .build()
+}
+
+/// Runs a test under many schedules. A runtime is entered, but not run: timers can be made, and never fire.
+fn schedules(test: impl Fn() + Send + Sync + 'static) {
+    let count = std::env::var("ABIDE_SCHEDULES").ok().and_then(|count| count.parse().ok()).unwrap_or(2_000);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let _entered = runtime.enter();
+    shuttle::check_random(test, count);
+}
+
+/// Who is on the wire, and who was.
+#[derive(Clone, Default)]
+struct Wire(Arc<Mutex<(usize, Vec<usize>)>>);
+
+impl Wire {
+    /// A request: no other may be on the wire meanwhile.
+    async fn send(&self, who: usize, permit: Permit) {
+        {
+            let mut wire = self.0.lock().unwrap();
+            assert_eq!(wire.0, 0, "two in flight");
+            wire.0 += 1;
+            wire.1.push(who);
+        }
+        future::yield_now().await;
+        self.0.lock().unwrap().0 -= 1;
+        match thread_rng().gen_range(0..3) {
+            0 => drop(permit),
+            1 => drop(thread::spawn(move || drop(permit)).join()),
+            _ => permit.finish(),
+        }
+    }
+}
+
+/// Polls at most so often, then goes away.
+async fn at_most<F: Future>(polls: usize, future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    let mut left = polls;
+    poll_fn(move |context| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        match future.as_mut().poll(context) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending => {
+                // It may go away before it is woken.
+                if left == 0 {
+                    context.waker().wake_by_ref();
+                }
+                Poll::Pending
+            }
+        }
+    })
+    .await
+}
+
+fn url(text: &str) -> Url {
+    text.parse().unwrap()
+}
+
+#[test]
+fn waiters_come_and_go_under_any_schedule() {
+    schedules(|| {
+        let (pacer, wire) = (pacer(one_second()), Wire::default());
+        let tasks: Vec<_> = (0..6_usize)
+            .map(|who| {
+                let (pacer, wire) = (pacer.clone(), wire.clone());
+                future::spawn(async move {
+                    let to = url("http://a.example/");
+                    let acquire = pacer.acquire(&to, Ask::new());
+                    // Every other one goes away after one or two looks.
+                    let result: Option<Result<Permit, Refusal>> = match who % 2 {
+                        0 => Some(acquire.await),
+                        _ => at_most(thread_rng().gen_range(1..3), acquire).await,
+                    };
+                    match result {
+                        Some(permit) => wire.send(who, permit.unwrap()).await,
+                        None => assert_eq!(who % 2, 1),
+                    }
+                })
+            })
+            .collect();
+        tasks.into_iter().for_each(|task| future::block_on(task).unwrap());
+        assert_eq!((pacer.stats().in_flight, pacer.stats().waiting), (0, 0));
+        let went = wire.0.lock().unwrap().1.clone();
+        assert!([0, 2, 4].iter().all(|who| went.contains(who)), "{went:?}");
+    });
+}
+
+#[test]
+fn a_permit_given_back_goes_on_under_any_schedule() {
+    schedules(|| {
+        let (pacer, wire) = (pacer(one_second()), Wire::default());
+        let tasks: Vec<_> = (0..5_usize)
+            .map(|who| {
+                let (pacer, wire) = (pacer.clone(), wire.clone());
+                future::spawn(async move {
+                    let permit = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();
+                    if who % 2 == 0 { permit.give_back() } else { wire.send(who, permit).await }
+                })
+            })
+            .collect();
+        tasks.into_iter().for_each(|task| future::block_on(task).unwrap());
+        let report = &pacer.reports()[0];
+        assert_eq!((report.requests(), report.in_flight(), report.waiting()), (2, 0, 0));
+    });
+}
+
+#[test]
+fn crossing_scopes_are_no_deadlock_under_any_schedule() {
+    schedules(|| {
+        let group = |at: usize| {
+            Scope::custom(move |url| url.query().map(|query| query[at..=at].to_owned()))
+                .with_delay(Duration::ZERO)
+        };
+        let policy = one_second().with_scope(group(0)).with_scope(group(1)).with_scope(group(2));
+        let pacer = pacer(policy);
+        let tasks: Vec<_> = ["abc", "bca", "cab", "abd", "ddd", "cba"]
+            .into_iter()
+            .enumerate()
+            .map(|(n, groups)| {
+                let (pacer, to) = (pacer.clone(), url(&format!("http://h{}.example/?{groups}", n % 2)));
+                future::spawn(async move {
+                    let acquire = pacer.acquire(&to, Ask::new());
+                    let permit = if n == 3 { at_most(1, acquire).await } else { Some(acquire.await) };
+                    future::yield_now().await;
+                    drop(permit);
+                })
+            })
+            .collect();
+        tasks.into_iter().for_each(|task| future::block_on(task).unwrap());
+        assert_eq!((pacer.stats().in_flight, pacer.stats().waiting), (0, 0));
+    });
+}
+
+#[test]
+fn a_new_backoff_reaches_all_waiters_under_any_schedule() {
+    schedules(|| {
+        let pacer = pacer(one_second());
+        let to = url("http://a.example/");
+        let open = future::block_on(pacer.acquire(&to, Ask::new())).unwrap();
+        let tasks: Vec<_> = (0..4)
+            .map(|_| {
+                let (pacer, to) = (pacer.clone(), to.clone());
+                future::spawn(async move { pacer.acquire(&to, Ask::new()).await.map(drop) })
+            })
+            .collect();
+        let holder = thread::spawn(move || {
+            open.finish_with(http::StatusCode::TOO_MANY_REQUESTS, &http::HeaderMap::new());
+        });
+        for task in tasks {
+            // The backoff begins before the response has ended, so no waiter can have gone.
+            assert!(matches!(future::block_on(task).unwrap(), Err(Refusal::Deferred { .. })));
+        }
+        holder.join().unwrap();
+    });
+}

@@ -1,0 +1,444 @@
+//! Around the network: the pacing that defers, the store that fails, other processes, observers that panic.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::pacing::Refusal;
+use crate::parts::support::robots_cache::*;
+use crate::parts::support::scripted::{Scripted, ScriptedFetch};
+use crate::robots_cache::RobotsCache;
+use abide_gate::HolderId;
+use abide_gate::pacing::MemoryHostStore;
+use abide_gate::robots_cache::{MemoryRobotsStore, RobotsEntry, RobotsPolicy, RobotsStore, Source};
+use abide_gate::testing::robots_cache::sample_record;
+use abide_gate::{Clock, Event, Failure, StoreError, WallMillis};
+use tokio::time::{Instant, sleep};
+
+#[tokio::test(start_paused = true)]
+async fn a_deferral_is_passed_on_and_is_no_attempt() {
+    let then = START.plus(HOUR);
+    let fetch =
+        ScriptedFetch::new(move |_, times| if times < 2 { deferred(then) } else { Scripted::text(GOOD) });
+    let world = World::new(fetch);
+    for _ in 0..2 {
+        match world.cache.get(&origin()).await {
+            Err(Refusal::Deferred { not_before, .. }) => assert_eq!(not_before, then),
+            other => panic!("expected a deferral, found {other:?}"),
+        }
+        assert_eq!(world.store.load(&origin()).await.unwrap(), None);
+    }
+    // The pacing decides again each time, since nothing was sent.
+    assert!(is_good(&world.ask().await));
+    assert_eq!((world.cache.stats().robots_deferred, world.cache.stats().robots_unreachable), (2, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deferred_refresh_leaves_the_record_and_the_copy() {
+    let world = World::good_then(deferred(START.plus(100 * DAY)));
+    let first = world.ask().await;
+    sleep(first.retry_at().since(world.wall())).await;
+    assert!(is_good(&world.ask_and_settle().await));
+    assert_eq!(world.store.load(&origin()).await.unwrap().as_ref(), Some(first.record()));
+}
+
+/// Bulk checks of a host that is held do not ask the pacing, and a store, for each of them.
+#[tokio::test(start_paused = true)]
+async fn a_deferred_refresh_is_not_tried_with_every_use() {
+    let world = World::new(ScriptedFetch::new(|_, times| match times {
+        0 => Scripted::text(GOOD),
+        1 => deferred(START.plus(DAY)),
+        _ => Scripted::status(404),
+    }));
+    let first = world.ask().await;
+    sleep(first.retry_at().since(world.wall())).await;
+    for _ in 0..100 {
+        assert!(is_good(&world.ask_and_settle().await));
+    }
+    assert_eq!(world.fetch.count(), 2);
+    sleep(DAY).await;
+    assert!(allows_all(&world.ask_and_settle().await));
+}
+
+/// How a store fails, and how often it was called.
+#[derive(Debug, Default)]
+struct Faulty {
+    load_fails: AtomicBool,
+    save_fails: AtomicBool,
+    hangs: AtomicBool,
+    operations: AtomicUsize,
+    /// The operation with this number fails; 0 for none.
+    fails_at: AtomicUsize,
+    /// And by a panic.
+    panics: AtomicBool,
+    /// And so do those that follow it.
+    goes_on: AtomicBool,
+}
+
+impl Faulty {
+    async fn step(self: Arc<Self>, op: Op) -> Result<(), StoreError> {
+        let number = self.operations.fetch_add(1, Ordering::SeqCst) + 1;
+        if self.hangs.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+        let fails = match op {
+            Op::Load => self.load_fails.load(Ordering::SeqCst),
+            Op::Save => self.save_fails.load(Ordering::SeqCst),
+            Op::Lease | Op::Release => false,
+        };
+        let fails_at = self.fails_at.load(Ordering::SeqCst);
+        let goes_on = self.goes_on.load(Ordering::SeqCst) && fails_at > 0 && number > fails_at;
+        let is_failing = fails || number == fails_at || goes_on;
+        assert!(!is_failing || !self.panics.load(Ordering::SeqCst), "the store's own mistake");
+        match is_failing {
+            true => Err(StoreError::new("disk full\u{1b}[31m")),
+            false => Ok(()),
+        }
+    }
+}
+
+fn faulty(fetch: ScriptedFetch) -> (World, Arc<Faulty>) {
+    let faults = Arc::new(Faulty::default());
+    let told = Arc::clone(&faults);
+    let store = Hooked::new(move |op| Arc::clone(&told).step(op));
+    (World::with_store(fetch, RobotsPolicy::default(), Arc::new(store)), faults)
+}
+
+/// A story of a site and a crawler, day by day: what the site answers, and what must follow.
+type Story = (fn(usize) -> Scripted, &'static [fn(&Arc<RobotsEntry>) -> bool]);
+
+const STORIES: [Story; 2] = [
+    // Well, and then down: the copy goes on being used.
+    (
+        |times| if times == 0 { Scripted::text(GOOD) } else { Scripted::status(503) },
+        &[is_good, is_good, is_good, is_good],
+    ),
+    // Down from the start: nothing is known, and nothing is opened. Then it is back.
+    (
+        |times| if times < 4 { Scripted::status(503) } else { Scripted::text(GOOD) },
+        &[disallows_all, disallows_all, disallows_all, disallows_all, is_good, is_good],
+    ),
+];
+
+/// Of the operation with this number, 0 for none.
+#[derive(Clone, Copy, Debug, Default)]
+struct Fault {
+    operation: usize,
+    /// And of those that follow it.
+    goes_on: bool,
+    panics: bool,
+}
+
+/// Plays a story with a store that fails so. How many operations there were.
+async fn play((site, days): Story, fault: Fault) -> usize {
+    let (world, store) = faulty(ScriptedFetch::new(move |_, times| site(times)));
+    store.fails_at.store(fault.operation, Ordering::SeqCst);
+    store.goes_on.store(fault.goes_on, Ordering::SeqCst);
+    store.panics.store(fault.panics, Ordering::SeqCst);
+    for (day, is_right) in days.iter().enumerate() {
+        let answer = world.ask_and_settle().await;
+        assert!(is_right(&answer), "{fault:?}, day {day}: {answer:?}");
+        sleep(DAY).await;
+    }
+    assert_eq!(world.fetch.count(), days.len(), "{fault:?}: asked once a day");
+    store.operations.load(Ordering::SeqCst)
+}
+
+/// Every operation of a story fails once, and once for good (§6 of the reliability requirements: for every k).
+#[tokio::test(start_paused = true)]
+async fn a_store_fault_at_any_operation_opens_nothing() {
+    for story in STORIES {
+        let healthy = play(story, Fault::default()).await;
+        assert!(healthy > 2 * story.1.len(), "a day takes some operations: {healthy}");
+        for operation in 1..=healthy {
+            for (goes_on, panics) in [(false, false), (false, true), (true, false), (true, true)] {
+                let operations = play(story, Fault { operation, goes_on, panics }).await;
+                assert!(operations >= operation, "operation {operation} has failed");
+            }
+        }
+    }
+}
+
+/// Not asked for by a fetch: the caller himself asks the store.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_panics_at_an_invalidation_changes_nothing() {
+    let (world, store) = faulty(ScriptedFetch::always(Scripted::text(GOOD)));
+    world.ask().await;
+    for fails in [&store.load_fails, &store.save_fails, &store.panics] {
+        fails.store(true, Ordering::SeqCst);
+    }
+    world.cache.invalidate(&origin()).await;
+    assert!(is_good(&world.ask().await));
+    assert_eq!(world.fetch.count(), 2);
+}
+
+/// Panics whatever it is asked.
+#[derive(Debug)]
+struct Broken;
+
+impl Clock for Broken {
+    fn now(&self) -> std::time::Instant {
+        panic!("the clock's own mistake")
+    }
+
+    fn wall(&self) -> WallMillis {
+        panic!("the clock's own mistake")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_machines_clock_stands_in_for_one_that_panics() {
+    let fetch = Arc::new(ScriptedFetch::always(Scripted::text(GOOD)));
+    let cache = RobotsCache::builder(tokens(), fetch).clock(Arc::new(Broken)).build();
+    assert!(is_good(&cache.get(&origin()).await.unwrap()));
+    let store = Arc::new(MemoryHostStore::with_clock(Arc::new(Broken)));
+    abide_gate::testing::hosts::conformance(store, sleep).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_hangs_is_not_waited_for_long() {
+    let (world, store) = faulty(ScriptedFetch::always(Scripted::text(GOOD)));
+    store.hangs.store(true, Ordering::SeqCst);
+    let started = Instant::now();
+    assert!(is_good(&world.ask().await));
+    assert_eq!(started.elapsed().as_secs(), 6, "two seconds each for load, lease and save");
+}
+
+#[tokio::test(start_paused = true)]
+async fn records_that_cannot_be_used_are_absent() {
+    let good = sample_record(&"https://b.example".parse().unwrap(), START, "");
+    let large = sample_record(&origin(), START, vec![b'\n'; 600_000]);
+    for record in [good, large] {
+        let world = World::of(Scripted::text(GOOD));
+        world.store.save(&origin(), &record).await.unwrap();
+        assert!(is_good(&world.ask().await));
+        assert_eq!(world.fetch.count(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_goes_on_with_the_stored_record() {
+    let store: Arc<dyn RobotsStore> = Arc::new(MemoryRobotsStore::new());
+    let world = || {
+        let fetch = ScriptedFetch::new(|request, _| match request.is_conditional() {
+            true => Scripted::status(304),
+            false => Scripted::text(GOOD).header("etag", b"\"1\""),
+        });
+        World::with_store(fetch, RobotsPolicy::default(), store.clone())
+    };
+    let before = world();
+    before.ask().await;
+    let after = world();
+    assert!(is_good(&after.ask().await));
+    assert_eq!(after.fetch.count(), 0, "no request");
+    after.clock.jump_to(START.plus(2 * DAY));
+    assert_eq!(after.ask().await.source(), Source::Revalidated, "and its validators are known");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_in_an_outage_serves_the_copy_at_once() {
+    let store: Arc<dyn RobotsStore> = Arc::new(MemoryRobotsStore::new());
+    let world = |fetch| World::with_store(fetch, RobotsPolicy::default(), store.clone());
+    let before =
+        world(ScriptedFetch::new(|_, n| if n == 0 { Scripted::text(GOOD) } else { Scripted::status(500) }));
+    before.ask().await;
+    sleep(DAY).await;
+    let last = before.ask().await;
+    let after = world(ScriptedFetch::always(Scripted::status(500).head_after(Duration::from_secs(20))));
+    after.clock.jump_to(last.retry_at());
+    let asked = Instant::now();
+    let answer = after.ask().await;
+    assert_eq!((answer.source(), asked.elapsed()), (Source::LastGood, Duration::ZERO));
+    after.settle().await;
+    assert_eq!((after.fetch.count(), after.ask().await.attempts()), (1, 2));
+}
+
+/// The pacing defers before the caller has even been woken.
+#[tokio::test(start_paused = true)]
+async fn a_restart_in_an_outage_during_a_backoff_serves_the_copy() {
+    let store: Arc<dyn RobotsStore> = Arc::new(MemoryRobotsStore::new());
+    let world = |fetch| World::with_store(fetch, RobotsPolicy::default(), store.clone());
+    let before =
+        world(ScriptedFetch::new(|_, n| if n == 0 { Scripted::text(GOOD) } else { Scripted::status(500) }));
+    before.ask().await;
+    sleep(DAY).await;
+    let last = before.ask().await;
+    let held = ScriptedFetch::always(deferred(START.plus(100 * DAY)));
+    let clock = Arc::new(abide_gate::ManualClock::starting_at(last.retry_at()));
+    let after = RobotsCache::builder(tokens(), Arc::new(held)).clock(clock).store(store.clone()).build();
+    assert_eq!(after.get(&origin()).await.unwrap().source(), Source::LastGood);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_processes_share_one_fetch() {
+    let store: Arc<dyn RobotsStore> = Arc::new(MemoryRobotsStore::new());
+    let fetch = ScriptedFetch::always(Scripted::text(GOOD).head_after(Duration::from_secs(3)));
+    let caches: Vec<RobotsCache> = (0..5)
+        .map(|_| World::with_store(fetch.clone(), RobotsPolicy::default(), store.clone()).cache)
+        .collect();
+    let started = Instant::now();
+    let callers: Vec<_> = caches
+        .into_iter()
+        .map(|cache| tokio::spawn(async move { cache.get(&origin()).await.unwrap() }))
+        .collect();
+    for caller in callers {
+        assert!(is_good(&caller.await.unwrap()));
+    }
+    assert_eq!(fetch.count(), 1);
+    assert!(started.elapsed() <= Duration::from_millis(3200), "found by the next look");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_died_is_waited_for_until_its_lease_ends() {
+    let world = World::of(Scripted::text(GOOD));
+    let dead = HolderId(42);
+    let lease = world.store.lease(&origin(), dead, START, Duration::from_secs(20)).await.unwrap();
+    assert_eq!(lease, None);
+    let started = Instant::now();
+    assert!(is_good(&world.ask().await));
+    assert_eq!(started.elapsed().as_secs(), 20);
+    assert_eq!(world.fetch.count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn observers_get_changes_and_their_panics_are_survived() {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let fetch = ScriptedFetch::new(|_, times| match times {
+        0 | 1 => Scripted::text(GOOD),
+        2 => Scripted::text("User-agent: *\nDisallow: /\n"),
+        3 => Scripted::error(Failure::Dns),
+        _ => Scripted::status(404),
+    });
+    let observer = {
+        let heard = Arc::clone(&heard);
+        move |event: &Event<'_>| {
+            let told = match event {
+                Event::RobotsAnswered { .. } => "asked",
+                Event::RobotsChanged { old: None, .. } => "first",
+                Event::RobotsChanged { entry: answer, .. } if answer.copy().is_none() => "gone",
+                Event::RobotsChanged { old: Some(old), entry: answer } => {
+                    assert_eq!(old.body(), GOOD.as_bytes());
+                    assert_ne!(answer.copy().unwrap().body(), old.body());
+                    "changed"
+                }
+                Event::RobotsLastGood { .. } => "last good",
+                Event::RobotsAttempted { .. } => return,
+                _ => "other",
+            };
+            heard.lock().unwrap().push(told);
+            assert_ne!(told, "asked", "an observer that panics");
+        }
+    };
+    let clock = Arc::new(abide_gate::ManualClock::starting_at(START));
+    let cache =
+        RobotsCache::builder(tokens(), Arc::new(fetch)).clock(clock).observer(Arc::new(observer)).build();
+    for _ in 0..5 {
+        cache.get(&origin()).await.unwrap();
+        sleep(DAY).await;
+    }
+    let heard = heard.lock().unwrap().clone();
+    assert_eq!(heard, ["asked", "first", "asked", "asked", "changed", "asked", "last good", "asked", "gone"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn totals_add_up() {
+    let world = World::new(ScriptedFetch::new(|_, times| match times {
+        0 => Scripted::text(GOOD).header("etag", b"\"1\""),
+        1 => Scripted::status(304),
+        2 => Scripted::status(503),
+        _ => Scripted::status(404),
+    }));
+    for _ in 0..4 {
+        world.ask_and_settle().await;
+        sleep(DAY).await;
+    }
+    let stats = world.cache.stats();
+    assert_eq!((stats.robots_read, stats.robots_revalidated), (1, 1));
+    assert_eq!((stats.robots_unavailable, stats.robots_unreachable, stats.robots_last_good), (1, 1, 1));
+    assert_eq!((stats.robots_requests, stats.robots_fetches), (4, 4));
+    assert_eq!(stats.robots_bytes, GOOD.len() as u64);
+}
+
+/// The store kept an older record than memory has: it must not bring back a copy that was taken away.
+#[tokio::test(start_paused = true)]
+async fn the_last_fetch_counts_though_it_could_not_be_saved() {
+    let fetch = ScriptedFetch::new(|_, times| match times {
+        0 => Scripted::text(GOOD),
+        1 => Scripted::status(404),
+        _ => Scripted::status(503),
+    });
+    let (world, store) = faulty(fetch);
+    world.ask().await;
+    store.save_fails.store(true, Ordering::SeqCst);
+    sleep(DAY).await;
+    assert!(allows_all(&world.ask().await));
+    sleep(DAY).await;
+    assert!(disallows_all(&world.ask().await));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_follower_is_not_content_with_the_record_it_had() {
+    let world = World::of(Scripted::text(GOOD));
+    let first = world.ask().await;
+    sleep(first.retry_at().since(world.wall())).await;
+    let ttl = Duration::from_secs(20);
+    world.store.lease(&origin(), HolderId(42), world.wall(), ttl).await.unwrap();
+    assert!(is_good(&world.ask().await), "no caller waits for it");
+    world.settle().await;
+    assert_eq!(world.fetch.count(), 2, "it was fetched after the other's lease had ended");
+    assert!(world.ask().await.asked_at() >= first.retry_at().plus(ttl));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_gives_up_is_not_waited_for() {
+    let world = World::of(Scripted::text(GOOD));
+    let other = HolderId(42);
+    world.store.lease(&origin(), other, START, Duration::from_secs(60)).await.unwrap();
+    let (store, started) = (world.store.clone(), Instant::now());
+    tokio::spawn(async move {
+        sleep(Duration::from_secs(3)).await;
+        store.release(&origin(), other).await.unwrap();
+    });
+    assert!(is_good(&world.ask().await));
+    assert!(started.elapsed() <= Duration::from_millis(3_200), "{:?}", started.elapsed());
+}
+
+/// Another process saves it between the first look and the lease.
+#[tokio::test(start_paused = true)]
+async fn a_record_that_came_before_the_lease_is_not_fetched_again() {
+    let record = World::of(Scripted::text(GOOD)).ask().await.record().clone();
+    let inner = Arc::new(MemoryRobotsStore::new());
+    let saved = Arc::clone(&inner);
+    let store = Hooked::new(move |op| {
+        let (saved, record) = (Arc::clone(&saved), record.clone());
+        async move { if op == Op::Lease { saved.save(&origin(), &record).await } else { Ok(()) } }
+    });
+    let world = World::with_store(
+        ScriptedFetch::always(Scripted::text(GOOD)),
+        RobotsPolicy::default(),
+        Arc::new(store.over(Arc::clone(&inner))),
+    );
+    assert!(is_good(&world.ask().await));
+    assert_eq!(world.fetch.count(), 0);
+    // A lease for longer than this one would be taken for one of a clock that was set back.
+    let free = inner.lease(&origin(), HolderId(42), world.wall(), HOUR).await.unwrap();
+    assert_eq!(free, None, "and the lease was given back");
+}
+
+/// Two processes with one store.
+fn two(fetch: &ScriptedFetch, policy: &RobotsPolicy) -> [World; 2] {
+    let store = Arc::new(MemoryRobotsStore::new());
+    [(); 2].map(|()| World::with_store(fetch.clone(), policy.clone(), store.clone()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn processes_with_equally_old_answers_fetch_once() {
+    let fetch = ScriptedFetch::always(Scripted::text(GOOD).head_after(Duration::from_secs(2)));
+    let [first, second] = two(&fetch, &RobotsPolicy::default());
+    for asked in 1..=3 {
+        let (one, other) = tokio::join!(first.ask(), second.ask());
+        assert!(is_good(&one) && is_good(&other));
+        assert_eq!((one.asked_at(), fetch.count()), (other.asked_at(), asked));
+        sleep(3 * DAY).await;
+    }
+}

@@ -1,0 +1,196 @@
+//! What is said in logs: once per outage, with origins only, nothing secret and nothing raw.
+
+use crate::pacing::{Ask, Pacer};
+use crate::parts::support::scripted::{Scripted, ScriptedFetch};
+use crate::robots_cache::RobotsCache;
+use std::fmt;
+use std::future::ready;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::Duration;
+
+use crate::parts::support::robots_cache::*;
+use abide_gate::pacing::PacePolicy;
+use abide_gate::robots_cache::RobotsPolicy;
+use abide_gate::{Failure, StoreError};
+use tokio::time::sleep;
+use tracing::field::{Field, Visit};
+use tracing::subscriber::{DefaultGuard, NoSubscriber};
+use tracing::{Dispatch, Event, Level, Metadata, Subscriber, span};
+
+/// Writes down every event as its level and its fields.
+#[derive(Debug, Clone, Default)]
+struct Listener(Arc<Mutex<Vec<(Level, String)>>>);
+
+impl Listener {
+    /// Listens on this thread until the guard is dropped.
+    fn listen(&self) -> DefaultGuard {
+        // With a single subscriber, tracing remembers for all threads what the first thread that meets an event wants. With a second one
+        // it asks both.
+        static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::default()));
+        LazyLock::force(&SECOND);
+        tracing::subscriber::set_default(self.clone())
+    }
+
+    fn heard(&self) -> Vec<(Level, String)> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl Subscriber for Listener {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        struct Line(String);
+        impl Visit for Line {
+            fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+                self.0.push_str(&format!("{field}={value:?} "));
+            }
+        }
+        let mut line = Line(String::new());
+        event.record(&mut line);
+        if event.metadata().target().starts_with("abide") {
+            self.0.lock().unwrap().push((*event.metadata().level(), line.0));
+        }
+    }
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_outage_is_one_warning_and_its_end_one_line() {
+    let listener = Listener::default();
+    let _guard = listener.listen();
+    let is_full = Arc::new(AtomicBool::new(false));
+    let disk = Arc::clone(&is_full);
+    // A full disk still reads.
+    let store = Arc::new(Hooked::new(move |op| {
+        let fails = op == Op::Save && disk.load(Ordering::SeqCst);
+        ready(if fails { Err(StoreError::new("disk full")) } else { Ok(()) })
+    }));
+    let fetch = ScriptedFetch::always(Scripted::text(GOOD));
+    let world = World::with_store(fetch, RobotsPolicy::default(), store);
+    for outage in 1..=2 {
+        is_full.store(true, Ordering::SeqCst);
+        for _ in 0..5 {
+            world.ask().await;
+            sleep(DAY).await;
+        }
+        is_full.store(false, Ordering::SeqCst);
+        world.ask().await;
+        sleep(DAY).await;
+        let count = |level| listener.heard().iter().filter(|(other, _)| *other == level).count();
+        assert_eq!((count(Level::WARN), count(Level::INFO)), (outage, outage), "{:?}", listener.heard());
+    }
+}
+
+/// The cause is one that no other test of this file has: what was told aloud is remembered for the whole process.
+#[tokio::test(start_paused = true)]
+async fn an_outage_is_a_warning_once_per_cause_and_ten_minutes() {
+    let listener = Listener::default();
+    let _guard = listener.listen();
+    let world = World::of(Scripted::error(Failure::HeadTooLarge));
+    for round in 1..=2 {
+        for number in 0..20 {
+            let origin = format!("https://{round}-{number}.example").parse().unwrap();
+            world.cache.get(&origin).await.unwrap();
+        }
+        let count = |level| listener.heard().iter().filter(|(other, _)| *other == level).count();
+        // Each of the others says two things: how the request failed, and what it means.
+        assert_eq!((count(Level::WARN), count(Level::DEBUG)), (round, round * 40), "{:?}", listener.heard());
+        sleep(Duration::from_secs(600)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn logs_have_origins_only() {
+    let listener = Listener::default();
+    let _guard = listener.listen();
+    let marker = "MARKER";
+    let hostile = format!("{marker}\u{1b}[31m\n");
+    for answer in [
+        Scripted::text(format!("User-agent: *\nDisallow: /{hostile}")).header("etag", b"\"MARKER\""),
+        Scripted::status(404).body(hostile.clone()).header("set-cookie", b"MARKER=1"),
+        Scripted::status(503).header("retry-after", b"MARKER"),
+        Scripted::redirect("https://user:MARKER@b.example/?MARKER"),
+        Scripted::redirect("ftp://MARKER/"),
+        Scripted::error(Failure::Tls),
+        Scripted::panic(),
+    ] {
+        let world = World::good_then(answer.clone());
+        for _ in 0..3 {
+            let _ = world.cache.get(&origin()).await;
+            sleep(DAY).await;
+        }
+    }
+    let heard = listener.heard();
+    assert!(heard.len() > 10);
+    for (_, line) in heard {
+        assert!(!line.contains(marker) && line.chars().all(|c| !c.is_control()), "{line:?}");
+        assert!(!line.contains("robots.txt?") && !line.contains("/robots.txt"), "no URL: {line:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pacing_is_logged_by_host_and_without_urls() {
+    let listener = Listener::default();
+    let _guard = listener.listen();
+    let (pacer, page) =
+        (Pacer::new(PacePolicy::default()), "http://a.example/MARKER?MARKER".parse().unwrap());
+    let permit = pacer.acquire(&page, Ask::new()).await.unwrap();
+    sleep(Duration::from_secs(61)).await;
+    permit.finish_with(http::StatusCode::TOO_MANY_REQUESTS, &http::HeaderMap::new());
+    pacer.acquire(&page, Ask::new()).await.unwrap_err();
+    let heard = listener.heard();
+    let levels: Vec<Level> = heard.iter().map(|(level, _)| *level).collect();
+    assert_eq!(levels, [Level::TRACE, Level::INFO, Level::WARN, Level::DEBUG], "{heard:?}");
+    assert!(
+        heard.iter().all(|(_, line)| line.contains("scope=\"a.example\"") && !line.contains("MARKER")),
+        "{heard:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_way_in_which_a_fetch_fails_is_logged() {
+    for (answer, level, said) in [
+        (Scripted::error(Failure::Tls), Level::DEBUG, "the robots.txt request failed"),
+        (deferred(START.plus(HOUR)), Level::DEBUG, "the robots.txt request was deferred by the pacing"),
+    ] {
+        let listener = Listener::default();
+        let _guard = listener.listen();
+        let _ = World::of(answer).cache.get(&origin()).await;
+        let heard = listener.heard();
+        let lines: Vec<_> = heard.iter().filter(|(_, line)| line.contains(said)).collect();
+        assert!(
+            matches!(lines[..], [(found, line)] if *found == level && line.contains("https://a.example")),
+            "{heard:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_that_panics_is_logged() {
+    let listener = Listener::default();
+    let _guard = listener.listen();
+    let cache = RobotsCache::builder(tokens(), Arc::new(ScriptedFetch::always(Scripted::text(GOOD))))
+        .observer(Arc::new(|_: &abide_gate::Event<'_>| panic!("the observer is broken")))
+        .build();
+    assert!(is_good(&cache.get(&origin()).await.unwrap()));
+    let heard = listener.heard();
+    assert!(
+        heard.iter().any(|(level, line)| *level == Level::ERROR && line.contains("an observer panicked")),
+        "{heard:?}"
+    );
+}

@@ -1,0 +1,284 @@
+//! What answers mean, row by row: RFC 9309 §2.3.1.
+
+use std::time::Duration;
+
+use crate::parts::support::robots_cache::*;
+use crate::parts::support::scripted::{Scripted, ScriptedFetch};
+use crate::robots_cache::RobotsCache;
+use abide_gate::Failure;
+use abide_gate::robots_cache::{RobotsPolicy, Source};
+use tokio::time::{Instant, sleep};
+
+#[tokio::test(start_paused = true)]
+async fn transport_faults_are_unreachable_with_their_cause() {
+    let refused = "10.0.0.1".parse().unwrap();
+    for (id, failure) in [
+        ("c01 dns", Failure::Dns),
+        ("c02, c03 connect", Failure::Connect),
+        ("c04 tls", Failure::Tls),
+        ("c05 reset in the head", Failure::Reset),
+        ("c12 head too large", Failure::HeadTooLarge),
+        ("c13, c14 no http", Failure::Protocol),
+        ("s12 address", Failure::AddressRefused(refused)),
+        ("other", Failure::Other),
+    ] {
+        let (cold, stale) = assert_unreachable(Scripted::error(failure), id).await;
+        assert_eq!(cold.source(), Source::Unreachable(failure), "{id}");
+        assert_eq!(stale.failure(), Some(failure), "{id}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusing_host_is_asked_after_1_2_4_up_to_60_minutes() {
+    let world = World::of(Scripted::error(Failure::Connect));
+    for step in [1, 2, 4, 8, 16, 32, 60, 60, 60_u32] {
+        let before = world.fetch.count();
+        let answer = world.ask().await;
+        assert!(disallows_all(&answer));
+        assert_eq!(world.fetch.count(), before + 1, "it is asked once per step");
+        let wait = answer.retry_at().since(answer.asked_at());
+        assert!(wait >= step * MINUTE * 9 / 10 && wait <= step * MINUTE * 11 / 10, "{step}: {wait:?}");
+        // Meanwhile the answer is there at once, without a request.
+        let asked = Instant::now();
+        assert!(disallows_all(&world.ask().await));
+        assert_eq!((world.fetch.count(), asked.elapsed()), (before + 1, Duration::ZERO));
+        sleep(wait).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endless_body_counts_up_to_the_limit_and_is_dropped() {
+    let mut chunk = GOOD.to_owned();
+    chunk.push_str(&"# and so on\n".repeat(2000));
+    let world = World::of(Scripted::text(chunk.clone()).endless());
+    let answer = world.ask().await;
+    assert!(is_good(&answer) && answer.is_truncated());
+    let kept = answer.copy().unwrap().body().len();
+    assert!(kept <= 512_000 && kept > 512_000 - 12, "{kept}");
+    assert!(
+        world.fetch.pulled() <= 512_001 + chunk.len() as u64,
+        "no more is read than one piece beyond the limit"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn drips_and_stalls_end_at_the_deadline() {
+    let seconds = Duration::from_secs;
+    for (id, fault) in [
+        ("one byte per second", Scripted::text("#").endless().chunk_after(seconds(1))),
+        ("stall in the head", Scripted::text(GOOD).head_after(seconds(100_000))),
+        ("stall in the body", Scripted::text("User-agent: *\nAllow: /\n").stalls()),
+        ("late head, late body", Scripted::text(GOOD).head_after(seconds(20)).chunk_after(seconds(11))),
+    ] {
+        let started = Instant::now();
+        let world = World::of(fault.clone());
+        let answer = world.ask().await;
+        assert_eq!(answer.source(), Source::Unreachable(Failure::Timeout), "{id}");
+        assert_eq!(started.elapsed().as_secs(), 30, "{id}: within the deadline");
+        assert_unreachable(fault, id).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_redirects_share_one_deadline() {
+    let fetch = ScriptedFetch::new(|request, _| {
+        let hop = request.hop();
+        Scripted::redirect(&format!("/robots.txt?{hop}")).head_after(Duration::from_secs(7))
+    });
+    let started = Instant::now();
+    let world = World::new(fetch);
+    assert_eq!(world.ask().await.source(), Source::Unreachable(Failure::Timeout));
+    assert_eq!(started.elapsed().as_secs(), 30);
+    assert_eq!(world.fetch.count(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_slots_is_not_part_of_the_deadline() {
+    let fetch = ScriptedFetch::new(|request, _| {
+        let answer = match request.hop() {
+            hop @ 0..=4 => Scripted::redirect(&format!("/robots.txt?{hop}")),
+            _ => Scripted::text(GOOD),
+        };
+        answer.slot_after(Duration::from_secs(29)).head_after(Duration::from_secs(4))
+    });
+    let started = Instant::now();
+    assert!(is_good(&World::new(fetch).ask().await));
+    assert_eq!(started.elapsed().as_secs(), 6 * 33);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fetch_that_never_answers_is_ended() {
+    #[derive(Debug)]
+    struct Never;
+    impl abide_gate::robots_cache::Fetch for Never {
+        fn fetch(
+            &self,
+            _: abide_gate::robots_cache::RobotsRequest,
+        ) -> abide_gate::BoxFuture<
+            '_,
+            Result<abide_gate::robots_cache::RobotsResponse, abide_gate::robots_cache::FetchError>,
+        > {
+            Box::pin(std::future::pending())
+        }
+    }
+    let cache = RobotsCache::builder(tokens(), std::sync::Arc::new(Never)).build();
+    let started = Instant::now();
+    assert_eq!(cache.get(&origin()).await.unwrap().source(), Source::Unreachable(Failure::Timeout));
+    assert_eq!(started.elapsed().as_secs(), 90);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_4xx_allows_all_and_its_body_is_unread() {
+    for status in [400, 401, 403, 404, 405, 410, 418, 451, 499] {
+        let world = World::of(Scripted::status(status).body("User-agent: *\nDisallow: /\n"));
+        let answer = world.ask().await;
+        assert!(allows_all(&answer), "{status}");
+        assert_eq!(answer.source(), Source::Unavailable(status));
+        assert_eq!(world.fetch.pulled(), 0, "{status}");
+        sleep(23 * HOUR).await;
+        world.settle().await;
+        assert!(allows_all(&world.ask().await), "{status} lasts");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_cautious_preset() {
+    for status in [400, 401, 403, 404, 405, 407, 408, 410, 418, 421, 425, 429, 451, 499] {
+        let world =
+            World::with_policy(ScriptedFetch::always(Scripted::status(status)), RobotsPolicy::cautious());
+        let answer = world.ask().await;
+        match status {
+            401 | 403 | 407 | 408 | 421 | 425 | 429 => {
+                assert!(disallows_all(&answer), "{status}");
+                assert!(answer.retry_at().since(START) <= MINUTE * 11 / 10, "{status}: on schedule");
+            }
+            _ => assert!(allows_all(&answer), "{status}"),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_429_allows_all_and_is_fetched_again_after_the_backoff() {
+    let held = START.plus(17 * MINUTE);
+    let world = World::of(Scripted::status(429).backed_off_until(held));
+    let answer = world.ask().await;
+    assert!(allows_all(&answer));
+    assert_eq!((answer.retry_at(), answer.fresh_until(), answer.attempts()), (held, held, 0));
+    sleep(17 * MINUTE - Duration::from_secs(1)).await;
+    world.ask().await;
+    assert_eq!(world.fetch.count(), 1, "not before");
+    sleep(Duration::from_secs(2)).await;
+    world.ask().await;
+    assert_eq!(world.fetch.count(), 2, "then");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_429_without_backoff_leaves_the_copy_in_force_for_a_minute() {
+    let world = World::good_then(Scripted::status(429));
+    world.ask().await;
+    sleep(DAY).await;
+    let answer = world.ask().await;
+    assert!(is_good(&answer) && answer.source() == Source::LastGood, "{answer:?}");
+    assert!(answer.retry_at().since(answer.asked_at()) <= MINUTE * 11 / 10);
+    let shown = answer.explain(&"/closed".into()).to_string();
+    assert!(
+        shown.contains("of the last good copy of") && shown.ends_with("it returned status 429"),
+        "{shown}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_503_and_a_cautious_429_wait_for_the_later_backoff() {
+    let held = START.plus(3 * HOUR);
+    let fetch = || ScriptedFetch::always(Scripted::status(429).backed_off_until(held));
+    assert_eq!(World::with_policy(fetch(), RobotsPolicy::cautious()).ask().await.retry_at(), held);
+    assert_eq!(World::of(Scripted::status(503).backed_off_until(held)).ask().await.retry_at(), held);
+    let soon = World::of(Scripted::status(503).backed_off_until(START.plus(MINUTE / 2))).ask().await;
+    assert!(soon.retry_at() >= START.plus(MINUTE * 9 / 10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_408_421_425_leave_the_copy_in_force_and_are_fetched_soon() {
+    for status in [408, 421, 425] {
+        let world = World::good_then(Scripted::status(status));
+        world.ask().await;
+        sleep(DAY).await;
+        for attempts in 1..=3 {
+            let answer = world.ask().await;
+            assert!(is_good(&answer) && answer.source() == Source::LastGood, "{status}: {answer:?}");
+            assert_eq!(answer.attempts(), attempts);
+            assert!(answer.failing_since().is_none());
+            sleep(answer.retry_at().since(answer.asked_at())).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_408_421_425_allow_all_where_there_is_no_copy() {
+    for status in [408, 421, 425] {
+        let world = World::of(Scripted::status(status));
+        for attempts in 1..=3 {
+            let answer = world.ask().await;
+            assert!(allows_all(&answer), "{status}");
+            assert_eq!((answer.attempts(), answer.failing_since()), (attempts, None));
+            sleep(answer.retry_at().since(answer.asked_at())).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn server_errors_and_strange_statuses_disallow_all() {
+    for status in [500, 501, 502, 503, 504, 511, 599, 600, 999, 101, 103, 206] {
+        let fault = Scripted::status(status).body("User-agent: *\nAllow: /\n");
+        let (cold, _) = assert_unreachable(fault, &status.to_string()).await;
+        assert_eq!(cold.source(), Source::Unreachable(Failure::Status(status)));
+        assert_eq!(cold.status(), Some(status));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_2xx_answers_count_by_their_body() {
+    let rules = |status| World::of(Scripted::status(status).body(GOOD));
+    for status in [200, 201, 202, 203, 205, 226, 299] {
+        let answer = rules(status).ask().await;
+        assert!(is_good(&answer), "{status}");
+        assert_eq!(answer.status(), Some(status));
+    }
+    for status in [200, 204, 205] {
+        assert!(allows_all(&World::of(Scripted::status(status)).ask().await), "{status} without a body");
+    }
+    for (status, coding) in [(204, "gzip"), (205, "gzip"), (204, "x-what"), (205, "br, gzip")] {
+        let empty = Scripted::status(status).header("content-encoding", coding.as_bytes());
+        assert!(allows_all(&World::of(empty).ask().await), "{status} without a body, in {coding}");
+    }
+    let challenge =
+        Scripted::status(202).header("content-type", b"text/html").body("<html>Wait a moment</html>");
+    let answer = World::of(challenge).ask().await;
+    assert!(allows_all(&answer) && answer.is_not_text());
+    assert_unreachable(Scripted::status(206).body(GOOD), "206").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_3xx_that_are_no_redirects_are_unreachable() {
+    for status in [300, 305, 306, 310, 399] {
+        let fault = Scripted::status(status).header("location", b"/elsewhere");
+        let (cold, _) = assert_unreachable(fault, &status.to_string()).await;
+        assert_eq!(cold.source(), Source::Unreachable(Failure::RedirectStatus));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn html_without_rules_can_be_unreachable() {
+    let page = Scripted::text("<!doctype html><p>Blocked</p>");
+    let strict = RobotsPolicy::default().with_html_unreachable();
+    let answer = World::with_policy(ScriptedFetch::always(page.clone()), strict.clone()).ask().await;
+    assert_eq!(answer.source(), Source::Unreachable(Failure::Html));
+    assert!(disallows_all(&answer));
+    let with_rules = Scripted::text(format!("<html>\n{GOOD}</html>"));
+    assert!(is_good(&World::with_policy(ScriptedFetch::always(with_rules.clone()), strict).ask().await));
+    assert!(is_good(&World::of(with_rules).ask().await));
+    let lenient = World::of(page).ask().await;
+    assert!(allows_all(&lenient) && lenient.is_not_text());
+    let shown = lenient.explain(&"/x".into()).to_string();
+    assert!(shown.ends_with("which is an HTML page without rules"), "{shown}");
+}

@@ -1,0 +1,88 @@
+//! What servers send for a text: RFC 9309 §2.3.1.5, §2.5.
+
+use std::sync::Arc;
+
+use crate::parts::support::robots_cache::*;
+use crate::parts::support::scripted::{Scripted, ScriptedFetch};
+use abide_gate::robots_cache::{RobotsEntry, RobotsPolicy};
+
+async fn read(body: impl Into<bytes::Bytes>) -> Arc<RobotsEntry> {
+    World::of(Scripted::text(body)).ask().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn utf_16_counts_with_a_mark_only() {
+    let encode = |mark: &[u8], unit: fn(u16) -> [u8; 2]| {
+        let units = GOOD.encode_utf16().flat_map(unit);
+        mark.iter().copied().chain(units).collect::<Vec<u8>>()
+    };
+    assert!(is_good(&read(encode(b"\xff\xfe", u16::to_le_bytes)).await));
+    assert!(is_good(&read(encode(b"\xfe\xff", u16::to_be_bytes)).await));
+    let unmarked = read(encode(b"", u16::to_le_bytes)).await;
+    assert!(allows_all(&unmarked) && !unmarked.remarks().is_empty());
+    let utf_32: Vec<u8> = GOOD.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
+    let utf_32 = read([&b"\xff\xfe\0\0"[..], &utf_32].concat()).await;
+    assert!(allows_all(&utf_32) && !utf_32.remarks().is_empty());
+    assert!(read(GOOD).await.remarks().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_raised_limit_is_the_reader_s_too() {
+    let text = format!("{GOOD}{}Disallow: /far\n", "# filler\n".repeat(100_000));
+    assert!(allows(&read(text.clone()).await, "/far"));
+    let policy = RobotsPolicy::default().with_body_limit(1 << 20);
+    let answer = World::with_policy(ScriptedFetch::always(Scripted::text(text)), policy).ask().await;
+    assert!(is_good(&answer) && !allows(&answer, "/far") && !answer.is_truncated());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_hostile_is_shown_raw() {
+    let marker = "\u{1b}[31m\u{202e}";
+    let long = "a".repeat(5000);
+    let body = format!("User-agent: *\nDisallow: /{marker}{long}\nDisallow: /x{marker}\n");
+    let answer = World::of(
+        Scripted::text(body).header("content-type", b"text/\x80plain").header("etag", b"\"\xff\x80\""),
+    )
+    .ask()
+    .await;
+    let target = format!("/{marker}{long}");
+    let explanation = answer.explain(&target.as_str().into());
+    assert!(!explanation.is_allowed());
+    for shown in
+        [format!("{explanation}"), format!("{explanation:?}"), format!("{answer:?} {:?}", answer.record())]
+    {
+        assert!(shown.chars().all(|c| !c.is_control() && c != '\u{202e}'), "{shown}");
+        assert!(shown.chars().count() < 900, "{shown}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_explanation_is_one_sentence() {
+    let world = World::of(Scripted::text(GOOD));
+    let answer = world.ask().await;
+    let shown = |path: &str| answer.explain(&path.into()).to_string();
+    let of = "of https://a.example/robots.txt, fetched Fri, 15 Jan 2027 08:00:00 GMT";
+    assert_eq!(shown("/closed"), format!("disallowed by \"Disallow: /closed\" on line 2 (group *) {of}"));
+    assert_eq!(shown("/open"), format!("allowed, because it matches no rule {of}"));
+    assert_eq!(
+        shown("/robots.txt"),
+        format!("allowed, because robots.txt itself is exempt from the rules {of}")
+    );
+    let other = World::of(Scripted::text("User-agent: otherbot\nDisallow: /")).ask().await;
+    assert_eq!(
+        other.explain(&"/open".into()).to_string(),
+        format!("allowed, because no group is for the crawler {of}")
+    );
+
+    let gone = World::of(Scripted::status(403)).ask().await;
+    assert_eq!(
+        gone.explain(&"/x".into()).to_string(),
+        "allowed, because https://a.example/robots.txt is unavailable: it returned status 403"
+    );
+    let down = World::new(ScriptedFetch::always(Scripted::status(500))).ask().await;
+    let shown = down.explain(&"/x".into()).to_string();
+    let start = "disallowed for now, because https://a.example/robots.txt is unreachable since \
+                 Fri, 15 Jan 2027 08:00:00 GMT: it returned status 500; next attempt at ";
+    assert!(shown.starts_with(start), "{shown}");
+    assert!(down.explain(&"/robots.txt".into()).is_allowed());
+}

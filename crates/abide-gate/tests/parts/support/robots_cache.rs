@@ -1,0 +1,224 @@
+//! What the tests of `access` share: a cache on a manual clock, before a scripted web.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::pacing::Refusal;
+use crate::parts::support::scripted::{Scripted, ScriptedFetch};
+use crate::robots_cache::RobotsCache;
+use abide_gate::pacing::DeferReason;
+use abide_gate::robots_cache::{
+    FetchError, MemoryRobotsStore, RobotsEntry, RobotsPolicy, RobotsRecord, RobotsStore, Source,
+};
+use abide_gate::{BoxFuture, Clock, HolderId, ManualClock, Origin, StoreError, WallMillis};
+use abide_robots::{ProductToken, Target};
+
+pub(crate) const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+pub(crate) const HOUR: Duration = Duration::from_secs(60 * 60);
+pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Rules that allow `/open` and disallow `/closed`.
+pub(crate) const GOOD: &str = "User-agent: *\nDisallow: /closed\n";
+
+/// A call of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Op {
+    Load,
+    Save,
+    Lease,
+    Release,
+}
+
+/// What a test does before a call of a store: wait, fail, hang, panic.
+type Before = Box<dyn Fn(Op) -> BoxFuture<'static, Result<(), StoreError>> + Send + Sync>;
+
+/// A store in memory.
+pub(crate) struct Hooked {
+    inner: Arc<MemoryRobotsStore>,
+    before: Before,
+}
+
+impl Hooked {
+    pub(crate) fn new<F: Future<Output = Result<(), StoreError>> + Send + 'static>(
+        before: impl Fn(Op) -> F + Send + Sync + 'static,
+    ) -> Self {
+        Self { inner: Arc::default(), before: Box::new(move |op| Box::pin(before(op))) }
+    }
+
+    pub(crate) fn over(mut self, inner: Arc<MemoryRobotsStore>) -> Self {
+        self.inner = inner;
+        self
+    }
+}
+
+impl std::fmt::Debug for Hooked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Hooked")
+    }
+}
+
+impl RobotsStore for Hooked {
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
+        Box::pin(async move {
+            (self.before)(Op::Load).await?;
+            self.inner.load(origin).await
+        })
+    }
+
+    fn save<'a>(
+        &'a self,
+        origin: &'a Origin,
+        record: &'a RobotsRecord,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            (self.before)(Op::Save).await?;
+            self.inner.save(origin, record).await
+        })
+    }
+
+    fn lease<'a>(
+        &'a self,
+        origin: &'a Origin,
+        holder: HolderId,
+        now: WallMillis,
+        ttl: Duration,
+    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
+        Box::pin(async move {
+            (self.before)(Op::Lease).await?;
+            self.inner.lease(origin, holder, now, ttl).await
+        })
+    }
+
+    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            (self.before)(Op::Release).await?;
+            self.inner.release(origin, holder).await
+        })
+    }
+
+    fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>> {
+        self.inner.sweep(older_than)
+    }
+}
+
+/// The pacer's refusal of a request to a host that is backed off.
+pub(crate) fn deferred(not_before: WallMillis) -> Scripted {
+    Scripted::failing(FetchError::deferred(backed_off(not_before)))
+}
+
+pub(crate) fn backed_off(not_before: WallMillis) -> Refusal {
+    let reason = DeferReason::Backoff { status: None, retry_after: None };
+    let (scope, wait) = ("a.example".into(), not_before.since(START));
+    Refusal::Deferred { scope, not_before, wait, reason }
+}
+
+pub(crate) struct World {
+    pub(crate) fetch: ScriptedFetch,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) store: Arc<dyn RobotsStore>,
+    pub(crate) cache: RobotsCache,
+}
+
+impl World {
+    pub(crate) fn new(fetch: ScriptedFetch) -> Self {
+        Self::with_policy(fetch, RobotsPolicy::default())
+    }
+
+    pub(crate) fn with_policy(fetch: ScriptedFetch, policy: RobotsPolicy) -> Self {
+        Self::with_store(fetch, policy, Arc::new(MemoryRobotsStore::new()))
+    }
+
+    pub(crate) fn with_store(
+        fetch: ScriptedFetch,
+        policy: RobotsPolicy,
+        store: Arc<dyn RobotsStore>,
+    ) -> Self {
+        let clock = Arc::new(ManualClock::starting_at(START));
+        let cache = RobotsCache::builder(tokens(), Arc::new(fetch.clone()))
+            .clock(clock.clone())
+            .policy(policy)
+            .store(store.clone())
+            .seed(7)
+            .build();
+        Self { fetch, clock, store, cache }
+    }
+
+    /// A world where every request is answered alike.
+    pub(crate) fn of(answer: Scripted) -> Self {
+        Self::new(ScriptedFetch::always(answer))
+    }
+
+    /// A world where the first request is answered with good rules, and all others with `then`.
+    pub(crate) fn good_then(then: Scripted) -> Self {
+        let good = Scripted::text(GOOD).header("etag", b"\"1\"");
+        Self::new(ScriptedFetch::new(move |_, times| if times == 0 { good.clone() } else { then.clone() }))
+    }
+
+    pub(crate) async fn ask(&self) -> Arc<RobotsEntry> {
+        self.cache.get(&origin()).await.unwrap()
+    }
+
+    pub(crate) fn wall(&self) -> WallMillis {
+        self.clock.wall()
+    }
+
+    /// The answer after what is refreshed in the background has come in.
+    pub(crate) async fn ask_and_settle(&self) -> Arc<RobotsEntry> {
+        self.ask().await;
+        self.settle().await;
+        self.ask().await
+    }
+
+    /// Waits until nothing is in the air, without waiting for long.
+    pub(crate) async fn settle(&self) {
+        while self.cache.stats().robots_in_flight > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+pub(crate) fn tokens() -> Vec<ProductToken> {
+    vec![ProductToken::new("ExampleBot").unwrap()]
+}
+
+pub(crate) fn origin() -> Origin {
+    "https://a.example".parse().unwrap()
+}
+
+pub(crate) fn allows(answer: &Arc<RobotsEntry>, path: &str) -> bool {
+    answer.is_allowed(&Target::new(path))
+}
+
+/// The rules of this answer, and nothing else.
+pub(crate) fn is_good(answer: &Arc<RobotsEntry>) -> bool {
+    allows(answer, "/open") && !allows(answer, "/closed") && answer.copy().is_some()
+}
+
+pub(crate) fn allows_all(answer: &Arc<RobotsEntry>) -> bool {
+    allows(answer, "/open") && allows(answer, "/closed")
+}
+
+/// Nothing but robots.txt itself.
+pub(crate) fn disallows_all(answer: &Arc<RobotsEntry>) -> bool {
+    !allows(answer, "/open")
+        && !allows(answer, "/")
+        && !allows(answer, "/robots.txt?x")
+        && allows(answer, "/robots.txt")
+}
+
+/// Row result **L**: the last good copy if there is one, else disallow all. Gives both answers.
+pub(crate) async fn assert_unreachable(fault: Scripted, name: &str) -> (Arc<RobotsEntry>, Arc<RobotsEntry>) {
+    let cold = World::of(fault.clone()).ask().await;
+    assert!(disallows_all(&cold), "{name}: without a copy all is disallowed, found {cold:?}");
+    assert!(matches!(cold.source(), Source::Unreachable(_)), "{name}: {cold:?}");
+    assert!(cold.retry_at() > START && cold.failing_since().is_some(), "{name}: asked again later");
+
+    let world = World::good_then(fault);
+    assert!(is_good(&world.ask().await), "{name}");
+    tokio::time::sleep(DAY).await;
+    let stale = world.ask().await;
+    assert_eq!(stale.source(), Source::LastGood, "{name}: the copy stands in, found {stale:?}");
+    assert!(is_good(&stale), "{name}: by its rules");
+    (cold, stale)
+}
