@@ -302,7 +302,7 @@ async fn a_retry_below_the_pacing_is_noticed_and_refused() {
     let whole = ClientBuilder::new(inner.clone()).with(abide.middleware()).with(retry(2)).build();
     let denial = denied(&whole, "http://a.example/flaky").await;
     assert_eq!((sent_again(&denial), denial.hop()), (Some(3), 0), "{denial:?}");
-    assert!(denial.to_string().contains("put what retries above it"), "{denial}");
+    assert!(denial.to_string().contains("put retries above abide"), "{denial}");
     let halves = ClientBuilder::new(inner)
         .with(abide.gate())
         .with(cache())
