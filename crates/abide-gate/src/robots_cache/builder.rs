@@ -11,15 +11,14 @@ use tokio::sync::Semaphore;
 use crate::event::{Observer, Observers};
 use crate::jitter::{Jitter, random_seed};
 use crate::robots_cache::bounded_table::BoundedTable;
-use crate::robots_cache::cache::RobotsCache;
-use crate::robots_cache::counters::Counters;
+use crate::robots_cache::cache::{Inner, RobotsCache};
 use crate::robots_cache::fetch::Fetch;
-use crate::robots_cache::inner::Inner;
 use crate::robots_cache::interner::Interner;
 use crate::robots_cache::policy::RobotsPolicy;
 use crate::robots_cache::single_flight::SingleFlight;
 use crate::robots_cache::store::RobotsStore;
 use crate::robots_cache::store_guard::StoreGuard;
+use crate::stats::Counters;
 use crate::{Clock, HolderId, SystemClock, caught_clock};
 
 /// Puts an [`RobotsCache`] together. Everything but tokens and [`Fetch`] has a default.

@@ -1,30 +1,59 @@
 //! The robots.txt cache as the gate uses it: an entry from memory if one may be used, else a fetch that all callers share.
 //!
 //! Let's start with the obvious: a crawler checks robots.txt before every request, so nearly every check must be answered from memory, and a
-//! robots.txt must be fetched once for all who wait. This file awaits; what it awaits is in `inner.rs`, and what decides is pure.
+//! robots.txt must be fetched once for all who wait. Here is what all clones of a cache share, and the way to an entry at hand; the way to one
+//! that must be fetched is in `fetch_task.rs`.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use abide_robots::ProductToken;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use url::Url;
 
+use crate::event::Observers;
+use crate::jitter::Jitter;
+use crate::origin::OriginOf;
 use crate::pacing::Refusal;
-use crate::robots_cache::RobotsRecord;
+use crate::robots_cache::bounded_table::BoundedTable;
 use crate::robots_cache::builder::RobotsCacheBuilder;
 use crate::robots_cache::entry::RobotsEntry;
 use crate::robots_cache::fetch::Fetch;
-use crate::robots_cache::inner::{Inner, Progress, Urgency};
+use crate::robots_cache::fetch_task::{Deferral, Progress, Urgency};
+use crate::robots_cache::interner::Interner;
 use crate::robots_cache::reuse::Reuse;
-use crate::{Origin, Stats};
+use crate::robots_cache::single_flight::SingleFlight;
+use crate::robots_cache::store_guard::StoreGuard;
+use crate::robots_cache::{RobotsPolicy, RobotsRecord};
+use crate::stats::Counters;
+use crate::{Clock, Origin, Stats, WallMillis};
 
 /// The access results of RFC 9309 §2.3–2.4: for each origin its robots.txt, fetched once for all who wait, kept for as long
 /// as it counts, and kept on through outages. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct RobotsCache {
     pub(super) inner: Arc<Inner>,
+}
+
+/// What one process knows of robots.txt files, and how it learns more.
+pub(super) struct Inner {
+    pub(super) tokens: Vec<ProductToken>,
+    pub(super) fetch: Arc<dyn Fetch>,
+    pub(super) policy: RobotsPolicy,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) observers: Observers,
+    pub(super) store: StoreGuard,
+    /// Compiled, for our own tokens; the store has what the server sent.
+    pub(super) entries: BoundedTable<RobotsEntry>,
+    /// What those have in common.
+    pub(super) texts: Interner,
+    pub(super) deferrals: BoundedTable<Deferral>,
+    pub(super) in_flight: SingleFlight<Origin, Progress>,
+    pub(super) fetch_permits: Semaphore,
+    pub(super) jitter: Jitter,
+    pub(super) counters: Arc<Counters>,
 }
 
 impl RobotsCache {
@@ -135,5 +164,61 @@ impl RobotsCache {
                 return Err(Refusal::Interrupted);
             }
         }
+    }
+}
+
+impl Inner {
+    /// The answer for a URL, if it is at hand and nothing is to be done but to use it. Allocates nothing.
+    pub(super) fn at_hand(&self, url: &Url, now: WallMillis) -> Option<Arc<RobotsEntry>> {
+        let answer = self.entries.get(OriginOf::of(url)?)?;
+        (answer.next(now) == Some(Reuse::Use)).then_some(answer)
+    }
+
+    /// The answer at hand, and what to do with it. Compiled again if its time has changed what it says.
+    pub(super) fn lookup(&self, origin: &Origin, now: WallMillis) -> Option<(Arc<RobotsEntry>, Reuse)> {
+        let answer = self.entries.get(origin.as_slice())?;
+        match answer.next(now) {
+            Some(next) => Some((answer, next)),
+            None => {
+                let answer = self.publish(answer.record().clone());
+                answer.next(now).map(|next| (answer, next))
+            }
+        }
+    }
+
+    pub(super) fn is_usable(&self, answer: &RobotsEntry) -> bool {
+        matches!(answer.next(self.clock.wall()), Some(Reuse::Use | Reuse::UseAndRefresh))
+    }
+
+    /// Compiles a record and has it at hand from now on.
+    pub(super) fn publish(&self, record: RobotsRecord) -> Arc<RobotsEntry> {
+        let now = self.clock.wall();
+        let answer = Arc::new(RobotsEntry::new(record, now, &self.policy, &self.tokens, &self.texts));
+        self.entries.insert(Arc::clone(&answer));
+        answer
+    }
+
+    /// The newest record of the origin: the store's, or ours if the store has failed.
+    pub(super) async fn newest_record(&self, origin: &Origin) -> Option<RobotsRecord> {
+        let own = self.entries.get(origin.as_slice()).map(|answer| answer.record().clone());
+        let stored = self.store.load(origin).await;
+        match (stored, own) {
+            // Of two that were asked for at the same time, one was invalidated.
+            (Some(stored), Some(own)) => {
+                let order =
+                    stored.asked_at().cmp(&own.asked_at()).then(own.fresh_until().cmp(&stored.fresh_until()));
+                Some(if order.is_lt() { own } else { stored })
+            }
+            (stored, own) => stored.or(own),
+        }
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inner")
+            .field("policy", &self.policy)
+            .field("in_flight", &self.in_flight.len())
+            .finish_non_exhaustive()
     }
 }

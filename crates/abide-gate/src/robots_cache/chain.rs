@@ -9,12 +9,12 @@ use tokio::time::{timeout, timeout_at};
 use url::Url;
 
 use crate::pacing::Refusal;
-use crate::robots_cache::counters::Counters;
 use crate::robots_cache::fetch::{Fetch, FetchError, PermitWait, RobotsRequest, RobotsResponse, Validators};
 use crate::robots_cache::freshness::stated_lifetime;
 use crate::robots_cache::outcome::{Head, Outcome, classify, has_rule_line, is_html, looks_coded};
 use crate::robots_cache::record::whole_seconds;
 use crate::robots_cache::{GoodCopy, RobotsPolicy, body, log, redirect};
+use crate::stats::Counters;
 use crate::{Clock, Coding, Failure, Origin};
 
 /// How an attempt ended.

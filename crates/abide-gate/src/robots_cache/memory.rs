@@ -14,7 +14,7 @@ use crate::robots_cache::bounded_table::{BoundedTable, Kept};
 use crate::robots_cache::store::RobotsStore;
 use crate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
 
-/// Records in memory, bounded by weight: the least recently used go first.
+/// Records in memory, bounded by weight: those that were not used for long go first.
 ///
 /// They have no time to live: stale records are the last good copies that an outage needs, and age is judged by our clock.
 ///

@@ -11,22 +11,23 @@
 //! ```
 //!
 //! What decides is pure: [`RobotsPolicy`] and the files outcome, redirect, freshness, record and reuse are functions of bytes, types and `now`. What
-//! awaits holds no rule: cache, inner, chain, single_flight, store_guard. So 24 hours and 30 days are tested on a clock that tests move.
+//! awaits holds no rule: cache, fetch_task, chain, single_flight, store_guard. So 24 hours and 30 days are tested on a clock that tests move.
 //!
 //! # Out of scope
 //! *When* a request goes out is the pacing's. This module knows nothing of it: it is handed a [`Fetch`] that is paced
 //! already. What the rules say is `abide_robots`'.
 
-mod bounded_table;
 mod builder;
 mod cache;
 
-mod inner;
+mod bounded_table;
+mod entry;
+mod interner;
+mod reuse;
+
+mod fetch_task;
 mod single_flight;
 mod store_guard;
-
-mod record;
-mod reuse;
 
 mod body;
 mod chain;
@@ -35,17 +36,13 @@ mod outcome;
 mod redirect;
 
 mod freshness;
+mod log;
 mod policy;
-
-mod entry;
+mod record;
 
 mod codec;
-mod interner;
 mod memory;
 mod store;
-
-mod counters;
-mod log;
 
 /// What the flights share their state by. `tests/it/robots_cache/schedules.rs` reads them with another one, which tries out orders.
 mod sync {

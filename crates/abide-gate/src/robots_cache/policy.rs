@@ -208,7 +208,7 @@ impl RobotsPolicy {
     /// How many bytes of memory a process keeps robots.txt in, at least 4 MiB. Default: 1 GiB, enough for a million hosts whose files have
     /// some hundred bytes. Memory is taken as hosts become known.
     ///
-    /// Beyond it, the host that was not used for the longest time is forgotten. Its robots.txt is loaded from the store when it is needed, or
+    /// Beyond it, a host that was not used for long is forgotten. Its robots.txt is loaded from the store when it is needed, or
     /// fetched if there is no store.
     #[must_use]
     pub fn with_memory_max(mut self, bytes: u64) -> Self {

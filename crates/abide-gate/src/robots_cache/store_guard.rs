@@ -12,10 +12,10 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 use crate::event::{Event, Observers};
-use crate::robots_cache::counters::Counters;
 use crate::robots_cache::reuse::{Reuse, Times};
 use crate::robots_cache::store::RobotsStore;
 use crate::robots_cache::{RobotsPolicy, RobotsRecord, log};
+use crate::stats::Counters;
 use crate::{Clock, HolderId, Origin, StoreError};
 
 /// How often a follower looks whether the other process has the record.

@@ -1,53 +1,28 @@
-//! What all clones of a cache share: its entries, the fetches in flight, and the steps of one fetch.
+//! One fetch of a robots.txt, for all who wait for it.
 //!
-//! A fetch is a task of its own. It loads the record from the store, waits for another process that fetches already, or runs the redirect chain, and
-//! turns its outcome into the next record. It holds no rule: `reuse.rs`, `outcome.rs` and `record.rs` decide.
+//! A task of its own, which belongs to no caller, loads the record from the store, waits for another process that fetches already, or runs the
+//! redirect chain, and turns its outcome into the next record. It holds no rule: `reuse.rs`, `outcome.rs` and `record.rs` decide.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use abide_robots::ProductToken;
-use tokio::sync::{Semaphore, watch};
-use url::Url;
+use tokio::sync::watch;
 
-use crate::event::{Event, Observers};
-use crate::jitter::Jitter;
-use crate::origin::OriginOf;
+use crate::event::Event;
 use crate::pacing::{DeferReason, Refusal};
-use crate::robots_cache::bounded_table::{BoundedTable, Kept};
+use crate::robots_cache::bounded_table::Kept;
+use crate::robots_cache::cache::Inner;
 use crate::robots_cache::chain::{Chain, ChainEnd};
-use crate::robots_cache::counters::Counters;
 use crate::robots_cache::entry::{RobotsEntry, Source};
-use crate::robots_cache::fetch::{Fetch, PermitWait};
-use crate::robots_cache::interner::Interner;
+use crate::robots_cache::fetch::PermitWait;
 use crate::robots_cache::outcome::Outcome;
 use crate::robots_cache::record::{AttemptEnd, LastResult};
 use crate::robots_cache::reuse::{NEXT_TRY_MAX, Reuse, Times};
-use crate::robots_cache::single_flight::{Join, Leader, SingleFlight};
-use crate::robots_cache::store_guard::StoreGuard;
-use crate::robots_cache::{GoodCopy, RobotsPolicy, RobotsRecord, log};
-use crate::{Clock, Origin, WallMillis};
-
-/// What one process knows of robots.txt files, and how it learns more.
-pub(super) struct Inner {
-    pub(super) tokens: Vec<ProductToken>,
-    pub(super) fetch: Arc<dyn Fetch>,
-    pub(super) policy: RobotsPolicy,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) observers: Observers,
-    pub(super) store: StoreGuard,
-    /// Compiled, for our own tokens; the store has what the server sent.
-    pub(super) entries: BoundedTable<RobotsEntry>,
-    /// What those have in common.
-    pub(super) texts: Interner,
-    pub(super) deferrals: BoundedTable<Deferral>,
-    pub(super) in_flight: SingleFlight<Origin, Progress>,
-    pub(super) fetch_permits: Semaphore,
-    pub(super) jitter: Jitter,
-    pub(super) counters: Arc<Counters>,
-}
+use crate::robots_cache::single_flight::{Join, Leader};
+use crate::robots_cache::{GoodCopy, RobotsRecord, log};
+use crate::stats::Counters;
+use crate::{Origin, WallMillis};
 
 /// What those who wait for a fetch are told.
 #[derive(Debug, Clone)]
@@ -94,36 +69,6 @@ pub(super) enum Urgency {
 const FULL_WAIT: Duration = Duration::from_secs(30);
 
 impl Inner {
-    /// The answer for a URL, if it is at hand and nothing is to be done but to use it. Allocates nothing.
-    pub(super) fn at_hand(&self, url: &Url, now: WallMillis) -> Option<Arc<RobotsEntry>> {
-        let answer = self.entries.get(OriginOf::of(url)?)?;
-        (answer.next(now) == Some(Reuse::Use)).then_some(answer)
-    }
-
-    /// The answer at hand, and what to do with it. Compiled again if its time has changed what it says.
-    pub(super) fn lookup(&self, origin: &Origin, now: WallMillis) -> Option<(Arc<RobotsEntry>, Reuse)> {
-        let answer = self.entries.get(origin.as_slice())?;
-        match answer.next(now) {
-            Some(next) => Some((answer, next)),
-            None => {
-                let answer = self.publish(answer.record().clone());
-                answer.next(now).map(|next| (answer, next))
-            }
-        }
-    }
-
-    pub(super) fn is_usable(&self, answer: &RobotsEntry) -> bool {
-        matches!(answer.next(self.clock.wall()), Some(Reuse::Use | Reuse::UseAndRefresh))
-    }
-
-    /// Compiles a record and has it at hand from now on.
-    pub(super) fn publish(&self, record: RobotsRecord) -> Arc<RobotsEntry> {
-        let now = self.clock.wall();
-        let answer = Arc::new(RobotsEntry::new(record, now, &self.policy, &self.tokens, &self.texts));
-        self.entries.insert(Arc::clone(&answer));
-        answer
-    }
-
     /// The progress of the fetch for `origin`, which begins if there is none.
     pub(super) fn join(
         self: &Arc<Self>,
@@ -201,21 +146,6 @@ impl Inner {
         }
     }
 
-    /// The newest record of the origin: the store's, or ours if the store has failed.
-    pub(super) async fn newest_record(&self, origin: &Origin) -> Option<RobotsRecord> {
-        let own = self.entries.get(origin.as_slice()).map(|answer| answer.record().clone());
-        let stored = self.store.load(origin).await;
-        match (stored, own) {
-            // Of two that were asked for at the same time, one was invalidated.
-            (Some(stored), Some(own)) => {
-                let order =
-                    stored.asked_at().cmp(&own.asked_at()).then(own.fresh_until().cmp(&stored.fresh_until()));
-                Some(if order.is_lt() { own } else { stored })
-            }
-            (stored, own) => stored.or(own),
-        }
-    }
-
     async fn fetch(&self, origin: &Origin, previous: Option<&RobotsRecord>, turns: &PermitWait) -> ChainEnd {
         let _turn = self.fetch_permits.acquire().await;
         let copy = previous.and_then(RobotsRecord::copy);
@@ -275,15 +205,6 @@ impl Inner {
     }
 }
 
-impl fmt::Debug for Inner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inner")
-            .field("policy", &self.policy)
-            .field("in_flight", &self.in_flight.len())
-            .finish_non_exhaustive()
-    }
-}
-
 /// Counts a fetch that does not end, because its task panicked or its runtime went down.
 struct Lost<'a> {
     counters: &'a Counters,
@@ -304,6 +225,7 @@ mod tests {
     use crate::ManualClock;
     use crate::parts::support::scripted::{Scripted, ScriptedFetch};
     use crate::robots_cache::RobotsCache;
+    use crate::robots_cache::single_flight::SingleFlight;
 
     #[tokio::test(start_paused = true)]
     async fn who_finds_no_room_is_to_come_back_and_finds_it_then() {
