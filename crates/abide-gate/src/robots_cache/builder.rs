@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use abide_robots::ProductToken;
+use moka::sync::Cache;
 use tokio::sync::Semaphore;
 
 use crate::event::{Observer, Observers};
@@ -103,7 +104,7 @@ impl RobotsCacheBuilder {
             store,
             entries: BoundedTable::new(Arc::clone(&weight), self.policy.memory_max),
             texts: Interner::new(weight),
-            deferrals: BoundedTable::new(Arc::default(), DEFERRALS_MAX),
+            deferrals: Cache::new(DEFERRALS_MAX),
             in_flight: SingleFlight::new(FLIGHTS_MAX),
             fetch_permits: Semaphore::new(self.policy.fetches_max),
             jitter: Jitter::new(self.seed),

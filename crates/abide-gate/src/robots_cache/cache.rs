@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_robots::ProductToken;
+use moka::sync::Cache;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use url::Url;
@@ -49,7 +50,7 @@ pub(super) struct Inner {
     pub(super) entries: BoundedTable<RobotsEntry>,
     /// What those have in common.
     pub(super) texts: Interner,
-    pub(super) deferrals: BoundedTable<Deferral>,
+    pub(super) deferrals: Cache<Origin, Deferral>,
     pub(super) in_flight: SingleFlight<Origin, Progress>,
     pub(super) fetch_permits: Semaphore,
     pub(super) jitter: Jitter,
@@ -125,7 +126,7 @@ impl RobotsCache {
     ///
     /// Other processes with the same store see it when the time of their own answers is over.
     pub(crate) async fn invalidate(&self, origin: &Origin) {
-        self.inner.deferrals.remove(origin.as_slice());
+        self.inner.deferrals.invalidate(origin);
         let Some(mut record) = self.inner.newest_record(origin).await.map(RobotsRecord::expired) else {
             return;
         };

@@ -4,14 +4,12 @@
 //! redirect chain, and turns its outcome into the next record. It holds no rule: `reuse.rs`, `outcome.rs` and `record.rs` decide.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
 use crate::event::Event;
 use crate::pacing::{DeferReason, Refusal};
-use crate::robots_cache::bounded_table::Kept;
 use crate::robots_cache::cache::Inner;
 use crate::robots_cache::chain::{Chain, ChainEnd};
 use crate::robots_cache::entry::{RobotsEntry, Source};
@@ -34,28 +32,11 @@ pub(super) enum Progress {
 }
 
 /// An origin whose request was deferred by the pacing.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Deferral {
-    origin: Origin,
     why: Refusal,
     /// It had been asked, and redirected to a host that is held: asking it again now would burden it for nothing.
     sent: bool,
-    used: AtomicBool,
-}
-
-impl Kept for Deferral {
-    fn origin(&self) -> &Origin {
-        &self.origin
-    }
-
-    /// They are counted.
-    fn weight(&self) -> u64 {
-        1
-    }
-
-    fn used(&self) -> &AtomicBool {
-        &self.used
-    }
 }
 
 /// Whether a caller waits for a fetch.
@@ -76,15 +57,14 @@ impl Inner {
         now: WallMillis,
         urgency: Urgency,
     ) -> Result<watch::Receiver<Option<Progress>>, Refusal> {
-        if let Some(deferral) = self.deferrals.get(origin.as_slice()) {
-            let Deferral { why, sent, .. } = &*deferral;
+        if let Some(Deferral { why, sent }) = self.deferrals.get(origin) {
             let is_over = why.not_before().is_none_or(|at| now >= at || at > now.plus(NEXT_TRY_MAX));
             // For a caller that waits the pacing decides again, as long as that costs the origin nothing.
-            if !is_over && (*sent || urgency == Urgency::Background) {
-                return Err(why.clone());
+            if !is_over && (sent || urgency == Urgency::Background) {
+                return Err(why);
             }
             if is_over {
-                self.deferrals.remove(origin.as_slice());
+                self.deferrals.invalidate(origin);
             }
         }
         match self.in_flight.join(origin) {
@@ -199,8 +179,7 @@ impl Inner {
     async fn defer(&self, origin: &Origin, why: &Refusal, sent: bool) {
         self.counters.deferred.add(1);
         log::deferred(origin);
-        let (origin_kept, why, used) = (origin.clone(), why.clone(), AtomicBool::new(true));
-        self.deferrals.insert(Arc::new(Deferral { origin: origin_kept, why, sent, used }));
+        self.deferrals.insert(origin.clone(), Deferral { why: why.clone(), sent });
         self.store.release(origin).await;
     }
 }

@@ -5,16 +5,17 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::future::ready;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use moka::policy::EvictionPolicy;
+use moka::sync::Cache;
+
 use crate::robots_cache::RobotsRecord;
-use crate::robots_cache::bounded_table::{BoundedTable, Kept};
 use crate::robots_cache::store::RobotsStore;
 use crate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
 
-/// Records in memory, bounded by weight: those that were not used for long go first.
+/// Records in memory, bounded by weight: the least recently used go first.
 ///
 /// They have no time to live: stale records are the last good copies that an outage needs, and age is judged by our clock.
 ///
@@ -23,29 +24,8 @@ use crate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
 /// let store = MemoryRobotsStore::with_capacity(64 * 1024 * 1024);
 /// ```
 pub struct MemoryRobotsStore {
-    records: BoundedTable<Stored>,
+    records: Cache<Origin, RobotsRecord>,
     leases: Mutex<HashMap<Origin, (HolderId, WallMillis)>>,
-}
-
-struct Stored {
-    /// What it is filed under: a store keeps what it is given.
-    origin: Origin,
-    record: RobotsRecord,
-    used: AtomicBool,
-}
-
-impl Kept for Stored {
-    fn origin(&self) -> &Origin {
-        &self.origin
-    }
-
-    fn weight(&self) -> u64 {
-        self.record.weight() as u64
-    }
-
-    fn used(&self) -> &AtomicBool {
-        &self.used
-    }
 }
 
 /// 256 MiB: some hundred thousand hosts with robots.txt of common size.
@@ -63,7 +43,12 @@ impl MemoryRobotsStore {
 
     /// A store of about `bytes`, at least 32 MiB.
     pub fn with_capacity(bytes: u64) -> Self {
-        let records = BoundedTable::new(Arc::default(), bytes.max(CAPACITY_MIN));
+        let records = Cache::builder()
+            .max_capacity(bytes.max(CAPACITY_MIN))
+            .weigher(|_, record: &RobotsRecord| u32::try_from(record.weight()).unwrap_or(u32::MAX))
+            // Least recently used, so that a new record is always taken in: a refused one would be fetched for every page.
+            .eviction_policy(EvictionPolicy::lru())
+            .build();
         Self { records, leases: Mutex::default() }
     }
 
@@ -107,13 +92,15 @@ impl Default for MemoryRobotsStore {
 
 impl fmt::Debug for MemoryRobotsStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryRobotsStore").field("records", &self.records.len()).finish_non_exhaustive()
+        f.debug_struct("MemoryRobotsStore")
+            .field("records", &self.records.entry_count())
+            .finish_non_exhaustive()
     }
 }
 
 impl RobotsStore for MemoryRobotsStore {
     fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
-        Box::pin(ready(Ok(self.records.get(origin.as_slice()).map(|stored| stored.record.clone()))))
+        Box::pin(ready(Ok(self.records.get(origin))))
     }
 
     fn save<'a>(
@@ -121,8 +108,7 @@ impl RobotsStore for MemoryRobotsStore {
         origin: &'a Origin,
         record: &'a RobotsRecord,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
-        let (filed_under, record, used) = (origin.clone(), record.clone(), AtomicBool::new(true));
-        self.records.insert(Arc::new(Stored { origin: filed_under, record, used }));
+        self.records.insert(origin.clone(), record.clone());
         self.release_now(origin, None);
         Box::pin(ready(Ok(())))
     }
@@ -143,7 +129,9 @@ impl RobotsStore for MemoryRobotsStore {
     }
 
     fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>> {
-        Box::pin(ready(Ok(self.records.retain(|stored| stored.record.asked_at() >= older_than))))
+        let old: Vec<_> = self.records.iter().filter(|(_, record)| record.asked_at() < older_than).collect();
+        old.iter().for_each(|(origin, _)| self.records.invalidate(origin.as_ref()));
+        Box::pin(ready(Ok(old.len() as u64)))
     }
 }
 
