@@ -22,8 +22,11 @@ use crate::origin::OriginOf;
 pub(super) trait Kept {
     fn origin(&self) -> &Origin;
 
-    /// The bytes it takes, the same at each call.
-    fn weight(&self) -> u64;
+    /// It comes into the table, which takes so many bytes more: its own, and those that it is the first there to share.
+    fn enter(&self) -> u64;
+
+    /// It is out of the table, which keeps so many bytes less, whoever else still holds it.
+    fn leave(&self) -> u64;
 
     /// Whether it was used since the hand came by.
     fn used(&self) -> &AtomicBool;
@@ -34,7 +37,8 @@ pub(super) struct BoundedTable<V> {
     shards: Box<[Mutex<Shard<V>>]>,
     /// Keyed, because servers choose their names: they could choose many with one hash.
     hasher: RandomState,
-    weight: Arc<AtomicU64>,
+    /// Of what is in it alone: to forget what others hold would not make it less.
+    weight: AtomicU64,
     weight_max: u64,
     /// The number of the shard that the hand is in.
     hand: AtomicUsize,
@@ -53,11 +57,12 @@ const SHARDS: usize = 64;
 const SPARED_MAX: usize = 512;
 
 impl<V: Kept> BoundedTable<V> {
-    /// A table that forgets when `weight` is more than `weight_max`. What its values share can be counted there as well.
-    pub(super) fn new(weight: Arc<AtomicU64>, weight_max: u64) -> Self {
+    /// A table that forgets when its values weigh more than `weight_max`.
+    pub(super) fn new(weight_max: u64) -> Self {
         let shard = || Mutex::new(Shard { values: HashTable::new(), hand: 0 });
         let shards = std::iter::repeat_with(shard).take(SHARDS).collect();
-        Self { shards, hasher: RandomState::new(), weight, weight_max, hand: AtomicUsize::new(0) }
+        let (weight, hand) = (AtomicU64::new(0), AtomicUsize::new(0));
+        Self { shards, hasher: RandomState::new(), weight, weight_max, hand }
     }
 
     pub(super) fn get(&self, origin: OriginOf<'_>) -> Option<Arc<V>> {
@@ -73,12 +78,12 @@ impl<V: Kept> BoundedTable<V> {
 
     /// Keeps the value in place of the last one of its origin. Always: one that was refused would be fetched again for every page.
     pub(super) fn insert(&self, value: Arc<V>) {
+        self.weight.fetch_add(value.enter(), Ordering::Relaxed);
         // Before it is in, so that nothing new is forgotten for itself.
-        self.make_room(value.weight());
+        self.make_room();
         let origin = value.origin().as_slice();
         let hash = origin.hash(&self.hasher);
         let mut shard = self.shard(hash);
-        self.weight.fetch_add(value.weight(), Ordering::Relaxed);
         let rehash = |value: &Arc<V>| value.origin().as_slice().hash(&self.hasher);
         let replaced = match shard.values.entry(hash, |other| origin.is(other.origin()), rehash) {
             Entry::Occupied(mut place) => Some(replace(place.get_mut(), Arc::clone(&value))),
@@ -87,7 +92,7 @@ impl<V: Kept> BoundedTable<V> {
                 None
             }
         };
-        self.weight.fetch_sub(replaced.map_or(0, |replaced| replaced.weight()), Ordering::Relaxed);
+        self.weight.fetch_sub(replaced.map_or(0, |replaced| replaced.leave()), Ordering::Relaxed);
     }
 
     #[cfg(test)]
@@ -95,19 +100,16 @@ impl<V: Kept> BoundedTable<V> {
         self.shards.iter().map(|shard| lock(shard).values.len()).sum()
     }
 
-    /// Of all values, and of what is counted beside them.
     #[cfg(test)]
     pub(super) fn weight(&self) -> u64 {
         self.weight.load(Ordering::Relaxed)
     }
 
-    /// Forgets until there is room for so much more, or nothing is left.
-    fn make_room(&self, weight: u64) {
+    /// Forgets until there is room for what is counted, or nothing is left.
+    fn make_room(&self) {
         let (mut spared, mut in_vain) = (0, 0_usize);
         // Twice round the table: what was spared in the first round can be forgotten in the second.
-        while self.weight.load(Ordering::Relaxed).saturating_add(weight) > self.weight_max
-            && in_vain <= 2 * SHARDS
-        {
+        while self.weight.load(Ordering::Relaxed) > self.weight_max && in_vain <= 2 * SHARDS {
             let number = self.hand.load(Ordering::Relaxed);
             match self.nth_shard(number).forget_one(&mut spared) {
                 Some(weight) => {
@@ -151,7 +153,7 @@ impl<V: Kept> Shard<V> {
                 continue;
             }
             self.hand = place.bucket_index();
-            return Some(place.remove().0.weight());
+            return Some(place.remove().0.leave());
         }
         self.hand = 0;
         None
@@ -173,7 +175,11 @@ mod tests {
             &self.origin
         }
 
-        fn weight(&self) -> u64 {
+        fn enter(&self) -> u64 {
+            self.weight
+        }
+
+        fn leave(&self) -> u64 {
             self.weight
         }
 
@@ -187,7 +193,7 @@ mod tests {
     }
 
     fn table(weight_max: u64) -> BoundedTable<Site> {
-        BoundedTable::new(Arc::default(), weight_max)
+        BoundedTable::new(weight_max)
     }
 
     fn insert(table: &BoundedTable<Site>, n: u64, weight: u64) {

@@ -94,16 +94,14 @@ impl RobotsCacheBuilder {
             observers.clone(),
             Arc::clone(&counters),
         );
-        // Of the entries and of the texts that they share.
-        let weight = Arc::default();
         let inner = Inner {
             tokens: self.tokens,
             fetch: self.fetch,
             clock: self.clock,
             observers,
             store,
-            entries: BoundedTable::new(Arc::clone(&weight), self.policy.memory_max),
-            texts: Interner::new(weight),
+            entries: BoundedTable::new(self.policy.memory_max),
+            texts: Interner::new(),
             deferrals: Cache::new(DEFERRALS_MAX),
             in_flight: SingleFlight::new(FLIGHTS_MAX),
             fetch_permits: Semaphore::new(self.policy.fetches_max),

@@ -229,12 +229,6 @@ impl RobotsEntry {
     pub fn record(&self) -> &RobotsRecord {
         &self.record
     }
-}
-
-impl Kept for RobotsEntry {
-    fn origin(&self) -> &Origin {
-        self.record.origin()
-    }
 
     /// With its place in the table, and without its text, whose weight is counted once for all that have it.
     fn weight(&self) -> u64 {
@@ -242,6 +236,20 @@ impl Kept for RobotsEntry {
         let copy = self.record.copy().filter(|_| self.text.is_none());
         let bytes = self.record.weight_without_body().saturating_add(copy.map_or(0, |copy| copy.body.len()));
         bytes.saturating_add(ENTRY_WEIGHT) as u64
+    }
+}
+
+impl Kept for RobotsEntry {
+    fn origin(&self) -> &Origin {
+        self.record.origin()
+    }
+
+    fn enter(&self) -> u64 {
+        self.weight().saturating_add(self.text.as_ref().map_or(0, |text| text.enter()))
+    }
+
+    fn leave(&self) -> u64 {
+        self.weight().saturating_add(self.text.as_ref().map_or(0, |text| text.leave()))
     }
 
     fn used(&self) -> &AtomicBool {
@@ -270,8 +278,6 @@ impl fmt::Debug for RobotsEntry {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering};
-
     use super::*;
 
     const NOW: WallMillis = WallMillis::from_millis(1_800_000_000_000);
@@ -288,27 +294,29 @@ mod tests {
         assert_eq!(size_of::<RobotsEntry>(), 152);
     }
 
-    /// With what its text weighs.
-    fn entry(record: RobotsRecord) -> (RobotsEntry, Arc<AtomicU64>) {
-        let shared = Arc::default();
-        let texts = Interner::new(Arc::clone(&shared));
-        (RobotsEntry::new(record, NOW, &RobotsPolicy::default(), &[], &texts), shared)
+    fn entry(record: RobotsRecord, texts: &Interner) -> RobotsEntry {
+        RobotsEntry::new(record, NOW, &RobotsPolicy::default(), &[], texts)
     }
 
     #[test]
-    fn a_copy_that_counts_weighs_as_text() {
-        let (entry, shared) = entry(record());
-        assert!(entry.weight() < 1_000 && shared.load(Ordering::Relaxed) >= BODY, "{}", entry.weight());
-        drop(entry);
-        assert_eq!(shared.load(Ordering::Relaxed), 0);
+    fn a_text_is_weighed_with_the_first_that_has_it_and_with_the_last() {
+        let texts = Interner::new();
+        let (first, second) = (entry(record(), &texts), entry(record(), &texts));
+        let weight = first.enter();
+        assert!(weight >= BODY, "{weight}");
+        assert_eq!(second.enter(), first.weight());
+        assert!(first.weight() < 1_000, "{}", first.weight());
+        assert_eq!(first.leave(), first.weight());
+        assert_eq!(second.leave(), weight);
+        assert_eq!(first.enter(), weight, "it comes in again");
     }
 
     #[test]
     fn a_copy_that_is_kept_weighs_though_it_does_not_count() {
         let mut record = record();
         record.last = LastResult::Unavailable(Unavailable::TooManyRedirects);
-        let (entry, shared) = entry(record);
+        let entry = entry(record, &Interner::new());
         assert!(entry.copy().is_none() && entry.weight() >= BODY, "{}", entry.weight());
-        assert_eq!(shared.load(Ordering::Relaxed), 0);
+        assert_eq!(entry.enter(), entry.weight());
     }
 }

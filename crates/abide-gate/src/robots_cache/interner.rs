@@ -1,13 +1,14 @@
 //! Equal texts once: the bodies of robots.txt and their compiled rules, shared by all hosts that send the same.
 //!
-//! Hosters and shop systems give the same robots.txt to thousands of hosts. A text lives as long as an entry of the cache uses it.
+//! Hosters and shop systems give the same robots.txt to thousands of hosts. A text lives as long as an entry uses it, and is
+//! weighed as long as such an entry is in the cache: what a caller holds beyond that is the caller's.
 //!
 //! Rules are shared within one cache only: they are compiled for its product tokens.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use abide_robots::Rules;
@@ -17,23 +18,27 @@ use abide_robots::Rules;
 pub(super) struct RobotsText {
     pub(super) body: Arc<[u8]>,
     pub(super) rules: Rules,
-    /// Where its weight is counted for as long as it is there, once for all hosts that have it.
-    total: Arc<AtomicU64>,
+    /// How many entries in the cache have it.
+    kept_by: AtomicUsize,
 }
 
 /// What a text takes besides its bytes: this block, the heads of the other two, its place here, and what an allocator adds.
 const TEXT_WEIGHT: usize = 160;
 
 impl RobotsText {
+    /// One more entry in the cache has it: its weight, if that is the first.
+    pub(super) fn enter(&self) -> u64 {
+        if self.kept_by.fetch_add(1, Ordering::AcqRel) == 0 { self.weight() } else { 0 }
+    }
+
+    /// One entry less: its weight, if that was the last.
+    pub(super) fn leave(&self) -> u64 {
+        if self.kept_by.fetch_sub(1, Ordering::AcqRel) == 1 { self.weight() } else { 0 }
+    }
+
     fn weight(&self) -> u64 {
         let bytes = self.body.len().saturating_add(self.rules.heap_size());
         bytes.saturating_add(TEXT_WEIGHT) as u64
-    }
-}
-
-impl Drop for RobotsText {
-    fn drop(&mut self) {
-        self.total.fetch_sub(self.weight(), Ordering::Relaxed);
     }
 }
 
@@ -41,7 +46,6 @@ impl Drop for RobotsText {
 pub(super) struct Interner {
     texts: Mutex<Texts>,
     hasher: RandomState,
-    total: Arc<AtomicU64>,
 }
 
 struct Texts {
@@ -54,10 +58,9 @@ struct Texts {
 const SWEEP_MIN: usize = 1024;
 
 impl Interner {
-    /// Counts the weight of the texts in use in `total`.
-    pub(super) fn new(total: Arc<AtomicU64>) -> Self {
+    pub(super) fn new() -> Self {
         let texts = Texts { by_hash: HashMap::new(), sweep_at: SWEEP_MIN };
-        Self { texts: Mutex::new(texts), hasher: RandomState::new(), total }
+        Self { texts: Mutex::new(texts), hasher: RandomState::new() }
     }
 
     /// The text with this body, compiled unless it is in use already.
@@ -69,9 +72,8 @@ impl Interner {
             return text;
         }
         // Not under the lock: half a megabyte takes milliseconds.
-        let (body, rules, total) = (Arc::clone(body), compile(body), Arc::clone(&self.total));
-        let text = Arc::new(RobotsText { body, rules, total });
-        self.total.fetch_add(text.weight(), Ordering::Relaxed);
+        let (body, rules) = (Arc::clone(body), compile(body));
+        let text = Arc::new(RobotsText { body, rules, kept_by: AtomicUsize::new(0) });
         let mut texts = self.lock();
         if texts.by_hash.len() >= texts.sweep_at {
             texts.by_hash.retain(|_, text| text.strong_count() > 0);
@@ -100,7 +102,7 @@ mod tests {
 
     #[test]
     fn equal_bodies_are_compiled_once_and_others_apart() {
-        let interner = Interner::new(Arc::default());
+        let interner = Interner::new();
         let first = interner.get(&body(1), compile);
         let again = interner.get(&body(1), |_| panic!("it is there"));
         assert!(Arc::ptr_eq(&first, &again));
@@ -109,14 +111,12 @@ mod tests {
 
     #[test]
     fn texts_that_nothing_uses_are_forgotten() {
-        let interner = Interner::new(Arc::default());
+        let interner = Interner::new();
         let kept: Vec<_> = (0..10).map(|n| interner.get(&body(n), compile)).collect();
         for n in 10..10 * SWEEP_MIN {
             interner.get(&body(n), compile);
         }
         assert!(interner.lock().by_hash.len() <= SWEEP_MIN);
-        let weight = kept.iter().map(|text| text.weight()).sum();
-        assert_eq!(interner.total.load(Ordering::Relaxed), weight);
         for (n, text) in kept.iter().enumerate() {
             assert!(Arc::ptr_eq(text, &interner.get(&body(n), |_| panic!("it is in use"))));
         }

@@ -209,7 +209,7 @@ impl RobotsPolicy {
     /// some hundred bytes. Memory is taken as hosts become known.
     ///
     /// Beyond it, a host that was not used for long is forgotten. Its robots.txt is loaded from the store when it is needed, or
-    /// fetched if there is no store.
+    /// fetched if there is no store. What verdicts and responses hold of it meanwhile is not counted, and costs no other host its place.
     #[must_use]
     pub fn with_memory_max(mut self, bytes: u64) -> Self {
         self.memory_max = bytes.max(4 * 1024 * 1024);
