@@ -156,7 +156,8 @@ impl WebBotAuth {
     }
 
     /// Signs a request: sets `Signature-Agent`, `Signature-Input` and `Signature` in `headers`, in place of any that are there. Call it last,
-    /// when nothing of the request changes any more. Its `Authorization`, and what it offers to pay, are covered too. A request that is not https only loses the three fields.
+    /// when nothing of the request changes any more. Its `Authorization`, and what it offers to pay, are covered too, unless they have bytes
+    /// beyond ASCII. A request that is not https only loses the three fields.
     ///
     /// # Errors
     /// The signer fails.
@@ -177,7 +178,7 @@ impl WebBotAuth {
             Nonce::Given(nonce) => Some(nonce.clone()),
         };
         let mut covered = self.covered.clone();
-        let sent = COVERED_IF_SENT.into_iter().filter(|name| headers.contains_key(*name));
+        let sent = COVERED_IF_SENT.into_iter().filter(|name| is_sent_as_text(headers, name));
         covered.extend(sent.map(|name| Component::Field(HeaderName::from_static(name))));
         covered.push(self.agent.component(&self.label));
         let mut parameters = parameters(now, self.lifetime, &self.keyid, TAG_REQUEST);
@@ -226,6 +227,11 @@ impl Agent {
     fn field(&self, label: &KeyRef) -> String {
         if self.is_dictionary { format!("{}={}", label.as_str(), self.item) } else { self.item.clone() }
     }
+}
+
+/// Whether the field is there, with lines that a signature can cover (RFC 9421 §2.1).
+fn is_sent_as_text(headers: &HeaderMap, name: &str) -> bool {
+    headers.contains_key(name) && headers.get_all(name).iter().all(|value| value.to_str().is_ok())
 }
 
 /// 32 random bytes, base64url.

@@ -55,6 +55,21 @@ fn another_implementation_verifies_every_form() {
 }
 
 #[test]
+fn credentials_beyond_ascii_are_sent_uncovered() {
+    let (identity, public_key) = identity();
+    let url: Url = URL.parse().unwrap();
+    for (credentials, is_covered) in [(&b"Basic YQ=="[..], true), (b"Own \xe4", false)] {
+        let mut headers = HeaderMap::new();
+        headers.insert("authorization", http::HeaderValue::from_bytes(credentials).unwrap());
+        identity.sign(&Method::GET, &url, &mut headers, SystemTime::now()).unwrap();
+        let input = headers["signature-input"].to_str().unwrap();
+        assert_eq!(input.contains("\"authorization\""), is_covered, "{input}");
+        assert_eq!(headers["authorization"], credentials);
+        assert_eq!(is_verified(&Seen(&Method::GET, &url, &headers), public_key), Ok(()));
+    }
+}
+
+#[test]
 fn a_signature_is_good_for_one_request_alone() {
     let (identity, public_key) = identity();
     let (url, headers) = signed(&identity, URL);
