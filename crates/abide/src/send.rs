@@ -54,7 +54,11 @@ pub(crate) fn answered(
     (response, times): Outcome,
     is_repeatable: bool,
 ) -> Result<Response> {
-    let response = response.unwrap_or_else(|error| Err(reqwest_middleware::Error::middleware(error)));
+    // Our own read timeout. What a middleware below means by such an error, nobody knows.
+    let response = response.unwrap_or_else(|silence| {
+        call.failed(Some(Failure::Timeout));
+        Err(reqwest_middleware::Error::middleware(silence))
+    });
     if let Ok(response) = &response {
         observe_cookies(&core.has_cookies, response.headers());
     }
@@ -107,10 +111,7 @@ pub(crate) fn refuse(denied: Denied) -> reqwest_middleware::Error {
 fn failure(error: &reqwest_middleware::Error) -> Option<Failure> {
     match error {
         reqwest_middleware::Error::Reqwest(error) => reqwest_failure(error),
-        reqwest_middleware::Error::Middleware(error) => {
-            let error = error.downcast_ref::<io::Error>()?;
-            (error.kind() == io::ErrorKind::TimedOut).then_some(Failure::Timeout)
-        }
+        reqwest_middleware::Error::Middleware(_) => None,
     }
 }
 
@@ -288,4 +289,15 @@ pub(crate) fn never_again() -> reqwest::retry::Builder {
         SENDS.set(SENDS.get().map(|sends| sends.saturating_add(1)));
         answer.success()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeout_of_a_middleware_below_is_none_of_the_host() {
+        let waited = io::Error::from(io::ErrorKind::TimedOut);
+        assert_eq!(failure(&reqwest_middleware::Error::middleware(waited)), None);
+    }
 }
