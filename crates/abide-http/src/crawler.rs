@@ -12,7 +12,7 @@ use crate::payment::PaymentPolicy;
 use crate::reader::{Reader, Scan};
 use crate::redirect::RedirectPolicy;
 use abide_gate::robots_cache::Fetch;
-use abide_gate::{Gate, GateBuilder, Origin, lacks_timers};
+use abide_gate::{Gate, GateBuilder, Origin, SignRequest, lacks_timers};
 use abide_permissions::{PermissionStore, ReadOptions, Usage};
 use abide_robots::{InvalidText, ProductToken};
 use url::Url;
@@ -47,6 +47,7 @@ impl Crawler {
             report_only: None,
             payment: None,
             license: None,
+            signer: None,
         }
     }
 
@@ -78,6 +79,8 @@ pub struct CrawlerBuilder {
     report_only: Option<Arc<str>>,
     payment: Option<PaymentPolicy>,
     license: Option<LicenseTokens>,
+    /// Apart from the gate's settings, which may be replaced by others afterwards.
+    signer: Option<Arc<dyn SignRequest>>,
 }
 
 impl CrawlerBuilder {
@@ -145,8 +148,9 @@ impl CrawlerBuilder {
 
     /// Signs every request, each hop by itself, robots.txt included. Default: nothing is signed; some sites treat a signed crawler worse.
     #[cfg(feature = "identity")]
-    pub fn sign_requests(self, identity: abide_identity::WebBotAuth) -> Self {
-        self.gate(|gate| gate.sign_requests(Arc::new(crate::web_bot_auth::Signing(identity))))
+    pub fn sign_requests(mut self, identity: abide_identity::WebBotAuth) -> Self {
+        self.signer = Some(Arc::new(crate::web_bot_auth::Signing(identity)));
+        self
     }
 
     /// What may be paid for pages. Default: nothing, whatever a server asks for.
@@ -200,9 +204,13 @@ impl CrawlerBuilder {
             let token = ProductToken::new(&token).map_err(BuildError::Token)?;
             read = read.with_policy_token(token, usage, fallback);
         }
+        let gate = match self.signer {
+            Some(signer) => self.gate.sign_requests(signer),
+            None => self.gate,
+        };
         Ok(Crawler {
             identity,
-            gate: self.gate.build(tokens, fetch),
+            gate: gate.build(tokens, fetch),
             reader: Reader { options: read, scan: self.scan, store: self.permission_store },
             redirects: self.redirects,
             timeout: self.timeout,
