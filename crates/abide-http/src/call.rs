@@ -98,6 +98,13 @@ struct Given {
     price: bool,
 }
 
+impl Given {
+    /// How often the request was repeated for that.
+    fn count(&self) -> usize {
+        [self.signature, self.license, self.price].into_iter().filter(|given| *given).count()
+    }
+}
+
 /// A hop that has no response yet.
 #[derive(Debug)]
 pub(crate) struct Pending {
@@ -440,7 +447,8 @@ impl<'a> Call<'a> {
         let asked = HopRequest {
             method: &self.method,
             url: self.url(),
-            hop: self.history.hops().len().saturating_sub(1),
+            // A request that was repeated with what its server asked for was not redirected.
+            hop: self.history.hops().len().saturating_sub(1).saturating_sub(self.given.count()),
             is_repeatable: head.is_repeatable,
         };
         let policy = self.options.redirects.as_ref().unwrap_or(&self.crawler.redirects);
@@ -464,13 +472,24 @@ impl<'a> Call<'a> {
 
     /// Whether the same request goes out once more, with something that the response asks for.
     fn gives(&mut self, head: ResponseHead<'_>) -> bool {
-        let crawler = self.crawler;
-        if let (Some(signer), false) = (crawler.gate.signer(), self.given.signature)
-            && let Some(signer) = signer.asked(head.status, head.headers)
-        {
-            (self.signer, self.given.signature) = (Some(signer), true);
-            return true;
+        let signer = self.crawler.gate.signer();
+        let asked = signer.and_then(|signer| signer.asked(head.status, head.headers));
+        let gives = if asked.is_some() && !self.given.signature {
+            self.given.signature = true;
+            true
+        } else {
+            self.gives_for_access(head)
+        };
+        if gives && asked.is_some() {
+            // Also where it was given before: the nonce may be another.
+            self.signer = asked;
         }
+        gives
+    }
+
+    /// The token of a licence, or an offer to pay.
+    fn gives_for_access(&mut self, head: ResponseHead<'_>) -> bool {
+        let crawler = self.crawler;
         if let (Some(tokens), false) = (&crawler.license, self.given.license)
             && let Some(token) = tokens.find(self.url(), head.status, head.headers)
         {

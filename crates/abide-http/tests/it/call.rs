@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use abide_gate::pacing::PacePolicy;
 use abide_gate::{Clock, Denied, DeniedKind, ManualClock, SystemClock};
-use abide_http::{Call, Crawler, Options, RedirectPolicy, ResponseHead, Step, admit};
+use abide_http::{Call, Crawler, LicenseToken, Options, RedirectPolicy, ResponseHead, Step, admit};
 use http::{HeaderMap, Method, StatusCode};
 use tokio::time::{Instant, advance};
 use url::Url;
@@ -159,4 +159,97 @@ async fn a_response_from_elsewhere_is_refused() {
         call.answered(ResponseHead { url: Some(&elsewhere), ..head(200, &none) }).unwrap_err();
     let DeniedKind::RedirectBypass { got } = denied.kind() else { panic!("{denied:?}") };
     assert_eq!((denied.url().path(), got.as_str()), ("/x", "http://a.example/y"));
+}
+
+/// A crawler that has a licence.
+fn licensed() -> Crawler {
+    let fetch = ScriptedFetch::always(Scripted::text(""));
+    let builder = Crawler::builder("ExampleBot").license_tokens(|_, _| LicenseToken::new("t0ken").ok());
+    builder.build(Arc::new(fetch)).unwrap()
+}
+
+/// A licence is asked for, and for a signature with this nonce.
+fn challenge(nonce: Option<&str>) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert("www-authenticate", "License error=\"invalid_request\"".parse().unwrap());
+    if let Some(nonce) = nonce {
+        let wanted = format!("sig1=(\"@authority\");nonce=\"{nonce}\";tag=\"web-bot-auth\"");
+        headers.insert("accept-signature", wanted.parse().unwrap());
+    }
+    headers
+}
+
+/// Sends the next request of the call, which is answered so, and returns its fields.
+async fn exchange(call: &mut Call<'_>, status: u16, headers: &HeaderMap) -> HeaderMap {
+    let mut fields = HeaderMap::new();
+    if call.step() == Step::Follow {
+        call.follow(&mut fields);
+    }
+    admit(call).await.unwrap();
+    call.add_signature(&mut fields).unwrap();
+    call.sending();
+    call.answered(head(status, headers)).unwrap();
+    fields
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeated_request_is_no_redirect() {
+    let licensed = licensed();
+    let options = Options::new().with_redirects(RedirectPolicy::default().with_hops_max(1));
+    let mut call = call(&licensed, options, "https://a.example/x");
+    exchange(&mut call, 401, &challenge(None)).await;
+    exchange(&mut call, 302, &location("/y")).await;
+    let fields = exchange(&mut call, 200, &HeaderMap::new()).await;
+    assert_eq!((call.step(), call.url().path()), (Step::Done, "/y"));
+    assert_eq!(fields["authorization"], "License t0ken");
+}
+
+#[tokio::test(start_paused = true)]
+async fn redirects_are_bounded_after_a_repeated_request() {
+    let licensed = licensed();
+    let options = Options::new().with_redirects(RedirectPolicy::default().with_hops_max(1));
+    let mut call = call(&licensed, options, "https://a.example/x");
+    exchange(&mut call, 401, &challenge(None)).await;
+    exchange(&mut call, 302, &location("/y")).await;
+    call.follow(&mut HeaderMap::new());
+    admit(&mut call).await.unwrap();
+    let denied = call.answered(head(302, &location("/z"))).unwrap_err();
+    assert!(matches!(denied.kind(), DeniedKind::TooManyRedirects), "{denied}");
+}
+
+#[cfg(feature = "identity")]
+mod signed {
+    use abide_gate::GateBuilder;
+    use abide_identity::{Key, WebBotAuth};
+
+    use super::*;
+
+    fn identity() -> WebBotAuth {
+        WebBotAuth::new(Key::generate().unwrap(), "https://bot.example").unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn settings_of_the_gate_do_not_take_the_signature_away() {
+        let fetch = Arc::new(ScriptedFetch::always(Scripted::text("")));
+        let builder = Crawler::builder("ExampleBot").sign_requests(identity()).gate(|_| GateBuilder::new());
+        let crawler = builder.build(fetch).unwrap();
+        let mut call = call(&crawler, Options::new(), "https://a.example/x");
+        assert!(exchange(&mut call, 200, &HeaderMap::new()).await.contains_key("signature"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_nonce_of_the_last_response_is_signed() {
+        let fetch = Arc::new(ScriptedFetch::always(Scripted::text("")));
+        let builder = Crawler::builder("ExampleBot").sign_requests(identity().only_when_asked());
+        let builder = builder.license_tokens(|_, _| LicenseToken::new("t0ken").ok());
+        let crawler = builder.build(fetch).unwrap();
+        let mut call = call(&crawler, Options::new(), "https://a.example/x");
+        exchange(&mut call, 401, &challenge(Some("n-1"))).await;
+        let signed = exchange(&mut call, 401, &challenge(Some("n-2"))).await;
+        let licensed = exchange(&mut call, 200, &HeaderMap::new()).await;
+        for (fields, nonce) in [(signed, "n-1"), (licensed, "n-2")] {
+            let input = fields["signature-input"].to_str().unwrap();
+            assert!(input.contains(&format!(";nonce=\"{nonce}\"")), "{input}");
+        }
+    }
 }
