@@ -196,7 +196,7 @@ pub struct RedirectHistory {
 impl RedirectHistory {
     /// One more request has been answered. The caller that follows redirects bounds how many there are.
     #[inline]
-    pub fn push(&mut self, hop: Hop) {
+    pub(crate) fn push(&mut self, hop: Hop) {
         if self.hops.is_empty() {
             // Most calls have one hop, and room for more is a large block.
             self.hops.reserve_exact(1);
@@ -205,7 +205,7 @@ impl RedirectHistory {
     }
 
     /// The last answer is a redirect that is not followed.
-    pub fn stop(&mut self, stopped: Stopped) {
+    pub(crate) fn stop(&mut self, stopped: Stopped) {
         self.stopped = Some(stopped);
     }
 
@@ -225,7 +225,7 @@ impl RedirectHistory {
     }
 
     /// The call has waited so long in all, and ends without an answer.
-    pub fn ends_after(&mut self, waited: Duration) {
+    pub(crate) fn ends_after(&mut self, waited: Duration) {
         self.unanswered = waited.saturating_sub(self.waited());
     }
 
@@ -262,14 +262,14 @@ pub struct Hop {
 impl Hop {
     /// A request for `url`, allowed by `verdict`, that was answered with `status` after `waited` for its permit.
     #[inline]
-    pub fn new(url: Url, status: StatusCode, verdict: Verdict, waited: Duration) -> Self {
+    pub(crate) fn new(url: Url, status: StatusCode, verdict: Verdict, waited: Duration) -> Self {
         Self { url, status, verdict, waited, remote: None, permissions: None, payment: None }
     }
 
     /// The address that answered.
     #[must_use]
     #[inline]
-    pub fn with_remote_addr(mut self, remote: Option<SocketAddr>) -> Self {
+    pub(crate) fn with_remote_addr(mut self, remote: Option<SocketAddr>) -> Self {
         self.remote = remote;
         self
     }

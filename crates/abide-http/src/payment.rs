@@ -126,7 +126,7 @@ pub struct PaymentTerms {
 
 impl PaymentTerms {
     /// What these fields say. `None`: nothing. A field that occurs twice, or has no price in it, says nothing.
-    pub fn of(status: StatusCode, headers: &HeaderMap) -> Option<Self> {
+    pub(crate) fn of(status: StatusCode, headers: &HeaderMap) -> Option<Self> {
         let price = |name, counts: bool| if counts { one(headers, name)?.parse().ok() } else { None };
         let terms = Self {
             price: price(&PRICE, status == StatusCode::PAYMENT_REQUIRED),
