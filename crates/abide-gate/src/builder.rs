@@ -114,7 +114,8 @@ impl GateBuilder {
         self
     }
 
-    /// Hears of everything: of robots.txt, turns, decisions and refusals. Several may listen.
+    /// Hears of everything: of robots.txt, turns, decisions and refusals. Several may listen. It is called in the middle of requests, which wait for it, with no lock
+    /// held. A panic of it is caught.
     pub fn observer(mut self, observer: Arc<dyn Fn(&Event<'_>) + Send + Sync>) -> Self {
         self.observers.push(observer);
         self
@@ -133,8 +134,8 @@ impl GateBuilder {
         self
     }
 
-    /// Signs every request, robots.txt included, for example with `WebBotAuth` of `abide-identity`. Default: nothing is signed; some sites
-    /// treat a signed crawler worse.
+    /// Signs every request, robots.txt included. For a `WebBotAuth` of `abide-identity` use the `sign_requests` of your client's builder.
+    /// Default: nothing is signed; some sites treat a signed crawler worse.
     pub fn sign_requests(mut self, signer: Arc<dyn SignRequest>) -> Self {
         self.signer = Some(signer);
         self

@@ -8,7 +8,8 @@ use url::Url;
 
 use crate::WallMillis;
 
-/// Signs requests: pages, each redirect hop of them, and robots.txt. `WebBotAuth` of `abide-identity` does.
+/// Signs requests: pages, each redirect hop of them, and robots.txt. With `abide-http`, which every client is built on, a `WebBotAuth` of
+/// `abide-identity` does: `CrawlerBuilder::sign_requests`.
 ///
 /// Set with [`GateBuilder::sign_requests`](crate::GateBuilder::sign_requests).
 pub trait SignRequest: fmt::Debug + Send + Sync {

@@ -17,6 +17,7 @@
 //!         call.sign(&mut fields).map_err(|denied| call.refused(denied))?;
 //!         // Step::Check: robots.txt. Step::Acquire: the rate limit.
 //!         admit(&mut call).await.map_err(|denied| call.refused(denied))?;
+//!         call.add_signature(&mut fields).map_err(|denied| call.refused(denied))?;
 //!         call.sending();
 //!         // Step::Send: your client, with redirects off. A request without a response: `call.failed(..)`.
 //!         let response = send(call.method(), call.url(), &fields).await;

@@ -209,7 +209,8 @@ impl Builder {
         self.shared(|crawler| crawler.license_tokens(find))
     }
 
-    /// Hears of everything: of robots.txt, permits, decisions and refusals. Several may listen.
+    /// Hears of everything: of robots.txt, permits, decisions and refusals. Several may listen. It is called in the middle of requests, which wait for it, with no lock
+    /// held. A panic of it is caught.
     pub fn observer(self, observer: Arc<dyn Fn(&Event<'_>) + Send + Sync>) -> Self {
         self.gated(|gate| gate.observer(observer))
     }
