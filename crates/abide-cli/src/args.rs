@@ -326,10 +326,10 @@ pub(crate) struct Online {
     pub(crate) user_agent: Option<String>,
     /// Sign https requests with this private key (Web Bot Auth): PEM of PKCS #8, or a JWK; abide identity makes one [default: nothing is
     /// signed]
-    #[arg(help_heading = "Identity", long, value_name = "FILE", requires = "signature_agent")]
+    #[arg(help_heading = "Identity", long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
     /// Where the public key is: the https URL that is sent as Signature-Agent, with --key
-    #[arg(help_heading = "Identity", long, value_name = "URL", requires = "key")]
+    #[arg(help_heading = "Identity", long, value_name = "URL")]
     pub(crate) signature_agent: Option<String>,
     /// Send this header field with pages, not with robots.txt (repeatable)
     #[arg(help_heading = "Network", short = 'H', long = "header", value_name = "NAME: VALUE")]

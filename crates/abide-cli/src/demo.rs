@@ -22,7 +22,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Status> {
     words.extend(SITES);
     style::say(&[
         (style::NAME, "Four sites, in this program: "),
-        (style::PLAIN, "observer each be asked for its robots.txt first, and then for one page at a time."),
+        (style::PLAIN, "watch each be asked for its robots.txt first, and then for one page at a time."),
     ])?;
     style::say::<&str>(&[])?;
     let Command::Crawl(args) = Cli::try_parse_from(words)?.command else { return Ok(Status::Failed) };

@@ -56,13 +56,12 @@ pub(crate) fn lines(answer: &RobotsEntry, delay: Duration, now: WallMillis) -> V
     if let Some(since) = &facts.failing_since {
         parts.push(format!("{} failed since {since}", count(answer.attempts() as usize, "attempt")));
     }
-    let verb = if matches!(answer.source(), Source::Unreachable(_) | Source::LastGood) {
-        "asked again from"
-    } else {
-        "counts until"
-    };
-    let until = if verb == "counts until" { answer.fresh_until() } else { answer.retry_at() };
-    parts.push(format!("{verb} {}", rfc3339(until)));
+    parts.push(match answer.source() {
+        Source::Unreachable(_) | Source::LastGood => {
+            format!("next attempt at {}", rfc3339(answer.retry_at()))
+        }
+        _ => format!("cached until {}", rfc3339(answer.fresh_until())),
+    });
     let elsewhere = answer.final_url().filter(|url| *url != answer.origin().robots_url());
     parts.extend(elsewhere.map(|url| format!("redirected to {url}")));
     let remarks = format!("{} (abide lint)", count(facts.remarks, "remark"));

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use abide::identity::WebBotAuth;
 use abide::pacing::PacePolicy;
 use abide::robots_cache::RobotsPolicy;
 use abide::{Abide, BuildError};
@@ -40,9 +41,10 @@ pub(crate) fn run(
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(async {
         // What is wrong with the options is reported before a store is opened.
-        drop(settings(online)?);
+        let signature = signature(online)?;
+        drop(settings(online, signature.as_ref())?);
         let stores = Stores::open(&online.store).await?;
-        let crawler = crawler(online, observer, &stores);
+        let crawler = crawler(online, observer, &stores, signature.as_ref());
         let gate = crawler.as_ref().ok().map(|(abide, _)| abide.gate_handle().clone());
         let result = match crawler {
             Ok((abide, inner)) if interruption == Interruption::IsCalls => call(abide, inner).await,
@@ -69,9 +71,10 @@ fn crawler(
     online: &Online,
     observer: &Arc<GateObserver>,
     stores: &Stores,
+    signature: Option<&WebBotAuth>,
 ) -> anyhow::Result<(Abide, reqwest::Client)> {
     let build = |inner: reqwest::ClientBuilder| -> anyhow::Result<_> {
-        let builder = settings(online)?.observer(observer.for_builder());
+        let builder = settings(online, signature)?.observer(observer.for_builder());
         Ok(stores.on(builder).build_with(inner))
     };
     warn_of_haste(online);
@@ -92,7 +95,19 @@ fn crawler(
     built
 }
 
-fn settings(online: &Online) -> anyhow::Result<abide::Builder> {
+/// What signs the requests. Read once, because a key may come from a pipe.
+fn signature(online: &Online) -> anyhow::Result<Option<WebBotAuth>> {
+    match (&online.key, &online.signature_agent) {
+        (Some(file), Some(url)) => identity::signer(file, url).map(Some),
+        (None, None) => Ok(None),
+        (Some(_), None) => {
+            Err(Usage("--key needs --signature-agent, where the public key is".to_owned()).into())
+        }
+        (None, Some(_)) => Err(Usage("--signature-agent needs --key, which signs".to_owned()).into()),
+    }
+}
+
+fn settings(online: &Online, signature: Option<&WebBotAuth>) -> anyhow::Result<abide::Builder> {
     let (first, rest) =
         online.agent.split_first().ok_or_else(|| Usage("expected a product token".to_owned()))?;
     let user_agent =
@@ -108,9 +123,8 @@ fn settings(online: &Online) -> anyhow::Result<abide::Builder> {
     for token in rest {
         builder = builder.fallback(token);
     }
-    if let (Some(file), Some(url)) = (&online.key, &online.signature_agent) {
-        let signer = identity::signer(file, url)?;
-        builder = builder.sign_requests(signer);
+    if let Some(signature) = signature {
+        builder = builder.sign_requests(signature.clone());
     }
     if online.tdmrep {
         builder = builder.fetch_tdmrep();

@@ -24,7 +24,7 @@ use crate::body::BoxError;
 /// let (private, public) = ("10.0.0.1:443".parse()?, "93.184.216.34:443".parse()?);
 /// assert_eq!(permitted_addresses(&guard, "a.example", [private, public])?, [public]);
 /// assert!(permitted_addresses(&guard, "b.example", [private]).is_err());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
 ///
 /// # Errors

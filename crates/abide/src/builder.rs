@@ -264,7 +264,7 @@ impl Builder {
     /// * A cookie jar keeps what robots.txt sets. As soon as any response has set a cookie, robots.txt is asked for with an empty `Cookie`, which
     ///   goes before the jar's. A jar that is filled beforehand sends its cookies with robots.txt until then.
     /// * `resolve` goes past the address guard; use [`resolve`](Self::resolve).
-    /// * A proxy, also one of the environment, or a `unix_socket` resolves the names of sites itself, past the address guard: only literal
+    /// * An http, https or socks5h proxy, also one of the environment, or a `unix_socket` resolves the names of sites itself, past the address guard: only literal
     ///   addresses are refused then. The name of the proxy is resolved and guarded here: one with a private address needs
     ///   [`allow_net`](Self::allow_net), one that is written as an address does not. `no_proxy` keeps the environment out.
     ///

@@ -264,7 +264,7 @@ impl Unreadable {
         Usage(match self {
             Self::Io(error) => format!("{path}: {error}"),
             Self::Line(number) => format!(
-                "{path}:{number}: expected the frontier of this crawl, found something else; --restart starts again"
+                "{path}:{number}: expected the frontier of this crawl, found that of another or of another version; --restart starts again"
             ),
         })
     }

@@ -40,7 +40,7 @@ robots.txt: fresh, status 200, "
     let (excerpt, facts) = shown.split_at(expected.len().min(shown.len()));
     assert_eq!(excerpt, expected);
     let (first, rest) = facts.split_once('\n').unwrap();
-    assert!(first.contains(" s old, counts until 2") && first.ends_with('Z'), "{first}");
+    assert!(first.contains(" s old, cached until 2") && first.ends_with('Z'), "{first}");
     assert_eq!(rest, "Crawl-delay: 2 s asked for, 2 s kept between two requests\n");
     assert_eq!(server.asked(), ["h.example/robots.txt"], "the page itself is not asked for");
 }
@@ -78,7 +78,7 @@ async fn without_a_robots_txt_there_is_only_the_reason() {
     assert_eq!((ran.status, ran.out.lines().count()), (1, 2), "{}", ran.out);
     let facts = ran.out.lines().last().unwrap();
     assert!(facts.starts_with("robots.txt: unreachable, status 500, 1 attempt failed since 2"), "{facts}");
-    assert!(facts.contains("Z, asked again from 2"), "{facts}");
+    assert!(facts.contains("Z, next attempt at 2"), "{facts}");
 }
 
 #[tokio::test]

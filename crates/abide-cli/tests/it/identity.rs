@@ -72,6 +72,12 @@ fn a_key_that_cannot_sign_is_wrong_usage() {
         assert_eq!((ran.status, ran.out.as_str()), (2, ""), "{args:?}");
         assert!(ran.err.contains(said), "{args:?}: {}", ran.err);
     }
+    // One of the two may stand in the file of options.
+    let config = folder.path().join("abide.toml");
+    std::fs::write(&config, "signature-agent = \"https://bot.example\"\n").unwrap();
+    let config = format!("--config={}", config.display());
+    let ran = abide(&["check", &config, "--key", key, "http://127.0.0.1:9/"]);
+    assert!(ran.status == 1 && !ran.err.contains("--key"), "{}: {}", ran.status, ran.err);
 }
 
 #[test]
