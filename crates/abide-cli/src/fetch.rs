@@ -65,7 +65,7 @@ pub(crate) fn run(args: &FetchArgs) -> anyhow::Result<Status> {
     }
     let observer = Arc::new(GateObserver::stores());
     online::run(&args.online, &observer, Interruption::Ends, async |abide, inner| {
-        let client = recorder::client(&abide, inner, &args.online)?;
+        let client = recorder::client(&abide, inner, &args.online, args.online.output.verbose)?;
         match &args.output_file {
             Some(path) => fetch_to(args, &urls, path, &abide, &client).await,
             None => fetch_all(args, &urls, &abide, &client).await,

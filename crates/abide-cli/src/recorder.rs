@@ -79,18 +79,19 @@ impl Recorder {
     }
 }
 
-/// The client with the whole middleware, and a recorder on each side of it.
+/// The client with the whole middleware, and a recorder on each side of it. `prints_heads`: of each request and response, on standard error.
 pub(crate) fn client(
     abide: &Abide,
     inner: reqwest::Client,
     online: &Online,
+    prints_heads: bool,
 ) -> anyhow::Result<ClientWithMiddleware> {
     let mut fields = HeaderMap::new();
     for header in &online.headers {
         let (name, value) = header.field().map_err(|error| Usage(format!("--header: {error}")))?;
         fields.append(name, value);
     }
-    let (above, below) = (Above { fields }, Below { is_verbose: online.output.verbose });
+    let (above, below) = (Above { fields }, Below { prints_heads });
     Ok(ClientBuilder::new(inner).with(above).with(abide.middleware()).with(below).build())
 }
 
@@ -124,7 +125,7 @@ impl Middleware for Above {
 /// Sees each request as it goes on the wire, and limits its time there.
 #[derive(Debug)]
 struct Below {
-    is_verbose: bool,
+    prints_heads: bool,
 }
 
 #[async_trait]
@@ -138,7 +139,7 @@ impl Middleware for Below {
         let recorder = extensions.get::<Recorder>().cloned().unwrap_or_default();
         *request.timeout_mut() = recorder.page_max;
         recorder.leaves(request.url());
-        if self.is_verbose {
+        if self.prints_heads {
             print_head(
                 '>',
                 &format!("{} {}", request.method(), public_url(request.url())),
@@ -147,7 +148,7 @@ impl Middleware for Below {
         }
         let response = next.run(request, extensions).await?;
         recorder.answered(response.status().as_u16());
-        if self.is_verbose {
+        if self.prints_heads {
             print_head('<', &format!("{:?} {}", response.version(), response.status()), response.headers());
         }
         Ok(response)

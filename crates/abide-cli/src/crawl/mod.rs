@@ -137,7 +137,7 @@ impl Crawl {
         let mut report = Report::new(&observer, args.report.is_some());
         let (journal, save) = begin(&args, urls, &mut frontier, &mut report)?;
         Ok(Self {
-            client: recorder::client(&abide, inner, &args.online)?,
+            client: recorder::client(&abide, inner, &args.online, false)?,
             report,
             progress: Progress::new(args.max_pages, args.online.output.quiet),
             running: JoinSet::new(),

@@ -99,7 +99,9 @@ async fn every_page_is_printed_as_it_comes() {
     let order: Vec<bool> = ran.lines().iter().map(|line| !line["url"].is_null()).collect();
     assert_eq!(order, [&[true; 7][..], &[false; 2]].concat(), "pages, then the host, then the whole");
 
-    let text = online(server.address(), &["crawl", "-v", "http://a.example:PORT/"]).await.out;
+    let ran = online(server.address(), &["crawl", "-v", "http://a.example:PORT/"]).await;
+    assert!(!ran.err.contains("user-agent"), "{}", ran.err);
+    let text = ran.out;
     let port = server.address().port();
     for line in [
         format!("200  http://a.example:{port}/ok  "),
