@@ -21,6 +21,7 @@ mod sync {
     pub(crate) use shuttle::sync::{Arc, Mutex};
 }
 
+#[allow(clippy::duplicate_mod, reason = "once more, with the locks of shuttle")]
 #[path = "../../../src/robots_cache/single_flight.rs"]
 mod flight;
 
