@@ -15,22 +15,6 @@ impl AddressGuard {
     pub fn check(&self, address: IpAddr) -> Result<(), Failure> {}
     pub fn check_url(&self, url: &Url) -> Result<(), Failure> {}
 }
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ask {}
-impl Ask {
-    pub fn new() -> Self {}
-    #[must_use]
-    pub fn with_crawl_delay(mut self, delay: Duration) -> Self {}
-    #[must_use]
-    pub fn with_budget(mut self, left: Duration) -> Self {}
-}
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Asked {
-    pub url: String,
-    pub headers: HeaderMap,
-    pub at: Instant,
-}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     pub left: Duration,
@@ -55,21 +39,6 @@ impl Clock for SystemClock {}
 impl Clock for CaughtClock {}
 #[cfg(feature = "testing")]
 impl Clock for ManualClock {}
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Coding {
-    Gzip,
-    Deflate,
-    Brotli,
-    Zstd,
-}
-impl Coding {
-    pub fn of(headers: &HeaderMap) -> Result<Option<Self>, Failure> {}
-    pub fn taken_off<B>(self, body: B) -> impl Body<Data = Bytes, Error = BoxError>
-    where
-        B: Body<Data = Bytes> + Unpin,
-        B::Error: Into<BoxError>,
-    {}
-}
 pub const DELAY_MAX: Duration = Duration::from_secs(86_400);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -200,7 +169,7 @@ pub trait Fetch: fmt::Debug + Send + Sync + 'static {
 }
 impl Fetch for PacedFetch {}
 impl Fetch for RuledFetch {}
-impl Fetch for ScriptedFetch {}
+impl Fetch for Nowhere {}
 #[derive(Clone)]
 pub struct FetchError {}
 impl FetchError {
@@ -266,7 +235,7 @@ impl GateBuilder {
     pub fn address_guard(&self) -> &AddressGuard {}
     pub fn robots_store(mut self, store: Arc<dyn RobotsStore>) -> Self {}
     pub fn host_store(mut self, store: Arc<dyn HostStore>) -> Self {}
-    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {}
+    pub fn observer(mut self, observer: Arc<dyn Fn(&Event<'_>) + Send + Sync>) -> Self {}
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {}
     pub fn seed(mut self, seed: u64) -> Self {}
     pub fn sign_requests(mut self, signer: Arc<dyn SignRequest>) -> Self {}
@@ -382,12 +351,6 @@ impl MemoryRobotsStore {
 impl Default for MemoryRobotsStore {}
 impl fmt::Debug for MemoryRobotsStore {}
 impl RobotsStore for MemoryRobotsStore {}
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct MetricsObserver;
-impl MetricsObserver {
-    pub fn sample(&self, gate: &Gate) {}
-}
-impl Observer for MetricsObserver {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextSlot {}
 impl NextSlot {
@@ -397,11 +360,6 @@ impl NextSlot {
     pub fn waiting(&self) -> usize {}
     pub fn in_flight(&self) -> usize {}
 }
-pub trait Observer: Send + Sync + 'static {
-    fn observe(&self, event: &Event<'_>);
-}
-impl<F: Fn(&Event<'_>) + Send + Sync + 'static> Observer for F {}
-impl Observer for MetricsObserver {}
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Origin {}
 impl Origin {
@@ -463,45 +421,6 @@ impl PacePolicy {
     pub fn min_delay(&self) -> Duration {}
     pub fn scopes(&self) -> &[Scope] {}
 }
-#[derive(Clone)]
-pub struct Pacer {}
-impl Pacer {
-    pub async fn acquire(&self, url: &Url, ask: Ask) -> Result<Permit, Refusal> {}
-    pub async fn settled(&self, limit: Duration) -> bool {}
-}
-impl fmt::Debug for Pacer {}
-impl Pacer {
-    pub fn back_off(
-        &self,
-        scope: &str,
-        until: WallMillis,
-        cause: BackoffCause,
-    ) -> WallMillis {}
-    pub fn change_crawl_delay(&self, origin: &Origin, delay: Duration) {}
-}
-impl Pacer {
-    pub fn next_slot(&self, url: &Url, ask: Ask) -> Result<NextSlot, Refusal> {}
-    pub fn next_ready<'h>(
-        &self,
-        hosts: impl IntoIterator<Item = &'h Host>,
-    ) -> Option<(&'h Host, NextSlot)> {}
-    pub fn report(&self, host: &Host) -> Option<HostReport> {}
-    pub fn reports(&self) -> Vec<HostReport> {}
-    pub fn stats(&self) -> Stats {}
-}
-impl Pacer {
-    pub fn new(policy: PacePolicy) -> Self {}
-}
-#[must_use]
-pub struct PacerBuilder {}
-impl PacerBuilder {
-    pub fn store(mut self, store: Arc<dyn HostStore>) -> Self {}
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {}
-    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {}
-    pub fn seed(mut self, seed: u64) -> Self {}
-    pub fn build(self) -> Pacer {}
-}
-impl fmt::Debug for PacerBuilder {}
 #[must_use = "the response ends for its host when the permit is dropped: keep it until the response has ended"]
 pub struct Permit {}
 impl Permit {
@@ -522,63 +441,6 @@ impl Permit {
 impl Drop for Permit {}
 impl fmt::Debug for Permit {}
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(86_400);
-#[derive(Debug, Clone, PartialEq)]
-pub struct Record {}
-impl Record {
-    pub fn origin(&self) -> &Origin {}
-    pub fn asked_at(&self) -> WallMillis {}
-    pub fn fresh_until(&self) -> WallMillis {}
-    pub fn next_try(&self) -> WallMillis {}
-    pub fn copy(&self) -> Option<&GoodCopy> {}
-    pub fn failing_since(&self) -> Option<WallMillis> {}
-    pub fn weight(&self) -> usize {}
-}
-impl Record {
-    pub fn encode(&self) -> Vec<u8> {}
-    pub fn decode(bytes: &[u8]) -> Option<Self> {}
-}
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Refusal {
-    Deferred {
-        scope: Box<str>,
-        not_before: WallMillis,
-        wait: Duration,
-        reason: DeferReason,
-    },
-    CrawlDelayTooLong { asked: Duration },
-    UnsupportedUrl(UnsupportedUrl),
-    Store { reason: String },
-    Panicked { callback: &'static str },
-    NoTimers,
-    Interrupted,
-}
-impl Refusal {
-    pub fn not_before(&self) -> Option<WallMillis> {}
-}
-impl fmt::Display for Refusal {}
-impl Error for Refusal {}
-impl From<UnsupportedUrl> for Refusal {}
-#[derive(Debug, Clone)]
-pub struct RobotsCache {}
-impl RobotsCache {
-    pub async fn get(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Refusal> {}
-    pub fn cached(&self, origin: &Origin) -> Option<Arc<RobotsEntry>> {}
-    pub async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {}
-    pub async fn invalidate(&self, origin: &Origin) {}
-    pub fn stats(&self) -> Stats {}
-}
-#[must_use]
-pub struct RobotsCacheBuilder {}
-impl RobotsCacheBuilder {
-    pub fn policy(mut self, policy: RobotsPolicy) -> Self {}
-    pub fn store(mut self, store: Arc<dyn RobotsStore>) -> Self {}
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {}
-    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {}
-    pub fn seed(mut self, seed: u64) -> Self {}
-    pub fn build(self) -> RobotsCache {}
-}
-impl fmt::Debug for RobotsCacheBuilder {}
 pub struct RobotsEntry {}
 impl RobotsEntry {
     pub fn is_allowed(&self, target: &Target<'_>) -> bool {}
@@ -600,8 +462,9 @@ impl RobotsEntry {
     pub fn is_truncated(&self) -> bool {}
     pub fn is_not_text(&self) -> bool {}
     pub fn remarks(&self) -> Vec<Remark> {}
-    pub fn record(&self) -> &Record {}
+    pub fn record(&self) -> &RobotsRecord {}
 }
+impl Kept for RobotsEntry {}
 impl fmt::Debug for RobotsEntry {}
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RobotsPolicy {}
@@ -637,6 +500,21 @@ impl RobotsPolicy {
     pub fn with_store_timeout(mut self, timeout: Duration) -> Self {}
     #[must_use]
     pub fn with_memory_max(mut self, bytes: u64) -> Self {}
+}
+#[derive(Debug, Clone, PartialEq)]
+pub struct RobotsRecord {}
+impl RobotsRecord {
+    pub fn origin(&self) -> &Origin {}
+    pub fn asked_at(&self) -> WallMillis {}
+    pub fn fresh_until(&self) -> WallMillis {}
+    pub fn next_try(&self) -> WallMillis {}
+    pub fn copy(&self) -> Option<&GoodCopy> {}
+    pub fn failing_since(&self) -> Option<WallMillis> {}
+    pub fn weight(&self) -> usize {}
+}
+impl RobotsRecord {
+    pub fn encode(&self) -> Vec<u8> {}
+    pub fn decode(bytes: &[u8]) -> Option<Self> {}
 }
 #[derive(Debug, Clone)]
 pub struct RobotsRequest {}
@@ -675,11 +553,11 @@ pub trait RobotsStore: fmt::Debug + Send + Sync + 'static {
     fn load<'a>(
         &'a self,
         origin: &'a Origin,
-    ) -> BoxFuture<'a, Result<Option<Record>, StoreError>>;
+    ) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>>;
     fn save<'a>(
         &'a self,
         origin: &'a Origin,
-        record: &'a Record,
+        record: &'a RobotsRecord,
     ) -> BoxFuture<'a, Result<(), StoreError>>;
     fn lease<'a>(
         &'a self,
@@ -710,50 +588,6 @@ impl Scope {
     pub fn with_feedback(mut self) -> Self {}
 }
 impl fmt::Debug for Scope {}
-#[derive(Debug, Clone)]
-pub struct Scripted {}
-impl Scripted {
-    pub fn status(status: u16) -> Self {}
-    pub fn text(body: impl Into<Bytes>) -> Self {}
-    pub fn redirect(to: &str) -> Self {}
-    pub fn error(failure: Failure) -> Self {}
-    pub fn deferred(why: crate::pacing::Refusal) -> Self {}
-    pub fn panic() -> Self {}
-    #[must_use]
-    pub fn body(mut self, chunk: impl Into<Bytes>) -> Self {}
-    #[must_use]
-    pub fn header(mut self, name: &'static str, value: &[u8]) -> Self {}
-    #[must_use]
-    pub fn breaks(mut self) -> Self {}
-    #[must_use]
-    pub fn stalls(mut self) -> Self {}
-    #[must_use]
-    pub fn endless(mut self) -> Self {}
-    #[must_use]
-    pub fn slot_after(mut self, wait: Duration) -> Self {}
-    #[must_use]
-    pub fn head_after(mut self, wait: Duration) -> Self {}
-    #[must_use]
-    pub fn chunk_after(mut self, wait: Duration) -> Self {}
-    #[must_use]
-    pub fn backed_off_until(mut self, until: WallMillis) -> Self {}
-}
-#[derive(Clone)]
-pub struct ScriptedFetch {}
-impl ScriptedFetch {
-    pub fn new(
-        play: impl Fn(&RobotsRequest, usize) -> Scripted + Send + Sync + 'static,
-    ) -> Self {}
-    pub fn always(answer: Scripted) -> Self {}
-    pub fn by_url<const N: usize>(script: [(&str, Vec<Scripted>); N]) -> Self {}
-    pub fn asked(&self) -> Vec<Asked> {}
-    pub fn urls(&self) -> Vec<String> {}
-    pub fn count(&self) -> usize {}
-    pub fn in_flight_max(&self) -> usize {}
-    pub fn pulled(&self) -> u64 {}
-}
-impl fmt::Debug for ScriptedFetch {}
-impl Fetch for ScriptedFetch {}
 pub trait SignRequest: fmt::Debug + Send + Sync {
     fn sign(
         &self,
@@ -812,12 +646,6 @@ impl std::error::Error for StoreError {}
 pub struct SystemClock;
 impl Clock for SystemClock {}
 pub const THROTTLES_KEPT: Duration = Duration::from_secs(30 * 60);
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tdmrep<'v> {
-    File(&'v [u8]),
-    Absent,
-    Unknown,
-}
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnsupportedUrl {}
 impl fmt::Display for UnsupportedUrl {}
@@ -825,7 +653,8 @@ impl std::error::Error for UnsupportedUrl {}
 #[derive(Clone)]
 pub struct Verdict {}
 impl Verdict {
-    pub fn tdmrep(&self) -> Option<Tdmrep<'_>> {}
+    pub fn tdmrep(&self) -> Option<&[u8]> {}
+    pub fn is_tdmrep_unknown(&self) -> bool {}
     pub fn is_allowed(&self) -> bool {}
     pub fn rule(&self) -> Option<Record<'_>> {}
     pub fn rules(&self) -> Option<&abide_robots::RobotsVerdict> {}
@@ -858,15 +687,17 @@ pub enum Want {
     Lease { ttl: Duration, again_in: Duration, is_held: bool },
     Release,
 }
+pub async fn acquire(
+    gate: &Gate,
+    url: &Url,
+    crawl_delay: Duration,
+    budget: Duration,
+) -> Result<Permit, Denied> {}
 pub async fn backoffs_survive_reload<F, Fut>(store: Arc<dyn HostStore>, reopen: F)
 where
     F: FnOnce(Arc<dyn HostStore>) -> Fut,
     Fut: Future<Output = Arc<dyn HostStore>>,
 {}
-pub fn cache_builder(
-    tokens: Vec<ProductToken>,
-    fetch: Arc<dyn Fetch>,
-) -> RobotsCacheBuilder {}
 pub fn caught_clock(clock: Arc<dyn Clock>) -> Arc<dyn Clock> {}
 pub async fn conformance<F>(
     store: Arc<dyn HostStore>,
@@ -880,6 +711,14 @@ where
     S: RobotsStore,
     F: Future<Output = S>,
 {}
+pub fn decoder<B>(
+    headers: &HeaderMap,
+) -> Option<impl FnOnce(B) -> BoxBody<Bytes, BoxError> + use<B>>
+where
+    B: Body<Data = Bytes> + Unpin + Send + Sync + 'static,
+    B::Error: Into<BoxError>,
+{}
+pub fn gate(settings: GateBuilder) -> Gate {}
 pub fn has_userinfo(url: &Url) -> bool {}
 pub fn lacks_timers() -> bool {}
 pub async fn on_the_wire<F>(
@@ -889,14 +728,14 @@ pub async fn on_the_wire<F>(
 where
     F: Future<Output = Result<RobotsResponse, FetchError>>,
 {}
-pub fn pacer_builder(policy: PacePolicy) -> PacerBuilder {}
-pub fn pacer_of(gate: &Gate) -> &Pacer {}
+pub fn record_metrics(event: &Event<'_>) {}
 pub fn retry_after(headers: &HeaderMap, wall: WallMillis) -> Option<Duration> {}
+pub fn sample_metrics(gate: &Gate) {}
 pub fn sample_record(
     origin: &Origin,
     asked_at: WallMillis,
     body: impl Into<Bytes>,
-) -> Record {}
+) -> RobotsRecord {}
 pub fn stated_lifetime(fields: &[&[u8]], policy: &RobotsPolicy) -> Option<Duration> {}
 pub async fn survives_a_clock_set_back<F>(
     store: Arc<dyn HostStore>,
@@ -918,4 +757,9 @@ pub async fn throttle_counts_are_forgiven<F>(
 where
     F: Future<Output = ()> + Send + 'static,
 {}
+pub fn unpaced(
+    settings: GateBuilder,
+    tokens: Vec<ProductToken>,
+    fetch: Arc<dyn Fetch>,
+) -> Gate {}
 pub fn without_userinfo(url: &Url) -> Url {}

@@ -28,15 +28,20 @@ impl<'a> Call<'a> {
     pub fn signer(&self) -> Option<&Arc<dyn SignRequest>> {}
     pub fn method(&self) -> &Method {}
     pub fn step(&self) -> Step {}
+    pub fn may_repeat(&self) -> bool {}
     pub fn url(&self) -> &Url {}
     pub fn wait_left(&self) -> Duration {}
     pub fn timeout(&self) -> Option<Duration> {}
     pub fn verdict(&self) -> Option<&Verdict> {}
-    pub fn span(&self) -> &HopSpan {}
+    pub fn cover<F: Future + Unpin>(
+        &self,
+        sending: F,
+    ) -> impl Future<Output = F::Output> {}
+    pub fn within<T>(&self, sending: impl FnOnce() -> T) -> T {}
     pub fn was_late(&mut self) {}
     pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), Denied> {}
     pub fn add_signature(&mut self, headers: &mut HeaderMap) -> Result<(), Denied> {}
-    pub fn add_accepted_price(&mut self, headers: &mut HeaderMap) {}
+    pub fn add_given(&self, headers: &mut HeaderMap) {}
     pub fn sending(&mut self) {}
     pub fn answered(&mut self, head: ResponseHead<'_>) -> Result<(), Denied> {}
     pub fn observe(&mut self, status: StatusCode, headers: &HeaderMap) {}
@@ -50,13 +55,26 @@ impl<'a> Call<'a> {
     pub fn failed(&mut self, failure: Option<Failure>) -> Option<Denied> {}
     pub fn not_sent(&mut self) {}
     pub async fn saved(&self) {}
-    pub fn set_source(&mut self, source: FieldSource) {}
+    pub fn lost_fields(&mut self) {}
+    pub fn restore_fields(&mut self, status: StatusCode, headers: &mut HeaderMap) {}
     pub fn permit(&self) -> Option<&Permit> {}
     pub fn take_permit(&mut self) -> Option<Permit> {}
-    pub fn follow(&mut self) -> Target {}
-    pub fn reading<'r>(&'r self, request: Option<&'r HeaderMap>) -> Reading<'r> {}
+    pub fn follow(&mut self, headers: &mut HeaderMap) -> bool {}
+    pub fn reason_to_leave(
+        &self,
+        status: StatusCode,
+        headers: &HeaderMap,
+    ) -> Option<HeadEnd> {}
+    pub fn fetch_info(&mut self, reason: HeadEnd, headers: &HeaderMap) -> FetchInfo {}
+    pub fn finish<'r, B>(
+        &'r mut self,
+        request: Option<&'r HeaderMap>,
+        response: Response<ResponseBody<B>>,
+    ) -> impl Future<Output = Response<ResponseBody<B>>> + use<'r, 'a, B>
+    where
+        B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
+    {}
     pub fn history(&self) -> &RedirectHistory {}
-    pub fn take_history(&mut self) -> RedirectHistory {}
     pub async fn keep_rules(&mut self, status: StatusCode, headers: &HeaderMap) {}
     pub fn denied(&self, kind: DeniedKind) -> Denied {}
     #[must_use]
@@ -79,8 +97,7 @@ pub struct Crawler {}
 impl Crawler {
     pub fn builder(token: &str) -> CrawlerBuilder {}
     pub fn gate(&self) -> &Gate {}
-    pub fn identity(&self) -> &Identity {}
-    pub fn timeout(&self) -> Option<Duration> {}
+    pub fn user_agent(&self) -> &HeaderValue {}
 }
 #[derive(Clone)]
 #[must_use]
@@ -96,9 +113,18 @@ impl CrawlerBuilder {
     pub fn read_options(mut self, options: ReadOptions) -> Self {}
     pub fn policy_token(mut self, token: &str, usage: Usage, fallback: bool) -> Self {}
     pub fn permission_store(mut self, store: Arc<dyn PermissionStore>) -> Self {}
+    #[cfg(feature = "identity")]
+    pub fn sign_requests(mut self, identity: abide_identity::WebBotAuth) -> Self {}
     pub fn payment(mut self, policy: PaymentPolicy) -> Self {}
+    pub fn license_tokens(
+        mut self,
+        find: impl Fn(
+            &Url,
+            &[(String, String)],
+        ) -> Option<LicenseToken> + Send + Sync + 'static,
+    ) -> Self {}
     pub fn danger_report_only(mut self, why: &str) -> Self {}
-    pub fn identity(&self) -> Result<Identity, BuildError> {}
+    pub fn checked_user_agent(&self) -> Result<HeaderValue, BuildError> {}
     pub fn build(self, fetch: Arc<dyn Fetch>) -> Result<Crawler, BuildError> {}
 }
 impl fmt::Debug for CrawlerBuilder {}
@@ -113,28 +139,14 @@ impl FetchInfo {
     pub fn stopped(&self) -> Option<Stopped> {}
     pub fn permissions(&self) -> Permissions {}
     pub fn preferences(&self) -> Preferences {}
-    pub fn licenses(&self) -> Vec<License> {}
+    pub fn licenses(&self) -> Vec<(Box<str>, Provenance)> {}
     pub fn license_challenge(&self) -> Option<Vec<(String, String)>> {}
     pub fn app_directives(&self) -> Option<AppDirectives> {}
     pub fn settled(&self) -> impl Future<Output = Permissions> + Send + 'static + use<> {}
 }
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FieldSource {
-    Wire,
-    Kept(WallMillis),
-    Unknown,
-}
 #[derive(Debug, Clone)]
 pub struct Hop {}
 impl Hop {
-    pub fn new(
-        url: Url,
-        status: StatusCode,
-        verdict: Verdict,
-        waited: Duration,
-    ) -> Self {}
-    #[must_use]
-    pub fn with_remote_addr(mut self, remote: Option<SocketAddr>) -> Self {}
     pub fn payment(&self) -> Option<&PaymentTerms> {}
     pub fn url(&self) -> &Url {}
     pub fn status(&self) -> StatusCode {}
@@ -143,40 +155,19 @@ impl Hop {
     pub fn remote_addr(&self) -> Option<SocketAddr> {}
     pub fn permissions(&self) -> Option<&Permissions> {}
 }
-#[derive(Debug)]
-pub struct HopSpan {}
-impl HopSpan {
-    pub fn begin(number: usize, url: &Url) -> Self {}
-    pub fn cover<F: Future + Unpin>(
-        &self,
-        sending: F,
-    ) -> impl Future<Output = F::Output> {}
-    pub fn within<T>(&self, sending: impl FnOnce() -> T) -> T {}
-    pub fn answered(&self, status: StatusCode, waited: Duration, wire: Duration) {}
-}
-#[derive(Debug, Clone)]
-pub struct Identity {}
-impl Identity {
-    pub fn new(
-        token: &str,
-        fallbacks: &[String],
-        user_agent: Option<&str>,
-    ) -> Result<Self, BuildError> {}
-    pub fn tokens(&self) -> &[ProductToken] {}
-    pub fn user_agent(&self) -> &HeaderValue {}
-    pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), DeniedKind> {}
-}
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidLicenseToken(_);
+impl fmt::Display for InvalidLicenseToken {}
+impl std::error::Error for InvalidLicenseToken {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidPrice {}
 impl fmt::Display for InvalidPrice {}
 impl std::error::Error for InvalidPrice {}
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NoAddress {}
-impl NoAddress {
-    pub fn refused(&self) -> Option<IpAddr> {}
+#[derive(Clone, Debug)]
+pub struct LicenseToken(_);
+impl LicenseToken {
+    pub fn new(token: &str) -> Result<Self, InvalidLicenseToken> {}
 }
-impl fmt::Display for NoAddress {}
-impl Error for NoAddress {}
 #[derive(Debug, Clone, Default)]
 pub struct Options {}
 impl Options {
@@ -207,7 +198,6 @@ impl PaymentPolicy {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PaymentTerms {}
 impl PaymentTerms {
-    pub fn of(status: StatusCode, headers: &HeaderMap) -> Option<Self> {}
     pub fn price(&self) -> Option<Price> {}
     pub fn charged(&self) -> Option<Price> {}
     pub fn error(&self) -> Option<&str> {}
@@ -224,62 +214,12 @@ impl FromStr for Price {
     type Err = InvalidPrice;
 }
 impl fmt::Display for Price {}
-#[derive(Debug)]
-pub struct ReadTimedOut {}
-impl fmt::Display for ReadTimedOut {}
-impl Error for ReadTimedOut {}
-#[derive(Clone)]
-pub struct Reader {}
-impl Reader {
-    pub fn new(options: ReadOptions) -> Self {}
-    #[must_use]
-    pub fn with_scan(mut self, scan: Scan) -> Self {}
-    #[must_use]
-    pub fn with_store(mut self, store: Option<Arc<dyn PermissionStore>>) -> Self {}
-    pub fn response_to<'a>(
-        &'a self,
-        method: &'a Method,
-        received: WallMillis,
-    ) -> Reading<'a> {}
-}
-impl fmt::Debug for Reader {}
-#[derive(Debug, Clone, Copy)]
-#[must_use = "nothing is read until the response is passed in"]
-pub struct Reading<'a> {}
-impl<'a> Reading<'a> {
-    pub fn with_scan(mut self, scan: Option<Scan>) -> Self {}
-    pub fn with_request(mut self, fields: Option<&'a HeaderMap>) -> Self {}
-    pub fn from_cache(mut self, time: WallMillis) -> Self {}
-    pub fn with_missing_fields(mut self) -> Self {}
-    pub async fn followed(
-        self,
-        history: &mut RedirectHistory,
-        status: StatusCode,
-        headers: &HeaderMap,
-    ) {}
-    pub fn without_scan(
-        self,
-        status: StatusCode,
-        headers: &HeaderMap,
-    ) -> Option<Unscanned<'a>> {}
-    pub fn finish<B>(
-        self,
-        history: RedirectHistory,
-        mut response: Response<ResponseBody<B>>,
-    ) -> impl Future<Output = Response<ResponseBody<B>>>
-    where
-        B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
-    {}
-}
 #[derive(Debug, Clone, Default)]
 pub struct RedirectHistory {}
 impl RedirectHistory {
-    pub fn push(&mut self, hop: Hop) {}
-    pub fn stop(&mut self, stopped: Stopped) {}
     pub fn hops(&self) -> &[Hop] {}
     pub fn last(&self) -> Option<&Hop> {}
     pub fn waited(&self) -> Duration {}
-    pub fn ends_after(&mut self, waited: Duration) {}
     pub fn stopped(&self) -> Option<Stopped> {}
     pub fn chain(&self) -> Vec<(Url, StatusCode)> {}
 }
@@ -349,20 +289,6 @@ pub enum Stopped {
     AtLimit,
 }
 impl std::fmt::Display for Stopped {}
-#[derive(Debug, PartialEq, Eq)]
-pub struct Target {}
-impl Target {
-    pub fn url(&self) -> &Url {}
-    pub fn method(&self) -> &Method {}
-    pub fn keeps_body(&self) -> bool {}
-    pub fn change(&self, headers: &mut HeaderMap) {}
-}
-#[derive(Debug)]
-#[must_use = "it holds the fetch info until `fetch_info` is called"]
-pub struct Unscanned<'a> {}
-impl Unscanned<'_> {
-    pub fn fetch_info(self, history: RedirectHistory) -> FetchInfo {}
-}
 pub async fn admit(call: &mut Call<'_>) -> Result<(), Denied> {}
 pub fn body_failure_of(error: &(dyn Error + 'static)) -> Failure {}
 pub fn failure_of(error: &(dyn Error + 'static)) -> Option<Failure> {}
@@ -372,12 +298,10 @@ pub fn permitted_addresses(
     guard: &AddressGuard,
     name: &str,
     found: impl IntoIterator<Item = SocketAddr>,
-) -> Result<Vec<SocketAddr>, NoAddress> {}
+) -> Result<Vec<SocketAddr>, BoxError> {}
 pub fn preserve_fields<B>(response: &mut Response<B>, now: WallMillis) {}
-pub fn refuse_foreign_host(headers: &HeaderMap, url: &Url) -> Result<(), DeniedKind> {}
-pub fn restore_fields(status: StatusCode, headers: &mut HeaderMap) -> FieldSource {}
 pub fn same_resource(a: &Url, b: &Url) -> bool {}
 pub fn with_read_timeout<F: Future + Unpin>(
     limit: Option<Duration>,
     sending: F,
-) -> impl Future<Output = Result<F::Output, ReadTimedOut>> + Unpin {}
+) -> impl Future<Output = io::Result<F::Output>> + Unpin {}

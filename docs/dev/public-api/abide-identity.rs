@@ -44,7 +44,6 @@ pub trait Signer: fmt::Debug + Send + Sync {
 impl Signer for Key {}
 #[derive(Debug, Clone)]
 pub struct WebBotAuth {}
-impl SignRequest for WebBotAuth {}
 impl WebBotAuth {
     pub fn new(signer: impl Signer + 'static, url: &str) -> Result<Self, IdentityError> {}
     pub fn with_lifetime(mut self, lifetime: Duration) -> Result<Self, IdentityError> {}
@@ -56,6 +55,7 @@ impl WebBotAuth {
     pub fn with_bare_agent(mut self) -> Self {}
     #[must_use]
     pub fn only_when_asked(mut self) -> Self {}
+    pub fn is_only_when_asked(&self) -> bool {}
     pub fn keyid(&self) -> &str {}
     pub fn url(&self) -> &Url {}
     pub fn as_asked(&self, status: StatusCode, headers: &HeaderMap) -> Option<Self> {}

@@ -18,24 +18,12 @@ impl AppDirectives {
     #[must_use]
     pub fn of(rules: &Rules, target: &Target<'_>) -> Self {}
     #[must_use]
-    pub fn for_app(&self, app: &str) -> Option<Vec<Directive<'_>>> {}
+    pub fn for_app(&self, app: &str) -> Option<Vec<(&str, &SfValue, &Provenance)>> {}
     #[must_use]
     pub fn get(&self, app: &str, name: &str) -> Option<&SfValue> {}
     pub fn apps(&self) -> impl Iterator<Item = &str> {}
     #[must_use]
     pub fn dropped(&self) -> &[u32] {}
-}
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Directive<'a> {}
-impl<'a> Directive<'a> {
-    #[must_use]
-    pub const fn name(&self) -> &'a str {}
-    #[must_use]
-    pub const fn value(&self) -> &'a SfValue {}
-    #[must_use]
-    pub const fn line(&self) -> u32 {}
-    #[must_use]
-    pub const fn path(&self) -> Option<&'a str> {}
 }
 #[derive(Clone, Debug)]
 pub struct Fetched<'a> {}
@@ -54,26 +42,6 @@ impl<'a> Fetched<'a> {
     #[must_use]
     pub fn is_whole_page(&self) -> bool {}
 }
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Flag {
-    NoIndex = "noindex",
-    NoFollow = "nofollow",
-    NoSnippet = "nosnippet",
-    NoArchive = "noarchive",
-    NoCache = "nocache",
-    NoImageIndex = "noimageindex",
-    NoTranslate = "notranslate",
-    IndexIfEmbedded = "indexifembedded",
-    NoAi = "noai",
-    NoImageAi = "noimageai",
-}
-impl Flag {
-    pub const ALL: &[Self] = Self::LISTED;
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {}
-}
-impl fmt::Display for Flag {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {}
 impl Head {
@@ -131,45 +99,6 @@ impl HeadScanner {
     pub fn interrupt(self) -> Head {}
 }
 impl fmt::Debug for HeadScanner {}
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ImagePreview {
-    None,
-    Standard,
-    Large,
-}
-impl ImagePreview {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {}
-}
-impl fmt::Display for ImagePreview {}
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct License {}
-impl License {
-    #[must_use]
-    pub fn of_robots(rules: &Rules) -> Vec<Self> {}
-    #[must_use]
-    pub fn of_fields<'a>(
-        fields: impl IntoIterator<Item = (&'a str, &'a [u8])>,
-    ) -> Vec<Self> {}
-    #[must_use]
-    pub fn of_head(head: &Head) -> Vec<Self> {}
-    pub fn challenge<'a>(
-        fields: impl IntoIterator<Item = (&'a str, &'a [u8])>,
-    ) -> Option<Vec<(String, String)>> {}
-    #[must_use]
-    pub fn url(&self) -> &str {}
-    #[must_use]
-    pub const fn source(&self) -> &Provenance {}
-}
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Limit {
-    AtMost(u64),
-    Unlimited,
-}
-impl Limit {
-    #[must_use]
-    pub fn as_i64(self) -> i64 {}
-}
 #[derive(Debug)]
 pub struct MemoryPermissionStore {}
 impl MemoryPermissionStore {
@@ -202,7 +131,7 @@ pub struct PermissionRecord {}
 impl PermissionRecord {
     #[must_use]
     pub fn new(url: impl Into<Box<str>>, visit: &Fetched<'_>) -> Self {}
-    pub fn update(&mut self, visit: &Fetched<'_>) -> Update {}
+    pub fn update(&mut self, visit: &Fetched<'_>) -> bool {}
     pub fn union_rendered(&mut self, metas: impl IntoIterator<Item = Meta>) {}
     pub fn forget(&mut self) {}
     #[must_use]
@@ -279,7 +208,7 @@ impl Permissions {
     #[must_use]
     pub const fn may_follow(&self) -> bool {}
     #[must_use]
-    pub const fn snippet_limit(&self) -> Option<Limit> {}
+    pub const fn snippet_limit(&self) -> Option<u64> {}
     #[must_use]
     pub fn indexing(&self) -> Answer {}
     #[must_use]
@@ -314,6 +243,17 @@ impl PreferenceStatement {
 pub struct Preferences {}
 impl Preferences {
     #[must_use]
+    pub fn with_tdm<'a>(
+        mut self,
+        file: Option<(&[u8], &Target<'_>)>,
+        fields: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+        metas: &[Meta],
+    ) -> Self {}
+    #[must_use]
+    pub fn tdm_policy(&self) -> Option<&str> {}
+}
+impl Preferences {
+    #[must_use]
     pub fn new(options: &ReadOptions) -> Self {}
     #[must_use]
     pub fn with_robots(mut self, rules: &Rules, target: &Target<'_>) -> Self {}
@@ -324,8 +264,6 @@ impl Preferences {
         mut self,
         fields: impl IntoIterator<Item = (&'a str, &'a [u8])>,
     ) -> Self {}
-    #[must_use]
-    pub fn with_tdm(mut self, tdm: &Tdm) -> Self {}
     #[must_use]
     pub fn with_noai(mut self, permissions: &Permissions) -> Self {}
     #[must_use]
@@ -475,9 +413,10 @@ pub type StoreFuture<'a, T> = Pin<
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct TagRules {}
 impl TagRules {
+    pub const FLAGS: &[&str] = Flag::NAMES;
     #[must_use]
-    pub const fn states(&self, flag: Flag) -> bool {}
-    pub fn flags(&self) -> impl Iterator<Item = Flag> + '_ {}
+    pub fn states(&self, name: &str) -> bool {}
+    pub fn flags(&self) -> impl Iterator<Item = &'static str> + '_ {}
     #[must_use]
     pub const fn noindex(&self) -> bool {}
     #[must_use]
@@ -485,47 +424,23 @@ impl TagRules {
     #[must_use]
     pub const fn nosnippet(&self) -> bool {}
     #[must_use]
-    pub const fn max_snippet(&self) -> Option<Limit> {}
+    pub fn max_snippet(&self) -> Option<i64> {}
     #[must_use]
-    pub const fn max_image_preview(&self) -> Option<ImagePreview> {}
+    pub fn max_image_preview(&self) -> Option<&'static str> {}
     #[must_use]
-    pub const fn max_video_preview(&self) -> Option<Limit> {}
+    pub fn max_video_preview(&self) -> Option<i64> {}
     #[must_use]
     pub const fn unavailable_after(&self) -> Option<UnavailableAfter> {}
     pub fn unknown(&self) -> impl Iterator<Item = &str> {}
     #[must_use]
     pub fn is_empty(&self) -> bool {}
     #[must_use]
-    pub const fn snippet_limit(&self) -> Option<Limit> {}
+    pub const fn snippet_limit(&self) -> Option<u64> {}
     #[must_use]
     pub fn union(mut self, other: &Self) -> Self {}
 }
 impl fmt::Display for TagRules {}
 impl fmt::Debug for TagRules {}
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tdm {}
-impl Tdm {
-    #[must_use]
-    pub fn with_file(mut self, file: &TdmFile, target: &Target<'_>) -> Self {}
-    #[must_use]
-    pub fn with_fields<'a>(
-        mut self,
-        fields: impl IntoIterator<Item = (&'a str, &'a [u8])>,
-    ) -> Self {}
-    #[must_use]
-    pub fn with_metas(mut self, metas: &[Meta]) -> Self {}
-    #[must_use]
-    pub fn is_reserved(&self) -> Option<bool> {}
-    #[must_use]
-    pub fn policy(&self) -> Option<&str> {}
-    #[must_use]
-    pub fn statement(&self) -> Option<PreferenceStatement> {}
-}
-#[derive(Debug, Default)]
-pub struct TdmFile {}
-impl TdmFile {
-    pub fn parse(json: &[u8]) -> Result<Self, PermissionError> {}
-}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct UnavailableAfter {}
 impl UnavailableAfter {
@@ -543,16 +458,6 @@ impl UnavailableAfter {
     pub fn has_passed(self, now: SystemTime) -> bool {}
 }
 impl fmt::Display for UnavailableAfter {}
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Update {
-    Replaced,
-    FieldsReplaced,
-    Added,
-    Revalidated,
-    OtherVersion,
-    Kept,
-}
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Usage {
@@ -574,9 +479,17 @@ pub fn is_whole<'a>(
     content_ranges: impl IntoIterator<Item = &'a [u8]>,
 ) -> bool {}
 #[must_use]
-pub fn link_follow(rel: &str) -> bool {}
+pub fn license_challenge<'a>(
+    fields: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+) -> Option<Vec<(String, String)>> {}
 #[must_use]
-pub fn members(line: &[u8]) -> Vec<(String, Vec<(String, SfValue)>)> {}
+pub fn licenses<'a>(
+    rules: Option<&Rules>,
+    fields: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+    head: Option<&Head>,
+) -> Vec<(Box<str>, Provenance)> {}
+#[must_use]
+pub fn link_follow(rel: &str) -> bool {}
 #[must_use]
 pub fn reading_of(line: &[u8], options: &ReadOptions) -> &'static str {}
 #[must_use]

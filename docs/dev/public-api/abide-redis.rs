@@ -25,6 +25,6 @@ impl Store {
     pub fn builder(url: &str) -> Builder {}
 }
 impl fmt::Debug for Store {}
-impl RobotsStore for Store {}
 impl HostStore for Store {}
 impl PermissionStore for Store {}
+impl RobotsStore for Store {}

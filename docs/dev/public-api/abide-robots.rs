@@ -1,21 +1,3 @@
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Fate {
-    Decides,
-    Shorter,
-    AllowWins,
-    Repeated,
-    NoMatch,
-    NeverMatches,
-}
-#[derive(Clone)]
-pub struct Group<'a> {}
-impl<'a> Group<'a> {
-    pub fn agents(&self) -> impl Iterator<Item = &'a str> + use<'a> {}
-    pub fn rules(&self) -> impl Iterator<Item = Record<'a>> + use<'a> {}
-    pub fn records(&self) -> impl Iterator<Item = Record<'a>> + use<'a> {}
-}
-impl fmt::Debug for Group<'_> {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidText(pub(crate) _);
 impl fmt::Display for InvalidText {}
@@ -29,16 +11,6 @@ impl ParseOptions {
     pub fn with_limit(self, bytes: usize) -> Self {}
 }
 impl Default for ParseOptions {}
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Pattern {}
-impl Pattern {
-    pub fn new(text: &[u8]) -> Self {}
-    pub fn matches(&self, target: &Target<'_>) -> bool {}
-    pub fn bytes(&self) -> usize {}
-    pub fn as_str(&self) -> &str {}
-}
-impl fmt::Display for Pattern {}
-impl fmt::Debug for Pattern {}
 #[derive(Clone)]
 pub struct ProductToken(_);
 impl ProductToken {
@@ -71,6 +43,7 @@ impl<'a> Record<'a> {
     pub fn key(&self) -> &'a [u8] {}
     pub fn value(&self) -> &'a [u8] {}
     pub fn line(&self) -> u32 {}
+    pub fn agent(&self) -> Option<&'a str> {}
     pub fn addresses(&self, token: Option<&ProductToken>) -> bool {}
 }
 impl fmt::Display for Record<'_> {}
@@ -99,37 +72,11 @@ impl RecordKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {}
 impl Remark {
-    pub fn kind(&self) -> RemarkKind {}
+    pub fn kind(&self) -> &'static str {}
     pub fn line(&self) -> u32 {}
     pub fn columns(&self) -> Range<usize> {}
 }
 impl fmt::Display for Remark {}
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum RemarkKind {
-    MisspeltKey,
-    MissingColon,
-    UnreadableLine,
-    UnknownRecord,
-    OutsideGroup,
-    NoToken,
-    TokenCut,
-    RecordInsideRun,
-    NeverMatches,
-    DuplicateRule,
-    HiddenRule,
-    OverlongLine,
-    InvalidBytes,
-    UnusableCrawlDelay,
-    RelativeUrl,
-    CutByLimit,
-    Utf16,
-    Html,
-}
-impl RemarkKind {
-    pub fn as_str(self) -> &'static str {}
-}
-impl fmt::Display for RemarkKind {}
 #[derive(Clone)]
 pub struct Robots {}
 impl Robots {
@@ -141,7 +88,7 @@ impl Robots {
         tokens: &[ProductToken],
         target: &Target<'_>,
     ) -> RobotsVerdict {}
-    pub fn groups(&self) -> impl Iterator<Item = Group<'_>> {}
+    pub fn groups(&self) -> impl Iterator<Item = Vec<Record<'_>>> {}
     pub fn records(&self) -> impl Iterator<Item = Record<'_>> {}
     pub fn sitemaps(&self) -> impl Iterator<Item = &str> {}
     pub fn licenses(&self) -> impl Iterator<Item = &str> {}
@@ -151,13 +98,6 @@ impl Robots {
     pub fn line(&self, number: u32) -> Option<&[u8]> {}
 }
 impl fmt::Debug for Robots {}
-impl Robots {
-    pub fn explain(
-        &self,
-        tokens: &[ProductToken],
-        target: &Target<'_>,
-    ) -> Vec<(Record<'_>, Fate)> {}
-}
 impl Robots {
     pub fn remarks(&self) -> Vec<Remark> {}
 }
@@ -234,4 +174,7 @@ impl PartialEq for Target<'_> {}
 impl Eq for Target<'_> {}
 impl fmt::Display for Target<'_> {}
 impl fmt::Debug for Target<'_> {}
+impl Target<'_> {
+    pub fn covered_by(&self, pattern: &[u8]) -> Option<usize> {}
+}
 pub fn is_allowed(body: &[u8], tokens: &[ProductToken], target: &Target<'_>) -> bool {}

@@ -1,10 +1,15 @@
 pub use abide_gate::{
     AddressGuard, BoxFuture, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, Host,
-    Observer, Origin, SignRequest, Verdict, pacing, robots_cache,
+    Origin, SignRequest, Verdict, pacing, robots_cache,
 };
-pub use abide_http::{BuildError, FetchInfo, Hop, Identity, NoAddress, Options, Scan};
+pub use abide_http::{
+    BuildError, FetchInfo, Hop, InvalidLicenseToken, InvalidPrice, LicenseToken, Options,
+    PaymentPolicy, PaymentTerms, Price, Scan,
+};
+#[cfg(feature = "identity")]
+pub use abide_identity as identity;
 pub use abide_permissions::{
-    Answer, License, Permissions, Preference, Preferences, ReadOptions, TagRules, Usage,
+    Answer, Permissions, Preference, Preferences, ReadOptions, TagRules, Usage,
 };
 pub type AbideBody<R> = ResponseBody<Pin<Box<R>>>;
 #[derive(Clone)]
@@ -12,7 +17,7 @@ pub struct AbideLayer {}
 impl AbideLayer {
     pub fn builder(token: &str) -> Builder {}
     pub fn gate(&self) -> &Gate {}
-    pub fn identity(&self) -> &Identity {}
+    pub fn user_agent(&self) -> &HeaderValue {}
 }
 impl<S> Layer<S> for AbideLayer {
     type Service = AbideService<S>;
@@ -30,7 +35,7 @@ where
     S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
     S::Future: Send + 'static,
     S::Error: Into<BoxError>,
-    B: Send + 'static,
+    B: Body + Default + Send + 'static,
     R: Body<Data = Bytes> + Send + 'static,
     R::Error: Into<BoxError>,
 {
@@ -39,7 +44,6 @@ where
     type Future = ResponseFuture<R>;
 }
 impl<S: fmt::Debug> fmt::Debug for AbideService<S> {}
-pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Builder {}
@@ -51,15 +55,34 @@ impl Builder {
     pub fn read_options(self, options: ReadOptions) -> Self {}
     pub fn policy_token(self, token: &str, usage: Usage, fallback: bool) -> Self {}
     pub fn permission_store(self, store: Arc<dyn PermissionStore>) -> Self {}
+    #[cfg(feature = "identity")]
+    pub fn sign_requests(self, identity: abide_identity::WebBotAuth) -> Self {}
+    pub fn payment(self, policy: PaymentPolicy) -> Self {}
+    pub fn license_tokens(
+        self,
+        find: impl Fn(
+            &Url,
+            &[(String, String)],
+        ) -> Option<LicenseToken> + Send + Sync + 'static,
+    ) -> Self {}
     pub fn danger_report_only(self, why: &str) -> Self {}
-    pub fn wrap<S, B>(self, client: S) -> Result<AbideService<S>, BuildError>
+    pub fn wrap<S, B, R>(self, client: S) -> Result<AbideService<S>, BuildError>
     where
-        S: Clone,
-        ServiceFetch<S, B>: Fetch,
+        S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+        S::Future: Send + 'static,
+        S::Error: Into<BoxError>,
+        B: Default + Send + 'static,
+        R: Body<Data = Bytes> + Send + 'static,
+        R::Error: Into<BoxError>,
     {}
-    pub fn build<S, B>(self, transport: S) -> Result<AbideLayer, BuildError>
+    pub fn build<S, B, R>(self, transport: S) -> Result<AbideLayer, BuildError>
     where
-        ServiceFetch<S, B>: Fetch,
+        S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+        S::Future: Send + 'static,
+        S::Error: Into<BoxError>,
+        B: Default + Send + 'static,
+        R: Body<Data = Bytes> + Send + 'static,
+        R::Error: Into<BoxError>,
     {}
     pub fn build_with(self, fetch: Arc<dyn Fetch>) -> Result<AbideLayer, BuildError> {}
 }
@@ -89,9 +112,6 @@ pub trait ResponseExt: sealed::Sealed {
     fn preferences(&self) -> Preferences {}
 }
 impl<B> ResponseExt for http::Response<B> {}
-pub type ResponseFuture<R> = Pin<
-    Box<dyn Future<Output = Result<Response<AbideBody<R>>, ServiceError>> + Send>,
->;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ServiceError {
@@ -105,17 +125,3 @@ impl ServiceError {
 impl From<Denied> for ServiceError {}
 impl fmt::Display for ServiceError {}
 impl Error for ServiceError {}
-pub struct ServiceFetch<S, B> {}
-impl<S, B> ServiceFetch<S, B> {
-    pub fn new(service: S, user_agent: HeaderValue) -> Self {}
-}
-impl<S, B, R> Fetch for ServiceFetch<S, B>
-where
-    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
-    S::Future: Send + 'static,
-    S::Error: Into<BoxError>,
-    B: Default + Send + 'static,
-    R: Body<Data = Bytes> + Send + 'static,
-    R::Error: Into<BoxError>,
-{}
-impl<S, B> fmt::Debug for ServiceFetch<S, B> {}

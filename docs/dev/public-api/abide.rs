@@ -1,18 +1,20 @@
-#[cfg(feature = "metrics")]
-pub use abide_gate::MetricsObserver;
 pub use abide_gate::{
     AddressGuard, BoxFuture, Clock, Denied, DeniedKind, Event, Failure, Gate,
-    GateBuilder, HolderId, Host, Observer, Origin, SignRequest, StoreError, SystemClock,
+    GateBuilder, HolderId, Host, Origin, SignRequest, StoreError, SystemClock,
     UnsupportedUrl, Verdict, WallMillis, pacing, robots_cache,
 };
+#[cfg(feature = "metrics")]
+pub use abide_gate::{record_metrics, sample_metrics};
 pub use abide_http::{
-    BuildError, FetchInfo, Hop, InvalidPrice, Options, PaymentPolicy, PaymentTerms,
-    Price, RedirectHistory, RedirectPolicy, Scan, Stopped,
+    BuildError, FetchInfo, Hop, InvalidLicenseToken, InvalidPrice, LicenseToken, Options,
+    PaymentPolicy, PaymentTerms, Price, RedirectHistory, RedirectPolicy, Scan, Stopped,
 };
+#[cfg(feature = "identity")]
+pub use abide_identity as identity;
 pub use abide_permissions::{
-    Answer, AppDirectives, Flag, HeadEnd, License, Limit, MemoryPermissionStore,
-    PermissionRecord, PermissionStore, Permissions, Preference, Preferences, ReadOptions,
-    TagRules, Usage, link_follow,
+    Answer, AppDirectives, HeadEnd, MemoryPermissionStore, PermissionRecord,
+    PermissionStore, Permissions, Preference, Preferences, ReadOptions, TagRules, Usage,
+    link_follow,
 };
 pub use abide_robots::{InvalidText, ProductToken, Target};
 #[derive(Clone)]
@@ -30,14 +32,11 @@ impl Abide {
     pub fn user_agent(&self) -> &HeaderValue {}
     pub fn wrap(&self, inner: reqwest::Client) -> ClientWithMiddleware {}
     pub fn resolver(&self) -> Arc<impl Resolve + use<>> {}
-    pub fn middleware(&self) -> AbideMiddleware {}
-    pub fn gate(&self) -> GateMiddleware {}
-    pub fn pacing(&self) -> PacingMiddleware {}
+    pub fn middleware(&self) -> impl Middleware + Clone + use<> {}
+    pub fn gate(&self) -> impl Middleware + Clone + use<> {}
+    pub fn pacing(&self) -> impl Middleware + Clone + use<> {}
 }
 impl fmt::Debug for Abide {}
-#[derive(Debug, Clone)]
-pub struct AbideMiddleware {}
-impl Middleware for AbideMiddleware {}
 #[must_use]
 pub struct Builder {}
 impl Builder {
@@ -64,9 +63,17 @@ impl Builder {
     pub fn robots_store(self, store: Arc<dyn RobotsStore>) -> Self {}
     pub fn host_store(self, store: Arc<dyn HostStore>) -> Self {}
     pub fn permission_store(self, store: Arc<dyn PermissionStore>) -> Self {}
-    pub fn sign_requests(self, signer: Arc<dyn SignRequest>) -> Self {}
+    #[cfg(feature = "identity")]
+    pub fn sign_requests(self, identity: abide_identity::WebBotAuth) -> Self {}
     pub fn payment(self, policy: PaymentPolicy) -> Self {}
-    pub fn observer(self, observer: Arc<dyn Observer>) -> Self {}
+    pub fn license_tokens(
+        self,
+        find: impl Fn(
+            &Url,
+            &[(String, String)],
+        ) -> Option<LicenseToken> + Send + Sync + 'static,
+    ) -> Self {}
+    pub fn observer(self, observer: Arc<dyn Fn(&Event<'_>) + Send + Sync>) -> Self {}
     pub fn danger_report_only(self, why: &str) -> Self {}
     pub fn fetch(mut self, fetch: Arc<dyn Fetch>) -> Self {}
     pub fn clock(self, clock: Arc<dyn Clock>) -> Self {}
@@ -81,12 +88,6 @@ impl Builder {
     pub fn build(mut self) -> Result<Abide, BuildError> {}
 }
 impl std::fmt::Debug for Builder {}
-#[derive(Debug, Clone)]
-pub struct GateMiddleware {}
-impl Middleware for GateMiddleware {}
-#[derive(Debug, Clone)]
-pub struct PacingMiddleware {}
-impl Middleware for PacingMiddleware {}
 pub trait RequestBuilderExt: sealed::Sealed {
     #[must_use]
     fn abide(self, options: Options) -> Self;
