@@ -14,7 +14,7 @@ use abide_gate::HolderId;
 use abide_gate::pacing::{HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus};
 use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
 use abide_gate::{BoxFuture, StoreError, WallMillis};
-use abide_permissions::{self as permissions, PermissionRecord, PermissionStore};
+use abide_permissions::{PermissionError, PermissionRecord, PermissionStore};
 use tokio::time::Instant;
 
 #[derive(Debug)]
@@ -131,11 +131,11 @@ impl HostStore for OwnStore {
 }
 
 impl PermissionStore for OwnStore {
-    fn load<'a>(&'a self, url: &'a str) -> permissions::StoreFuture<'a, Option<PermissionRecord>> {
+    fn load<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Option<PermissionRecord>, PermissionError>> {
         Box::pin(async move { Ok(self.lock().permissions.get(url).cloned()) })
     }
 
-    fn save<'a>(&'a self, record: &'a PermissionRecord) -> permissions::StoreFuture<'a, ()> {
+    fn save<'a>(&'a self, record: &'a PermissionRecord) -> BoxFuture<'a, Result<(), PermissionError>> {
         Box::pin(async move {
             let permissions = &mut self.lock().permissions;
             if !permissions.get(record.url()).is_some_and(|kept| kept.outlives(record)) {
@@ -145,7 +145,7 @@ impl PermissionStore for OwnStore {
         })
     }
 
-    fn remove<'a>(&'a self, url: &'a str) -> permissions::StoreFuture<'a, ()> {
+    fn remove<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<(), PermissionError>> {
         Box::pin(async move {
             self.lock().permissions.remove(url);
             Ok(())

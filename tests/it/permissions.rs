@@ -9,7 +9,7 @@ use abide::{
     HeadEnd, MemoryPermissionStore, Options, PermissionRecord, PermissionStore, RequestBuilderExt,
     ResponseExt, Scan,
 };
-use abide_permissions::{PermissionError, StoreFuture};
+use abide_permissions::{BoxFuture, PermissionError};
 use abide_tests::{Reply, Server, Signal, Step, StoppedClock, gzip, listen};
 
 use crate::{Built, builder, client};
@@ -488,7 +488,7 @@ enum Fault {
 }
 
 impl Faulty {
-    fn fail<'a, T: Send + 'a>(self) -> StoreFuture<'a, T> {
+    fn fail<'a, T: Send + 'a>(self) -> BoxFuture<'a, Result<T, PermissionError>> {
         assert!(!matches!(self.fault, Fault::PanicAtOnce), "the store's own mistake");
         Box::pin(async move {
             match self.fault {
@@ -501,15 +501,15 @@ impl Faulty {
 }
 
 impl PermissionStore for Faulty {
-    fn load<'a>(&'a self, _: &'a str) -> StoreFuture<'a, Option<PermissionRecord>> {
+    fn load<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Option<PermissionRecord>, PermissionError>> {
         if self.fails_to_load { self.fail() } else { Box::pin(async { Ok(None) }) }
     }
 
-    fn save<'a>(&'a self, _: &'a PermissionRecord) -> StoreFuture<'a, ()> {
+    fn save<'a>(&'a self, _: &'a PermissionRecord) -> BoxFuture<'a, Result<(), PermissionError>> {
         self.fail()
     }
 
-    fn remove<'a>(&'a self, _: &'a str) -> StoreFuture<'a, ()> {
+    fn remove<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<(), PermissionError>> {
         self.fail()
     }
 }
@@ -532,14 +532,14 @@ enum Failure {
 }
 
 impl PermissionStore for Failing {
-    fn load<'a>(&'a self, url: &'a str) -> StoreFuture<'a, Option<PermissionRecord>> {
+    fn load<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Option<PermissionRecord>, PermissionError>> {
         match self.how {
             Failure::Load => Box::pin(async { Err(PermissionError::new("away")) }),
             _ => self.kept.load(url),
         }
     }
 
-    fn save<'a>(&'a self, record: &'a PermissionRecord) -> StoreFuture<'a, ()> {
+    fn save<'a>(&'a self, record: &'a PermissionRecord) -> BoxFuture<'a, Result<(), PermissionError>> {
         if self.kept.is_empty() || self.how == Failure::Load {
             return self.kept.save(record);
         }
@@ -554,7 +554,7 @@ impl PermissionStore for Failing {
         })
     }
 
-    fn remove<'a>(&'a self, url: &'a str) -> StoreFuture<'a, ()> {
+    fn remove<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<(), PermissionError>> {
         self.kept.remove(url)
     }
 }

@@ -103,11 +103,13 @@ pub use coding::decoder;
 pub use denied::{Denied, DeniedKind};
 pub use event::Event;
 pub use failure::Failure;
+/// What the traits of this crate return, so that they can be used as `dyn`.
+pub use futures_core::future::BoxFuture;
 pub use gate::Gate;
 #[cfg(feature = "metrics")]
 pub use metrics::{record_metrics, sample_metrics};
 pub use origin::{Host, Origin, UnsupportedUrl, has_userinfo, without_userinfo};
 pub use sign::SignRequest;
 pub use stats::Stats;
-pub use store::{BoxFuture, HolderId, StoreError};
+pub use store::{HolderId, StoreError};
 pub use verdict::Verdict;

@@ -1,15 +1,10 @@
 //! What the traits of both stores share.
 
 use std::fmt;
-use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
-use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::text::Escaped;
-
-/// A boxed future, so that the traits of this crate can be used as `dyn`.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The store could not do what it was asked. Its text says why, without anything secret: it is logged.
 ///

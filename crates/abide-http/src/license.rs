@@ -12,6 +12,8 @@ use url::Url;
 
 use abide_permissions::license_challenge;
 
+use crate::payment::InvalidValue;
+
 /// The token of a licence: `token68` of RFC 9110 §11.2. `Debug` does not show it.
 #[derive(Clone, Debug)]
 pub struct LicenseToken(HeaderValue);
@@ -21,13 +23,15 @@ impl LicenseToken {
     ///
     /// # Errors
     /// It has other characters than letters, digits and `-._~+/=`.
-    pub fn new(token: &str) -> Result<Self, InvalidLicenseToken> {
+    pub fn new(token: &str) -> Result<Self, InvalidValue> {
+        // Without what was found: it may be a token, and errors are logged.
+        let invalid =
+            || InvalidValue("expected the token of a licence: letters, digits and any of -._~+/=".to_owned());
         let is_token68 = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
         if token.is_empty() || !token.bytes().all(is_token68) {
-            return Err(InvalidLicenseToken(()));
+            return Err(invalid());
         }
-        let mut value =
-            HeaderValue::from_str(&format!("License {token}")).map_err(|_| InvalidLicenseToken(()))?;
+        let mut value = HeaderValue::from_str(&format!("License {token}")).map_err(|_| invalid())?;
         value.set_sensitive(true);
         Ok(Self(value))
     }
@@ -37,18 +41,6 @@ impl LicenseToken {
         headers.insert(header::AUTHORIZATION, self.0.clone());
     }
 }
-
-/// The text is no token of a licence. It is not shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InvalidLicenseToken(());
-
-impl fmt::Display for InvalidLicenseToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("expected the token of a licence: letters, digits and any of -._~+/=")
-    }
-}
-
-impl std::error::Error for InvalidLicenseToken {}
 
 /// What the caller has set to find tokens with.
 #[derive(Clone)]

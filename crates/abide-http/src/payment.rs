@@ -27,7 +27,7 @@ const MAX_PRICE: &str = "crawler-max-price";
 /// let price: Price = "USD 0.010".parse()?;
 /// assert_eq!(price.to_string(), "USD 0.01");
 /// assert_eq!(price.checked_add(price), "USD 0.02".parse().ok());
-/// # Ok::<(), abide_http::InvalidPrice>(())
+/// # Ok::<(), abide_http::InvalidValue>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Price {
@@ -60,11 +60,13 @@ impl Price {
 }
 
 impl FromStr for Price {
-    type Err = InvalidPrice;
+    type Err = InvalidValue;
 
     /// A currency of three letters, a space, and a decimal number with at most nine places.
-    fn from_str(text: &str) -> Result<Self, InvalidPrice> {
-        parse(text).ok_or_else(|| InvalidPrice { found: text.chars().take(40).collect() })
+    fn from_str(text: &str) -> Result<Self, InvalidValue> {
+        let expected = "expected a price such as \"USD 0.01\", with at most nine decimal places";
+        let found = || text.chars().take(40).collect::<String>();
+        parse(text).ok_or_else(|| InvalidValue(format!("{expected}, found {:?}", found())))
     }
 }
 
@@ -98,23 +100,17 @@ impl fmt::Display for Price {
     }
 }
 
-/// The text is no price.
+/// The text is no price, or no token of a licence. `Display` says what was expected, and shows a price that was found, but no token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InvalidPrice {
-    found: String,
-}
+pub struct InvalidValue(pub(crate) String);
 
-impl fmt::Display for InvalidPrice {
+impl fmt::Display for InvalidValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "expected a price such as \"USD 0.01\", with at most nine decimal places, found {:?}",
-            self.found
-        )
+        f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for InvalidPrice {}
+impl std::error::Error for InvalidValue {}
 
 /// What a response says of payment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

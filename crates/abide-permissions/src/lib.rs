@@ -72,6 +72,8 @@ pub use answer::Answer;
 pub use date::UnavailableAfter;
 pub use directives::AppDirectives;
 pub use error::PermissionError;
+/// What a [`PermissionStore`] returns, so that it can be used as `dyn`.
+pub use futures_core::future::BoxFuture;
 pub use head::{Head, HeadEnd, Meta};
 pub use header::{reading_of, write_field};
 pub use license::{license_challenge, licenses};
@@ -84,7 +86,7 @@ pub use preference::{Preference, PreferenceStatement, Preferences, Usage, record
 pub use provenance::Provenance;
 pub use record::{Fetched, PermissionRecord, is_whole};
 pub use rules::TagRules;
-pub use store::{MemoryPermissionStore, PermissionStore, StoreFuture};
+pub use store::{MemoryPermissionStore, PermissionStore};
 pub use value::SfValue;
 
 /// Re-exported, because [`ReadOptions`] takes it.

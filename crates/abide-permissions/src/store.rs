@@ -2,15 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_core::future::BoxFuture;
 
 use crate::error::PermissionError;
 use crate::record::PermissionRecord;
-
-/// A future that a store returns, so that stores can be used as `dyn PermissionStore`.
-pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, PermissionError>> + Send + 'a>>;
 
 /// Keeps records by their URL. A store keeps what it is given and decides nothing.
 ///
@@ -34,14 +31,14 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, PermissionEr
 /// queue of `abide-redb` before a disk that fails.
 pub trait PermissionStore: fmt::Debug + Send + Sync + 'static {
     /// The record of this URL, if there is one.
-    fn load<'a>(&'a self, url: &'a str) -> StoreFuture<'a, Option<PermissionRecord>>;
+    fn load<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Option<PermissionRecord>, PermissionError>>;
 
     /// Keeps a record, unless the one that is there [outlives](PermissionRecord::outlives) it: responses may end in another order than
     /// they came, and several processes may share the store. Of two that were received at the same time the last writer wins.
-    fn save<'a>(&'a self, record: &'a PermissionRecord) -> StoreFuture<'a, ()>;
+    fn save<'a>(&'a self, record: &'a PermissionRecord) -> BoxFuture<'a, Result<(), PermissionError>>;
 
     /// Removes the record of this URL, if there is one. Whatever is saved next is kept.
-    fn remove<'a>(&'a self, url: &'a str) -> StoreFuture<'a, ()>;
+    fn remove<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<(), PermissionError>>;
 }
 
 /// Keeps a bounded number of records in memory. Above it the one that was used longest ago is dropped, and what it said is
@@ -127,16 +124,16 @@ impl Records {
 }
 
 impl PermissionStore for MemoryPermissionStore {
-    fn load<'a>(&'a self, url: &'a str) -> StoreFuture<'a, Option<PermissionRecord>> {
+    fn load<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Option<PermissionRecord>, PermissionError>> {
         Box::pin(std::future::ready(Ok(self.lock().get(url))))
     }
 
-    fn save<'a>(&'a self, record: &'a PermissionRecord) -> StoreFuture<'a, ()> {
+    fn save<'a>(&'a self, record: &'a PermissionRecord) -> BoxFuture<'a, Result<(), PermissionError>> {
         self.lock().insert(record, self.records_max);
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn remove<'a>(&'a self, url: &'a str) -> StoreFuture<'a, ()> {
+    fn remove<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<(), PermissionError>> {
         self.lock().remove(url);
         Box::pin(std::future::ready(Ok(())))
     }
@@ -151,7 +148,7 @@ mod tests {
     use super::*;
     use crate::{Fetched, Head};
 
-    fn now<T>(mut future: StoreFuture<'_, T>) -> T {
+    fn now<T>(mut future: BoxFuture<'_, Result<T, PermissionError>>) -> T {
         match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(result) => result.expect("memory does not fail"),
             Poll::Pending => panic!("memory does not wait"),

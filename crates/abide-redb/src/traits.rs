@@ -84,7 +84,7 @@ impl HostStore for Store {
 }
 
 impl PermissionStore for Store {
-    fn load<'a>(&'a self, url: &'a str) -> abide_permissions::StoreFuture<'a, Option<PermissionRecord>> {
+    fn load<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Option<PermissionRecord>, PermissionError>> {
         Box::pin(async move {
             let Permission { is_removed, record } = self.shared().waiting_permission(url)?;
             if is_removed {
@@ -100,12 +100,12 @@ impl PermissionStore for Store {
         })
     }
 
-    fn save<'a>(&'a self, record: &'a PermissionRecord) -> abide_permissions::StoreFuture<'a, ()> {
+    fn save<'a>(&'a self, record: &'a PermissionRecord) -> BoxFuture<'a, Result<(), PermissionError>> {
         let permission = Permission { is_removed: false, record: Some(record.clone()) };
         self.put_permission(record.url(), permission)
     }
 
-    fn remove<'a>(&'a self, url: &'a str) -> abide_permissions::StoreFuture<'a, ()> {
+    fn remove<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<(), PermissionError>> {
         self.put_permission(url, Permission { is_removed: true, record: None })
     }
 }
@@ -115,7 +115,7 @@ impl Store {
         &'a self,
         url: &'a str,
         permission: Permission,
-    ) -> abide_permissions::StoreFuture<'a, ()> {
+    ) -> BoxFuture<'a, Result<(), PermissionError>> {
         Box::pin(async move {
             let pending = self.shared().put(false, |batch| batch.permission(url, permission))?;
             Ok(self.written(pending).await?)

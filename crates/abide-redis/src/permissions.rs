@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use abide_permissions::{PermissionError, PermissionRecord, PermissionStore};
+use abide_permissions::{BoxFuture, PermissionError, PermissionRecord, PermissionStore};
 use redis::{FromRedisValue, Value, cmd};
 
 use crate::Store;
@@ -11,10 +11,8 @@ use crate::script::Script;
 
 static LATER: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/later.lua")));
 
-type StoreFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = Result<T, PermissionError>> + Send + 'a>>;
-
 impl PermissionStore for Store {
-    fn load<'a>(&'a self, url: &'a str) -> StoreFuture<'a, Option<PermissionRecord>> {
+    fn load<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Option<PermissionRecord>, PermissionError>> {
         Box::pin(async move {
             let text: Option<Vec<u8>> = ask(self, "GET", url).await?;
             // What cannot be read, or was written for another URL, is absent.
@@ -23,7 +21,7 @@ impl PermissionStore for Store {
         })
     }
 
-    fn save<'a>(&'a self, record: &'a PermissionRecord) -> StoreFuture<'a, ()> {
+    fn save<'a>(&'a self, record: &'a PermissionRecord) -> BoxFuture<'a, Result<(), PermissionError>> {
         Box::pin(async move {
             let text = serde_json::to_string(record).map_err(PermissionError::new)?;
             let key = self.link.keys.of(Kind::Permissions, record.url());
@@ -32,7 +30,7 @@ impl PermissionStore for Store {
         })
     }
 
-    fn remove<'a>(&'a self, url: &'a str) -> StoreFuture<'a, ()> {
+    fn remove<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<(), PermissionError>> {
         Box::pin(ask(self, "DEL", url))
     }
 }

@@ -37,8 +37,7 @@ pub use abide_gate::{
     SignRequest, Verdict, pacing, robots_cache,
 };
 pub use abide_http::{
-    BuildError, FetchInfo, Hop, InvalidLicenseToken, InvalidPrice, LicenseToken, Options, PaymentPolicy,
-    PaymentTerms, Price, Scan,
+    BuildError, FetchInfo, Hop, InvalidValue, LicenseToken, Options, PaymentPolicy, PaymentTerms, Price, Scan,
 };
 #[cfg(feature = "identity")]
 pub use abide_identity as identity;

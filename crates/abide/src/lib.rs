@@ -127,8 +127,8 @@ pub use abide_gate::{
 #[cfg(feature = "metrics")]
 pub use abide_gate::{record_metrics, sample_metrics};
 pub use abide_http::{
-    BuildError, FetchInfo, Hop, InvalidLicenseToken, InvalidPrice, LicenseToken, Options, PaymentPolicy,
-    PaymentTerms, Price, RedirectHistory, RedirectPolicy, Scan, Stopped,
+    BuildError, FetchInfo, Hop, InvalidValue, LicenseToken, Options, PaymentPolicy, PaymentTerms, Price,
+    RedirectHistory, RedirectPolicy, Scan, Stopped,
 };
 #[cfg(feature = "identity")]
 pub use abide_identity as identity;

@@ -1,3 +1,4 @@
+pub use futures_core::future::BoxFuture;
 pub mod pacing;
 pub mod robots_cache;
 #[cfg(feature = "testing")]
@@ -30,7 +31,6 @@ pub enum BackoffCause {
     Operator,
     Shared,
 }
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
     fn now(&self) -> Instant;
     fn wall(&self) -> WallMillis;

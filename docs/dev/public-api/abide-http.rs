@@ -156,17 +156,13 @@ impl Hop {
     pub fn permissions(&self) -> Option<&Permissions> {}
 }
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InvalidLicenseToken(_);
-impl fmt::Display for InvalidLicenseToken {}
-impl std::error::Error for InvalidLicenseToken {}
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InvalidPrice {}
-impl fmt::Display for InvalidPrice {}
-impl std::error::Error for InvalidPrice {}
+pub struct InvalidValue(pub(crate) _);
+impl fmt::Display for InvalidValue {}
+impl std::error::Error for InvalidValue {}
 #[derive(Clone, Debug)]
 pub struct LicenseToken(_);
 impl LicenseToken {
-    pub fn new(token: &str) -> Result<Self, InvalidLicenseToken> {}
+    pub fn new(token: &str) -> Result<Self, InvalidValue> {}
 }
 #[derive(Debug, Clone, Default)]
 pub struct Options {}
@@ -211,7 +207,7 @@ impl Price {
     pub fn checked_add(self, other: Self) -> Option<Self> {}
 }
 impl FromStr for Price {
-    type Err = InvalidPrice;
+    type Err = InvalidValue;
 }
 impl fmt::Display for Price {}
 #[derive(Debug, Clone, Default)]

@@ -1,3 +1,4 @@
+pub use futures_core::future::BoxFuture;
 pub use abide_robots::ProductToken;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -157,9 +158,15 @@ impl PermissionRecord {
     pub const fn metas_are_stale(&self) -> bool {}
 }
 pub trait PermissionStore: fmt::Debug + Send + Sync + 'static {
-    fn load<'a>(&'a self, url: &'a str) -> StoreFuture<'a, Option<PermissionRecord>>;
-    fn save<'a>(&'a self, record: &'a PermissionRecord) -> StoreFuture<'a, ()>;
-    fn remove<'a>(&'a self, url: &'a str) -> StoreFuture<'a, ()>;
+    fn load<'a>(
+        &'a self,
+        url: &'a str,
+    ) -> BoxFuture<'a, Result<Option<PermissionRecord>, PermissionError>>;
+    fn save<'a>(
+        &'a self,
+        record: &'a PermissionRecord,
+    ) -> BoxFuture<'a, Result<(), PermissionError>>;
+    fn remove<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<(), PermissionError>>;
 }
 impl PermissionStore for MemoryPermissionStore {}
 #[derive(Clone, Debug, PartialEq)]
@@ -407,9 +414,6 @@ impl SfValue {
     pub fn as_bytes(&self) -> Option<&[u8]> {}
 }
 impl From<BareItemFromInput<'_>> for SfValue {}
-pub type StoreFuture<'a, T> = Pin<
-    Box<dyn Future<Output = Result<T, PermissionError>> + Send + 'a>,
->;
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct TagRules {}
 impl TagRules {

@@ -3,8 +3,8 @@ pub use abide_gate::{
     Origin, SignRequest, Verdict, pacing, robots_cache,
 };
 pub use abide_http::{
-    BuildError, FetchInfo, Hop, InvalidLicenseToken, InvalidPrice, LicenseToken, Options,
-    PaymentPolicy, PaymentTerms, Price, Scan,
+    BuildError, FetchInfo, Hop, InvalidValue, LicenseToken, Options, PaymentPolicy,
+    PaymentTerms, Price, Scan,
 };
 #[cfg(feature = "identity")]
 pub use abide_identity as identity;

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use abide_permissions::testing::{conformance, sample_record, survives_reopening};
-use abide_permissions::{MemoryPermissionStore, PermissionRecord, PermissionStore, StoreFuture};
+use abide_permissions::{
+    BoxFuture, MemoryPermissionStore, PermissionError, PermissionRecord, PermissionStore,
+};
 
 /// The futures here wait for nothing but being polled again.
 fn run<T>(future: impl Future<Output = T>) -> T {
@@ -71,11 +73,11 @@ impl Faulty {
 }
 
 impl PermissionStore for Faulty {
-    fn load<'a>(&'a self, url: &'a str) -> StoreFuture<'a, Option<PermissionRecord>> {
+    fn load<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Option<PermissionRecord>, PermissionError>> {
         Box::pin(ready(Ok(self.get(self.key(url)))))
     }
 
-    fn save<'a>(&'a self, record: &'a PermissionRecord) -> StoreFuture<'a, ()> {
+    fn save<'a>(&'a self, record: &'a PermissionRecord) -> BoxFuture<'a, Result<(), PermissionError>> {
         Box::pin(async move {
             let url = self.key(record.url());
             let old = self.get(url).map(|old| old.received_at());
@@ -100,7 +102,7 @@ impl PermissionStore for Faulty {
         })
     }
 
-    fn remove<'a>(&'a self, url: &'a str) -> StoreFuture<'a, ()> {
+    fn remove<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<(), PermissionError>> {
         match self.fault {
             Fault::RemovesNothing => {}
             Fault::RemovesAll => *self.records.lock().unwrap() = memory(),
