@@ -1,6 +1,7 @@
 //! A scripted [`Fetch`]: what the web says to requests for robots.txt.
 
 #![allow(dead_code, reason = "each of the programs that include it uses a part")]
+#![allow(clippy::expect_used, reason = "a script that is wrong fails its test")]
 
 use std::collections::HashMap;
 use std::fmt;
