@@ -17,7 +17,6 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::group::Chosen;
 use crate::prefix::{self, KEY};
 use crate::slice;
 
@@ -34,22 +33,9 @@ const ITEM: usize = 16;
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Block(Arc<[u8]>);
 
-/// Whether so many literals have keys.
+/// Whether this many literals get keys.
 pub(crate) fn are_keyed(literals: usize) -> bool {
     (KEYED_MIN..=KEYED_MAX).contains(&literals)
-}
-
-/// What the first bytes of a block say.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Header {
-    /// Where the text ends and the tables start.
-    pub(crate) tables: u32,
-    pub(crate) literals: u32,
-    pub(crate) wildcards: u32,
-    pub(crate) items: u32,
-    pub(crate) flags: u32,
-    pub(crate) delay_seconds: u64,
-    pub(crate) delay_nanos: u32,
 }
 
 pub(crate) const FLAG_GROUP: u32 = 1;
@@ -57,39 +43,16 @@ pub(crate) const FLAG_NAMED: u32 = 2;
 const FLAG_DELAY: u32 = 4;
 pub(crate) const FLAG_GOOGLE: u32 = 8;
 
-impl Header {
-    /// Writes it over the first bytes of `out`.
-    pub(crate) fn write(&self, out: &mut [u8]) {
-        let seconds = self.delay_seconds;
-        let words = [
-            self.tables,
-            self.literals,
-            self.wildcards,
-            self.items,
-            self.flags,
-            self.delay_nanos,
-            seconds as u32,
-            (seconds >> 32) as u32,
-        ];
-        for (word, bytes) in words.iter().zip(out.as_chunks_mut::<4>().0) {
-            *bytes = word.to_le_bytes();
-        }
-    }
-
-    pub(crate) fn set_chosen(&mut self, chosen: Chosen) {
-        self.flags |= match chosen {
-            Chosen::None => 0,
-            Chosen::Global => FLAG_GROUP,
-            Chosen::Token(_) => FLAG_GROUP | FLAG_NAMED,
-        };
-    }
-
-    pub(crate) fn set_delay(&mut self, delay: Option<Duration>) {
-        if let Some(delay) = delay {
-            self.flags |= FLAG_DELAY;
-            self.delay_seconds = delay.as_secs();
-            self.delay_nanos = delay.subsec_nanos();
-        }
+/// Writes the header over the first bytes of `out`. The counts are where the text ends, and how many literals, wildcards and
+/// items there are.
+pub(crate) fn write_header(out: &mut [u8], counts: [u32; 4], flags: u32, delay: Option<Duration>) {
+    let [tables, literals, wildcards, items] = counts;
+    let flags = flags | if delay.is_some() { FLAG_DELAY } else { 0 };
+    let delay = delay.unwrap_or_default();
+    let (seconds, nanos) = (delay.as_secs(), delay.subsec_nanos());
+    let words = [tables, literals, wildcards, items, flags, nanos, seconds as u32, (seconds >> 32) as u32];
+    for (word, bytes) in words.iter().zip(out.as_chunks_mut::<4>().0) {
+        *bytes = word.to_le_bytes();
     }
 }
 
@@ -101,7 +64,7 @@ pub(crate) struct Found {
     pub(crate) allows: bool,
 }
 
-/// A rule: what its pattern is, and where it stands in the file.
+/// A rule: its pattern, and its line in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     /// Where the normal form of the pattern starts in the block.
@@ -116,22 +79,14 @@ pub(crate) struct Entry {
 }
 
 const ALLOW: u32 = 1 << 31;
-/// The pattern as written differs from its normal form. It stands before it in the text, its length between.
+/// The pattern as written differs from its normal form: the text has the written form, its length, and the normal form, in
+/// this order.
 const REWRITTEN: u32 = 1 << 30;
 
 impl Entry {
-    pub(crate) fn new(at: u32, length: u16, bytes: u16, line: u32) -> Self {
-        Self { at, line_and_flags: line, link: 0, length, bytes }
-    }
-
-    #[must_use]
-    pub(crate) fn allowing(self, allow: bool) -> Self {
-        Self { line_and_flags: self.line_and_flags | if allow { ALLOW } else { 0 }, ..self }
-    }
-
-    #[must_use]
-    pub(crate) fn rewritten(self, rewritten: bool) -> Self {
-        Self { line_and_flags: self.line_and_flags | if rewritten { REWRITTEN } else { 0 }, ..self }
+    pub(crate) fn new(at: u32, length: u16, bytes: u16, line: u32, allow: bool, rewritten: bool) -> Self {
+        let flags = if allow { ALLOW } else { 0 } | if rewritten { REWRITTEN } else { 0 };
+        Self { at, line_and_flags: line | flags, link: 0, length, bytes }
     }
 
     #[must_use]
@@ -245,12 +200,12 @@ fn word<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
     word.map_or(0, |word| u32::from_le_bytes(*word))
 }
 
-/// The last so many bytes.
+/// The last `length` bytes.
 fn last(bytes: &[u8], length: u32) -> &[u8] {
     slice::from(bytes, bytes.len().saturating_sub(length as usize))
 }
 
-/// The first so many bytes, and the others.
+/// The first `length` bytes, and the others.
 fn split(bytes: &[u8], length: usize) -> (&[u8], &[u8]) {
     bytes.split_at_checked(length).unwrap_or_default()
 }

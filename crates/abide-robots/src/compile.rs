@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::block::{self, Block, Entry, Header, Item};
+use crate::block::{self, Block, Entry, Item};
 use crate::group::{Agent, Chosen, Gathered, Gatherer, Raw, Signals, Sink, agent};
 use crate::index;
 use crate::line::{self, Key, Lines, RecordKind};
@@ -21,7 +21,7 @@ use crate::token::ProductToken;
 pub(crate) const ITEM_MATCHED: u32 = 100;
 pub(crate) const ITEM_AGENT: u32 = 101;
 pub(crate) const ITEM_SIGNAL_OUTSIDE: u32 = 102;
-pub(crate) const ITEM_SIGNAL_OF_EVERYBODY: u32 = 103;
+pub(crate) const ITEM_SIGNAL_OF_ALL: u32 = 103;
 
 /// Compiles what `text`, read by RFC 9309, says to the crawler.
 pub(crate) fn compile(text: &[u8], tokens: &[ProductToken]) -> Block {
@@ -33,8 +33,8 @@ pub(crate) fn compile(text: &[u8], tokens: &[ProductToken]) -> Block {
     build(gather(text, tokens, draft), tokens)
 }
 
-/// Reads `text` by RFC 9309 and hands over what concerns the crawler: one pass, and only the lines of its groups are read to
-/// their end.
+/// Reads `text` by RFC 9309 and gathers what concerns the crawler, in one pass. Only the lines of its groups are read to their
+/// end.
 #[inline]
 pub(crate) fn gather<'a, R: Sink<'a>>(text: &'a [u8], tokens: &[ProductToken], rules: R) -> Gathered<'a, R> {
     let profile = Profile::Rfc9309;
@@ -126,12 +126,7 @@ impl Draft {
 
     #[inline(always)]
     fn push_rule(&mut self, rule: &Raw<'_>) {
-        let mut pattern = rule.value;
-        let mut classes = normal::classes_of_pattern(pattern);
-        if classes & HASH != 0 {
-            pattern = line::trim(line::without_comment(pattern));
-            classes = normal::classes_of_pattern(pattern);
-        }
+        let (pattern, classes) = pattern_of(rule.value);
         let allow = rule.kind == RecordKind::Allow;
         self.push_pattern(pattern, classes, None, rule.line, allow);
         if self.profile == Profile::Google
@@ -163,7 +158,7 @@ impl Draft {
         let bytes = if counts_differ { normal::bytes(slice::from(&self.out, at)) } else { length };
         // A value has at most 16 KiB, and each byte of it becomes at most three.
         let (length, bytes) = (length as u16, bytes as u16);
-        let mut entry = Entry::new(at as u32, length, bytes, line).allowing(allow).rewritten(rewritten);
+        let mut entry = Entry::new(at as u32, length, bytes, line, allow, rewritten);
         if classes & STAR == 0 {
             self.literals.push(entry);
         } else {
@@ -295,8 +290,8 @@ impl Draft {
             return;
         }
         let own: BTreeSet<u32> = own.iter().map(|record| record.line).collect();
-        for record in signals.everybodys.iter().filter(|record| !own.contains(&record.line)) {
-            self.push_item(record.value, record.line, ITEM_SIGNAL_OF_EVERYBODY);
+        for record in signals.of_all.iter().filter(|record| !own.contains(&record.line)) {
+            self.push_item(record.value, record.line, ITEM_SIGNAL_OF_ALL);
         }
     }
 
@@ -313,17 +308,14 @@ impl Draft {
     }
 
     fn finish(mut self, chosen: Chosen, delay: Option<Duration>) -> Block {
-        let mut header = Header {
-            tables: self.out.len() as u32,
-            literals: self.literals.len() as u32,
-            wildcards: self.wildcards.len() as u32,
-            items: self.items.len() as u32,
-            flags: if self.profile == Profile::Google { block::FLAG_GOOGLE } else { 0 },
-            ..Header::default()
+        let counts = [self.out.len(), self.literals.len(), self.wildcards.len(), self.items.len()];
+        let group = match chosen {
+            Chosen::None => 0,
+            Chosen::Global => block::FLAG_GROUP,
+            Chosen::Token(_) => block::FLAG_GROUP | block::FLAG_NAMED,
         };
-        header.set_chosen(chosen);
-        header.set_delay(delay);
-        header.write(&mut self.out);
+        let profile = if self.profile == Profile::Google { block::FLAG_GOOGLE } else { 0 };
+        block::write_header(&mut self.out, counts.map(|count| count as u32), group | profile, delay);
         if block::are_keyed(self.literals.len()) {
             self.write_keys();
         }
@@ -384,6 +376,17 @@ impl<'a> Names<'a> {
         }
         self.many.insert(name.to_ascii_lowercase())
     }
+}
+
+/// The pattern in the value of a rule, without the comment that may stand behind it, and its [classes](normal::classes).
+#[inline(always)]
+pub(crate) fn pattern_of(value: &[u8]) -> (&[u8], u8) {
+    let classes = normal::classes_of_pattern(value);
+    if classes & HASH == 0 {
+        return (value, classes);
+    }
+    let pattern = line::trim(line::without_comment(value));
+    (pattern, normal::classes_of_pattern(pattern))
 }
 
 /// The name that a user-agent line gives; the whole value where it is one of our tokens.

@@ -2,7 +2,6 @@
 
 use alloc::borrow::Cow;
 use alloc::string::String;
-use alloc::vec::Vec;
 
 use crate::profile::{ParseOptions, Profile};
 use crate::slice;
@@ -66,14 +65,10 @@ fn without_mark(bytes: &[u8]) -> &[u8] {
     slice::from(bytes, length)
 }
 
-impl Text<'_> {
-    pub(crate) fn into_bytes(self) -> Vec<u8> {
-        self.bytes.into_owned()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
 
     fn text(body: &[u8], limit: usize) -> Text<'_> {

@@ -1,13 +1,11 @@
 //! `InvalidText`: the one error of this crate.
 //!
-//! Reading never fails. Only what callers name or write themselves is checked: product tokens, and the records of a file
-//! that is built.
+//! Reading never fails. Only the names that callers give are checked: product tokens.
 
 use alloc::string::String;
 use core::fmt;
 
-/// Text that is no product token, or no record that would be read as it was meant. `Display` says what was expected and
-/// what was found.
+/// The text is not a valid product token. `Display` says what was expected and what was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidText(pub(crate) String);
 

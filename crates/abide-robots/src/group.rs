@@ -8,11 +8,11 @@ use crate::profile::Profile;
 use crate::slice;
 use crate::token::{ProductToken, is_lenient_byte, is_token_byte};
 
-/// A record as it stands in the file.
+/// A record as written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Raw<'a> {
     pub(crate) kind: RecordKind,
-    /// Without the space around it. Of a rule, the comment may still be there: who compiles it looks at each byte.
+    /// Without the space around it. A rule may still have its comment: compiling looks at each byte and drops it.
     pub(crate) value: &'a [u8],
     /// 1-based.
     pub(crate) line: u32,
@@ -32,14 +32,14 @@ pub(crate) struct Gatherer<'a, 't, R> {
     tokens: &'t [ProductToken],
     profile: Profile,
     phase: Phase,
-    /// Of the run of user-agent lines at hand, and where its records start among the others.
+    /// The level of the current run of user-agent lines, and where its records start among the others.
     level: Level,
     run_start: usize,
     best: Level,
     rules: R,
     others: Vec<Raw<'a>>,
-    /// Whether a line of the run at hand is `*`.
-    names_everybody: bool,
+    /// Whether a line of the current run is `*`.
+    names_all: bool,
     signals: Signals<'a>,
 }
 
@@ -49,8 +49,7 @@ enum Phase {
     Outside,
     /// A rule of a group that is not ours has come: the next user-agent line begins another group.
     Foreign,
-    /// User-agent lines follow each other; whom they address is not settled yet. Other records between them end no run
-    /// (RFC 9309 §2.2.4) and belong to all its agents.
+    /// A run of user-agent lines, which may go on. Other records do not end it (RFC 9309 §2.2.4) and belong to all its agents.
     Agents,
     /// A rule of ours has come: the next user-agent line begins another group.
     Ours,
@@ -84,13 +83,13 @@ pub(crate) struct Gathered<'a, R> {
     pub(crate) signals: Signals<'a>,
 }
 
-/// The Content-Signal records that may count for a crawler beside those of its group.
+/// The Content-Signal records that may count for a crawler, besides those of its group.
 #[derive(Default)]
 pub(crate) struct Signals<'a> {
     /// Before the first user-agent line: they are meant for every crawler.
     pub(crate) outside: Vec<Raw<'a>>,
     /// Of every group that names `*`. Where that is our group, or ours names `*` too, they are among its records as well.
-    pub(crate) everybodys: Vec<Raw<'a>>,
+    pub(crate) of_all: Vec<Raw<'a>>,
 }
 
 impl<'a, 't, R: Sink<'a>> Gatherer<'a, 't, R> {
@@ -104,7 +103,7 @@ impl<'a, 't, R: Sink<'a>> Gatherer<'a, 't, R> {
             best: NOT_ADDRESSED,
             rules,
             others: Vec::with_capacity(8),
-            names_everybody: false,
+            names_all: false,
             signals: Signals::default(),
         }
     }
@@ -148,24 +147,24 @@ impl<'a, 't, R: Sink<'a>> Gatherer<'a, 't, R> {
         if self.phase != Phase::Agents {
             self.phase = Phase::Agents;
             self.level = NOT_ADDRESSED;
-            self.names_everybody = false;
+            self.names_all = false;
             self.run_start = self.others.len();
         }
         self.level = self.level.min(level(record.value, self.tokens, self.profile));
-        self.names_everybody |= addresses(record.value, None, self.profile);
+        self.names_all |= addresses(record.value, None, self.profile);
         self.others.push(record);
     }
 
     fn signal(&mut self, record: Raw<'a>) {
         match self.phase {
             Phase::Outside => return self.signals.outside.push(record),
-            // Whose it is shows when the run is complete.
+            // Which crawlers it is for is known when the run is complete.
             Phase::Agents => return self.others.push(record),
             Phase::Ours => self.others.push(record),
             Phase::Foreign => {}
         }
-        if self.names_everybody {
-            self.signals.everybodys.push(record);
+        if self.names_all {
+            self.signals.of_all.push(record);
         }
     }
 
@@ -182,10 +181,10 @@ impl<'a, 't, R: Sink<'a>> Gatherer<'a, 't, R> {
 
     /// The run is complete: is the group ours, and better than what we have?
     fn settle(&mut self) {
-        if self.names_everybody {
+        if self.names_all {
             let run = self.others.get(self.run_start..).unwrap_or_default();
             let signals = run.iter().filter(|record| record.kind == RecordKind::ContentSignal);
-            self.signals.everybodys.extend(signals);
+            self.signals.of_all.extend(signals);
         }
         if self.level == NOT_ADDRESSED || self.level > self.best {
             self.drop_run();
@@ -239,7 +238,7 @@ pub(crate) enum Chosen {
     None,
 }
 
-/// Records besides rules that we hand over with the group they stand in.
+/// Records other than rules that are kept with their group.
 fn is_of_group(kind: RecordKind) -> bool {
     matches!(
         kind,
@@ -270,7 +269,7 @@ pub(crate) fn addresses(value: &[u8], token: Option<&ProductToken>, profile: Pro
 }
 
 /// The name that a user-agent line gives: `*`, or its product token. Where digits end that and the whole value is a token
-/// of [`ProductToken::lenient`], it is the value, as [`level`] takes it. Empty if it names nobody.
+/// of [`ProductToken::lenient`], it is the value, as [`level`] takes it. Empty if it names no crawler.
 pub(crate) fn name(value: &[u8], profile: Profile) -> &[u8] {
     match agent(value, profile) {
         Agent::Global => b"*",
@@ -284,7 +283,7 @@ pub(crate) fn is_lenient(value: &[u8]) -> bool {
     !value.is_empty() && value.iter().all(|&byte| is_lenient_byte(byte))
 }
 
-/// Whom a user-agent line addresses.
+/// The crawlers that a user-agent line addresses.
 pub(crate) enum Agent<'a> {
     /// `*`
     Global,
@@ -327,39 +326,17 @@ pub(crate) fn seconds(value: &[u8]) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
+
     use super::*;
 
     #[test]
-    fn a_crawl_delay_is_a_number_of_decimal_digits() {
-        for (value, expected) in [
-            ("1", Some(Duration::from_secs(1))),
-            ("1.5", Some(Duration::from_millis(1500))),
-            (".5", Some(Duration::from_millis(500))),
-            ("0", Some(Duration::ZERO)),
-            ("1000000000", Some(Duration::from_secs(1_000_000_000))),
-            ("1.", Some(Duration::from_secs(1))),
-            ("007", Some(Duration::from_secs(7))),
-            ("123456789.123456789", Some(Duration::new(123_456_789, 123_456_789))),
-            ("0.0000000019", Some(Duration::from_nanos(1))),
-            ("18446744073709551615.5", Some(Duration::new(u64::MAX, 500_000_000))),
-            ("18446744073709551616", Some(Duration::MAX)),
-            ("99999999999999999999999999", Some(Duration::MAX)),
-            ("1e3", None),
-            ("1e300", None),
-            ("1.5.", None),
-            ("0x1", None),
-            ("", None),
-            ("-1", None),
-            ("-0", None),
-            ("nan", None),
-            ("inf", None),
-            ("infinity", None),
-            ("+1", None),
-            ("1,5", None),
-            ("10s", None),
-            (".", None),
-        ] {
-            assert_eq!(seconds(value.as_bytes()), expected, "{value}");
+    fn each_row_of_delays() {
+        let rows = include_str!("../tests/vectors/delays.tsv").lines().filter(|row| !row.starts_with('#'));
+        for (value, expected) in rows.filter_map(|row| row.split_once('\t')) {
+            let found = seconds(value.as_bytes());
+            let shown = found.map(|delay| format!("{}.{:09}", delay.as_secs(), delay.subsec_nanos()));
+            assert_eq!(shown.unwrap_or("-".into()), expected, "{value}");
         }
     }
 

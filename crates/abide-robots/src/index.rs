@@ -5,7 +5,7 @@
 //!
 //! The *index* files each pattern under one group of four bytes that it holds and that few other patterns hold. A
 //! target is then walked once, and only patterns filed under one of its own groups are looked at. Two patterns may
-//! share a slot by chance; their signatures tell. It lies behind the other tables as numbers of 16 bits:
+//! share a slot by chance; their signatures distinguish them. The index follows the other tables, as numbers of 16 bits:
 //!
 //! ```text
 //! 1            the slots, as a power of two

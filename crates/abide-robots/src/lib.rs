@@ -21,8 +21,7 @@
 //! `abide-gate` fetches and caches robots.txt (§2.3, 2.4); `abide-permissions` reads the preferences.
 //!
 //! # Features
-//! * `std` (default): lets memchr find out at run time what the processor can do. Without it and `url` the crate needs
-//!   `alloc` only.
+//! * `std` (default): lets memchr detect the processor's features at run time. Without it and `url`, the crate needs only `alloc`.
 //! * `url`: a [`Target`] from a `&url::Url`. The crate `url` comes with `std`.
 //! * `serde`: `Serialize` and `Deserialize` for [`ProductToken`].
 
@@ -50,9 +49,8 @@ mod line;
 mod record;
 mod robots;
 
-// For people: what is wrong with a file, how to write one.
+// For people: what is wrong with a file.
 mod remark;
-mod write;
 
 // The matcher: normal form, patterns, compiled rules, verdict.
 mod block;
@@ -81,4 +79,3 @@ pub use rules::Rules;
 pub use target::Target;
 pub use token::ProductToken;
 pub use verdict::RobotsVerdict;
-pub use write::RobotsBuilder;

@@ -55,7 +55,7 @@ impl RecordKind {
     }
 
     /// Whether the record may stand before any group: some crawlers read `Host` and `Clean-param` for the whole file, and
-    /// of an unknown record nobody can tell.
+    /// what an unknown record belongs to is not known.
     pub(crate) fn stands_anywhere(self) -> bool {
         self.is_global() || matches!(self, Self::Host | Self::CleanParam | Self::Other)
     }
@@ -81,7 +81,7 @@ const NAMES: &[(&str, RecordKind)] = &[
 ];
 
 /// Lenient (RFC 9309 §2.2.4 allows it for other records, the field does it for all): misspellings that files are full
-/// of. None of them is of `Allow`: a rule that is not written by the book may add a restriction and never lift one. A
+/// of. None of them is of `Allow`: a misspelt rule may add a restriction and never lift one. A
 /// misspelt user-agent line is read for what it is, and so begins a group, which may take a crawler out of the one before
 /// it or out of the `*` group; so does a misspelt Disallow that ends a run of user-agent lines.
 const MISSPELLINGS: &[(&str, RecordKind)] = &[
@@ -258,7 +258,7 @@ fn kind_of(name: &[u8], profile: Profile) -> (RecordKind, Spelling) {
 
 /// Lenient: exactly two words, the first of them a key, stand for a record whose colon was forgotten.
 ///
-/// Not for `Allow`: what the file does not say by the book may add a restriction and never lift one. Google's parser
+/// Not for `Allow`: a line that breaks the grammar may add a restriction and never lift one. Google's parser
 /// takes any key.
 fn without_colon(line: &[u8], profile: Profile) -> Option<Key> {
     let start = line.iter().position(|&byte| !is_trimmed(byte, profile))?;
@@ -351,9 +351,9 @@ fn trim_all(mut text: &[u8]) -> &[u8] {
 /// What of a record's value is used, perhaps with the comment behind it; `None`: the record is dropped, as its value is
 /// longer than the limit.
 ///
-/// Stricter: the prefix of a Disallow covers all that the whole would have covered, so it stays. So does that of a
-/// user-agent line, which names whom the line names. Half of an Allow, or of anything else, might say what its author did
-/// not.
+/// Stricter: the beginning of a Disallow covers all that the whole pattern covers, so it is kept. So is the beginning of a
+/// user-agent line, which names the same crawler. The beginning of an Allow, or of any other record, might say what its author
+/// did not.
 #[inline]
 pub(crate) fn fitting(kind: RecordKind, line: &[u8], value_at: usize, profile: Profile) -> Option<&[u8]> {
     if line.len() <= profile.plain_line_max() {
@@ -374,8 +374,8 @@ fn fitting_of_other(kind: RecordKind, line: &[u8], value_at: usize, profile: Pro
     }
 }
 
-/// A cut behind `%` or `%4` would leave bytes that match something else than the escape did, and one behind a `$` a
-/// pattern that matches less. As what stands before them is at the end then, it is looked at likewise.
+/// Drops an escape that the cut has broken (`%` or `%4`), which would match other bytes, and a `$`, which would match less. What
+/// is then at the end is checked in the same way.
 fn without_half(mut value: &[u8]) -> &[u8] {
     while let [rest @ .., b'%' | b'$'] | [rest @ .., b'%', _] = value {
         value = rest;
@@ -406,38 +406,13 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_read_however_they_are_written() {
-        use RecordKind::*;
-        use Spelling::*;
-        for (line, expected) in [
-            ("Disallow: /a", Some((Disallow, Exact, "/a"))),
-            ("DISALLOW:/a", Some((Disallow, Exact, "/a"))),
-            ("disallow : /a # why", Some((Disallow, Exact, "/a"))),
-            ("\tdisallow\t:\t/a\t", Some((Disallow, Exact, "/a"))),
-            ("disallow:", Some((Disallow, Exact, ""))),
-            ("Allow: /a", Some((Allow, Exact, "/a"))),
-            ("allow:/", Some((Allow, Exact, "/"))),
-            ("User-Agent: *", Some((UserAgent, Exact, "*"))),
-            ("user-agent:", Some((UserAgent, Exact, ""))),
-            ("user\ragent: a", Some((Other, Exact, "a"))),
-            ("useragent: a", Some((UserAgent, Misspelt, "a"))),
-            ("User Agent: a", Some((UserAgent, Misspelt, "a"))),
-            ("disallow /a", Some((Disallow, MissingColon, "/a"))),
-            ("disallow /a:b", Some((Disallow, MissingColon, "/a:b"))),
-            ("user-agent a", Some((UserAgent, MissingColon, "a"))),
-            ("disallow /a /b", None),
-            ("allow /a", None),
-            ("alow: /a", Some((Other, Exact, "/a"))),
-            ("# disallow: /a", None),
-            ("disallow # : /a", None),
-            (": /a", None),
-            ("", None),
-            (" \t", None),
-            ("hello", None),
-            ("Sitemap: https://a/b", Some((Sitemap, Exact, "https://a/b"))),
-            ("app-directive: a;b", Some((AppDirectives, Exact, "a;b"))),
-        ] {
-            assert_eq!(read(line), expected, "{line:?}");
+    fn each_row_of_lines() {
+        let bytes = |text: &str| text.replace("<EMPTY>", "").replace("\\t", "\t").replace("\\r", "\r");
+        let rows = include_str!("../tests/vectors/lines.tsv").lines().filter(|row| !row.starts_with('#'));
+        for (line, expected) in rows.filter_map(|row| row.split_once('\t')) {
+            let line = bytes(line);
+            let shown = read(&line).map(|(kind, spelling, value)| format!("{kind:?}\t{spelling:?}\t{value}"));
+            assert_eq!(shown.unwrap_or("-".into()), bytes(expected), "{line:?}");
         }
     }
 

@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use crate::compile;
 use crate::decode::Text;
 use crate::group::{Chosen, Raw, Sink};
-use crate::line::{self, RecordKind};
-use crate::normal::{self, HASH, QUERY, REWRITE, STAR, Side};
+use crate::line::RecordKind;
+use crate::normal::{self, QUERY, REWRITE, STAR, Side};
 use crate::pattern::{self, can_match};
 use crate::profile::ParseOptions;
 use crate::rules::Rules;
@@ -14,10 +14,10 @@ use crate::slice;
 use crate::target::Target;
 use crate::token::ProductToken;
 
-/// Whether a robots.txt allows a crawler that goes by `tokens` to fetch one target: what
-/// [`Rules::parse`] and [`Rules::is_allowed`] answer, at a third of their cost.
+/// Whether a robots.txt allows the crawler named `tokens` to fetch one target: the same as [`Rules::parse`] and [`Rules::is_allowed`], at a
+/// third of their cost.
 ///
-/// For a file that gets one question, or two. From three questions on [`Rules`] are cheaper, and they say why.
+/// For one or two targets. For more, [`Rules`] are cheaper, and they say why.
 ///
 /// ```
 /// use abide_robots::{ProductToken, Target, is_allowed};
@@ -84,7 +84,7 @@ struct Question<'t> {
     /// The pairs of bytes in the target, once a wildcard asks for them.
     pairs: Option<Pairs>,
     work: usize,
-    /// The normal form of the pattern at hand.
+    /// The normal form of the current pattern.
     scratch: Vec<u8>,
 }
 
@@ -104,7 +104,7 @@ impl<'a> Sink<'a> for Question<'_> {
         let allow = rule.kind == RecordKind::Allow;
         match rule.value.get(shared) {
             None if shared > 0 => self.best = self.best.max(Some(Best { bytes: shared, allow })),
-            // Here the rule and the target part, and what is plain stays so in the normal form.
+            // Here the rule and the target differ, and a plain byte is the same in the normal form.
             Some(byte) if normal::is_plain(byte) => {}
             Some(b'*') if self.is_ruled_out(slice::from(rule.value, shared)) => {}
             _ => self.push_special(rule.value, allow),
@@ -120,7 +120,7 @@ impl Question<'_> {
     /// Whether a pattern holds two plain bytes side by side that the target does not. Most wildcards end here.
     fn is_ruled_out(&mut self, pattern: &[u8]) -> bool {
         let pairs = self.pairs.get_or_insert_with(|| Pairs::of(self.target.bytes()));
-        // Where an escape or a comment begins, bytes need not stand for themselves.
+        // From an escape or a comment on, bytes may mean something else.
         let certain = pattern.iter().take_while(|byte| !normal::is_rewritten(byte)).count();
         let mut before = b'*';
         for &byte in slice::before(pattern, certain) {
@@ -134,12 +134,7 @@ impl Question<'_> {
 
     /// A pattern with a wildcard, a query, escapes or a comment behind it.
     fn push_special(&mut self, value: &[u8], allow: bool) {
-        let mut pattern = value;
-        let mut classes = normal::classes_of_pattern(pattern);
-        if classes & HASH != 0 {
-            pattern = line::trim(line::without_comment(pattern));
-            classes = normal::classes_of_pattern(pattern);
-        }
+        let (mut pattern, classes) = compile::pattern_of(value);
         if !can_match(pattern) {
             return;
         }

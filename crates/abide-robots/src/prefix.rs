@@ -119,8 +119,8 @@ pub(crate) fn starts(keys: &[[u8; KEY]]) -> impl Iterator<Item = u16> {
     })
 }
 
-/// Like [`last_before`], where the keys of all texts are at hand: they nearly always tell all, and no text is looked at.
-/// `None` if they do not, and those with the key of the target are to be searched by [`last_before_in_run`].
+/// Like [`last_before`], by the keys of all texts, which nearly always decide, so that no text is looked at. `None` if they do
+/// not: then [`last_before_in_run`] searches the texts with the key of the target.
 #[inline(always)]
 pub(crate) fn last_before_by_keys<'a>(
     starts: &[[u8; 2]],
@@ -157,22 +157,9 @@ pub(crate) fn last_before_in_run<'a>(
     target: &[u8],
 ) -> (usize, usize) {
     let head = short_head(target);
+    let start = keys.partition_point(|key| number(key) < head);
     let last = keys.partition_point(|key| number(key) <= head).saturating_sub(1);
-    last_before(start_of_run(keys, last)..last, 17, text_of, target)
-}
-
-/// Runs of equal keys are short, so the start of one is looked for from its end.
-fn start_of_run(keys: &[[u8; KEY]], last: usize) -> usize {
-    let same = |at: usize| keys.get(at) == keys.get(last);
-    let (mut known, mut width) = (last, 1);
-    while let Some(at) = last.checked_sub(width)
-        && same(at)
-    {
-        (known, width) = (at, width.saturating_mul(2));
-    }
-    let start = last.saturating_sub(width);
-    let between = keys.get(start..known).unwrap_or_default();
-    start.saturating_add(between.partition_point(|key| keys.get(last) != Some(key)))
+    last_before(start..last, 17, text_of, target)
 }
 
 /// The key of a target, with the `$` that it ends in.
@@ -265,17 +252,6 @@ mod tests {
                 *byte = *given;
             }
             assert_eq!(key(&text[..length]), u128::from_be_bytes(bytes), "{length}");
-        }
-    }
-
-    #[test]
-    fn the_start_of_a_run_is_found_from_its_end() {
-        for before in 0..5u8 {
-            for run in 1..20usize {
-                let mut keys: Vec<[u8; KEY]> = (0..before).map(|number| [number; 16]).collect();
-                keys.extend(core::iter::repeat_n([9; 16], run));
-                assert_eq!(start_of_run(&keys, keys.len() - 1), usize::from(before), "{before}, {run}");
-            }
         }
     }
 

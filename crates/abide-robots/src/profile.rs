@@ -1,8 +1,8 @@
-//! `ParseOptions`: whose reading of a file to follow, and how much of it to read.
+//! `ParseOptions`: the profile by which a file is read, and how much of it is read.
 //!
-//! The profile is data that few named places consult, not a second parser.
+//! A profile is data that a few places consult, not a second parser.
 
-/// Whose reading of robots.txt to follow.
+/// The specification or parser by which robots.txt is read.
 ///
 /// The profiles differ in few places; each says so where it is consulted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -14,7 +14,7 @@ pub(crate) enum Profile {
 }
 
 impl Profile {
-    /// The bytes up to which a line is read by the book. In Google's profile none is.
+    /// The length up to which a line is read by RFC 9309. In Google's profile no line is.
     #[inline]
     pub(crate) fn plain_line_max(self) -> usize {
         match self {
@@ -33,7 +33,7 @@ pub(crate) const LINE_MAX: usize = 16 * 1024;
 /// Google's parser keeps a buffer of eight times the longest URL of a browser of old (2,083), less its last byte.
 pub(crate) const GOOGLE_LINE_MAX: usize = 2083 * 8 - 1;
 
-/// How a file is read: whose reading to follow, and the limit of RFC 9309 §2.5.
+/// How a file is read: the profile, and the limit of RFC 9309 §2.5.
 ///
 /// ```
 /// use abide_robots::{ParseOptions, Robots};
@@ -48,21 +48,20 @@ pub struct ParseOptions {
 }
 
 impl ParseOptions {
-    /// RFC 9309 and 512,000 bytes, with the lenience that the field relies on: a byte order mark is skipped and UTF-16 with
-    /// one is decoded; known misspellings of keys are understood, and a missing colon between two words, but for Allow; a
-    /// pattern may start with `*`; what follows a product token is ignored, and a token with digits is known where it is the
-    /// whole value. `docs/dev/rfc9309.md` in the repository lists it clause by clause.
+    /// RFC 9309 and 512,000 bytes, with common leniences: a byte order mark is skipped, and UTF-16 with one is decoded; known misspellings
+    /// of keys and a missing colon between two words are accepted, except for Allow; a pattern may start with `*`; text after a product
+    /// token is ignored, and a token with digits is accepted if it is the whole value. `docs/dev/rfc9309.md` in the repository lists it
+    /// clause by clause.
     pub fn new() -> Self {
         Self { profile: Profile::Rfc9309, limit: FILE_MAX }
     }
 
-    /// What Google's open-source parser does, for those who test how a site looks to Googlebot. Not for crawling.
+    /// Reads like Google's open-source parser, to test how a site looks to Googlebot. Not for crawling.
     pub fn google() -> Self {
         Self { profile: Profile::Google, ..Self::new() }
     }
 
-    /// Reads at most `bytes` of a file, and never less than the 512,000 of RFC 9309 §2.5 nor more than 64 MiB.
-    /// The line that the limit cuts is dropped.
+    /// Reads at most `bytes` of a file: between 512,000 (RFC 9309 §2.5) and 64 MiB. The line that the limit cuts is dropped.
     #[must_use]
     pub fn with_limit(self, bytes: usize) -> Self {
         Self { limit: bytes.clamp(FILE_MAX, LIMIT_MAX), ..self }

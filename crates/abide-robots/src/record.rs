@@ -11,7 +11,7 @@ use crate::profile::{LINE_MAX, Profile};
 use crate::slice;
 use crate::token::ProductToken;
 
-/// A record of a robots.txt: what it states, and on which line. A rule is a record of the kind Allow or Disallow.
+/// A record of a robots.txt: key, value and line. A rule is a record of the kind Allow or Disallow.
 ///
 /// `Display` is one line for people, such as `Disallow: /a`: escaped, and cut after 200 characters of the value.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,12 +29,12 @@ impl<'a> Record<'a> {
         Self { kind, key: kind.name().as_bytes(), value, line, profile: Profile::Rfc9309 }
     }
 
-    /// What it states.
+    /// The kind of the record.
     pub fn kind(&self) -> RecordKind {
         self.kind
     }
 
-    /// The key as written in the document; elsewhere in its usual spelling.
+    /// The key, as written in a [`Robots`](crate::Robots), else in its usual spelling.
     pub fn key(&self) -> &'a [u8] {
         self.key
     }
@@ -45,25 +45,24 @@ impl<'a> Record<'a> {
         self.value
     }
 
-    /// The line it stands on; the first is 1. Zero for the rule of [`Rules::disallow_all`](crate::Rules::disallow_all), which
-    /// stands in no file.
+    /// The line of the record; the first is 1. Zero for the rule of [`Rules::disallow_all`](crate::Rules::disallow_all), which is in no
+    /// file.
     pub fn line(&self) -> u32 {
         self.line
     }
 
-    /// Whom a user-agent line addresses: its product token in its spelling, or `*`. `None` for one that names nobody, and for
-    /// other records.
+    /// The crawlers that a user-agent line names: its product token as written, or `*`. `None` for a line without a token, and for other
+    /// records.
     ///
-    /// What follows a token is left out, as in `ExampleBot/1.0`. A value such as `MJ12bot` is given whole, though RFC 9309
-    /// reads `MJ`: it names both a crawler that is called so ([`ProductToken::lenient`]) and one that is called `MJ`.
-    /// [`addresses`](Self::addresses) knows.
+    /// Text after a token is left out, as in `ExampleBot/1.0`. A value such as `MJ12bot` is returned whole, although RFC 9309 reads `MJ`:
+    /// it names a crawler with either token ([`ProductToken::lenient`], [`addresses`](Self::addresses)).
     pub fn agent(&self) -> Option<&'a str> {
         let name = core::str::from_utf8(group::name(self.value, self.profile)).unwrap_or_default();
         (self.kind == RecordKind::UserAgent && !name.is_empty()).then_some(name)
     }
 
-    /// Whether it is a user-agent line that addresses the crawler that goes by `token`, as
-    /// [`Rules::parse`](crate::Rules::parse) takes it; without a token, whether it is one that addresses everybody (`*`).
+    /// Whether this is a user-agent line for the crawler named `token`, as [`Rules::parse`](crate::Rules::parse) reads it; without a token,
+    /// whether it is one for all crawlers (`*`).
     pub fn addresses(&self, token: Option<&ProductToken>) -> bool {
         // As `line::fitting` has it: the beginning of an over-long line names whom the line names.
         let used = match self.profile {

@@ -18,75 +18,49 @@ use crate::profile::{GOOGLE_LINE_MAX, LINE_MAX, Profile};
 use crate::robots::Robots;
 use crate::slice;
 
-/// What is remarked on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum RemarkKind {
+/// What is remarked on, in the words that [`Remark::kind`] gives.
+mod kind {
     /// A key is a known misspelling of another, as which it is read.
-    MisspeltKey,
+    pub(super) const MISSPELT_KEY: &str = "misspelt-key";
     /// The colon is missing, and is read as if it were there.
-    MissingColon,
+    pub(super) const MISSING_COLON: &str = "missing-colon";
     /// The line is neither a record nor a comment. An Allow whose colon is missing is none either: a guess could lift a
     /// restriction.
-    UnreadableLine,
+    pub(super) const UNREADABLE_LINE: &str = "unreadable-line";
     /// The key is unknown to us; the record changes nothing.
-    UnknownRecord,
-    /// A record stands before the first user-agent line, so it belongs to nobody; a Content-Signal there counts for every
+    pub(super) const UNKNOWN_RECORD: &str = "unknown-record";
+    /// A record stands before the first user-agent line, so it belongs to no group; a Content-Signal there counts for every
     /// crawler.
-    OutsideGroup,
-    /// A user-agent line names nobody.
-    NoToken,
+    pub(super) const OUTSIDE_GROUP: &str = "outside-group";
+    /// A user-agent line names no crawler.
+    pub(super) const NO_TOKEN: &str = "no-token";
     /// Something follows the product token or `*`, and is ignored. It is not, where the whole value is a token with digits
     /// by which a crawler goes ([`ProductToken::lenient`](crate::ProductToken::lenient)).
-    TokenCut,
+    pub(super) const TOKEN_CUT: &str = "token-cut";
     /// A record other than a rule stands between user-agent lines, which it does not separate.
-    RecordInsideRun,
+    pub(super) const RECORD_INSIDE_RUN: &str = "record-inside-run";
     /// The pattern can match nothing.
-    NeverMatches,
-    /// The same rule stands in the group already, or in another group of the very same agents, with which it is combined
+    pub(super) const NEVER_MATCHES: &str = "never-matches";
+    /// The same rule is in the group already, or in another group of the same agents, with which it is combined
     /// (RFC 9309 §2.2.1). Patterns that differ only in stars that add nothing are the same.
-    DuplicateRule,
-    /// Another rule of the group, or of another group of the very same agents, has such a pattern too, and decides
-    /// wherever this one would: it has more bytes, or is an Allow.
-    HiddenRule,
+    pub(super) const DUPLICATE_RULE: &str = "duplicate-rule";
+    /// Another rule of the group, or of another group of the same agents, matches the same and takes precedence: it has more
+    /// bytes, or is an Allow.
+    pub(super) const HIDDEN_RULE: &str = "hidden-rule";
     /// The value is longer than 16 KiB; in Google's profile, the line is longer than 16,663 bytes.
-    OverlongLine,
+    pub(super) const OVERLONG_LINE: &str = "overlong-line";
     /// The line holds bytes that are no UTF-8, or control characters.
-    InvalidBytes,
+    pub(super) const INVALID_BYTES: &str = "invalid-bytes";
     /// The Crawl-delay is no number of seconds in decimal digits, or more than can be counted.
-    UnusableCrawlDelay,
+    pub(super) const UNUSABLE_CRAWL_DELAY: &str = "unusable-crawl-delay";
     /// The URL of a Sitemap or License is not absolute.
-    RelativeUrl,
+    pub(super) const RELATIVE_URL: &str = "relative-url";
     /// The file was cut by the limit.
-    CutByLimit,
+    pub(super) const CUT_BY_LIMIT: &str = "cut-by-limit";
     /// The file is UTF-16.
-    Utf16,
+    pub(super) const UTF16: &str = "utf16";
     /// The file looks like HTML.
-    Html,
-}
-
-impl RemarkKind {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::MisspeltKey => "misspelt-key",
-            Self::MissingColon => "missing-colon",
-            Self::UnreadableLine => "unreadable-line",
-            Self::UnknownRecord => "unknown-record",
-            Self::OutsideGroup => "outside-group",
-            Self::NoToken => "no-token",
-            Self::TokenCut => "token-cut",
-            Self::RecordInsideRun => "record-inside-run",
-            Self::NeverMatches => "never-matches",
-            Self::DuplicateRule => "duplicate-rule",
-            Self::HiddenRule => "hidden-rule",
-            Self::OverlongLine => "overlong-line",
-            Self::InvalidBytes => "invalid-bytes",
-            Self::UnusableCrawlDelay => "unusable-crawl-delay",
-            Self::RelativeUrl => "relative-url",
-            Self::CutByLimit => "cut-by-limit",
-            Self::Utf16 => "utf16",
-            Self::Html => "html",
-        }
-    }
+    pub(super) const HTML: &str = "html";
 }
 
 /// A remark on a place in a robots.txt. `Display` is one sentence.
@@ -102,25 +76,24 @@ impl RemarkKind {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
-    kind: RemarkKind,
+    kind: &'static str,
     line: u32,
     columns: Range<usize>,
     text: String,
 }
 
 impl Remark {
-    /// What is remarked on, in words joined by hyphens that programs may rely on: `docs/lint-codes.md` in the repository lists
-    /// them.
+    /// The kind of mistake, a name that programs may rely on: `docs/lint-codes.md` in the repository lists them.
     pub fn kind(&self) -> &'static str {
-        self.kind.as_str()
+        self.kind
     }
 
-    /// The line it is about; the first is 1.
+    /// The line of the mistake; the first is 1.
     pub fn line(&self) -> u32 {
         self.line
     }
 
-    /// The bytes of the line that it is about; the first is 1.
+    /// The columns of the mistake, in bytes; the first is 1.
     pub fn columns(&self) -> Range<usize> {
         self.columns.clone()
     }
@@ -133,7 +106,7 @@ impl fmt::Display for Remark {
 }
 
 impl Robots {
-    /// What the file's author should know, in file order. At most a few remarks a line.
+    /// The mistakes in the file, in file order. At most a few remarks per line.
     pub fn remarks(&self) -> Vec<Remark> {
         let mut reader = Reader {
             robots: self,
@@ -163,7 +136,7 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// The columns of the part of the line that stands behind `from` and space.
+    /// The columns of the part of the line that follows `from` and space.
     fn columns(&self, from: usize, part: &[u8]) -> Range<usize> {
         let behind = slice::from(self.line, from).iter();
         let space = behind.take_while(|&&byte| line::is_trimmed(byte, self.profile)).count();
@@ -194,7 +167,7 @@ struct Reader<'a> {
     profile: Profile,
     remarks: Vec<Remark>,
     phase: Phase,
-    /// Whom the group at hand names. Groups that name the very same are one.
+    /// The crawlers that the current group names. Groups that name the same crawlers are one group.
     agents: BTreeSet<Vec<u8>>,
     group: Option<usize>,
     groups: BTreeMap<BTreeSet<Vec<u8>>, usize>,
@@ -211,7 +184,7 @@ struct Known {
 }
 
 impl Reader<'_> {
-    fn remark(&mut self, kind: RemarkKind, line: u32, columns: Range<usize>, text: impl Into<String>) {
+    fn remark(&mut self, kind: &'static str, line: u32, columns: Range<usize>, text: impl Into<String>) {
         self.remarks.push(Remark { kind, line, columns, text: text.into() });
     }
 
@@ -223,10 +196,10 @@ impl Reader<'_> {
                 Lines::of(slice::before(text, first.saturating_add(1))).zip(1..).last()
         {
             let columns = line.len()..line.len().saturating_add(1);
-            self.remark(RemarkKind::Html, number, columns, "the file looks like HTML, not like a robots.txt");
+            self.remark(kind::HTML, number, columns, "the file looks like HTML, not like a robots.txt");
         }
         if self.robots.is_utf16() {
-            self.remark(RemarkKind::Utf16, 1, 1..1, "the file is UTF-16; RFC 9309 asks for UTF-8");
+            self.remark(kind::UTF16, 1, 1..1, "the file is UTF-16; RFC 9309 asks for UTF-8");
         }
         if self.robots.is_cut() {
             let last = Lines::of(text).count() as u32;
@@ -234,7 +207,7 @@ impl Reader<'_> {
                 "the file is longer than {} bytes; the rest is not read",
                 self.robots.options().limit
             );
-            self.remark(RemarkKind::CutByLimit, last.max(1), 1..1, sentence);
+            self.remark(kind::CUT_BY_LIMIT, last.max(1), 1..1, sentence);
         }
     }
 
@@ -248,7 +221,7 @@ impl Reader<'_> {
                 } else {
                     "the line is no record and is skipped"
                 };
-                self.remark(RemarkKind::UnreadableLine, place.number, columns, sentence);
+                self.remark(kind::UNREADABLE_LINE, place.number, columns, sentence);
             }
             return;
         };
@@ -273,7 +246,7 @@ impl Reader<'_> {
             };
             let byte = byte.escape_ascii();
             let sentence = format!("the byte {byte} is neither UTF-8 nor printable{consequence}");
-            self.remark(RemarkKind::InvalidBytes, place.number, at..at.saturating_add(1), sentence);
+            self.remark(kind::INVALID_BYTES, place.number, at..at.saturating_add(1), sentence);
         }
     }
 
@@ -284,16 +257,16 @@ impl Reader<'_> {
         match key.spelling {
             Spelling::Misspelt => {
                 let sentence = format!("{shown} is read as \"{}\"", key.kind.name());
-                self.remark(RemarkKind::MisspeltKey, place.number, columns, sentence);
+                self.remark(kind::MISSPELT_KEY, place.number, columns, sentence);
             }
             Spelling::MissingColon => {
                 let end = columns.end;
                 let sentence = format!("a colon is missing behind {shown}, and is read as if it were there");
-                self.remark(RemarkKind::MissingColon, place.number, end..end.saturating_add(1), sentence);
+                self.remark(kind::MISSING_COLON, place.number, end..end.saturating_add(1), sentence);
             }
             Spelling::Exact if key.kind == RecordKind::Other => {
                 let sentence = format!("the key {shown} is unknown; the record changes nothing");
-                self.remark(RemarkKind::UnknownRecord, place.number, columns, sentence);
+                self.remark(kind::UNKNOWN_RECORD, place.number, columns, sentence);
             }
             Spelling::Exact => {}
         }
@@ -309,11 +282,11 @@ impl Reader<'_> {
             RecordKind::Sitemap | RecordKind::License if !is_absolute(value) => {
                 let sentence =
                     format!("a {} is an absolute URL, which {} is not", key.kind.name(), quoted(value));
-                self.remark(RemarkKind::RelativeUrl, place.number, columns, sentence);
+                self.remark(kind::RELATIVE_URL, place.number, columns, sentence);
             }
             kind if kind.is_rule() && !value.is_empty() && !can_match(value) => {
                 let sentence = format!("{} matches nothing, as every path starts with \"/\"", quoted(value));
-                self.remark(RemarkKind::NeverMatches, place.number, columns, sentence);
+                self.remark(kind::NEVER_MATCHES, place.number, columns, sentence);
             }
             _ => {}
         }
@@ -325,12 +298,12 @@ impl Reader<'_> {
             Profile::Rfc9309 if value.len() > LINE_MAX => {
                 let sentence = "the value is longer than 16 KiB: of a Disallow or a User-agent its beginning counts, any \
                                 other record is dropped";
-                self.remark(RemarkKind::OverlongLine, place.number, value.clone(), sentence);
+                self.remark(kind::OVERLONG_LINE, place.number, value.clone(), sentence);
             }
             Profile::Google if place.line.len() > GOOGLE_LINE_MAX => {
                 let rest = GOOGLE_LINE_MAX.saturating_add(1)..line_end;
                 let sentence = "the line is longer than 16,663 bytes; the rest is not read";
-                self.remark(RemarkKind::OverlongLine, place.number, rest, sentence);
+                self.remark(kind::OVERLONG_LINE, place.number, rest, sentence);
             }
             _ => {}
         }
@@ -342,7 +315,7 @@ impl Reader<'_> {
             Some(Duration::MAX) => "is more than can be counted; it is read as the longest time there is",
             Some(_) => return,
         };
-        self.remark(RemarkKind::UnusableCrawlDelay, line, columns, format!("{} {sentence}", quoted(value)));
+        self.remark(kind::UNUSABLE_CRAWL_DELAY, line, columns, format!("{} {sentence}", quoted(value)));
     }
 
     fn agent(&mut self, line: u32, columns: Range<usize>, value: &[u8]) {
@@ -351,25 +324,23 @@ impl Reader<'_> {
         let rest = |name: &[u8]| columns.start.saturating_add(name.len())..columns.end;
         match agent(value, self.profile) {
             Agent::Token([]) => {
-                let whom = if is_name { "only a crawler that is called so" } else { "nobody" };
+                let whom = if is_name { "only a crawler with that name" } else { "no crawler" };
                 let sentence =
                     format!("{} is neither a product token nor \"*\"; the line names {whom}", quoted(value));
-                self.remark(RemarkKind::NoToken, line, columns, sentence);
+                self.remark(kind::NO_TOKEN, line, columns, sentence);
             }
             Agent::Token(name) if name.len() < value.len() => {
                 let (shown, whole) = (quoted(name), quoted(value));
                 let sentence = if is_name {
-                    format!(
-                        "the product token is {shown}; only a crawler that is called {whole} reads the rest"
-                    )
+                    format!("the product token is {shown}; only a crawler named {whole} reads the rest")
                 } else {
                     format!("the product token is {shown}; the rest is ignored")
                 };
-                self.remark(RemarkKind::TokenCut, line, rest(name), sentence);
+                self.remark(kind::TOKEN_CUT, line, rest(name), sentence);
             }
             Agent::Global if value.len() > 1 => {
-                let sentence = "\"*\" is everybody; the rest is ignored";
-                self.remark(RemarkKind::TokenCut, line, rest(b"*"), sentence);
+                let sentence = "\"*\" names all crawlers; the rest is ignored";
+                self.remark(kind::TOKEN_CUT, line, rest(b"*"), sentence);
             }
             Agent::Token(_) | Agent::Global => {}
         }
@@ -398,9 +369,9 @@ impl Reader<'_> {
                     RecordKind::ContentSignal => {
                         "the record stands before any user-agent line and counts for every crawler"
                     }
-                    _ => "the record stands before any user-agent line and belongs to nobody",
+                    _ => "the record stands before any user-agent line and belongs to no group",
                 };
-                self.remark(RemarkKind::OutsideGroup, place.number, columns, sentence);
+                self.remark(kind::OUTSIDE_GROUP, place.number, columns, sentence);
             }
             (Phase::Agents { .. } | Phase::Rules, kind) if kind.is_rule() => {
                 self.phase = Phase::Rules;
@@ -421,10 +392,10 @@ impl Reader<'_> {
         } else {
             "the record does not end the run of user-agent lines: it and what follows belong to all of them"
         };
-        self.remark(RemarkKind::RecordInsideRun, number, 1..width.saturating_add(1), sentence);
+        self.remark(kind::RECORD_INSIDE_RUN, number, 1..width.saturating_add(1), sentence);
     }
 
-    /// The group at hand, by its number among those that name others; none if it names nobody.
+    /// The number of the current group among those that name other crawlers; `None` if it names none.
     fn number_of_group(&mut self) -> Option<usize> {
         if self.group.is_none() && !self.agents.is_empty() {
             let next = self.groups.len();
@@ -478,10 +449,10 @@ impl Reader<'_> {
                     } else {
                         format!("the rule on line {line} says the same")
                     };
-                    self.remark(RemarkKind::DuplicateRule, hidden.number, hidden.columns, sentence);
+                    self.remark(kind::DUPLICATE_RULE, hidden.number, hidden.columns, sentence);
                 } else {
                     let sentence = format!("the rule on line {line} matches the same and takes precedence");
-                    self.remark(RemarkKind::HiddenRule, hidden.number, hidden.columns, sentence);
+                    self.remark(kind::HIDDEN_RULE, hidden.number, hidden.columns, sentence);
                 }
             }
         }
@@ -531,153 +502,6 @@ fn quoted(text: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ParseOptions;
-
-    /// Line, columns, kind, sentence.
-    fn shown(body: &[u8]) -> Vec<String> {
-        let remarks = Robots::parse(body).remarks();
-        remarks.iter().map(|r| format!("{}:{:?} {:?}: {r}", r.line, r.columns, r.kind)).collect()
-    }
-
-    #[test]
-    fn every_kind_of_remark_says_where_and_what() {
-        for (body, expected) in [
-            ("User-agent: *\nDissallow: /a", "2:1..10 MisspeltKey: \"Dissallow\" is read as \"Disallow\""),
-            (
-                "User-agent: *\nDisallow /a",
-                "2:9..10 MissingColon: a colon is missing behind \"Disallow\", and is read as if it were there",
-            ),
-            ("hello world again", "1:1..18 UnreadableLine: the line is no record and is skipped"),
-            ("foo: bar", "1:1..4 UnknownRecord: the key \"foo\" is unknown; the record changes nothing"),
-            (
-                "Disallow: /a",
-                "1:1..13 OutsideGroup: the record stands before any user-agent line and belongs to nobody",
-            ),
-            (
-                "Content-Signal: a=no",
-                "1:1..21 OutsideGroup: the record stands before any user-agent line and counts for every crawler",
-            ),
-            (
-                "User-agent: 123",
-                "1:13..16 NoToken: \"123\" is neither a product token nor \"*\"; the line names only a crawler that is called so",
-            ),
-            (
-                "User-agent: /1",
-                "1:13..15 NoToken: \"/1\" is neither a product token nor \"*\"; the line names nobody",
-            ),
-            ("User-agent: Foo/1.0", "1:16..20 TokenCut: the product token is \"Foo\"; the rest is ignored"),
-            (
-                "User-agent: a\nCrawl-delay: 1\nUser-agent: b\nDisallow: /",
-                "2:1..15 RecordInsideRun: the record does not end the run of user-agent lines: it and what follows \
-                 belong to all of them",
-            ),
-            (
-                "User-agent: a\nDisallow: a/b",
-                "2:11..14 NeverMatches: \"a/b\" matches nothing, as every path starts with \"/\"",
-            ),
-            (
-                "User-agent: a\nDisallow: /a\nDisallow: /%61",
-                "3:1..15 DuplicateRule: the rule stands on line 2 already",
-            ),
-            (
-                "User-agent: a\nDisallow: /a\nAllow: /a",
-                "2:1..13 HiddenRule: the rule on line 3 matches the same and takes precedence",
-            ),
-            (
-                "User-agent: a\nDisallow: /a*\nAllow: /a",
-                "3:1..10 HiddenRule: the rule on line 2 matches the same and takes precedence",
-            ),
-            (
-                "User-agent: b\nUser-agent: A\nDisallow: /a\nUser-agent: *\nDisallow: /a\nUser-agent: a/2\nUser-agent: b\n\
-                 Disallow: /b\nDisallow: /a",
-                "9:1..13 DuplicateRule: the rule stands on line 3 already",
-            ),
-            (
-                "User-agent: a\nDisallow: /a**b\nUser-agent: a\nAllow: /a*b",
-                "4:1..12 HiddenRule: the rule on line 2 matches the same and takes precedence",
-            ),
-            (
-                "User-agent: a\nDisallow: *\nDisallow: /",
-                "3:1..12 DuplicateRule: the rule on line 2 says the same",
-            ),
-            (
-                "User-agent: MJ12bot",
-                "1:15..20 TokenCut: the product token is \"MJ\"; only a crawler that is called \"MJ12bot\" reads the rest",
-            ),
-            ("User-agent: * all of you", "1:14..25 TokenCut: \"*\" is everybody; the rest is ignored"),
-            (
-                "allow /x",
-                "1:1..9 UnreadableLine: a colon is missing behind \"Allow\"; as a guess could lift a restriction, the line \
-                 is skipped",
-            ),
-            (
-                "User-agent: a\nSitemap: https://a.example/\nUser-agent: b\nDisallow: /",
-                "2:1..28 RecordInsideRun: the record does not end the run of user-agent lines: what follows belongs to all \
-                 of them",
-            ),
-            ("User-agent: a\x07b", "1:14..15 InvalidBytes: the byte \\x07 is neither UTF-8 nor printable"),
-            (
-                "User-agent: a\nCrawl-delay: 1e3",
-                "2:14..17 UnusableCrawlDelay: \"1e3\" is no number of seconds in decimal digits; the record is ignored",
-            ),
-            (
-                "User-agent: a\nCrawl-delay: 99999999999999999999",
-                "2:14..34 UnusableCrawlDelay: \"99999999999999999999\" is more than can be counted; it is read as the longest \
-                 time there is",
-            ),
-            (
-                "User-agent: a\nDisallow: /\x07",
-                "2:12..13 InvalidBytes: the byte \\x07 is neither UTF-8 nor printable; it is compared as its \
-                 percent-encoding",
-            ),
-            (
-                "User-agent: a\nCrawl-delay: soon",
-                "2:14..18 UnusableCrawlDelay: \"soon\" is no number of seconds in decimal digits; the record is ignored",
-            ),
-            (
-                "Sitemap: /s.xml",
-                "1:10..16 RelativeUrl: a Sitemap is an absolute URL, which \"/s.xml\" is not",
-            ),
-            ("<!doctype html>", "1:1..2 Html: the file looks like HTML, not like a robots.txt"),
-            (" <html>", "1:2..3 Html: the file looks like HTML, not like a robots.txt"),
-            ("\n\r\n  <html>\n<body>x", "3:3..4 Html: the file looks like HTML, not like a robots.txt"),
-        ] {
-            let found = shown(body.as_bytes());
-            assert!(found.contains(&String::from(expected)), "{body:?}: {found:#?}");
-        }
-    }
-
-    #[test]
-    fn each_misspelling_is_remarked_on() {
-        for (key, read_as) in [
-            ("useragent", "User-agent"),
-            ("user agent", "User-agent"),
-            ("dissallow", "Disallow"),
-            ("dissalow", "Disallow"),
-            ("disalow", "Disallow"),
-            ("diasllow", "Disallow"),
-            ("disallaw", "Disallow"),
-            ("site-map", "Sitemap"),
-            ("crawldelay", "Crawl-delay"),
-            ("crawl delay", "Crawl-delay"),
-        ] {
-            let body = format!("user-agent: a\n{key}: 1");
-            let expected = format!("2:1..{} MisspeltKey: \"{key}\" is read as \"{read_as}\"", key.len() + 1);
-            assert!(shown(body.as_bytes()).contains(&expected), "{:?}", shown(body.as_bytes()));
-        }
-    }
-
-    #[test]
-    fn kinds_have_names_that_stay() {
-        use RemarkKind::*;
-        let names: Vec<&str> = [MisspeltKey, RecordInsideRun, UnusableCrawlDelay, CutByLimit, Utf16, Html]
-            .map(RemarkKind::as_str)
-            .into();
-        assert_eq!(
-            names,
-            ["misspelt-key", "record-inside-run", "unusable-crawl-delay", "cut-by-limit", "utf16", "html"]
-        );
-    }
 
     #[test]
     fn stars_that_add_nothing_make_no_other_rule() {
@@ -699,49 +523,6 @@ mod tests {
         for pattern in ["/a", "/a$", "/*/a", "*/a", "/*a", "/a*b$"] {
             assert_eq!(without_idle_stars(pattern.as_bytes()), pattern.as_bytes());
         }
-    }
-
-    #[test]
-    #[cfg_attr(miri, ignore = "takes minutes there")]
-    fn rules_of_groups_that_are_not_combined_are_not_compared() {
-        for body in [
-            "User-agent: a\nDisallow: /a\nUser-agent: b\nDisallow: /a",
-            "User-agent: a\nUser-agent: b\nDisallow: /a\nUser-agent: b\nDisallow: /a",
-            "User-agent: a\nDisallow: */a\nDisallow: /*/a",
-        ] {
-            assert_eq!(shown(body.as_bytes()), [""; 0], "{body}");
-        }
-        // Of an over-long Allow nothing is left that could decide, and of an over-long Disallow its beginning.
-        let long = "x".repeat(20_000);
-        let body =
-            format!("User-agent: a\nAllow: /{long}\nAllow: /{long}\nDisallow: /{long}y\nDisallow: /{long}z");
-        let kinds: Vec<(u32, RemarkKind)> = Robots::parse(body.as_bytes())
-            .remarks()
-            .iter()
-            .map(|remark| (remark.line, remark.kind))
-            .collect();
-        let overlong = [2, 3, 4, 5].map(|line| (line, RemarkKind::OverlongLine));
-        assert_eq!(kinds, [&overlong[..3], &[(5, RemarkKind::DuplicateRule)], &overlong[3..]].concat());
-    }
-
-    #[test]
-    fn a_sitemap_inside_a_run_is_remarked_on_too() {
-        let found = shown(b"User-agent: a\nSitemap: https://a.example/\nUser-agent: b\nDisallow: /");
-        assert!(found.len() == 1 && found[0].starts_with("2:1..28 RecordInsideRun"), "{found:?}");
-        assert_eq!(shown(b"User-agent: a\nSitemap: https://a.example/\nDisallow: /"), [""; 0]);
-    }
-
-    #[test]
-    fn what_belongs_to_the_file_may_stand_before_any_group() {
-        assert_eq!(
-            shown(
-                b"Sitemap: https://a.example/s\nLicense: https://a.example/l\nHost: a.example\nClean-param: s /f\n\
-                  User-agent: *\nDisallow: /"
-            ),
-            [""; 0]
-        );
-        let found = shown(b"foo: bar\nUser-agent: *\nDisallow: /");
-        assert!(found.len() == 1 && found[0].starts_with("1:1..4 UnknownRecord"), "{found:?}");
     }
 
     #[test]
@@ -773,66 +554,5 @@ mod tests {
         assert_eq!(quoted(&text.as_bytes()[..60]), format!("\"{}\"", &text[..60]));
         assert_eq!(quoted(text.as_bytes()), format!("\"{}…\"", &text[..60]));
         assert_eq!(quoted(b"\x1b[1m\""), "\"\\u{1b}[1m\\\"\"");
-    }
-
-    #[test]
-    #[cfg_attr(miri, ignore = "takes minutes there")]
-    fn remarks_are_those_of_the_profile() {
-        let body = b"User-agent: *\nDisallowed: /a";
-        assert!(shown(body)[0].starts_with("2:1..11 UnknownRecord"));
-        let google = ParseOptions::google();
-        assert_eq!(Robots::parse_with(body, google).remarks(), []);
-        let shown = |body: &[u8]| -> Vec<String> {
-            let remarks = Robots::parse_with(body, google).remarks();
-            remarks.iter().map(|r| format!("{}:{:?} {:?}: {r}", r.line, r.columns, r.kind)).collect()
-        };
-        // It decodes nothing, and takes `Allow: /a/index.html` for two rules.
-        assert_eq!(shown(b"user-agent: a\ndisallow: /a\ndisallow: /%61"), [""; 0]);
-        assert_eq!(shown(b"user-agent: a\nallow: /a/index.html\ndisallow: /a/index.html*"), [""; 0]);
-        assert_eq!(
-            shown(b"user-agent: a\ndisallow: /%aa\ndisallow: /%AA"),
-            ["3:1..15 DuplicateRule: the rule stands on line 2 already"]
-        );
-        assert_eq!(
-            shown(b"user-agent: MJ12bot"),
-            ["1:15..20 TokenCut: the product token is \"MJ\"; the rest is ignored"]
-        );
-        assert_eq!(
-            shown(b"user-agent: a\ndisallow: /a\0b"),
-            ["2:13..14 InvalidBytes: the byte \\x00 is neither UTF-8 nor printable; the line ends before it"]
-        );
-        assert_eq!(
-            shown(format!("user-agent: a\nallow: /{}", "a".repeat(16_660)).as_bytes()),
-            ["2:16664..16669 OverlongLine: the line is longer than 16,663 bytes; the rest is not read"]
-        );
-    }
-
-    #[test]
-    #[cfg_attr(miri, ignore = "takes minutes there")]
-    fn a_value_of_16_kib_is_not_too_long() {
-        let remarks =
-            |length: usize| shown(format!("user-agent: a\ndisallow: /{}", "x".repeat(length - 1)).as_bytes());
-        assert_eq!(remarks(16 * 1024), [""; 0]);
-        assert_eq!(remarks(16 * 1024 + 1).len(), 1);
-    }
-
-    #[test]
-    fn a_good_file_has_none() {
-        let body = "# Hello\nUser-agent: *\nUser-agent: Foo\n\nDisallow: /a # why\nAllow: /a/b\nDisallow:\nCrawl-delay: 1.5\n\
-                    User-agent: Bar\nDisallow: /a\nSitemap: https://example.com/s.xml\nApp-Directives: a;b\n";
-        assert_eq!(shown(body.as_bytes()), [""; 0]);
-    }
-
-    #[test]
-    #[cfg_attr(miri, ignore = "takes minutes there")]
-    fn long_and_cut_files_are_remarked_on() {
-        let line = format!("user-agent: a\ndisallow: /{}", "x".repeat(20_000));
-        assert!(shown(line.as_bytes()).iter().any(|remark| remark.starts_with("2:11..20012 OverlongLine")));
-        let file = format!("user-agent: a\n#{}\ndisallow: /\n", "x".repeat(600_000));
-        assert_eq!(
-            shown(file.as_bytes()),
-            ["1:1..1 CutByLimit: the file is longer than 512000 bytes; the rest is not read"]
-        );
-        assert!(shown(b"\xff\xfe#\0")[0].starts_with("1:1..1 Utf16"));
     }
 }

@@ -19,10 +19,10 @@ use crate::target::Target;
 use crate::token::ProductToken;
 use crate::verdict::RobotsVerdict;
 
-/// A robots.txt as a document: every group, every record, and where each stands.
+/// A robots.txt as a document: every group and every record, with its line.
 ///
-/// For those who look at the file itself, or ask for several crawlers. One who crawls wants [`Rules::parse`], which
-/// keeps what concerns one crawler and nothing else. Reading never fails.
+/// For tools that look at the file itself, or check several crawlers. A crawler uses [`Rules::parse`], which keeps only what concerns one
+/// crawler. Reading never fails.
 ///
 /// ```
 /// use abide_robots::{ProductToken, Robots, Target};
@@ -68,13 +68,13 @@ impl Robots {
     pub fn parse_with(body: &[u8], options: ParseOptions) -> Self {
         let text = Text::of(body, options);
         let (cut, utf16) = (text.cut, text.utf16);
-        let text = text.into_bytes().into_boxed_slice();
+        let text = text.bytes.into_owned().into_boxed_slice();
         let statements = statements(&text, options);
         let groups = groups(&statements);
         Self { text, options, statements, groups, cut, utf16 }
     }
 
-    /// Compiles the rules for a crawler that goes by `tokens`.
+    /// Compiles the rules for the crawler named `tokens`.
     pub fn rules(&self, tokens: &[ProductToken]) -> Rules {
         Rules::of_block(compile::build_gathered(self.gather(tokens), tokens, self.options.profile))
     }
@@ -92,14 +92,13 @@ impl Robots {
         self.options
     }
 
-    /// Whether a crawler that goes by `tokens` may fetch the target, and why. To ask about many targets, keep the
-    /// [`rules`](Self::rules).
+    /// Whether the crawler named `tokens` may fetch the target, and why. For many targets, keep the [`rules`](Self::rules).
     pub fn verdict(&self, tokens: &[ProductToken], target: &Target<'_>) -> RobotsVerdict {
         self.rules(tokens).verdict(target)
     }
 
-    /// The groups in file order, not combined: the records from the first user-agent line of each to the next group. Records
-    /// that belong to the whole file may stand among them.
+    /// The groups in file order, not combined: the records from the first user-agent line of each to the next group. Records that belong to
+    /// the whole file can be among them.
     pub fn groups(&self) -> impl Iterator<Item = Vec<Record<'_>>> {
         let statements = |range: &Range<usize>| self.statements.get(range.clone()).unwrap_or_default();
         self.groups.iter().map(move |range| statements(range).iter().map(|line| self.record(line)).collect())
@@ -110,14 +109,13 @@ impl Robots {
         self.statements.iter().map(|statement| self.record(statement))
     }
 
-    /// The Sitemap records, as written, wherever they stand: those that [`Rules::sitemaps`] gives. Left out are empty
-    /// ones, those with bytes that are no UTF-8, and those of more than 16 KiB.
+    /// The Sitemap records of the whole file, as written, like [`Rules::sitemaps`]. Left out are empty ones, those that are not UTF-8, and
+    /// those of more than 16 KiB.
     pub fn sitemaps(&self) -> impl Iterator<Item = &str> {
         self.global(RecordKind::Sitemap)
     }
 
-    /// The License records (RSL 1.0), as written, wherever they stand; left out are those that
-    /// [`sitemaps`](Self::sitemaps) would leave out.
+    /// The License records (RSL 1.0) of the whole file, as written. The same are left out as by [`sitemaps`](Self::sitemaps).
     pub fn licenses(&self) -> impl Iterator<Item = &str> {
         self.global(RecordKind::License)
     }
@@ -153,7 +151,7 @@ impl Robots {
         Some(line::trim(line::without_comment(value)))
     }
 
-    /// The text of a line that holds a record, by its [number](Record::line), without its end.
+    /// The text of a line with a record, by its [number](Record::line), without its line end.
     pub fn line(&self, number: u32) -> Option<&[u8]> {
         let at = self.statements.binary_search_by_key(&number, |statement| statement.number).ok()?;
         self.statements.get(at).map(|statement| self.line_of(statement))

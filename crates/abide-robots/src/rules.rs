@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use crate::block::{Block, FLAG_GOOGLE, FLAG_GROUP, FLAG_NAMED, Parts};
-use crate::compile::{self, ITEM_AGENT, ITEM_MATCHED, ITEM_SIGNAL_OF_EVERYBODY, ITEM_SIGNAL_OUTSIDE};
+use crate::block::{Block, FLAG_GOOGLE, FLAG_GROUP, FLAG_NAMED, Item, Parts};
+use crate::compile::{self, ITEM_AGENT, ITEM_MATCHED, ITEM_SIGNAL_OF_ALL, ITEM_SIGNAL_OUTSIDE};
 use crate::decode::Text;
 use crate::group::{Gatherer, Raw};
 use crate::line::RecordKind;
@@ -18,14 +18,12 @@ use crate::target::Target;
 use crate::token::ProductToken;
 use crate::verdict::{Decision, RobotsVerdict};
 
-/// What a robots.txt says to one crawler: its rules, Crawl-delay, sitemaps and preferences.
+/// The part of a robots.txt for one crawler: its rules, Crawl-delay, sitemaps and preferences.
 ///
-/// All of it lies in one block of memory; a clone shares it. Files that say the same to the crawler on the same lines are
-/// equal values (`Eq`, `Hash`), so a cache of many hosts can keep one of each. Line numbers, sitemaps and the patterns as
-/// written are part of the value.
+/// All of it is in one block of memory, which clones share. Files with the same records for the crawler on the same lines are equal values
+/// (`Eq`, `Hash`), so a cache of many hosts can keep one of each.
 ///
-/// It holds no remarks on the file: reading for one crawler passes over the groups of others, and who crawls has no use
-/// for them. [`Robots::remarks`](crate::Robots::remarks) has them all.
+/// It has no remarks on the file: see [`Robots::remarks`](crate::Robots::remarks).
 ///
 /// ```
 /// use abide_robots::{ProductToken, Rules, Target};
@@ -41,9 +39,8 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Reads a robots.txt for a crawler that goes by `tokens`: the first of them that has a group wins, else the `*`
-    /// group applies (RFC 9309 §2.2.1). Without tokens it is always the `*` group. Never fails: what cannot be read is
-    /// skipped, a line at a time.
+    /// Reads a robots.txt for the crawler named `tokens`: the group of the first token that has one applies, else the `*` group (RFC 9309
+    /// §2.2.1). Without tokens, the `*` group applies. Never fails: lines that cannot be read are skipped.
     pub fn parse(body: &[u8], tokens: &[ProductToken]) -> Self {
         Self::parse_with(body, tokens, ParseOptions::new())
     }
@@ -64,7 +61,7 @@ impl Rules {
     }
 
     /// What applies where the file cannot be had (RFC 9309 §2.3.1.4, "Unreachable" status): all is disallowed but
-    /// `/robots.txt`, by a rule `Disallow: /` for everybody that stands in no file, so on line 0.
+    /// `/robots.txt`, by a rule `Disallow: /` for all crawlers, which is in no file and so on line 0.
     pub fn disallow_all() -> Self {
         let mut gatherer = Gatherer::new(&[], Profile::Rfc9309, Vec::new());
         gatherer.take(Raw { kind: RecordKind::UserAgent, value: b"*", line: 0 });
@@ -153,7 +150,7 @@ impl Rules {
         self.texts(ITEM_AGENT)
     }
 
-    /// Whether a group applies, be it that of a token or that of `*`.
+    /// Whether a group applies: that of a token, or that of `*`.
     pub fn has_group(&self) -> bool {
         self.block.flags() & FLAG_GROUP != 0
     }
@@ -183,10 +180,10 @@ impl Rules {
     }
 
     /// The Content-Signal records of the `*` group where the group of a token applies, in file order, unread. RFC 9309 §2.2.1
-    /// has them count only where no group names the crawler; a caller may count them all the same. Where the `*` group
+    /// has them count only where no group names the crawler; a caller may count them anyway. Where the `*` group
     /// applies there are none: they are among the [`records`](Self::records).
-    pub fn signals_of_everybody(&self) -> impl Iterator<Item = Record<'_>> {
-        self.kept(ITEM_SIGNAL_OF_EVERYBODY, RecordKind::ContentSignal)
+    pub fn signals_of_all(&self) -> impl Iterator<Item = Record<'_>> {
+        self.kept(ITEM_SIGNAL_OF_ALL, RecordKind::ContentSignal)
     }
 
     /// The [`licenses`](Self::licenses) with their lines.
@@ -195,8 +192,7 @@ impl Rules {
     }
 
     fn kept(&self, item_kind: u32, kind: RecordKind) -> impl Iterator<Item = Record<'_>> {
-        let items = self.block.parts().items().filter(move |(item, _)| item.kind == item_kind);
-        items.map(move |(item, value)| Record::kept(kind, value, item.line))
+        self.items(item_kind).map(move |(item, value)| Record::kept(kind, value, item.line))
     }
 
     /// Bytes on the heap, shared by all clones.
@@ -209,11 +205,11 @@ impl Rules {
     }
 
     fn texts(&self, kind: u32) -> impl Iterator<Item = &str> {
-        self.block
-            .parts()
-            .items()
-            .filter(move |(item, _)| item.kind == kind)
-            .map(|(_, bytes)| core::str::from_utf8(bytes).unwrap_or_default())
+        self.items(kind).map(|(_, bytes)| core::str::from_utf8(bytes).unwrap_or_default())
+    }
+
+    fn items(&self, kind: u32) -> impl Iterator<Item = (Item, &[u8])> {
+        self.block.parts().items().filter(move |(item, _)| item.kind == kind)
     }
 }
 
@@ -261,50 +257,25 @@ mod tests {
     }
 
     #[test]
-    fn signals_outside_groups_count_for_every_crawler() {
-        let lines = |records: &mut dyn Iterator<Item = Record<'_>>| -> Vec<u32> {
-            records.map(|record| record.line()).collect()
-        };
-        let tokens = |names: &[&str]| -> Vec<ProductToken> {
-            names.iter().map(|name| ProductToken::new(name).unwrap()).collect()
-        };
-        for (text, names, outside, own, everybodys) in [
-            ("content-signal: a=no", &[][..], &[1][..], &[][..], &[][..]),
-            ("content-signal: a=no\ndisallow: /\ncontent-signal: b=no", &["a"], &[1, 3], &[], &[]),
-            ("content-signal: a=no\nuser-agent: b\ndisallow: /", &["a"], &[1], &[], &[]),
-            (
-                "content-usage: a=n\nsitemap: https://a/\nuser-agent: *\ncontent-signal: x",
-                &[],
-                &[],
-                &[4],
-                &[],
-            ),
-            ("user-agent: *\ncontent-signal: x\nuser-agent: a\nallow: /", &["a"], &[], &[2], &[]),
-            ("user-agent: *\ncontent-signal: x\nallow: /\nuser-agent: a\nallow: /", &["a"], &[], &[], &[2]),
-            ("user-agent: a\nallow: /\nuser-agent: *\nallow: /\ncontent-signal: x", &["a"], &[], &[], &[5]),
-            ("user-agent: a\nallow: /\nuser-agent: *\nallow: /\ncontent-signal: x", &["b"], &[], &[5], &[]),
-            // A lesser token of the chain is nobody that signals are taken over from; `*` in its run is.
-            (
-                "user-agent: b\ncontent-signal: x\nallow: /\nuser-agent: a\nallow: /",
-                &["a", "b"],
-                &[],
-                &[],
-                &[],
-            ),
-            (
-                "user-agent: b\ncontent-signal: x\nuser-agent: *\nallow: /\nuser-agent: a\nallow: /",
-                &["a", "b"],
-                &[],
-                &[],
-                &[2],
-            ),
-            ("user-agent: c\ncontent-signal: x\nuser-agent: *", &["c"], &[], &[2], &[]),
-        ] {
-            let rules = Rules::parse(text.as_bytes(), &tokens(names));
-            assert_eq!(lines(&mut rules.signals_outside_groups()), outside, "{text}");
-            assert_eq!(lines(&mut rules.records()), own, "{text}");
-            assert_eq!(lines(&mut rules.signals_of_everybody()), everybodys, "{text}");
-            assert_eq!(Robots::parse(text.as_bytes()).rules(&tokens(names)), rules, "{text}");
+    fn each_row_of_signals() {
+        fn lines<'a>(records: impl Iterator<Item = Record<'a>>) -> String {
+            let lines: Vec<String> = records.map(|record| record.line().to_string()).collect();
+            if lines.is_empty() { "-".into() } else { lines.join(",") }
+        }
+        let rows = include_str!("../tests/vectors/signals.tsv").lines().filter(|row| !row.starts_with('#'));
+        for row in rows {
+            let columns: Vec<&str> = row.split('\t').collect();
+            let (text, names) =
+                (columns[0].replace("\\n", "\n"), columns[1].split(',').filter(|name| *name != "-"));
+            let tokens: Vec<ProductToken> = names.map(|name| ProductToken::new(name).unwrap()).collect();
+            let rules = Rules::parse(text.as_bytes(), &tokens);
+            let found = [
+                lines(rules.signals_outside_groups()),
+                lines(rules.records()),
+                lines(rules.signals_of_all()),
+            ];
+            assert_eq!(found[..], columns[2..], "{row}");
+            assert_eq!(Robots::parse(text.as_bytes()).rules(&tokens), rules, "{row}");
         }
     }
 
@@ -345,7 +316,7 @@ mod tests {
 
     #[test]
     fn delimiters_in_the_query_count_as_encoded_but_for_google() {
-        // By bytes as they stand the wildcard is the longer one, as RFC 9309 §2.2.2 counts them the literal is.
+        // In bytes as written the wildcard is longer; as RFC 9309 §2.2.2 counts them, the literal is.
         let file = b"user-agent: *\nallow: /a?//\ndisallow: /a*bbb\n";
         let target = Target::new("/a?//bbb");
         assert!(Rules::parse(file, &[]).is_allowed(&target));

@@ -1,24 +1,24 @@
 //! Parts of texts, from places that were found in them: none of these can panic.
 
-/// What stands before `end`; all of it if it is shorter.
+/// What is before `end`; all of the text if it is shorter.
 #[inline]
 pub(crate) fn before(text: &[u8], end: usize) -> &[u8] {
     text.get(..end).unwrap_or(text)
 }
 
-/// What stands at `start` and behind it; nothing if the text is shorter.
+/// What is at `start` and after it; nothing if the text is shorter.
 #[inline]
 pub(crate) fn from<T>(text: &[T], start: usize) -> &[T] {
     text.get(start..).unwrap_or_default()
 }
 
-/// What stands behind the byte at `place`.
+/// What is after the byte at `place`.
 #[inline]
 pub(crate) fn behind(text: &[u8], place: usize) -> &[u8] {
     from(text, place.saturating_add(1))
 }
 
-/// What has its place at `start` and so many bytes; nothing if the text is shorter.
+/// `length` bytes from `start` on; nothing if the text is shorter.
 #[inline]
 pub(crate) fn part(text: &[u8], start: u32, length: usize) -> &[u8] {
     match text.get(start as usize..).and_then(|rest| rest.get(..length)) {
@@ -34,7 +34,7 @@ fn nothing() -> &'static [u8] {
     &[]
 }
 
-/// Each `N` bytes that stand side by side; in newer compilers `array_windows`.
+/// Each `N` neighbouring bytes; in newer compilers `array_windows`.
 #[inline]
 pub(crate) fn windows<const N: usize>(text: &[u8]) -> impl Iterator<Item = [u8; N]> {
     text.windows(N).map(|window| window.first_chunk().copied().unwrap_or([0; N]))

@@ -25,8 +25,8 @@ struct Segment {
     shared: u32,
 }
 
-/// Gives the texts in the order of their bytes, all of which are known to agree before `depth`. Equal texts stand in no
-/// certain order.
+/// Returns the texts in the order of their bytes. All are known to agree before `depth`. The order of equal texts is not
+/// defined.
 ///
 /// No text may hold a zero byte. The work is that of comparing each byte about as often as there are doublings of
 /// the texts that agree up to it; there is no recursion.
@@ -85,7 +85,7 @@ fn split(texts: &mut [Sorted], segment: &Segment, open: &mut Vec<Segment>) {
     }
 }
 
-/// A stable sort by the lowest bits of a number, so many of them.
+/// A stable sort by the lowest [`DIGIT`] bits of a number.
 pub(crate) fn deal<T: Copy>(items: &mut [T], number: impl Fn(&T) -> u32) {
     let mut places = [0usize; 1 << DIGIT];
     for item in items.iter() {

@@ -30,11 +30,11 @@ struct Pattern {
     at_end: bool,
 }
 
-/// A distinct piece, and who waits for it.
+/// A distinct piece, and the patterns that wait for it.
 struct Piece<'a> {
     text: &'a [u8],
     link: u32,
-    /// The first of those who wait for it anywhere, and in the query.
+    /// The first pattern that waits for it anywhere, and in the query.
     anywhere: u32,
     in_query: u32,
 }
@@ -47,7 +47,7 @@ struct Waiting {
     next: u32,
 }
 
-const NOBODY: u32 = u32::MAX;
+const NONE: u32 = u32::MAX;
 
 struct Sweep<'a> {
     target: &'a [u8],
@@ -76,7 +76,7 @@ impl<'a> Sweep<'a> {
             pieces: Vec::new(),
             stages: vec![0; count],
             waiting: Vec::with_capacity(count),
-            starting: vec![NOBODY; target.len().saturating_add(1)],
+            starting: vec![NONE; target.len().saturating_add(1)],
             best: None,
         };
         for index in 0..count {
@@ -128,7 +128,7 @@ impl<'a> Sweep<'a> {
                 let link = prefix::link(self.pieces.len(), shared, |index| {
                     self.pieces.get(index).map(|piece| (piece.text.len() as u32, piece.link))
                 });
-                self.pieces.push(Piece { text: text(number), link, anywhere: NOBODY, in_query: NOBODY });
+                self.pieces.push(Piece { text: text(number), link, anywhere: NONE, in_query: NONE });
             }
             let piece = (self.pieces.len() as u32).wrapping_sub(1);
             if let Some([path, query]) = self.numbers.get_mut(number as usize / 2) {
@@ -145,7 +145,7 @@ impl<'a> Sweep<'a> {
 
     /// Patterns whose next piece may start at `at` begin to wait for it.
     fn start(&mut self, at: usize) {
-        let mut next = self.starting.get(at).copied().unwrap_or(NOBODY);
+        let mut next = self.starting.get(at).copied().unwrap_or(NONE);
         while let Some(&waiting) = self.waiting.get(next as usize) {
             work::count(1);
             self.wait_for_piece(waiting.pattern, at);
@@ -190,7 +190,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// The pieces that start at `at`: who waited for them goes on.
+    /// Finds the pieces that start at `at`; the patterns that waited for them go on.
     fn advance(&mut self, at: usize) {
         let rest = slice::from(self.target, at);
         let pieces = &self.pieces;
@@ -201,9 +201,9 @@ impl<'a> Sweep<'a> {
             work::count(1);
             let (length, link) = (piece.text.len(), piece.link);
             if length <= shared && length <= rest.len() {
-                let anywhere = core::mem::replace(&mut piece.anywhere, NOBODY);
+                let anywhere = core::mem::replace(&mut piece.anywhere, NONE);
                 let in_query =
-                    if at >= self.query { core::mem::replace(&mut piece.in_query, NOBODY) } else { NOBODY };
+                    if at >= self.query { core::mem::replace(&mut piece.in_query, NONE) } else { NONE };
                 let end = at.saturating_add(length);
                 self.go_on(anywhere, end);
                 self.go_on(in_query, end);
@@ -215,7 +215,7 @@ impl<'a> Sweep<'a> {
     fn go_on(&mut self, mut next: u32, end: usize) {
         while let Some(&Waiting { pattern, stage, next: following }) = self.waiting.get(next as usize) {
             work::count(1);
-            // It may have waited for two forms, and the other came first.
+            // It may have waited for two forms, and the other was found first.
             if let Some(at_hand) = self.stages.get_mut(pattern as usize)
                 && *at_hand == stage
             {

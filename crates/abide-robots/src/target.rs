@@ -10,7 +10,7 @@ use crate::slice;
 
 /// The path and query of a URL, in the normal form that rules are compared in.
 ///
-/// Make it once per URL and ask as many rule sets as you like. Where nothing needs to change, it borrows.
+/// Create it once per URL and check it against many rule sets. It borrows if the text is in normal form already.
 ///
 /// ```
 /// use abide_robots::Target;
@@ -31,11 +31,10 @@ pub struct Target<'a> {
 impl<'a> Target<'a> {
     /// Takes a path with or without a query. A fragment is dropped, and an empty path is `/`.
     ///
-    /// Of an absolute URL, scheme and authority are dropped. Dot segments are left alone: resolving them is the
-    /// business of a URL parser, and `url::Url` has done it.
+    /// Of an absolute URL, scheme and authority are dropped. Dot segments are not resolved: URL parsers such as `url::Url` do that.
     ///
-    /// It never objects: what starts with no `/` gets one, so `mailto:x` is asked about as `/mailto:x`. Who is not sure to
-    /// have a URL that robots.txt is about parses it first.
+    /// It never fails: a `/` is put before text that does not start with one, so `mailto:x` becomes `/mailto:x`. Parse URLs of unknown
+    /// origin first.
     #[inline]
     pub fn new(path_and_query: &'a str) -> Self {
         let text = path_and_query.as_bytes();
@@ -59,7 +58,7 @@ impl<'a> Target<'a> {
         Self { normal, given, query }
     }
 
-    /// The normal form. It is ASCII.
+    /// The normal form, in ASCII.
     pub fn as_str(&self) -> &str {
         core::str::from_utf8(&self.normal).unwrap_or_default()
     }
@@ -125,14 +124,6 @@ impl<'a> From<&'a str> for Target<'a> {
     }
 }
 
-/// Path and query of the URL; its fragment is dropped.
-#[cfg(feature = "url")]
-impl<'a> From<&'a url::Url> for Target<'a> {
-    fn from(url: &'a url::Url) -> Self {
-        Self::new(&url[url::Position::BeforePath..url::Position::AfterQuery])
-    }
-}
-
 #[cfg(feature = "url")]
 impl<'a> Target<'a> {
     /// Path and query of the URL; its fragment is dropped.
@@ -145,7 +136,7 @@ impl<'a> Target<'a> {
     /// # Ok::<(), url::ParseError>(())
     /// ```
     pub fn of(url: &'a url::Url) -> Self {
-        Self::from(url)
+        Self::new(&url[url::Position::BeforePath..url::Position::AfterQuery])
     }
 }
 
@@ -219,6 +210,6 @@ mod tests {
     #[test]
     fn a_url_gives_path_and_query() {
         let url = url::Url::parse("https://u:p@example.com/a/../b?c=é#d").unwrap();
-        assert_eq!(Target::from(&url).as_str(), "/b?c=%C3%A9");
+        assert_eq!(Target::of(&url).as_str(), "/b?c=%C3%A9");
     }
 }

@@ -21,7 +21,7 @@ pub(crate) enum Decision {
 
 /// Whether a target may be fetched, and why.
 ///
-/// Small and cheap to clone: it shares the rules that it was made from.
+/// Cheap to clone: it shares its rules.
 ///
 /// ```
 /// use abide_robots::{ProductToken, Rules, Target};
@@ -49,9 +49,8 @@ impl RobotsVerdict {
         !matches!(self.decision, Decision::Rule(Found { allows: false, .. }))
     }
 
-    /// The rule that decided, with its pattern as written; bytes that are no UTF-8 are shown as U+FFFD. `None` if no rule
-    /// covers the target: then no group applies ([`Rules::has_group`]), the target is
-    /// [`/robots.txt`](Self::is_robots_txt), or all is allowed that the group says nothing of.
+    /// The rule that decided, with its pattern as written; bytes that are not UTF-8 become U+FFFD. `None` if no rule matches the target, no
+    /// group applies ([`Rules::has_group`]), or the target is [`/robots.txt`](Self::is_robots_txt).
     pub fn rule(&self) -> Option<Record<'_>> {
         let Decision::Rule(found) = self.decision else { return None };
         let parts = self.rules.parts();
@@ -80,12 +79,12 @@ impl RobotsVerdict {
         self.rules.token()
     }
 
-    /// The least time between two requests that the group asks for.
+    /// The Crawl-delay of the group: the least time between two requests.
     pub fn crawl_delay(&self) -> Option<Duration> {
         self.rules.crawl_delay()
     }
 
-    /// The rules it was made from.
+    /// The rules of the verdict.
     pub fn rules(&self) -> &Rules {
         &self.rules
     }
@@ -172,11 +171,11 @@ mod tests {
         assert_eq!((named.is_named(), named.token()), (true, Some("FooBot")));
         assert_eq!(named.group().collect::<Vec<_>>(), ["foobot"]);
         assert_eq!(named.crawl_delay(), Some(Duration::from_secs(2)));
-        let everybody = verdict(b"user-agent: *\ndisallow: /a\n", "foobot", "/a");
-        assert_eq!((everybody.is_named(), everybody.token()), (false, None));
-        assert_eq!(everybody.group().collect::<Vec<_>>(), ["*"]);
-        assert_eq!(everybody.crawl_delay(), None);
-        let nobody = verdict(FILE, "barbot", "/a");
-        assert_eq!((nobody.is_named(), nobody.token(), nobody.group().count()), (false, None, 0));
+        let all = verdict(b"user-agent: *\ndisallow: /a\n", "foobot", "/a");
+        assert_eq!((all.is_named(), all.token()), (false, None));
+        assert_eq!(all.group().collect::<Vec<_>>(), ["*"]);
+        assert_eq!(all.crawl_delay(), None);
+        let none = verdict(FILE, "barbot", "/a");
+        assert_eq!((none.is_named(), none.token(), none.group().count()), (false, None, 0));
     }
 }

@@ -27,7 +27,7 @@ fn a_verdict_is_small() {
     assert_eq!(size_of::<Rules>(), 2 * size_of::<usize>());
 }
 
-/// The allocator counts what the whole process does, so the rounds are repeated until nobody else is at work. What
+/// The allocator counts what the whole process does, so the rounds are repeated until no other test allocates. What
 /// allocates each time, fails each time.
 #[track_caller]
 fn allocates_nothing<T>(what: &str, round: impl Fn() -> T) {

@@ -281,6 +281,24 @@ fn described(robots: &Robots, line: u32) -> String {
     kinds.chain(remarks).collect::<Vec<_>>().join(", ")
 }
 
+#[test]
+fn remarks() {
+    let rows = include_str!("../vectors/remarks.tsv").lines().filter(|row| !row.starts_with('#'));
+    let mut wrong = Vec::new();
+    for (text, expected) in rows.map(|row| row.split_once('\t').unwrap()) {
+        let google = text.strip_prefix("google:");
+        let options = google.map_or_else(ParseOptions::new, |_| ParseOptions::google());
+        let remarks = Robots::parse_with(&bytes(google.unwrap_or(text)), options).remarks();
+        let shown = remarks.iter().map(|r| format!("{}:{:?} {}: {r}", r.line(), r.columns(), r.kind()));
+        let shown = shown.collect::<Vec<_>>().join(" | ");
+        let shown = if shown.is_empty() { "-" } else { &shown };
+        if shown != expected {
+            wrong.push(format!("{text}\n  found    {shown}\n  expected {expected}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 /// Asks the compiled rules and the document.
 fn check(name: &str, body: &[u8], tokens: &[ProductToken], text: &str, allowed: bool) {
     let target = Target::new(text);
