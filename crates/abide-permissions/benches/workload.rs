@@ -61,7 +61,7 @@ pub(crate) fn floor(selectors: &[Selector; 2], page: &[u8]) -> bool {
     stopped && content.is_some()
 }
 
-/// html5ever's tokenizer, without a tree: a sink that looks for metas, told of raw text as its tree builder would.
+/// html5ever's tokenizer, without a tree: a sink that looks for metas, and switches to raw text as its tree builder would.
 pub(crate) fn tokenize(head: &str) -> usize {
     let queue = BufferQueue::default();
     queue.push_back(StrTendril::from(head));

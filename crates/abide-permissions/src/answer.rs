@@ -5,7 +5,7 @@ use std::fmt;
 use crate::preference::Preference;
 use crate::provenance::Provenance;
 
-/// Whether content may be used in one way, as far as its site has said, and where it said so.
+/// Whether a site permits one use of its content, and where it states that.
 ///
 /// `Display` is one phrase, such as `disallow: Content-Usage, field 1`.
 ///
@@ -28,19 +28,19 @@ impl Answer {
         Self { preference, sources: sources.into_iter().collect() }
     }
 
-    /// Yes, no or unknown. What unknown means to you is your choice.
+    /// Allow, disallow or unknown.
     #[must_use]
     pub const fn preference(&self) -> Preference {
         self.preference
     }
 
-    /// Whether it is forbidden. What is unknown is not.
+    /// Whether the use is disallowed. False if it is unknown.
     #[must_use]
     pub const fn is_disallowed(&self) -> bool {
         matches!(self.preference, Preference::Disallow)
     }
 
-    /// Where the statements stand that decided. None where nothing is stated.
+    /// The places of the statements that decided. Empty if nothing is stated.
     #[must_use]
     pub fn sources(&self) -> &[Provenance] {
         &self.sources

@@ -1,18 +1,14 @@
 //! App-Directives: what a site asks of named applications, in robots.txt (draft-nottingham-plan-b).
 
-use std::convert::Infallible;
-
 use abide_robots::{RecordKind, Rules, Target};
-use sfv::visitor::{EntryVisitor, ItemVisitor, ListVisitor, ParameterVisitor};
-use sfv::{BareItemFromInput, KeyRef, Parser};
+use sfv::{BareItem, Item, List, ListEntry, Parser};
 
-use crate::item::ItemOnly;
 use crate::provenance::Provenance;
 use crate::value::SfValue;
 
-/// The App-Directives of a robots.txt that cover one URL, for any application.
+/// The App-Directives of a robots.txt that apply to one URL, for any application.
 ///
-/// They say nothing about whether the URL may be fetched, and Allow and Disallow say nothing about them.
+/// They do not decide whether the URL may be fetched, and Allow and Disallow do not affect them.
 ///
 /// ```
 /// use abide_permissions::AppDirectives;
@@ -56,8 +52,8 @@ struct AppMember {
 }
 
 impl AppDirectives {
-    /// Reads the records of the group that `rules` has chosen. A record that is no List is dropped, alone (RFC 9309
-    /// §2.3.1.5 goes before joining the lines, X12), and hides nothing.
+    /// Reads the records of the group of `rules`. A record that is not a List is dropped by itself (RFC 9309 §2.3.1.5 takes precedence over
+    /// joining the lines, X12).
     #[must_use]
     pub fn of(rules: &Rules, target: &Target<'_>) -> Self {
         let mut found = Self::default();
@@ -80,8 +76,8 @@ impl AppDirectives {
     /// The directives for an application, each with its value and its record, in the order of the file, with repetitions. `None`
     /// when no record names it.
     ///
-    /// Of the records that name it, those with the longest path count, all of them (X13, X14). Names are compared without
-    /// regard to ASCII case (Lenient: SF Tokens have case, but a site and an application mean the same name, X16).
+    /// Of the records that name it, all those with the longest path count (X13, X14). Names are compared case-insensitively (Lenient: SF
+    /// Tokens are case-sensitive, X16).
     #[must_use]
     pub fn for_app(&self, app: &str) -> Option<Vec<(&str, &SfValue, &Provenance)>> {
         let named = || self.rules.iter().filter(|rule| rule.members_for(app).next().is_some());
@@ -148,79 +144,14 @@ pub(crate) fn problem(value: &[u8]) -> Option<String> {
 
 /// The members of a List that are Tokens; others name no application. `None` when it is no List.
 fn parse(value: &[u8]) -> Option<Vec<AppMember>> {
-    let mut members = Members(Vec::new());
-    Parser::new(value).parse_list_with_visitor(&mut members).ok()?;
-    Some(members.0.into_iter().flatten().map(App::finish).collect())
-}
-
-/// The members so far; `None` for one that is no Token.
-struct Members(Vec<Option<App>>);
-
-struct App {
-    app: Box<str>,
-    parameters: Vec<(Box<str>, SfValue)>,
-}
-
-impl App {
-    /// Keeps the last value of each name, in the place of its first appearance.
-    fn finish(self) -> AppMember {
-        let mut places = std::collections::HashMap::new();
-        let mut parameters: Vec<(Box<str>, SfValue)> = Vec::new();
-        for (name, value) in self.parameters {
-            let place = *places.entry(name.clone()).or_insert(parameters.len());
-            match parameters.get_mut(place) {
-                Some((_, slot)) => *slot = value,
-                None => parameters.push((name, value)),
-            }
+    let members: List = Parser::new(value).parse().ok()?;
+    let apps = members.into_iter().filter_map(|member| match member {
+        ListEntry::Item(Item { bare_item: BareItem::Token(app), params }) => {
+            let parameters =
+                params.into_iter().map(|(name, value)| (name.as_str().into(), SfValue::of(value)));
+            Some(AppMember { app: app.as_str().into(), parameters: parameters.collect() })
         }
-        AppMember { app: self.app, parameters }
-    }
-}
-
-impl<'a> ListVisitor<'a> for &mut Members {
-    type Out = ();
-    type Error = Infallible;
-
-    fn entry(&mut self) -> Result<impl EntryVisitor<'a>, Infallible> {
-        self.0.push(None);
-        Ok(ItemOnly(Entry(self)))
-    }
-
-    fn finish(self) -> Result<(), Infallible> {
-        Ok(())
-    }
-}
-
-/// The member that was begun last.
-struct Entry<'m>(&'m mut Members);
-
-impl<'a> ItemVisitor<'a> for Entry<'_> {
-    type Out = ();
-    type Error = Infallible;
-
-    fn bare_item(
-        self,
-        item: BareItemFromInput<'a>,
-    ) -> Result<impl ParameterVisitor<'a, Out = ()>, Infallible> {
-        if let (BareItemFromInput::Token(token), Some(member)) = (item, self.0.0.last_mut()) {
-            *member = Some(App { app: token.as_str().into(), parameters: Vec::new() });
-        }
-        Ok(self)
-    }
-}
-
-impl<'a> ParameterVisitor<'a> for Entry<'_> {
-    type Out = ();
-    type Error = Infallible;
-
-    fn parameter(&mut self, name: &'a KeyRef, value: BareItemFromInput<'a>) -> Result<(), Infallible> {
-        if let Some(Some(member)) = self.0.0.last_mut() {
-            member.parameters.push((name.as_str().into(), value.into()));
-        }
-        Ok(())
-    }
-
-    fn finish(self) -> Result<(), Infallible> {
-        Ok(())
-    }
+        _ => None,
+    });
+    Some(apps.collect())
 }

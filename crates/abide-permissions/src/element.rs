@@ -41,14 +41,14 @@ pub(crate) fn read_elements(text: &[u8], agents: Option<&ReadOptions>) -> Stated
                     applies = binds_us;
                     rest
                 }
-                Head::Nobody(rest) => rest,
+                Head::NoName(rest) => rest,
             };
         }
     }
     stated
 }
 
-/// What stands before the first colon of an element.
+/// What is before the first colon of an element.
 enum Head<'a> {
     /// No colon, or one that means nothing here.
     Absent,
@@ -59,7 +59,7 @@ enum Head<'a> {
     /// A user agent, whether it is ours, and the rest.
     Agent(bool, &'a [u8]),
     /// A colon with no name before it, and the rest.
-    Nobody(&'a [u8]),
+    NoName(&'a [u8]),
 }
 
 impl<'a> Head<'a> {
@@ -74,8 +74,8 @@ impl<'a> Head<'a> {
         match (known(name), agents) {
             (Some(flag), _) if flag.is_flag() && !is_ours => Self::Flag(flag, name, rest),
             (_, Some(options)) if options.token_binds_us(name) => Self::Agent(true, rest),
-            // Stricter: what names nobody (`: noindex`) speaks to those who were spoken to before, and silences nothing.
-            (_, Some(_)) if !name.iter().any(u8::is_ascii_alphanumeric) => Self::Nobody(rest),
+            // Stricter: a colon without a name (`: noindex`) does not change which crawlers the rules are for.
+            (_, Some(_)) if !name.iter().any(u8::is_ascii_alphanumeric) => Self::NoName(rest),
             (_, Some(_)) => Self::Agent(false, rest),
             (_, None) => Self::Absent,
         }
@@ -93,7 +93,7 @@ fn read_words(element: &[u8], stated: &mut Stated) {
 }
 
 /// The known rules in a piece of a structured field that is no member of it, where spaces separate its words as well:
-/// `noindex nofollow`, `noindex really`. Stricter: what else is in the piece does not silence them; a foreign user agent in front does.
+/// `noindex nofollow`, `noindex really`. Stricter: other words in the piece do not cancel them; the name of another crawler in front does.
 pub(crate) fn read_salvaged(piece: &[u8], options: &ReadOptions) -> Stated {
     let mut stated = Stated::default();
     let mut rest = piece.trim_ascii();
@@ -118,7 +118,7 @@ pub(crate) fn read_salvaged(piece: &[u8], options: &ReadOptions) -> Stated {
                 rest
             }
             Head::Agent(false, _) => b"",
-            Head::Agent(true, rest) | Head::Nobody(rest) => rest,
+            Head::Agent(true, rest) | Head::NoName(rest) => rest,
         };
     }
     stated

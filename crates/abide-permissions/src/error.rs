@@ -2,7 +2,7 @@
 //!
 //! Reading never fails. A limit below what the specification asks for is refused, and a store may fail.
 
-/// A limit is too small, or a store could not do its work. `Display` says which.
+/// A limit is too small, or an operation of a store failed.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct PermissionError(#[from] Kind);

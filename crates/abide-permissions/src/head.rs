@@ -6,9 +6,9 @@ use std::sync::Arc;
 #[cfg(feature = "html")]
 use crate::license::LICENSES_MAX;
 
-/// What was found in the head of a document. Cheap to clone.
+/// The metas of a document's head. Cheap to clone.
 ///
-/// Made by `HeadScanner` (feature `html`); without a scan, by [`Head::not_scanned`].
+/// `HeadScanner` (feature `html`) returns it; without a scan, use [`Head::not_scanned`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Absent when nothing was found, as with most responses that are not HTML.
@@ -41,7 +41,7 @@ impl Head {
         Self { found: None, end: reason, bytes: 0 }
     }
 
-    /// From metas that were found elsewhere, in order.
+    /// A head with these metas, in order.
     #[must_use]
     pub fn from_metas(metas: impl IntoIterator<Item = Meta>, end: HeadEnd) -> Self {
         Self::new(Found { metas: metas.into_iter().collect(), ..Found::default() }, end, 0)
@@ -56,7 +56,7 @@ impl Head {
         Self { found, end, bytes }
     }
 
-    /// The same metas, of a part of the document: there may be more.
+    /// Marks the metas as those of a part of the document.
     #[must_use]
     pub const fn of_part(mut self) -> Self {
         if self.end.is_complete() {
@@ -65,7 +65,7 @@ impl Head {
         self
     }
 
-    /// Every meta element of the head whose name is not empty, in order, as a browser with scripting sees them.
+    /// Every meta element of the head with a name, in order, as a browser with scripting sees them.
     #[must_use]
     pub fn metas(&self) -> &[Meta] {
         self.found.as_deref().map_or(&[], |found| &found.metas)
@@ -160,13 +160,13 @@ pub enum HeadEnd {
     NotHtml,
     /// The body is still content-coded, so it cannot be read.
     Undecoded,
-    /// Nobody looked: the caller did not want to, or the response is not a final success.
+    /// The body was not read: scanning is off, or the response is not a final success.
     NotScanned,
 }
 
 impl HeadEnd {
-    /// The word of the command's contract: `ended`, `eof`, `byte_limit`, `memory_limit`, or `none` when there was no scan.
-    /// A body that broke off, and a head that was read and does not count as known, are `eof`.
+    /// The name in the command's JSON: `ended`, `eof`, `byte_limit`, `memory_limit`, or `none` without a scan. It is `eof` for a body that
+    /// ended early, and for a head that was read but does not count as known.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -178,13 +178,13 @@ impl HeadEnd {
         }
     }
 
-    /// Whether all metas that the response has are known: the head was read to its end, or there is no HTML.
+    /// Whether all metas are known: the head was read to its end, or there is no HTML.
     #[must_use]
     pub const fn is_complete(self) -> bool {
         matches!(self, Self::Ended | Self::Eof | Self::NotHtml)
     }
 
-    /// Whether a scan was begun, and does not show all metas.
+    /// Whether a scan was begun but did not find all metas.
     #[must_use]
     pub const fn is_incomplete_scan(self) -> bool {
         matches!(

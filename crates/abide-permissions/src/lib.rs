@@ -1,7 +1,7 @@
 //! What may be done with a page?
 //!
-//! A response says so in `Robots-Tag` and `X-Robots-Tag` fields and in the robots metas of its HTML head (draft-illyes-repext-03). This crate reads
-//! them all, for the product tokens of one crawler, and unites them: every restriction counts. The result names the source of each rule.
+//! A site states this in `Robots-Tag` and `X-Robots-Tag` fields and in the robots metas of the HTML head (draft-illyes-repext-03). This crate reads
+//! them for the product tokens of one crawler, and combines them: every restriction counts. The result names the source of each rule.
 //!
 
 // Time and the world are arguments here; `.clippy.toml` names what would reach out for them.
@@ -26,8 +26,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! *In scope*: the fields in every form that is in use, the metas of the exact head of the HTML standard while the body streams, records that are
-//! kept between fetches, and `rel` of links.
+//! *In scope*: the fields in every form that is in use, the metas of the exact head of the HTML standard while the body streams, records for the
+//! time between fetches, and `rel` of links.
 //!
 //! *Out of scope*: `data-nosnippet` (it needs the whole body), XML sitemaps, metadata within EPUB and PDF. robots.txt is
 //! `abide-robots`.

@@ -138,7 +138,7 @@ fn unquoted(value: &str) -> String {
 
 const LINK: &str = "Link";
 
-/// A site has one or two; more than that is no honest site.
+/// A site has one or two; this many are an attack.
 pub(crate) const LICENSES_MAX: usize = 64;
 
 #[cfg(test)]

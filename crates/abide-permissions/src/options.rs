@@ -10,10 +10,10 @@ use abide_robots::ProductToken;
 use crate::error::PermissionError;
 use crate::preference::Usage;
 
-/// For whom the rules are read, and within which limits. Cheap to clone.
+/// The product tokens that rules are read for, and the limits of reading. Cheap to clone.
 ///
-/// The tokens are a chain such as `ExampleBot-News`, `ExampleBot`. *Every* token of it counts: rules for any of them
-/// apply, as do the rules for everybody.
+/// The tokens are a chain such as `ExampleBot-News`, `ExampleBot`. The rules for *every* token of it apply, and so do the rules for all
+/// crawlers.
 ///
 /// ```
 /// use abide_permissions::ReadOptions;
@@ -68,7 +68,7 @@ impl ReadOptions {
         Self::for_tokens([token])
     }
 
-    /// Reads for every token of a chain. Without any token only the rules for everybody apply.
+    /// Reads for every token of a chain. Without a token, only the rules for all crawlers apply.
     #[must_use]
     pub fn for_tokens(tokens: impl IntoIterator<Item = ProductToken>) -> Self {
         Self {
@@ -87,7 +87,7 @@ impl ReadOptions {
         }
     }
 
-    /// The same limits and choices for other tokens.
+    /// Replaces the tokens.
     #[must_use]
     pub fn with_tokens(mut self, tokens: impl IntoIterator<Item = ProductToken>) -> Self {
         self.tokens = tokens.into_iter().collect();
@@ -113,7 +113,7 @@ impl ReadOptions {
         Ok(self)
     }
 
-    /// Bytes of HTML that are looked at, after content decoding. Default 512 KiB, at least 8 KiB.
+    /// Bytes of HTML that are read, after content decoding. Default 512 KiB, at least 8 KiB.
     ///
     /// # Errors
     /// When the limit is below 8192.
@@ -132,37 +132,35 @@ impl ReadOptions {
         Ok(self)
     }
 
-    /// Reads `Robots-Tag` strictly by RFC 9651: one bad member voids the whole field unless the field is over the limit,
-    /// names are lower-case only, and there is no legacy reading. A Content-Usage that is no Dictionary, and a signal that is
-    /// none, state nothing then. Off by default, since it loses restrictions that a publisher meant. `X-Robots-Tag` is not
-    /// concerned.
+    /// Reads `Robots-Tag` strictly by RFC 9651: one bad member makes the whole field void unless the field is over the limit, names are
+    /// lower-case only, and there is no legacy reading. An invalid Content-Usage or Content-Signal then states nothing. Off by default,
+    /// because it loses restrictions that a publisher meant. `X-Robots-Tag` is not affected.
     #[must_use]
     pub const fn with_strict_sf(mut self, strict: bool) -> Self {
         self.strict_sf = strict;
         self
     }
 
-    /// Whether the metas of the body count too, up to the limit, as they do for Google. Off by default: others than the
-    /// publisher may be able to write into the body (draft-illyes-repext-03 §4). The scan then reads on after the head.
+    /// Whether metas in the body count too, up to the limit, as they do for Google. Off by default, because others than the publisher may
+    /// be able to write into the body (draft-illyes-repext-03 §4).
     #[must_use]
     pub const fn with_body_metas(mut self, count: bool) -> Self {
         self.meta_scope = if count { MetaScope::Document } else { MetaScope::Head };
         self
     }
 
-    /// Whether the Content-Signal records of the `*` group count too where a group names the crawler, most restrictively. Off by
-    /// default: by RFC 9309 §2.2.1 the `*` group does not apply then. For those who take it that a site which says
-    /// `ai-train=no` to everybody did not mean to except the crawlers that it has rules for.
+    /// Whether the Content-Signal records of the `*` group count too if a group names the crawler; the most restrictive counts. Off by
+    /// default, because by RFC 9309 §2.2.1 the `*` group does not apply then. Turn it on if you assume that a site with `ai-train=no` for
+    /// all crawlers did not mean to except those that it has rules for.
     #[must_use]
     pub const fn with_signals_united(mut self, unite: bool) -> Self {
         self.unites_signals = unite;
         self
     }
 
-    /// Adds a *policy token*: a site states a preference on `usage` by an ordinary group of robots.txt whose user-agent line
-    /// names the token (draft-kelley-aipref-training-preference-signal). Where that group disallows the URL, the usage is
-    /// disallowed; it never decides whether the URL is fetched. With `fallback` the `*` group counts where no group names the
-    /// token. Which token, and which rule for `*`, is yours to say: abide knows none.
+    /// Adds a *policy token*: a site states a preference on `usage` by an ordinary group of robots.txt whose user-agent line names the
+    /// token (draft-kelley-aipref-training-preference-signal). If that group disallows the URL, the usage is disallowed; it never decides
+    /// whether the URL is fetched. With `fallback`, the `*` group counts if no group names the token. abide has no built-in policy tokens.
     #[must_use]
     pub fn with_policy_token(mut self, token: ProductToken, usage: Usage, fallback: bool) -> Self {
         let known = self.policies.as_deref().unwrap_or_default();
@@ -171,29 +169,27 @@ impl ReadOptions {
         self
     }
 
-    /// Percent of the time since `Last-Modified` for which a response is taken to be fresh. Default 10, as RFC 9111 §4.2.2
-    /// has it; 0 turns the heuristic off.
+    /// The percentage of the time since `Last-Modified` for which a response counts as fresh. Default 10, as in RFC 9111 §4.2.2; 0 turns
+    /// the heuristic off.
     #[must_use]
     pub const fn with_heuristic_percent(mut self, percent: u32) -> Self {
         self.heuristic_percent = percent;
         self
     }
 
-    /// The planned interval between fetches, for which a response is taken to be fresh where nothing else is known
-    /// (draft-illyes-repext-03 §3.1.4: "typically matching the scheduled recrawl frequency of the resource"). Default 0:
-    /// fetch again at any time.
+    /// The planned interval between fetches, for which a response counts as fresh if nothing else is known (draft-illyes-repext-03 §3.1.4:
+    /// "typically matching the scheduled recrawl frequency of the resource"). Default 0: fetch again at any time.
     #[must_use]
     pub const fn with_default_ttl(mut self, ttl: Duration) -> Self {
         self.default_ttl = ttl;
         self
     }
 
-    /// Whether what is unknown counts as permitted in `may_index()` and the other answers of
-    /// [`Permissions`](crate::Permissions), whatever the reason: a limit, a body that is still coded or was not looked at, a
-    /// 304 without a record. Off by default.
+    /// Whether unknown counts as permitted in `may_index()` and the other methods of [`Permissions`](crate::Permissions), whatever the
+    /// reason: a limit, a body that is still coded or was not read, a 304 without a record. Off by default.
     ///
-    /// With it a `noindex` that could not be read is not obeyed. [`Permissions::noindex_known`](crate::Permissions::noindex_known)
-    /// tells unknown from permitted without it.
+    /// With it, a `noindex` that could not be read is not obeyed. Without it,
+    /// [`Permissions::noindex_known`](crate::Permissions::noindex_known) distinguishes unknown from forbidden.
     #[must_use]
     pub const fn danger_unknown_is_permitted(mut self, is_permitted: bool) -> Self {
         self.unknown_is_permitted = is_permitted;
@@ -218,7 +214,7 @@ impl ReadOptions {
         self.content_limit
     }
 
-    /// Bytes of HTML that are looked at.
+    /// Bytes of HTML that are read.
     #[must_use]
     pub const fn head_limit(&self) -> usize {
         self.head_limit
@@ -268,9 +264,9 @@ impl ReadOptions {
         }
     }
 
-    /// Whether the name of a meta, or the text before a colon, is one of ours or everybody's as `global` has it.
+    /// Whether the name of a meta, or the text before a colon, is one of ours, or one of those in `global` for all crawlers.
     pub(crate) fn names_us(&self, name: &[u8], global: &[&[u8]]) -> bool {
-        global.iter().any(|everybody| name.eq_ignore_ascii_case(everybody))
+        global.iter().any(|all| name.eq_ignore_ascii_case(all))
             || self.tokens.iter().any(|token| name.eq_ignore_ascii_case(token.as_str().as_bytes()))
     }
 
@@ -285,7 +281,7 @@ impl ReadOptions {
         })
     }
 
-    /// Whether rules for this token of a field bind us: ours, or everybody's (`*`, and `robots` as a whole, X11).
+    /// Whether rules for this token of a field bind us: ours, or that of all crawlers (`*`, and `robots` as a whole, X11).
     pub(crate) fn token_binds_us(&self, text: &[u8]) -> bool {
         text == b"*" || text.eq_ignore_ascii_case(b"robots") || self.token_is_ours(text)
     }

@@ -14,10 +14,9 @@ use crate::preference::Preference;
 use crate::provenance::{Findings, Provenance};
 use crate::rules::TagRules;
 
-/// What a response permits to be done with it: the union of what all its sources state, and where each rule comes from.
+/// What a site permits with a page: the rules of all sources combined, and where each rule comes from.
 ///
-/// These are requests of the publisher, not access control (draft-illyes-repext-03 §1): nothing here says that a fetch
-/// was or is forbidden.
+/// These are requests of the publisher, not access control (draft-illyes-repext-03 §1): they do not decide whether a page may be fetched.
 ///
 /// ```
 /// use std::time::SystemTime;
@@ -102,7 +101,7 @@ impl Permissions {
 
     /// Adds what the document states after its scripts have run: the metas of the final DOM's head, in order.
     ///
-    /// What the initial source stated stays, whatever the DOM says (draft-illyes-repext-03 §4: the final DOM MUST NOT be
+    /// What the initial source states stays in force, even if the DOM does not have it (draft-illyes-repext-03 §4: the final DOM MUST NOT be
     /// the exclusive source of truth).
     #[must_use]
     pub fn union_rendered(mut self, options: &ReadOptions, metas: &[Meta]) -> Self {
@@ -133,7 +132,7 @@ impl Permissions {
         &self.warnings
     }
 
-    /// The head as it was found, whoever its metas address.
+    /// The head as it was found, whichever crawlers its metas address.
     #[must_use]
     pub const fn head(&self) -> &Head {
         &self.head
@@ -145,7 +144,7 @@ impl Permissions {
         self.head.end()
     }
 
-    /// Every meta element of the head with a name, in order, whoever it addresses.
+    /// Every meta element of the head with a name, in order, whichever crawler it addresses.
     #[must_use]
     pub fn metas(&self) -> &[Meta] {
         self.head.metas()

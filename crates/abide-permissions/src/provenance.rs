@@ -10,8 +10,8 @@ use abide_robots::Record;
 use crate::rules::TagRules;
 use crate::stated::Stated;
 
-/// The place where something is stated. `Display` is one phrase: `X-Robots-Tag, field 1 (legacy): noindex, nofollow`. What a
-/// server wrote is escaped and cut.
+/// The place where a site states something. `Display` is one phrase: `X-Robots-Tag, field 1 (legacy): noindex, nofollow`. Text of servers
+/// is escaped and cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -62,7 +62,7 @@ pub enum Provenance {
         line: u32,
         /// Its path as written; `None`: it covers every URL.
         path: Option<Box<str>>,
-        /// The product token of the group that it counts in, or `*`. `None`: it stands outside groups, for every crawler.
+        /// The product token of the group that it counts in, or `*`. `None`: it is outside groups, for every crawler.
         group: Option<Box<str>>,
     },
     /// A `<link>` of the head.

@@ -13,11 +13,10 @@ use crate::permissions::Permissions;
 use crate::preference::{PreferenceStatement, Preferences, Usage};
 use crate::rules::TagRules;
 
-/// What is known of the permissions of one URL. Kept between visits, it lets the last known rules be honoured for as long
-/// as the resource is not fetched again (draft-illyes-repext-03 §3.1.4: "the last known robots-tag rules MUST continue to
-/// be honored").
+/// What is known of the permissions of one URL. Keep it between fetches, so that the last known rules are honoured until the resource is
+/// fetched again (draft-illyes-repext-03 §3.1.4: "the last known robots-tag rules MUST continue to be honored").
 ///
-/// It holds what the server has sent, not what we read in it, so it can be read again for other tokens.
+/// It contains what the server sent, so it can be read again for other tokens.
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
@@ -157,21 +156,10 @@ pub fn is_whole<'a>(status: u16, content_ranges: impl IntoIterator<Item = &'a [u
 }
 
 impl PermissionRecord {
-    /// A record of a first visit, whatever its status. The record of a redirect belongs to the URL that redirects.
+    /// A record of a first visit with any status. The record of a redirect belongs to the URL that redirects.
     #[must_use]
     pub fn new(url: impl Into<Box<str>>, visit: &Fetched<'_>) -> Self {
-        let mut record = Self {
-            url: url.into(),
-            received_at: 0,
-            fields: Vec::new(),
-            metas: Vec::new(),
-            noscript_metas: Vec::new(),
-            rendered: Vec::new(),
-            head_end: HeadEnd::NotScanned,
-            metas_stale: false,
-            is_cut: false,
-            preferences: Vec::new(),
-        };
+        let mut record = Self::empty(url.into());
         record.replace(visit);
         record
     }
@@ -181,7 +169,7 @@ impl PermissionRecord {
     pub fn update(&mut self, visit: &Fetched<'_>) -> bool {
         match visit.status {
             200..=299 if visit.is_whole_page() => self.replace(visit),
-            // RFC 9110 §15.3.7: fields that a 206 does not have may be there all the same. What else there is, is not known.
+            // RFC 9110 §15.3.7: a 206 need not repeat the fields of the page, so those of the record stay; the rest is unknown.
             200..=299 if !visit.is_whole() => {
                 self.add_fields(visit);
                 self.add_metas(&visit.head);
@@ -193,7 +181,7 @@ impl PermissionRecord {
             200..=399 => {
                 self.replace_fields(visit);
                 self.add_metas(&visit.head);
-                // What was not looked at this time is not known, whatever an earlier visit saw.
+                // What was not read this time is not known, even if it was read at an earlier visit.
                 self.head_end = visit.head.end();
             }
             // 404 and 410 too: the caller says when to forget.
@@ -209,14 +197,23 @@ impl PermissionRecord {
 
     /// Forgets every rule, as after a 404 or 410 that is believed.
     pub fn forget(&mut self) {
-        self.fields.clear();
-        self.metas.clear();
-        self.noscript_metas.clear();
-        self.rendered.clear();
-        self.preferences.clear();
-        self.head_end = HeadEnd::NotScanned;
-        self.metas_stale = false;
-        self.is_cut = false;
+        let received_at = self.received_at;
+        *self = Self { received_at, ..Self::empty(std::mem::take(&mut self.url)) };
+    }
+
+    const fn empty(url: Box<str>) -> Self {
+        Self {
+            url,
+            received_at: 0,
+            fields: Vec::new(),
+            metas: Vec::new(),
+            noscript_metas: Vec::new(),
+            rendered: Vec::new(),
+            head_end: HeadEnd::NotScanned,
+            metas_stale: false,
+            is_cut: false,
+            preferences: Vec::new(),
+        }
     }
 
     /// The last known rules for these tokens, fresh or stale.
@@ -228,9 +225,8 @@ impl PermissionRecord {
     /// The last known permissions for these tokens with their sources, fresh or stale.
     #[must_use]
     pub fn permissions(&self, options: &ReadOptions) -> Permissions {
-        let fields = self.fields.iter().map(|(name, line)| (&**name, &**line));
         let head = Head::from_parts(self.metas.clone(), self.noscript_metas.clone(), self.head_end);
-        let read = Permissions::read(options, fields, head, self.received_at());
+        let read = Permissions::read(options, self.fields(), head, self.received_at());
         let read = read.union_rendered(options, &self.rendered);
         if self.is_cut { read.with_missing_fields() } else { read }
     }
@@ -239,15 +235,14 @@ impl PermissionRecord {
     /// TDMRep in fields and metas.
     #[must_use]
     pub fn preferences(&self, options: &ReadOptions) -> Preferences {
-        let fields = || self.fields.iter().map(|(name, line)| (&**name, &**line));
         Preferences::new(options)
             .with_statements(self.preferences.iter().cloned())
-            .with_fields(fields())
-            .with_tdm(None, fields(), &self.metas)
+            .with_fields(self.fields())
+            .with_tdm(None, self.fields(), &self.metas)
     }
 
-    /// Whether this record has every rule that the other one has, the same preferences, and claims to know as much: then it forbids as
-    /// much for whatever token, and can stand for the other one where that could not be kept.
+    /// Whether this record has every rule of the other one, the same preferences, and the same gaps. Then it forbids at least as
+    /// much for every token, and can be used in place of the other one.
     ///
     /// ```
     /// use std::time::SystemTime;
@@ -263,18 +258,18 @@ impl PermissionRecord {
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         let has_all = |own: &[Meta], others: &[Meta]| others.iter().all(|meta| own.contains(meta));
-        let everybody = ReadOptions::for_tokens([]);
+        let any = ReadOptions::for_tokens([]);
         let mut rules = other.fields.iter().filter(|(name, _)| states_rules(name));
         rules.all(|field| self.fields.contains(field))
             && has_all(&self.metas, &other.metas)
             && has_all(&self.noscript_metas, &other.noscript_metas)
             && has_all(&self.rendered, &other.rendered)
-            && self.preferences(&everybody) == other.preferences(&everybody)
+            && self.preferences(&any) == other.preferences(&any)
             && self.head_end == other.head_end
             && self.is_cut == other.is_cut
     }
 
-    /// Until when the response is fresh: from then on it should be fetched again. Its rules hold all the same
+    /// Until when the response is fresh: from then on it should be fetched again. Its rules stay in force
     /// (draft-illyes-repext-03 §3.1.4).
     #[must_use]
     pub fn fresh_until(&self, options: &ReadOptions) -> SystemTime {
@@ -299,8 +294,8 @@ impl PermissionRecord {
         time.unwrap_or(epoch)
     }
 
-    /// Whether a store that has this record keeps it when `other` of the same URL comes: it was received later. By a day or more, it was
-    /// dated by a clock far ahead, and would never be replaced.
+    /// Whether a store that has this record keeps it when `other` of the same URL is saved: it was received later, but by less than a day.
+    /// A record that is dated further ahead has a wrong date, and would never be replaced.
     #[must_use]
     pub const fn outlives(&self, other: &Self) -> bool {
         let later_by = self.received_at.saturating_sub(other.received_at);
@@ -325,6 +320,10 @@ impl PermissionRecord {
         self.metas_stale
     }
 
+    fn fields(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.fields.iter().map(|(name, line)| (&**name, &**line))
+    }
+
     fn replace(&mut self, visit: &Fetched<'_>) {
         self.forget();
         self.replace_fields(visit);
@@ -341,8 +340,7 @@ impl PermissionRecord {
 
     /// Whether the 304 is about the version that is recorded (RFC 9111 §4.3.4): by its own validators, else by the one of the request.
     fn is_version_of(&self, visit: &Fetched<'_>) -> bool {
-        let fields = || self.fields.iter().map(|(name, line)| (&**name, &**line));
-        let (Some(ours), Some(theirs)) = (Validators::of(fields()), Validators::of_304(visit)) else {
+        let (Some(ours), Some(theirs)) = (Validators::of(self.fields()), Validators::of_304(visit)) else {
             return false;
         };
         match theirs {
@@ -352,14 +350,16 @@ impl PermissionRecord {
             }
             // Variants of a page often have the same date.
             Validators { tag: None, modified: Some(modified) } => {
-                ours.modified == Some(modified) && !varies(fields()) && !varies(visit.fields.iter().copied())
+                ours.modified == Some(modified)
+                    && !varies(self.fields())
+                    && !varies(visit.fields.iter().copied())
             }
             Validators { tag: None, modified: None } => false,
         }
     }
 
-    /// RFC 9111 §3.2: a field that the 304 has replaces all lines of that name; the others stay. Those that speak of the
-    /// message itself go with it.
+    /// RFC 9111 §3.2: a field that the 304 has replaces all lines of that name; the others stay, except `Age` and
+    /// `Date`, which are about the message.
     fn revalidate(&mut self, visit: &Fetched<'_>) {
         let brings = |name: &str| visit.fields.iter().any(|(field, _)| field.eq_ignore_ascii_case(name));
         self.fields.retain(|(name, _)| !brings(name) && !matches!(&**name, "age" | "date"));
@@ -390,12 +390,10 @@ impl PermissionRecord {
 
     fn add_metas(&mut self, head: &Head) {
         self.metas_stale = true;
-        let has_all =
-            add_new(&mut self.metas, head.metas().iter().filter(|meta| may_name_a_token(meta)).cloned())
-                & add_new(
-                    &mut self.noscript_metas,
-                    head.noscript_metas().iter().filter(|meta| may_name_a_token(meta)).cloned(),
-                );
+        let named =
+            |metas: &[Meta]| metas.iter().filter(|meta| may_name_a_token(meta)).cloned().collect::<Vec<_>>();
+        let has_all = add_new(&mut self.metas, named(head.metas()))
+            & add_new(&mut self.noscript_metas, named(head.noscript_metas()));
         self.is_cut |= !has_all || head.noscript_cut();
     }
 }
@@ -465,7 +463,7 @@ fn varies<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> bool {
         .any(|name| !name.is_empty() && !name.eq_ignore_ascii_case(b"accept-encoding"))
 }
 
-/// The fields that are kept: those that state rules or preferences, those that decide freshness, and those that distinguish versions apart.
+/// The fields that are kept: those that state rules or preferences, those that decide freshness, and those that distinguish versions.
 fn is_kept(name: &str) -> bool {
     let prefers = ["content-usage", "content-signal"].contains(&name) || name.starts_with("tdm-");
     states_rules(name) || prefers || CACHING_FIELDS.contains(&name) || ["etag", "vary"].contains(&name)

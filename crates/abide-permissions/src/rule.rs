@@ -84,7 +84,7 @@ impl Flag {
 /// Ordered by how much it allows, so the minimum of two limits is the more restrictive one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Limit {
-    /// At most so many; 0 is none at all. Never above [`i64::MAX`].
+    /// At most this amount; 0 is none at all. Never above [`i64::MAX`].
     AtMost(u64),
     /// `-1`: stated to be without limit.
     Unlimited,
@@ -152,7 +152,7 @@ pub(crate) enum Known {
 }
 
 impl Known {
-    /// Whether the name is one of those that stand alone, as the 20 flags of the legacy grammar do.
+    /// Whether the name takes no value, as the 20 flags of the legacy grammar.
     pub(crate) const fn is_flag(self) -> bool {
         !matches!(self, Self::Valued(_))
     }

@@ -1,17 +1,18 @@
 //! `TagRules`: what has been stated, as one small value, and the only way to combine two of them.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use indexmap::IndexSet;
+
 use crate::date::UnavailableAfter;
 use crate::rule::{Flag, ImagePreview, Limit};
 
-/// A set of rules that have been stated. The default states nothing.
+/// A set of rules. The default is empty.
 ///
-/// All rules restrict, so two sets combine in one way only, [`TagRules::union`]. Nothing replaces or relaxes:
-/// draft-illyes-repext-03 §3.1.2, "if any applicable tag contains a restrictive rule, that rule MUST be honored".
+/// All rules restrict, so two sets are combined by [`TagRules::union`], and no rule relaxes another: draft-illyes-repext-03 §3.1.2, "if any
+/// applicable tag contains a restrictive rule, that rule MUST be honored".
 ///
 /// ```
 /// use abide_permissions::{Permissions, ReadOptions};
@@ -32,7 +33,8 @@ pub struct TagRules {
     max_image_preview: Option<ImagePreview>,
     max_video_preview: Option<Limit>,
     unavailable_after: Option<UnavailableAfter>,
-    unknown: Names,
+    /// In order of appearance, which equality ignores. Most responses have none, so they take no room then.
+    unknown: Option<Box<IndexSet<Arc<str>>>>,
 }
 
 impl TagRules {
@@ -97,10 +99,10 @@ impl TagRules {
         self.unavailable_after
     }
 
-    /// TagRules that enforce nothing here, in lower case, without repetition, in order of appearance; at most 1,024.
+    /// Rules that enforce nothing here, in lower case, without repetition, in order of appearance; at most 1,024.
     /// Besides foreign names also `noml`, `noodp`, `noydir`, `noyaca`, `nositelinkssearchbox`.
     pub fn unknown(&self) -> impl Iterator<Item = &str> {
-        self.unknown.iter()
+        self.unknown.iter().flat_map(|names| names.iter()).map(AsRef::as_ref)
     }
 
     /// Whether nothing is stated, not even an unknown rule.
@@ -111,10 +113,10 @@ impl TagRules {
             && self.max_image_preview.is_none()
             && self.max_video_preview.is_none()
             && self.unavailable_after.is_none()
-            && self.unknown.is_empty()
+            && self.unknown.is_none()
     }
 
-    /// Whether nothing in this set keeps the content out of an index at `now`. Whether the set is complete it cannot tell;
+    /// Whether nothing in this set keeps the content out of an index at `now`. The set does not know whether it is complete;
     /// see [`Permissions::may_index_at`](crate::Permissions::may_index_at).
     pub(crate) fn may_index_at(&self, now: SystemTime) -> bool {
         !self.noindex() && self.unavailable_after.is_none_or(|after| !after.has_passed(now))
@@ -143,7 +145,7 @@ impl TagRules {
         self.max_image_preview = tighter(self.max_image_preview, other.max_image_preview);
         self.max_video_preview = tighter(self.max_video_preview, other.max_video_preview);
         self.unavailable_after = tighter(self.unavailable_after, other.unavailable_after);
-        self.unknown.extend(&other.unknown);
+        other.unknown.iter().flat_map(|names| names.iter()).for_each(|name| self.add_name(Arc::clone(name)));
     }
 
     pub(crate) const fn state(&mut self, flag: Flag) {
@@ -172,7 +174,14 @@ impl TagRules {
     }
 
     pub(crate) fn add_unknown(&mut self, name: &[u8]) {
-        self.unknown.insert(String::from_utf8_lossy(name).to_ascii_lowercase().into());
+        self.add_name(String::from_utf8_lossy(name).to_ascii_lowercase().into());
+    }
+
+    fn add_name(&mut self, name: Arc<str>) {
+        let names = self.unknown.get_or_insert_default();
+        if names.len() < NAMES_MAX {
+            names.insert(name);
+        }
     }
 }
 
@@ -206,78 +215,5 @@ impl fmt::Debug for TagRules {
     }
 }
 
-/// Names without repetition, in order of appearance. Most responses have none, so they take no room then.
-#[derive(Clone, Default)]
-struct Names(Option<Box<Listed>>);
-
-#[derive(Clone, Default)]
-struct Listed {
-    ordered: Vec<Arc<str>>,
-    /// Filled once a linear search over `ordered` would be slow.
-    index: Option<HashSet<Arc<str>>>,
-}
-
 /// Names kept at most. They enforce nothing; a page with more than a few dozen is an attack.
 const NAMES_MAX: usize = 1024;
-
-/// Above this many a hash set answers whether a name is new.
-const NAMES_SEARCHED: usize = 16;
-
-impl Names {
-    const fn is_empty(&self) -> bool {
-        self.0.is_none()
-    }
-
-    fn ordered(&self) -> &[Arc<str>] {
-        self.0.as_deref().map_or(&[], |listed| &listed.ordered)
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &str> {
-        self.ordered().iter().map(AsRef::as_ref)
-    }
-
-    fn extend(&mut self, others: &Self) {
-        for name in others.ordered() {
-            self.insert(Arc::clone(name));
-        }
-    }
-
-    fn insert(&mut self, name: Arc<str>) {
-        self.0.get_or_insert_default().insert(name);
-    }
-
-    fn contains(&self, name: &str) -> bool {
-        self.0.as_ref().is_some_and(|listed| listed.contains(name))
-    }
-}
-
-impl Listed {
-    fn insert(&mut self, name: Arc<str>) {
-        if self.ordered.len() >= NAMES_MAX || self.contains(&name) {
-            return;
-        }
-        if self.ordered.len() == NAMES_SEARCHED {
-            self.index = Some(self.ordered.iter().cloned().collect());
-        }
-        if let Some(index) = &mut self.index {
-            index.insert(Arc::clone(&name));
-        }
-        self.ordered.push(name);
-    }
-
-    fn contains(&self, name: &str) -> bool {
-        match &self.index {
-            Some(index) => index.contains(name),
-            None => self.ordered.iter().any(|known| &**known == name),
-        }
-    }
-}
-
-/// The order of appearance is for people; two sets are equal when they have the same names.
-impl PartialEq for Names {
-    fn eq(&self, other: &Self) -> bool {
-        self.ordered().len() == other.ordered().len() && self.iter().all(|name| other.contains(name))
-    }
-}
-
-impl Eq for Names {}

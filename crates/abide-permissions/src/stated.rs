@@ -13,7 +13,7 @@ pub(crate) struct Stated {
 }
 
 impl Stated {
-    /// A name that stands alone. A valued rule without its value states nothing.
+    /// A name without a value. A valued rule without its value states nothing.
     pub(crate) fn name(&mut self, name: &[u8]) {
         match known(name) {
             Some(Known::Valued(rule)) => self.invalid(rule, b""),
@@ -22,7 +22,7 @@ impl Stated {
         }
     }
 
-    /// A known name that stands alone.
+    /// A known name without a value.
     pub(crate) fn flag(&mut self, known: Known, name: &[u8]) {
         match known {
             Known::Flag(flag) => self.rules.state(flag),

@@ -55,7 +55,7 @@ where
     }
 }
 
-/// A record with something in every field that was received so many seconds after 1970.
+/// A record with something in every field, received `received` seconds after 1970.
 pub fn sample_record(url: &str, received: u64) -> PermissionRecord {
     let robots = Rules::parse(
         b"User-agent: *\nContent-Usage: train-ai=n\nContent-Signal: search=yes\n",

@@ -1,6 +1,6 @@
 //! A bare value of a structured field (RFC 9651 §3.3).
 
-use sfv::BareItemFromInput;
+use sfv::BareItem;
 
 /// A bare value of a structured field. A parameter without a value is `Boolean(true)`.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,19 +29,13 @@ impl SfValue {
     /// The value of a Boolean.
     #[must_use]
     pub const fn as_bool(&self) -> Option<bool> {
-        match self {
-            Self::Boolean(value) => Some(*value),
-            _ => None,
-        }
+        if let Self::Boolean(value) = self { Some(*value) } else { None }
     }
 
     /// The value of an Integer.
     #[must_use]
     pub const fn as_integer(&self) -> Option<i64> {
-        match self {
-            Self::Integer(value) => Some(*value),
-            _ => None,
-        }
+        if let Self::Integer(value) = self { Some(*value) } else { None }
     }
 
     /// The value of a Decimal or an Integer.
@@ -58,42 +52,35 @@ impl SfValue {
     /// The text of a Token, String or Display String.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
-        match self {
-            Self::String(value) | Self::Token(value) | Self::Display(value) => Some(value),
-            _ => None,
+        if let Self::String(value) | Self::Token(value) | Self::Display(value) = self {
+            Some(value)
+        } else {
+            None
         }
     }
 
     /// The Unix seconds of a Date.
     #[must_use]
     pub const fn as_date(&self) -> Option<i64> {
-        match self {
-            Self::Date(value) => Some(*value),
-            _ => None,
-        }
+        if let Self::Date(value) = self { Some(*value) } else { None }
     }
 
     /// The bytes of a Byte Sequence.
     #[must_use]
     pub fn as_bytes(&self) -> Option<&[u8]> {
-        match self {
-            Self::Bytes(value) => Some(value),
-            _ => None,
-        }
+        if let Self::Bytes(value) = self { Some(value) } else { None }
     }
-}
 
-impl From<BareItemFromInput<'_>> for SfValue {
-    fn from(value: BareItemFromInput<'_>) -> Self {
+    pub(crate) fn of(value: BareItem) -> Self {
         match value {
-            BareItemFromInput::Boolean(value) => Self::Boolean(value),
-            BareItemFromInput::Integer(value) => Self::Integer(value.into()),
-            BareItemFromInput::Decimal(value) => Self::Decimal(value.into()),
-            BareItemFromInput::String(value) => Self::String(value.as_str().to_owned()),
-            BareItemFromInput::Token(value) => Self::Token(value.as_str().to_owned()),
-            BareItemFromInput::Date(value) => Self::Date(value.unix_seconds().into()),
-            BareItemFromInput::ByteSequence(value) => Self::Bytes(value),
-            BareItemFromInput::DisplayString(value) => Self::Display(value.into_owned()),
+            BareItem::Boolean(value) => Self::Boolean(value),
+            BareItem::Integer(value) => Self::Integer(value.into()),
+            BareItem::Decimal(value) => Self::Decimal(value.into()),
+            BareItem::String(value) => Self::String(value.into()),
+            BareItem::Token(value) => Self::Token(value.into()),
+            BareItem::Date(value) => Self::Date(value.unix_seconds().into()),
+            BareItem::ByteSequence(value) => Self::Bytes(value),
+            BareItem::DisplayString(value) => Self::Display(value),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::Reading;
 use super::draft00;
-use super::split::{Pieces, lower_case_outside_strings};
+use super::split::{lower_case_outside_strings, pieces};
 use super::structured::{Member, ProductName, parse_member};
 use crate::element::{read_elements, read_salvaged};
 use crate::options::ReadOptions;
@@ -32,10 +32,10 @@ pub(super) fn read<'a>(line: &'a [u8], options: &ReadOptions) -> Line<'a> {
     }
     let mut survey = Survey::default();
     let mut parts = Vec::new();
-    for text in Pieces::of(line).map(trim) {
+    for text in pieces(line).map(trim) {
         let folded;
         let mut member = parse_member(text, options);
-        // X2: keys in capitals are an error to RFC 9651, and to nobody else.
+        // X2: keys in capitals are an error in RFC 9651 only.
         if member.is_none() && text.iter().any(u8::is_ascii_uppercase) {
             folded = fold(text);
             member = parse_member(&folded, options);
@@ -71,13 +71,13 @@ pub(super) fn read<'a>(line: &'a [u8], options: &ReadOptions) -> Line<'a> {
 /// A bad one states nothing.
 pub(super) fn read_members<'a>(value: &'a [u8], options: &ReadOptions) -> Vec<(usize, Part<'a>)> {
     let mut end = 0_usize;
-    let pieces = Pieces::of(value).map(|piece| {
+    let placed = pieces(value).map(|piece| {
         let blanks = piece.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
         let start = end.saturating_add(blanks);
         end = end.saturating_add(piece.len()).saturating_add(1);
         (start, trim(piece))
     });
-    pieces
+    placed
         .filter(|(_, text)| !text.is_empty())
         .map(|(start, text)| (start, Part { text, stated: parse_member(text, options).map(Member::stated) }))
         .collect()
@@ -183,7 +183,7 @@ fn fold(piece: &[u8]) -> Vec<u8> {
 }
 
 /// RFC 9110 §5.6.3: optional whitespace is SP and HTAB.
-fn trim(mut text: &[u8]) -> &[u8] {
+pub(super) fn trim(mut text: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = text {
         text = rest;
     }

@@ -7,7 +7,7 @@ use abide_robots::ProductToken;
 use super::ROBOTS_TAG;
 use crate::rules::TagRules;
 
-/// The name and value of a field that states these rules, each for a product token or (`None`) for everybody. Only ever
+/// The name and value of a field that states these rules, each for a product token or (`None`) for all crawlers. Only ever
 /// `Robots-Tag`: draft-illyes-repext-03 §5.3, "New implementations MUST NOT use the X- prefix". `None` when nothing is
 /// stated.
 ///

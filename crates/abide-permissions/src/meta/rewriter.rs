@@ -2,7 +2,7 @@
 //!
 //! lol_html tokenises exactly, but builds no tree, and some end tags produce no event at all. It is therefore asked for
 //! start tags, and for the ends of raw text, only. All else reaches the output sink, in its place between the start tags,
-//! and is read there. So it also costs least: what nobody asked for, lol_html passes over at high speed.
+//! and is read there. So it also costs least: lol_html skips unselected elements at high speed.
 
 use std::borrow::Cow;
 use std::fmt;

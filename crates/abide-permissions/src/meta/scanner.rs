@@ -11,7 +11,7 @@ use super::decode::Decode;
 use super::machine::{Machine, Noscript};
 use super::rewriter::{Driver, Stop};
 use super::xml::XmlScan;
-use crate::content_type::{ContentType, Syntax, is_common_other};
+use crate::content_type::{ContentType, Syntax, is_page_at_a_glance};
 use crate::head::{Found, Head, HeadEnd, Meta};
 use crate::options::{MetaScope, ReadOptions};
 
@@ -35,7 +35,7 @@ use crate::options::{MetaScope, ReadOptions};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Known deviations from a browser, all in documents that nobody writes on purpose: templates that contain `<col>`, svg or
+/// Known deviations from a browser, all in contrived documents: templates that contain `<col>`, svg or
 /// math, or an unclosed `<noscript>` (once svg or math was seen inside a template of the head, text no longer ends the head);
 /// and, in the reading without scripting, what is left unfinished inside a noscript and would swallow its end.
 pub struct HeadScanner {
@@ -86,7 +86,8 @@ impl HeadScanner {
     /// Whether a response with this Content-Type is scanned at all: no scanner need be made for another.
     #[must_use]
     pub fn scans(content_type: Option<&[u8]>) -> bool {
-        !content_type.is_some_and(is_common_other) && ContentType::read(content_type).syntax.is_some()
+        let is_page = content_type.and_then(is_page_at_a_glance);
+        is_page.unwrap_or_else(|| ContentType::read(content_type).syntax.is_some())
     }
 
     /// Takes the next bytes of the body. `Break`: nothing that follows can matter, so finish.
@@ -114,7 +115,7 @@ impl HeadScanner {
         self.into_head(HeadEnd::Eof)
     }
 
-    /// The body broke off, or nobody wants to read on: the head is what was found so far.
+    /// The body broke off, or the caller stops reading: the head is what was found so far.
     #[must_use]
     pub fn interrupt(self) -> Head {
         self.into_head(HeadEnd::Interrupted)
@@ -259,10 +260,7 @@ impl fmt::Debug for HeadScanner {
 /// A scan whose encoding is settled: the document as a browser with scripting reads it, and its noscript elements as one
 /// without scripting does.
 struct Scan {
-    /// Reads heads as most pages have them, as long as this is one.
-    common: Option<CommonHead>,
-    /// Reads all others, and from there on this one.
-    driver: Option<Driver>,
+    tokenizer: Tokenizer,
     noscript_metas: Vec<Meta>,
     noscript_cut: bool,
     noscript_scans: usize,
@@ -271,15 +269,25 @@ struct Scan {
     memory_limit: usize,
 }
 
+enum Tokenizer {
+    /// Reads heads as most pages have them, as long as this is one.
+    Common(CommonHead),
+    /// Reads all others, and from there on this one. In a box: it is large, and most pages need none.
+    LolHtml(Box<Driver>),
+}
+
 impl Scan {
     fn new(options: &ReadOptions, encoding: &'static Encoding) -> Self {
         let (scope, memory_limit) = (options.meta_scope, options.memory_limit());
         let is_common = encoding == UTF_8 && scope == MetaScope::Head;
         let encoding = AsciiCompatibleEncoding::new(encoding).unwrap_or_else(AsciiCompatibleEncoding::utf_8);
-        let driver = || Driver::new(Machine::scripted(scope), encoding, memory_limit);
+        let tokenizer = if is_common {
+            Tokenizer::Common(CommonHead::new())
+        } else {
+            Tokenizer::LolHtml(Box::new(Driver::new(Machine::scripted(scope), encoding, memory_limit)))
+        };
         Self {
-            common: is_common.then(CommonHead::new),
-            driver: (!is_common).then(driver),
+            tokenizer,
             noscript_metas: Vec::new(),
             noscript_cut: false,
             noscript_scans: 0,
@@ -290,38 +298,41 @@ impl Scan {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), HeadEnd> {
-        let written = match (&mut self.common, &mut self.driver) {
-            (Some(head), _) => match head.write(bytes) {
+        let written = match &mut self.tokenizer {
+            Tokenizer::Common(head) => match head.write(bytes) {
                 Progress::Head => Ok(()),
                 Progress::Ended => Err(Stop::Done),
                 Progress::Unusual => self.give_up_common(),
             },
-            (None, Some(driver)) => write_slices(driver, bytes),
-            (None, None) => Err(Stop::Done),
+            Tokenizer::LolHtml(driver) => write_slices(driver, bytes),
         };
         self.scan_noscripts();
         written.map_err(end_of)
     }
 
     fn end(&mut self) -> Result<(), HeadEnd> {
-        let ended = self.give_up_common().and_then(|()| self.driver.as_mut().map_or(Ok(()), Driver::end));
+        let mut ended = self.give_up_common();
+        if let (Ok(()), Tokenizer::LolHtml(driver)) = (ended, &mut self.tokenizer) {
+            ended = driver.end();
+        }
         self.scan_noscripts();
         ended.map_err(end_of)
     }
 
     /// From here on lol_html reads the document.
     fn give_up_common(&mut self) -> Result<(), Stop> {
-        let Some(head) = self.common.take() else { return Ok(()) };
-        let (machine, bytes) = head.into_parts();
-        let driver = self.driver.insert(Driver::new(machine, self.encoding, self.memory_limit));
-        write_slices(driver, &bytes)
+        let Tokenizer::Common(head) = &mut self.tokenizer else { return Ok(()) };
+        let (machine, bytes) = std::mem::replace(head, CommonHead::new()).into_parts();
+        let mut driver = Box::new(Driver::new(machine, self.encoding, self.memory_limit));
+        let written = write_slices(&mut driver, &bytes);
+        self.tokenizer = Tokenizer::LolHtml(driver);
+        written
     }
 
-    fn machine<T: Default>(&mut self, act: impl FnOnce(&mut Machine) -> T) -> T {
-        match (&mut self.common, &self.driver) {
-            (Some(head), _) => act(head.machine()),
-            (None, Some(driver)) => driver.machine(act),
-            (None, None) => T::default(),
+    fn machine<T>(&mut self, act: impl FnOnce(&mut Machine) -> T) -> T {
+        match &mut self.tokenizer {
+            Tokenizer::Common(head) => act(head.machine()),
+            Tokenizer::LolHtml(driver) => driver.machine(act),
         }
     }
 

@@ -72,7 +72,7 @@ impl Preference {
     }
 }
 
-/// The two names that stand both in robots.txt and among response fields: draft-ietf-aipref-attach, contentsignals.org.
+/// The two names that are both records of robots.txt and response fields: draft-ietf-aipref-attach, contentsignals.org.
 const CONTENT_USAGE: &str = "Content-Usage";
 const CONTENT_SIGNAL: &str = "Content-Signal";
 
@@ -94,7 +94,7 @@ impl PreferenceStatement {
         Self { usage, preference, source, text }
     }
 
-    /// The use it speaks of.
+    /// The use that it is about.
     #[must_use]
     pub const fn usage(&self) -> &Usage {
         &self.usage
@@ -159,7 +159,7 @@ impl Preferences {
     }
 
     /// Adds what robots.txt states: of Content-Usage the records with the longest path that covers the URL; of Content-Signal
-    /// all of the group, and all that stand outside groups, which sites put there for every crawler. For a URL that it
+    /// all of the group, and all outside groups, which sites put there for every crawler. For a URL that it
     /// disallows it states nothing ("no preferences are implied for resources that are disallowed").
     #[must_use]
     pub fn with_robots(mut self, rules: &Rules, target: &Target<'_>) -> Self {
@@ -175,7 +175,7 @@ impl Preferences {
             self.add_signal(record.value(), Provenance::of_record(&record, None, Some(group)));
         }
         if self.options.unites_signals {
-            for record in rules.signals_of_everybody() {
+            for record in rules.signals_of_all() {
                 self.add_signal(record.value(), Provenance::of_record(&record, None, Some("*")));
             }
         }
@@ -188,7 +188,7 @@ impl Preferences {
     pub fn with_policy_tokens(mut self, robots_txt: &[u8], target: &Target<'_>) -> Self {
         let options = self.options.clone();
         for policy in options.policies() {
-            // Whoever fetched the copy has cut it.
+            // The copy was cut at the limit when it was fetched.
             let limit = ParseOptions::new().with_limit(robots_txt.len());
             let rules = Rules::parse_with(robots_txt, std::slice::from_ref(&policy.token), limit);
             if !rules.is_named() && !policy.fallback {
@@ -196,16 +196,9 @@ impl Preferences {
             }
             let verdict = rules.verdict(target);
             if let Some(rule) = verdict.rule().filter(|_| !verdict.is_allowed()) {
-                let source =
-                    Provenance::of_record(&rule, Some(rule.value()), Some(rules.token().unwrap_or("*")));
-                let text = rule.to_string();
-                let usage = policy.usage.clone();
-                self.statements.push(PreferenceStatement::new(
-                    usage,
-                    Preference::Disallow,
-                    source,
-                    text.as_bytes(),
-                ));
+                let group = rules.token().unwrap_or("*");
+                let source = Provenance::of_record(&rule, Some(rule.value()), Some(group));
+                self.disallow(policy.usage.clone(), source, rule.to_string().as_bytes());
             }
         }
         self
@@ -230,8 +223,8 @@ impl Preferences {
         self
     }
 
-    /// Adds `noai` as a statement against training and AI input. Off unless called: `noai` speaks of data sets, and this is
-    /// an interpretation. The statement stands where the rule does.
+    /// Adds `noai` as a statement against training and AI input. Off unless called, because `noai` is about data sets, and this is
+    /// an interpretation. The source of the statement is that of the rule.
     #[must_use]
     pub fn with_noai(mut self, permissions: &Permissions) -> Self {
         if let Some((source, _)) = permissions.statements().iter().find(|(_, rules)| rules.states("noai")) {
@@ -240,8 +233,7 @@ impl Preferences {
                 _ => b"noai",
             };
             for usage in [Usage::TrainAi, Usage::AiInput] {
-                let disallow = Preference::Disallow;
-                self.statements.push(PreferenceStatement::new(usage, disallow, source.clone(), text));
+                self.disallow(usage, source.clone(), text);
             }
         }
         self
@@ -327,18 +319,12 @@ impl Preferences {
 
     /// The labels of the current vocabulary that Content-Usage states, with their combined preference.
     pub fn content_usage(&self) -> impl Iterator<Item = (&'static str, Preference)> {
-        usage::LABELS.iter().filter_map(|(label, usage)| {
-            let preference = self.carried(usage, CONTENT_USAGE);
-            (preference != Preference::Unknown).then_some((*label, preference))
-        })
+        self.carried(&usage::LABELS, CONTENT_USAGE)
     }
 
     /// The keys of Content-Signal that are stated, with their combined preference.
     pub fn content_signal(&self) -> impl Iterator<Item = (&'static str, Preference)> {
-        signal::KEYS.iter().filter_map(|(key, usage)| {
-            let preference = self.carried(usage, CONTENT_SIGNAL);
-            (preference != Preference::Unknown).then_some((*key, preference))
-        })
+        self.carried(&signal::KEYS, CONTENT_SIGNAL)
     }
 
     /// The value of `use` in Content-Signal: `immediate`, `reference` or `full`; the most restrictive one stated.
@@ -347,8 +333,14 @@ impl Preferences {
         self.signal_use.as_deref()
     }
 
-    fn carried(&self, usage: &Usage, carrier: &str) -> Preference {
-        self.most_restrictive(usage, |source| source.is_carried_by(carrier))
+    fn carried(
+        &self,
+        labels: &'static [(&'static str, Usage)],
+        carrier: &'static str,
+    ) -> impl Iterator<Item = (&'static str, Preference)> {
+        let resolve = move |usage| self.most_restrictive(usage, |source| source.is_carried_by(carrier));
+        let resolved = labels.iter().map(move |(label, usage)| (*label, resolve(usage)));
+        resolved.filter(|(_, preference)| *preference != Preference::Unknown)
     }
 
     fn most_restrictive(&self, usage: &Usage, counts: impl Fn(&Provenance) -> bool) -> Preference {
@@ -387,6 +379,10 @@ impl Preferences {
         self.signal_use = signal::stricter_use(self.signal_use.take(), content_use);
     }
 
+    fn disallow(&mut self, usage: Usage, source: Provenance, text: &[u8]) {
+        self.statements.push(PreferenceStatement::new(usage, Preference::Disallow, source, text));
+    }
+
     fn add_line(&mut self, line: &Line, source: &Provenance, text: &[u8]) {
         if let Some(problem) = &line.problem {
             warn(&mut self.warnings, source.clone(), problem);
@@ -397,7 +393,7 @@ impl Preferences {
     }
 }
 
-/// What one line states, be it a record or a field.
+/// What one record or field line states.
 #[derive(Default)]
 struct Line {
     stated: Vec<(Usage, Preference)>,

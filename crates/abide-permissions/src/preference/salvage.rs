@@ -5,7 +5,7 @@ use super::{Preference, Usage};
 /// The restrictions in a text that its own grammar cannot read.
 ///
 /// Stricter: sites write `ai=n train-ai=n` and `search=yes; ai-train=no`, and mean what they say. So quotes are dropped, every piece
-/// between other marks and spaces is looked at, in whatever case, and a known label with `n`, `no` or `disallow` counts. Nothing is allowed
+/// between other marks and spaces is looked at, without regard to case, and a known label with `n`, `no` or `disallow` counts. Nothing is allowed
 /// by a salvage: a guess must not permit what its author may have forbidden.
 pub(super) fn restrictions(text: &[u8], labels: &[(&str, Usage)]) -> Vec<(Usage, Preference)> {
     let text = String::from_utf8_lossy(text).to_lowercase();

@@ -1,4 +1,4 @@
-//! Content-Signal: `search=yes, ai-train=no` (contentsignals.org). Not a structured field, so each element stands alone.
+//! Content-Signal: `search=yes, ai-train=no` (contentsignals.org). Not a structured field, so each element is read by itself.
 
 use super::usage::bounded;
 use super::{Line, Preference, Usage, salvage};

@@ -8,7 +8,7 @@ use crate::head::Meta;
 use crate::provenance::{Provenance, warn};
 
 impl Preferences {
-    /// Adds the one statement of TDMRep: 1 disallows mining, 0 allows it. It stands in the metas of the head, else in the
+    /// Adds the one statement of TDMRep: 1 disallows mining, 0 allows it. It is in the metas of the head, else in the
     /// `tdm-reservation` and `tdm-policy` fields of the response, else in the `/.well-known/tdmrep.json` of the site, of which the first
     /// entry that covers the target counts. Of several lines or metas 1 wins.
     ///

@@ -1,8 +1,8 @@
 //! Limits and decoding: what a hostile or strange document may cost, and how it ends.
 
-use abide_permissions::{Head, HeadEnd, HeadScanner, Permissions, ReadOptions};
+use abide_permissions::{Head, HeadEnd, HeadScanner, ReadOptions};
 
-use crate::{options, read_with, scan};
+use crate::{options, read_with, scan, scan_as};
 
 const META: &str = "<meta name=robots content=noindex>";
 
@@ -41,8 +41,6 @@ fn what_is_found_before_a_limit_counts_and_the_rest_is_unknown() {
     let found = read_with(&small(), &[], scan(&small(), document.as_bytes(), usize::MAX));
     assert_eq!(found.rules().to_string(), "nosnippet");
     assert!(found.is_truncated() && !found.is_complete());
-    assert!(!found.may_index() && !found.may_follow());
-    assert_eq!(found.noindex_known(), None);
 }
 
 #[test]
@@ -185,63 +183,14 @@ fn a_body_that_broke_off_is_told_apart_from_one_that_ended() {
     assert_eq!(scanner.interrupt().end(), HeadEnd::Ended, "what broke off after the head does not matter");
 }
 
-#[test]
-fn noindex_is_known_when_everything_was_looked_at() {
-    for (end, known) in [
-        (HeadEnd::Ended, Some(false)),
-        (HeadEnd::Eof, Some(false)),
-        (HeadEnd::NotHtml, Some(false)),
-        (HeadEnd::ByteLimit, None),
-        (HeadEnd::MemoryLimit, None),
-        (HeadEnd::Interrupted, None),
-        (HeadEnd::Malformed, None),
-        (HeadEnd::Unclear, None),
-        (HeadEnd::Undecoded, None),
-        (HeadEnd::NotScanned, None),
-    ] {
-        assert_eq!(read_with(&options(), &[], Head::not_scanned(end)).noindex_known(), known, "{end}");
-        let stated = read_with(&options(), &[("Robots-Tag", "*;noindex")], Head::not_scanned(end));
-        assert_eq!(stated.noindex_known(), Some(true), "{end}");
-    }
-    assert_eq!(Permissions::default().noindex_known(), None);
-}
-
-#[test]
-fn other_content_types_are_not_scanned() {
-    for (content_type, end) in [
-        (Some("text/html"), HeadEnd::Eof),
-        (None, HeadEnd::Eof),
-        (Some("text/plain"), HeadEnd::NotHtml),
-        (Some("application/pdf"), HeadEnd::NotHtml),
-        (Some("image/svg+xml"), HeadEnd::NotHtml),
-    ] {
-        let mut scanner = HeadScanner::new(&options(), content_type);
-        let progress = scanner.feed(META.as_bytes());
-        let head = scanner.finish();
-        assert_eq!(head.end(), end, "{content_type:?}");
-        assert_eq!(
-            progress.is_continue() && head.metas().len() == 1,
-            end == HeadEnd::Eof,
-            "{content_type:?}"
-        );
-    }
-}
-
 /// Scans with this charset, in chunks of one, three and all bytes, which must not matter.
 fn with_charset(charset: Option<&str>, document: &[u8]) -> Head {
     let content_type = charset.map(|charset| format!("text/html; charset={charset}"));
-    let heads = [1, 3, usize::MAX].map(|size| {
-        let mut scanner = HeadScanner::new(&options(), content_type.as_deref());
-        for chunk in document.chunks(size) {
-            if scanner.feed(chunk).is_break() {
-                break;
-            }
-        }
-        scanner.finish()
-    });
-    assert_eq!(heads[0].metas(), heads[2].metas());
-    assert_eq!(heads[1].metas(), heads[2].metas());
-    heads.into_iter().next_back().unwrap()
+    let [single, few, whole] =
+        [1, 3, usize::MAX].map(|size| scan_as(&options(), content_type.as_deref(), document, size));
+    assert_eq!(single.metas(), whole.metas());
+    assert_eq!(few.metas(), whole.metas());
+    whole
 }
 
 #[test]

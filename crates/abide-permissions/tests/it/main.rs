@@ -1,5 +1,4 @@
-//! The tests of the crate through its public face. Names state facts; an identifier in front is that of a requirement:
-//! A for draft-illyes-repext-03, B for its first version, X for their contradictions and gaps.
+//! The tests of the crate through its public API. `README.md` says which of them cover which clause.
 
 #![allow(
     clippy::arithmetic_side_effects,
@@ -13,7 +12,6 @@
 
 mod contradictions;
 mod directives;
-mod draft00;
 mod fields;
 mod heads;
 mod limits;
@@ -24,7 +22,6 @@ mod repext03;
 mod store;
 mod support;
 mod unknown;
-mod vendors;
 
 use std::time::SystemTime;
 
@@ -51,7 +48,12 @@ fn read_with(options: &ReadOptions, lines: &[(&str, &str)], head: Head) -> Permi
 }
 
 fn scan(options: &ReadOptions, document: &[u8], chunk: usize) -> Head {
-    let mut scanner = HeadScanner::new(options, None);
+    scan_as(options, None, document, chunk)
+}
+
+/// Scans a document of this Content-Type in chunks of this size.
+fn scan_as(options: &ReadOptions, content_type: Option<&str>, document: &[u8], chunk: usize) -> Head {
+    let mut scanner = HeadScanner::new(options, content_type);
     for chunk in document.chunks(chunk) {
         if scanner.feed(chunk).is_break() {
             break;
@@ -60,15 +62,20 @@ fn scan(options: &ReadOptions, document: &[u8], chunk: usize) -> Head {
     scanner.finish()
 }
 
-/// The effective rules as text: `noindex, nosnippet`.
-fn robots_tag(value: &str) -> String {
-    read(&[("Robots-Tag", value)]).rules().to_string()
-}
-
-fn x_robots_tag(value: &str) -> String {
-    read(&[("X-Robots-Tag", value)]).rules().to_string()
-}
-
-fn meta_rules(document: &str) -> String {
-    page(document).rules().to_string()
+/// The rows of a table in `vectors` as columns: `-` is nothing, and a word in angle brackets is what cannot stand there.
+fn rows(table: &'static str) -> impl Iterator<Item = Vec<String>> {
+    let named = [
+        ("<HTAB>", "\t"),
+        ("<LF>", "\n"),
+        ("<CR>", "\r"),
+        ("<FF>", "\x0c"),
+        ("<NUL>", "\0"),
+        ("<BOM>", "\u{feff}"),
+        ("<EMPTY>", ""),
+    ];
+    let column = move |text: &str| match text {
+        "-" => String::new(),
+        text => named.iter().fold(text.to_owned(), |text, (name, byte)| text.replace(name, byte)),
+    };
+    table.lines().filter(|row| !row.starts_with('#')).map(move |row| row.split('\t').map(column).collect())
 }

@@ -38,10 +38,12 @@ fn preferences(case: &Table) -> Preferences {
     preferences
 }
 
-fn resolved(preferences: &Preferences) -> String {
+/// What is stated on each usage, and the `use` of Content-Signal: `search=allow train-ai=disallow use=full`.
+pub(crate) fn resolved(preferences: &Preferences) -> String {
     let stated =
         USAGES.iter().filter_map(|usage| Some(format!("{usage}={}", preferences.resolve(usage).as_str()?)));
-    stated.collect::<Vec<_>>().join(" ")
+    let signal_use = preferences.content_signal_use().map(|value| format!("use={value}"));
+    stated.chain(signal_use).collect::<Vec<_>>().join(" ")
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use abide_permissions::{Fetched, Head, HeadEnd, HeadScanner, Meta, PermissionRecord, ReadOptions};
+use abide_permissions::{Fetched, Head, HeadEnd, Meta, PermissionRecord, ReadOptions};
 
-use crate::options;
+use crate::{options, rows, scan};
 
 type Fields<'a> = &'a [(&'a str, &'a [u8])];
 
@@ -123,113 +123,43 @@ fn what_is_no_page_makes_no_complete_record() {
         assert_eq!(record.permissions(&options()).noindex_known(), None, "{status}");
         assert!(!record.permissions(&options()).may_index(), "{status}");
     }
+    let redirect = Fetched::new(301, &[("Robots-Tag", b"*;noindex")], Head::default(), day(0));
+    assert_eq!(rules(&PermissionRecord::new("u", &redirect)), "noindex", "that of the URL which redirects");
 }
 
 #[test]
 fn a_304_is_about_the_record_only_with_its_validators() {
-    let tag = |text: &'static str| ("etag", text.as_bytes());
-    let date = |text: &'static str| ("last-modified", text.as_bytes());
-    let (then, later) = ("Fri, 01 Jan 2027 00:00:00 GMT", "Sat, 02 Jan 2027 00:00:00 GMT");
-    let none_match = |text: &'static str| ("if-none-match", text.as_bytes());
-    let since = |text: &'static str| ("if-modified-since", text.as_bytes());
-    let vary = ("vary", b"accept-language".as_slice());
-    let coding = ("Vary", b"Accept-Encoding".as_slice());
-    type Line = (&'static str, &'static [u8]);
-    /// What the record and the 304 have, and what was asked.
-    type Case = (&'static str, Vec<Line>, Vec<Line>, Vec<Line>, bool);
-    let cases: Vec<Case> = vec![
-        ("the same tag", vec![tag("\"1\"")], vec![tag("\"1\"")], vec![], true),
-        ("the same tag, weak", vec![tag("\"1\"")], vec![tag("W/\"1\"")], vec![], true),
-        ("another tag", vec![tag("\"1\"")], vec![tag("\"2\"")], vec![none_match("\"1\", \"2\"")], false),
-        ("a tag that the record has not", vec![date(then)], vec![tag("\"1\"")], vec![], false),
-        ("the same date", vec![date(then)], vec![date(then)], vec![], true),
-        ("another date", vec![date(then)], vec![date(later)], vec![], false),
-        (
-            "the same tag and date",
-            vec![tag("\"1\""), date(then)],
-            vec![tag("\"1\""), date(then)],
-            vec![],
-            true,
-        ),
-        (
-            "the same tag, another date",
-            vec![tag("\"1\""), date(then)],
-            vec![tag("\"1\""), date(later)],
-            vec![],
-            false,
-        ),
-        (
-            "the same date, another tag",
-            vec![tag("\"1\""), date(then)],
-            vec![tag("\"2\""), date(then)],
-            vec![],
-            false,
-        ),
-        ("two tags", vec![tag("\"1\"")], vec![tag("\"1\""), tag("\"2\"")], vec![], false),
-        ("nothing in either", vec![tag("\"1\"")], vec![], vec![], false),
-        ("the tag of the request", vec![tag("\"1\"")], vec![], vec![none_match("\"1\"")], true),
-        ("another tag of the request", vec![tag("\"1\"")], vec![], vec![none_match("\"2\"")], false),
-        ("several tags of the request", vec![tag("\"1\"")], vec![], vec![none_match("\"1\", \"2\"")], false),
-        ("several lines", vec![tag("\"1\"")], vec![], vec![none_match("\"1\""), none_match("\"2\"")], false),
-        ("any tag", vec![tag("\"1\"")], vec![], vec![none_match("*")], false),
-        ("the date of the request", vec![date(then)], vec![], vec![since(then)], true),
-        ("another date of the request", vec![date(then)], vec![], vec![since(later)], false),
-        (
-            "another tag of the request, the same date",
-            vec![tag("\"1\""), date(then)],
-            vec![date(then)],
-            vec![none_match("\"2\"")],
-            false,
-        ),
-        (
-            "the tag of the request, and the same date",
-            vec![tag("\"1\""), date(then)],
-            vec![date(then)],
-            vec![none_match("\"1\"")],
-            true,
-        ),
-        (
-            "the tag of the request, another date",
-            vec![tag("\"1\""), date(then)],
-            vec![date(later)],
-            vec![none_match("\"1\"")],
-            false,
-        ),
-        (
-            "several tags of the request, the same date",
-            vec![tag("\"1\""), date(then)],
-            vec![date(then)],
-            vec![none_match("\"1\", \"2\"")],
-            false,
-        ),
-        ("tags go before dates", vec![date(then)], vec![], vec![none_match("\"1\""), since(then)], false),
-        ("a record without either", vec![], vec![tag("\"1\"")], vec![none_match("\"1\"")], false),
-        ("variants of one date", vec![date(then), vary], vec![date(then)], vec![], false),
-        ("variants of one date, now", vec![date(then)], vec![date(then), vary], vec![], false),
-        ("variants by their tag", vec![tag("\"1\""), vary], vec![tag("\"1\"")], vec![], true),
-        ("codings of one date", vec![date(then), coding], vec![date(then)], vec![], true),
-    ];
-    for (what, kept, fields, request, matches) in cases {
+    let dates = [("<THEN>", "Fri, 01 Jan 2027 00:00:00 GMT"), ("<LATER>", "Sat, 02 Jan 2027 00:00:00 GMT")];
+    for row in rows(include_str!("../vectors/validators.tsv")) {
+        let row = row
+            .iter()
+            .map(|column| dates.iter().fold(column.clone(), |text, (name, date)| text.replace(name, date)));
+        let row: Vec<String> = row.collect();
+        let fields = |column: usize| -> Vec<(&str, &[u8])> {
+            let lines = row[column].split(" | ").filter_map(|line| line.split_once(": "));
+            lines.map(|(name, value)| (name, value.as_bytes())).collect()
+        };
+        let (what, is_about_it) = (&row[0], row[4] == "yes");
+        let (kept, brought, asked) = (fields(1), fields(2), fields(3));
         let mut record =
             PermissionRecord::new("u", &Fetched::new(200, &kept, head("noai", HeadEnd::Ended), day(0)));
         let before = record.clone();
-        let visit = Fetched::new(304, &fields, unscanned(), day(1)).with_request(&request);
-        assert_eq!(record.update(&visit), matches, "{what}");
-        assert_eq!(record == before, !matches, "{what}");
+        let visit = Fetched::new(304, &brought, unscanned(), day(1)).with_request(&asked);
+        assert_eq!(record.update(&visit), is_about_it, "{what}");
+        assert_eq!(record == before, !is_about_it, "{what}");
     }
 }
 
 #[test]
 fn what_a_record_has_no_room_for_is_unknown() {
     let noscript = format!("<noscript>{}</noscript><p>", " ".repeat(70_000));
-    let mut scanner = HeadScanner::new(&options(), None);
-    let _ = scanner.feed(noscript.as_bytes());
+    let noscript = scan(&options(), noscript.as_bytes(), usize::MAX);
     let many = (0..1100).map(|n| Meta::new("robots", format!("x{n}")));
     let large = options().with_field_limit(1 << 20).unwrap();
     let line = "OtherBot;a, ".repeat(6000);
     let fields = [("robots-tag", line.as_bytes()), ("robots-tag", b"*;noindex")];
     for (fields, head) in [
-        (&fields[..0], scanner.finish()),
+        (&fields[..0], noscript),
         (&fields[..0], Head::from_metas(many, HeadEnd::Ended)),
         (&fields[..], Head::default()),
     ] {
@@ -253,35 +183,18 @@ fn it_is_forgotten_when_the_caller_says_so() {
 }
 
 #[test]
-fn a_304_with_only_validators_keeps_both_lines_of_a_field() {
-    let fields: Fields<'_> = &[("Robots-Tag", b"*;noindex"), ("Robots-Tag", b"ExampleBot;nosnippet"), TAG];
-    let mut record = PermissionRecord::new("u", &Fetched::new(200, fields, Head::default(), day(0)));
-    record.update(&Fetched::new(304, &[TAG], unscanned(), day(1)));
-    assert_eq!(rules(&record), "noindex, nosnippet");
-}
-
-#[test]
-fn a_304_adds_a_field_that_was_not_there() {
-    let mut record = PermissionRecord::new("u", &Fetched::new(200, &[TAG], Head::default(), day(0)));
-    record.update(&Fetched::new(304, &[("robots-tag", b"*;noindex"), TAG], unscanned(), day(1)));
-    assert_eq!(rules(&record), "noindex");
-}
-
-#[test]
-fn a_304_with_two_lines_replaces_the_field_by_both() {
-    let fields: Fields<'_> = &[("Robots-Tag", b"*;nofollow"), TAG];
-    let mut record = PermissionRecord::new("u", &Fetched::new(200, fields, Head::default(), day(0)));
-    let fields: Fields<'_> = &[("ROBOTS-TAG", b"*;noindex"), ("Robots-Tag", b"*;nosnippet"), TAG];
-    record.update(&Fetched::new(304, fields, unscanned(), day(1)));
-    assert_eq!(rules(&record), "noindex, nosnippet");
-}
-
-#[test]
-fn a_304_without_validators_revalidates_what_was_asked_for() {
-    let mut record = record();
-    let asked = [("If-None-Match", TAG.1)];
-    let visit = Fetched::new(304, &[], unscanned(), day(1)).with_request(&asked);
-    assert!(record.update(&visit));
+fn a_304_replaces_the_fields_that_it_has_and_keeps_the_others() {
+    let (noindex, nosnippet) =
+        (("ROBOTS-TAG", b"*;noindex".as_slice()), ("Robots-Tag", b"ExampleBot;nosnippet".as_slice()));
+    for (kept, brought, expected) in [
+        (&[noindex, nosnippet, TAG][..], &[TAG][..], "noindex, nosnippet"),
+        (&[TAG], &[noindex, TAG], "noindex"),
+        (&[("robots-tag", b"*;nofollow"), TAG], &[noindex, nosnippet, TAG], "noindex, nosnippet"),
+    ] {
+        let mut record = PermissionRecord::new("u", &Fetched::new(200, kept, Head::default(), day(0)));
+        record.update(&Fetched::new(304, brought, unscanned(), day(1)));
+        assert_eq!(rules(&record), expected, "{kept:?} and {brought:?}");
+    }
 }
 
 #[test]
@@ -477,11 +390,7 @@ fn a_record_covers_another_that_forbids_no_more() {
     ] {
         assert!(!full.covers(&more), "{more:?}");
     }
-    let scanned = |page: &str| {
-        let mut scanner = HeadScanner::new(&options(), Some("text/html"));
-        assert!(scanner.feed(page.as_bytes()).is_break());
-        of(&[], scanner.finish())
-    };
+    let scanned = |page: &str| of(&[], scan(&options(), page.as_bytes(), usize::MAX));
     let plain = scanned("<title>x</title><body>");
     let unscripted = scanned("<noscript><meta name=robots content=noindex></noscript><body>");
     assert!(unscripted.covers(&plain) && !plain.covers(&unscripted));
