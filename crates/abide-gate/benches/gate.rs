@@ -27,7 +27,7 @@ const ROUND: u32 = 100_000;
 /// Rounds; the fastest counts, as all do the same work and a busy machine only adds to it.
 const ROUNDS: usize = 15;
 
-/// A robots.txt with 40 rules for everybody.
+/// A robots.txt with 40 rules for all crawlers.
 #[derive(Debug)]
 struct FortyRules;
 

@@ -6,7 +6,9 @@
 //! ```
 //!
 //! A robots.txt has some 300 bytes, and four hosts share one. A decision is check, permit, response, and the permit's end, once for each of up
-//! to 200,000 hosts in random order. Its instructions are counted by callgrind where valgrind is installed, with at most 100,000 hosts.
+//! to 200,000 hosts in random order: what the gate knows of a host is not in the processor's caches, but the URL is, because a crawler has just
+//! parsed it. Times are those of the fastest of 200 rounds. Instructions are counted by callgrind where valgrind is installed, with at most
+//! 100,000 hosts.
 
 #![allow(clippy::arithmetic_side_effects, clippy::expect_used, reason = "what cannot go on ends the program")]
 
@@ -18,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use abide_gate::pacing::PacePolicy;
 use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse};
 use abide_gate::{BoxFuture, Clock, Gate, SystemClock};
 use futures_util::FutureExt;
@@ -30,6 +33,8 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const DECISIONS_MAX: u32 = 200_000;
 const COUNTED_MAX: u32 = 100_000;
+/// Of some milliseconds each, so that on a busy machine one of them is not interrupted.
+const ROUNDS: usize = 200;
 
 /// Small files with the fields that servers send; counts what it is asked.
 #[derive(Debug, Default)]
@@ -93,16 +98,11 @@ fn measure(hosts: u32) {
     order.sort_unstable_by_key(|host| (u64::from(*host) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) << 7);
     let urls: Vec<Url> = order.iter().take(DECISIONS_MAX as usize).map(|host| url(*host)).collect();
     // The default delay after robots.txt.
-    std::thread::sleep(Duration::from_millis(1_100));
+    std::thread::sleep(PacePolicy::DELAY + Duration::from_millis(100));
     let _entered = runtime.enter();
-    let began = Instant::now();
-    let allowed = urls.iter().filter(|url| gate.check_cached(black_box(url)).is_some()).count();
-    let checked = began.elapsed();
-    let decided = decide_all(&gate, &urls);
-    let [check, decision] =
-        [checked, began.elapsed() - checked].map(|time| time.as_nanos() / urls.len() as u128);
-    assert_eq!(allowed, urls.len(), "each is known");
-    assert_eq!(decided, urls.len(), "each is known, and each host is free");
+    let check =
+        fastest(&urls, |urls| urls.iter().filter(|url| gate.check_cached(black_box(url)).is_some()).count());
+    let decision = fastest(&urls, |urls| decide_all(&gate, urls));
     let known = (0..hosts).filter(|host| gate.check_cached(&url(*host)).is_some()).count();
     let again = sites.0.load(Ordering::Relaxed) - hosts + (hosts - known as u32);
     let each = |count: usize| count as f64 / f64::from(hosts);
@@ -112,6 +112,18 @@ fn measure(hosts: u32) {
         each(heap.allocations.saturating_sub(heap.deallocations)),
         resident as f64 / 1e6,
     );
+}
+
+/// Nanoseconds for one URL, in the fastest round. `work` returns how many URLs it could decide, which must be all.
+fn fastest(urls: &[Url], work: impl Fn(&[Url]) -> usize) -> u128 {
+    let rounds = urls.chunks(urls.len().div_ceil(ROUNDS)).map(|urls| {
+        // Into the caches.
+        urls.iter().for_each(|url| assert!(black_box(url.as_str()).is_ascii()));
+        let began = Instant::now();
+        assert_eq!(work(urls), urls.len(), "each host is known and free");
+        began.elapsed().as_nanos() / urls.len() as u128
+    });
+    rounds.min().unwrap_or_default()
 }
 
 /// Returns how many could be decided without waiting. A function of its own, so that callgrind finds it.

@@ -83,7 +83,7 @@ fn nanos(mut round: impl FnMut(usize)) -> f64 {
 const ROUNDS: usize = 500;
 const TIMES: usize = HOSTS / ROUNDS;
 
-/// One host, again and again: a turn is taken, and its response has ended.
+/// One host, again and again: a permit is acquired, and its response has ended.
 fn hot(runtime: &Runtime) {
     let (pacer, url): (_, Url) = (pacer(), "http://www.example.org/page".parse().unwrap());
     let ours = nanos(|_| {
@@ -123,7 +123,7 @@ fn hot(runtime: &Runtime) {
     println!("| the same, and the response observed | {observed:.0} | |");
 }
 
-/// Nanoseconds to take a turn, and to end one, the medians of 99 rounds over a thousand hosts.
+/// Nanoseconds to acquire a permit, and to end it, the medians of 99 rounds over a thousand hosts.
 fn halves(runtime: &Runtime) -> (f64, f64) {
     let urls: Vec<Url> = (0..1_000).map(|n| format!("http://host-{n}.example/").parse().unwrap()).collect();
     let (pacer, mut rounds) = (pacer(), (Vec::new(), Vec::new()));
@@ -154,7 +154,7 @@ fn count(runtime: &Runtime) {
     });
 }
 
-/// A million hosts: the first turn, a turn at random, and what an idle host takes.
+/// A million hosts: the first permit, a permit at random, and what an idle host takes.
 fn many_hosts(runtime: &Runtime) {
     let urls: Vec<Url> = (0..HOSTS).map(|n| format!("http://host-{n}.example/").parse().unwrap()).collect();
     let keys: Vec<String> = urls.iter().map(|url| url.host_str().unwrap().to_owned()).collect();
@@ -227,7 +227,7 @@ fn waiters() {
     let limiter: Arc<DefaultKeyedRateLimiter<String>> = Arc::new(RateLimiter::keyed(quota));
     let theirs = crowd(WAITERS, |_| {
         let (limiter, key) = (Arc::clone(&limiter), "www.example.org".to_owned());
-        // `until_key_ready`, with tokio's timer: it asks, waits as long as it was told, and asks again.
+        // `until_key_ready`, with tokio's timer: it asks, waits as long as the reply says, and asks again.
         async move {
             use governor::clock::{Clock as _, DefaultClock};
             let clock = DefaultClock::default();

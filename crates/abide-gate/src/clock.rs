@@ -1,10 +1,10 @@
 //! The only reader of the clock.
 //!
-//! Two clocks, for two jobs. Gaps and holds of a running process use the *monotonic* clock (tokio's, so that a paused
+//! Two clocks, for two jobs. Delays and backoffs of a running process use the *monotonic* clock (tokio's, so that a paused
 //! runtime moves it): a jump of the wall clock changes nothing. What is stored uses *wall-clock*
 //! milliseconds, since it must survive a restart.
 
-#![allow(clippy::disallowed_methods, reason = "this file is what the others ask")]
+#![allow(clippy::disallowed_methods, reason = "the others read the clock through this file")]
 #![allow(clippy::arithmetic_side_effects, reason = "what is added to an instant is at most `LONGEST`")]
 
 use std::fmt;
@@ -39,7 +39,7 @@ impl WallMillis {
         Self(self.0.saturating_sub(u64::try_from(by.as_millis()).unwrap_or(u64::MAX)))
     }
 
-    /// The time since `earlier`, zero if that is later: a negative difference is no difference.
+    /// The time since `earlier`, zero if that is later.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
@@ -83,9 +83,9 @@ pub(crate) fn has_timers() -> bool {
     tokio::runtime::Handle::try_current().is_ok() && catch_unwind(timer).is_ok()
 }
 
-/// Where decisions get their `now` from.
+/// The clock that decisions use.
 ///
-/// Sleeping is tokio's: drivers sleep with `tokio::time`, so a clock only tells the time.
+/// Sleeping is left to `tokio::time`.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// The monotonic time.
     fn now(&self) -> Instant;
@@ -94,7 +94,7 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
     fn wall(&self) -> WallMillis;
 }
 
-/// The machine's clocks. The default.
+/// The system's clocks. The default.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
@@ -108,7 +108,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// This clock; where it panics, the machine's tells the time, and the panic goes no further. Caches and stores guard the clocks that they
+/// Wraps a clock: if it panics, the system clock is used instead, and the panic goes no further. Caches and stores guard the clocks that they
 /// are given by it.
 pub fn caught_clock(clock: Arc<dyn Clock>) -> Arc<dyn Clock> {
     Arc::new(CaughtClock(clock))
@@ -128,12 +128,12 @@ impl Clock for CaughtClock {
 }
 
 fn caught<T>(asking: impl FnOnce() -> T) -> Option<T> {
-    let told = catch_unwind(AssertUnwindSafe(asking)).ok();
+    let time = catch_unwind(AssertUnwindSafe(asking)).ok();
     #[cfg(feature = "tracing")]
-    if told.is_none() {
-        tracing::error!(name: "abide.clock_panicked", target: "abide", "the clock panicked; the machine's tells the time");
+    if time.is_none() {
+        tracing::error!(name: "abide.clock_panicked", target: "abide", "the clock panicked; the system clock is used instead");
     }
-    told
+    time
 }
 
 /// A wall clock for tests that follows tokio's (paused) clock and can be made to jump.
@@ -195,6 +195,17 @@ impl Moment {
     pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
+}
+
+/// The moment so many seconds after the start of a timeline.
+#[cfg(test)]
+pub(crate) fn second(n: u64) -> Moment {
+    millisecond(n * 1_000)
+}
+
+#[cfg(test)]
+pub(crate) fn millisecond(n: u64) -> Moment {
+    Moment(n * 1_000_000 + 1)
 }
 
 /// Turns instants into moments and back.

@@ -17,10 +17,10 @@ use crate::text::Escaped;
 use crate::verdict::Verdict;
 use crate::{Failure, WallMillis, without_userinfo};
 
-/// Why a request did not go out, and when to ask again.
+/// Why abide did not send a request, and when to retry it.
 ///
-/// Small and cheap to clone. [`Denied::find`] finds it through any number of wrapping layers, but not above an HTTP cache, which
-/// turns errors into text. Shown, it is one sentence, in which URLs are cut after 200 characters; [`Denied::url`] is the whole.
+/// Small and cheap to clone. [`Denied::find`] finds it through any number of wrapping layers, but not above an HTTP cache, which turns
+/// errors into text. `Display` is one sentence, in which URLs are cut after 200 characters; [`Denied::url`] is the whole URL.
 #[derive(Debug, Clone)]
 pub struct Denied {
     inner: Arc<Inner>,
@@ -36,7 +36,7 @@ struct Inner {
     retry_at: Option<WallMillis>,
 }
 
-/// What was refused, with what only that kind of refusal has.
+/// The kinds of refusals, each with its details.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum DeniedKind {
@@ -57,7 +57,7 @@ pub enum DeniedKind {
         /// What the host is waiting for.
         reason: DeferReason,
     },
-    /// The site asks for a Crawl-delay above 24 hours. It is neither cut nor ignored.
+    /// The site asks for a Crawl-delay of more than 24 hours, so it is not crawled.
     CrawlDelayTooLong {
         /// The delay asked for.
         asked: Duration,
@@ -71,17 +71,17 @@ pub enum DeniedKind {
     UnsupportedUrl,
     /// The redirect chain is longer than the limit.
     TooManyRedirects,
-    /// The inner client followed a redirect by itself, past this gate.
+    /// The inner client followed a redirect itself, so the new URL was not checked.
     RedirectBypass {
         /// The URL that answered.
         got: Url,
     },
-    /// The order of the middlewares is wrong: the half that checks robots.txt has no half that paces below it. Nothing is wrong with the site.
+    /// The order of the middlewares is wrong: the half that checks robots.txt has no pacing half below it.
     NoPacing,
-    /// The order of the middlewares is wrong: something below the pacing, such as a retry, sent the request several times with one permit.
-    /// Nothing is wrong with the site.
+    /// The order of the middlewares is wrong: something below the pacing half, such as a retry, sent the request several times with one
+    /// permit.
     ///
-    /// What timed out is not among them: reqwest does not report it, so a retry of timeouts alone is not detected.
+    /// A retry of timeouts alone is not detected, because reqwest does not report them.
     SentAgain {
         /// How often it went out.
         times: u32,
@@ -98,12 +98,12 @@ pub enum DeniedKind {
         /// The `Host` of the request.
         host: String,
     },
-    /// The request was to be signed, and whatever signs failed.
+    /// The request could not be signed.
     NotSigned {
         /// What failed.
         reason: String,
     },
-    /// The shared store failed, and the gate was told to fail closed.
+    /// The shared store failed, and the policy is to fail closed.
     Store {
         /// What failed.
         reason: String,
@@ -113,23 +113,23 @@ pub enum DeniedKind {
         /// Which one: a clock, an observer, a scope.
         callback: &'static str,
     },
-    /// The site's tdmrep.json is required and could not be had, so whether text and data mining is reserved is not known.
+    /// The site's tdmrep.json is required and could not be fetched, so it is unknown whether text and data mining is reserved.
     TdmrepUnknown,
-    /// The request would have to wait, and there is no tokio runtime with timers to wait in.
+    /// The request would have to wait, and there is no tokio runtime with timers.
     NoTimers,
-    /// The runtime is going down, or a task of the gate was lost.
+    /// The runtime is shutting down, or a task of the gate was lost.
     Interrupted,
 }
 
 impl Denied {
-    /// A refusal of `url`, decided at `now`: for those who build a client on the gate.
+    /// A refusal of `url`, decided at `now`: for adapters to HTTP clients.
     #[doc(hidden)]
     pub fn new(kind: DeniedKind, url: &Url, now: WallMillis) -> Self {
         let (url, redirects) = (without_userinfo(url), Vec::new());
         Self { inner: Arc::new(Inner { kind, url, redirects, decided_at: now, retry_at: None }) }
     }
 
-    /// The same refusal, to be asked again at `retry_at`.
+    /// Sets when to retry.
     #[doc(hidden)]
     #[must_use]
     pub fn with_retry_at(mut self, retry_at: Option<WallMillis>) -> Self {
@@ -137,7 +137,7 @@ impl Denied {
         self
     }
 
-    /// The same refusal, met after these redirects.
+    /// Sets the hops before the refused one.
     #[doc(hidden)]
     #[must_use]
     pub fn after(mut self, redirects: Vec<(Url, StatusCode)>) -> Self {
@@ -147,8 +147,8 @@ impl Denied {
 
     /// The refusal somewhere in `error`'s chain of sources, if there is one.
     ///
-    /// Works on `reqwest_middleware::Error`, on what a retry middleware makes of it, on boxed errors, and on
-    /// `anyhow::Error` through its `as_ref()`.
+    /// Works on `reqwest_middleware::Error`, also behind a retry middleware, on boxed errors, and on `anyhow::Error` through its
+    /// `as_ref()`.
     ///
     /// ```
     /// # use abide_gate::{Denied, DeniedKind};
@@ -192,7 +192,7 @@ impl Denied {
         self.inner.redirects.len()
     }
 
-    /// The hops that went out before the refused one, first to last, and what they answered.
+    /// The hops before the refused one, first to last, with their status.
     pub fn redirects(&self) -> &[(Url, StatusCode)] {
         &self.inner.redirects
     }
@@ -202,12 +202,12 @@ impl Denied {
         self.inner.decided_at.to_system_time()
     }
 
-    /// When to ask again, where that is known.
+    /// When to retry, if that is known.
     pub fn retry_at(&self) -> Option<SystemTime> {
         self.inner.retry_at.map(WallMillis::to_system_time)
     }
 
-    /// A stable word for it, for labels and logs.
+    /// A stable name of the kind, for labels and logs.
     pub fn name(&self) -> &'static str {
         match self.kind() {
             DeniedKind::Disallowed { .. } => "disallowed",
@@ -230,17 +230,17 @@ impl Denied {
         }
     }
 
-    /// The rules of the site forbid it. Asking again makes sense when its robots.txt changes.
+    /// Whether the site's rules disallow it. A retry makes sense after its robots.txt has changed.
     pub fn is_disallowed(&self) -> bool {
         matches!(self.kind(), DeniedKind::Disallowed { .. })
     }
 
-    /// The site did not deliver its robots.txt. For a link checker the link may be dead, and is not refused.
+    /// Whether the site's robots.txt can't be fetched. A link checker can treat such a link as dead.
     pub fn is_unreachable(&self) -> bool {
         matches!(self.kind(), DeniedKind::Unreachable { .. })
     }
 
-    /// Asking again later makes sense: at [`retry_at`](Self::retry_at).
+    /// Whether a retry at [`retry_at`](Self::retry_at) makes sense.
     pub fn is_temporary(&self) -> bool {
         matches!(
             self.kind(),
@@ -430,12 +430,8 @@ mod tests {
                 let text = denied.to_string();
                 assert!(text.len() < 800, "{}: {} bytes", denied.name(), text.len());
             }
-            let (scope, reason) = (url.host_str().unwrap().into(), in_flight());
-            let refusal =
-                crate::pacing::Refusal::Deferred { scope, not_before: AT, wait: Duration::ZERO, reason };
             let other: Url = format!("{long}:x").parse().unwrap();
             for text in [
-                refusal.to_string(),
                 Denied::new(DeniedKind::UnsupportedUrl, &other, AT).to_string(),
                 crate::Origin::of(&other).unwrap_err().to_string(),
             ] {
@@ -483,6 +479,7 @@ mod tests {
             assert_eq!((denied.name(), denied.url(), denied.hop()), (name, &url(), 0));
             assert_eq!(denied.decided_at(), AT.to_system_time());
         }
+        assert!(denied(DeniedKind::NoTimers).to_string().contains("enable_time"), "it says what to do");
         let secret = "https://user:secret@a.example/x".parse().unwrap();
         assert_eq!(Denied::new(DeniedKind::Interrupted, &secret, AT).url(), &url());
     }

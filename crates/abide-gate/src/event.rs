@@ -11,18 +11,18 @@ use crate::robots_cache::{GoodCopy, RobotsEntry};
 use crate::verdict::Verdict;
 use crate::{Failure, Origin, StoreError};
 
-/// Something worth counting. Events of pacing name hosts only: no URL, no path, nothing a user typed.
+/// Something that happened, for observers. Events of pacing name hosts only: no URL and no path.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// An attempt to fetch a robots.txt ended, in whatever way.
+    /// An attempt to fetch a robots.txt ended.
     RobotsAttempted {
         /// Whose robots.txt it was.
         origin: &'a Origin,
         /// From its beginning to its end, waits and redirects included.
         took: Duration,
     },
-    /// An attempt to fetch a robots.txt ended, and this is known now.
+    /// An attempt to fetch a robots.txt ended with this result.
     RobotsAnswered {
         /// What is known now.
         entry: &'a Arc<RobotsEntry>,
@@ -78,7 +78,7 @@ pub enum Event<'a> {
         /// Which field.
         field: &'static str,
     },
-    /// A host could not be reached several times in a row and is left alone.
+    /// A host could not be reached several times in a row, and nothing is sent to it for a while.
     BreakerOpened {
         /// The host.
         scope: &'a str,
@@ -87,8 +87,8 @@ pub enum Event<'a> {
         /// The last failure.
         failure: Failure,
     },
-    /// A body has been open for long. Reported once each: after 60 s when its host is asked for something else or the body ends, and after
-    /// five minutes in any case.
+    /// A body has been open for long. Reported once per body: after 60 s if another request waits for the host or the body ends, else after
+    /// five minutes.
     BodyOpen {
         /// The host.
         scope: &'a str,
@@ -107,7 +107,7 @@ pub enum Event<'a> {
         /// How many hosts are known.
         hosts: usize,
     },
-    /// This host is crawled less considerately than the default. Reported once, at the start.
+    /// A host is crawled faster than by default, as configured. Reported once, at the start.
     Exception {
         /// The host, or `every host`.
         scope: &'a str,

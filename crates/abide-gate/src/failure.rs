@@ -29,7 +29,7 @@ pub enum Failure {
     NoRoute,
     /// No connection could be made, for another reason.
     Connect,
-    /// No trustworthy TLS connection could be made, for a reason that is not below, or that the client does not tell.
+    /// No trustworthy TLS connection could be made, for a reason that is not below, or that the client does not report.
     Tls,
     /// The certificate has expired.
     CertificateExpired,
@@ -49,7 +49,7 @@ pub enum Failure {
     EnhanceYourCalm,
     /// The time limit was exceeded.
     Timeout,
-    /// The body was cut short or could not be decoded. Clients do not tell the two apart.
+    /// The body was cut short or could not be decoded; clients do not distinguish the two.
     Body,
     /// The body is in a coding that is not removed, in several, or in one that is not named.
     StillCoded,
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dead_link_is_told_from_a_refusal() {
+    fn a_dead_link_is_no_refusal() {
         let address = Failure::AddressRefused([10, 0, 0, 1].into());
         for (failure, is_connect, is_refused) in [
             (Failure::Dns, true, false),

@@ -1,6 +1,6 @@
-//! The composition: robots.txt first, then the host's turn.
+//! The gate: checks robots.txt, then acquires a permit of the host.
 //!
-//! The only place that knows both `robots_cache` and `pacing`.
+//! Only this file, its builder and `paced.rs` know both `robots_cache` and `pacing`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,7 @@ use crate::robots_cache::{RobotsCache, RobotsEntry};
 use crate::verdict::Verdict;
 use crate::{AddressGuard, Clock, Host, Origin, SignRequest, Stats, WallMillis};
 
-/// Everything that a crawler asks before a request goes out. Cheap to clone; clones share everything.
+/// Decides whether and when a request may be sent: robots.txt and rate limits. Cheap to clone; clones share everything.
 #[derive(Debug, Clone)]
 pub struct Gate {
     pub(crate) robots: RobotsCache,
@@ -55,13 +55,13 @@ impl Gate {
         Ok((verdict, permit))
     }
 
-    /// Whether this URL may be fetched. May fetch robots.txt, never `url`, and acquires no permit for `url`.
+    /// Checks whether `url` may be fetched. This may fetch robots.txt, never `url`, and acquires no permit for it.
     ///
     /// `left` is how long this may wait for the permits of robots.txt. The wait is taken from it, also when it ends in an error. The
     /// fetch itself has a deadline of its own.
     ///
     /// # Errors
-    /// A refusal that is no verdict: an unsupported URL, a refused address, a robots.txt request that was deferred or lost.
+    /// A refusal that is not a verdict: an unsupported URL, a refused address, a robots.txt request that was deferred or lost.
     pub async fn check(&self, url: &Url, left: &mut Duration) -> Result<Verdict, Denied> {
         match self.verdict_at_once(url) {
             Some(verdict) => Ok(self.observed(verdict)),
@@ -70,7 +70,7 @@ impl Gate {
         }
     }
 
-    /// The same from what is known now, without any I/O. `None`: not known.
+    /// Like [`check`](Self::check), without I/O. `None` if robots.txt is not in memory.
     pub fn check_cached(&self, url: &Url) -> Option<Verdict> {
         self.verdict_at_once(url).or_else(|| self.verdict_by_cache(url))
     }
@@ -92,8 +92,7 @@ impl Gate {
         self.with_tdmrep(verdict, |cache| cache.cached(&origin))
     }
 
-    /// The verdict with what is `at_hand` of the site's tdmrep.json, if that is asked for. `None`: it is not at hand, or not known and
-    /// required.
+    /// The verdict with the site's tdmrep.json from memory, if the settings fetch it. `None`: it is not in memory, or it is required and unknown.
     fn with_tdmrep(
         &self,
         verdict: Verdict,
@@ -119,7 +118,7 @@ impl Gate {
         let verdict = self.entry(&self.robots, &origin, url, left).await?.explain(&Target::of(url));
         let Some(cache) = self.tdmrep_for(&verdict) else { return Ok(self.observed(verdict)) };
         let entry = if may_fetch_tdmrep(&verdict) {
-            // It is sent before any page has asked with the site's delay.
+            // Its request is the first that keeps the site's delay, so the pacer does not know it yet.
             if let Some(delay) = verdict.crawl_delay() {
                 self.pacer.change_crawl_delay(&origin, delay);
             }
@@ -142,7 +141,7 @@ impl Gate {
         verdict
     }
 
-    /// The same verdict, but the request may go out although robots.txt denies it, for the reason given. Logged and counted.
+    /// The same verdict, but the request may be sent although robots.txt denies it, for the reason `why`. This is logged and counted.
     pub fn overridden(&self, verdict: Verdict, why: &Arc<str>) -> Verdict {
         let Some(origin) = verdict.entry().map(|answer| answer.origin()) else { return verdict };
         self.overrides.fetch_add(1, Ordering::Relaxed);
@@ -153,7 +152,7 @@ impl Gate {
         verdict.overridden(Arc::clone(why))
     }
 
-    /// Tells the observers that a request ended with this refusal: for those who build a client on the gate.
+    /// Reports to the observers that a request ended with this refusal: for adapters to HTTP clients.
     pub fn report_refused(&self, denied: &Denied) {
         let hop = denied.hop();
         #[cfg(feature = "tracing")]
@@ -165,7 +164,7 @@ impl Gate {
         self.observers.notify(&Event::Refused { denied, hop });
     }
 
-    /// What is known of an origin's robots.txt; fetched if need be.
+    /// The robots.txt of an origin, fetched if needed.
     ///
     /// # Errors
     /// A robots.txt request that was deferred or lost.
@@ -173,25 +172,26 @@ impl Gate {
         self.entry(&self.robots, origin, &origin.robots_url(), &mut self.max_wait.clone()).await
     }
 
-    /// The same from what is at hand and may be used, without any I/O. `None`: not known.
+    /// Like [`answer`](Self::answer), without I/O. `None` if robots.txt is not in memory.
     pub fn cached(&self, origin: &Origin) -> Option<Arc<RobotsEntry>> {
         self.robots.cached(origin)
     }
 
-    /// Fetches what is not at hand for all these origins, as many at a time as the policy allows, and waits for them.
+    /// Fetches the robots.txt files of these origins, unless they are in memory, as many at a time as the policy allows, and waits for
+    /// them.
     pub async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {
         self.robots.prefetch(origins).await;
     }
 
-    /// Forgets that the origin's robots.txt is fresh, so that its next use asks again. The last good copy is kept, and goes on being used
-    /// at once while the origin is known to fail.
+    /// Marks the origin's robots.txt as stale, so that it is fetched before its next use. The last good copy is kept, and is used while the
+    /// origin is known to fail.
     ///
-    /// Other processes with the same store see it when the time of their own copies is over.
+    /// Other processes with the same store notice this when their own copies expire.
     pub async fn invalidate(&self, origin: &Origin) {
         self.robots.invalidate(origin).await;
     }
 
-    /// The answer at hand, or fetched if the turn of robots.txt can come within what is `left`.
+    /// The entry from memory, or fetched if robots.txt can get its permit within what is `left`.
     async fn entry(
         &self,
         cache: &RobotsCache,
@@ -214,7 +214,7 @@ impl Gate {
                 Ok(answer) => return Ok(answer),
                 Err(refused) => refused,
             };
-            // The fetch waits as long as most callers do; one with more patience asks again.
+            // The fetch waits as long as most callers do. A caller with more time tries again.
             let not_before = refused.not_before();
             let wait = not_before.map_or(Duration::ZERO, |time| time.since(self.clock.wall()));
             if wait.is_zero() || wait > *left {
@@ -225,7 +225,7 @@ impl Gate {
         }
     }
 
-    /// The fetch belongs to all who wait, and waits longer than this caller does.
+    /// Refuses at once where the fetch, which all its callers share, would wait for its permit for longer than this caller has left.
     fn refuse_a_long_wait(&self, origin: &Origin, url: &Url, left: Duration) -> Result<(), Denied> {
         let slot = self.pacer.next_slot(&origin.robots_url(), Ask::new());
         let slot = slot.map_err(|refusal| self.denied_by(url, refusal))?;
@@ -236,15 +236,14 @@ impl Gate {
         Err(denied.with_retry_at(Some(slot.not_before)))
     }
 
-    /// Acquires a permit of the URL's host, within what is `left`, for a URL that `verdict` lets out. The wait is taken from `left`, also
-    /// when it ends in an error.
+    /// Acquires a permit of the URL's host within `left`, for a URL that `verdict` allows. The wait is subtracted from `left`, also if it
+    /// ends in an error.
     ///
-    /// Rules can expire or change while a request waits. Then robots.txt is checked again first and `verdict` is replaced: a request that
-    /// leaves is allowed by what is known when it leaves.
+    /// If rules expire or change during the wait, robots.txt is checked again and `verdict` is replaced.
     ///
     /// # Errors
-    /// With [`DeniedKind::Deferred`] at once when the permit cannot come in time; with [`DeniedKind::CrawlDelayTooLong`]; with
-    /// [`DeniedKind::Store`] if the policy fails closed; with what robots.txt says by then.
+    /// [`DeniedKind::Deferred`] at once if the wait would be too long; [`DeniedKind::CrawlDelayTooLong`]; [`DeniedKind::Store`] if the
+    /// policy is to fail closed; a denial by rules that have changed during the wait.
     pub async fn acquire(
         &self,
         url: &Url,
@@ -259,13 +258,17 @@ impl Gate {
 
     /// A permit that is there this instant, without asking a store.
     fn permit_at_once(&self, url: &Url, verdict: &Verdict) -> Option<Permit> {
-        // A busy machine can take as long between check and permit as a wait would. Looked at first, because a permit that is given back is
-        // reported as granted all the same.
+        // On a busy machine a verdict can expire between check and permit. This is looked at first, because a permit that is given back is still
+        // reported as granted.
         if verdict.is_robots_txt() || verdict.has_lapsed(self.clock.wall()) {
             return None;
         }
-        let ask = Ask::new().with_crawl_delay(verdict.crawl_delay().unwrap_or_default());
-        self.pacer.at_once(url, &ask)
+        let place = verdict.entry()?.place();
+        let delay = verdict.crawl_delay().unwrap_or_default();
+        let ask = Ask::new().with_crawl_delay(delay).with_place(place.load(Ordering::Relaxed));
+        let permit = self.pacer.at_once(url, &ask)?;
+        place.store(permit.place(), Ordering::Relaxed);
+        Some(permit)
     }
 
     async fn acquire_after_waiting(
@@ -287,7 +290,7 @@ impl Gate {
                     if is_in_time {
                         return Ok(permit);
                     }
-                    // The permit was acquired by a Crawl-delay that has grown meanwhile.
+                    // The Crawl-delay has grown meanwhile, so the permit came too early.
                     permit.give_back();
                 }
                 _ => {
@@ -301,7 +304,7 @@ impl Gate {
         }
     }
 
-    /// The host's turn; what it took to wait for it is taken from what is `left`.
+    /// A permit of the host. The wait is taken from what is `left`.
     async fn permit(&self, url: &Url, verdict: &Verdict, left: &mut Duration) -> Result<Permit, Denied> {
         let delay =
             if verdict.is_robots_txt() { last_delay(&self.pacer, url) } else { verdict.crawl_delay() };
@@ -316,7 +319,7 @@ impl Gate {
         permit.map_err(|refusal| self.denied_by(url, refusal))
     }
 
-    /// When the next request to the URL's host could go out. Waits for nothing and reserves nothing.
+    /// When the next request to the URL's host could be sent. Neither waits nor reserves.
     ///
     /// # Errors
     /// An unsupported URL.
@@ -327,16 +330,16 @@ impl Gate {
         self.pacer.next_slot(url, ask).map_err(|refusal| self.denied_by(url, refusal))
     }
 
-    /// The host that has been free for the longest time, or else is free first, with the delay that was last asked of it. A host that
-    /// was never asked is free; among equals the first counts.
+    /// The host that has been free for the longest time, or else will be free first. A host without a request so far is free; of equal
+    /// hosts, the first is returned.
     pub fn next_ready<'h>(&self, hosts: impl IntoIterator<Item = &'h Host>) -> Option<(&'h Host, NextSlot)> {
         self.pacer.next_ready(hosts)
     }
 
-    /// Backs a host off, or a group of hosts by its key, until then, unless it is backed off for longer. Returns the end of the backoff
-    /// that is in force.
+    /// Backs off a host, or a group of hosts by its key, until `until`, unless it is already backed off for longer. Returns the end of the
+    /// backoff.
     ///
-    /// More than 27 h ahead is taken for a mistake and cut to 24 h.
+    /// A time more than 27 h ahead is considered a mistake and cut to 24 h.
     ///
     /// ```
     /// # use std::{sync::Arc, time::Duration};
@@ -364,12 +367,12 @@ impl Gate {
         self.pacer.back_off(scope.as_ref(), until, BackoffCause::Operator)
     }
 
-    /// What happened to a host, if it is known.
+    /// The report of a host, if the host is known.
     pub fn report(&self, host: &Host) -> Option<HostReport> {
         self.pacer.report(host)
     }
 
-    /// What happened to every host and every group of hosts that is known, in no particular order.
+    /// The reports of all known hosts and groups of hosts, in no particular order.
     pub fn reports(&self) -> Vec<HostReport> {
         self.pacer.reports()
     }
@@ -381,21 +384,21 @@ impl Gate {
         Stats { overrides, hosts, in_flight, waiting, backed_off, ..self.robots.stats() }
     }
 
-    /// Gives up all leases in the shared store and saves what it does not know yet, for `limit` at most. Returns whether nothing is left.
-    /// Without a store there is nothing to do.
+    /// Gives up all leases in the shared store and saves the last backoffs, within `limit`. Returns whether all of that is done. Without a
+    /// store there is nothing to do.
     ///
-    /// Before a process ends, it drops what is left of responses, awaits this, and closes its store. Without it, other processes wait for
-    /// its hosts until the leases end.
+    /// Before a process ends, drop its responses, await this, and close the store. Otherwise, other processes wait for its hosts until the
+    /// leases end.
     pub async fn settled(&self, limit: Duration) -> bool {
         self.pacer.settled(limit).await
     }
 
-    /// What signs the requests, if they are signed.
+    /// The signer of requests, if requests are signed.
     pub fn signer(&self) -> Option<&Arc<dyn SignRequest>> {
         self.signer.as_ref()
     }
 
-    /// How long a call may wait for its turns unless it says otherwise.
+    /// How long a call may wait for permits, unless it sets its own limit.
     pub fn max_wait(&self) -> Duration {
         self.max_wait
     }
@@ -443,7 +446,7 @@ impl Gate {
     }
 }
 
-/// robots.txt speaks of tdmrep.json like of any other file.
+/// robots.txt can deny tdmrep.json like any other file.
 fn may_fetch_tdmrep(verdict: &Verdict) -> bool {
     verdict.entry().is_some_and(|entry| entry.is_allowed(&Target::new(TDMREP)))
 }

@@ -38,7 +38,7 @@ impl Jitter {
     }
 }
 
-/// A seed that nobody chose.
+/// A random seed.
 pub(crate) fn random_seed() -> u64 {
     RandomState::new().hash_one("abide")
 }

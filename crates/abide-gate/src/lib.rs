@@ -45,7 +45,7 @@
 //!
 //! # Features
 //! * `tracing` (default): spans and events, with origins and never full URLs.
-//! * `metrics`: [`record_metrics`] and [`sample_metrics`], for the facade of that name.
+//! * `metrics`: `record_metrics` and `sample_metrics`, for the facade of that name.
 //! * `psl`: pacing by registrable domain, with the Public Suffix List compiled in.
 //! * `testing`: a clock that tests move, and the suites that every store must pass.
 
@@ -61,6 +61,7 @@ mod clock;
 mod failure;
 mod jitter;
 mod origin;
+mod short;
 mod stats;
 mod store;
 mod text;

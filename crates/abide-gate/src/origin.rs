@@ -1,4 +1,4 @@
-//! The keys that everything is filed under: the origin for rules, the host for pacing.
+//! The keys of everything that is known: the origin for rules, the host for pacing.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,8 +9,9 @@ use std::sync::Arc;
 use url::{Position, Url};
 
 use crate::address::embedded;
+use crate::short::Short;
 
-/// Whose robots.txt counts: scheme, ASCII host and effective port (RFC 9309 §2.3).
+/// What a robots.txt belongs to: scheme, ASCII host and port (RFC 9309 §2.3).
 ///
 /// http and https never share an origin, nor do two ports. User information, path and query are not part of it. Its text
 /// always names the port: `https://example.com:443`. Cheap to clone.
@@ -24,7 +25,8 @@ use crate::address::embedded;
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Origin {
-    text: Arc<str>,
+    /// In place for hosts of up to 26 bytes.
+    text: Short<38>,
 }
 
 impl Origin {
@@ -39,28 +41,35 @@ impl Origin {
         // A URL keeps its port only where that is not the default one.
         let port = if url.port().is_none() { default_port } else { "" };
         let authority = &url[Position::BeforeHost..Position::AfterPort];
-        // Asked on every request, so put together from parts: `format!` is several times the work.
-        Ok(Self { text: [url.scheme(), "://", authority, port].concat().into() })
+        let parts = [url.scheme(), "://", authority, port];
+        // Put together from parts, because this is done for every request: `format!` is several times the work.
+        Ok(Self { text: Short::concat(&parts.map(str::as_bytes)) })
     }
 
     /// `scheme://host:port`, lower case, the port always present.
     pub fn as_str(&self) -> &str {
-        &self.text
+        self.text.as_str()
     }
 
-    /// As its URLs spell it.
+    /// As URLs write it.
     pub(crate) fn as_slice(&self) -> OriginOf<'_> {
+        let text = self.as_str();
         let default_port =
-            default_port(self.scheme()).filter(|port| self.text.ends_with(port)).unwrap_or_default();
-        OriginOf { text: self.text.strip_suffix(default_port).unwrap_or(&self.text), default_port }
+            default_port(self.scheme()).filter(|port| text.ends_with(port)).unwrap_or_default();
+        OriginOf { text: text.strip_suffix(default_port).unwrap_or(text), default_port }
+    }
+
+    /// How many bytes it takes besides its own.
+    pub(crate) fn heap_size(&self) -> usize {
+        self.text.heap_size()
     }
 
     /// `http` or `https`.
     pub fn scheme(&self) -> &str {
-        if self.text.starts_with("https:") { "https" } else { "http" }
+        if self.text.as_bytes().starts_with(b"https:") { "https" } else { "http" }
     }
 
-    /// Where its robots.txt is asked for: `scheme://host[:port]/robots.txt`.
+    /// The URL of its robots.txt: `scheme://host[:port]/robots.txt`.
     pub fn robots_url(&self) -> Url {
         self.at("/robots.txt")
     }
@@ -68,12 +77,12 @@ impl Origin {
     /// The URL with this path, which is a constant.
     #[expect(clippy::expect_used, reason = "the text was put together from the parts of a parsed URL")]
     pub(crate) fn at(&self, path: &'static str) -> Url {
-        Url::parse(&format!("{}{path}", self.text)).expect("scheme, host and port come from a parsed URL")
+        Url::parse(&format!("{self}{path}")).expect("scheme, host and port come from a parsed URL")
     }
 
-    /// The pacing key of this origin.
+    /// The host that rate limits of this origin are kept for.
     pub fn host(&self) -> Host {
-        let (_, rest) = self.text.split_once("://").unwrap_or_default();
+        let (_, rest) = self.as_str().split_once("://").unwrap_or_default();
         Host::from_ascii(rest.rsplit_once(':').map_or(rest, |(host, _)| host))
     }
 }
@@ -88,25 +97,25 @@ pub(crate) struct OriginOf<'u> {
 }
 
 impl<'u> OriginOf<'u> {
-    /// `None` for any other scheme than http and https. In a URL with user information no slice is its origin: this one is nobody's.
+    /// `None` for any other scheme than http and https. With user information in the URL, no slice is its origin, and this one equals none.
     pub(crate) fn of(url: &'u Url) -> Option<Self> {
         let default_port = default_port(url.scheme())?;
         let default_port = if url.port().is_none() { default_port } else { "" };
         Some(Self { text: &url[..Position::AfterPort], default_port })
     }
 
-    /// That of an origin, for one URL of it or another.
+    /// Whether it is this origin.
     pub(crate) fn is(self, origin: &Origin) -> bool {
-        origin.text.strip_prefix(self.text) == Some(self.default_port)
+        origin.text.as_bytes().strip_prefix(self.text.as_bytes()) == Some(self.default_port.as_bytes())
     }
 
-    /// A hash to find it by. The port needs no part in it: where it is not written, the scheme decides it.
+    /// Its hash, equal for all URLs of an origin. A default port is not part of it, because the scheme decides that.
     pub(crate) fn hash(self, hasher: &impl BuildHasher) -> u64 {
         hasher.hash_one(self.text)
     }
 }
 
-/// With the colon before it.
+/// The default port, with its colon.
 fn default_port(scheme: &str) -> Option<&'static str> {
     match scheme {
         "http" => Some(":80"),
@@ -117,13 +126,13 @@ fn default_port(scheme: &str) -> Option<&'static str> {
 
 impl fmt::Debug for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Origin({})", self.text)
+        write!(f, "Origin({self})")
     }
 }
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(self.as_str())
     }
 }
 
@@ -137,9 +146,9 @@ impl std::str::FromStr for Origin {
     }
 }
 
-/// Whose turn is counted: the ASCII host in lower case, without trailing dot and without port.
+/// What rate limits are kept for: the ASCII host in lower case, without trailing dot and without port.
 ///
-/// http, https and all ports of a name share one slot, and so do the spellings of one address: `[::ffff:192.0.2.1]` and
+/// http, https and all ports of a name share one rate limit, and so do the spellings of one address: `[::ffff:192.0.2.1]` and
 /// `[64:ff9b::192.0.2.1]` (NAT64) are `192.0.2.1`. Cheap to clone.
 ///
 /// ```
@@ -155,7 +164,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// The pacing key of an absolute http or https URL.
+    /// The host of an absolute http or https URL.
     ///
     /// # Errors
     /// [`UnsupportedUrl`] for any other scheme.
@@ -220,12 +229,12 @@ pub fn without_userinfo(url: &Url) -> Url {
     url
 }
 
-/// Whether there is something before an `@`, be it an empty user.
+/// Whether there is an `@` before the host, also after an empty user name.
 pub fn has_userinfo(url: &Url) -> bool {
     !url[Position::BeforeUsername..Position::BeforeHost].is_empty()
 }
 
-/// The URL is not http or https, so no robots.txt speaks for it and it is never allowed by default.
+/// The URL is not http or https, so it is never allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnsupportedUrl {
     scheme: String,

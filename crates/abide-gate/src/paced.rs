@@ -1,4 +1,4 @@
-//! robots.txt in its host's turn: a request like any other.
+//! robots.txt requests behind the address guard and with permits of their host, like all requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::pacing::{Ask, BackoffCause, Pacer, Permit};
 use crate::robots_cache::{Fetch, FetchError, RobotsCache, RobotsRequest, RobotsResponse};
 use crate::{AddressGuard, BoxFuture, Clock, Failure, Host, Origin, SignRequest, WallMillis};
 
-/// The user's transport, behind the address guard and in its host's turn: robots.txt is a request like any other.
+/// The user's transport, behind the address guard and the pacer.
 #[derive(Debug)]
 pub(crate) struct PacedFetch {
     pub(crate) fetch: Arc<dyn Fetch>,
@@ -30,7 +30,7 @@ impl Fetch for PacedFetch {
 }
 
 impl PacedFetch {
-    /// Signed, if requests are, and once more if the server asks for it.
+    /// Signs the request, if requests are signed, and repeats it if the server asks for another signature.
     async fn signed(&self, request: RobotsRequest) -> Result<RobotsResponse, FetchError> {
         let Some(signer) = &self.signer else { return self.paced(request, None).await };
         let reply = self.paced(request.clone(), Some(&**signer)).await?;
@@ -64,11 +64,11 @@ impl PacedFetch {
             return Err(FetchError::new(refused, refused.to_string()));
         }
         let asked = self.clock.now();
-        let turn = self.pacer.acquire(request.url(), self.ask(request.url())).await;
+        let permit = self.pacer.acquire(request.url(), self.ask(request.url())).await;
         let started = self.clock.now();
-        let waited = turn.as_ref().map_or(started.saturating_duration_since(asked), Permit::waited);
+        let waited = permit.as_ref().map_or(started.saturating_duration_since(asked), Permit::waited);
         request.permit_wait().add(waited, started);
-        let permit = turn.map_err(FetchError::deferred)?;
+        let permit = permit.map_err(FetchError::deferred)?;
         let request = match signer {
             Some(signer) => self.sign(request, signer)?,
             None => request,
@@ -76,12 +76,12 @@ impl PacedFetch {
         let (url, throttle) = (request.url().clone(), request.throttle());
         match self.fetch.fetch(request).await {
             Ok(reply) => {
-                let hold = permit.observe(reply.status(), reply.headers());
-                let hold = match throttle {
+                let backoff = permit.observe(reply.status(), reply.headers());
+                let backoff = match throttle {
                     Some(throttle) if reply.status() == StatusCode::TOO_MANY_REQUESTS => {
-                        self.back_off_longer(&url, hold, throttle)
+                        self.back_off_longer(&url, backoff, throttle)
                     }
-                    _ => hold,
+                    _ => backoff,
                 };
                 permit.saved().await;
                 let (status, headers) = (reply.status(), reply.headers().clone());
@@ -93,9 +93,9 @@ impl PacedFetch {
                     error
                 });
                 let reply = RobotsResponse::new(status, headers, body.boxed_unsync(), started);
-                Ok(match hold {
-                    // Holds are told in milliseconds, rounded up. What this reply says must have lapsed at the instant in which the
-                    // host is asked again: first for robots.txt.
+                Ok(match backoff {
+                    // The ends of backoffs are rounded up to 1 ms, so this entry expires 1 ms earlier: it must have expired when the host is
+                    // requested again, first for robots.txt.
                     Some(until) => {
                         reply.with_backoff_until(WallMillis::from_millis(until.as_millis().saturating_sub(1)))
                     }
@@ -111,20 +111,25 @@ impl PacedFetch {
         }
     }
 
-    /// Stricter: robots.txt has answered 429 before, and again after the time that it had asked for. Pages that do are held by what they ask
-    /// for alone, since whoever wants them decides when to come back; robots.txt would be asked for with every page, every second.
-    fn back_off_longer(&self, url: &Url, hold: Option<WallMillis>, throttle: Duration) -> Option<WallMillis> {
+    /// Stricter: robots.txt returned 429 before, and again after the time that it had asked for. For a page, Retry-After alone counts, because
+    /// its caller decides when to come back. robots.txt would be requested with every page, every second.
+    fn back_off_longer(
+        &self,
+        url: &Url,
+        backoff: Option<WallMillis>,
+        throttle: Duration,
+    ) -> Option<WallMillis> {
         let until = self.clock.wall().plus(throttle);
-        let Ok(host) = Host::of(url) else { return hold };
-        if hold.is_some_and(|hold| hold >= until) {
-            return hold;
+        let Ok(host) = Host::of(url) else { return backoff };
+        if backoff.is_some_and(|backoff| backoff >= until) {
+            return backoff;
         }
         let cause =
             BackoffCause::Answer { status: StatusCode::TOO_MANY_REQUESTS.as_u16(), retry_after: None };
         Some(self.pacer.back_off(host.as_str(), until, cause))
     }
 
-    /// A host whose pages are asked for slowly has its robots.txt asked for as slowly.
+    /// robots.txt keeps the same delay as the pages of its host.
     fn ask(&self, url: &Url) -> Ask {
         Ask::new()
             .with_crawl_delay(last_delay(&self.pacer, url).unwrap_or_default())
@@ -167,7 +172,7 @@ impl RuledFetch {
     }
 }
 
-/// The gap that was last asked for the URL's host.
+/// The delay that was last asked for the URL's host.
 pub(crate) fn last_delay(pacer: &Pacer, url: &Url) -> Option<Duration> {
     let host = Host::of(url).ok()?;
     Some(pacer.report(&host)?.delay)

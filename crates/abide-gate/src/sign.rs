@@ -13,11 +13,11 @@ use crate::WallMillis;
 ///
 /// Set with [`GateBuilder::sign_requests`](crate::GateBuilder::sign_requests).
 pub trait SignRequest: fmt::Debug + Send + Sync {
-    /// Adds the fields of a signature to those of a request. It has its permit, and nothing of it changes any more but `Accept-Encoding`;
-    /// it goes out at once. A request that is not to be signed stays as it is.
+    /// Adds a signature to the fields of a request, which is sent right after that. Nothing else of it changes, except `Accept-Encoding`.
+    /// Requests that need no signature stay as they are.
     ///
     /// # Errors
-    /// Whatever goes wrong. The request is not sent then.
+    /// If signing fails. Then the request is not sent.
     fn sign(
         &self,
         method: &Method,
@@ -26,8 +26,8 @@ pub trait SignRequest: fmt::Debug + Send + Sync {
         now: WallMillis,
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
-    /// What signs the request once more, if a response with this status and these fields asks for that. The request is then repeated
-    /// once, checked and paced like any other. Default: `None`.
+    /// The signer for a repetition of the request, if a response with this status and these fields asks for a signature. The request is
+    /// then repeated once, checked and rate-limited like any other. Default: `None`.
     fn asked(&self, status: StatusCode, headers: &HeaderMap) -> Option<Arc<dyn SignRequest>> {
         let _ = (status, headers);
         None

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use crate::text::Escaped;
 
-/// The store could not do what it was asked. Its text says why, without anything secret: it is logged.
+/// An operation of a store failed. The text says why; it is logged, so it must not contain secrets.
 ///
-/// It never changes a decision of robots.txt: a record that cannot be loaded is fetched, one that cannot be saved is kept in memory.
+/// It never changes a decision of robots.txt: if a record cannot be loaded, robots.txt is fetched; if it cannot be saved, it stays in
+/// memory.
 #[derive(Clone)]
 pub struct StoreError {
     text: Arc<str>,
@@ -40,7 +41,7 @@ impl std::error::Error for StoreError {}
 pub struct HolderId(pub u128);
 
 impl HolderId {
-    /// A name that no other process has, drawn from the random keys of the standard library's hash maps.
+    /// A random name, from the random keys of the standard library's hash maps.
     pub fn random() -> Self {
         let half = || u128::from(RandomState::new().hash_one(0_u64));
         Self(half() << 64 | half())

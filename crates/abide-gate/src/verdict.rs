@@ -13,9 +13,9 @@ use crate::denied::{Denied, DeniedKind};
 use crate::robots_cache::{GoodCopy, RobotsEntry, Source};
 use crate::text::Escaped;
 
-/// Whether a URL may be fetched, and why. Small and cheap to clone: it shares what it was made from.
+/// Whether a URL may be fetched, and why. Cheap to clone.
 ///
-/// Shown, it is one sentence; what servers sent is escaped and cut at 200 characters.
+/// `Display` is one sentence, in which text of servers is escaped and cut at 200 characters.
 ///
 /// ```
 /// # use abide_gate::Verdict;
@@ -34,7 +34,7 @@ pub struct Verdict {
     tdmrep: KeptTdmrep,
 }
 
-/// What was learnt of the site's `/.well-known/tdmrep.json`.
+/// What is known of the site's `/.well-known/tdmrep.json`.
 #[derive(Clone)]
 enum KeptTdmrep {
     NotAsked,
@@ -64,12 +64,12 @@ impl Verdict {
         Self { ground: None, override_reason: None, tdmrep: KeptTdmrep::NotAsked }
     }
 
-    /// The same with what was learnt of tdmrep.json; `None`: it was not fetched, as robots.txt denies it or the page.
+    /// The same with the entry of tdmrep.json; `None`: it was not fetched, because robots.txt denies it or the page.
     pub(crate) fn with_tdmrep(self, entry: Option<Arc<RobotsEntry>>) -> Self {
         Self { tdmrep: entry.map_or(KeptTdmrep::Denied, KeptTdmrep::Entry), ..self }
     }
 
-    /// The same; if it was not asked for, as the page was not going to be fetched, what it says is unknown.
+    /// The same; if tdmrep.json was not looked up, because the page was not going to be fetched, it is unknown.
     pub(crate) fn with_unknown_tdmrep(self) -> Self {
         if matches!(self.tdmrep, KeptTdmrep::NotAsked) { self.with_tdmrep(None) } else { self }
     }
@@ -80,14 +80,15 @@ impl Verdict {
     /// [it is unknown](Self::is_tdmrep_unknown).
     pub fn tdmrep(&self) -> Option<&[u8]> {
         let KeptTdmrep::Entry(entry) = &self.tdmrep else { return None };
-        // An HTML page or nothing at all is no JSON, whatever its status.
+        // An HTML page or an empty body is not JSON, whatever its status.
         let is_file = |copy: &&GoodCopy| {
             !copy.is_truncated() && !entry.is_not_text() && !copy.body().trim_ascii().is_empty()
         };
         entry.copy().filter(is_file).map(GoodCopy::body)
     }
 
-    /// Whether tdmrep.json was asked for and could not be had, and there is no copy; or what came is empty, an HTML page, or cut.
+    /// Whether tdmrep.json was requested and is unknown: it could not be fetched and there is no copy, or it is empty, an HTML page, or
+    /// cut.
     pub fn is_tdmrep_unknown(&self) -> bool {
         match &self.tdmrep {
             KeptTdmrep::NotAsked => false,
@@ -109,22 +110,22 @@ impl Verdict {
         self.override_reason.is_some() || self.ground.as_ref().is_none_or(|ground| ground.is_allowed)
     }
 
-    /// The rule that decided; `None` if none covers the URL, or there is no robots.txt to judge by.
+    /// The rule that decided; `None` if no rule matches the URL, or there is no robots.txt.
     pub fn rule(&self) -> Option<Record<'_>> {
         self.rules()?.rule()
     }
 
-    /// The verdict of the rules alone: group, token, line. `None` if there is no robots.txt to judge by.
+    /// The verdict of the rules alone: group, token, line. `None` if there is no robots.txt.
     pub fn rules(&self) -> Option<&abide_robots::RobotsVerdict> {
         self.ground.as_ref()?.rules.as_ref()
     }
 
-    /// What is known of the origin's robots.txt: where it came from, its age, when it is asked again.
+    /// The origin's robots.txt: where it came from, its age, when it is fetched again.
     pub fn entry(&self) -> Option<&Arc<RobotsEntry>> {
         self.ground.as_ref().map(|ground| &ground.entry)
     }
 
-    /// Where the answer came from. `None` for `/robots.txt` itself.
+    /// Where the rules came from. `None` for `/robots.txt` itself.
     pub fn source(&self) -> Option<Source> {
         self.entry().map(|answer| answer.source())
     }
@@ -134,7 +135,7 @@ impl Verdict {
         self.entry()?.crawl_delay()
     }
 
-    /// What it was made from is due to be asked for again.
+    /// Whether the entry that it was made from has expired.
     pub(crate) fn has_lapsed(&self, now: WallMillis) -> bool {
         self.entry().is_some_and(|answer| answer.fresh_until() <= now)
     }
@@ -144,12 +145,12 @@ impl Verdict {
         self.ground.is_none()
     }
 
-    /// Why the request goes out although robots.txt denies it; `None` if robots.txt allows it.
+    /// Why the request is sent although robots.txt denies it; `None` if robots.txt allows it.
     pub fn override_reason(&self) -> Option<&str> {
         self.override_reason.as_deref()
     }
 
-    /// The refusal that follows for `url` at `now`, unless it is allowed.
+    /// The refusal of `url` at `now`; `None` if it is allowed.
     pub fn refusal(&self, url: &Url, now: WallMillis) -> Option<Denied> {
         if self.is_allowed() {
             return None;
@@ -165,7 +166,7 @@ impl Verdict {
 }
 
 impl Ground {
-    /// By the rules: which rule, of which group, on which line. "of" and the file follow.
+    /// Writes which rule decided, of which group, on which line.
     fn write_verdict(
         &self,
         f: &mut fmt::Formatter<'_>,

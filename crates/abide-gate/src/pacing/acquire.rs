@@ -171,15 +171,17 @@ pub(crate) fn enter(
 }
 
 /// What most requests meet: one scope, its host is known and free, and no request waits. It looks nothing up twice and allocates nothing.
+/// `place` is where the host's schedule was found last.
 pub(crate) fn enter_idle(
     table: &Table,
     request: &Request<'_>,
+    place: u32,
     now: Moment,
     effects: &mut Effects,
 ) -> Option<Claims> {
     let ScopeRequest { ref key, hash, delay, limit, feedback } = request.host;
     let mut locked = table.lock(hash, &[]);
-    let id = locked.find(hash, key)?;
+    let id = locked.find_at(place, hash, key)?;
     let schedule = locked.schedule(id)?;
     let terms = schedule.terms(delay, limit);
     if schedule.waiting() > 0 || schedule.is_full(terms) || schedule.start(terms).at > now {
@@ -208,7 +210,7 @@ fn claims(locked: &mut Locked<'_>, request: &Request<'_>, now: Moment, effects: 
     Claims { host, others: others.collect() }
 }
 
-/// A task can hold its place and never be polled again. Nothing else would notice, so every request that comes looks for it.
+/// A queue head whose task is never polled again would stop its host, so every new request looks for one.
 fn drop_unpolled(locked: &mut Locked<'_>, claim: &Claim, now: Moment, effects: &mut Effects) {
     let Some(queue) = locked.schedule(claim.schedule).and_then(Schedule::queue_mut) else { return };
     let before = effects.wakers.len();
@@ -218,7 +220,7 @@ fn drop_unpolled(locked: &mut Locked<'_>, claim: &Claim, now: Moment, effects: &
     }
 }
 
-/// Nobody waits, and it could start this instant.
+/// No request waits, and this one could start this instant.
 fn is_free(locked: &mut Locked<'_>, claims: &Claims, now: Moment) -> bool {
     claims.iter().all(|claim| {
         claim.find(locked).is_some_and(|(schedule, terms)| {
@@ -364,7 +366,7 @@ pub(crate) fn end(table: &Table, claims: &Claims, started: Moment, now: Moment, 
             && now.since(started) >= OPEN_MAX
             && let Some(open) = schedule.open_too_long(OPEN_MAX, now)
         {
-            effects.open.push((schedule.key.clone(), open));
+            effects.open.push((schedule.key.as_str().into(), open));
         }
         schedule.end(started, now);
         schedule.changed(now, &mut effects.wakers);
@@ -460,26 +462,16 @@ impl Drop for QueuePlace {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::*;
-    use crate::clock::Timeline;
-
-    fn at(millis: u64) -> Moment {
-        let began = Instant::now();
-        Timeline::starting(began).moment(began + Duration::from_millis(millis))
-    }
+    use crate::clock::millisecond as at;
 
     /// A request with delays of a second, for a host and a group, that waits for a minute at most.
     fn request<'u>(table: &Table, host: &'u str, group: Option<&str>, now: Moment) -> Request<'u> {
         let (delay, limit, feedback) = (Duration::from_secs(1), 1, true);
         let host = ScopeRequest { key: host.into(), hash: table.hash(host), delay, limit, feedback };
-        let other = |key: &str| ScopeRequest {
-            key: key.to_owned(),
-            hash: table.hash(key),
-            delay,
-            limit,
-            feedback: false,
+        let other = |key: &str| {
+            let (key, hash) = (key.to_owned(), table.hash(key));
+            ScopeRequest { key, hash, delay, limit, feedback: false }
         };
         let others = group.map(other).into_iter().collect();
         Request { host, others, deadline: now.plus(Duration::from_secs(60)) }
@@ -514,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn who_need_not_wait_takes_no_place_in_line() {
+    fn a_request_that_need_not_wait_takes_no_place_in_the_queue() {
         let (table, began) = (Table::new(100, Duration::ZERO), at(0));
         for group in [None, Some("group")] {
             let host = group.unwrap_or("a.example");
@@ -530,7 +522,7 @@ mod tests {
     fn a_known_free_host_without_waiters_takes_the_short_way() {
         let (table, began) = (Table::new(100, Duration::ZERO), at(0));
         let asked = request(&table, "a.example", None, began);
-        let short = |now| enter_idle(&table, &asked, now, &mut Effects::default());
+        let short = |now| enter_idle(&table, &asked, 0, now, &mut Effects::default());
         assert!(short(began).is_none(), "it is not known");
         let claims = takes(&table, &asked, began);
         assert!(short(began.plus(Duration::from_secs(5))).is_none(), "one is in flight");
@@ -541,31 +533,26 @@ mod tests {
         end(&table, &claims, free, free, &mut Effects::default());
         let (waiting, ticket, _) = queues(&table, &asked, free);
         let later = free.plus(Duration::from_secs(2));
-        assert!(short(later).is_none(), "somebody waits, though it is free");
+        assert!(short(later).is_none(), "a request waits, though the host is free");
         leave(&table, &waiting, ticket, &mut Effects::default());
         assert!(short(later).is_some());
     }
 
     #[test]
-    fn a_newcomer_wakes_whoever_is_behind_a_sleeper_and_nobody_else() {
+    fn a_new_request_wakes_the_one_behind_an_unpolled_head() {
         let (table, began) = (Table::new(100, Duration::ZERO), at(0));
         let asked = request(&table, "a.example", None, began);
         let claims = takes(&table, &asked, began);
         end(&table, &claims, began, began, &mut Effects::default());
-        let impatient = Request {
-            deadline: began.plus(Duration::from_secs(2)),
-            ..request(&table, "a.example", None, began)
-        };
+        let deadline = began.plus(Duration::from_secs(2));
+        let impatient = Request { deadline, ..request(&table, "a.example", None, began) };
         let (_, _, asleep) = queues(&table, &impatient, began);
         let (_, _, behind) = queues(&table, &asked, began);
         let woken = |seconds| {
             let mut effects = Effects::default();
             comes(&table, &asked, began.plus(Duration::from_secs(seconds)), &mut effects);
-            effects
-                .wakers
-                .iter()
-                .map(|notify| (Arc::ptr_eq(notify, &asleep), Arc::ptr_eq(notify, &behind)))
-                .collect::<Vec<_>>()
+            let which = |notify: &_| (Arc::ptr_eq(notify, &asleep), Arc::ptr_eq(notify, &behind));
+            effects.wakers.iter().map(which).collect::<Vec<_>>()
         };
         assert_eq!(woken(2), [], "it may not have run yet");
         assert_eq!(woken(4), [(true, false), (false, true)]);

@@ -71,7 +71,7 @@ impl HostBackoff {
     /// The backoff after a throttle about a request that was granted at `granted`. `jitter` is from 0 to 1.
     pub(crate) fn after(&self, cause: BackoffCause, granted: Moment, now: Moment, jitter: f64) -> Self {
         // A request that was on its way before the backoff began belongs to the same event: eight in flight that all answer
-        // 429 are one throttle. What the operator backoffs says nothing about the server.
+        // 429 are one throttle. A backoff by the operator says nothing about the server.
         let same_event = granted < self.began && self.cause != BackoffCause::Operator;
         let throttles = match same_event {
             true => self.throttles,
@@ -121,22 +121,14 @@ pub(crate) fn is_throttle(status: StatusCode, forbidden: bool) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-    use std::time::Instant;
-
     use super::*;
-    use crate::clock::Timeline;
+    use crate::clock::second;
+    use proptest::prelude::*;
 
     const PLAIN: BackoffCause = BackoffCause::Answer { status: 429, retry_after: None };
 
     fn asking(seconds: u64) -> BackoffCause {
         BackoffCause::Answer { status: 503, retry_after: Some(Duration::from_secs(seconds)) }
-    }
-
-    /// The moment `n` seconds after the start.
-    fn second(n: u64) -> Moment {
-        let began = Instant::now();
-        Timeline::starting(began).moment(began + Duration::from_secs(n))
     }
 
     fn length(backoff: HostBackoff) -> u64 {
@@ -153,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_without_retry_after_doubles_from_60_s_to_24_h() {
+    fn a_backoff_without_retry_after_doubles_from_60_s_to_24_h() {
         let mut backoff = HostBackoff::NONE;
         let expected =
             [60, 120, 240, 480, 960, 1920, 3840, 7680, 15_360, 30_720, 61_440, 86_400, 86_400, 86_400];
@@ -181,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn eight_in_flight_all_429_are_one_strike() {
+    fn eight_429s_in_flight_are_one_throttle() {
         let mut backoff = HostBackoff::NONE;
         for n in 0..8 {
             backoff = backoff.after(PLAIN, second(1), second(10 + n), 0.0);
@@ -209,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn holds_from_outside_are_believed_up_to_27_hours() {
+    fn backoffs_from_outside_are_believed_up_to_27_hours() {
         for (hours, seconds, believed) in
             [(0, 1, 1), (27, 0, 27 * 3_600), (27, 1, 86_400), (9_999, 0, 86_400)]
         {
@@ -219,84 +211,46 @@ mod tests {
     }
 
     #[test]
-    fn an_operators_hold_hides_no_complaint() {
+    fn an_operators_backoff_hides_no_throttle() {
         let held = HostBackoff::NONE.extended(BackoffCause::Operator, second(20), 0, second(10));
-        let complained = held.after(PLAIN, second(5), second(15), 0.0);
-        assert_eq!((complained.throttles, complained.until), (1, second(75)));
+        let throttled = held.after(PLAIN, second(5), second(15), 0.0);
+        assert_eq!((throttled.throttles, throttled.until), (1, second(75)));
     }
 
     #[test]
-    fn a_hold_only_grows() {
-        // 429 (60 s), then 503 (120 s) to a request granted later, then 429 (10 s).
-        let first = HostBackoff::NONE.after(asking(60), second(1), second(2), 0.0);
-        let later = first.after(asking(120), second(3), second(4), 0.0);
-        let short = later.after(asking(10), second(5), second(6), 0.0);
-        assert_eq!([first.until, later.until, short.until], [second(62), second(124), second(124)]);
-    }
-
-    #[test]
-    fn strikes_are_kept_for_29_quiet_minutes_and_forgiven_after_31() {
-        let held = HostBackoff::NONE.after(asking(60), second(1), second(1), 0.0);
-        let (minutes_29, minutes_31) = (second(61 + 29 * 60), second(61 + 31 * 60));
-        assert_eq!(held.after(PLAIN, minutes_29, minutes_29, 0.0).throttles, 2);
-        assert_eq!(held.after(PLAIN, minutes_31, minutes_31, 0.0).throttles, 1);
-        assert_eq!(length(held.after(PLAIN, minutes_31, minutes_31, 0.0)), 60);
-    }
-
-    #[test]
-    fn strikes_that_another_process_heard_make_the_next_hold_longer() {
+    fn throttles_of_another_process_lengthen_the_next_backoff() {
         // The count of its own, the count in the store, and how long the next backoff is.
-        for (own, known, seconds) in [
-            (0, 0, 60),
-            (0, 1, 120),
-            (0, 3, 480),
-            (2, 1, 240),
-            (2, 2, 240),
-            (2, 3, 480),
-            (2, u8::MAX, 86_400),
-        ] {
+        let rows = [(0, 0, 60), (0, 1, 120), (0, 3, 480), (2, 1, 240), (2, 2, 240), (2, 3, 480)];
+        for (own, known, seconds) in rows.into_iter().chain([(2, u8::MAX, 86_400)]) {
             for until in [5, 10, 15] {
                 let own = HostBackoff { throttles: own, until: second(10), ..HostBackoff::NONE };
                 let learnt = own.extended(BackoffCause::Shared, second(until), known, second(19));
-                assert_eq!(
-                    length(learnt.after(PLAIN, second(20), second(21), 0.0)),
-                    seconds,
-                    "{own:?}, {known}"
-                );
+                let next = learnt.after(PLAIN, second(20), second(21), 0.0);
+                assert_eq!(length(next), seconds, "{own:?}, {known}");
             }
         }
     }
 
     #[test]
-    fn a_hold_that_is_learnt_brings_the_larger_count() {
-        let own = HostBackoff { throttles: 1, until: second(1), ..HostBackoff::NONE }.after(
-            PLAIN,
-            second(1),
-            second(10),
-            0.0,
-        );
-        for (until, told, throttles) in
+    fn a_shared_backoff_brings_the_larger_count() {
+        let first = HostBackoff { throttles: 1, until: second(1), ..HostBackoff::NONE };
+        let own = first.after(PLAIN, second(1), second(10), 0.0);
+        for (until, known, throttles) in
             [(20, 1, 2), (20, 5, 5), (400, 1, 2), (400, 5, 5), (400, 200, THROTTLES_MAX)]
         {
-            let learnt = own.extended(BackoffCause::Shared, second(until), told, second(15));
+            let learnt = own.extended(BackoffCause::Shared, second(until), known, second(15));
             assert_eq!((learnt.until, learnt.throttles), (second(until).max(own.until), throttles));
         }
-        assert_eq!(
-            own.extended(BackoffCause::Shared, second(9), 0, second(15)),
-            own,
-            "one that is over, without a count, is none"
-        );
-        let exceeded = second(130 + 31 * 60);
-        assert_eq!(
-            own.extended(BackoffCause::Operator, exceeded.plus(FIRST), 0, exceeded).throttles,
-            0,
-            "forgiven"
-        );
+        let over = own.extended(BackoffCause::Shared, second(9), 0, second(15));
+        assert_eq!(over, own, "one that is over, without a count, is none");
+        let late = second(130 + 31 * 60);
+        let forgiven = own.extended(BackoffCause::Operator, late.plus(FIRST), 0, late);
+        assert_eq!(forgiven.throttles, 0);
     }
 
     proptest! {
         #[test]
-        fn no_sequence_of_complaints_shortens_a_hold_or_passes_the_bound(
+        fn no_sequence_of_throttles_shortens_a_backoff_or_passes_the_bound(
             events in proptest::collection::vec((0_u64..200_000, proptest::option::of(1_u64..100_000), 0.0_f64..1.0), 1..40)
         ) {
             let (mut backoff, mut now) = (HostBackoff::NONE, 1);

@@ -92,18 +92,11 @@ fn is_lasting(fault: Failure) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::*;
     use crate::Failure::{Dns, NoRoute, Refused, Timeout};
-    use crate::clock::Timeline;
+    use crate::clock::second;
 
     const CERTIFICATE: Failure = Failure::CertificateExpired;
-
-    fn second(n: u64) -> Moment {
-        let began = Instant::now();
-        Timeline::starting(began).moment(began + Duration::from_secs(n))
-    }
 
     /// The pause, in seconds, after each fault; each request is granted when the pause has passed.
     fn pauses(faults: &[Failure]) -> Vec<u64> {

@@ -114,23 +114,23 @@ impl HostEntry {
     }
 
     /// The later time and the higher count win, from whichever process they come.
-    pub fn merge(&mut self, told: &HostState, now: Duration) {
-        if let Some(quiet) = told.quiet {
+    pub fn merge(&mut self, reported: &HostState, now: Duration) {
+        if let Some(quiet) = reported.quiet {
             self.last = self.last.max(Some(now.saturating_sub(quiet)));
         }
-        self.delay = self.delay.max(told.delay);
+        self.delay = self.delay.max(reported.delay);
         let known = self.backoff_at(now);
-        let told = told.backoff.map(|told| Held {
-            until: now.saturating_sub(told.over).saturating_add(credible(told.left)),
-            throttles: told.throttles,
-            cause: told.cause,
+        let reported = reported.backoff.map(|reported| Held {
+            until: now.saturating_sub(reported.over).saturating_add(credible(reported.left)),
+            throttles: reported.throttles,
+            cause: reported.cause,
         });
-        self.backoff = match (known, told.filter(|told| told.counts(now))) {
-            (Some(known), Some(told)) => {
-                let later = if told.until > known.until { told } else { known };
-                Some(Held { throttles: known.throttles.max(told.throttles), ..later })
+        self.backoff = match (known, reported.filter(|reported| reported.counts(now))) {
+            (Some(known), Some(reported)) => {
+                let later = if reported.until > known.until { reported } else { known };
+                Some(Held { throttles: known.throttles.max(reported.throttles), ..later })
             }
-            (known, told) => known.or(told),
+            (known, reported) => known.or(reported),
         };
     }
 

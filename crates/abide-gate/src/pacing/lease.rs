@@ -32,7 +32,7 @@ pub(crate) struct Lease {
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     /// Not ours. To be asked for at `again`.
-    ScopeRequest {
+    NotHeld {
         again: Moment,
         /// Another process has it, or had it when the store last replied. Without a request, that is remembered until then.
         elsewhere: Option<Moment>,
@@ -109,8 +109,8 @@ const SETTLE: Duration = Duration::from_secs(3);
 /// delay that must pass in any case.
 const POLL: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(3));
 
-/// Bounds of the time after which an idle lease is given up. Longer, and others wait for a host that nobody needs; shorter, and a
-/// crawler that thinks between two pages asks for the lease anew for each.
+/// Bounds of the time after which an idle lease is given up. Longer, and others wait for a host that no process needs; shorter, and a
+/// crawler that pauses between two pages asks for the lease again for each.
 const IDLE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(4));
 
 /// What a command and its reply add to a time that goes to the store and back. A difference below this is no change.
@@ -134,7 +134,7 @@ impl Outage {
 impl Lease {
     pub(crate) fn new(now: Moment) -> Self {
         Self {
-            phase: Phase::ScopeRequest { again: now, elsewhere: None, is_next: false },
+            phase: Phase::NotHeld { again: now, elsewhere: None, is_next: false },
             users: 0,
             in_flight: 0,
             last: Moment::NEVER,
@@ -149,7 +149,7 @@ impl Lease {
     /// A request needs it. The first one has its process ask at once, so that it gets its place in queue.
     pub(crate) fn enter(&mut self, delay: Duration) {
         if self.users == 0
-            && let Phase::ScopeRequest { again, .. } = &mut self.phase
+            && let Phase::NotHeld { again, .. } = &mut self.phase
         {
             *again = Moment::NEVER;
         }
@@ -186,7 +186,7 @@ impl Lease {
             // The lease had ended before the store went away, as when this process was stopped: another may have it.
             Phase::Held(_) if !shared.fail_closed => Readiness::Leased,
             // Its holder goes on while the store is away.
-            Phase::ScopeRequest { elsewhere: Some(_), .. } => Readiness::Leased,
+            Phase::NotHeld { elsewhere: Some(_), .. } => Readiness::Leased,
             _ if outage.is_certain(shared, now) => Readiness::Alone,
             _ => Readiness::Leased,
         }
@@ -224,7 +224,7 @@ impl Lease {
                 held.served = held.served.saturating_add(1);
             }
             // Sent without a lease: the store learns of it when it is back.
-            Phase::ScopeRequest { .. } => self.changes += 1,
+            Phase::NotHeld { .. } => self.changes += 1,
         }
     }
 
@@ -235,7 +235,7 @@ impl Lease {
         match self.phase {
             Phase::Held(held) => held.is_wanted,
             // The response outlived the lease: the process that has it now must know.
-            Phase::ScopeRequest { .. } => {
+            Phase::NotHeld { .. } => {
                 self.changes += 1;
                 true
             }
@@ -307,10 +307,10 @@ impl Lease {
                     Plan::Sleep(looks.fold(held.renew, Moment::min))
                 }
             }
-            Phase::ScopeRequest { again, is_next, elsewhere } => {
-                let is_told = self.changes == self.saved || !self.is_owed(owed, now);
+            Phase::NotHeld { again, is_next, elsewhere } => {
+                let is_saved = self.changes == self.saved || !self.is_owed(owed, now);
                 let settled = outage.back.plus(SETTLE);
-                let is_idle = self.users == 0 && is_told && !is_next;
+                let is_idle = self.users == 0 && is_saved && !is_next;
                 // A request that comes while the store is away must not take the host for one that no process has.
                 let known_until =
                     elsewhere.filter(|until| !self.leaves && (*until > now || !outage.is_over()));
@@ -319,10 +319,10 @@ impl Lease {
                     _ if !outage.is_over() => outage.plan(now),
                     Some(until) if is_idle => Plan::Sleep(until),
                     _ if self.users == 0 => Plan::Release,
-                    _ if settled > now && is_told => Plan::Sleep(again.max(settled)),
+                    _ if settled > now && is_saved => Plan::Sleep(again.max(settled)),
                     // What the process has sent or observed meanwhile is saved at once.
                     _ if settled > now => Plan::Release,
-                    _ if again > now && is_told => Plan::Sleep(again),
+                    _ if again > now && is_saved => Plan::Sleep(again),
                     _ => Plan::Ask { is_held: false },
                 }
             }
@@ -350,7 +350,7 @@ impl Lease {
         let (until, renew) = (asked.plus(shared.lease), asked.plus(shared.lease / 2));
         self.phase = Phase::Held(match self.phase {
             Phase::Held(held) => Held { asked, until, renew, is_wanted, ..held },
-            Phase::ScopeRequest { .. } => Held { since: now, asked, until, renew, served: 0, is_wanted },
+            Phase::NotHeld { .. } => Held { since: now, asked, until, renew, served: 0, is_wanted },
         });
     }
 
@@ -363,16 +363,16 @@ impl Lease {
 
     /// Another process has it, and it is asked for again then.
     pub(crate) fn refused(&mut self, is_next: bool, again: Moment, known_until: Moment) {
-        self.phase = Phase::ScopeRequest { again, elsewhere: Some(known_until), is_next };
+        self.phase = Phase::NotHeld { again, elsewhere: Some(known_until), is_next };
     }
 
     /// It is about to be given up: from now on nothing starts.
     pub(crate) fn give_up(&mut self, again: Moment, known_until: Moment) {
         let elsewhere = match self.phase {
             Phase::Held(held) => held.is_wanted.then_some(known_until),
-            Phase::ScopeRequest { elsewhere, .. } => elsewhere,
+            Phase::NotHeld { elsewhere, .. } => elsewhere,
         };
-        self.phase = Phase::ScopeRequest { again, elsewhere, is_next: false };
+        self.phase = Phase::NotHeld { again, elsewhere, is_next: false };
     }
 
     /// The store has replied: it knows the first `changes` changes, and a request was last on its way at `last`, as far as it knows.
@@ -387,10 +387,8 @@ impl Lease {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::*;
-    use crate::clock::Timeline;
+    use crate::clock::millisecond as at;
 
     const SHARED: &Shared = &Shared {
         expected_workers: 1,
@@ -401,11 +399,6 @@ mod tests {
     const DELAY: Duration = Duration::from_secs(1);
     const NONE: Outage =
         Outage { began: Moment::NEVER, confirmed: Moment::NEVER, back: Moment::NEVER, probe: Moment::NEVER };
-
-    fn at(millis: u64) -> Moment {
-        let began = Instant::now();
-        Timeline::starting(began).moment(began + Duration::from_millis(millis))
-    }
 
     /// Leased at 1 s, for a request that waits.
     fn held(is_wanted: bool) -> Lease {
@@ -454,7 +447,7 @@ mod tests {
     fn a_holder_goes_on_while_it_knows_that_the_store_is_away() {
         let lease = held(false);
         for (outage, now, readiness) in [
-            // It was away before the lease ended, and so can have given it to nobody.
+            // It was away before the lease ended, and so cannot have given it to another.
             (down(8_000, 60_000), 60_500, Readiness::Now),
             // The process was paused since: the store may be back.
             (down(8_000, 60_000), 70_000, Readiness::Leased),
@@ -488,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_request_told_back_to_us_is_no_news() {
+    fn our_own_request_in_a_reply_delays_nothing() {
         let mut lease = held(false);
         sends(&mut lease, 2_000, 3_000);
         lease.replied(0, at(3_090));

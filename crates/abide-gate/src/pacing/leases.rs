@@ -289,7 +289,7 @@ impl SharedStore {
         }
     }
 
-    /// It did not reply. Told once an outage.
+    /// It did not reply. Reported once per outage.
     fn failed(&self, core: &Core, key: &Arc<str>, error: &StoreError, asked: Moment, now: Moment) {
         let reason: Arc<str> = error.to_string().into();
         let mut health = lock(&self.health);
@@ -383,8 +383,9 @@ impl User {
     pub(crate) async fn saved(&self) {
         let mut changed = self.changed.clone();
         let change = lock(&self.host.lease).changes();
-        let is_told = |(): &()| lock(&self.host.lease).is_saved(change) || !self.store.outage().is_over();
-        let _ = timeout(self.store.options.timeout, changed.wait_for(is_told)).await;
+        let is_saved_or_away =
+            |(): &()| lock(&self.host.lease).is_saved(change) || !self.store.outage().is_over();
+        let _ = timeout(self.store.options.timeout, changed.wait_for(is_saved_or_away)).await;
     }
 }
 

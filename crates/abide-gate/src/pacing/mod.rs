@@ -1,21 +1,21 @@
-//! When the next request to a host may go out.
+//! When the next request to a host may be sent.
 //!
 //! For every host, over all tasks of a process, and over all processes that share a store:
 //!
 //! 1. At most **one** request is in flight, until its body has ended or was dropped.
 //! 2. At least the **delay** lies between the end of one response and the start of the next request: 1 s, or the site's
 //!    Crawl-delay if larger.
-//! 3. Nothing goes out during a **backoff**, after 429 or 503, or while the host cannot be reached.
+//! 3. Nothing is sent during a **backoff**, after 429 or 503, or while the host cannot be reached.
 //! 4. If the server says how many requests are left (`RateLimit`, `X-RateLimit-Remaining`), these are spread over the time until there are more,
 //!    if that is longer than the delay.
 //! 5. No call waits longer than its budget: beyond that there is a typed [`Deferred`](crate::DeniedKind::Deferred), as early as it is certain.
 //! 6. First come, first served.
 //!
-//! Every request on the wire counts, of robots.txt too. The key is the host: http, https and all ports of a name share one schedule, and so do
+//! Every request counts, also for robots.txt. The key is the host: http, https and all ports of a name share one schedule, and so do
 //! the spellings of one address ([`Host`](crate::Host)).
 //!
 //! ```text
-//! acquire(url, ask) ─▶ scope    whose turn: host, and what the policy adds
+//! acquire(url, ask) ─▶ scope    the host, and groups that the policy adds
 //!                     schedule when: state × terms × now          (plain functions)
 //!                     queue    who waits
 //!                     obtain   whether this process has the lease of the host, if processes share a HostStore

@@ -2,7 +2,7 @@
 //!
 //! `backoff` and `breaker` decide what a status or a failure means, as plain functions. Here the result is written into the schedules that
 //! the request had a permit of, waiters whose permit cannot come in time any more are refused at once, and observers and the shared store
-//! are told. A backoff that comes from outside, from the operator or from another process, goes the same way.
+//! are notified. A backoff that comes from outside, from the operator or from another process, goes the same way.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ impl Core {
         }
         let is_adaptive = self.policy.adaptive;
         let is_throttle = is_throttle(status, self.policy.backoff_on_forbidden);
-        // Nearly all responses end here: nothing changes, and nobody need be woken.
+        // Nearly all responses end here: nothing changes, and no waiter need be woken.
         let has_limit = has_rate_limit(headers);
         if !is_throttle && !is_adaptive && !has_limit && !self.has_trouble(claims) {
             return None;
@@ -107,7 +107,7 @@ impl Core {
         let mut host = None;
         acquire::each(&self.table, claims, |schedule, claim| {
             if claim.schedule == claims.host.schedule {
-                host = Some(schedule.key.clone());
+                host = Some(schedule.key.as_str().to_owned());
             }
         });
         if let Some(scope) = &host {
@@ -160,7 +160,7 @@ impl Core {
             }
             let after = (schedule.backoff(), schedule.breaker());
             if before != after {
-                news.push((schedule.key.clone(), before, after));
+                news.push((schedule.key.as_str().to_owned(), before, after));
             }
             if claim.schedule == claims.host.schedule {
                 until = after.0.until.max(after.1.until);
@@ -186,14 +186,14 @@ impl Core {
         self.share(scope, now);
     }
 
-    /// The store is told, so that other processes back off as well.
+    /// Saves the backoff in the shared store, so that other processes back off as well.
     fn share(&self, scope: &str, now: Moment) {
         if let Some(store) = &self.store {
             store.save(scope, now);
         }
     }
 
-    /// The backoff of a host as other processes are told of it, unless it is over and its count forgiven.
+    /// The backoff of a host as it is shared with other processes, unless it is over and its count forgiven.
     pub(crate) fn backoff(&self, key: &str, now: Moment) -> Option<Backoff> {
         let (backoff, quota) = self.with_schedule(key, |schedule| (schedule.backoff(), schedule.quota()))?;
         let throttles = backoff.throttles_at(now);

@@ -43,11 +43,11 @@ impl Core {
         let (now, mut unread, mut oldest) = (self.now_or_system(), Vec::new(), None::<Moment>);
         self.table.for_each(|schedule| {
             // Groups have a slash in their keys; their hosts are reported.
-            if schedule.in_flight == 0 || schedule.key.contains('/') {
+            if schedule.in_flight == 0 || schedule.key.as_str().contains('/') {
                 return;
             }
             if let Some(open) = schedule.open_too_long(UNREAD_MAX, now) {
-                unread.push((schedule.key.clone(), open));
+                unread.push((schedule.key.as_str().to_owned(), open));
             } else if !schedule.is_warned() {
                 let since = schedule.open_since();
                 oldest = Some(oldest.map_or(since, |oldest| oldest.min(since)));

@@ -44,6 +44,7 @@ pub(crate) struct Pacer {
 pub(crate) struct Ask {
     crawl_delay: Duration,
     budget: Option<Duration>,
+    place: u32,
 }
 
 impl Ask {
@@ -63,6 +64,13 @@ impl Ask {
     #[must_use]
     pub(crate) fn with_budget(mut self, left: Duration) -> Self {
         self.budget = Some(left);
+        self
+    }
+
+    /// Where the host's schedule was found last: [`Permit::place`].
+    #[must_use]
+    pub(crate) fn with_place(mut self, place: u32) -> Self {
+        self.place = place;
         self
     }
 }
@@ -100,11 +108,17 @@ impl Pacer {
         let now = self.core.now().ok()?;
         let request = self.core.request(url, ask, now).ok()?;
         let mut effects = Effects::default();
-        let claims = acquire::enter_idle(&self.core.table, &request, now, &mut effects);
+        let claims = acquire::enter_idle(&self.core.table, &request, ask.place, now, &mut effects);
         self.core.finish(effects);
         let permit = Permit::unsent(Arc::clone(&self.core), claims?, now, Duration::ZERO).send();
         self.core.report(&Event::Granted { scope: &request.host.key, waited: Duration::ZERO });
         Some(permit)
+    }
+
+    /// Where the schedule of a host is; zero if it is not known.
+    pub(crate) fn place(&self, host: &Host) -> u32 {
+        let hash = self.core.table.hash(host.as_str());
+        self.core.table.lock(hash, &[]).find(hash, host.as_str()).map_or(0, |schedule| schedule.index)
     }
 
     async fn wait(&self, url: &Url, ask: Ask) -> Result<Permit, Refusal> {

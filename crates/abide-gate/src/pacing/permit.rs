@@ -18,13 +18,13 @@ use super::table::Effects;
 use crate::clock::Moment;
 use crate::{Failure, WallMillis};
 
-/// One request may go on the wire, now.
+/// The right to send one request to a host, now.
 ///
-/// Keep it until the response has *ended*: its body was read to the end, is known to be empty, or was dropped. The delay to
-/// the next request counts from then. It owns all it needs and may live in a response body, be sent to other threads, and be
-/// dropped anywhere, at any time, also outside a runtime; dropping it ends the response and wakes the next request.
+/// Keep it until the response has *ended*: its body was read to the end, is known to be empty, or was dropped. The delay to the next
+/// request counts from then. A permit may live in a response body, be sent to other threads, and be dropped anywhere, also outside a
+/// runtime; dropping it ends the response and wakes the next request.
 ///
-/// Tell it what came back: [`observe`](Self::observe) the head of the answer, or that the request [`failed`](Self::failed).
+/// Report the result: [`observe`](Self::observe) the head of the response, or that the request [`failed`](Self::failed).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -75,6 +75,11 @@ impl Permit {
         &self.claims
     }
 
+    /// Where the host's schedule is, for the next permit of it.
+    pub(crate) fn place(&self) -> u32 {
+        self.claims.host.schedule.index
+    }
+
     /// It goes out now.
     pub(crate) fn send(mut self) -> Self {
         self.is_sent = true;
@@ -98,31 +103,32 @@ impl Permit {
         self.waited
     }
 
-    /// How long ago the request went on the wire, as far as we know.
+    /// How long ago the request was sent, as far as is known.
     pub fn elapsed(&self) -> Duration {
         self.core.now_or_system().since(self.started)
     }
 
-    /// The head of the response has arrived. Returns the end of the host's backoff, if it is backed off now.
+    /// Reports the head of the response. Returns the end of the host's backoff, if it is backed off now.
     ///
-    /// 429 and 503 back the host off (for as long as a usable Retry-After says, up to 24 h; else 60 s, doubling); any answer closes the
-    /// circuit breaker. Call it once per request; informational answers (1xx) are no answers.
+    /// 429 and 503 back the host off (for a valid Retry-After, up to 24 h; else for 60 s, doubling); any response closes the circuit
+    /// breaker. Call this once per request, and not for informational responses (1xx).
     pub fn observe(&self, status: StatusCode, headers: &HeaderMap) -> Option<WallMillis> {
         self.core.observe(&self.claims, self.started, status, headers)
     }
 
-    /// The request failed before an answer came. Returns the end of the host's backoff or of the breaker's pause, if there is one.
+    /// Reports that the request failed without a response. Returns the end of the host's backoff or of the breaker's pause, if there is
+    /// one.
     pub fn failed(&self, fault: Failure) -> Option<WallMillis> {
         self.core.failed(&self.claims, self.started, fault)
     }
 
-    /// Whether the shared store knows of all that was [observed](Self::observe). Without a store there is nothing to know.
+    /// Whether the shared store has all that was [observed](Self::observe). Always true without a store.
     pub fn is_saved(&self) -> bool {
         !self.users.iter().any(User::is_unsaved)
     }
 
-    /// Waits until the shared store knows of a backoff that was [observed](Self::observe), so that no other process sends to the host
-    /// and no restart forgets it. Await it before the response is handed on. It takes at most
+    /// Waits until a backoff that was [observed](Self::observe) is in the shared store, so that no other process sends to the host and no
+    /// restart forgets it. Await this before you return the response. It takes at most
     /// [`store_timeout`](super::PacePolicy::with_store_timeout), and does not wait for a store that is away.
     pub async fn saved(&self) {
         for user in self.users.iter().filter(|user| user.is_unsaved()) {
@@ -130,15 +136,15 @@ impl Permit {
         }
     }
 
-    /// The response has ended. The same as dropping it, said aloud.
+    /// Reports that the response has ended. The same as dropping the permit.
     pub fn finish(self) {}
 
-    /// The head of the answer, and the end of the response, in one. For callers whose client has read the whole body.
+    /// [`observe`](Self::observe) and [`finish`](Self::finish) in one, for clients that have read the whole body.
     pub fn finish_with(self, status: StatusCode, headers: &HeaderMap) {
         self.observe(status, headers);
     }
 
-    /// Nothing was sent and nothing will be: the next request may go without a delay, as if this one had not been granted.
+    /// Reports that nothing was and will be sent: the next request needs no delay.
     pub fn give_back(mut self) {
         self.is_sent = false;
     }

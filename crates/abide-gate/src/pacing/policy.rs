@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::scope::Scope;
 use crate::Host;
 
-/// How considerate the pacer is. The default is the polite choice.
+/// The rate limit of hosts. The default is the polite choice.
 ///
 /// | | default |
 /// | --- | --- |
@@ -17,8 +17,8 @@ use crate::Host;
 /// | delay, from the end of a response to the next request | 1 s, or the site's Crawl-delay if larger |
 /// | longest wait inside a call | 30 s |
 ///
-/// What makes the crawler less considerate begins with `danger_`. With more than one request in flight per host the delay is
-/// kept between starts only, and delays of the network can make the server see less of it.
+/// Options that make the crawler less polite begin with `danger_`. With more than one request in flight per host, the delay is kept between
+/// the starts of requests, so that the server can see shorter delays.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -72,22 +72,22 @@ impl PacePolicy {
     /// The default delay between the end of a response and the next request to the host: 1 s, the least that crawlers agree on.
     pub const DELAY: Duration = Duration::from_secs(1);
 
-    /// The default of how long a call waits: 30 s, as long as people and load balancers wait for a page.
+    /// The default of how long a call waits for permits: 30 s, as long as people and load balancers wait for a page.
     pub const MAX_WAIT: Duration = Duration::from_secs(30);
 
-    /// For long crawls that must not be felt: 3 s apart, and five times as long as the site takes to respond, up to 30 s.
+    /// For long crawls that sites should not notice: 3 s, or five times as long as the site takes to respond, up to 30 s.
     pub fn archive() -> Self {
         Self::default().with_delay(Duration::from_secs(3)).with_adaptive_delay()
     }
 
-    /// At least this much between the end of a response and the next request to the host. Only raises; at most 24 h.
+    /// Sets the least time between the end of a response and the next request to the host. Never lowers the delay; at most 24 h.
     #[must_use]
     pub fn with_delay(mut self, delay: Duration) -> Self {
         self.pace = self.pace.at_least(delay);
         self
     }
 
-    /// Sets the delay, also below 1 s. A site's larger Crawl-delay is honoured all the same.
+    /// Sets the delay, also below 1 s. A site's longer Crawl-delay still applies.
     #[must_use]
     pub fn danger_min_delay(mut self, delay: Duration) -> Self {
         self.pace.delay = delay.min(DELAY_MAX);
@@ -101,14 +101,14 @@ impl PacePolicy {
         self
     }
 
-    /// The longest wait inside a call that names no budget of its own. Default 30 s.
+    /// How long a call may wait for permits, unless the call sets its own limit. Default 30 s.
     #[must_use]
     pub fn with_max_wait(mut self, wait: Duration) -> Self {
         self.max_wait = wait;
         self
     }
 
-    /// Another delay for one host. Only raises; at most 24 h.
+    /// Sets the delay of one host. Never lowers it; at most 24 h.
     #[must_use]
     pub fn with_host_delay(mut self, host: Host, delay: Duration) -> Self {
         let pace = self.hosts.entry(host).or_default();
@@ -116,7 +116,7 @@ impl PacePolicy {
         self
     }
 
-    /// Another delay for one host, also below 1 s, and so many requests in flight, at least 1.
+    /// Sets the delay of one host, also below 1 s, and how many requests may be in flight, at least 1.
     #[must_use]
     pub fn danger_host(mut self, host: Host, delay: Duration, max_in_flight: u16) -> Self {
         let pace = self.hosts.entry(host).or_default();
@@ -124,14 +124,14 @@ impl PacePolicy {
         self
     }
 
-    /// Hosts that are your own: 100 ms and four in flight. Their Crawl-delay and backoffs are honoured like any other's.
+    /// Hosts that are your own: 100 ms, and four requests in flight. Their Crawl-delay and backoffs still apply.
     #[must_use]
     pub fn with_own_sites(self, hosts: impl IntoIterator<Item = Host>) -> Self {
         hosts.into_iter().fold(self, |policy, host| policy.danger_host(host, OWN_SITE.0, OWN_SITE.1))
     }
 
-    /// Processes that share a store do not lease these hosts from each other: each process paces them alone and keeps its own backoffs.
-    /// For sites of your own that several processes crawl at once.
+    /// Excludes hosts from leases: each process that shares the store rate-limits them alone, with its own backoffs. For sites of your own
+    /// that several processes crawl at once.
     #[must_use]
     pub fn danger_unleased(mut self, hosts: impl IntoIterator<Item = Host>) -> Self {
         for host in hosts {
@@ -140,8 +140,8 @@ impl PacePolicy {
         self
     }
 
-    /// Paces a group of hosts as well. At most 8 are kept. With a shared store, name the widest group last: a process leases that first, and
-    /// the others under it.
+    /// Also limits the rate of a group of hosts. At most 8 scopes are kept. With a shared store, add the widest group last: a process
+    /// leases that first.
     #[must_use]
     pub fn with_scope(mut self, scope: Scope) -> Self {
         // Ignored beyond that, as documented: a builder of values returns no error.
@@ -151,60 +151,60 @@ impl PacePolicy {
         self
     }
 
-    /// The delay follows the site: five times the time to its last response head, never below the delay set here, at most 30 s. An
-    /// answer other than 2xx never makes it faster, since an error is often quick.
+    /// Makes the delay follow the site: five times the time to its last response head, never below the configured delay, at most 30 s. Only
+    /// 2xx responses shorten it, because errors are often quick.
     #[must_use]
     pub fn with_adaptive_delay(mut self) -> Self {
         self.adaptive = true;
         self
     }
 
-    /// A 403 backoffs the host as a 429 does. Some sites throttle with it.
+    /// Backs the host off after a 403, as after a 429, because some sites throttle with it.
     #[must_use]
     pub fn with_backoff_on_forbidden(mut self) -> Self {
         self.backoff_on_forbidden = true;
         self
     }
 
-    /// How many hosts are remembered. Default 1,000,000, about 100 MB. A host is only forgotten when nothing is owed to it; if there
-    /// is none, the table grows beyond this.
+    /// How many hosts are kept in memory. Default 1,000,000, about 100 MB. A host with a delay or backoff that has not ended is never
+    /// dropped, even if the table grows beyond this.
     #[must_use]
     pub fn with_hosts_max(mut self, max: usize) -> Self {
         self.max_hosts = max.max(1);
         self
     }
 
-    /// How many processes share the store. While it is away, each of them keeps a delay so many times as long to hosts that it has not
-    /// leased. Default 1.
+    /// How many processes share the store. While it is away, each process multiplies the delay of hosts that it has not leased by this
+    /// number. Default 1.
     #[must_use]
     pub fn with_expected_workers(mut self, workers: u32) -> Self {
         self.shared.expected_workers = workers.max(1);
         self
     }
 
-    /// While the shared store is away, send nothing to a host without a lease that has not ended, rather than go on with local limits.
+    /// While the shared store is away, sends nothing to hosts that this process has not leased, instead of continuing with local limits.
     #[must_use]
     pub fn with_fail_closed(mut self) -> Self {
         self.shared.fail_closed = true;
         self
     }
 
-    /// How long the shared store may take for one command. Default 1 s. A call may exceed its budget by so much.
+    /// How long the shared store may take for one command. Default 1 s. A call may exceed its wait by this time.
     #[must_use]
     pub fn with_store_timeout(mut self, timeout: Duration) -> Self {
         self.shared.timeout = timeout;
         self
     }
 
-    /// How long a lease of a host lasts in the shared store unless it is renewed, which happens every half of it. If a process dies,
-    /// others send to its hosts after so long and one more delay. Default 7 s; from 250 ms to one hour.
+    /// How long a lease of a host lasts. It is renewed after half of that. If a process dies, others send to its hosts after this time and
+    /// one delay. Default 7 s; from 250 ms to one hour.
     #[must_use]
     pub fn with_lease(mut self, ttl: Duration) -> Self {
         self.shared.lease = ttl.clamp(LEASE.0, LEASE.1);
         self
     }
 
-    /// The delay of hosts that have no pace of their own.
+    /// The delay of hosts without a setting of their own.
     pub fn min_delay(&self) -> Duration {
         self.pace.delay
     }

@@ -193,15 +193,8 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::*;
-    use crate::clock::Timeline;
-
-    fn at(seconds: u64) -> Moment {
-        let began = Instant::now();
-        Timeline::starting(began).moment(began + Duration::from_secs(seconds))
-    }
+    use crate::clock::second as at;
 
     fn queue(waiters: &[(u64, u64, u64)]) -> Queue {
         let mut queue = Queue::default();
@@ -218,12 +211,12 @@ mod tests {
         queue
     }
 
-    fn told(queue: &Queue) -> Vec<Option<DeadlineExceeded>> {
+    fn exceeded(queue: &Queue) -> Vec<Option<DeadlineExceeded>> {
         queue.waiters.iter().map(|waiter| waiter.notify.exceeded.get().copied()).collect()
     }
 
     #[test]
-    fn the_gaps_before_somebody_are_those_of_whoever_came_before_him() {
+    fn the_delays_before_a_waiter_are_those_of_lower_tickets() {
         let queue = queue(&[(3, 90, 1), (5, 90, 2), (8, 90, 4)]);
         for (ticket, seconds) in [(3, 0), (5, 1), (8, 3), (9, 7)] {
             assert_eq!(queue.delays_before(ticket), Duration::from_secs(seconds), "{ticket}");
@@ -231,33 +224,27 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_told_to_come_back_this_instant() {
-        let exceeded = |seconds| DeadlineExceeded {
-            start: Start { at: at(seconds), why: WaitReason::Backoff },
-            scope: 2,
-        };
+    fn no_deferral_says_to_come_back_this_instant() {
+        let exceeded = |at| DeadlineExceeded { start: Start { at, why: WaitReason::Backoff }, scope: 2 };
         let soon = at(10).plus(Duration::from_millis(1));
-        assert_eq!(
-            exceeded(4).not_at_once(at(10)),
-            DeadlineExceeded { start: Start { at: soon, why: WaitReason::Backoff }, scope: 2 }
-        );
-        assert_eq!(exceeded(11).not_at_once(at(10)), exceeded(11));
+        assert_eq!(exceeded(at(4)).not_at_once(at(10)), exceeded(soon));
+        assert_eq!(exceeded(at(11)).not_at_once(at(10)), exceeded(at(11)));
     }
 
     #[test]
-    fn the_least_patient_is_known_without_looking() {
+    fn the_earliest_deadline_is_known_without_looking() {
         assert_eq!(queue(&[(1, 50, 1), (2, 40, 1), (3, 60, 1)]).earliest_deadline, at(40));
     }
 
     #[test]
-    fn whose_turn_cannot_come_in_time_is_told_when_it_would_have_come() {
+    fn a_waiter_that_cannot_be_in_time_is_dropped_with_its_start() {
         let mut waiting = queue(&[(1, 200, 10), (2, 105, 10), (3, 300, 10)]);
         let notifies: Vec<_> = waiting.waiters.iter().map(|waiter| Arc::clone(&waiter.notify)).collect();
         let mut wakers = Wakers::new();
         let free_since_long = |delay| Start { at: at(5), why: WaitReason::Delay(delay) };
         waiting.drop_exceeded(at(100), free_since_long, &mut wakers);
-        assert_eq!(told(&waiting), [None, None], "the first and the last wait on");
-        let exceeded = notifies[1].exceeded.get().expect("the second is told");
+        assert_eq!(exceeded(&waiting), [None, None], "the first and the last wait on");
+        let exceeded = notifies[1].exceeded.get().expect("the second is notified");
         assert_eq!(exceeded.start, Start { at: at(110), why: WaitReason::Delay(Duration::from_secs(10)) });
         assert_eq!((wakers.len(), waiting.delays(), waiting.len()), (1, Duration::from_secs(20), 2));
     }

@@ -83,7 +83,7 @@ fn standard(limits: &List, policies: &List) -> RateLimit {
     waits.by_ref().fold(RateLimit::None, RateLimit::longer)
 }
 
-/// Lenient: the fields that most servers send today, which nobody has written down. Reset is a number of seconds, or a time.
+/// Lenient: the fields that most servers send today, which no specification defines. Reset is a number of seconds, or a time.
 fn older(headers: &HeaderMap, wall: WallMillis) -> RateLimit {
     let number = |name| {
         let value = headers.get(name)?.to_str().ok()?;
@@ -157,14 +157,14 @@ mod tests {
 
     const NOW: u64 = 1_800_000_000;
 
-    fn told(fields: &[(&str, &str)]) -> RateLimit {
+    fn limit_of(fields: &[(&str, &str)]) -> RateLimit {
         let headers =
             fields.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
         rate_limit(&headers, WallMillis::from_millis(NOW * 1_000))
     }
 
     fn seconds(fields: &[(&str, &str)]) -> Option<f64> {
-        match told(fields) {
+        match limit_of(fields) {
             RateLimit::Wait(wait) => Some(wait.as_secs_f64()),
             RateLimit::None => None,
             RateLimit::Absurd(field) => panic!("{field}"),
@@ -194,7 +194,7 @@ mod tests {
         for unit in ["content-bytes", "concurrent-requests", "acme-units"] {
             let policy = format!(r#""default";q=65535;qu="{unit}";w=10"#);
             let fields = [("ratelimit-policy", &*policy), ("ratelimit", r#""default";r=0;t=60"#)];
-            assert_eq!(told(&fields), RateLimit::None, "{unit}");
+            assert_eq!(limit_of(&fields), RateLimit::None, "{unit}");
         }
         let fields =
             [("ratelimit-policy", r#""default";q=5;qu="requests""#), ("ratelimit", r#""default";r=0;t=59"#)];
@@ -217,16 +217,16 @@ mod tests {
             let standard = [fields[0], fields[1], ("ratelimit", r#""a";r=2;t=3"#)];
             assert_eq!(seconds(&standard), Some(2.0));
         }
-        assert_eq!(told(&[(X_REMAINING, "0")]), RateLimit::None);
+        assert_eq!(limit_of(&[(X_REMAINING, "0")]), RateLimit::None);
     }
 
     #[test]
     fn absurd_values_are_named_and_a_long_quota_waits_a_day() {
-        assert_eq!(told(&[("ratelimit", r#""a";r=0;t=31622401"#)]), RateLimit::Absurd("RateLimit"));
-        assert_eq!(told(&[("ratelimit", r#""a";r=-1;t=60"#)]), RateLimit::Absurd("RateLimit"));
-        assert_eq!(told(&[(X_REMAINING, "0"), (X_RESET, "-5")]), RateLimit::Absurd("X-RateLimit-Reset"));
+        assert_eq!(limit_of(&[("ratelimit", r#""a";r=0;t=31622401"#)]), RateLimit::Absurd("RateLimit"));
+        assert_eq!(limit_of(&[("ratelimit", r#""a";r=-1;t=60"#)]), RateLimit::Absurd("RateLimit"));
+        assert_eq!(limit_of(&[(X_REMAINING, "0"), (X_RESET, "-5")]), RateLimit::Absurd("X-RateLimit-Reset"));
         assert_eq!(
-            told(&[(X_REMAINING, "0"), (X_RESET, "9999999999")]),
+            limit_of(&[(X_REMAINING, "0"), (X_RESET, "9999999999")]),
             RateLimit::Absurd("X-RateLimit-Reset")
         );
         assert_eq!(seconds(&[("ratelimit", r#""month";r=0;t=2592000"#)]), Some(86_400.0));
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn a_cached_response_says_nothing() {
         let field = ("ratelimit", r#""a";r=0;t=59"#);
-        assert_eq!(told(&[field, ("age", "1")]), RateLimit::None);
+        assert_eq!(limit_of(&[field, ("age", "1")]), RateLimit::None);
         assert_eq!(seconds(&[field, ("age", "0")]), Some(60.0));
     }
 
@@ -246,7 +246,7 @@ mod tests {
         fn no_value_waits_longer_than_a_day(value in "[\"a;rt=0-9, -]{0,60}", reset in any::<i64>(), remaining in any::<i64>()) {
             let (remaining, reset) = (remaining.to_string(), reset.to_string());
             for fields in [&[("ratelimit", &*value)][..], &[(X_REMAINING, &*remaining), (X_RESET, &*reset)]] {
-                if let RateLimit::Wait(wait) = told(fields) {
+                if let RateLimit::Wait(wait) = limit_of(fields) {
                     prop_assert!(wait <= WAIT_MAX);
                 }
             }

@@ -1,18 +1,17 @@
 //! Refusals: why a request may not go out now, and when to come back.
 //!
-//! A refusal is an answer and no accident: it names what is waited for, says what to do about it, and has a time. Deferred callers of one
-//! host get times a delay apart, or they would all come back at once and most in vain.
+//! Deferred callers of one host get times a delay apart, or they would all come back at once and most in vain. The gate makes a
+//! [`Denied`](crate::Denied) of a refusal, whose text users read.
 
-use std::error::Error;
 use std::fmt;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use super::acquire::Request;
 use super::backoff::BackoffCause;
 use super::pacer::Core;
 use super::queue::DeadlineExceeded;
 use super::schedule::{OPEN_MAX, Schedule, WaitReason};
-use crate::clock::{Moment, NO_TIMERS};
+use crate::clock::Moment;
 use crate::event::Event;
 use crate::text::Escaped;
 use crate::{Failure, UnsupportedUrl, WallMillis};
@@ -33,26 +32,26 @@ pub(crate) enum Refusal {
         /// What is waited for.
         reason: DeferReason,
     },
-    /// The site asks for more than 24 h between requests. It is never clamped; such a site is not crawled.
+    /// The site asks for more than 24 h between requests, so it is not crawled.
     CrawlDelayTooLong {
         /// What it asks for.
         asked: Duration,
     },
     /// Not an http or https URL.
     UnsupportedUrl(UnsupportedUrl),
-    /// The shared store does not answer, and the policy says to fail closed.
+    /// The shared store does not respond, and the policy is to fail closed.
     Store {
         /// What it said.
         reason: String,
     },
-    /// A callback of the user (clock, scope) panicked. The URL is denied; nothing is backed off.
+    /// A callback of yours (clock, scope) panicked. The URL is refused, and the host is not backed off.
     Panicked {
         /// Which callback.
         callback: &'static str,
     },
-    /// The permit is not there yet, and there is nothing to wait with.
+    /// The request would have to wait, and there is no tokio runtime with timers.
     NoTimers,
-    /// The task that fetched robots.txt was lost: it panicked, or its runtime went down. Asking again starts another one.
+    /// The task that fetched robots.txt was lost: it panicked, or its runtime was shut down. The next check starts another one.
     Interrupted,
 }
 
@@ -66,49 +65,17 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Deferred { scope, not_before, wait, reason } => {
-                reason.sentence(scope, f)?;
-                let date = httpdate::fmt_http_date(not_before.to_system_time().min(year_9999()));
-                write!(f, "; not before {date}, in {}", Span(*wait))
-            }
-            Self::CrawlDelayTooLong { asked } => {
-                write!(f, "the site asks for {} s between two requests, more than a day", asked.as_secs())
-            }
-            Self::UnsupportedUrl(error) => error.fmt(f),
-            Self::Store { reason } => {
-                write!(
-                    f,
-                    "the shared store does not respond, and nothing is sent without it (fail_closed): {reason}"
-                )
-            }
-            Self::Panicked { callback } => write!(f, "the {callback} panicked, so the request was not sent"),
-            Self::NoTimers => f.write_str(NO_TIMERS),
-            Self::Interrupted => f.write_str("the task that fetched robots.txt was lost; try again"),
-        }
-    }
-}
-
-impl Error for Refusal {}
-
 impl From<UnsupportedUrl> for Refusal {
     fn from(error: UnsupportedUrl) -> Self {
         Self::UnsupportedUrl(error)
     }
 }
 
-/// The last time an HTTP date can express.
-fn year_9999() -> SystemTime {
-    UNIX_EPOCH + Duration::from_secs(253_402_300_799)
-}
-
-/// What a deferred request would have waited for.
+/// What a deferred request would have had to wait for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeferReason {
-    /// The host is backed off: it asked us to stay away, or the operator did.
+    /// The host is backed off, by its responses or by the operator.
     Backoff {
         /// 429 or 503, if an answer was the cause.
         status: Option<u16>,
@@ -120,7 +87,7 @@ pub enum DeferReason {
         /// The delay between two requests.
         delay: Duration,
     },
-    /// As many requests are in flight as may be. A request is in flight until its body was read to the end, or dropped.
+    /// The limit of requests in flight is reached. A request is in flight until its body was read to the end, or dropped.
     InFlight {
         /// When the oldest of them started.
         since: WallMillis,
@@ -132,7 +99,7 @@ pub enum DeferReason {
         /// The last fault.
         cause: Failure,
     },
-    /// The server's `RateLimit` fields: so few requests are left that they are spread over the time until there are more.
+    /// The server's `RateLimit` fields: the few requests that are left are spread over the time until there are more.
     RateLimit,
     /// The request for the site's robots.txt was deferred.
     Robots,
@@ -228,78 +195,52 @@ impl fmt::Display for Span {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Denied, DeniedKind};
 
     #[test]
-    fn each_deferral_is_one_sentence() {
+    fn each_reason_is_one_sentence() {
         let seconds = Duration::from_secs;
-        let now = WallMillis::from_millis(784_111_777_000);
-        for (reason, wait, expected) in [
+        for (reason, sentence) in [
             (
                 DeferReason::Backoff { status: Some(429), retry_after: Some(seconds(7_500)) },
-                seconds(7_500),
-                "example.org returned 429 with a Retry-After of 2 h 5 min; not before Sun, 06 Nov 1994 10:54:37 GMT, in 2 h 5 min",
+                "example.org returned 429 with a Retry-After of 2 h 5 min",
             ),
+            (DeferReason::Backoff { status: Some(503), retry_after: None }, "example.org returned 503"),
+            (DeferReason::Backoff { status: None, retry_after: None }, "example.org is backed off"),
+            (DeferReason::Delay { delay: seconds(45) }, "requests to example.org are 45 s apart"),
             (
-                DeferReason::Backoff { status: Some(503), retry_after: None },
-                seconds(60),
-                "example.org returned 503; not before Sun, 06 Nov 1994 08:50:37 GMT, in 60 s",
-            ),
-            (
-                DeferReason::Backoff { status: None, retry_after: None },
-                seconds(3_600),
-                "example.org is backed off; not before Sun, 06 Nov 1994 09:49:37 GMT, in 1 h",
-            ),
-            (
-                DeferReason::Delay { delay: Duration::from_millis(1_500) },
-                seconds(45),
-                "requests to example.org are 1.5 s apart; \
-                 not before Sun, 06 Nov 1994 08:50:22 GMT, in 45 s",
-            ),
-            (
-                DeferReason::InFlight { since: now.minus(seconds(42)), open: seconds(42) },
-                seconds(1),
-                "a response of example.org has been open for 42 s: read its body to the end, or drop it; \
-                 not before Sun, 06 Nov 1994 08:49:38 GMT, in 1 s",
+                DeferReason::InFlight { since: WallMillis::from_millis(0), open: seconds(42) },
+                "a response of example.org has been open for 42 s: read its body to the end, or drop it",
             ),
             (
                 DeferReason::Breaker { cause: Failure::Refused },
-                seconds(120),
-                "no requests are sent to example.org for now, because the connection was refused; \
-                 not before Sun, 06 Nov 1994 08:51:37 GMT, in 2 min",
+                "no requests are sent to example.org for now, because the connection was refused",
             ),
-            (
-                DeferReason::Robots,
-                Duration::from_millis(250),
-                "the robots.txt of example.org has to wait; not before Sun, 06 Nov 1994 08:49:37 GMT, in 250 ms",
-            ),
+            (DeferReason::RateLimit, "example.org has few requests left, by its RateLimit fields"),
+            (DeferReason::Robots, "the robots.txt of example.org has to wait"),
+            (DeferReason::OtherProcess, "another process is sending requests to example.org"),
         ] {
-            let (scope, not_before) = ("example.org".into(), now.plus(wait));
-            assert_eq!(Refusal::Deferred { scope, not_before, wait, reason }.to_string(), expected);
+            let url = "http://example.org/".parse().unwrap();
+            // The end of time can be shown as well.
+            let denied = Denied::new(DeniedKind::Deferred { reason }, &url, WallMillis::from_millis(0))
+                .with_retry_at(Some(WallMillis::from_millis(u64::MAX)));
+            let expected = format!("{url} is deferred: {sentence}; not before Fri, 31 Dec 9999 23:59:59 GMT");
+            assert_eq!(denied.to_string(), expected);
         }
     }
 
     #[test]
-    fn each_refusal_is_one_sentence() {
-        for (refusal, expected) in [
-            (
-                Refusal::CrawlDelayTooLong { asked: Duration::from_secs(86_401) },
-                "the site asks for 86401 s between two requests, more than a day",
-            ),
-            (
-                Refusal::Store { reason: "connection refused".into() },
-                "the shared store does not respond, and nothing is sent without it (fail_closed): connection refused",
-            ),
-            (Refusal::Panicked { callback: "clock" }, "the clock panicked, so the request was not sent"),
-            (Refusal::Interrupted, "the task that fetched robots.txt was lost; try again"),
+    fn spans_are_shown_with_a_tenth_up_to_ten_seconds() {
+        for (millis, shown) in [
+            (250, "250 ms"),
+            (1_500, "1.5 s"),
+            (9_990, "9.9 s"),
+            (10_500, "10 s"),
+            (9_000, "9 s"),
+            (120_000, "2 min"),
+            (3_600_000, "1 h"),
         ] {
-            assert_eq!(refusal.to_string(), expected);
+            assert_eq!(Span(Duration::from_millis(millis)).to_string(), shown);
         }
-    }
-
-    #[test]
-    fn the_end_of_time_can_be_printed() {
-        let (scope, not_before, wait) = ("a".into(), WallMillis::from_millis(u64::MAX), Duration::MAX);
-        let never = Refusal::Deferred { scope, not_before, wait, reason: DeferReason::Robots };
-        assert!(never.to_string().contains("not before"));
     }
 }

@@ -101,7 +101,7 @@ fn is_earlier(a: &NextSlot, b: &NextSlot) -> bool {
 fn report(schedule: &Schedule, now: Moment, wall: WallMillis) -> HostReport {
     let (counts, held) = (schedule.counts, schedule.backoff().until);
     HostReport {
-        scope: schedule.key.clone(),
+        scope: schedule.key.as_str().into(),
         requests: counts.requests,
         deferrals: counts.deferrals,
         backoffs: schedule.backoffs.into(),
@@ -115,7 +115,7 @@ fn report(schedule: &Schedule, now: Moment, wall: WallMillis) -> HostReport {
     }
 }
 
-/// When a host could be asked next. Nothing is reserved by it.
+/// When the next request to a host could be sent. Reserves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextSlot {
     pub(crate) not_before: WallMillis,
@@ -126,22 +126,22 @@ pub struct NextSlot {
 }
 
 impl NextSlot {
-    /// The earliest start of a request that comes now. If something is in flight: as if it ended this instant.
+    /// The earliest time of a request that is made now. Requests in flight count as if they ended now.
     pub fn not_before(&self) -> WallMillis {
         self.not_before
     }
 
-    /// The same, from now. Zero: it could go at once.
+    /// The same, from now. Zero if it could be sent at once.
     pub fn wait(&self) -> Duration {
         self.wait
     }
 
-    /// How long the host has been free. Nothing: it was never asked, or is not free.
+    /// How long the host has been free. `None` if it is not free, or had no request so far.
     pub fn overdue(&self) -> Option<Duration> {
         self.overdue
     }
 
-    /// How many wait for it.
+    /// How many requests wait for the host.
     pub fn waiting(&self) -> usize {
         self.waiting
     }
@@ -152,7 +152,7 @@ impl NextSlot {
     }
 }
 
-/// What happened to one host, or group of hosts. Counters stop at 4,294,967,295.
+/// The state and counts of one host, or group of hosts. Counters stop at 4,294,967,295.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostReport {
     pub(crate) scope: Box<str>,
@@ -219,7 +219,7 @@ impl HostReport {
         self.backed_off_until
     }
 
-    /// The delay that was last asked for.
+    /// The delay that applied last.
     pub fn delay(&self) -> Duration {
         self.delay
     }

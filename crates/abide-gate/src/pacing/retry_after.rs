@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn octets_that_are_not_text_are_not_usable() {
+    fn bytes_that_are_not_text_are_not_usable() {
         let mut headers = HeaderMap::new();
         headers.insert(RETRY_AFTER, HeaderValue::from_bytes(b"\xff\xfe1").unwrap());
         assert_eq!(retry_after(&headers, NOW), None);

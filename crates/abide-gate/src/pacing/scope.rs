@@ -11,10 +11,10 @@ use url::Url;
 
 use super::policy::PacePolicy;
 
-/// A further way to group requests, beside the host, which always counts.
+/// A group of hosts with a rate limit of its own, in addition to that of each host.
 ///
-/// A request waits for all its scopes and takes all of them or none. Each scope has its own delay and its own limit of
-/// requests in flight. Crawl-delay and backoffs belong to the host, unless a scope [asks](Scope::with_feedback) for them too.
+/// A request waits until its host and all its scopes permit it. Each scope has its own delay and its own limit of requests in flight.
+/// Crawl-delay and backoffs apply to the host only, unless a scope has [feedback](Scope::with_feedback).
 ///
 /// ```
 /// # use std::time::Duration;
@@ -43,14 +43,14 @@ enum Kind {
 }
 
 impl Scope {
-    /// By registrable domain (`example.co.uk` for `www.example.co.uk`), of the Public Suffix List that is compiled in.
-    /// Addresses and names without a suffix have none.
+    /// Groups by registrable domain (`example.co.uk` for `www.example.co.uk`), by the Public Suffix List that is compiled in. Addresses and
+    /// names without a suffix belong to no group.
     #[cfg(feature = "psl")]
     pub fn registrable_domain() -> Self {
         Self::new(Kind::RegistrableDomain)
     }
 
-    /// By a key of your own; `None` leaves the request out of the scope. A panic in it denies the URL.
+    /// Groups by a key of your own; a request with `None` belongs to no group. If the function panics, the URL is refused.
     pub fn custom(key: impl Fn(&Url) -> Option<String> + Send + Sync + 'static) -> Self {
         Self::new(Kind::Custom(Arc::new(key)))
     }
@@ -73,7 +73,7 @@ impl Scope {
         self
     }
 
-    /// Crawl-delay, backoffs and the circuit breaker of a host count for the whole scope too.
+    /// Applies Crawl-delay, backoffs and the circuit breaker of a host to the whole scope.
     #[must_use]
     pub fn with_feedback(mut self) -> Self {
         self.feedback = true;

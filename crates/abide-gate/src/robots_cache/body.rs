@@ -14,8 +14,8 @@ pub(crate) struct Text {
     pub(crate) truncated: bool,
 }
 
-/// The body with its coding taken off, every member of it. A body counts as read only when its whole coded stream was consumed: what a
-/// decoder leaves over may be what disallows.
+/// The decoded body. It counts as read only when its whole coded stream was consumed, every gzip member included: what a decoder leaves over
+/// may contain the rules that disallow.
 pub(crate) fn decoded(body: FetchBody, coding: Option<Coding>) -> FetchBody {
     let Some(coding) = coding else { return body };
     let decoded = DecodedBody::new(body, coding).strict();
@@ -29,11 +29,11 @@ pub(crate) fn decoded(body: FetchBody, coding: Option<Coding>) -> FetchBody {
 /// Reads at most one byte more than `limit` and drops the rest unread. Any error before that is an error: a short body is
 /// never parsed, since what is missing may be what disallows.
 ///
-/// Nothing is allocated by `Content-Length`; the buffer grows with what comes.
+/// `Content-Length` allocates nothing; the buffer grows with the bytes that arrive.
 pub(crate) async fn read(mut body: FetchBody, limit: usize) -> Result<Text, FetchError> {
     let mut read = Vec::new();
     while read.len() <= limit {
-        // A body that is always ready (an endless row of empty frames) must not starve the deadline.
+        // A body that is always ready, such as an endless row of empty frames, must not starve the deadline.
         tokio::task::coop::consume_budget().await;
         let Some(frame) = body.frame().await.transpose()? else {
             read.shrink_to_fit();
@@ -57,8 +57,8 @@ fn append(read: &mut Vec<u8>, data: &[u8], len_max: usize) {
     read.extend_from_slice(data);
 }
 
-/// Cuts `read`, which has one byte more than the limit, at its last line end. The byte over tells whether the last line
-/// is whole; a line that the limit cuts is dropped, since it could be the `Allow: /` of `Allow: /x`.
+/// Cuts `read`, which has one byte more than the limit, at its last line end. That byte shows whether the last line is complete. A line that
+/// the limit cuts is dropped, because it could be the `Allow: /` of `Allow: /x`.
 fn cut(mut read: Vec<u8>, limit: usize) -> Text {
     let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
     let (text, over) = read.split_at_checked(limit).unwrap_or((&read, b""));
@@ -73,7 +73,7 @@ fn cut(mut read: Vec<u8>, limit: usize) -> Text {
     Text { bytes: read.into(), truncated: true }
 }
 
-/// The end of the last whole line of UTF-16. Its bytes alone would not do: U+0A41 has one that is a line feed elsewhere.
+/// The end of the last whole line of UTF-16. It looks at units, because U+0A41 has a byte that is a line feed in ASCII.
 fn last_wide_line_end(text: &[u8], unit: fn([u8; 2]) -> u16) -> usize {
     let (units, _) = text.as_chunks::<2>();
     let is_line_end = |bytes: &[u8; 2]| matches!(unit(*bytes), 0x0a | 0x0d);
@@ -152,23 +152,9 @@ mod tests {
         let broken = || Err(FetchError::new(Failure::Body, "cut"));
         for (len, ok) in [(0, false), (LIMIT, false), (LIMIT + 1, true), (LIMIT + 9, true)] {
             let first = Ok(http_body::Frame::data(Bytes::from(vec![b'\n'; len])));
-            let frames = std::collections::VecDeque::from([first, broken()]);
-            let body = BodyExt::boxed_unsync(StreamBody::new(Frames(frames)));
+            let frames = futures_util::stream::iter([first, broken()]);
+            let body = BodyExt::boxed_unsync(StreamBody::new(frames));
             assert_eq!(read(body, LIMIT).await.is_ok(), ok, "{len}");
-        }
-    }
-
-    /// A stream of what is at hand.
-    struct Frames(std::collections::VecDeque<Result<http_body::Frame<Bytes>, FetchError>>);
-
-    impl futures_core::Stream for Frames {
-        type Item = Result<http_body::Frame<Bytes>, FetchError>;
-
-        fn poll_next(
-            mut self: std::pin::Pin<&mut Self>,
-            _: &mut std::task::Context<'_>,
-        ) -> std::task::Poll<Option<Self::Item>> {
-            std::task::Poll::Ready(self.0.pop_front())
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The robots.txt cache as the gate uses it: an entry from memory if one may be used, else a fetch that all callers share.
 //!
-//! Let's start with the obvious: a crawler checks robots.txt before every request, so nearly every check must be answered from memory, and a
-//! robots.txt must be fetched once for all who wait. Here is what all clones of a cache share, and the way to an entry at hand; the way to one
-//! that must be fetched is in `fetch_task.rs`.
+//! A crawler checks robots.txt before every request, so nearly every check must find its entry in memory, and callers that wait for the same
+//! robots.txt must share one fetch. This file has the state that all clones of a cache share, and the look-up in memory; `fetch_task.rs` has
+//! the fetch.
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,14 +31,14 @@ use crate::robots_cache::{RobotsPolicy, RobotsRecord};
 use crate::stats::Counters;
 use crate::{Clock, Origin, Stats, WallMillis};
 
-/// The access results of RFC 9309 §2.3–2.4: for each origin its robots.txt, fetched once for all who wait, kept for as long
-/// as it counts, and kept on through outages. Cheap to clone.
+/// The access results of RFC 9309 §2.3–2.4: the robots.txt of each origin, fetched once for all callers that wait, used while it is fresh, and
+/// kept through outages. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct RobotsCache {
     pub(super) inner: Arc<Inner>,
 }
 
-/// What one process knows of robots.txt files, and how it learns more.
+/// What one process knows of robots.txt files, and how it fetches them.
 pub(super) struct Inner {
     pub(super) tokens: Vec<ProductToken>,
     pub(super) fetch: Arc<dyn Fetch>,
@@ -46,9 +46,9 @@ pub(super) struct Inner {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) observers: Observers,
     pub(super) store: StoreGuard,
-    /// Compiled, for our own tokens; the store has what the server sent.
-    pub(super) entries: BoundedTable<RobotsEntry>,
-    /// What those have in common.
+    /// With rules compiled for our own tokens; the store has what the server sent.
+    pub(super) entries: BoundedTable,
+    /// The texts of the entries, equal ones once.
     pub(super) texts: Interner,
     pub(super) deferrals: Cache<Origin, Deferral>,
     pub(super) in_flight: SingleFlight<Origin, Progress>,
@@ -58,23 +58,22 @@ pub(super) struct Inner {
 }
 
 impl RobotsCache {
-    /// A cache for a crawler that is called by `tokens`, the first that has a group counts.
+    /// A cache for a crawler with these product tokens; the first that has a group counts.
     pub(crate) fn builder(tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> RobotsCacheBuilder {
         RobotsCacheBuilder::new(tokens, fetch)
     }
 
-    /// The entry of the origin: from memory, or fetched, once for all who ask meanwhile.
+    /// The entry of the origin: from memory, or fetched, once for all callers that wait.
     ///
-    /// The fetch belongs to no caller: dropping this future harms nobody, and what was fetched is kept. Within a tokio
-    /// runtime only.
+    /// The fetch belongs to no caller: dropping this future does not cancel it. Within a tokio runtime only.
     ///
     /// # Errors
-    /// [`Refusal`] if robots.txt could not be asked for just now. Nothing may be fetched from the origin then, either.
+    /// [`Refusal`] if robots.txt could not be requested now. Then nothing may be fetched from the origin, either.
     pub(crate) async fn get(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Refusal> {
         self.get_timed(origin, &mut Duration::default()).await
     }
 
-    /// The same; `waited` grows by the time for which the request had to wait for its turns, its time on the wire not included.
+    /// The same; adds to `waited` how long the request waited for its permits, without its time on the wire.
     pub(crate) async fn get_timed(
         &self,
         origin: &Origin,
@@ -84,31 +83,32 @@ impl RobotsCache {
         match self.inner.lookup(origin, now) {
             Some((answer, Reuse::Use)) => Ok(answer),
             Some((answer, Reuse::UseAndRefresh)) => {
-                // Nobody waits for it, so whether it could begin is of no interest.
+                // No caller waits for it, so it does not matter whether it could begin.
                 let _ = self.inner.join(origin, now, Urgency::Background);
                 Ok(answer)
             }
             Some((_, Reuse::Fetch)) | None => {
                 let progress = self.inner.join(origin, now, Urgency::Now)?;
-                // Boxed here and below where a wait is rare: who need not wait does not carry the room for it.
+                // Boxed, because waits are rare: other calls do not carry the room for one.
                 Box::pin(self.wait(progress, waited)).await
             }
         }
     }
 
-    /// The answer for a URL if it is fresh and at hand: what most requests meet. Allocates nothing.
+    /// The entry for a URL if it is in memory and fresh, as it is for most requests. Allocates nothing.
     pub(crate) fn at_hand(&self, url: &Url) -> Option<Arc<RobotsEntry>> {
-        self.inner.at_hand(url, self.inner.clock.wall())
+        let (origin, now) = (OriginOf::of(url)?, self.inner.clock.wall());
+        self.inner.entries.get_if(origin, |entry| entry.next(now) == Some(Reuse::Use))
     }
 
-    /// What is at hand and may be used, without asking anybody, the store included.
+    /// The entry in memory, if it may be used. No I/O, not even with the store.
     pub(crate) fn cached(&self, origin: &Origin) -> Option<Arc<RobotsEntry>> {
         let now = self.inner.clock.wall();
         let (answer, next) = self.inner.lookup(origin, now)?;
         (next != Reuse::Fetch).then_some(answer)
     }
 
-    /// Fetches what is not at hand for all these origins, as many at a time as the policy allows, and waits for them.
+    /// Fetches what is not in memory of these origins, as many at a time as the policy allows, and waits for all.
     pub(crate) async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {
         let mut waiting = JoinSet::new();
         for origin in origins {
@@ -121,17 +121,17 @@ impl RobotsCache {
         while waiting.join_next().await.is_some() {}
     }
 
-    /// Forgets that the origin's answer is fresh, so that its next use asks again. The last good copy is kept, and goes on
-    /// being used at once while the origin is known to fail.
+    /// Expires the origin's entry, so that its next use fetches. The last good copy is kept, and is used without waiting while the origin is
+    /// known to fail.
     ///
-    /// Other processes with the same store see it when the time of their own answers is over.
+    /// Other processes with the same store see it when their own entries expire.
     pub(crate) async fn invalidate(&self, origin: &Origin) {
         self.inner.deferrals.invalidate(origin);
         let Some(mut record) = self.inner.newest_record(origin).await.map(RobotsRecord::expired) else {
             return;
         };
         self.inner.store.save(&record).await;
-        // Meanwhile a fetch may have ended, and what it brought must be neither lost nor hidden by what was known before.
+        // A fetch may have ended meanwhile. Its record must not be replaced by the older one.
         let at_hand = self.inner.entries.get(origin.as_slice());
         if let Some(newer) = at_hand.filter(|answer| answer.asked_at() > record.asked_at()) {
             record = newer.record().clone().expired();
@@ -169,13 +169,7 @@ impl RobotsCache {
 }
 
 impl Inner {
-    /// The answer for a URL, if it is at hand and nothing is to be done but to use it. Allocates nothing.
-    pub(super) fn at_hand(&self, url: &Url, now: WallMillis) -> Option<Arc<RobotsEntry>> {
-        let answer = self.entries.get(OriginOf::of(url)?)?;
-        (answer.next(now) == Some(Reuse::Use)).then_some(answer)
-    }
-
-    /// The answer at hand, and what to do with it. Compiled again if its time has changed what it says.
+    /// The entry in memory, and what to do with it. Compiled again if it means something else now than when it was made.
     pub(super) fn lookup(&self, origin: &Origin, now: WallMillis) -> Option<(Arc<RobotsEntry>, Reuse)> {
         let answer = self.entries.get(origin.as_slice())?;
         match answer.next(now) {
@@ -191,7 +185,7 @@ impl Inner {
         matches!(answer.next(self.clock.wall()), Some(Reuse::Use | Reuse::UseAndRefresh))
     }
 
-    /// Compiles a record and has it at hand from now on.
+    /// Compiles a record and keeps it in memory.
     pub(super) fn publish(&self, record: RobotsRecord) -> Arc<RobotsEntry> {
         let now = self.clock.wall();
         let answer = Arc::new(RobotsEntry::new(record, now, &self.policy, &self.tokens, &self.texts));

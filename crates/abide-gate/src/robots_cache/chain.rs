@@ -1,6 +1,5 @@
-//! One attempt: from `/robots.txt` through its redirects to an outcome (RFC 9309 §2.3.1.2).
+//! One attempt to fetch a robots.txt: from `/robots.txt` through its redirects to an outcome (RFC 9309 §2.3.1.2).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
@@ -9,85 +8,70 @@ use tokio::time::{timeout, timeout_at};
 use url::Url;
 
 use crate::pacing::Refusal;
-use crate::robots_cache::fetch::{Fetch, FetchError, PermitWait, RobotsRequest, RobotsResponse, Validators};
+use crate::robots_cache::cache::Inner;
+use crate::robots_cache::fetch::{FetchError, PermitWait, RobotsRequest, RobotsResponse, Validators};
 use crate::robots_cache::freshness::stated_lifetime;
+use crate::robots_cache::interner::RobotsText;
 use crate::robots_cache::outcome::{Head, Outcome, classify, has_rule_line, is_html, looks_coded};
 use crate::robots_cache::record::whole_seconds;
-use crate::robots_cache::{GoodCopy, RobotsPolicy, body, log, redirect};
-use crate::stats::Counters;
-use crate::{Clock, Coding, Failure, Origin};
+use crate::robots_cache::{GoodCopy, RobotsPolicy, RobotsRecord, body, log, redirect};
+use crate::{Coding, Failure, Origin};
 
 /// How an attempt ended.
 #[derive(Debug)]
 pub(crate) enum ChainEnd {
-    /// We learnt something, if only that it cannot be learnt.
     Outcome(Outcome),
-    /// The pacing put it off: not an attempt.
+    /// The pacer deferred it: not an attempt.
     Deferred {
         why: Refusal,
-        /// Whether an earlier hop has been asked.
+        /// Whether an earlier hop was sent.
         sent: bool,
     },
 }
 
-/// The way to one robots.txt, while it is gone.
-pub(crate) struct Chain<'a> {
-    origin: &'a Origin,
-    fetch: &'a dyn Fetch,
-    clock: &'a dyn Clock,
+/// The requests for one robots.txt, each a redirect further.
+pub(super) struct Chain<'a> {
+    cache: &'a Inner,
     policy: &'a RobotsPolicy,
-    counters: &'a Counters,
+    origin: &'a Origin,
     copy: Option<&'a GoodCopy>,
-    /// The URLs asked for, the last one being where we are. At most the redirects of the policy, and one.
+    /// The URLs requested so far. At most one more than the policy's redirects.
     visited: Vec<Url>,
     /// What is left of the deadline.
     budget: Duration,
-    /// A 304 came unasked: ask once more, for the whole.
+    /// A 304 came unasked, so the request was repeated.
     asked_again: bool,
     sent: bool,
-    permit_wait: PermitWait,
+    /// The waits for permits are added to it.
+    permit_wait: &'a PermitWait,
+    /// For how long a 429 backs its host off at least.
     throttle: Option<Duration>,
 }
 
 impl<'a> Chain<'a> {
-    pub(crate) fn new(
+    pub(super) fn new(
+        cache: &'a Inner,
         origin: &'a Origin,
-        copy: Option<&'a GoodCopy>,
-        fetch: &'a dyn Fetch,
-        clock: &'a dyn Clock,
-        policy: &'a RobotsPolicy,
-        counters: &'a Counters,
+        previous: Option<&'a RobotsRecord>,
+        permit_wait: &'a PermitWait,
     ) -> Self {
+        let policy = &cache.policy;
         Self {
-            origin,
-            fetch,
-            clock,
+            cache,
             policy,
-            counters,
-            copy,
+            origin,
+            copy: previous.and_then(RobotsRecord::copy),
             visited: vec![origin.at(policy.path)],
             budget: policy.deadline,
             asked_again: false,
             sent: false,
-            permit_wait: PermitWait::default(),
-            throttle: None,
+            permit_wait,
+            throttle: previous.and_then(|record| record.next_throttle(cache.jitter.draw(), policy)),
         }
     }
 
-    /// For how long a 429 holds its host at least.
-    pub(crate) fn with_throttle(mut self, throttle: Option<Duration>) -> Self {
-        self.throttle = throttle;
-        self
-    }
-
-    /// Where the waits for its permit_wait are written down.
-    pub(crate) fn with_permit_wait(mut self, permit_wait: &PermitWait) -> Self {
-        self.permit_wait = permit_wait.clone();
-        self
-    }
-
-    /// Goes the way to its end. Every round but one adds a URL to `visited`, which is bounded.
-    pub(crate) async fn run(mut self) -> ChainEnd {
+    /// Follows redirects to an outcome. Every round but one adds a URL to `visited`, which is bounded.
+    pub(super) async fn run(mut self) -> ChainEnd {
         loop {
             let validators = self.validators();
             let conditional = validators.is_some();
@@ -133,15 +117,17 @@ impl<'a> Chain<'a> {
         if self.budget.is_zero() {
             return Err(FetchError::new(Failure::Timeout, "the time for all hops was over"));
         }
-        let request = RobotsRequest::new(self.here().clone(), self.budget)
-            .with_validators(validators)
-            .with_permit_wait(self.permit_wait.clone())
-            .with_throttle(self.throttle)
-            .at_hop(self.visited.len().saturating_sub(1));
-        self.counters.requests.add(1);
+        let request = RobotsRequest {
+            validators,
+            permit_wait: self.permit_wait.clone(),
+            throttle: self.throttle,
+            hop: self.visited.len().saturating_sub(1),
+            ..RobotsRequest::new(self.here().clone(), self.budget)
+        };
+        self.cache.counters.requests.add(1);
         // The budget is kept by `Fetch`, which knows when the slot was there; this only ends one that does not.
         let patience = self.budget.saturating_add(self.policy.slot_wait_max);
-        let reply = match timeout(patience, self.fetch.fetch(request)).await {
+        let reply = match timeout(patience, self.cache.fetch.fetch(request)).await {
             Ok(result) => result,
             Err(_) => Err(FetchError::new(Failure::Timeout, "no head in time")),
         };
@@ -150,7 +136,7 @@ impl<'a> Chain<'a> {
     }
 
     fn spend(&mut self, reply: &RobotsResponse) {
-        let spent = self.clock.now().saturating_duration_since(reply.started());
+        let spent = self.cache.clock.now().saturating_duration_since(reply.started());
         self.budget = self.budget.saturating_sub(spent);
     }
 
@@ -164,7 +150,7 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// Takes one redirect. Its body is never read.
+    /// Follows one redirect. Its body is never read.
     fn follow(&mut self, reply: &RobotsResponse) -> Result<(), Outcome> {
         let url = redirect::destination(self.here(), reply.headers(), self.policy)
             .map_err(|why| unreachable(why, reply))?;
@@ -196,7 +182,7 @@ impl<'a> Chain<'a> {
             }
             Err(_) => return Outcome::Unreachable { cause: Failure::Timeout, hold },
         };
-        self.counters.body_bytes.add(text.bytes.len() as u64);
+        self.cache.counters.body_bytes.add(text.bytes.len() as u64);
         if looks_coded(&text.bytes) {
             return Outcome::Unreachable { cause: Failure::StillCoded, hold };
         }
@@ -205,9 +191,9 @@ impl<'a> Chain<'a> {
         if html && self.policy.html_is_unreachable {
             return Outcome::Unreachable { cause: Failure::Html, hold };
         }
-        let now = self.clock.wall();
+        let now = self.cache.clock.wall();
         Outcome::Rules(GoodCopy {
-            body: Arc::from(&*text.bytes),
+            text: RobotsText::new(&*text.bytes),
             truncated: text.truncated,
             html,
             status,
@@ -219,7 +205,7 @@ impl<'a> Chain<'a> {
         })
     }
 
-    /// An answer whose head says it all. Its body is never read.
+    /// The outcome of a response whose head decides. Its body is never read.
     fn by_head(&self, head: Head, reply: &RobotsResponse) -> Outcome {
         let status = reply.status().as_u16();
         let lifetime = stated_lifetime(reply.headers(), self.policy);

@@ -7,13 +7,13 @@
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use crate::robots_cache::interner::RobotsText;
 use crate::robots_cache::policy::{BODY_LIMIT_MAX, LIFETIME_MAX};
-use crate::robots_cache::record::{LastResult, Outage};
+use crate::robots_cache::record::{Exception, LastResult, Outage};
 use crate::robots_cache::{GoodCopy, RobotsRecord, Unavailable, Validators};
 use crate::{Failure, WallMillis};
 
@@ -72,8 +72,8 @@ impl RobotsRecord {
 
     /// Whether its values agree with each other, as those of every record that we made do.
     fn can_be(&self) -> bool {
-        let is_status = |status: &u16| (100..=999).contains(status);
-        let is_result = match &self.last {
+        let is_status = |status: u16| (100..=999).contains(&status);
+        let is_result = match self.last() {
             LastResult::Rules => self.copy.is_some(),
             LastResult::Unavailable(Unavailable::Status(status)) => is_status(status),
             LastResult::Unavailable(Unavailable::TooManyRedirects) => true,
@@ -82,7 +82,7 @@ impl RobotsRecord {
         };
         let is_copy = self.copy().is_none_or(|copy| {
             (200..=299).contains(&copy.status)
-                && copy.body.len() <= BODY_LIMIT_MAX
+                && copy.body().len() <= BODY_LIMIT_MAX
                 && copy.lifetime().is_none_or(|lifetime| lifetime <= LIFETIME_MAX)
                 && copy.redirected_to.as_deref().is_none_or(is_plain)
         });
@@ -102,7 +102,7 @@ impl<'a> Stored<'a> {
         let millis = |time: Option<WallMillis>| time.map(WallMillis::as_millis);
         Self {
             origin: record.origin.as_str(),
-            last: record.last,
+            last: record.last(),
             asked_at: record.asked_at.as_millis(),
             fresh_until: record.fresh_until.as_millis(),
             next_try: record.next_try.as_millis(),
@@ -116,12 +116,13 @@ impl<'a> Stored<'a> {
         let time = |millis: Option<u64>| millis.map(WallMillis::from_millis);
         Some(RobotsRecord {
             origin: self.origin.parse().ok()?,
-            last: self.last,
             asked_at: WallMillis::from_millis(self.asked_at),
             fresh_until: WallMillis::from_millis(self.fresh_until),
             next_try: WallMillis::from_millis(self.next_try),
-            outage: Outage { since: time(since), attempts, counted, last_counted: time(last_counted) }
-                .boxed(),
+            exception: Exception::boxed(
+                self.last,
+                Outage { since: time(since), attempts, counted, last_counted: time(last_counted) },
+            ),
             copy: match self.copy {
                 Some(copy) => Some(copy.into_copy()?),
                 None => None,
@@ -148,7 +149,7 @@ impl<'a> StoredCopy<'a> {
 
     fn into_copy(self) -> Option<GoodCopy> {
         Some(GoodCopy {
-            body: Arc::from(self.body),
+            text: RobotsText::new(self.body),
             truncated: self.truncated,
             html: self.html,
             status: self.status,
@@ -212,7 +213,7 @@ mod tests {
         (bytes(300), any::<[bool; 4]>(), 200_u16..300, value(), value(), any::<[u64; 2]>()).prop_map(
             |(body, [truncated, html, redirected, stated], status, etag, date, [fetched, validated])| {
                 GoodCopy {
-                    body: body.into(),
+                    text: RobotsText::new(body),
                     truncated,
                     html,
                     status,
@@ -249,11 +250,10 @@ mod tests {
             .prop_filter_map("rules need a copy", |(last, asked, fresh, next, failing, copy)| {
                 let record = RobotsRecord {
                     origin: "http://[::1]:8080".parse().unwrap(),
-                    last,
                     asked_at: WallMillis::from_millis(asked),
                     fresh_until: WallMillis::from_millis(asked.saturating_add(fresh)),
                     next_try: WallMillis::from_millis(next),
-                    outage: failing.boxed(),
+                    exception: Exception::boxed(last, failing),
                     copy,
                 };
                 record.can_be().then_some(record)
@@ -325,14 +325,9 @@ mod tests {
 
     #[test]
     fn what_we_would_have_written_otherwise_is_absent() {
-        let origin = "https://a.example".parse().unwrap();
-        let mut record = RobotsRecord::sample(&origin, WallMillis::from_millis(1), "User-agent: *\n".into());
-        let url = Box::new("https://b.example/robots.txt".parse().unwrap());
-        record.copy.as_mut().unwrap().redirected_to = Some(url);
-        assert_eq!(
-            RobotsRecord::decode(&forged(&record, b"robots.txt", b"robots.txt")),
-            Some(record.clone())
-        );
+        let record = redirected_to("https://b.example/robots.txt");
+        let unchanged = RobotsRecord::decode(&forged(&record, b"robots.txt", b"robots.txt"));
+        assert_eq!(unchanged.as_ref(), Some(&record));
         for (from, to) in [
             (&b"/robots.txt"[..], &b"/robots{txt"[..]),
             (b"/robots.txt", b"/rob/../txt"),
@@ -348,33 +343,29 @@ mod tests {
 
     #[test]
     fn another_version_is_absent() {
-        let record = RobotsRecord {
-            origin: "http://a.example".parse().unwrap(),
-            last: LastResult::Unreachable(Failure::Dns),
-            asked_at: WallMillis::from_millis(1),
-            fresh_until: WallMillis::from_millis(1),
-            next_try: WallMillis::from_millis(1),
-            outage: None,
-            copy: None,
-        };
-        let mut bytes = record.encode();
-        assert_eq!(RobotsRecord::decode(&bytes), Some(record));
+        let mut bytes = sample().encode();
+        assert_eq!(RobotsRecord::decode(&bytes), Some(sample()));
         bytes.truncate(bytes.len() - CHECKSUM_LEN);
         bytes[0] = VERSION - 1;
         assert_eq!(RobotsRecord::decode(&sealed(bytes)), None);
     }
+
     fn sample() -> RobotsRecord {
-        RobotsRecord::sample(
-            &"https://a.example".parse().unwrap(),
-            WallMillis::from_millis(1),
-            "User-agent: *\n".into(),
-        )
+        let origin = "https://a.example".parse().unwrap();
+        RobotsRecord::sample(&origin, WallMillis::from_millis(1), "User-agent: *\n".into())
+    }
+
+    fn redirected_to(url: &str) -> RobotsRecord {
+        let mut record = sample();
+        record.copy.as_mut().unwrap().redirected_to = Some(Box::new(url.parse().unwrap()));
+        record
     }
 
     #[test]
     fn every_cause_of_a_failure_is_kept() {
         for cause in failures() {
-            let record = RobotsRecord { last: LastResult::Unreachable(cause), ..sample() };
+            let exception = Exception::boxed(LastResult::Unreachable(cause), Outage::NONE);
+            let record = RobotsRecord { exception, ..sample() };
             assert_eq!(RobotsRecord::decode(&record.encode()), Some(record), "{cause:?}");
         }
     }
@@ -386,48 +377,24 @@ mod tests {
             change(record.copy.as_mut().unwrap());
             record
         };
+        let fresh_for =
+            |time| RobotsRecord { fresh_until: WallMillis::from_millis(1).plus(time), ..sample() };
+        // RFC 9309 §2.4: "SHOULD NOT use the cached version for more than 24 hours".
         let day = Duration::from_secs(24 * 60 * 60);
-        assert_eq!(
-            LIFETIME_MAX, day,
-            "RFC 9309 §2.4: \"SHOULD NOT use the cached version for more than 24 hours\""
-        );
+        assert_eq!(LIFETIME_MAX, day);
         for (what, record, is_kept) in [
             ("as it is", sample(), true),
             ("rules without a copy", RobotsRecord { copy: None, ..sample() }, false),
-            (
-                "fresh for a day",
-                RobotsRecord { fresh_until: WallMillis::from_millis(1).plus(day), ..sample() },
-                true,
-            ),
-            (
-                "fresh for longer",
-                RobotsRecord { fresh_until: WallMillis::from_millis(2).plus(day), ..sample() },
-                false,
-            ),
+            ("fresh for a day", fresh_for(day), true),
+            ("fresh for longer", fresh_for(day + Duration::from_millis(1)), false),
             ("a lifetime of a day", with(|copy| copy.lifetime = NonZeroU32::new(86_400)), true),
             ("a longer one", with(|copy| copy.lifetime = NonZeroU32::new(86_401)), false),
-            (
-                "http",
-                with(|copy| copy.redirected_to = Some(Box::new("http://a.example/x".parse().unwrap()))),
-                true,
-            ),
-            (
-                "a user",
-                with(|copy| copy.redirected_to = Some(Box::new("http://u@a.example/x".parse().unwrap()))),
-                false,
-            ),
-            (
-                "a password",
-                with(|copy| copy.redirected_to = Some(Box::new("http://:p@a.example/x".parse().unwrap()))),
-                false,
-            ),
-            (
-                "ftp",
-                with(|copy| copy.redirected_to = Some(Box::new("ftp://a.example/x".parse().unwrap()))),
-                false,
-            ),
+            ("http", redirected_to("http://a.example/x"), true),
+            ("a user", redirected_to("http://u@a.example/x"), false),
+            ("a password", redirected_to("http://:p@a.example/x"), false),
+            ("ftp", redirected_to("ftp://a.example/x"), false),
             ("a copy of a refusal", with(|copy| copy.status = 404), false),
-            ("no host", with(|copy| copy.redirected_to = Some(Box::new("data:,x".parse().unwrap()))), false),
+            ("no host", redirected_to("data:,x"), false),
         ] {
             let decoded = RobotsRecord::decode(&record.encode());
             assert_eq!(decoded, is_kept.then_some(record), "{what}");

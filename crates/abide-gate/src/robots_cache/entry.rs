@@ -4,13 +4,12 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::Duration;
 
 use abide_robots::{ParseOptions, ProductToken, Remark, Robots, Rules, Target};
 use url::Url;
 
-use crate::robots_cache::bounded_table::Kept;
 use crate::robots_cache::interner::{Interner, RobotsText};
 use crate::robots_cache::policy::BODY_LIMIT_MAX;
 use crate::robots_cache::record::LastResult;
@@ -18,7 +17,7 @@ use crate::robots_cache::reuse::{Reuse, Serving, Times, serving};
 use crate::robots_cache::{GoodCopy, RobotsPolicy, RobotsRecord, Unavailable};
 use crate::{Failure, Origin, Verdict, WallMillis};
 
-/// Where an answer came from.
+/// Where the rules of an origin came from.
 ///
 /// ```
 /// # use abide_gate::robots_cache::Source;
@@ -34,29 +33,30 @@ pub enum Source {
     Fresh,
     /// The server confirmed the copy (304).
     Revalidated,
-    /// The last good copy: nothing newer could be learnt.
+    /// The last good copy, because robots.txt can't be fetched now.
     LastGood,
-    /// The server says that there is none, with this 4xx status: everything is allowed.
+    /// There is no robots.txt (4xx): everything is allowed.
     Unavailable(u16),
     /// More redirects than are followed, or a circle of them: everything is allowed (RFC 9309 §2.3.1.2).
     TooManyRedirects,
-    /// It could not be learnt, and there is no copy: everything is disallowed.
+    /// robots.txt can't be fetched, and there is no copy: everything is disallowed.
     Unreachable(Failure),
-    /// It could not be learnt for so long that it counts as unavailable: everything is allowed.
+    /// robots.txt has been unreachable for so long that it counts as unavailable: everything is allowed.
     LongOutage,
 }
 
-/// What is known of one origin's robots.txt, ready to be asked, with everything that explains it.
+/// The rules of one origin, with all that explains them.
 ///
-/// Made once per fetch and shared. Asking it needs no further request and, for [`is_allowed`](Self::is_allowed), no
-/// allocation.
+/// Made once per fetch and shared. It never makes a request, and [`is_allowed`](Self::is_allowed) does not allocate.
 pub struct RobotsEntry {
     record: RobotsRecord,
-    /// What applies, if a robots.txt does. Shared by all origins that send the same.
-    text: Option<Arc<RobotsText>>,
+    /// Those of the copy's text, if it applies. They are here too, because a check reads them: by way of the text it would wait for memory
+    /// once more.
+    rules: Option<Rules>,
     serving: Serving,
     was_fresh: bool,
     used: AtomicBool,
+    place: AtomicU32,
 }
 
 impl RobotsEntry {
@@ -70,16 +70,15 @@ impl RobotsEntry {
     ) -> Self {
         let serving = serving(&record, now, policy);
         let copy = record.copy.as_mut().filter(|_| serving == Serving::Copy);
-        let text = copy.map(|copy| {
-            let text = texts.get(&copy.body, |body| Rules::parse_with(body, tokens, reading(policy)));
-            copy.body = Arc::clone(&text.body);
-            text
+        let rules = copy.and_then(|copy| {
+            copy.text = texts.get(&copy.text.body, |body| Rules::parse_with(body, tokens, reading(policy)));
+            copy.text.rules.clone()
         });
         let was_fresh = Times::of(&record).is_fresh(now);
-        Self { record, text, serving, was_fresh, used: AtomicBool::new(true) }
+        Self { record, rules, serving, was_fresh, used: AtomicBool::new(true), place: AtomicU32::new(0) }
     }
 
-    /// What to do with this answer at `now`; `None` if it must be compiled again, since it has grown stale.
+    /// What to do with this entry at `now`; `None` if it must be compiled again, because it has become stale.
     pub(super) fn next(&self, now: WallMillis) -> Option<Reuse> {
         let times = Times::of(&self.record);
         match times.next(now) {
@@ -90,12 +89,12 @@ impl RobotsEntry {
 
     /// The rules that apply, if a robots.txt was read: fresh, revalidated, or the last good copy.
     pub(crate) fn rules(&self) -> Option<&Rules> {
-        self.text.as_deref().map(|text| &text.rules)
+        self.rules.as_ref()
     }
 
-    /// Why everything is disallowed for now: we could not learn what the robots.txt says, and have no copy.
+    /// Why everything is disallowed for now: robots.txt can't be fetched, and there is no copy.
     pub(crate) fn unreachable(&self) -> Option<Failure> {
-        (self.serving == Serving::Unreachable).then_some(match self.record.last {
+        (self.serving == Serving::Unreachable).then_some(match self.record.last() {
             LastResult::Unreachable(cause) => cause,
             LastResult::Unavailable(Unavailable::Status(status)) => Failure::Status(status),
             LastResult::Unavailable(Unavailable::TooManyRedirects) | LastResult::Rules => Failure::Other,
@@ -108,11 +107,15 @@ impl RobotsEntry {
     pub fn is_allowed(&self, target: &Target<'_>) -> bool {
         match self.rules() {
             Some(rules) => rules.is_allowed(target),
-            None => self.serving != Serving::Unreachable || target.as_str() == "/robots.txt",
+            // Only these allow everything. A copy without rules would be a mistake here, and disallows.
+            None => {
+                matches!(self.serving, Serving::Unavailable | Serving::LongOutage)
+                    || target.as_str() == "/robots.txt"
+            }
         }
     }
 
-    /// The answer for one target, with all that led to it.
+    /// The verdict for one target, with its reasons.
     pub fn explain(self: &Arc<Self>, target: &Target<'_>) -> Verdict {
         Verdict::robots(Arc::clone(self), target)
     }
@@ -122,14 +125,14 @@ impl RobotsEntry {
         self.rules()?.crawl_delay()
     }
 
-    /// Whose robots.txt it is.
+    /// The origin that it belongs to.
     pub fn origin(&self) -> &Origin {
         self.record.origin()
     }
 
     /// Where it came from.
     pub fn source(&self) -> Source {
-        match (self.serving, self.record.last) {
+        match (self.serving, self.record.last()) {
             (Serving::Copy, LastResult::Rules) => {
                 let is_confirmed = self.copy().is_some_and(|copy| copy.validated_at() > copy.fetched_at());
                 if is_confirmed { Source::Revalidated } else { Source::Fresh }
@@ -154,7 +157,7 @@ impl RobotsEntry {
         self.copy().map(|copy| copy.final_url(self.origin()))
     }
 
-    /// The status that decided: of the copy, or of the refusal if it had one.
+    /// The status of the response that decided.
     pub fn status(&self) -> Option<u16> {
         match self.source() {
             Source::Fresh | Source::Revalidated | Source::LastGood => self.copy().map(GoodCopy::status),
@@ -163,9 +166,9 @@ impl RobotsEntry {
         }
     }
 
-    /// Why the last attempt failed, also if a copy stands in.
+    /// Why the last attempt failed, also if the last good copy applies.
     pub fn failure(&self) -> Option<Failure> {
-        match self.record.last {
+        match self.record.last() {
             LastResult::Unreachable(cause) => Some(cause),
             LastResult::Unavailable(Unavailable::Status(status)) if self.source() == Source::LastGood => {
                 Some(Failure::Status(status))
@@ -189,7 +192,7 @@ impl RobotsEntry {
         self.record.asked_at
     }
 
-    /// Until when the answer counts.
+    /// Until when these rules are fresh.
     pub fn fresh_until(&self) -> WallMillis {
         self.record.fresh_until
     }
@@ -204,7 +207,7 @@ impl RobotsEntry {
         self.record.outage().attempts
     }
 
-    /// When it is asked again, if it is used then.
+    /// When robots.txt is fetched again, if it is used then.
     pub fn retry_at(&self) -> WallMillis {
         self.record.next_try
     }
@@ -214,46 +217,55 @@ impl RobotsEntry {
         self.copy().is_some_and(GoodCopy::is_truncated)
     }
 
-    /// Whether the document is HTML without one rule line, so that what allows everything may be a mistake or a challenge.
+    /// Whether the document is HTML without a rule line, such as an error page or a challenge. It allows everything.
     pub fn is_not_text(&self) -> bool {
         self.copy().is_some_and(|copy| copy.html)
     }
 
-    /// What a reader stumbles over in the text: lines that cannot be read, encodings, rules that never match. Reads it again.
+    /// Mistakes in the text: unreadable lines, encodings, rules that never match. Parses the text again.
     pub fn remarks(&self) -> Vec<Remark> {
         let options = ParseOptions::new().with_limit(BODY_LIMIT_MAX);
         self.copy().map(|copy| Robots::parse_with(copy.body(), options).remarks()).unwrap_or_default()
     }
 
-    /// What is stored of it.
+    /// Where the pacer found the schedule of its host, kept for the next permit. Zero at first.
+    pub(crate) fn place(&self) -> &AtomicU32 {
+        &self.place
+    }
+
+    /// The stored form.
     pub fn record(&self) -> &RobotsRecord {
         &self.record
     }
 
     /// With its place in the table, and without its text, whose weight is counted once for all that have it.
     fn weight(&self) -> u64 {
-        // A copy that does not count now may be kept all the same.
-        let copy = self.record.copy().filter(|_| self.text.is_none());
-        let bytes = self.record.weight_without_body().saturating_add(copy.map_or(0, |copy| copy.body.len()));
+        // A copy that does not apply now may be kept all the same.
+        let bytes = match self.text() {
+            Some(_) => self.record.weight_without_body(),
+            None => self.record.weight(),
+        };
         bytes.saturating_add(ENTRY_WEIGHT) as u64
     }
-}
 
-impl Kept for RobotsEntry {
-    fn origin(&self) -> &Origin {
-        self.record.origin()
+    /// It comes into the table. Returns by how many bytes that grows: its own, and those of its text if no other entry there has it.
+    pub(super) fn enter(&self) -> u64 {
+        self.weight().saturating_add(self.text().map_or(0, RobotsText::enter))
     }
 
-    fn enter(&self) -> u64 {
-        self.weight().saturating_add(self.text.as_ref().map_or(0, |text| text.enter()))
+    /// It has left the table. Returns by how many bytes that shrinks.
+    pub(super) fn leave(&self) -> u64 {
+        self.weight().saturating_add(self.text().map_or(0, RobotsText::leave))
     }
 
-    fn leave(&self) -> u64 {
-        self.weight().saturating_add(self.text.as_ref().map_or(0, |text| text.leave()))
-    }
-
-    fn used(&self) -> &AtomicBool {
+    /// Whether it was used since the table's hand last passed it.
+    pub(super) fn used(&self) -> &AtomicBool {
         &self.used
+    }
+
+    /// The text that applies, which all origins share that send the same.
+    fn text(&self) -> Option<&RobotsText> {
+        self.copy().map(|copy| &*copy.text)
     }
 }
 
@@ -279,6 +291,7 @@ impl fmt::Debug for RobotsEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::robots_cache::record::{Exception, Outage};
 
     const NOW: WallMillis = WallMillis::from_millis(1_800_000_000_000);
     const BODY: u64 = 100_000;
@@ -288,10 +301,10 @@ mod tests {
         RobotsRecord::sample(&origin, NOW, vec![b'#'; BODY as usize].into())
     }
 
-    /// With the head of its block 168, which allocators fill without waste.
+    /// With the head of its block 184, which allocators fill without waste.
     #[test]
-    fn an_entry_takes_152_bytes() {
-        assert_eq!(size_of::<RobotsEntry>(), 152);
+    fn an_entry_takes_168_bytes() {
+        assert_eq!(size_of::<RobotsEntry>(), 168);
     }
 
     fn entry(record: RobotsRecord, texts: &Interner) -> RobotsEntry {
@@ -314,7 +327,8 @@ mod tests {
     #[test]
     fn a_copy_that_is_kept_weighs_though_it_does_not_count() {
         let mut record = record();
-        record.last = LastResult::Unavailable(Unavailable::TooManyRedirects);
+        let last = LastResult::Unavailable(Unavailable::TooManyRedirects);
+        record.exception = Exception::boxed(last, Outage::NONE);
         let entry = entry(record, &Interner::new());
         assert!(entry.copy().is_none() && entry.weight() >= BODY, "{}", entry.weight());
         assert_eq!(entry.enter(), entry.weight());

@@ -19,22 +19,22 @@ use tokio::time::timeout;
 use url::Url;
 
 use crate::pacing::Refusal;
+use crate::short::Short;
 use crate::text::Escaped;
 use crate::{BoxFuture, Failure, WallMillis};
 
 /// The body of a robots.txt, as it comes: in the coding that the reply's `Content-Encoding` names, which is taken off by the caller.
 pub(crate) type FetchBody = UnsyncBoxBody<Bytes, FetchError>;
 
-/// One robots.txt request on the wire.
+/// Sends one request for a robots.txt.
 ///
-/// An implementation sends exactly one GET and **never follows a redirect**: hops are counted, checked and filed by the
-/// caller (RFC 9309 §2.3.1.2). It sends the crawler's own User-Agent and [`RobotsRequest::headers`], and neither cookies,
-/// nor credentials, Referer or Range. It hands over the body **as the server sent it**, with its `Content-Encoding`:
-/// decoders of clients stop after the first gzip member, and rules behind it are lost without a trace. It refuses addresses
-/// that must not be contacted before anything is sent ([`AddressGuard`](crate::AddressGuard)). It has
-/// [`RobotsRequest::budget`] of time for the head ([`on_the_wire`] keeps it). The body's time is kept by the caller.
+/// An implementation sends exactly one GET and **never follows a redirect**: hops are counted, checked and filed by the caller (RFC 9309
+/// §2.3.1.2). It sends the crawler's own User-Agent and [`RobotsRequest::headers`], but no cookies, credentials, Referer or Range. It
+/// returns the body **as the server sent it**, with its `Content-Encoding`: decoders of clients stop after the first gzip member, and rules
+/// after it would be lost. It refuses addresses that must not be contacted before anything is sent ([`AddressGuard`](crate::AddressGuard)).
+/// It has [`RobotsRequest::budget`] of time for the head ([`on_the_wire`] keeps it). The body's time is kept by the caller.
 pub trait Fetch: fmt::Debug + Send + Sync + 'static {
-    /// Sends the request and answers with the head, its body still to be read.
+    /// Sends the request, and returns the head with its unread body.
     ///
     /// # Errors
     /// [`FetchError`] if there was no complete head, of whatever status.
@@ -55,16 +55,16 @@ where
     }
 }
 
-/// What is asked of one hop.
+/// One request for a robots.txt: the first, or a redirect hop.
 #[derive(Debug, Clone)]
 pub struct RobotsRequest {
-    url: Url,
-    validators: Option<Validators>,
-    budget: Duration,
-    hop: usize,
-    permit_wait: PermitWait,
-    throttle: Option<Duration>,
-    signature: HeaderMap,
+    pub(super) url: Url,
+    pub(super) validators: Option<Validators>,
+    pub(super) budget: Duration,
+    pub(super) hop: usize,
+    pub(super) permit_wait: PermitWait,
+    pub(super) throttle: Option<Duration>,
+    pub(super) signature: HeaderMap,
 }
 
 impl RobotsRequest {
@@ -81,34 +81,14 @@ impl RobotsRequest {
         }
     }
 
-    pub(crate) fn with_validators(mut self, validators: Option<Validators>) -> Self {
-        self.validators = validators;
-        self
-    }
-
-    pub(crate) fn with_permit_wait(mut self, permit_wait: PermitWait) -> Self {
-        self.permit_wait = permit_wait;
-        self
-    }
-
-    pub(crate) fn with_throttle(mut self, throttle: Option<Duration>) -> Self {
-        self.throttle = throttle;
-        self
-    }
-
-    /// For how long a 429 holds the host at least, if the last answer was one as well.
+    /// For how long a 429 backs the host off at least, if the last response was one too.
     pub(crate) fn throttle(&self) -> Option<Duration> {
         self.throttle
     }
 
-    /// Where the wait for the request's turn is written down.
+    /// To which the wait for the request's permit is added.
     pub(crate) fn permit_wait(&self) -> &PermitWait {
         &self.permit_wait
-    }
-
-    pub(crate) fn at_hop(mut self, hop: usize) -> Self {
-        self.hop = hop;
-        self
     }
 
     pub(crate) fn with_signature(mut self, fields: HeaderMap) -> Self {
@@ -116,7 +96,7 @@ impl RobotsRequest {
         self
     }
 
-    /// Where it goes: http or https, without user information and fragment.
+    /// The URL: http or https, without user information and fragment.
     pub fn url(&self) -> &Url {
         &self.url
     }
@@ -126,7 +106,7 @@ impl RobotsRequest {
         self.validators.is_some()
     }
 
-    /// The time that is left on the wire, from the first connect to the last byte. Waiting for a slot is not part of it.
+    /// The time that is left on the wire, from connecting to the last byte. Waiting for a permit does not count.
     pub fn budget(&self) -> Duration {
         self.budget
     }
@@ -152,14 +132,14 @@ impl RobotsRequest {
     }
 }
 
-/// How long an attempt has waited for its permit_wait, apart from its time on the wire. Clones share it.
+/// How long an attempt has waited for permits, without its time on the wire. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PermitWait(Arc<Mutex<Waits>>);
 
 #[derive(Debug, Default)]
 struct Waits {
     total: Duration,
-    /// When the last of them was over.
+    /// When the last of the waits ended.
     until: Option<Instant>,
 }
 
@@ -171,7 +151,7 @@ impl PermitWait {
         waits.until = Some(until);
     }
 
-    /// How much of it somebody has waited who came at `came`: an attempt belongs to many, and they come at any time.
+    /// How much of it a caller that came at `came` has waited: callers can join a fetch at any time.
     pub(crate) fn since(&self, came: Instant) -> Duration {
         let waits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let present = waits.until.map(|until| until.saturating_duration_since(came));
@@ -181,12 +161,18 @@ impl PermitWait {
 
 /// `ETag` and `Last-Modified` of a copy, as the server wrote them (RFC 9110 §8.8).
 ///
-/// In one block for both, because a million are kept: the length of the entity tag in two bytes, the tag, and the date, in four bytes where
-/// it is written as all servers should.
-#[derive(Clone, PartialEq, Eq, Default)]
-pub(crate) struct Validators(Option<Box<[u8]>>);
+/// Packed, because a million are kept: the length of the entity tag in two bytes, the tag, and the date, in four bytes where it is written
+/// as all servers should. So they are in place for tags of up to 24 bytes. Empty: none.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Validators(Short<30>);
 
-/// A validator longer than this is not kept: nobody needs it, and it would be sent back with every request.
+impl Default for Validators {
+    fn default() -> Self {
+        Self(Short::EMPTY)
+    }
+}
+
+/// A longer validator is not kept, because it would be sent back with every request.
 pub(crate) const VALIDATOR_LEN_MAX: usize = 1024;
 
 /// In the length of the tag: the date is a number of seconds.
@@ -204,18 +190,17 @@ impl Validators {
             return Self::default();
         }
         let length = etag.len() as u16;
-        Self(Some(match seconds(date) {
+        Self(match seconds(date) {
             Some(seconds) => {
-                [&(length | IS_SECONDS).to_le_bytes(), etag, &seconds.to_le_bytes()].concat().into()
+                Short::concat(&[&(length | IS_SECONDS).to_le_bytes(), etag, &seconds.to_le_bytes()])
             }
-            None => [&length.to_le_bytes(), etag, date].concat().into(),
-        }))
+            None => Short::concat(&[&length.to_le_bytes(), etag, date]),
+        })
     }
 
     /// The entity tag and the date, each empty if there is none, and whether the date is seconds.
     fn split(&self) -> (&[u8], &[u8], bool) {
-        let parts = self.0.as_ref().and_then(|packed| packed.split_first_chunk());
-        let (length, values) = parts.unwrap_or((&[0; 2], b""));
+        let (length, values) = self.0.as_bytes().split_first_chunk().unwrap_or((&[0; 2], b""));
         let length = u16::from_le_bytes(*length);
         let (etag, date) = values.split_at_checked((length & !IS_SECONDS).into()).unwrap_or_default();
         (etag, date, length & IS_SECONDS != 0)
@@ -238,7 +223,7 @@ impl Validators {
 
     /// Whether there is nothing to ask with.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_none()
+        self.0.as_bytes().is_empty()
     }
 
     /// These, with what is missing taken from `older`.
@@ -247,9 +232,9 @@ impl Validators {
         Self::new(self.etag().or(older.etag()), date.or(older_date).as_deref())
     }
 
-    /// How many bytes they take.
-    pub(super) fn weight(&self) -> usize {
-        self.0.as_ref().map_or(0, |packed| packed.len())
+    /// How many bytes they take besides their own.
+    pub(super) fn heap_size(&self) -> usize {
+        self.0.heap_size()
     }
 }
 
@@ -274,7 +259,7 @@ impl fmt::Debug for Validators {
     }
 }
 
-/// The head of an answer, and its body still to be read.
+/// The head of a response, with its unread body.
 pub struct RobotsResponse {
     status: StatusCode,
     headers: HeaderMap,
@@ -284,18 +269,18 @@ pub struct RobotsResponse {
 }
 
 impl RobotsResponse {
-    /// An answer to a request that went on the wire at `started`.
+    /// A response to a request that was sent at `started`.
     pub fn new(status: StatusCode, headers: HeaderMap, body: FetchBody, started: Instant) -> Self {
         Self { status, headers, body, started, backed_off_until: None }
     }
 
-    /// An answer with a whole body at once, for tests and adapters that have read it already.
+    /// A response whose body was already read, for tests and adapters.
     pub fn whole(status: StatusCode, headers: HeaderMap, body: impl Into<Bytes>, started: Instant) -> Self {
         let body = Full::new(body.into()).map_err(|never| match never {}).boxed_unsync();
         Self::new(status, headers, body, started)
     }
 
-    /// The answer made its host wait: nothing is sent to it before `until`, and so it is not asked before.
+    /// Notes that the response has backed its host off until `until`. robots.txt is not requested before.
     #[must_use]
     pub fn with_backoff_until(mut self, until: WallMillis) -> Self {
         self.backed_off_until = Some(until);
@@ -312,12 +297,12 @@ impl RobotsResponse {
         &self.headers
     }
 
-    /// When the request went on the wire, after its slot had been waited for.
+    /// When the request was sent, after the wait for its permit.
     pub fn started(&self) -> Instant {
         self.started
     }
 
-    /// The end of the host's hold, if this answer began or extended one.
+    /// The end of the host's backoff, if this response began or extended one.
     pub fn hold(&self) -> Option<WallMillis> {
         self.backed_off_until
     }
@@ -337,10 +322,10 @@ impl fmt::Debug for RobotsResponse {
     }
 }
 
-/// Why there was no head, or why its body broke off.
+/// Why there was no head, or why the body ended early.
 ///
-/// The text is for people; it is escaped and cut when shown. Whoever makes one takes care that it names no user
-/// information and no credentials (reqwest's own errors print the URL: strip it first).
+/// The text is for people; it is escaped and cut when shown. It must not contain user information or credentials (reqwest's own errors
+/// print the URL: remove it first).
 #[derive(Clone)]
 pub struct FetchError {
     why: Why,
@@ -350,20 +335,19 @@ pub struct FetchError {
 #[derive(Debug, Clone)]
 enum Why {
     Failed(Failure),
-    /// Nothing was sent: the host's slot is too far away. It does not count as an attempt.
+    /// Nothing was sent, because the wait would be too long. This does not count as an attempt.
     Deferred(Refusal),
 }
 
 impl FetchError {
-    /// An error of this kind, told in `text`.
+    /// An error of this kind, described by `text`.
     pub fn new(failure: Failure, text: impl Into<String>) -> Self {
         Self { why: Why::Failed(failure), text: Arc::from(text.into()) }
     }
 
     /// The pacer refused the permit.
     pub(crate) fn deferred(why: Refusal) -> Self {
-        let text = Arc::from(why.to_string());
-        Self { why: Why::Deferred(why), text }
+        Self { why: Why::Deferred(why), text: Arc::from("the request waits for the rate limit of its host") }
     }
 
     /// What went wrong; `None` if nothing was sent, because the request was deferred.
@@ -422,7 +406,7 @@ mod tests {
                 let kept = Validators::new(etag, date);
                 assert_eq!((kept.etag(), kept.last_modified().as_deref()), (etag, date));
                 let head = if kept.is_empty() { 0 } else { 2 };
-                assert_eq!(kept.weight(), head + etag.map_or(0, <[u8]>::len) + bytes, "{kept:?}");
+                assert_eq!(kept.0.as_bytes().len(), head + etag.map_or(0, <[u8]>::len) + bytes, "{kept:?}");
             }
         }
     }

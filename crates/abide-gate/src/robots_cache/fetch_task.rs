@@ -1,7 +1,7 @@
-//! One fetch of a robots.txt, for all who wait for it.
+//! One fetch of a robots.txt, for all callers that wait for it.
 //!
-//! A task of its own, which belongs to no caller, loads the record from the store, waits for another process that fetches already, or runs the
-//! redirect chain, and turns its outcome into the next record. It holds no rule: `reuse.rs`, `outcome.rs` and `record.rs` decide.
+//! A task that belongs to no caller loads the record from the store, waits for another process that fetches already, or runs the redirect
+//! chain, and makes the next record from its outcome. It decides nothing itself: `reuse.rs`, `outcome.rs` and `record.rs` do.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,20 +22,20 @@ use crate::robots_cache::{GoodCopy, RobotsRecord, log};
 use crate::stats::Counters;
 use crate::{Origin, WallMillis};
 
-/// What those who wait for a fetch are told.
+/// What callers that wait for a fetch get.
 #[derive(Debug, Clone)]
 pub(super) enum Progress {
-    /// Something that may be used while the fetch goes on.
+    /// An entry that may be used while the fetch goes on.
     Early(Arc<RobotsEntry>),
-    /// The end, and what was waited for turns.
+    /// The end, and how long the fetch waited for permits.
     Done(Result<Arc<RobotsEntry>, Refusal>, PermitWait),
 }
 
-/// An origin whose request was deferred by the pacing.
+/// A request that the pacer deferred.
 #[derive(Debug, Clone)]
 pub(super) struct Deferral {
     why: Refusal,
-    /// It had been asked, and redirected to a host that is held: asking it again now would burden it for nothing.
+    /// It was sent, and redirected to a host that is backed off: sending it again now would be in vain.
     sent: bool,
 }
 
@@ -46,7 +46,7 @@ pub(super) enum Urgency {
     Background,
 }
 
-/// How long those wait for whom there is no room.
+/// When a caller may come back for whose fetch there is no room.
 const FULL_WAIT: Duration = Duration::from_secs(30);
 
 impl Inner {
@@ -59,7 +59,7 @@ impl Inner {
     ) -> Result<watch::Receiver<Option<Progress>>, Refusal> {
         if let Some(Deferral { why, sent }) = self.deferrals.get(origin) {
             let is_over = why.not_before().is_none_or(|at| now >= at || at > now.plus(NEXT_TRY_MAX));
-            // For a caller that waits the pacing decides again, as long as that costs the origin nothing.
+            // For a caller that waits, the pacer decides again, if that costs the origin no request.
             if !is_over && (sent || urgency == Urgency::Background) {
                 return Err(why);
             }
@@ -84,10 +84,10 @@ impl Inner {
     async fn run(self: Arc<Self>, leader: Leader<Origin, Progress>, origin: Origin) {
         self.counters.flights.add(1);
         let mut lost = Lost { counters: &self.counters, done: false };
-        let turns = PermitWait::default();
-        let result = self.load_or_fetch(&leader, &origin, &turns).await;
+        let permit_wait = PermitWait::default();
+        let result = self.load_or_fetch(&leader, &origin, &permit_wait).await;
         lost.done = true;
-        leader.finish(Progress::Done(result, turns));
+        leader.finish(Progress::Done(result, permit_wait));
     }
 
     /// From the store, from another process, or from the network.
@@ -95,7 +95,7 @@ impl Inner {
         &self,
         leader: &Leader<Origin, Progress>,
         origin: &Origin,
-        turns: &PermitWait,
+        permit_wait: &PermitWait,
     ) -> Result<Arc<RobotsEntry>, Refusal> {
         let previous = self.newest_record(origin).await;
         let mut early = None;
@@ -113,28 +113,30 @@ impl Inner {
             return Ok(self.publish(record));
         }
         let began = self.clock.now();
-        let ended = self.fetch(origin, previous.as_ref(), turns).await;
+        let ended = self.fetch(origin, previous.as_ref(), permit_wait).await;
         let took = self.clock.now().saturating_duration_since(began);
         self.observers.notify(&Event::RobotsAttempted { origin, took });
         match ended {
             ChainEnd::Outcome(outcome) => Ok(self.conclude(origin, previous.as_ref(), outcome).await),
             ChainEnd::Deferred { why, sent } => {
                 self.defer(origin, &why, sent).await;
-                // Who has not been woken yet gets what could be used before.
+                // Callers that were not woken yet get the entry that could be used before.
                 early.ok_or(why)
             }
         }
     }
 
-    async fn fetch(&self, origin: &Origin, previous: Option<&RobotsRecord>, turns: &PermitWait) -> ChainEnd {
-        let _turn = self.fetch_permits.acquire().await;
-        let copy = previous.and_then(RobotsRecord::copy);
-        let chain = Chain::new(origin, copy, &*self.fetch, &*self.clock, &self.policy, &self.counters);
-        let throttle = previous.and_then(|record| record.next_throttle(self.jitter.draw(), &self.policy));
-        chain.with_permit_wait(turns).with_throttle(throttle).run().await
+    async fn fetch(
+        &self,
+        origin: &Origin,
+        previous: Option<&RobotsRecord>,
+        permit_wait: &PermitWait,
+    ) -> ChainEnd {
+        let _permit = self.fetch_permits.acquire().await;
+        Chain::new(self, origin, previous, permit_wait).run().await
     }
 
-    /// Makes the outcome of an attempt known: to the store, to those who wait, to the observer.
+    /// Brings the outcome of an attempt to the store, the table and the observers.
     async fn conclude(
         &self,
         origin: &Origin,
@@ -154,7 +156,7 @@ impl Inner {
     }
 
     fn count(&self, answer: &RobotsEntry, revalidated: bool) {
-        match answer.record().last {
+        match answer.record().last() {
             LastResult::Rules if revalidated => self.counters.revalidated.add(1),
             LastResult::Rules => self.counters.rules.add(1),
             LastResult::Unavailable(_) => self.counters.unavailable.add(1),
@@ -184,7 +186,7 @@ impl Inner {
     }
 }
 
-/// Counts a fetch that does not end, because its task panicked or its runtime went down.
+/// Counts a fetch that has no end, because its task panicked or its runtime shut down.
 struct Lost<'a> {
     counters: &'a Counters,
     done: bool,
@@ -207,12 +209,12 @@ mod tests {
     use crate::robots_cache::single_flight::SingleFlight;
 
     #[tokio::test(start_paused = true)]
-    async fn who_finds_no_room_is_to_come_back_and_finds_it_then() {
+    async fn a_caller_without_room_comes_back_and_finds_it_then() {
         let start = WallMillis::from_millis(1_800_000_000_000);
         let fetch = ScriptedFetch::always(Scripted::status(404).head_after(Duration::from_secs(1)));
-        let mut cache = RobotsCache::builder(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch))
-            .clock(Arc::new(ManualClock::starting_at(start)))
-            .build();
+        let mut cache = RobotsCache::builder(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch));
+        cache.clock = Arc::new(ManualClock::starting_at(start));
+        let mut cache = cache.build();
         Arc::get_mut(&mut cache.inner).unwrap().in_flight = SingleFlight::new(1);
         let [a, b] = ["https://a.example", "https://b.example"].map(|origin| origin.parse().unwrap());
         let (first, second) = tokio::join!(cache.get(&a), cache.get(&b));
@@ -243,7 +245,7 @@ mod tests {
         assert_eq!(entries.len() as u64, HOSTS);
         let each = entries.weight() / HOSTS;
         assert!(each * 1_000_000 <= cache.inner.policy.memory_max, "{each}");
-        // Not less than what was measured, or more memory would be taken than was allowed.
-        assert!(each >= 500, "{each}");
+        // Not less than what was measured, 430 bytes and what the allocator adds, or more memory would be taken than was allowed.
+        assert!(each >= 465, "{each}");
     }
 }

@@ -13,11 +13,12 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use abide_robots::Rules;
 
-/// A body, and what it says to this crawler.
-#[derive(Debug)]
+/// The body of a robots.txt, and what it says to this crawler.
+#[derive(Debug, Default)]
 pub(super) struct RobotsText {
     pub(super) body: Arc<[u8]>,
-    pub(super) rules: Rules,
+    /// `None` in a record that is in no cache.
+    pub(super) rules: Option<Rules>,
     /// How many entries in the cache have it.
     kept_by: AtomicUsize,
 }
@@ -26,6 +27,10 @@ pub(super) struct RobotsText {
 const TEXT_WEIGHT: usize = 160;
 
 impl RobotsText {
+    pub(super) fn new(body: impl Into<Arc<[u8]>>) -> Arc<Self> {
+        Arc::new(Self { body: body.into(), ..Self::default() })
+    }
+
     /// One more entry in the cache has it: its weight, if that is the first.
     pub(super) fn enter(&self) -> u64 {
         if self.kept_by.fetch_add(1, Ordering::AcqRel) == 0 { self.weight() } else { 0 }
@@ -37,8 +42,14 @@ impl RobotsText {
     }
 
     fn weight(&self) -> u64 {
-        let bytes = self.body.len().saturating_add(self.rules.heap_size());
+        let bytes = self.body.len().saturating_add(self.rules.as_ref().map_or(0, Rules::heap_size));
         bytes.saturating_add(TEXT_WEIGHT) as u64
+    }
+}
+
+impl PartialEq for RobotsText {
+    fn eq(&self, other: &Self) -> bool {
+        self.body == other.body
     }
 }
 
@@ -50,11 +61,11 @@ pub(super) struct Interner {
 
 struct Texts {
     by_hash: HashMap<u64, Weak<RobotsText>>,
-    /// When there are so many, those that are no longer in use are forgotten.
+    /// With so many, those that are no longer in use are removed.
     sweep_at: usize,
 }
 
-/// Not worth a sweep.
+/// Fewer are not worth a sweep.
 const SWEEP_MIN: usize = 1024;
 
 impl Interner {
@@ -63,7 +74,7 @@ impl Interner {
         Self { texts: Mutex::new(texts), hasher: RandomState::new() }
     }
 
-    /// The text with this body, compiled unless it is in use already.
+    /// The text in use with this body. If there is none, its rules are compiled.
     pub(super) fn get(&self, body: &Arc<[u8]>, compile: impl FnOnce(&[u8]) -> Rules) -> Arc<RobotsText> {
         let hash = self.hasher.hash_one(body);
         let found = self.lock().by_hash.get(&hash).and_then(Weak::upgrade);
@@ -72,8 +83,8 @@ impl Interner {
             return text;
         }
         // Not under the lock: half a megabyte takes milliseconds.
-        let (body, rules) = (Arc::clone(body), compile(body));
-        let text = Arc::new(RobotsText { body, rules, kept_by: AtomicUsize::new(0) });
+        let (body, rules) = (Arc::clone(body), Some(compile(body)));
+        let text = Arc::new(RobotsText { body, rules, ..RobotsText::default() });
         let mut texts = self.lock();
         if texts.by_hash.len() >= texts.sweep_at {
             texts.by_hash.retain(|_, text| text.strong_count() > 0);

@@ -1,15 +1,13 @@
-//! What is said in `tracing` (feature `tracing`): origins only, never a URL, a body or a header field. The names are listed in
-//! `docs/observability.md`.
+//! The `tracing` events of the robots.txt cache (feature `tracing`). They contain origins only, never a URL, a body or a header field. The
+//! names are listed in `docs/observability.md`.
 
-#[cfg(feature = "tracing")]
+#![cfg_attr(not(feature = "tracing"), allow(unused_imports, unused_variables, reason = "nothing is logged"))]
+
 use std::sync::{Mutex, PoisonError};
-#[cfg(feature = "tracing")]
 use std::time::{Duration, Instant};
 
 use crate::robots_cache::{FetchError, RobotsEntry, Source};
-#[cfg(feature = "tracing")]
-use crate::{Clock, Failure, SystemClock};
-use crate::{Origin, StoreError};
+use crate::{Clock, Failure, Origin, StoreError, SystemClock};
 
 pub(crate) fn asked(answer: &RobotsEntry) {
     let (origin, source) = (answer.origin(), answer.source());
@@ -49,11 +47,9 @@ pub(crate) fn asked(answer: &RobotsEntry) {
             "robots.txt is unreachable for long, all is allowed"
         ),
     }
-    #[cfg(not(feature = "tracing"))]
-    let _: (&Origin, Source) = (origin, source);
 }
 
-/// What a warning is about.
+/// The cause of a warning.
 #[cfg(feature = "tracing")]
 #[derive(PartialEq)]
 enum Trouble {
@@ -61,22 +57,22 @@ enum Trouble {
     LastGood,
 }
 
-/// A broad crawl meets an unreachable robots.txt every second: of each cause one is told aloud, and the others at the level of debug.
+/// A broad crawl meets an unreachable robots.txt every second, so each cause is a warning once in ten minutes. All are logged at debug level.
 #[cfg(feature = "tracing")]
 fn warn_sometimes(origin: &Origin, trouble: Trouble, cause: &dyn std::fmt::Display) {
     // At most one for each cause.
-    static TOLD: Mutex<Vec<(Trouble, Instant)>> = Mutex::new(Vec::new());
-    let (now, mut told) = (SystemClock.now(), TOLD.lock().unwrap_or_else(PoisonError::into_inner));
-    match told.iter_mut().find(|(other, _)| *other == trouble) {
+    static WARNED: Mutex<Vec<(Trouble, Instant)>> = Mutex::new(Vec::new());
+    let (now, mut warned) = (SystemClock.now(), WARNED.lock().unwrap_or_else(PoisonError::into_inner));
+    match warned.iter_mut().find(|(other, _)| *other == trouble) {
         Some((_, at)) if now.saturating_duration_since(*at) < WARN_EVERY => return,
         Some((_, at)) => *at = now,
-        None => told.push((trouble, now)),
+        None => warned.push((trouble, now)),
     }
-    // Not under the lock: a subscriber is foreign code.
-    drop(told);
+    // A subscriber is foreign code: it is not called under the lock.
+    drop(warned);
     tracing::warn!(
         name: "abide.robots.outage", target: "abide::robots", %origin, %cause,
-        "robots.txt is unreachable; of this cause told once in ten minutes, and of every origin at the level of debug"
+        "robots.txt is unreachable; this cause is logged once in ten minutes, and each origin at the level debug"
     );
 }
 
@@ -89,8 +85,6 @@ pub(crate) fn deferred(origin: &Origin) {
         name: "abide.robots.deferred", target: "abide::robots", %origin,
         "the robots.txt request was deferred by the pacing"
     );
-    #[cfg(not(feature = "tracing"))]
-    let _ = origin;
 }
 
 pub(crate) fn failed(origin: &Origin, error: &FetchError) {
@@ -99,8 +93,6 @@ pub(crate) fn failed(origin: &Origin, error: &FetchError) {
         name: "abide.robots.failed", target: "abide::robots", %origin, error = %error,
         "the robots.txt request failed"
     );
-    #[cfg(not(feature = "tracing"))]
-    let _ = (origin, error);
 }
 
 pub(crate) fn store_down(error: &StoreError) {
@@ -109,8 +101,6 @@ pub(crate) fn store_down(error: &StoreError) {
         name: "abide.robots.store_down", target: "abide::robots", error = %error,
         "robots.txt records are kept in memory only for now"
     );
-    #[cfg(not(feature = "tracing"))]
-    let _ = error;
 }
 
 pub(crate) fn store_back() {
@@ -121,7 +111,7 @@ pub(crate) fn store_back() {
     );
 }
 
-/// Puts a fetch, which belongs to nobody's request, into a span of its own.
+/// Puts a fetch into a span of its own, because it belongs to no request.
 #[cfg(feature = "tracing")]
 pub(crate) fn in_span<F: Future>(origin: &Origin, fetching: F) -> tracing::instrument::Instrumented<F> {
     use tracing::Instrument;

@@ -10,12 +10,11 @@
 //!                            redirect chain ─▶ outcome ─▶ next record ─▶ store, entry, waiters
 //! ```
 //!
-//! What decides is pure: [`RobotsPolicy`] and the files outcome, redirect, freshness, record and reuse are functions of bytes, types and `now`. What
-//! awaits holds no rule: cache, fetch_task, chain, single_flight, store_guard. So 24 hours and 30 days are tested on a clock that tests move.
+//! Decisions are plain functions of bytes, types and `now`: [`RobotsPolicy`] and the files outcome, redirect, freshness, record and reuse. The
+//! files that await contain no rule: cache, fetch_task, chain, single_flight, store_guard. So 24 hours and 30 days are tested on a manual clock.
 //!
 //! # Out of scope
-//! *When* a request goes out is the pacing's. This module knows nothing of it: it is handed a [`Fetch`] that is paced
-//! already. What the rules say is `abide_robots`'.
+//! When a request may be sent: the module gets a [`Fetch`] that is already rate-limited. Parsing and matching rules: `abide_robots`.
 
 mod builder;
 mod cache;

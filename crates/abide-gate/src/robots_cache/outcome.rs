@@ -1,4 +1,4 @@
-//! What an answer to a robots.txt request means (RFC 9309 §2.3.1).
+//! What a response to a robots.txt request means (RFC 9309 §2.3.1).
 
 use std::time::Duration;
 
@@ -20,22 +20,22 @@ pub(crate) enum Outcome {
     Unavailable { status: u16, lifetime: Duration },
     /// 408, 421, 425: unavailable unless there is a copy, and it may be different in a minute.
     UnavailableForNow { status: u16 },
-    /// 429: unavailable unless there is a copy, and nothing is sent before the hold has ended.
+    /// 429: unavailable unless there is a copy, and nothing is sent before the backoff has ended.
     TooManyRequests { hold: Option<WallMillis> },
     /// §2.3.1.2: more redirects than are followed, or a circle of them.
     TooManyRedirects,
-    /// §2.3.1.4: it could not be learnt.
+    /// §2.3.1.4: it could not be fetched.
     Unreachable { cause: Failure, hold: Option<WallMillis> },
 }
 
-/// What the head of an answer tells us to do next.
+/// What to do next after the head of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Head {
     /// 2xx: the body has the rules.
     ReadBody,
     /// 304 to our validators: the copy is good.
     NotModified,
-    /// 304 although we asked for the whole: ask once more.
+    /// 304 to a request without validators: send it once more.
     AskAgain,
     /// A redirect, if its Location is good.
     Follow,
@@ -49,7 +49,7 @@ pub(crate) enum Head {
     Unreachable(Failure),
 }
 
-/// Reads the head of an answer, in the order of RFC 9309 §2.3.1. `conditional`: we had sent validators.
+/// Reads the head of a response, in the order of RFC 9309 §2.3.1. `conditional`: the request had validators.
 pub(crate) fn classify(
     status: StatusCode,
     headers: &HeaderMap,
@@ -74,9 +74,9 @@ pub(crate) fn classify(
         300..=399 => Head::Unreachable(Failure::RedirectStatus),
         // Stricter (preset `cautious`): these say "not you" or "not now" rather than "there is none".
         401 | 403 | 407 | 408 | 421 | 425 | 429 if policy.cautious => unreachable,
-        // §2.3.1.3, and besides: the host asks us to slow down; the pacing holds it.
+        // §2.3.1.3, and the host asks us to slow down: the pacer backs it off.
         429 => Head::TooManyRequests,
-        // §2.3.1.3, but these pass: asked again soon, and a copy stays in force.
+        // §2.3.1.3, but these are temporary: fetched again soon, and a copy stays in force.
         408 | 421 | 425 => Head::UnavailableForNow,
         // §2.3.1.3: "Unavailable" means status codes in the 400-499 range: the crawler MAY access any resources.
         400..=499 => Head::Unavailable,
@@ -102,15 +102,15 @@ pub(crate) fn looks_coded(body: &[u8]) -> bool {
     is_named || is_no_text(body)
 }
 
-/// Brotli and deflate begin with no name. Stricter: octets that neither UTF-8 nor any other text is made of are taken for one of them and
-/// not for a text without rules, which would mean allow all; unless it has records, and does not begin as such a stream does: what is too
-/// short to be made shorter is held as it was, behind a head of some octets, in which one is no text's.
+/// Brotli and deflate have no magic number. Stricter: bytes that are in neither UTF-8 nor any other text are taken for one of them, not for a
+/// text without rules, which would mean allow all. An exception is a body that has records and does not begin like such a stream: a text too
+/// short to compress is stored as it is, behind some bytes of which one occurs in no text.
 fn is_no_text(body: &[u8]) -> bool {
     let start = body.get(..TEXT_LEN_LOOKED_AT).unwrap_or(body);
     if !start.iter().copied().any(is_odd) || is_wide(start) {
         return false;
     }
-    // A character that is cut off at the end is none that is wrong.
+    // A character that is cut off at the end is not invalid.
     let is_utf8 = std::str::from_utf8(start).map_or_else(|error| error.error_len().is_none(), |_| true);
     let head = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
     let begins_oddly = head.iter().take(4).any(|&b| b == 0x0b || is_odd(b) || (b >= 0x80 && !is_utf8));
@@ -145,10 +145,10 @@ pub(crate) fn is_html(content_type: Option<&[u8]>, body: &[u8]) -> bool {
     [&b"<!doctype html"[..], b"<html", b"<head", b"<body"].iter().any(begins)
 }
 
-/// Whether any line is an `Allow` or `Disallow` record, for whichever group.
+/// Whether any line is an `Allow` or `Disallow` record, of any group.
 pub(crate) fn has_rule_line(body: &[u8]) -> bool {
     body.split(|&b| b == b'\n' || b == b'\r').any(|line| {
-        // No key is longer, however long the line is.
+        // A longer key is not looked at, however long the line is.
         let start = line.get(..KEY_LEN_MAX).unwrap_or(line);
         let Some(colon) = start.iter().position(|&b| b == b':') else { return false };
         let key = start.get(..colon).unwrap_or_default().trim_ascii();
@@ -157,7 +157,7 @@ pub(crate) fn has_rule_line(body: &[u8]) -> bool {
     })
 }
 
-/// `Disallow`, a byte order mark, and more space than anybody writes.
+/// `Disallow`, a byte order mark, and much white space.
 const KEY_LEN_MAX: usize = 64;
 
 #[cfg(test)]
@@ -167,63 +167,30 @@ mod tests {
 
     use super::*;
 
-    fn head(status: u16, policy: &RobotsPolicy) -> Head {
-        classify(StatusCode::from_u16(status).unwrap(), &HeaderMap::new(), false, policy)
-    }
-
-    fn unreachable(status: u16) -> Head {
-        Head::Unreachable(Failure::Status(status))
-    }
-
+    /// Each status from 100 to 999, by default and by the preset `cautious`.
     #[test]
-    fn a_4xx_is_unavailable() {
-        for status in (400..=499).filter(|status| ![408, 421, 425, 429].contains(status)) {
-            assert_eq!(head(status, &RobotsPolicy::default()), Head::Unavailable, "{status}");
-        }
-        for status in [408, 421, 425] {
-            assert_eq!(head(status, &RobotsPolicy::default()), Head::UnavailableForNow, "{status}");
-        }
-        assert_eq!(head(429, &RobotsPolicy::default()), Head::TooManyRequests);
-    }
-
-    #[test]
-    fn the_cautious_preset_takes_seven_of_them_for_unreachable() {
-        let cautious = RobotsPolicy::cautious();
-        for status in 400..=499 {
-            let expected = match status {
-                401 | 403 | 407 | 408 | 421 | 425 | 429 => unreachable(status),
-                _ => Head::Unavailable,
+    fn each_status_is_classified() {
+        let (default, cautious) = (RobotsPolicy::default(), RobotsPolicy::cautious());
+        for number in 100..=999 {
+            let unreachable = Head::Unreachable(Failure::Status(number));
+            let (expected, if_cautious) = match number {
+                206 => (unreachable, unreachable),
+                200..=299 => (Head::ReadBody, Head::ReadBody),
+                301 | 302 | 303 | 307 | 308 => (Head::Follow, Head::Follow),
+                304 => (Head::AskAgain, Head::AskAgain),
+                300..=399 => [Head::Unreachable(Failure::RedirectStatus); 2].into(),
+                429 => (Head::TooManyRequests, unreachable),
+                408 | 421 | 425 => (Head::UnavailableForNow, unreachable),
+                401 | 403 | 407 => (Head::Unavailable, unreachable),
+                400..=499 => (Head::Unavailable, Head::Unavailable),
+                _ => (unreachable, unreachable),
             };
-            assert_eq!(head(status, &cautious), expected, "{status}");
+            for (policy, expected) in [(&default, expected), (&cautious, if_cautious)] {
+                let status = StatusCode::from_u16(number).unwrap();
+                assert_eq!(classify(status, &HeaderMap::new(), false, policy), expected, "{number}");
+            }
         }
-    }
-
-    #[test]
-    fn server_errors_and_unknown_classes_are_unreachable() {
-        for status in (500..=999).chain([100, 101, 103, 206]) {
-            assert_eq!(head(status, &RobotsPolicy::default()), unreachable(status), "{status}");
-        }
-    }
-
-    #[test]
-    fn a_2xx_is_read_except_a_part() {
-        for status in (200..=299).filter(|&status| status != 206) {
-            assert_eq!(head(status, &RobotsPolicy::default()), Head::ReadBody, "{status}");
-        }
-    }
-
-    #[test]
-    fn only_five_of_the_3xx_are_redirects() {
-        for status in 300..=399 {
-            let expected = match status {
-                301 | 302 | 303 | 307 | 308 => Head::Follow,
-                304 => Head::AskAgain,
-                _ => Head::Unreachable(Failure::RedirectStatus),
-            };
-            assert_eq!(head(status, &RobotsPolicy::default()), expected, "{status}");
-        }
-        let conditional =
-            classify(StatusCode::NOT_MODIFIED, &HeaderMap::new(), true, &RobotsPolicy::default());
+        let conditional = classify(StatusCode::NOT_MODIFIED, &HeaderMap::new(), true, &default);
         assert_eq!(conditional, Head::NotModified);
     }
 

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-/// Every choice that RFC 9309 §2.3–2.5 leaves to the crawler, by name.
+/// How robots.txt is fetched and cached: the choices that RFC 9309 §2.3–2.5 leaves to the crawler.
 ///
-/// The default is the RFC to the letter where it speaks, and polite where it leaves a choice. An option that makes a
-/// crawler less polite begins with `danger_`.
+/// The default follows the RFC, and is polite where the RFC leaves a choice. Options that make a crawler less polite begin with `danger_`.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -106,7 +105,7 @@ impl RobotsPolicy {
         self.cautious
     }
 
-    /// How many redirects of a robots.txt are followed, between 5 (the default) and 20. One more: unavailable.
+    /// How many redirects of a robots.txt are followed, between 5 (the default) and 20. With more, it counts as unavailable.
     #[must_use]
     pub fn with_redirects_max(mut self, hops: usize) -> Self {
         self.redirects_max = hops.clamp(REDIRECTS_MIN, REDIRECTS_MAX);
@@ -115,7 +114,7 @@ impl RobotsPolicy {
 
     /// Whether a redirect from https to http is followed. Off by default.
     ///
-    /// Lenient: rules that were fetched in the clear can be rewritten on the way.
+    /// Lenient: rules that are fetched without TLS can be changed on the way.
     #[must_use]
     pub fn with_downgrade(mut self, follow: bool) -> Self {
         self.follow_downgrade = follow;
@@ -130,14 +129,14 @@ impl RobotsPolicy {
         self
     }
 
-    /// Never allow a host because it has been unreachable for 30 days.
+    /// Keeps everything disallowed even if robots.txt has been unreachable for 30 days.
     #[must_use]
     pub fn with_lasting_disallow(mut self) -> Self {
         self.long_outage = LongOutage::Disallow;
         self
     }
 
-    /// Allow everything on a host whose robots.txt cannot be reached and of which there is no copy.
+    /// Allows everything on a host whose robots.txt can't be fetched, if there is no last good copy.
     ///
     /// Against RFC 9309 §2.3.1.4: "the crawler MUST assume complete disallow".
     #[must_use]
@@ -146,8 +145,8 @@ impl RobotsPolicy {
         self
     }
 
-    /// For how long an answer counts: at least `shortest`, whatever `Cache-Control` says, and at most `longest`, which is
-    /// never more than 24 hours. Default: 5 minutes and 24 hours.
+    /// How long a robots.txt is used: at least `shortest`, whatever `Cache-Control` says, and at most `longest`, which is never more than
+    /// 24 hours. Default: 5 minutes and 24 hours.
     #[must_use]
     pub fn with_lifetimes(mut self, shortest: Duration, longest: Duration) -> Self {
         self.lifetime_max = longest.clamp(Duration::from_secs(1), LIFETIME_MAX);
@@ -155,8 +154,8 @@ impl RobotsPolicy {
         self
     }
 
-    /// When an unreachable host is asked again: after `first`, doubling to `longest`, ±10 %. Default: 1 minute, 1 hour.
-    /// `first` is at least one second, `longest` at most 24 hours.
+    /// When an unreachable robots.txt is fetched again: after `first`, doubling to `longest`, ±10 %. Default: 1 minute, 1 hour. `first` is
+    /// at least one second, `longest` at most 24 hours.
     #[must_use]
     pub fn with_retry(mut self, first: Duration, longest: Duration) -> Self {
         self.retry_max = longest.clamp(Duration::from_secs(1), LIFETIME_MAX);
@@ -171,7 +170,7 @@ impl RobotsPolicy {
         self
     }
 
-    /// The time for all hops of one robots.txt on the wire, without the waiting for slots. Default: 30 seconds.
+    /// How long one robots.txt may take on the wire, over all redirects, without waits for permits. Default: 30 seconds.
     #[must_use]
     pub fn with_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline.clamp(Duration::from_millis(1), Duration::from_secs(60 * 60));
@@ -183,8 +182,8 @@ impl RobotsPolicy {
         self.deadline
     }
 
-    /// How long a [`Fetch`](super::Fetch) may wait for a slot before the request goes out. It is the pacing that decides;
-    /// this bound, one minute by default, only keeps a fetch that never answers from living for ever.
+    /// How long a [`Fetch`](super::Fetch) may take before its request is sent: a bound for transports that never return. Default: one
+    /// minute.
     #[must_use]
     pub fn with_slot_wait_max(mut self, wait: Duration) -> Self {
         self.slot_wait_max = wait.min(LIFETIME_MAX);
@@ -205,11 +204,11 @@ impl RobotsPolicy {
         self
     }
 
-    /// How many bytes of memory a process keeps robots.txt in, at least 4 MiB. Default: 1 GiB, enough for a million hosts whose files have
-    /// some hundred bytes. Memory is taken as hosts become known.
+    /// How much memory a process uses for robots.txt, at least 4 MiB. Default: 1 GiB, enough for a million hosts with files of some hundred
+    /// bytes.
     ///
-    /// Beyond it, a host that was not used for long is forgotten. Its robots.txt is loaded from the store when it is needed, or
-    /// fetched if there is no store. What verdicts and responses hold of it meanwhile is not counted, and costs no other host its place.
+    /// Beyond this, the robots.txt of a host that was not used for long is dropped, and loaded from the store or fetched when it is needed.
+    /// Copies that verdicts and responses hold do not count.
     #[must_use]
     pub fn with_memory_max(mut self, bytes: u64) -> Self {
         self.memory_max = bytes.max(4 * 1024 * 1024);

@@ -1,7 +1,7 @@
 //! What is known of one origin's robots.txt, and how an attempt changes it.
 //!
-//! A crawler knows a million hosts, so a record is one block with its copy in it: what most records do not have is behind a pointer, and equal
-//! texts are one in memory (`interner.rs`).
+//! A crawler knows a million hosts, so a record is one block of memory with its origin and its copy in it. What most records don't have is
+//! behind a pointer, and equal texts are one in memory (`interner.rs`).
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -12,25 +12,32 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::robots_cache::freshness::{back_off, refresh_ahead};
+use crate::robots_cache::interner::RobotsText;
 use crate::robots_cache::outcome::Outcome;
 use crate::robots_cache::policy::LIFETIME_MAX;
 use crate::robots_cache::{RobotsPolicy, Validators};
 use crate::{Failure, Origin, WallMillis};
 
-/// Everything that is stored for one origin: what the server sent, and when.
+/// What is stored of one origin's robots.txt: what the server sent, and when.
 ///
 /// It is changed by one pure function per attempt, so a failed attempt never loses the last good copy. [`RobotsRecord::encode`]
 /// and [`RobotsRecord::decode`] give its stored form.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RobotsRecord {
     pub(super) origin: Origin,
-    pub(super) last: LastResult,
     pub(super) asked_at: WallMillis,
     pub(super) fresh_until: WallMillis,
     pub(super) next_try: WallMillis,
     pub(super) copy: Option<GoodCopy>,
-    /// Most hosts can be reached: the room is behind a pointer.
-    pub(super) outage: Option<Box<Outage>>,
+    /// `None` for most: rules were read at the last attempt.
+    pub(super) exception: Option<Box<Exception>>,
+}
+
+/// What a record has whose last attempt brought no rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Exception {
+    pub(super) last: LastResult,
+    pub(super) outage: Outage,
 }
 
 /// How the last attempt ended. Stored by the number of the variant: another order is another version in `codec.rs`.
@@ -38,9 +45,9 @@ pub struct RobotsRecord {
 pub(crate) enum LastResult {
     /// A copy was read or confirmed.
     Rules,
-    /// There is none, says the server.
+    /// The server says that there is none.
     Unavailable(Unavailable),
-    /// It could not be learnt.
+    /// It could not be fetched.
     Unreachable(Failure),
 }
 
@@ -56,7 +63,7 @@ pub(crate) enum Unavailable {
 /// For how long an origin has been unreachable.
 ///
 /// An attempt *counts* when it is 20 hours or more after the last that counted: a clock that jumps a year ahead adds one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Outage {
     pub(super) since: Option<WallMillis>,
     pub(super) attempts: u32,
@@ -72,6 +79,8 @@ const OUTAGE_ATTEMPTS: u32 = 20;
 const COUNTED_APART: Duration = Duration::from_secs(20 * 60 * 60);
 
 impl Outage {
+    pub(super) const NONE: Self = Self { since: None, attempts: 0, counted: 0, last_counted: None };
+
     /// One more failure at `now`.
     fn again(self, now: WallMillis) -> Self {
         let mut next = self.attempted();
@@ -88,14 +97,9 @@ impl Outage {
         next
     }
 
-    /// One more attempt, which tells nothing about an outage.
+    /// One more attempt that is neither a failure nor a success.
     fn attempted(self) -> Self {
         Self { attempts: self.attempts.saturating_add(1), ..self }
-    }
-
-    /// Nothing for none.
-    pub(super) fn boxed(self) -> Option<Box<Self>> {
-        (self != Self::default()).then(|| Box::new(self))
     }
 
     /// Whether it has lasted for 30 days, with an attempt on 20 of them.
@@ -104,7 +108,16 @@ impl Outage {
     }
 }
 
-/// When an attempt ended, and the chance it is given: two numbers in `0.0..1.0`.
+impl Exception {
+    const NONE: Self = Self { last: LastResult::Rules, outage: Outage::NONE };
+
+    pub(super) fn boxed(last: LastResult, outage: Outage) -> Option<Box<Self>> {
+        let exception = Self { last, outage };
+        (exception != Self::NONE).then(|| Box::new(exception))
+    }
+}
+
+/// When an attempt ended, and two random numbers in `0.0..1.0`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AttemptEnd {
     pub(crate) now: WallMillis,
@@ -125,20 +138,19 @@ impl RobotsRecord {
     ) -> Self {
         let now = at.now;
         let copy = previous.and_then(|record| record.copy.clone()).map(|copy| copy.not_after(now));
-        let failing = previous.map(Self::outage).unwrap_or_default();
-        let new = |last, copy, failing: Outage| Self {
+        let failing = previous.map_or(Outage::NONE, Self::outage);
+        let new = |last, copy, failing| Self {
             origin: origin.clone(),
-            last,
             asked_at: now,
             fresh_until: now,
             next_try: now,
             copy,
-            outage: failing.boxed(),
+            exception: Exception::boxed(last, failing),
         };
         match outcome {
             Outcome::Rules(fetched) => {
                 let lifetime = fetched.lifetime().unwrap_or(policy.lifetime_max);
-                new(LastResult::Rules, Some(fetched), Outage::default()).fresh_for(lifetime, at)
+                new(LastResult::Rules, Some(fetched), Outage::NONE).fresh_for(lifetime, at)
             }
             Outcome::NotModified { validators, lifetime } => {
                 let Some(copy) = copy else {
@@ -147,12 +159,12 @@ impl RobotsRecord {
                 };
                 let copy = copy.confirmed(validators, lifetime, now);
                 let lifetime = copy.lifetime().unwrap_or(policy.lifetime_max);
-                new(LastResult::Rules, Some(copy), Outage::default()).fresh_for(lifetime, at)
+                new(LastResult::Rules, Some(copy), Outage::NONE).fresh_for(lifetime, at)
             }
             // The owner has taken the file away, so the copy goes, too.
             Outcome::Unavailable { status, lifetime } => {
                 let last = LastResult::Unavailable(Unavailable::Status(status));
-                new(last, None, Outage::default()).fresh_for(lifetime, at)
+                new(last, None, Outage::NONE).fresh_for(lifetime, at)
             }
             Outcome::UnavailableForNow { status } => {
                 let last = LastResult::Unavailable(Unavailable::Status(status));
@@ -184,18 +196,18 @@ impl RobotsRecord {
         self.until(hold.map_or(again, |hold| hold.max(again)))
     }
 
-    /// Counts, and is not asked again, until then; but nothing counts for more than 24 hours (§2.4).
+    /// Is fresh, and is not fetched again, until then; but nothing is fresh for more than 24 hours (§2.4).
     fn until(mut self, then: WallMillis) -> Self {
         self.fresh_until = then.min(self.asked_at.plus(LIFETIME_MAX));
         self.next_try = then;
         self
     }
 
-    /// For how long at least the next 429 in a row holds the host, whatever its Retry-After says: a server that has named a second, and then
-    /// complains again, does not mean it. Twice as long as the last one did, within the back-off schedule, longer by up to a tenth; `None`
-    /// if the last answer was no 429.
+    /// For how long at least the next 429 in a row backs the host off, whatever its Retry-After says: a server that named a second, and then
+    /// returns 429 again, needs longer. Twice as long as the last one did, within the retry schedule, longer by up to a tenth; `None` if the last
+    /// response was no 429.
     pub(crate) fn next_throttle(&self, chance: f64, policy: &RobotsPolicy) -> Option<Duration> {
-        let status = match self.last {
+        let status = match self.last() {
             LastResult::Unavailable(Unavailable::Status(status)) => status,
             LastResult::Unreachable(Failure::Status(status)) => status,
             _ => return None,
@@ -205,29 +217,29 @@ impl RobotsRecord {
         (status == 429).then(|| next.mul_f64(1.0 + 0.1 * chance.clamp(0.0, 1.0)))
     }
 
-    /// The record as if its time were over, so that the next use asks again. The copy stays.
+    /// The record, expired, so that the next use fetches. The copy stays.
     pub(crate) fn expired(mut self) -> Self {
         self.fresh_until = WallMillis::from_millis(0);
         self.next_try = WallMillis::from_millis(0);
         self
     }
 
-    /// Whose robots.txt it is.
+    /// The origin that it belongs to.
     pub fn origin(&self) -> &Origin {
         &self.origin
     }
 
-    /// When the last attempt ended. Of two records of one origin, the one asked later counts.
+    /// When the last attempt ended. Of two records of one origin, the later one counts.
     pub fn asked_at(&self) -> WallMillis {
         self.asked_at
     }
 
-    /// Until when the last answer counts.
+    /// Until when the record is fresh.
     pub fn fresh_until(&self) -> WallMillis {
         self.fresh_until
     }
 
-    /// Not asked before.
+    /// When the next attempt may be made.
     pub fn next_try(&self) -> WallMillis {
         self.next_try
     }
@@ -244,16 +256,27 @@ impl RobotsRecord {
 
     /// For how long it has been unreachable; nothing if it is not.
     pub(super) fn outage(&self) -> Outage {
-        self.outage.as_deref().copied().unwrap_or_default()
+        self.exception().outage
+    }
+
+    /// How the last attempt ended.
+    pub(super) fn last(&self) -> LastResult {
+        self.exception().last
+    }
+
+    fn exception(&self) -> &Exception {
+        self.exception.as_deref().unwrap_or(&Exception::NONE)
     }
 
     /// About how many bytes it takes in memory.
     pub fn weight(&self) -> usize {
-        self.weight_without_body().saturating_add(self.copy().map_or(0, |copy| copy.body.len()))
+        self.weight_without_body().saturating_add(self.copy().map_or(0, |copy| copy.body().len()))
     }
 
     pub(super) fn weight_without_body(&self) -> usize {
-        let parts = [self.origin.as_str().len(), size_of::<Self>(), self.copy().map_or(0, GoodCopy::weight)];
+        let exception = self.exception.as_ref().map_or(0, |_| size_of::<Exception>());
+        let parts =
+            [size_of::<Self>(), self.origin.heap_size(), exception, self.copy().map_or(0, GoodCopy::weight)];
         parts.into_iter().fold(0, usize::saturating_add)
     }
 }
@@ -261,7 +284,7 @@ impl RobotsRecord {
 /// A robots.txt as it was received: decoded bytes and where they came from.
 #[derive(Clone, PartialEq)]
 pub struct GoodCopy {
-    pub(super) body: Arc<[u8]>,
+    pub(super) text: Arc<RobotsText>,
     pub(super) truncated: bool,
     /// It is an HTML page without one rule line.
     pub(super) html: bool,
@@ -278,7 +301,7 @@ pub struct GoodCopy {
 impl GoodCopy {
     /// The text: at most the policy's limit of decoded bytes, and whole lines only.
     pub fn body(&self) -> &[u8] {
-        &self.body
+        &self.text.body
     }
 
     /// Whether there was more than the limit (RFC 9309 §2.5).
@@ -311,7 +334,7 @@ impl GoodCopy {
         self.lifetime.map(|seconds| Duration::from_secs(seconds.get().into()))
     }
 
-    /// Where it was received from. `origin` is the one it is filed under.
+    /// Where it was received from. `origin` is the record's.
     pub(super) fn final_url(&self, origin: &Origin) -> Url {
         self.redirected_to.as_deref().cloned().unwrap_or_else(|| origin.robots_url())
     }
@@ -340,7 +363,7 @@ impl GoodCopy {
     pub(super) fn weight(&self) -> usize {
         let url =
             self.redirected_to.as_ref().map_or(0, |url| size_of::<Url>().saturating_add(url.as_str().len()));
-        url.saturating_add(self.validators.weight())
+        url.saturating_add(self.validators.heap_size())
     }
 }
 
@@ -352,7 +375,7 @@ pub(super) fn whole_seconds(lifetime: Duration) -> Option<NonZeroU32> {
 impl fmt::Debug for GoodCopy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GoodCopy")
-            .field("bytes", &self.body.len())
+            .field("bytes", &self.body().len())
             .field("truncated", &self.truncated)
             .field("status", &self.status)
             .field("redirected_to", &self.redirected_to.as_ref().map(|url| url.as_str()))
@@ -367,7 +390,7 @@ impl RobotsRecord {
     /// A record as a fetch at `now` would make it.
     pub(crate) fn sample(origin: &Origin, now: WallMillis, body: bytes::Bytes) -> Self {
         let copy = GoodCopy {
-            body: Arc::from(&*body),
+            text: RobotsText::new(&*body),
             truncated: false,
             html: false,
             status: 200,
@@ -410,17 +433,8 @@ mod tests {
     }
 
     fn good(now: WallMillis) -> Outcome {
-        Outcome::Rules(GoodCopy {
-            body: Arc::from(&b"User-agent: *"[..]),
-            truncated: false,
-            html: false,
-            status: 200,
-            redirected_to: None,
-            validators: Validators::new(Some(b"\"1\""), Some(b"yesterday")),
-            lifetime: whole_seconds(HOUR),
-            fetched_at: now,
-            validated_at: now,
-        })
+        let copy = RobotsRecord::sample(&origin(), now, "User-agent: *".into()).copy.unwrap();
+        Outcome::Rules(GoodCopy { lifetime: whole_seconds(HOUR), ..copy })
     }
 
     fn down() -> Outcome {
@@ -433,26 +447,14 @@ mod tests {
         let failing = after(Some(&after(None, good(NOW), NOW)), down(), NOW);
         let later = NOW.plus(HOUR);
         let not_modified = Outcome::NotModified { validators: Validators::default(), lifetime: None };
+        let gone = Outcome::Unavailable { status: 404, lifetime: 2 * HOUR };
+        let throttled = Outcome::TooManyRequests { hold: Some(later.plus(HOUR)) };
         for (name, outcome, keeps_copy, since, attempts, counts_until) in [
             ("2xx", good(later), true, None, 0, Some(later.plus(HOUR))),
             ("304", not_modified, true, None, 0, Some(later.plus(HOUR))),
-            (
-                "4xx",
-                Outcome::Unavailable { status: 404, lifetime: 2 * HOUR },
-                false,
-                None,
-                0,
-                Some(later.plus(2 * HOUR)),
-            ),
+            ("4xx", gone, false, None, 0, Some(later.plus(2 * HOUR))),
             ("408", Outcome::UnavailableForNow { status: 408 }, true, Some(NOW), 2, None),
-            (
-                "429",
-                Outcome::TooManyRequests { hold: Some(later.plus(HOUR)) },
-                true,
-                Some(NOW),
-                1,
-                Some(later.plus(HOUR)),
-            ),
+            ("429", throttled, true, Some(NOW), 1, Some(later.plus(HOUR))),
             ("redirects", Outcome::TooManyRedirects, true, Some(NOW), 1, Some(later.plus(HOUR))),
             ("unreachable", down(), true, Some(NOW), 2, None),
         ] {
@@ -474,17 +476,8 @@ mod tests {
         let second = after(Some(&first), Outcome::NotModified { validators: named, lifetime: None }, later);
         let copy = second.copy.unwrap();
         assert_eq!((copy.fetched_at, copy.validated_at), (NOW, later));
-        assert_eq!(copy.validators, Validators::new(Some(b"\"2\""), Some(b"yesterday")));
+        assert_eq!(copy.validators, Validators::new(Some(b"\"2\""), Some(b"Fri, 20 Nov 2026 21:05:37 GMT")));
         assert_eq!(second.fresh_until, later.plus(HOUR));
-    }
-
-    #[test]
-    fn a_304_that_names_a_lifetime_changes_it() {
-        let first = after(None, good(NOW), NOW);
-        let named = Outcome::NotModified { validators: Validators::default(), lifetime: Some(2 * HOUR) };
-        let second = after(Some(&first), named, NOW.plus(HOUR));
-        assert_eq!(second.fresh_until, NOW.plus(3 * HOUR));
-        assert_eq!(second.copy.unwrap().lifetime(), Some(2 * HOUR));
     }
 
     #[test]
@@ -544,8 +537,8 @@ mod tests {
             (NOW.plus(HOUR), again, again)
         );
         assert_eq!(record.failing_since(), Some(NOW.plus(HOUR)));
-        let texts = ["https://a.example:443", "User-agent: *", "..\"1\"", "yesterday"].map(str::len);
-        assert_eq!(record.weight(), texts.into_iter().sum::<usize>() + size_of::<RobotsRecord>());
+        let others = "User-agent: *".len() + size_of::<Exception>();
+        assert_eq!(record.weight(), size_of::<RobotsRecord>() + others);
         let shown = format!("{:?}", record.copy().unwrap());
         assert!(shown.contains("bytes: 13") && !shown.contains("User-agent"), "{shown}");
     }

@@ -12,30 +12,30 @@ use crate::robots_cache::{RobotsPolicy, RobotsRecord, Unavailable};
 pub(crate) enum Reuse {
     /// Use it.
     Use,
-    /// Use it, and start a fetch that nobody waits for.
+    /// Use it, and start a fetch that no caller waits for.
     UseAndRefresh,
     /// Fetch, and wait for it.
     Fetch,
 }
 
-/// What the record says, if it is used. Why stands in the record.
+/// What applies, if the record is used. The record has the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Serving {
     /// The copy: as the server last sent or confirmed it, or the last good one.
     Copy,
     /// There is none.
     Unavailable,
-    /// It could not be learnt for so long that it counts as unavailable.
+    /// It can't be fetched for so long that it counts as unavailable.
     LongOutage,
-    /// It could not be learnt.
+    /// It can't be fetched.
     Unreachable,
 }
 
 /// A record from further in the future than this was written by a wrong clock.
 const FUTURE_MAX: Duration = Duration::from_secs(5 * 60);
-/// No schedule reaches further: 24 hours of hold and its jitter.
+/// No schedule reaches further: a backoff of 24 hours and its jitter.
 pub(crate) const NEXT_TRY_MAX: Duration = Duration::from_secs(27 * 60 * 60);
-/// An outage that was last seen this long ago says nothing about now: every schedule had asked again by then.
+/// An outage that was last seen this long ago says nothing about now: every schedule has tried again by then.
 const UNASKED_MAX: Duration = NEXT_TRY_MAX;
 
 /// The times of a record that decide about its use.
@@ -76,7 +76,7 @@ impl Times {
             (true, true) => Reuse::UseAndRefresh,
             // §2.4: not more than 24 hours, unless the robots.txt is unreachable.
             (false, _) if !self.failing => Reuse::Fetch,
-            // Whether it is still unreachable is not known: the last attempt was long ago, or a wrong clock has dated it.
+            // Whether it is still unreachable is unknown: the last attempt was long ago, or was dated by a wrong clock.
             (false, _) if now.since(self.asked_at) >= UNASKED_MAX || self.is_from_the_future(now) => {
                 Reuse::Fetch
             }
@@ -97,7 +97,7 @@ impl Times {
 
 /// What the record says at `now`, if it is used.
 pub(crate) fn serving(record: &RobotsRecord, now: WallMillis, policy: &RobotsPolicy) -> Serving {
-    match record.last {
+    match record.last() {
         // Stricter: after 408, 421, 425 and 429, which alone leave a copy, the file has not been taken away.
         LastResult::Rules | LastResult::Unavailable(Unavailable::Status(_)) if record.copy.is_some() => {
             Serving::Copy

@@ -1,7 +1,7 @@
-//! One fetch for all who wait for it.
+//! One fetch for all callers that wait for it.
 //!
-//! The first caller leads: a task of its own runs the fetch. Callers that come meanwhile follow: they get the same progress and result. The task
-//! belongs to no caller, so a caller that is dropped takes nothing from the others.
+//! The first caller leads: it starts a task that runs the fetch. Callers that come meanwhile follow: they get the same progress and result. The
+//! task belongs to no caller, so dropping a caller does not cancel the fetch.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -24,13 +24,13 @@ struct Map<K, T> {
     last_number: u64,
 }
 
-/// What a caller that needs a fetch is to do.
+/// What a caller that needs a fetch does next.
 pub(crate) enum Join<K: Eq + Hash, T> {
-    /// There was none: it is to run the fetch.
+    /// There was none: run the fetch.
     Leader(Leader<K, T>, watch::Receiver<Option<T>>),
     /// There is one: its progress comes here.
     Follower(watch::Receiver<Option<T>>),
-    /// There are as many as may be.
+    /// There are as many as allowed.
     Full,
 }
 

@@ -1,4 +1,4 @@
-//! The store as the cache uses it: whatever fails there changes no decision.
+//! The store as the cache uses it: its failures change no decision.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -20,37 +20,25 @@ use crate::{Clock, HolderId, Origin, StoreError};
 
 /// How often a follower looks whether the other process has the record.
 const FOLLOW_EVERY: Duration = Duration::from_millis(200);
-/// For how many leases leaders are waited for, one after the other, before we ask ourselves.
+/// For how many leases, one after the other, we wait for other processes before we fetch ourselves.
 const LEADERS_MAX: u32 = 2;
-/// A lease that is over by our clock and not by the store's is asked for again after this.
+/// A lease that has ended by our clock but not by the store's is requested again after this.
 const FOLLOW_AGAIN: Duration = Duration::from_millis(10);
 
-pub(crate) struct StoreGuard {
+pub(super) struct StoreGuard {
     /// None: the cache is all there is, and what it forgets is fetched again.
-    store: Option<Arc<dyn RobotsStore>>,
-    policy: RobotsPolicy,
-    holder: HolderId,
-    clock: Arc<dyn Clock>,
-    observers: Observers,
-    counters: Arc<Counters>,
+    pub(super) store: Option<Arc<dyn RobotsStore>>,
+    pub(super) policy: RobotsPolicy,
+    pub(super) holder: HolderId,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) observers: Observers,
+    pub(super) counters: Arc<Counters>,
     /// One warning per outage. Two flags: a full disk still reads.
-    reading_fails: AtomicBool,
-    writing_fails: AtomicBool,
+    pub(super) reading_fails: AtomicBool,
+    pub(super) writing_fails: AtomicBool,
 }
 
 impl StoreGuard {
-    pub(crate) fn new(
-        store: Option<Arc<dyn RobotsStore>>,
-        policy: RobotsPolicy,
-        holder: HolderId,
-        clock: Arc<dyn Clock>,
-        observers: Observers,
-        counters: Arc<Counters>,
-    ) -> Self {
-        let (reading_fails, writing_fails) = Default::default();
-        Self { store, policy, holder, clock, observers, counters, reading_fails, writing_fails }
-    }
-
     /// The stored record, if there is one that can be used.
     pub(crate) async fn load(&self, origin: &Origin) -> Option<RobotsRecord> {
         let store = self.store.as_ref()?;
@@ -84,7 +72,7 @@ impl StoreGuard {
         let ttl = self.lease_time();
         let (began, most) = (self.clock.now(), ttl.saturating_mul(LEADERS_MAX));
         while self.clock.now().saturating_duration_since(began) < most {
-            // Asked each time: a leader that gives up, since the pacing has put it off, releases its lease and brings nothing.
+            // Requested each time, because a leader that the pacer defers releases its lease without a record.
             let now = self.clock.wall();
             let lease = self.guarded(async { store.lease(origin, self.holder, now, ttl).await }).await;
             match lease {
@@ -105,7 +93,7 @@ impl StoreGuard {
         None
     }
 
-    /// The record that came between our look at the store and our lease, which nobody needs then.
+    /// The record that was saved between our load and our lease. The lease is released, because there is nothing to fetch then.
     async fn saved_meanwhile(
         &self,
         origin: &Origin,
@@ -123,12 +111,12 @@ impl StoreGuard {
         (is_new && Times::of(&record).next(self.clock.wall()) != Reuse::Fetch).then_some(record)
     }
 
-    /// As long as a fetch may take. A shorter one would end while its holder is still asking.
+    /// As long as a fetch may take. A shorter lease would end while its holder still fetches.
     fn lease_time(&self) -> Duration {
         self.policy.deadline.saturating_add(self.policy.slot_wait_max).saturating_add(Duration::from_secs(5))
     }
 
-    /// The store's answer, for which it has a limited time, and whose panic goes no further.
+    /// Runs an operation of the store for a limited time, and catches its panic.
     async fn guarded<T>(
         &self,
         operation: impl Future<Output = Result<T, StoreError>>,

@@ -116,14 +116,14 @@ pub async fn survives_a_clock_set_back<F>(
     subject.leases(&host, one, TTL, false, "the host is free").await;
     subject.refused(&host, other, true, "it is leased").await;
     let given = HostState { quiet: Some(Duration::ZERO), ..backoff(MINUTE, 1) };
-    subject.tells(&host, given, "a backoff of 1 min", |state| lasts(state, MINUTE)).await;
+    subject.reports(&host, given, "a backoff of 1 min", |state| lasts(state, MINUTE)).await;
     (subject.pass)(SHORT).await;
-    let is_told =
+    let is_kept_so =
         |state: HostState| state.quiet.is_some_and(|quiet| quiet + BLUR >= SHORT) && lasts(state, MINUTE);
-    subject.tells(&host, quiet(), "a request 50 ms ago, and a backoff of 1 min", is_told).await;
+    subject.reports(&host, quiet(), "a request 50 ms ago, and a backoff of 1 min", is_kept_so).await;
     set_back(HOUR);
     let expected = "a request 50 ms ago, and a backoff of 1 min, although the clock was set back";
-    subject.tells(&host, quiet(), expected, is_told).await;
+    subject.reports(&host, quiet(), expected, is_kept_so).await;
     subject.refused(&host, other, true, "the lease is not longer although the clock was set back").await;
     (subject.pass)(TTL + BLUR).await;
     subject.leases(&host, other, TTL, false, "the lease has ended although the clock was set back").await;
@@ -141,13 +141,13 @@ where
 {
     let (host, over, subject) = (fresh("reload"), fresh("reload-over"), Subject::new(store, sleep));
     let given = HostState { quiet: Some(Duration::ZERO), ..backoff(HOUR, 4) };
-    subject.tells(&host, given, "a backoff of 1 h", |state| lasts(state, HOUR)).await;
-    subject.tells(&over, backoff(SHORT, 2), "its throttle count", |state| counts(state) == 2).await;
+    subject.reports(&host, given, "a backoff of 1 h", |state| lasts(state, HOUR)).await;
+    subject.reports(&over, backoff(SHORT, 2), "its throttle count", |state| counts(state) == 2).await;
     sleep(SHORT + BLUR).await;
     let subject = Subject::new(reopen(subject.store).await, sleep);
     let expected = "the backoff of 1 h from before the restart (if the clock was set back, 24 h at most), and its throttle count 4; and a request, which may have been sent until the restart";
     subject
-        .tells(&host, quiet(), expected, |state| {
+        .reports(&host, quiet(), expected, |state| {
             let is_kept = |kept: Backoff| {
                 kept.left + MINUTE > HOUR && kept.left <= 24 * HOUR && kept.cause == THROTTLED
             };
@@ -155,7 +155,7 @@ where
         })
         .await;
     let expected = "the throttle count 2 from before the restart, which outlives its backoff";
-    subject.tells(&over, quiet(), expected, |state| counts(state) == 2).await;
+    subject.reports(&over, quiet(), expected, |state| counts(state) == 2).await;
 }
 
 /// Throttle counts are kept for [`THROTTLES_KEPT`] after the end of the backoff, and no longer. `pass` lets so much time pass for the
@@ -170,21 +170,21 @@ pub async fn throttle_counts_are_forgiven<F>(
     F: Future<Output = ()> + Send + 'static,
 {
     let (subject, host) = (Subject::new(store, pass), fresh("forgiven"));
-    subject.tells(&host, backoff(MINUTE, 3), "a backoff of 1 min", |state| lasts(state, MINUTE)).await;
+    subject.reports(&host, backoff(MINUTE, 3), "a backoff of 1 min", |state| lasts(state, MINUTE)).await;
     (subject.pass)(THROTTLES_KEPT).await;
     subject
-        .tells(&host, quiet(), "the throttle count 3 after 29 quiet minutes", |state| counts(state) == 3)
+        .reports(&host, quiet(), "the throttle count 3 after 29 quiet minutes", |state| counts(state) == 3)
         .await;
     (subject.pass)(MINUTE + BLUR).await;
     let forgiven = "no backoff, because its throttle count is forgiven after 30 quiet minutes";
-    subject.tells(&host, quiet(), forgiven, |state| state.backoff.is_none()).await;
+    subject.reports(&host, quiet(), forgiven, |state| state.backoff.is_none()).await;
     let ended =
         |over| HostState { backoff: Some(Backoff { left: Duration::ZERO, over, ..THROTTLE }), ..quiet() };
-    subject.tells(&host, ended(THROTTLES_KEPT + MINUTE), forgiven, |state| state.backoff.is_none()).await;
+    subject.reports(&host, ended(THROTTLES_KEPT + MINUTE), forgiven, |state| state.backoff.is_none()).await;
     let late = "a throttle count that is reported late";
-    subject.tells(&host, ended(THROTTLES_KEPT - MINUTE), late, |state| counts(state) == 1).await;
+    subject.reports(&host, ended(THROTTLES_KEPT - MINUTE), late, |state| counts(state) == 1).await;
     (subject.pass)(MINUTE + BLUR).await;
-    subject.tells(&host, quiet(), forgiven, |state| state.backoff.is_none()).await;
+    subject.reports(&host, quiet(), forgiven, |state| state.backoff.is_none()).await;
 }
 
 /// A host that no other fact uses, also not in another run against the same server.
@@ -273,8 +273,8 @@ impl Subject {
         self.exchange(host, ask, "Released", |(lease, _)| lease == LeaseStatus::Released).await;
     }
 
-    /// A process without a lease tells what it knows, and expects a state.
-    async fn tells(
+    /// A process without a lease reports what it knows, and expects a state.
+    async fn reports(
         &self,
         host: &str,
         state: HostState,
@@ -340,13 +340,13 @@ impl Subject {
 
     async fn a_dropped_call_can_be_asked_again(&self) {
         let (host, [one, other]) = (fresh("dropped"), processes());
-        self.tells(&host, backoff(MINUTE, 1), "a backoff of 1 min", |state| lasts(state, MINUTE)).await;
+        self.reports(&host, backoff(MINUTE, 1), "a backoff of 1 min", |state| lasts(state, MINUTE)).await;
         let ask = LeaseAsk { holder: one, want: lease(TTL), state: quiet() };
         poll_once(self.store.exchange(&host, ask)).await;
         self.leases(&host, one, TTL, false, "its first call was dropped").await;
         self.refused(&host, other, true, "another process has the lease").await;
         let expected = "the backoff of 1 min from before the dropped call";
-        self.tells(&host, quiet(), expected, |state| lasts(state, MINUTE)).await;
+        self.reports(&host, quiet(), expected, |state| lasts(state, MINUTE)).await;
     }
 
     async fn waiting_processes_are_served_in_order(&self) {
@@ -401,8 +401,8 @@ impl Subject {
                 let since = state.quiet.unwrap_or_default();
                 let is_quiet = since + BLUR >= SHORT && since < SHORT + TTL;
                 let backoff = state.backoff.map(|backoff| Backoff { left: MINUTE, ..backoff });
-                let is_told = state.delay == MINUTE && backoff == Some(THROTTLE) && lasts(state, MINUTE);
-                lease == LeaseStatus::Leased { is_wanted: false } && is_quiet && is_told
+                let is_kept_so = state.delay == MINUTE && backoff == Some(THROTTLE) && lasts(state, MINUTE);
+                lease == LeaseStatus::Leased { is_wanted: false } && is_quiet && is_kept_so
             },
         )
         .await;
@@ -415,9 +415,9 @@ impl Subject {
         let given = HostState { quiet: Some(Duration::ZERO), ..backoff(MINUTE, 1) };
         let is_saved =
             |state: HostState| state.quiet.is_some_and(|quiet| quiet < TTL) && lasts(state, MINUTE);
-        self.tells(&host, given, "what a process without the lease has reported", is_saved).await;
-        self.leases(&host, one, TTL, false, "who only tells does not take the lease away").await;
-        self.tells(&host, quiet(), "what a process without the lease has reported", is_saved).await;
+        self.reports(&host, given, "what a process without the lease has reported", is_saved).await;
+        self.leases(&host, one, TTL, false, "a report takes no lease away").await;
+        self.reports(&host, quiet(), "what a process without the lease has reported", is_saved).await;
     }
 
     async fn the_latest_request_and_the_longest_delay_win(&self) {
@@ -427,7 +427,7 @@ impl Subject {
             let expected = "the time since the latest request, and the longest delay";
             let most = delay.max(if ago.is_zero() { SHORT } else { MINUTE });
             let is_latest = |quiet: Option<Duration>| quiet.is_some_and(|quiet| quiet < TTL);
-            self.tells(&host, given, expected, |state| is_latest(state.quiet) && state.delay == most).await;
+            self.reports(&host, given, expected, |state| is_latest(state.quiet) && state.delay == most).await;
         }
     }
 
@@ -435,15 +435,17 @@ impl Subject {
         let host = fresh("extended");
         for (given, kept) in [(MINUTE, MINUTE), (SHORT, MINUTE), (2 * MINUTE, 2 * MINUTE)] {
             let expected = format!("a backoff of {kept:?}, because it is only extended");
-            self.tells(&host, backoff(given, 1), &expected, |state| lasts(state, kept)).await;
+            self.reports(&host, backoff(given, 1), &expected, |state| lasts(state, kept)).await;
         }
     }
 
     async fn a_backoff_beyond_27_hours_is_cut_to_24(&self) {
         for (given, kept) in [(26, 26), (27, 27), (28, 24), (24 * 365, 24)] {
             let expected = format!("a backoff of {kept} h, because one beyond 27 h is cut to 24 h");
-            self.tells(&fresh("cut"), backoff(given * HOUR, 1), &expected, |state| lasts(state, kept * HOUR))
-                .await;
+            self.reports(&fresh("cut"), backoff(given * HOUR, 1), &expected, |state| {
+                lasts(state, kept * HOUR)
+            })
+            .await;
         }
     }
 
@@ -451,7 +453,7 @@ impl Subject {
         let host = fresh("counts");
         for (given, kept) in [(2, 2), (1, 2), (5, 5)] {
             let expected = format!("the throttle count {kept}, because the higher one wins");
-            self.tells(&host, backoff(MINUTE, given), &expected, |state| counts(state) == kept).await;
+            self.reports(&host, backoff(MINUTE, given), &expected, |state| counts(state) == kept).await;
         }
     }
 
@@ -460,14 +462,14 @@ impl Subject {
             let backoff = Backoff { left, over: Duration::ZERO, throttles: 0, cause: BackoffCause::Operator };
             HostState { backoff: Some(backoff), ..quiet() }
         };
-        let is_told =
+        let is_kept_so =
             |state: HostState| state.backoff.is_some_and(|found| found.cause == BackoffCause::Operator);
-        self.tells(&fresh("operator"), given(MINUTE), "the operator's backoff", is_told).await;
+        self.reports(&fresh("operator"), given(MINUTE), "the operator's backoff", is_kept_so).await;
         let host = fresh("operator-over");
-        self.tells(&host, given(SHORT), "any state", |_| true).await;
+        self.reports(&host, given(SHORT), "any state", |_| true).await;
         (self.pass)(SHORT + BLUR).await;
         let expected = "no backoff, because without a throttle count nothing outlives its end";
-        self.tells(&host, quiet(), expected, |state| state.backoff.is_none()).await;
+        self.reports(&host, quiet(), expected, |state| state.backoff.is_none()).await;
     }
 
     async fn values_at_the_edges_of_the_types(&self) {

@@ -16,3 +16,4 @@ mod scripted;
 mod simulation;
 mod soak;
 mod stores;
+mod support;

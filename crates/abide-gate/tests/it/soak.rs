@@ -15,12 +15,13 @@ use std::future::ready;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::HolderId;
 use abide_gate::robots_cache::{
     Fetch, FetchError, MemoryRobotsStore, RobotsPolicy, RobotsRecord, RobotsRequest, RobotsResponse,
     RobotsStore,
 };
-use abide_gate::{BoxFuture, Clock, Gate, GateBuilder, ManualClock, Origin, StoreError, WallMillis};
+use abide_gate::{
+    BoxFuture, Clock, Gate, GateBuilder, HolderId, ManualClock, Origin, StoreError, WallMillis,
+};
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};

@@ -21,7 +21,6 @@ fn a_permit_that_must_be_waited_for_is_refused() {
         pacer.acquire(&url, Ask::new()).await.expect("nothing is to be waited for").finish();
         let refused = pacer.acquire(&url, Ask::new()).await.unwrap_err();
         assert_eq!(refused, Refusal::NoTimers);
-        assert!(refused.to_string().contains("enable_time"), "{refused}");
         assert_eq!(pacer.stats().waiting, 0, "its place is given up");
     });
 }

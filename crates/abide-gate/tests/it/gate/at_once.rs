@@ -1,23 +1,16 @@
 //! Verdicts and permits that are at hand without waiting.
 
-use futures_util::FutureExt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::pacing::PacePolicy;
 use abide_gate::{Gate, Origin};
-use url::Url;
+use futures_util::FutureExt;
 
 use crate::scripted::{Scripted, ScriptedFetch};
+use crate::support::{built, one_second, url};
 
 fn gate() -> Gate {
     let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nDisallow: /private/\n"));
-    let pace = PacePolicy::default().danger_min_delay(Duration::from_secs(1));
-    Gate::builder().pace(pace).build(vec!["ExampleBot".parse().expect("a token")], Arc::new(fetch))
-}
-
-fn url(text: &str) -> Url {
-    text.parse().expect("a URL")
+    built(Gate::builder().pace(one_second()), &fetch)
 }
 
 fn at_once(gate: &Gate, text: &str) -> Option<bool> {

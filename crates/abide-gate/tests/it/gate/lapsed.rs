@@ -4,17 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use abide_gate::pacing::PacePolicy;
 use abide_gate::robots_cache::{MemoryRobotsStore, RobotsStore};
 use abide_gate::testing::robots_cache::sample_record;
-use abide_gate::{Clock, Event, Gate, ManualClock, Origin, WallMillis};
+use abide_gate::{Clock, Event, Gate, ManualClock};
 use tokio::time::{Instant, sleep};
-use url::Url;
 
 use crate::scripted::{Scripted, ScriptedFetch};
-
-const SECOND: Duration = Duration::from_secs(1);
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+use crate::support::{DAY, SECOND, built, clock, one_second, origin, page};
 
 /// A gate that knows the rules of one origin, whose host is free.
 struct World {
@@ -24,51 +20,44 @@ struct World {
     store: Arc<MemoryRobotsStore>,
     /// How many permits were reported as granted.
     granted: Arc<AtomicUsize>,
-    origin: Origin,
-    page: Url,
 }
 
 async fn world() -> World {
     let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nCrawl-delay: 10"));
-    let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000)));
-    let store = Arc::new(MemoryRobotsStore::new());
+    let (clock, store) = (clock(), Arc::new(MemoryRobotsStore::new()));
     let granted = Arc::new(AtomicUsize::new(0));
-    let told = Arc::clone(&granted);
-    let gate = Gate::builder()
-        .pace(PacePolicy::default().danger_min_delay(Duration::from_secs(1)))
+    let counter = Arc::clone(&granted);
+    let builder = Gate::builder()
+        .pace(one_second())
         .clock(clock.clone())
         .robots_store(store.clone())
         .observer(Arc::new(move |event: &Event<'_>| {
             let is_granted = matches!(event, Event::Granted { .. });
-            told.fetch_add(is_granted.into(), Ordering::SeqCst);
+            counter.fetch_add(is_granted.into(), Ordering::SeqCst);
         }))
-        .seed(7)
-        .build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch.clone()));
-    let page: Url = "https://a.example/page".parse().unwrap();
-    let origin = Origin::of(&page).unwrap();
-    gate.answer(&origin).await.unwrap();
+        .seed(7);
+    let gate = built(builder, &fetch);
+    gate.answer(&origin()).await.unwrap();
     sleep(20 * SECOND).await;
-    World { gate, fetch, clock, store, granted, origin, page }
+    World { gate, fetch, clock, store, granted }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_crawl_delay_that_grows_during_a_wait_is_kept() {
-    let World { gate, fetch, clock, store, origin, page, .. } = world().await;
-    let due = gate.answer(&origin).await.unwrap().retry_at();
+    let World { gate, fetch, clock, store, .. } = world().await;
+    let due = gate.answer(&origin()).await.unwrap().retry_at();
     sleep(due.since(clock.wall()) - 5 * SECOND).await;
-    drop(gate.admit(&page, Duration::ZERO).await.unwrap());
-    let ended = Instant::now();
-    let waiting = tokio::spawn({
-        let gate = gate.clone();
-        async move { gate.admit(&page, 60 * SECOND).await.map(|_| Instant::now()) }
-    });
+    drop(gate.admit(&page(), Duration::ZERO).await.unwrap());
+    let (ended, other) = (Instant::now(), gate.clone());
+    let waiting =
+        tokio::spawn(async move { other.admit(&page(), 60 * SECOND).await.map(|_| Instant::now()) });
     sleep(6 * SECOND).await;
-    // Another process has asked: the new rules come from the store, and no line is told of them.
-    let slower = sample_record(&origin, clock.wall(), "User-agent: *\nCrawl-delay: 20");
-    store.save(&origin, &slower).await.unwrap();
-    gate.answer(&origin).await.unwrap();
+    // Another process has fetched: the new rules come from the store, and the queue is not notified of them.
+    let slower = sample_record(&origin(), clock.wall(), "User-agent: *\nCrawl-delay: 20");
+    store.save(&origin(), &slower).await.unwrap();
+    gate.answer(&origin()).await.unwrap();
     sleep(SECOND).await;
-    assert_eq!(gate.answer(&origin).await.unwrap().crawl_delay(), Some(20 * SECOND));
+    assert_eq!(gate.answer(&origin()).await.unwrap().crawl_delay(), Some(20 * SECOND));
     assert!(!waiting.is_finished());
     let went = waiting.await.unwrap().unwrap();
     assert_eq!((went - ended).as_secs(), 20);
@@ -77,15 +66,15 @@ async fn a_crawl_delay_that_grows_during_a_wait_is_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn a_permit_is_reported_once_though_its_verdict_has_lapsed() {
-    let World { gate, granted, origin, page, .. } = world().await;
-    let old = gate.check_cached(&page).unwrap();
+    let World { gate, granted, .. } = world().await;
+    let old = gate.check_cached(&page()).unwrap();
     sleep(DAY).await;
     // Another caller has asked meanwhile.
-    gate.answer(&origin).await.unwrap();
+    gate.answer(&origin()).await.unwrap();
     sleep(20 * SECOND).await;
     let before = granted.load(Ordering::SeqCst);
     let mut now = old.clone();
-    let _permit = gate.acquire(&page, &mut now, &mut SECOND.clone()).await.unwrap();
+    let _permit = gate.acquire(&page(), &mut now, &mut SECOND.clone()).await.unwrap();
     assert_eq!(granted.load(Ordering::SeqCst) - before, 1);
     assert!(now.entry().unwrap().asked_at() > old.entry().unwrap().asked_at());
 }

@@ -1,10 +1,11 @@
-//! What is counted has the words and numbers of `docs/observability.md`, where `tests/it` does not come by.
+//! Metrics that the stories of `tests/it` do not reach have the labels and values of `docs/observability.md`.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::scripted::{Scripted, ScriptedFetch};
-use abide_gate::{Event, Failure, Gate, ManualClock, Origin, WallMillis, record_metrics};
+use crate::support::{DAY, built, clock, origin};
+use abide_gate::{Event, Failure, Gate, record_metrics};
 use metrics::{
     Counter, CounterFn, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
 };
@@ -73,7 +74,7 @@ impl Recorder for Sheet {
 fn the_failures_of_the_breaker_have_the_words_of_the_page() {
     let page = include_str!("../../../../../docs/observability.md");
     let row = page.lines().find(|row| row.contains("`abide_breaker_openings_total`")).unwrap();
-    for (fault, word) in [
+    for (failure, word) in [
         (Failure::Refused, "refused"),
         (Failure::Timeout, "timeout"),
         (Failure::Reset, "reset"),
@@ -85,8 +86,7 @@ fn the_failures_of_the_breaker_have_the_words_of_the_page() {
         (Failure::Other, "other"),
     ] {
         let sheet = Sheet::default();
-        let event =
-            Event::BreakerOpened { scope: "a.example", lasts: Duration::from_secs(60), failure: fault };
+        let event = Event::BreakerOpened { scope: "a.example", lasts: Duration::from_secs(60), failure };
         metrics::with_local_recorder(&sheet, || record_metrics(&event));
         assert_eq!(sheet.of(""), [(format!("abide_breaker_openings_total fault={word}"), 1.0)]);
         assert!(row.contains(word), "{row}");
@@ -101,16 +101,11 @@ async fn the_age_of_a_last_good_copy_is_that_of_its_confirmation() {
         0 => Scripted::text("User-agent: *"),
         _ => Scripted::status(503),
     });
-    let gate = Gate::builder()
-        .clock(Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000))))
-        .observer(Arc::new(record_metrics))
-        .build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch));
-    let origin: Origin = "https://a.example".parse().unwrap();
-    gate.answer(&origin).await.unwrap();
+    let gate = built(Gate::builder().clock(clock()).observer(Arc::new(record_metrics)), &fetch);
+    gate.answer(&origin()).await.unwrap();
     assert_eq!(sheet.of("abide_robots_last_good"), []);
-    let days = Duration::from_secs(3 * 24 * 60 * 60);
-    sleep(days).await;
-    gate.answer(&origin).await.unwrap();
+    sleep(3 * DAY).await;
+    gate.answer(&origin()).await.unwrap();
     let ages = sheet.of("abide_robots_last_good_age_seconds");
-    assert!(matches!(ages[..], [(_, age)] if (age - days.as_secs_f64()).abs() < 5.0), "{ages:?}");
+    assert!(matches!(ages[..], [(_, age)] if (age - 3.0 * DAY.as_secs_f64()).abs() < 5.0), "{ages:?}");
 }

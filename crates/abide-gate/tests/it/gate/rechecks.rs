@@ -4,29 +4,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::scripted::{Scripted, ScriptedFetch};
-use abide_gate::pacing::{DeferReason, PacePolicy};
+use crate::support::{DAY, SECOND, built, clock, one_second, origin, page, url};
+use abide_gate::pacing::DeferReason;
 use abide_gate::robots_cache::Source;
-use abide_gate::{DeniedKind, Event, Failure, Gate, Host, ManualClock, Origin, Verdict, WallMillis};
+use abide_gate::{DeniedKind, Event, Failure, Gate, Host, Verdict};
 use tokio::time::{Instant, sleep};
-use url::Url;
-
-const SECOND: Duration = Duration::from_secs(1);
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-
-fn page() -> Url {
-    "https://a.example/page".parse().unwrap()
-}
-
-fn origin() -> Origin {
-    Origin::of(&page()).unwrap()
-}
 
 fn gate(fetch: &ScriptedFetch) -> Gate {
-    let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000)));
-    Gate::builder()
-        .pace(PacePolicy::default().danger_min_delay(Duration::from_secs(1)))
-        .clock(clock)
-        .build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch.clone()))
+    built(Gate::builder().pace(one_second()).clock(clock()), fetch)
 }
 
 /// One robots.txt and then, four seconds on the wire, another.
@@ -58,7 +43,7 @@ async fn a_waiter_that_becomes_disallowed_frees_its_permit() {
     let error = gate.acquire(&page(), &mut verdict, &mut left).await.unwrap_err();
     assert!(error.is_disallowed(), "{error:?}");
     assert!(left < 27 * SECOND, "{left:?}: the wait counts");
-    let other: Url = "https://a.example/other".parse().unwrap();
+    let other = url("https://a.example/other");
     assert!(gate.admit(&other, SECOND).await.is_ok(), "the permit was given back unused");
 }
 
@@ -104,8 +89,7 @@ async fn an_override_holds_after_a_wait_too() {
 async fn robots_txt_is_paced_like_the_pages_of_its_host() {
     let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nDisallow: /page\nCrawl-delay: 20"));
     let gate = gate(&fetch);
-    let other: Url = "https://a.example/other".parse().unwrap();
-    gate.admit(&other, 60 * SECOND).await.unwrap().1.finish();
+    gate.admit(&url("https://a.example/other"), 60 * SECOND).await.unwrap().1.finish();
     let (verdict, permit) = gate.admit(&origin().robots_url(), 60 * SECOND).await.unwrap();
     assert_eq!(permit.waited(), 20 * SECOND);
     assert_eq!(verdict.to_string(), "allowed, because robots.txt itself always is");
@@ -134,10 +118,11 @@ async fn a_verdict_has_the_rule_and_its_source() {
 
 #[tokio::test(start_paused = true)]
 async fn a_budget_too_small_for_robots_txt_is_deferred_at_once() {
-    for (budget, is_short) in [(5, true), (30, false)] {
+    // The last one is backed off for less time than calls wait by default: its fetch is not begun either.
+    for (budget, backoff, is_short) in [(5, 60, true), (30, 60, false), (5, 20, true)] {
         let fetch = ScriptedFetch::always(Scripted::text("User-agent: *"));
         let gate = gate(&fetch);
-        gate.back_off(Host::of(&page()).unwrap(), gate.wall().plus(60 * SECOND));
+        gate.back_off(Host::of(&page()).unwrap(), gate.wall().plus(backoff * SECOND));
         let began = Instant::now();
         let error = gate.check(&page(), &mut { budget * SECOND }).await.unwrap_err();
         let DeniedKind::Deferred { reason } = error.kind() else { panic!("{error:?}") };
@@ -145,32 +130,20 @@ async fn a_budget_too_small_for_robots_txt_is_deferred_at_once() {
         assert_eq!(matches!(reason, DeferReason::Backoff { .. }), !is_short, "{reason:?}");
         assert_eq!((fetch.count(), gate.stats().robots_in_flight, began.elapsed()), (0, 0, Duration::ZERO));
     }
-    let fetch = ScriptedFetch::always(Scripted::text("User-agent: *"));
-    let gate = gate(&fetch);
-    gate.back_off(Host::of(&page()).unwrap(), gate.wall().plus(20 * SECOND));
-    let began = Instant::now();
-    gate.check(&page(), &mut { 5 * SECOND }).await.unwrap_err();
-    assert_eq!(
-        (gate.stats().robots_in_flight, began.elapsed()),
-        (0, Duration::ZERO),
-        "nor awaited by others"
-    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_robots_txt_that_cannot_be_had_counts_against_its_host() {
     for kind in [Failure::Refused, Failure::Dns, Failure::Timeout] {
         let opened = Arc::new(Mutex::new(Vec::new()));
-        let told = Arc::clone(&opened);
+        let openings = Arc::clone(&opened);
         let observer = move |event: &Event<'_>| {
-            if let Event::BreakerOpened { failure: fault, .. } = event {
-                told.lock().unwrap().push(*fault);
+            if let Event::BreakerOpened { failure, .. } = event {
+                openings.lock().unwrap().push(*failure);
             }
         };
         let fetch = ScriptedFetch::always(Scripted::error(kind));
-        let gate = Gate::builder()
-            .observer(Arc::new(observer))
-            .build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch));
+        let gate = built(Gate::builder().observer(Arc::new(observer)), &fetch);
         for _ in 0..10 {
             let _ = gate.answer(&origin()).await;
             gate.invalidate(&origin()).await;

@@ -4,17 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::scripted::{Scripted, ScriptedFetch};
-use abide_gate::pacing::PacePolicy;
-use abide_gate::{DeniedKind, Failure, Gate, GateBuilder, ManualClock, Verdict, WallMillis};
+use crate::support::{DAY, START, built, clock, one_second, url};
+use abide_gate::{Denied, DeniedKind, Failure, Gate, GateBuilder, ManualClock, Verdict};
 use tokio::task::JoinSet;
-use url::Url;
 
 const FILE: &str = r#"[{"location": "/", "tdm-reservation": 1}]"#;
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-
-fn url(text: &str) -> Url {
-    text.parse().expect("a URL")
-}
 
 /// A gate whose sites have `robots` and answer for tdmrep.json as `play` says, by the number of earlier requests.
 fn gate(
@@ -27,12 +21,13 @@ fn gate(
         "/.well-known/tdmrep.json" => play(times),
         _ => Scripted::status(500),
     });
-    let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000)));
-    let builder = Gate::builder()
-        .pace(PacePolicy::default().danger_min_delay(Duration::ZERO))
-        .clock(Arc::clone(&clock) as Arc<dyn abide_gate::Clock>);
-    let gate = settings(builder).build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch.clone()));
-    (gate, fetch, clock)
+    let clock = clock();
+    let builder = Gate::builder().pace(one_second().danger_min_delay(Duration::ZERO)).clock(clock.clone());
+    (built(settings(builder), &fetch), fetch, clock)
+}
+
+async fn check(gate: &Gate, page: &str) -> Result<Verdict, Denied> {
+    gate.check(&url(page), &mut Duration::from_secs(9)).await
 }
 
 fn asked(fetch: &ScriptedFetch) -> usize {
@@ -40,21 +35,21 @@ fn asked(fetch: &ScriptedFetch) -> usize {
 }
 
 /// The file, and whether it is unknown.
-type Told<'v> = (Option<&'v [u8]>, bool);
+type Tdmrep<'v> = (Option<&'v [u8]>, bool);
 
-const FOUND: Told<'_> = (Some(FILE.as_bytes()), false);
-const ABSENT: Told<'_> = (None, false);
-const UNKNOWN: Told<'_> = (None, true);
+const FOUND: Tdmrep<'_> = (Some(FILE.as_bytes()), false);
+const ABSENT: Tdmrep<'_> = (None, false);
+const UNKNOWN: Tdmrep<'_> = (None, true);
 
-fn told(verdict: &Verdict) -> Told<'_> {
+fn tdmrep(verdict: &Verdict) -> Tdmrep<'_> {
     (verdict.tdmrep(), verdict.is_tdmrep_unknown())
 }
 
 #[tokio::test(start_paused = true)]
 async fn it_is_not_asked_for_unless_it_is_wanted() {
     let (gate, fetch, _) = gate(|gate| gate, "", |_| Scripted::text(FILE));
-    let verdict = gate.check(&url("https://a.example/x"), &mut Duration::from_secs(9)).await.unwrap();
-    assert_eq!((told(&verdict), asked(&fetch)), (ABSENT, 0));
+    let verdict = check(&gate, "https://a.example/x").await.unwrap();
+    assert_eq!((tdmrep(&verdict), asked(&fetch)), (ABSENT, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -65,9 +60,8 @@ async fn ten_thousand_callers_ask_each_origin_for_it_once() {
     for caller in 0..10_000 {
         let gate = gate.clone();
         callers.spawn(async move {
-            let page = url(&format!("https://{}.example/{caller}", ["a", "b"][caller % 2]));
-            let verdict = gate.check(&page, &mut Duration::from_secs(60)).await.unwrap();
-            assert_eq!(told(&verdict), FOUND);
+            let page = format!("https://{}.example/{caller}", ["a", "b"][caller % 2]);
+            assert_eq!(tdmrep(&check(&gate, &page).await.unwrap()), FOUND);
         });
     }
     callers.join_all().await;
@@ -80,20 +74,18 @@ async fn ten_thousand_callers_ask_each_origin_for_it_once() {
 
 #[tokio::test(start_paused = true)]
 async fn robots_txt_speaks_of_it_like_of_any_file() {
-    for (robots, page, expected) in [
-        ("User-agent: *\nDisallow: /.well-known/", "/x", UNKNOWN),
-        ("User-agent: *\nDisallow: /x", "/x", ABSENT),
-    ] {
+    for (robots, expected) in
+        [("User-agent: *\nDisallow: /.well-known/", UNKNOWN), ("User-agent: *\nDisallow: /x", ABSENT)]
+    {
         let (gate, fetch, _) = gate(GateBuilder::fetch_tdmrep, robots, |_| Scripted::text(FILE));
-        let page = url(&format!("https://a.example{page}"));
-        let verdict = gate.check(&page, &mut Duration::from_secs(9)).await.unwrap();
-        assert_eq!((told(&verdict), asked(&fetch)), (expected, 0), "{robots}");
+        let verdict = check(&gate, "https://a.example/x").await.unwrap();
+        assert_eq!((tdmrep(&verdict), asked(&fetch)), (expected, 0), "{robots}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn each_fault_leaves_the_last_good_copy_or_nothing_known() {
-    type Fault = (&'static str, fn() -> Scripted, Told<'static>, bool);
+    type Fault = (&'static str, fn() -> Scripted, Tdmrep<'static>, bool);
     let faults: [Fault; 11] = [
         ("404", || Scripted::status(404), ABSENT, false),
         ("410", || Scripted::status(410), ABSENT, false),
@@ -108,21 +100,20 @@ async fn each_fault_leaves_the_last_good_copy_or_nothing_known() {
         ("a circle of redirects", || Scripted::redirect("/.well-known/tdmrep.json"), UNKNOWN, false),
     ];
     for (name, fault, expected, keeps_the_copy) in faults {
-        let page = url("https://a.example/x");
         let (cold, _, _) = gate(GateBuilder::fetch_tdmrep, "", move |_| fault());
-        let verdict = cold.check(&page, &mut Duration::from_secs(60)).await.unwrap();
-        assert_eq!(told(&verdict), expected, "{name}");
+        let verdict = check(&cold, "https://a.example/x").await.unwrap();
+        assert_eq!(tdmrep(&verdict), expected, "{name}");
         assert!(verdict.is_allowed(), "{name}: it never decides whether a page may be fetched");
 
         let (warm, fetch, clock) = gate(GateBuilder::fetch_tdmrep, "", move |times| match times {
             0 => Scripted::text(FILE),
             _ => fault(),
         });
-        warm.check(&page, &mut Duration::from_secs(60)).await.unwrap();
-        clock.jump_to(WallMillis::from_millis(1_800_000_000_000).plus(DAY + Duration::from_secs(60)));
-        let verdict = warm.check(&page, &mut Duration::from_secs(60)).await.unwrap();
+        check(&warm, "https://a.example/x").await.unwrap();
+        clock.jump_to(START.plus(DAY + Duration::from_secs(60)));
+        let verdict = check(&warm, "https://a.example/x").await.unwrap();
         let kept = if keeps_the_copy { FOUND } else { expected };
-        assert_eq!(told(&verdict), kept, "{name}, with a copy");
+        assert_eq!(tdmrep(&verdict), kept, "{name}, with a copy");
         assert!(asked(&fetch) >= 2, "{name}");
     }
 }
@@ -130,7 +121,7 @@ async fn each_fault_leaves_the_last_good_copy_or_nothing_known() {
 #[tokio::test(start_paused = true)]
 async fn where_it_is_required_and_unknown_pages_are_refused() {
     let (gate, _, _) = gate(GateBuilder::require_tdmrep, "", |_| Scripted::status(500));
-    let denied = gate.check(&url("https://a.example/x"), &mut Duration::from_secs(9)).await.unwrap_err();
+    let denied = check(&gate, "https://a.example/x").await.unwrap_err();
     assert!(matches!(denied.kind(), DeniedKind::TdmrepUnknown), "{denied}");
     assert!(denied.is_temporary() && denied.retry_at().is_some());
     assert!(gate.check_cached(&url("https://a.example/x")).is_none());
@@ -140,7 +131,7 @@ async fn where_it_is_required_and_unknown_pages_are_refused() {
 async fn it_is_not_sent_within_the_crawl_delay() {
     let (gate, fetch, _) =
         gate(GateBuilder::fetch_tdmrep, "User-agent: *\nCrawl-delay: 60", |_| Scripted::text(FILE));
-    let denied = gate.check(&url("https://a.example/x"), &mut Duration::from_secs(9)).await.unwrap_err();
+    let denied = check(&gate, "https://a.example/x").await.unwrap_err();
     assert!(matches!(denied.kind(), DeniedKind::Deferred { .. }), "{denied}");
     assert_eq!(asked(&fetch), 0);
 }
@@ -162,11 +153,10 @@ async fn its_redirects_obey_the_rules_of_where_they_lead() {
                 (_, "/.well-known/tdmrep.json") => Scripted::redirect(to),
                 _ => Scripted::text(FILE),
             });
-        let builder = Gate::builder().pace(PacePolicy::default().danger_min_delay(Duration::ZERO));
-        let gate = builder.fetch_tdmrep().build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch.clone()));
-        let page = url("https://a.example/x");
-        let verdict = gate.check(&page, &mut Duration::from_secs(60)).await.unwrap();
-        assert_eq!(told(&verdict), expected, "{to}");
+        let builder = Gate::builder().pace(one_second().danger_min_delay(Duration::ZERO));
+        let gate = built(builder.fetch_tdmrep(), &fetch);
+        let verdict = check(&gate, "https://a.example/x").await.unwrap();
+        assert_eq!(tdmrep(&verdict), expected, "{to}");
         let was_sent =
             fetch.urls().iter().any(|url| url.contains("/closed/") || url.contains("down.example/open"));
         assert!(!was_sent, "{:?}", fetch.urls());
@@ -174,16 +164,15 @@ async fn its_redirects_obey_the_rules_of_where_they_lead() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_asked_for_anew_with_its_validators() {
+async fn it_is_revalidated_with_its_validators() {
     let (gate, fetch, clock) = gate(GateBuilder::fetch_tdmrep, "", |times| match times {
         0 => Scripted::text(FILE).header("etag", b"\"1\""),
         _ => Scripted::status(304),
     });
-    let page = url("https://a.example/x");
-    gate.check(&page, &mut Duration::from_secs(60)).await.unwrap();
-    clock.jump_to(WallMillis::from_millis(1_800_000_000_000).plus(DAY + Duration::from_secs(60)));
-    let verdict = gate.check(&page, &mut Duration::from_secs(60)).await.unwrap();
-    assert_eq!(told(&verdict), FOUND);
+    check(&gate, "https://a.example/x").await.unwrap();
+    clock.jump_to(START.plus(DAY + Duration::from_secs(60)));
+    let verdict = check(&gate, "https://a.example/x").await.unwrap();
+    assert_eq!(tdmrep(&verdict), FOUND);
     let last = fetch.asked().into_iter().rfind(|asked| asked.url.ends_with("tdmrep.json")).unwrap();
     assert_eq!(last.headers.get("if-none-match").unwrap(), "\"1\"");
     assert_eq!(asked(&fetch), 2);
@@ -196,8 +185,8 @@ async fn an_override_knows_nothing_of_it() {
         [(GateBuilder::fetch_tdmrep as fn(GateBuilder) -> GateBuilder, UNKNOWN), (|gate| gate, ABSENT)]
     {
         let (gate, _, _) = gate(settings, robots, |_| Scripted::text(FILE));
-        let verdict = gate.check(&url("https://a.example/x"), &mut Duration::from_secs(9)).await.unwrap();
-        assert_eq!(told(&gate.overridden(verdict, &"our own site".into())), expected);
+        let verdict = check(&gate, "https://a.example/x").await.unwrap();
+        assert_eq!(tdmrep(&gate.overridden(verdict, &"our own site".into())), expected);
     }
 }
 
@@ -205,7 +194,7 @@ async fn an_override_knows_nothing_of_it() {
 async fn what_is_no_json_is_no_file() {
     for body in ["", " \r\n", "<!doctype html><html><body>Welcome</body></html>"] {
         let (gate, _, _) = gate(GateBuilder::fetch_tdmrep, "", move |_| Scripted::text(body));
-        let verdict = gate.check(&url("https://a.example/x"), &mut Duration::from_secs(9)).await.unwrap();
-        assert_eq!(told(&verdict), UNKNOWN, "{body:?}");
+        let verdict = check(&gate, "https://a.example/x").await.unwrap();
+        assert_eq!(tdmrep(&verdict), UNKNOWN, "{body:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! The judge. It stands where the servers stand: it sees what arrives and when, what was answered, and what each process read in
 //! its store. What must follow from that it works out by the letter of the promises, and with nothing of the gate.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What was learnt once.
+/// What one attempt to fetch a robots.txt came to.
 #[derive(Clone, Debug)]
 struct Attempt {
     who: Who,
@@ -53,7 +53,7 @@ struct Attempt {
     copies: Vec<Option<u64>>,
     /// There is one, unless a store has lost it.
     has_copy: bool,
-    /// Since when nothing could be learnt, at the earliest.
+    /// Since when no attempt has succeeded, at the earliest.
     failing: Option<Duration>,
     /// By how many milliseconds the wall clock was ahead then.
     ahead: i64,
@@ -72,14 +72,14 @@ struct Backoff {
     by: Who,
     since: Duration,
     /// By other processes.
-    heard: Duration,
+    known_from: Duration,
     until: Duration,
 }
 
 impl Backoff {
     fn forbids(&self, who: Who, now: Duration) -> bool {
-        let heard = if who == self.by { self.since } else { self.heard };
-        (heard..self.until).contains(&now)
+        let known_from = if who == self.by { self.since } else { self.known_from };
+        (known_from..self.until).contains(&now)
     }
 }
 
@@ -136,28 +136,17 @@ const LEASE: Duration = Duration::from_secs(7);
 /// As long as a time that a wrong clock has written down is believed, once it has come near.
 const JUMP_REMEMBERED: Duration = Duration::from_secs(28 * 60 * 60);
 
-/// What happened in numbers, so that a run in which nothing happens is seen.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) pages: u64,
-    pub(crate) robots: u64,
-    pub(crate) disallowed: u64,
-    pub(crate) unreachable: u64,
-    pub(crate) deferred: u64,
-    /// Deferred while a clock lied or soon after: that it had to wait is not judged then.
-    pub(crate) unjudged: u64,
-    pub(crate) interrupted: u64,
-    pub(crate) last_good: u64,
-    pub(crate) long_outages: u64,
-}
+/// What happened in numbers, by name, so that a run in which nothing happens is seen. `deferred, not judged`: while a clock lied or soon
+/// after.
+pub(crate) type Counts = BTreeMap<&'static str, u64>;
 
 #[derive(Debug, Default)]
 struct State {
     attempts: Vec<Attempt>,
-    /// What a process may judge by: what it learnt last, and what it has read in its store since.
+    /// What a process may judge by: its last attempt, and what it has read in its store since.
     known: HashMap<(Who, usize), Vec<usize>>,
     pending: HashMap<(Who, usize), Said>,
-    /// By the time that is written down; two processes may have learnt something in the same millisecond.
+    /// By the time that is written down; two processes may have fetched in the same millisecond.
     stored: HashMap<(usize, WallMillis), Vec<usize>>,
     crawl_delays: HashMap<(usize, u64), Duration>,
     hosts: HashMap<(Who, usize), Host>,
@@ -192,7 +181,11 @@ pub(crate) struct Judge {
 }
 
 impl State {
-    /// What was learnt of an origin at this time, by whomever.
+    fn count(&mut self, what: &'static str, by: u64) {
+        *self.counts.entry(what).or_default() += by;
+    }
+
+    /// The attempts for an origin at this time, of all processes.
     fn stored_at(&self, origin: usize, asked_at: WallMillis) -> Vec<usize> {
         self.stored.get(&(origin, asked_at)).cloned().unwrap_or_default()
     }
@@ -208,8 +201,8 @@ impl Judge {
         self.began.elapsed()
     }
 
-    /// A replay tells its story.
-    fn tell(&self, what: impl FnOnce() -> String) {
+    /// A replay prints what happens.
+    fn trace(&self, what: impl FnOnce() -> String) {
         if self.is_replay {
             println!("{:>14?} {}", self.now(), what());
         }
@@ -220,7 +213,11 @@ impl Judge {
     }
 
     pub(crate) fn counts(&self) -> Counts {
-        self.state().counts
+        self.state().counts.clone()
+    }
+
+    pub(crate) fn count(&self, what: &str) -> u64 {
+        self.state().counts.get(what).copied().unwrap_or_default()
     }
 
     pub(crate) fn first_violation(&self) -> Option<Violation> {
@@ -241,8 +238,8 @@ impl Judge {
     pub(crate) fn robots_arrives(&self, who: Who, origin: usize, host: usize, is_first: bool) {
         let now = self.now();
         let mut state = self.state();
-        state.counts.robots += 1;
-        self.tell(|| format!("robots.txt of {} at host {host}", ORIGINS[origin].0));
+        state.count("robots requests", 1);
+        self.trace(|| format!("robots.txt of {} at host {host}", ORIGINS[origin].0));
         let fetching = state.fetching.entry((who, origin)).or_default();
         *fetching += 1;
         if *fetching > 1 {
@@ -261,7 +258,7 @@ impl Judge {
     pub(crate) fn page_arrives(&self, who: Who, origin: usize, path: Path, host: usize) {
         let now = self.now();
         let mut state = self.state();
-        state.counts.pages += 1;
+        state.count("pages", 1);
         let known = self.known(&state, who, origin);
         if path != Path::RobotsTxt
             && !known.iter().any(|attempt| self.permits(attempt, path, now, state.ahead))
@@ -285,9 +282,9 @@ impl Judge {
             versions.map(|version| version.and_then(delay).unwrap_or_default()).min()
         });
         let delay = delays.map(Option::unwrap_or_default).min().unwrap_or_default().max(SECOND);
-        self.tell(|| format!("page {path:?} of {}, delay {delay:?}, known {known:?}", ORIGINS[origin].0));
-        state.counts.last_good += u64::from(by_copy);
-        state.counts.long_outages += u64::from(by_age);
+        self.trace(|| format!("page {path:?} of {}, delay {delay:?}, known {known:?}", ORIGINS[origin].0));
+        state.count("pages by a last good copy", by_copy.into());
+        state.count("pages after a long outage", by_age.into());
         self.arrives(&mut state, who, host, if path == Path::RobotsTxt { SECOND } else { delay });
     }
 
@@ -309,7 +306,7 @@ impl Judge {
     /// The response has ended, or was dropped.
     pub(crate) fn leaves(&self, who: Who, host: usize, robots_of: Option<usize>) {
         let now = self.now();
-        self.tell(|| format!("the end of a response of host {host}"));
+        self.trace(|| format!("the end of a response of host {host}"));
         let mut state = self.state();
         if let Some(origin) = robots_of {
             *state.fetching.entry((who, origin)).or_default() -= 1;
@@ -346,12 +343,12 @@ impl Judge {
         excuse.backed_off_until = excuse.backed_off_until.max(now + most * 11 / 10 + SECOND);
         let host = state.hosts.entry((self.group(who), host)).or_default();
         host.backoffs.retain(|backoff| now < backoff.until);
-        // A server is heard by the holder. The operator may tell another process, and its store takes up to a second.
-        let heard = match complaint {
+        // The holder of the host sees a response itself. The operator may ask another process, whose store takes up to a second.
+        let known_from = match complaint {
             Complaint::Operator(_) => now + LEASE / 2 + SECOND,
             Complaint::Asks(_) | Complaint::Silent => now,
         };
-        host.backoffs.push(Backoff { by: who, since: now, heard, until: now + least });
+        host.backoffs.push(Backoff { by: who, since: now, known_from, until: now + least });
     }
 
     /// Those that can back a host off for each other, in whatever way.
@@ -392,7 +389,7 @@ impl Judge {
 
     /// A caller wants a permit of this host, or has gone.
     pub(crate) fn calls(&self, who: Who, host: usize, comes: bool) {
-        self.tell(|| format!("a caller {} host {host}", if comes { "comes to" } else { "leaves" }));
+        self.trace(|| format!("a caller {} host {host}", if comes { "comes to" } else { "leaves" }));
         let now = self.now();
         let mut state = self.state();
         let line = state.lines.entry((self.circle(who), host)).or_default();
@@ -417,7 +414,7 @@ impl Judge {
     }
 
     pub(crate) fn says(&self, who: Who, origin: usize, said: Said) {
-        self.tell(|| format!("{} says {said:?}", ORIGINS[origin].0));
+        self.trace(|| format!("{} says {said:?}", ORIGINS[origin].0));
         self.state().pending.insert((who, origin), said);
     }
 
@@ -425,9 +422,9 @@ impl Judge {
         self.state().crawl_delays.insert((origin, version), delay);
     }
 
-    /// A process is about to write down what it has learnt.
+    /// A process is about to save what it has fetched.
     pub(crate) fn saves(&self, who: Who, origin: usize, asked_at: WallMillis) {
-        self.tell(|| format!("process {who} saves {}, asked at {asked_at:?}", ORIGINS[origin].0));
+        self.trace(|| format!("process {who} saves {}, asked at {asked_at:?}", ORIGINS[origin].0));
         let now = self.now();
         let mut state = self.state();
         // What is known already is saved again when it is to be forgotten, also while an answer is on its way.
@@ -447,17 +444,17 @@ impl Judge {
 
     /// A process has read a record.
     pub(crate) fn loads(&self, who: Who, origin: usize, asked_at: WallMillis) {
-        self.tell(|| format!("process {who} loads {}, asked at {asked_at:?}", ORIGINS[origin].0));
+        self.trace(|| format!("process {who} loads {}, asked at {asked_at:?}", ORIGINS[origin].0));
         let mut state = self.state();
         let numbers = state.stored_at(origin, asked_at);
         state.known.entry((who, origin)).or_default().extend(numbers);
     }
 
-    /// A process judges by what it has learnt now, and by nothing older.
+    /// A process decides by this attempt from now on, and by nothing older.
     pub(crate) fn learns(&self, who: Who, origin: usize, asked_at: WallMillis) {
         let now = self.now();
         let mut state = self.state();
-        // Not the last it has saved: it may have been told to forget what was known before, meanwhile.
+        // Not the last it has saved: meanwhile what was known before may have been invalidated.
         let numbers = state.stored_at(origin, asked_at);
         if numbers.is_empty() {
             return;
@@ -502,7 +499,7 @@ impl Judge {
         left: Duration,
         wall: WallMillis,
     ) {
-        self.tell(|| {
+        self.trace(|| {
             format!("process {who} refuses {path:?} of {}, {left:?} left: {denied}", ORIGINS[origin].0)
         });
         let now = self.now();
@@ -510,24 +507,24 @@ impl Judge {
         let known = self.known(&state, who, origin);
         let wrong = match denied.kind() {
             DeniedKind::Disallowed { .. } => {
-                state.counts.disallowed += 1;
+                state.count("disallowed", 1);
                 let forbids =
                     |attempt: &Attempt| attempt.copies.iter().any(|version| !allows(*version, path));
                 (!known.iter().any(forbids)).then_some("no rule disallows it")
             }
             DeniedKind::Unreachable { .. } => {
-                state.counts.unreachable += 1;
+                state.count("unreachable", 1);
                 // An answer that comes while the clock is set is of no day.
                 let is_judged = !self.clock_has_lied(&state, now);
                 is_judged.then(|| self.wrongly_unreachable(&state, origin, &known, now)).flatten()
             }
             DeniedKind::Deferred { .. } => {
-                state.counts.deferred += 1;
+                state.count("deferred", 1);
                 let not_before = denied.retry_at().expect("a deferral says when to come back");
                 let wait = WallMillis::from(not_before).since(wall);
                 match () {
                     () if self.clock_has_lied(&state, now) => {
-                        state.counts.unjudged += 1;
+                        state.count("deferred, not judged", 1);
                         None
                     }
                     () if wait > 27 * HOUR => Some("deferred for more than 27 hours"),
@@ -538,7 +535,7 @@ impl Judge {
                 }
             }
             DeniedKind::Interrupted => {
-                state.counts.interrupted += 1;
+                state.count("interrupted", 1);
                 let lost = state.lost.get(&(who, origin)).copied();
                 lost.is_none_or(|at| now > at + 10 * MINUTE).then_some("interrupted though nothing was lost")
             }
@@ -580,7 +577,7 @@ impl Judge {
         self.clock_has_lied(&self.state(), self.now())
     }
 
-    /// Whether a wrong clock may have left its traces: what was waited for cannot be told then.
+    /// Whether a wrong clock may have left its traces: what was waited for is unknown then.
     fn clock_has_lied(&self, state: &State, now: Duration) -> bool {
         state.lying > 0
             || state.lied_until.is_some_and(|until| now < until + state.most_ahead + JUMP_REMEMBERED)
@@ -636,7 +633,7 @@ impl Judge {
     /// Whether a page may be asked for by what this attempt came to.
     fn permits(&self, attempt: &Attempt, path: Path, now: Duration, ahead: i64) -> bool {
         // RFC 9309 §2.4. A clock that was set back once and put right again can double it, but not more. Nothing knows better than the clock
-        // how old an answer is: one that was heard while the clock was ahead is younger for it, once it is past that.
+        // how old an answer is: one that came while the clock was ahead looks younger, once it is past that.
         let age = (now.saturating_sub(attempt.at).as_millis() as i64)
             .saturating_add(ahead)
             .saturating_sub(attempt.ahead);
@@ -690,7 +687,7 @@ fn attempt(
     all.sort_unstable();
     all.dedup();
     let failing = before.iter().filter_map(|attempt| attempt.failing).min();
-    // Two processes may have learnt something at the same time.
+    // Two processes may have fetched at the same time.
     let last = before.iter().map(|attempt| attempt.at).max();
     let lasts = || before.iter().filter(|attempt| Some(attempt.at) == last);
     let had_copy = last.is_some() && lasts().all(|attempt| attempt.has_copy);
@@ -698,7 +695,7 @@ fn attempt(
     let kept = if may_have_copy { all.clone() } else { Vec::new() };
     let (copies, has_copy, failing) = match said {
         Said::Rules(version) => (vec![version], true, None),
-        // Only who has a copy is told so.
+        // Only a process that has a copy gets a 304.
         Said::NotModified => (all, true, None),
         Said::Gone => (Vec::new(), false, None),
         Said::NotNow(_) | Said::Momentary => (kept, had_copy, failing),

@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
-use abide_gate::HolderId;
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore};
 use abide_gate::robots_cache::{MemoryRobotsStore, RobotsRecord, RobotsStore};
-use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
+use abide_gate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
 use tokio::time::{Instant, sleep};
 
 use super::judge::{Judge, Who};

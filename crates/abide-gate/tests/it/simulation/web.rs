@@ -1,6 +1,5 @@
-//! The servers: what they answer follows from the plan, and all of it is told to the judge.
+//! The servers: what they answer follows from the plan, and all of it is reported to the judge.
 
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +14,7 @@ use http::{HeaderMap, StatusCode};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Instant, sleep};
 use url::Url;
 
 use super::judge::{Complaint, Judge, Said, Who};
@@ -190,7 +189,7 @@ impl Web {
             }
         }
         self.judge.reaches(who, host, true);
-        reply.body = Some(PageBody { guard: Some(guard), chunks, every, pause: Box::pin(sleep(every)) });
+        reply.body = Some(PageBody { guard: Some(guard), chunks, every });
         reply
     }
 }
@@ -239,7 +238,7 @@ fn complaint(said: Said, status: u16, chance: &mut Chance) -> (Said, Scripted) {
     (said, answer)
 }
 
-/// Tells the judge when a request has ended, however it does.
+/// Reports to the judge when a request has ended, however it does.
 #[derive(Debug)]
 struct OnTheWire {
     web: Arc<Web>,
@@ -327,25 +326,17 @@ pub(crate) struct PageBody {
     guard: Option<OnTheWire>,
     chunks: u8,
     every: Duration,
-    pause: Pin<Box<Sleep>>,
 }
 
-impl Body for PageBody {
-    type Data = Bytes;
-    type Error = FetchError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, FetchError>>> {
-        ready!(self.pause.as_mut().poll(context));
+impl PageBody {
+    /// Whether another piece has come.
+    pub(crate) async fn piece(&mut self) -> bool {
+        sleep(self.every).await;
         if self.chunks == 0 {
             self.guard = None;
-            return Poll::Ready(None);
+            return false;
         }
         self.chunks -= 1;
-        let again = Instant::now() + self.every;
-        self.pause.as_mut().reset(again);
-        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"page")))))
+        true
     }
 }

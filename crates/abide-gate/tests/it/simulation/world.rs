@@ -5,16 +5,16 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::HolderId;
 use abide_gate::pacing::{
     DeferReason, HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, PacePolicy, Permit, Want,
 };
 use abide_gate::robots_cache::RobotsPolicy;
 use abide_gate::testing::hosts;
 use abide_gate::{
-    Clock, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, Host, ManualClock, Origin, WallMillis,
+    Clock, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, HolderId, Host, ManualClock, Origin,
+    WallMillis,
 };
-use http_body_util::BodyExt;
+
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -240,7 +240,7 @@ impl World {
             permits += waited;
             left = left.saturating_sub(waited);
             let sent = Instant::now();
-            let next = self.send(process, &url, permit, visit, &mut chance).await;
+            let next = self.send(process, &url, permit, visit.reading, &mut chance).await;
             on_the_wire += sent.elapsed();
             let Some(next) = next else { break };
             url = next;
@@ -330,7 +330,7 @@ impl World {
         process: &Process,
         url: &Url,
         mut permit: Option<Permit>,
-        visit: &Visit,
+        reading: Reading,
         chance: &mut Chance,
     ) -> Option<Url> {
         let rude = self.rude_now().filter(|_| chance.one_in(2));
@@ -338,7 +338,7 @@ impl World {
         let reply = self.web.page(process.who, url, chance, || drop(early)).await;
         let Some(permit) = permit else {
             let mut body = reply.body?;
-            while body.frame().await.is_some() {}
+            while body.piece().await {}
             return None;
         };
         if let Some(fault) = reply.fault {
@@ -361,7 +361,7 @@ impl World {
             // What a redirect carries is not read.
             Some(next) => Some(next),
             None => {
-                read(body, permit, visit.reading).await;
+                read(body, permit, reading).await;
                 None
             }
         }
@@ -411,7 +411,7 @@ impl World {
         for process in &processes {
             for (origin, (site, _)) in self.sites().iter().enumerate() {
                 if self.web.plan.setting.jumps {
-                    // What was heard while the clock was ahead looks as if it were of today.
+                    // What was fetched while the clock was ahead looks as if it were of today.
                     self.judge.forgets(process.who, origin);
                     process.gate.invalidate(&site.parse().unwrap()).await;
                 }
@@ -433,23 +433,14 @@ impl World {
 
     async fn expect(&self, process: &Process, origin: usize, path: Path, is_allowed: bool) {
         let url = page(ORIGINS[origin].0, path);
-        let before = self.judge.counts().pages;
-        let visit = Visit {
-            process: 0,
-            origin,
-            wish: Wish::Is(path),
-            callers: 1,
-            budget: MINUTE,
-            reading: Reading::ToItsEnd,
-            cancels: None,
-        };
+        let before = self.judge.count("pages");
         let mut chance = Chance::of(&[self.web.plan.seed, origin as u64, 9]);
         if let Some((permit, _)) = self.admitted(process, &url, MINUTE, &mut chance).await {
-            self.send(process, &url, permit, &visit, &mut chance).await;
+            self.send(process, &url, permit, Reading::ToItsEnd, &mut chance).await;
         }
         // A backoff that was written down by a clock ahead is believed when its time has come near.
         let is_late = is_allowed && self.judge.is_misled();
-        if (self.judge.counts().pages > before) != is_allowed && !is_late {
+        if (self.judge.count("pages") > before) != is_allowed && !is_late {
             let what = if is_allowed { "was not fetched" } else { "was fetched" };
             self.judge.violated("G10", format!("after the storm {url} {what}"));
         }
@@ -465,8 +456,9 @@ impl World {
         for n in 0..6 {
             let (world, process) = (Arc::clone(self), process.clone());
             callers.spawn(async move {
-                let origin = world.web.plan.sites - 1;
-                let visit = Visit { process: 0, origin, ..EASY };
+                let (origin, wish) = (world.web.plan.sites - 1, Wish::Is(Path::Open));
+                let (reading, budget) = (Reading::ToItsEnd, MINUTE);
+                let visit = Visit { process: 0, origin, wish, callers: 1, budget, reading, cancels: None };
                 world.call(&process, &visit, Chance::of(&[n, 10])).await;
             });
         }
@@ -482,7 +474,7 @@ impl World {
     /// Another process with the same store checks alike, and need not fetch.
     async fn reloads_alike(&self, process: &Process) {
         let next = self.start(1_000_000);
-        let asked = self.judge.counts().robots;
+        let asked = self.judge.count("robots requests");
         for (site, _) in self.sites() {
             for path in [Path::Open, Path::Closed, Path::Version(1_000_000), Path::Version(3)] {
                 let url = page(site, path);
@@ -494,7 +486,7 @@ impl World {
                 }
             }
         }
-        if self.judge.counts().robots != asked {
+        if self.judge.count("robots requests") != asked {
             self.judge.violated("reload", "robots.txt was asked for again".to_owned());
         }
     }
@@ -545,17 +537,6 @@ impl Drop for Calling<'_> {
     }
 }
 
-/// A caller with time.
-const EASY: Visit = Visit {
-    process: 0,
-    origin: 0,
-    wish: Wish::Is(Path::Open),
-    callers: 1,
-    budget: Duration::from_secs(60),
-    reading: Reading::ToItsEnd,
-    cancels: None,
-};
-
 fn page(site: &str, path: Path) -> Url {
     format!("{site}{}", path.text()).parse().unwrap()
 }
@@ -574,7 +555,7 @@ async fn read(mut body: super::web::PageBody, permit: Permit, reading: Reading) 
         Reading::HoldsFor(_) => 1,
     };
     for _ in 0..frames {
-        if body.frame().await.is_none() {
+        if !body.piece().await {
             drop(permit.take());
             break;
         }

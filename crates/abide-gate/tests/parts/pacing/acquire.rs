@@ -1,22 +1,21 @@
-//! Turns on virtual time: who goes when, who is told to come back, and what cancelling does.
+//! Permits on virtual time: who goes when, who is deferred, and what cancelling does.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::pacing::{Ask, Pacer, Refusal};
 use abide_gate::pacing::{BackoffCause, DeferReason, Permit};
-use abide_gate::{Clock, ManualClock, Origin, SystemClock, WallMillis};
-use tokio::time::{Instant, advance, sleep, timeout};
+use abide_gate::{Clock, ManualClock, Origin, WallMillis};
+use futures_util::FutureExt;
+use tokio::time::{Instant, advance, sleep};
 
-use crate::parts::support::pacing::{Lagging, Log, deferral, host, ms, one_second, s, url};
+use crate::parts::support::pacing::{Lagging, Log, deferral, host, joined, ms, one_second, page, s, url};
 
 #[tokio::test(start_paused = true)]
 async fn one_in_flight_and_the_delay_from_the_end_of_the_response() {
     let (pacer, log) = (Pacer::new(one_second()), Log::default());
-    let a = url("http://a.example/");
-    log.fetch(&pacer, &a, Ask::new(), ms(700)).await.unwrap();
-    log.fetch(&pacer, &a, Ask::new(), ms(700)).await.unwrap();
+    log.send(0, &pacer, "a.example", ms(700)).await;
+    log.send(0, &pacer, "a.example", ms(700)).await;
     // 0 + 700 ms, then 1 s: the second starts at 1.7 s.
     assert_eq!(log.starts("a.example"), [ms(0), ms(1_700)]);
 }
@@ -25,15 +24,7 @@ async fn one_in_flight_and_the_delay_from_the_end_of_the_response() {
 async fn several_in_flight_start_a_delay_apart() {
     let policy = one_second().danger_max_in_flight(3).danger_min_delay(ms(100));
     let (pacer, log) = (Pacer::new(policy), Log::default());
-    let tasks: Vec<_> = (0..5)
-        .map(|n| {
-            let (pacer, log) = (pacer.clone(), log.clone());
-            tokio::spawn(async move {
-                log.fetch_as(n, &pacer, &url("http://a.example/"), Ask::new(), s(2)).await.unwrap();
-            })
-        })
-        .collect();
-    futures(tasks).await;
+    joined(log.crowd(5, &pacer, Ask::new(), s(2))).await;
     // Three start a delay apart; the others a delay after whatever was last, a start or an end: the third ends at 2.2 s.
     assert_eq!(log.starts("a.example"), [ms(0), ms(100), ms(200), ms(2_300), ms(2_400)]);
 }
@@ -42,7 +33,7 @@ async fn several_in_flight_start_a_delay_apart() {
 async fn hosts_do_not_wait_for_each_other() {
     let (pacer, log) = (Pacer::new(one_second()), Log::default());
     for name in ["a", "b", "c"] {
-        log.fetch(&pacer, &url(&format!("http://{name}.example/")), Ask::new(), ms(0)).await.unwrap();
+        log.send(0, &pacer, &format!("{name}.example"), ms(0)).await;
     }
     assert_eq!(log.starts("c.example"), [ms(0)]);
 }
@@ -50,27 +41,16 @@ async fn hosts_do_not_wait_for_each_other() {
 #[tokio::test(start_paused = true)]
 async fn a_thousand_tasks_are_served_in_order() {
     let (pacer, log) = (Pacer::new(one_second().with_max_wait(s(5_000))), Log::default());
-    let a = url("http://a.example/");
-    let tasks: Vec<_> = (0..1_000)
-        .map(|n| {
-            let (pacer, log, a) = (pacer.clone(), log.clone(), a.clone());
-            let ask = Ask::new();
-            tokio::spawn(async move { log.fetch_as(n, &pacer, &a, ask, ms(100)).await.unwrap() })
-        })
-        .collect();
-    for task in tasks {
-        task.await.unwrap();
-    }
+    joined(log.crowd(1_000, &pacer, Ask::new(), ms(100))).await;
     assert_eq!(log.order(), (0..1_000).collect::<Vec<_>>());
     assert_eq!(*log.starts("a.example").last().unwrap(), ms(1_100 * 999));
     log.judge(s(1));
 }
 
-/// Sleeps until it is told to come back, and asks again. Returns how often it asked.
-async fn requeue(pacer: &Pacer, ask: Ask, wire: Duration) -> usize {
-    let a = url("http://a.example/");
+/// Asks again whenever a deferral says so. Returns how often it asked.
+async fn requeue(pacer: Pacer, budget: Duration, wire: Duration) -> usize {
     for calls in 1.. {
-        match pacer.acquire(&a, ask).await {
+        match pacer.take_within("a.example", budget).await {
             Ok(permit) => {
                 sleep(wire).await;
                 permit.finish();
@@ -89,42 +69,37 @@ async fn deferred_callers_that_return_in_time_ask_about_twice() {
     {
         let pacer = Pacer::new(one_second());
         if held > s(0) {
-            pacer.back_off(host("a.example").as_str(), SystemClock.wall().plus(held), BackoffCause::Operator);
+            pacer.back_off_for("a.example", held);
         }
-        let tasks: Vec<_> = (0..300)
-            .map(|_| {
-                let pacer = pacer.clone();
-                tokio::spawn(async move { requeue(&pacer, Ask::new().with_budget(max_wait), wire).await })
-            })
-            .collect();
-        let calls: usize = futures(tasks).await.into_iter().sum();
+        let tasks = (0..300).map(|_| tokio::spawn(requeue(pacer.clone(), max_wait, wire)));
+        let calls: usize = joined(tasks).await.into_iter().sum();
         assert!(calls <= 700, "{calls} calls for 300 pages: {max_wait:?} {wire:?} {held:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deferral_reserves_nothing_and_its_place_is_forgotten() {
-    let (pacer, a) = (Pacer::new(one_second()), url("http://a.example/"));
-    let at_once = || Ask::new().with_budget(ms(0));
-    let open = pacer.acquire(&a, at_once()).await.unwrap();
+    let pacer = Pacer::new(one_second());
+    let at_once = || pacer.take_within("a.example", ms(0));
+    let open = at_once().await.unwrap();
     let mut waits = Vec::new();
     for _ in 0..4 {
-        waits.push(deferral(pacer.acquire(&a, at_once()).await).wait());
+        waits.push(deferral(at_once().await).wait());
     }
     assert_eq!(waits, [s(1), s(2), s(3), s(4)], "one behind the other");
     open.finish();
     sleep(s(1)).await;
-    pacer.acquire(&a, at_once()).await.expect("the first to come goes").finish();
+    at_once().await.expect("the first to come goes").finish();
     sleep(s(60)).await;
-    pacer.acquire(&a, at_once()).await.expect("the host is free").finish();
-    assert_eq!(deferral(pacer.acquire(&a, at_once()).await).wait(), s(1), "those before are long past");
+    at_once().await.expect("the host is free").finish();
+    assert_eq!(deferral(at_once().await).wait(), s(1), "the earlier deferrals no longer count");
 }
 
 #[tokio::test(start_paused = true)]
 async fn names_of_one_host_share_one_slot() {
     let (pacer, log) = (Pacer::new(one_second()), Log::default());
     for text in ["http://example.com/", "https://example.com./", "http://EXAMPLE.com:8443/x"] {
-        log.fetch(&pacer, &url(text), Ask::new(), ms(0)).await.unwrap();
+        log.fetch_as(0, &pacer, &url(text), Ask::new(), ms(0)).await.unwrap();
     }
     assert_eq!(log.starts("example.com"), [s(0), s(1), s(2)]);
     assert_eq!(pacer.stats().hosts, 1);
@@ -133,41 +108,33 @@ async fn names_of_one_host_share_one_slot() {
 #[tokio::test(start_paused = true)]
 async fn crawl_delays_from_zero_to_a_day_count() {
     let pacer = Pacer::new(one_second().danger_min_delay(ms(100)));
-    let wait = async |ask: Ask| {
-        let a = url("http://a.example/");
-        pacer.acquire(&a, Ask::new()).await.unwrap().finish();
-        pacer.acquire(&a, ask).await.unwrap().waited()
+    let a = url("http://a.example/");
+    let after_another = async |crawl_delay| {
+        pacer.take("a.example").await.finish();
+        pacer.acquire(&a, Ask::new().with_crawl_delay(crawl_delay)).await
     };
-    assert_eq!(wait(Ask::new().with_crawl_delay(ms(500))).await, ms(500));
+    assert_eq!(after_another(ms(500)).await.unwrap().waited(), ms(500));
     sleep(s(10)).await;
-    assert_eq!(wait(Ask::new().with_crawl_delay(ms(0))).await, ms(100), "0: our own");
-    let too_long = Ask::new().with_crawl_delay(s(86_401));
-    let refused = pacer.acquire(&url("http://a.example/"), too_long).await.unwrap_err();
+    assert_eq!(after_another(ms(0)).await.unwrap().waited(), ms(100), "0: our own");
+    let refused = after_another(s(86_401)).await.unwrap_err();
     assert_eq!(refused, Refusal::CrawlDelayTooLong { asked: s(86_401) });
     // A day to the second is honoured, that is, deferred.
-    let day = pacer.acquire(&url("http://a.example/"), Ask::new().with_crawl_delay(s(86_400))).await;
-    assert!(deferral(day).wait() > s(86_399));
+    assert!(deferral(after_another(s(86_400)).await).wait() > s(86_399));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_crawl_delay_may_change_while_twenty_wait() {
     let (pacer, log) = (Pacer::new(one_second()), Log::default());
-    let a = url("https://a.example/");
-    let tasks: Vec<_> = (0..20)
-        .map(|n| {
-            let (pacer, log, a) = (pacer.clone(), log.clone(), a.clone());
-            tokio::spawn(async move { log.fetch_as(n, &pacer, &a, Ask::new(), ms(0)).await })
-        })
-        .collect();
+    let tasks = log.crowd(20, &pacer, Ask::new(), ms(0));
     sleep(ms(2_500)).await;
     assert_eq!(log.starts("a.example"), [s(0), s(1), s(2)]);
     // The site now asks for 3 s: the next start uses it.
-    pacer.change_crawl_delay(&Origin::of(&a).unwrap(), s(3));
+    pacer.change_crawl_delay(&Origin::of(&page("a.example")).unwrap(), s(3));
     sleep(s(60)).await;
     assert_eq!(log.starts("a.example")[3..6], [s(5), s(8), s(11)]);
     // The last that can go within its 30 s goes at 29 s; the others were deferred at once.
     assert_eq!(*log.starts("a.example").last().unwrap(), s(29));
-    let late = futures(tasks).await.into_iter().filter_map(Result::err).count();
+    let late = joined(tasks).await.into_iter().filter_map(Result::err).count();
     assert_eq!(late, 20 - log.starts("a.example").len());
 }
 
@@ -175,32 +142,23 @@ async fn a_crawl_delay_may_change_while_twenty_wait() {
 async fn a_shorter_crawl_delay_counts_at_once_too() {
     let pacer = Pacer::new(one_second());
     let a = url("https://a.example/");
-    pacer.acquire(&a, Ask::new()).await.unwrap().finish();
-    let (waiting, changing) = tokio::join!(pacer.acquire(&a, Ask::new().with_crawl_delay(s(20))), async {
+    pacer.take("a.example").await.finish();
+    let (waiting, ()) = tokio::join!(pacer.acquire(&a, Ask::new().with_crawl_delay(s(20))), async {
         sleep(s(5)).await;
         pacer.change_crawl_delay(&Origin::of(&a).unwrap(), s(2));
     });
-    let () = changing;
+
     assert_eq!(waiting.unwrap().waited(), s(5));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_beyond_max_wait_is_deferred_at_once() {
     let pacer = Pacer::new(one_second());
-    let a = url("http://a.example/");
-    pacer.acquire(&a, Ask::new()).await.unwrap().finish();
+    pacer.take("a.example").await.finish();
     let began = Instant::now();
-    let tasks: Vec<_> = (0..40)
-        .map(|_| {
-            let (pacer, a) = (pacer.clone(), a.clone());
-            tokio::spawn(
-                async move { (pacer.acquire(&a, Ask::new()).await.map(Permit::finish), Instant::now()) },
-            )
-        })
-        .collect();
-    let results = futures(tasks).await;
+    let results = joined((0..40).map(|_| pacer.spawn_take("a.example", s(30)))).await;
     let deferred: Vec<_> = results.into_iter().filter_map(|(result, at)| Some((result.err()?, at))).collect();
-    // 30 s at one a second: 30 go, and the other ten know at once, each a second behind the one before.
+    // At one a second 30 go within 30 s. The other ten are deferred at once, each to a second after the one before.
     assert_eq!(deferred.len(), 10);
     for (wait, (refusal, at)) in (31..).zip(deferred) {
         assert_eq!(at, began);
@@ -212,16 +170,11 @@ async fn a_wait_beyond_max_wait_is_deferred_at_once() {
 #[tokio::test(start_paused = true)]
 async fn slow_responses_defer_those_behind_early() {
     let (pacer, log) = (Pacer::new(one_second()), Log::default());
-    let a = url("http://a.example/");
-    let tasks: Vec<_> = (0..25)
-        .map(|n| {
-            let (pacer, log, a) = (pacer.clone(), log.clone(), a.clone());
-            tokio::spawn(
-                async move { (log.fetch_as(n, &pacer, &a, Ask::new(), s(4)).await.is_err(), log.now()) },
-            )
-        })
-        .collect();
-    let results = futures(tasks).await;
+    let tasks = log.crowd(25, &pacer, Ask::new(), s(4)).into_iter().map(|task| {
+        let log = log.clone();
+        tokio::spawn(async move { (task.await.unwrap().is_err(), log.now()) })
+    });
+    let results = joined(tasks).await;
     // Every 5 s one goes: 0, 5 ... 30.
     assert_eq!(log.starts("a.example").len(), 7);
     // At the end of the first response, 4 s, it is certain that none goes after 4 + 26 delays.
@@ -232,54 +185,38 @@ async fn slow_responses_defer_those_behind_early() {
 #[tokio::test(start_paused = true)]
 async fn an_impatient_waiter_behind_a_patient_one_is_deferred_early() {
     let pacer = Pacer::new(one_second());
-    let a = url("http://a.example/");
-    let open = pacer.acquire(&a, Ask::new()).await.unwrap();
-    let wait = |budget| {
-        let (pacer, a) = (pacer.clone(), a.clone());
-        tokio::spawn(async move {
-            (pacer.acquire(&a, Ask::new().with_budget(budget)).await.map(drop), Instant::now())
-        })
-    };
-    let (patient, impatient) = (wait(s(100)), wait(s(3)));
+    let open = pacer.take("a.example").await;
+    let [patient, impatient] = [s(100), s(3)].map(|budget| pacer.spawn_take("a.example", budget));
     sleep(s(2)).await;
     let ended = Instant::now();
     drop(open);
-    let (result, told) = impatient.await.unwrap();
-    assert_eq!((deferral(result).wait(), told), (s(2), ended), "the patient one at 3 s, so not before 4 s");
+    let (result, at) = impatient.await.unwrap();
+    assert_eq!((deferral(result).wait(), at), (s(2), ended), "the patient one at 3 s, so not before 4 s");
     assert!(patient.await.unwrap().0.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_task_with_an_open_body_is_deferred() {
     let pacer = Pacer::new(one_second());
-    let a = url("http://example.org/");
-    let held = pacer.acquire(&a, Ask::new()).await.unwrap();
+    let held = pacer.take("example.org").await;
     sleep(s(12)).await;
-    let deferral = deferral(pacer.acquire(&a, Ask::new()).await);
-    let DeferReason::InFlight { open, .. } = deferral.reason() else { panic!("{deferral}") };
+    let deferral = deferral(pacer.try_take("example.org").await);
+    let DeferReason::InFlight { open, .. } = deferral.reason() else { panic!("{deferral:?}") };
     assert_eq!(*open, s(42));
-    let text = deferral.to_string();
-    assert!(
-        text.contains(
-            "a response of example.org has been open for 42 s: read its body to the end, or drop it"
-        ),
-        "{text}"
-    );
     drop(held);
 }
 
 #[tokio::test(start_paused = true)]
 async fn of_several_in_flight_the_oldest_counts() {
     let pacer = Pacer::new(one_second().danger_max_in_flight(2));
-    let a = url("http://a.example/");
-    let open = || pacer.report(&host("a.example")).unwrap().open();
-    let first = pacer.acquire(&a, Ask::new()).await.unwrap();
+    let open = || pacer.report_of("a.example").open();
+    let first = pacer.take("a.example").await;
     sleep(s(10)).await;
-    let second = pacer.acquire(&a, Ask::new()).await.unwrap();
+    let second = pacer.take("a.example").await;
     sleep(s(20)).await;
     assert_eq!(open(), Some(s(30)));
-    let busy = deferral(pacer.acquire(&a, Ask::new().with_budget(s(0))).await);
-    assert!(matches!(busy.reason(), DeferReason::InFlight { open, .. } if *open == s(30)), "{busy}");
+    let busy = deferral(pacer.take_within("a.example", s(0)).await);
+    assert!(matches!(busy.reason(), DeferReason::InFlight { open, .. } if *open == s(30)), "{busy:?}");
     drop(first);
     assert_eq!(open(), Some(s(20)));
     drop(second);
@@ -289,39 +226,30 @@ async fn of_several_in_flight_the_oldest_counts() {
 #[tokio::test(start_paused = true)]
 async fn a_budget_of_zero_goes_now_or_not_at_all() {
     let pacer = Pacer::new(one_second());
-    let (a, now) = (url("http://a.example/"), Ask::new().with_budget(s(0)));
-    let permit = pacer.acquire(&a, now).await.unwrap();
-    let busy = deferral(pacer.acquire(&a, now).await);
+    let at_once = || pacer.take_within("a.example", s(0));
+    let permit = at_once().await.unwrap();
+    let busy = deferral(at_once().await);
     assert!(matches!(busy.reason(), DeferReason::InFlight { .. }));
     drop(permit);
-    let early = deferral(pacer.acquire(&a, now).await);
+    let early = deferral(at_once().await);
     assert_eq!(
         (early.reason(), early.wait()),
         (&DeferReason::Delay { delay: s(1) }, s(2)),
         "behind the first"
     );
     advance(s(1)).await;
-    pacer.acquire(&a, now).await.unwrap().finish();
+    at_once().await.unwrap().finish();
 }
 
 /// What 10 waiters at a delay of 1 s do when some of them go away at 3.5 s, given by their numbers.
 async fn cancelled(who: &[usize]) -> (Vec<usize>, Vec<Duration>, Pacer) {
     let (pacer, log) = (Pacer::new(one_second()), Log::default());
-    let a = url("http://a.example/");
-    let mut tasks: Vec<_> = (0..10)
-        .map(|n| {
-            let (pacer, log, a) = (pacer.clone(), log.clone(), a.clone());
-            Some(tokio::spawn(async move { log.fetch_as(n, &pacer, &a, Ask::new(), ms(0)).await.unwrap() }))
-        })
-        .collect();
+    let tasks = log.crowd(10, &pacer, Ask::new(), ms(0));
     sleep(ms(3_500)).await;
-    for n in who {
-        let task = tasks[*n].take().unwrap();
-        task.abort();
-        assert!(task.await.unwrap_err().is_cancelled());
-    }
-    for task in tasks.into_iter().flatten() {
-        task.await.unwrap();
+    who.iter().for_each(|n| tasks[*n].abort());
+    for (n, task) in tasks.into_iter().enumerate() {
+        let outcome = task.await;
+        assert_eq!(outcome.is_err_and(|error| error.is_cancelled()), who.contains(&n), "{n}");
     }
     log.judge(s(1));
     (log.order(), log.starts("a.example"), pacer)
@@ -342,15 +270,13 @@ async fn any_waiter_may_be_cancelled() {
 #[tokio::test(start_paused = true)]
 async fn the_last_of_100_waiters_is_not_early_when_99_are_cancelled() {
     let pacer = Pacer::new(one_second().danger_min_delay(ms(20)));
-    let a = url("http://a.example/");
-    pacer.acquire(&a, Ask::new()).await.unwrap().finish();
-    let waiters: Vec<_> = (0..99).map(|_| Box::pin(pacer.acquire(&a, Ask::new()))).collect();
-    let mut waiters = waiters;
+    pacer.take("a.example").await.finish();
+    let mut waiters: Vec<_> = (0..99).map(|_| Box::pin(pacer.try_take("a.example"))).collect();
     for waiter in &mut waiters {
-        assert!(poll_once(waiter.as_mut()).await.is_none());
+        assert!(waiter.as_mut().now_or_never().is_none());
     }
-    let mut last = Box::pin(pacer.acquire(&a, Ask::new()));
-    assert!(poll_once(last.as_mut()).await.is_none());
+    let mut last = Box::pin(pacer.try_take("a.example"));
+    assert!(last.as_mut().now_or_never().is_none());
     drop(waiters);
     assert_eq!(last.await.unwrap().waited(), ms(20));
 }
@@ -358,34 +284,32 @@ async fn the_last_of_100_waiters_is_not_early_when_99_are_cancelled() {
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_has_gone_is_not_counted() {
     let pacer = Pacer::new(one_second());
-    let a = url("http://a.example/");
-    pacer.acquire(&a, Ask::new()).await.unwrap().finish();
-    let mut waiters: Vec<_> = (0..20).map(|_| Box::pin(pacer.acquire(&a, Ask::new()))).collect();
+    pacer.take("a.example").await.finish();
+    let mut waiters: Vec<_> = (0..20).map(|_| Box::pin(pacer.try_take("a.example"))).collect();
     for waiter in &mut waiters {
-        assert!(poll_once(waiter.as_mut()).await.is_none());
+        assert!(waiter.as_mut().now_or_never().is_none());
     }
-    assert_eq!(pacer.next_slot(&a, Ask::new()).unwrap().wait(), s(21));
+    assert_eq!(pacer.slot("a.example").wait(), s(21));
     waiters.truncate(3);
-    assert_eq!(pacer.next_slot(&a, Ask::new()).unwrap().wait(), s(4));
+    assert_eq!(pacer.slot("a.example").wait(), s(4));
     waiters.clear();
-    assert_eq!(pacer.next_slot(&a, Ask::new()).unwrap().wait(), s(1));
-    assert_eq!(pacer.acquire(&a, Ask::new().with_budget(s(1))).await.unwrap().waited(), s(1));
+    assert_eq!(pacer.slot("a.example").wait(), s(1));
+    assert_eq!(pacer.take_within("a.example", s(1)).await.unwrap().waited(), s(1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_permit_given_back_costs_no_delay() {
     let pacer = Pacer::new(one_second());
-    let a = url("http://a.example/");
-    pacer.acquire(&a, Ask::new()).await.unwrap().give_back();
-    assert_eq!(pacer.acquire(&a, Ask::new()).await.unwrap().waited(), s(0));
+    pacer.take("a.example").await.give_back();
+    assert_eq!(pacer.take("a.example").await.waited(), s(0));
     // That one was dropped unreported: it may have been sent, so the delay counts.
-    let second = pacer.acquire(&a, Ask::new()).await.unwrap();
+    let second = pacer.take("a.example").await;
     assert_eq!(second.waited(), s(1));
     sleep(s(5)).await;
     // Back to the end of the one before, which is long ago.
     second.give_back();
-    assert_eq!(pacer.acquire(&a, Ask::new()).await.unwrap().waited(), s(0));
-    assert_eq!(pacer.report(&host("a.example")).unwrap().requests(), 2);
+    assert_eq!(pacer.take("a.example").await.waited(), s(0));
+    assert_eq!(pacer.report_of("a.example").requests(), 2);
 }
 
 #[test]
@@ -393,12 +317,9 @@ fn a_permit_may_be_dropped_outside_a_runtime_and_wakes_the_next() {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
     let pacer = Pacer::new(one_second().danger_min_delay(ms(1)));
-    let a = url("http://a.example/");
-    let permit = runtime.block_on(pacer.acquire(&a, Ask::new())).unwrap();
-    let next = runtime.spawn({
-        let (pacer, a) = (pacer.clone(), a.clone());
-        async move { pacer.acquire(&a, Ask::new()).await.map(drop) }
-    });
+    let permit = runtime.block_on(pacer.take("a.example"));
+    let waiting = pacer.clone();
+    let next = runtime.spawn(async move { waiting.try_take("a.example").await.map(drop) });
     while pacer.stats().waiting == 0 {
         std::thread::yield_now();
     }
@@ -409,27 +330,23 @@ fn a_permit_may_be_dropped_outside_a_runtime_and_wakes_the_next() {
 #[tokio::test(start_paused = true)]
 async fn a_panic_of_the_caller_ends_the_response() {
     let pacer = Pacer::new(one_second());
-    let a = url("http://a.example/");
-    let task = tokio::spawn({
-        let (pacer, a) = (pacer.clone(), a.clone());
-        async move {
-            let _permit = pacer.acquire(&a, Ask::new()).await.unwrap();
-            panic!("the caller's own mistake");
-        }
+    let panics = pacer.clone();
+    let task = tokio::spawn(async move {
+        let _permit = panics.take("a.example").await;
+        panic!("the caller's own mistake");
     });
     assert!(task.await.unwrap_err().is_panic());
-    assert_eq!(pacer.acquire(&a, Ask::new()).await.unwrap().waited(), s(1));
+    assert_eq!(pacer.take("a.example").await.waited(), s(1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_queue_head_that_is_not_polled_is_passed_over() {
     let pacer = Pacer::new(one_second());
-    let a = url("http://a.example/");
-    pacer.acquire(&a, Ask::new()).await.unwrap().finish();
-    let mut asleep = Box::pin(pacer.acquire(&a, Ask::new().with_budget(s(2))));
-    assert!(poll_once(asleep.as_mut()).await.is_none());
+    pacer.take("a.example").await.finish();
+    let mut asleep = Box::pin(pacer.take_within("a.example", s(2)));
+    assert!(asleep.as_mut().now_or_never().is_none());
     sleep(s(4)).await;
-    assert_eq!(pacer.acquire(&a, Ask::new()).await.unwrap().waited(), s(0));
+    assert_eq!(pacer.take("a.example").await.waited(), s(0));
     assert!(asleep.await.is_err());
 }
 
@@ -444,7 +361,7 @@ async fn redirects_are_paced_on_one_host_and_across_two() {
         ("http://b.example/2", slow),
         ("http://a.example/3", Ask::new()),
     ] {
-        log.fetch(&pacer, &url(to), ask, ms(0)).await.unwrap();
+        log.fetch_as(0, &pacer, &url(to), ask, ms(0)).await.unwrap();
     }
     assert_eq!(log.starts("a.example"), [s(0), s(1), s(5)]);
     assert_eq!(log.starts("b.example"), [s(1), s(5)]);
@@ -452,48 +369,30 @@ async fn redirects_are_paced_on_one_host_and_across_two() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wall_clock_that_jumps_a_year_changes_no_delay() {
-    let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_700_000_000_000)));
-    let pacer = Pacer::builder(one_second()).clock(clock.clone()).build();
-    let a = url("http://a.example/");
+    const START: WallMillis = WallMillis::from_millis(1_700_000_000_000);
     const YEAR: Duration = Duration::from_secs(366 * 86_400);
-    for wall in [
-        WallMillis::from_millis(1_700_000_000_000).plus(YEAR),
-        WallMillis::from_millis(1_700_000_000_000).minus(YEAR),
-    ] {
+    let clock = Arc::new(ManualClock::starting_at(START));
+    let pacer = Pacer::builder(one_second()).clock(clock.clone()).build();
+    for wall in [START.plus(YEAR), START.minus(YEAR)] {
         sleep(s(10)).await;
-        let permit = pacer.acquire(&a, Ask::new()).await.unwrap();
+        let permit = pacer.take("a.example").await;
         clock.jump_to(wall);
         drop(permit);
-        assert_eq!(
-            pacer.acquire(&a, Ask::new()).await.unwrap().waited(),
-            s(1),
-            "no early request, no long wait"
-        );
+        assert_eq!(pacer.take("a.example").await.waited(), s(1), "no early request, no long wait");
     }
     // A backoff from a store that was written before the clock was set back: not believed beyond a day.
-    let end = pacer.back_off(
-        host("b.example").as_str(),
-        WallMillis::from_millis(1_700_000_000_000).plus(YEAR),
-        BackoffCause::Shared,
-    );
-    let wall = clock.wall();
-    assert_eq!(end.since(wall), s(86_400));
+    let end = pacer.back_off("b.example", START.plus(YEAR), BackoffCause::Shared);
+    assert_eq!(end.since(clock.wall()), s(86_400));
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_hurries_after_a_suspend() {
     let (pacer, log) = (Pacer::new(one_second()), Log::default());
-    let a = url("http://a.example/");
-    let tasks: Vec<_> = (0..5)
-        .map(|n| {
-            let (pacer, log, a) = (pacer.clone(), log.clone(), a.clone());
-            tokio::spawn(async move { log.fetch_as(n, &pacer, &a, Ask::new(), ms(0)).await })
-        })
-        .collect();
+    let tasks = log.crowd(5, &pacer, Ask::new(), ms(0));
     sleep(ms(1_500)).await;
     // The machine sleeps for an hour; then all timers fire at once.
     advance(s(3_600)).await;
-    futures(tasks).await;
+    joined(tasks).await;
     log.judge(s(1));
     assert!(log.order().starts_with(&[0, 1, 2]));
 }
@@ -501,53 +400,47 @@ async fn nothing_hurries_after_a_suspend() {
 #[tokio::test(start_paused = true)]
 async fn a_budget_without_end_is_a_budget() {
     let pacer = Pacer::new(one_second().with_max_wait(Duration::MAX));
-    let a = url("http://a.example/");
-    pacer.back_off(host("a.example").as_str(), SystemClock.wall().plus(s(86_400)), BackoffCause::Operator);
-    let permit = pacer.acquire(&a, Ask::new()).await.unwrap();
+    pacer.back_off_for("a.example", s(86_400));
+    let permit = pacer.take("a.example").await;
     assert!(permit.waited() > s(86_300));
-    let open = tokio::spawn({
-        let (pacer, a) = (pacer.clone(), a.clone());
-        async move { pacer.acquire(&a, Ask::new().with_budget(Duration::MAX)).await.is_ok() }
-    });
+    let waiting = pacer.spawn_take("a.example", Duration::MAX);
     sleep(s(400 * 86_400)).await;
     permit.finish();
-    assert!(open.await.unwrap());
+    assert!(waiting.await.unwrap().0.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_lags_behind_is_waited_for() {
     let pacer = Pacer::builder(one_second()).clock(Arc::new(Lagging(Instant::now()))).build();
-    let (a, began) = (url("http://a.example/"), Instant::now());
-    pacer.acquire(&a, Ask::new()).await.unwrap().finish();
-    pacer.acquire(&a, Ask::new()).await.unwrap().finish();
+    let began = Instant::now();
+    pacer.take("a.example").await.finish();
+    pacer.take("a.example").await.finish();
     assert!(began.elapsed() >= s(2), "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
 async fn next_slot_reserves_nothing() {
     let pacer = Pacer::new(one_second());
-    let (a, ask) = (url("http://a.example/"), Ask::new());
-    assert_eq!(pacer.next_slot(&a, ask).unwrap().wait(), s(0));
-    pacer.acquire(&a, ask).await.unwrap().finish();
+    assert_eq!(pacer.slot("a.example").wait(), s(0));
+    pacer.take("a.example").await.finish();
     for _ in 0..100 {
-        assert_eq!(pacer.next_slot(&a, ask).unwrap().wait(), s(1));
+        assert_eq!(pacer.slot("a.example").wait(), s(1));
     }
     sleep(s(5)).await;
-    let slot = pacer.next_slot(&a, ask).unwrap();
+    let slot = pacer.slot("a.example");
     assert_eq!((slot.wait(), slot.overdue()), (s(0), Some(s(4))));
-    assert_eq!(pacer.acquire(&a, ask).await.unwrap().waited(), s(0));
+    assert_eq!(pacer.take("a.example").await.waited(), s(0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_report_counts_what_happened() {
     let pacer = Pacer::new(one_second());
-    let a = url("http://a.example/");
-    pacer.acquire(&a, Ask::new()).await.unwrap().finish();
-    pacer.acquire(&a, Ask::new()).await.unwrap().finish();
-    pacer.acquire(&a, Ask::new().with_budget(s(0))).await.unwrap_err();
-    let open = pacer.acquire(&a, Ask::new()).await.unwrap();
+    pacer.take("a.example").await.finish();
+    pacer.take("a.example").await.finish();
+    pacer.take_within("a.example", s(0)).await.unwrap_err();
+    let open = pacer.take("a.example").await;
     sleep(s(7)).await;
-    let report = pacer.report(&host("a.example")).unwrap();
+    let report = pacer.report_of("a.example");
     assert_eq!((report.requests(), report.deferrals(), report.backoffs()), (3, 1, 0));
     assert_eq!((report.waited(), report.longest_wait()), (s(2), s(1)));
     assert_eq!((report.in_flight(), report.waiting(), report.open()), (1, 0, Some(s(7))));
@@ -571,26 +464,5 @@ fn handles_and_futures_may_cross_threads() {
     is_shared::<Pacer>();
     is_shared::<Permit>();
     is_shared::<Refusal>();
-    let (pacer, a) = (Pacer::new(one_second()), url("http://a.example/"));
-    is_send(&pacer.acquire(&a, Ask::new()));
-}
-
-async fn futures<T: 'static>(tasks: Vec<tokio::task::JoinHandle<T>>) -> Vec<T> {
-    let mut results = Vec::new();
-    for task in tasks {
-        results.push(timeout(s(100_000), task).await.unwrap().unwrap());
-    }
-    results
-}
-
-async fn poll_once<F: Future + ?Sized>(future: std::pin::Pin<&mut F>) -> Option<F::Output> {
-    let mut future = Some(future);
-    std::future::poll_fn(move |context| {
-        let polled = future.take().map(|future| future.poll(context));
-        std::task::Poll::Ready(match polled {
-            Some(std::task::Poll::Ready(output)) => Some(output),
-            _ => None,
-        })
-    })
-    .await
+    is_send(&Pacer::new(one_second()).try_take("a.example"));
 }

@@ -6,17 +6,18 @@ use std::time::Duration;
 
 use crate::pacing::{Ask, Pacer, Refusal};
 use abide_gate::pacing::{
-    BackoffCause, DeferReason, HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore,
-    PacePolicy, Scope,
+    DeferReason, HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, PacePolicy,
 };
 use abide_gate::testing::hosts::{conformance, throttle_counts_are_forgiven};
-use abide_gate::{BoxFuture, Clock, Event, StoreError, SystemClock};
+use abide_gate::{BoxFuture, Clock, StoreError, SystemClock};
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::parts::support::faulty::{Fault, Faulty, is_free, state};
-use crate::parts::support::pacing::{Log, deferral, host, ms, one_second, s, url};
+use crate::parts::support::pacing::{
+    Events, Log, deferral, group, host, joined, ms, one_second, page, retry_after, s,
+};
 
 /// The life of a lease, by default.
 const LEASE: Duration = Duration::from_secs(7);
@@ -30,12 +31,8 @@ fn healthy() -> Arc<Faulty> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_memory_store_passes_the_suite() {
+async fn the_memory_store_passes_the_suites() {
     conformance(Arc::new(MemoryHostStore::default()), sleep).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_memory_store_forgives_throttle_counts() {
     throttle_counts_are_forgiven(Arc::new(MemoryHostStore::default()), sleep).await;
 }
 
@@ -47,19 +44,11 @@ async fn crowd(processes: usize, delay: Duration) -> (Vec<usize>, usize) {
     for who in 0..processes {
         let pacer = Pacer::builder(policy.clone()).store(store.clone()).seed(who as u64).build();
         for n in 0..4 {
-            let (pacer, log) = (pacer.clone(), log.clone());
-            let page = url(&format!("http://h{n}.example/"));
-            tasks.spawn(async move {
-                let until = Instant::now() + s(60);
-                while Instant::now() < until {
-                    log.fetch_as(who, &pacer, &page, Ask::new(), ms(5)).await.unwrap();
-                }
-            });
+            let (end, host) = (Instant::now() + s(60), format!("h{n}.example"));
+            tasks.spawn(log.clone().send_until(end, who, pacer.clone(), host, ms(5)));
         }
     }
-    while let Some(ended) = tasks.join_next().await {
-        ended.unwrap();
-    }
+    tasks.join_all().await;
     log.judge(delay);
     let order = log.order();
     let pages = (0..processes).map(|who| order.iter().filter(|by| **by == who).count()).collect();
@@ -96,27 +85,24 @@ async fn shares_and_commands_of_processes_that_want_the_same_hosts() {
 async fn a_backoff_is_shared() {
     let store = healthy();
     let pacers = [0, 1].map(|_| process(&store, one_second()));
-    let a = url("http://a.example/");
-    let permit = pacers[0].acquire(&a, Ask::new()).await.unwrap();
-    let mut headers = HeaderMap::new();
-    headers.insert("retry-after", "600".parse().unwrap());
-    permit.observe(StatusCode::TOO_MANY_REQUESTS, &headers);
-    assert!(!permit.is_saved(), "there is news for the store");
+    let permit = pacers[0].take("a.example").await;
+    permit.observe(StatusCode::TOO_MANY_REQUESTS, &retry_after("600"));
+    assert!(!permit.is_saved(), "the store does not know yet");
     permit.saved().await;
     let left = store.state("a.example").await.backoff.expect("the store knows before the caller does").left;
     assert!(left > s(599), "{left:?}");
-    assert!(permit.is_saved(), "there is no more news");
+    assert!(permit.is_saved(), "the store knows");
     drop(permit);
     sleep(s(10)).await;
-    let deferral = deferral(pacers[1].acquire(&a, Ask::new()).await);
-    assert!(matches!(deferral.reason(), DeferReason::Backoff { status: Some(429), .. }), "{deferral}");
+    let deferral = deferral(pacers[1].try_take("a.example").await);
+    assert!(matches!(deferral.reason(), DeferReason::Backoff { status: Some(429), .. }), "{deferral:?}");
     assert!(deferral.wait() > s(580));
     assert_eq!(pacers[1].stats().in_flight, 0, "nothing was taken in vain");
 }
 
 /// A request is answered with 429 and no Retry-After, and its host is backed off for so long then, and for the jitter.
 async fn complain(pacer: &Pacer, expected: u64) {
-    let permit = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();
+    let permit = pacer.take("a.example").await;
     let until = permit.observe(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new()).unwrap();
     drop(permit);
     assert!(pacer.settled(s(1)).await);
@@ -133,11 +119,11 @@ async fn throttle_counts_are_shared_and_outlive_a_process() {
     // Has not asked during the backoff, so the lease brings the count.
     sleep(s(70)).await;
     complain(&other, 120).await;
-    // Has asked during it.
-    deferral(one.acquire(&url("http://a.example/"), Ask::new()).await);
+    // This one has asked during the backoff.
+    deferral(one.try_take("a.example").await);
     sleep(s(140)).await;
     complain(&one, 240).await;
-    // A process that has never heard anything goes on where they stopped.
+    // A new process continues with the count of the others.
     sleep(s(280)).await;
     complain(&process(), 480).await;
     // 29 quiet minutes after the end; and 31.
@@ -151,35 +137,28 @@ async fn throttle_counts_are_shared_and_outlive_a_process() {
 async fn a_backoff_of_another_process_reaches_waiters() {
     let store = healthy();
     let pacers = [0, 1, 2].map(|_| process(&store, one_second().with_delay(s(10))));
-    let a = url("http://a.example/");
-    let open = pacers[0].acquire(&a, Ask::new()).await.unwrap();
-    let waiting = tokio::spawn({
-        let (pacer, a) = (pacers[1].clone(), a.clone());
-        async move { pacer.acquire(&a, Ask::new()).await.map(drop) }
-    });
+    let open = pacers[0].take("a.example").await;
+    let waiting = pacers[1].spawn_take("a.example", s(30));
     sleep(s(4)).await;
-    pacers[2].back_off(host("a.example").as_str(), SystemClock.wall().plus(s(600)), BackoffCause::Operator);
+    pacers[2].back_off_for("a.example", s(600));
     let began = Instant::now();
-    assert!(matches!(deferral(waiting.await.unwrap()).reason(), DeferReason::Backoff { .. }));
-    assert!(began.elapsed() <= s(4), "{:?}", began.elapsed());
-    // The holder hears of it with its next renewal.
+    let (result, at) = waiting.await.unwrap();
+    assert!(matches!(deferral(result).reason(), DeferReason::Backoff { .. }));
+    assert!(at - began <= s(4), "{:?}", at - began);
+    // The holder learns of it with its next renewal.
     sleep(LEASE / 2).await;
     drop(open);
-    assert!(matches!(
-        deferral(pacers[0].acquire(&a, Ask::new()).await).reason(),
-        DeferReason::Backoff { .. }
-    ));
+    assert!(matches!(deferral(pacers[0].try_take("a.example").await).reason(), DeferReason::Backoff { .. }));
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_open_response_of_another_process_defers_us() {
     let store = healthy();
     let pacers = [0, 1].map(|_| process(&store, one_second()));
-    let a = url("http://a.example/");
-    let open = pacers[0].acquire(&a, Ask::new()).await.unwrap();
+    let open = pacers[0].take("a.example").await;
     let began = Instant::now();
-    let deferral = deferral(pacers[1].acquire(&a, Ask::new()).await);
-    assert_eq!(deferral.reason(), &DeferReason::OtherProcess, "{deferral}");
+    let deferral = deferral(pacers[1].try_take("a.example").await);
+    assert_eq!(deferral.reason(), &DeferReason::OtherProcess, "{deferral:?}");
     assert_eq!(began.elapsed(), s(30), "as long as a call may wait");
     // The lease is renewed while the body is open, however long that is.
     sleep(s(600)).await;
@@ -191,15 +170,15 @@ async fn an_open_response_of_another_process_defers_us() {
 
 #[tokio::test(start_paused = true)]
 async fn hosts_of_a_killed_process_are_served_by_others() {
-    let (store, log, a) = (healthy(), Log::default(), url("http://a.example/"));
+    let (store, log) = (healthy(), Log::default());
     let [one, other] = [0, 1].map(|_| process(&store, one_second()));
     for _ in 0..5 {
-        log.fetch(&one, &a, Ask::new(), ms(10)).await.unwrap();
+        log.send(0, &one, "a.example", ms(10)).await;
     }
     let killed = log.now();
-    // Its tasks go with it, and say nothing.
+    // Its tasks end with it and give nothing up.
     drop(one);
-    log.fetch(&other, &a, Ask::new(), ms(10)).await.unwrap();
+    log.send(0, &other, "a.example", ms(10)).await;
     let next = log.starts("a.example")[5];
     assert!(next - killed >= s(1), "no other process got the lease while it lasted");
     assert!(next - killed <= s(20), "{:?}", next - killed);
@@ -207,41 +186,40 @@ async fn hosts_of_a_killed_process_are_served_by_others() {
 
 #[tokio::test(start_paused = true)]
 async fn a_process_that_was_stopped_renews_its_lease_first() {
-    let (store, a) = (healthy(), url("http://a.example/"));
+    let store = healthy();
     let stopped = store.of_another_process(Fault::Hang);
     let one = process(&stopped, one_second());
     let other = process(&store, one_second());
-    let open = one.acquire(&a, Ask::new()).await.unwrap();
+    let open = one.take("a.example").await;
     // It is stopped while it renews its lease: all its timers fire late, and at once.
     stopped.goes_down();
     sleep(LEASE / 2 + ms(10)).await;
     tokio::time::advance(LEASE * 2).await;
-    let theirs = other.acquire(&a, Ask::new()).await.unwrap();
+    let theirs = other.take("a.example").await;
     drop(open);
     for is_away in [true, false] {
-        let deferral = deferral(one.acquire(&a, Ask::new().with_budget(s(5))).await);
-        assert_eq!(deferral.reason(), &DeferReason::OtherProcess, "{is_away}: {deferral}");
+        let deferral = deferral(one.take_within("a.example", s(5)).await);
+        assert_eq!(deferral.reason(), &DeferReason::OtherProcess, "{is_away}: {deferral:?}");
         stopped.heal();
     }
     drop(theirs);
-    one.acquire(&a, Ask::new()).await.unwrap().finish();
+    one.take("a.example").await.finish();
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_host_is_given_up_soon() {
     let store = healthy();
     let [one, other] = [0, 1].map(|_| process(&store, one_second()));
-    let a = url("http://a.example/");
-    one.acquire(&a, Ask::new()).await.unwrap().finish();
-    let permit = other.acquire(&a, Ask::new().with_budget(s(6))).await.unwrap();
+    one.take("a.example").await.finish();
+    let permit = other.take_within("a.example", s(6)).await.unwrap();
     assert!(permit.waited() >= s(1), "{:?}", permit.waited());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_survives_an_outage_that_outlasts_it() {
-    let (store, a) = (healthy(), url("http://a.example/"));
+    let store = healthy();
     let [one, other] = [0, 1].map(|_| process(&store, one_second()));
-    let open = one.acquire(&a, Ask::new()).await.unwrap();
+    let open = one.take("a.example").await;
     store.goes_down();
     sleep(LEASE * 2).await;
     store.heal();
@@ -249,61 +227,33 @@ async fn a_lease_survives_an_outage_that_outlasts_it() {
     assert!(!is_free(&*store, "a.example").await, "its response is still open");
     drop(open);
     let began = Instant::now();
-    other.acquire(&a, Ask::new()).await.unwrap().finish();
+    other.take("a.example").await.finish();
     assert!(began.elapsed() >= s(1), "one whole delay after its end: {:?}", began.elapsed());
-}
-
-/// Counts the outages it hears of.
-#[derive(Debug, Default)]
-struct Outages(Mutex<(usize, usize)>);
-
-impl Outages {
-    fn observer(self: &Arc<Self>) -> Arc<dyn Fn(&Event<'_>) + Send + Sync> {
-        let this = Arc::clone(self);
-        Arc::new(move |event| this.observe(event))
-    }
-
-    fn observe(&self, event: &Event<'_>) {
-        let mut heard = self.0.lock().unwrap();
-        match event {
-            Event::StoreDown { .. } => heard.0 += 1,
-            Event::StoreBack => heard.1 += 1,
-            _ => {}
-        }
-    }
 }
 
 /// Ten requests through a store that fails somewhere; the second answers 503 and is backed off for 5 s.
 async fn ten_requests(store: Arc<Faulty>) -> (Log, Duration) {
     let (pacer, log) =
         (process(&store, one_second().with_max_wait(s(100_000)).with_lease(s(6))), Log::default());
-    let (a, mut complained) = (url("http://a.example/"), s(0));
+    let mut throttled = s(0);
     for n in 0..10 {
-        let permit = pacer.acquire(&a, Ask::new()).await.unwrap();
+        let permit = pacer.take("a.example").await;
         if n == 1 {
-            let mut headers = HeaderMap::new();
-            headers.insert("retry-after", "5".parse().unwrap());
-            permit.observe(StatusCode::SERVICE_UNAVAILABLE, &headers);
-            complained = log.now();
+            permit.observe(StatusCode::SERVICE_UNAVAILABLE, &retry_after("5"));
+            throttled = log.now();
             let began = Instant::now();
             permit.saved().await;
             assert!(began.elapsed() <= s(1), "{:?}", began.elapsed());
         }
-        log.serve(n, &a, s(3), permit).await;
+        log.serve(n, &page("a.example"), s(3), permit).await;
     }
     assert_eq!((pacer.stats().in_flight, pacer.stats().waiting), (0, 0));
-    assert!(pacer.settled(s(30)).await, "nothing is left to say");
-    (log, complained)
+    assert!(pacer.settled(s(30)).await, "nothing is left to save");
+    (log, throttled)
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_store_may_fail_at_any_call() {
-    let panics = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |info| {
-        if info.payload_as_str() != Some("the store's own mistake") {
-            panics(info);
-        }
-    }));
     let well = healthy();
     ten_requests(well.clone()).await;
     let calls = well.calls();
@@ -311,11 +261,11 @@ async fn the_store_may_fail_at_any_call() {
     for fault in [Fault::Error, Fault::Lost, Fault::Hang, Fault::Panic] {
         for k in 0..calls {
             let store = Faulty::new(|call, k| call == k, k, fault);
-            let (log, complained) = ten_requests(store.clone()).await;
+            let (log, throttled) = ten_requests(store.clone()).await;
             // The process keeps its own promise, whatever the store does.
             log.judge(s(1));
             let starts = log.starts("a.example");
-            assert!(starts[2] - complained >= s(5), "the backoff, with {fault:?} at call {k}");
+            assert!(starts[2] - throttled >= s(5), "the backoff, with {fault:?} at call {k}");
             assert!(log.now() < s(70), "{:?} with {fault:?} at call {k}", log.now());
         }
     }
@@ -323,51 +273,45 @@ async fn the_store_may_fail_at_any_call() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_outage_means_a_longer_delay_and_one_warning() {
-    let (store, outages) = (Faulty::from_the_start(), Arc::new(Outages::default()));
+    let (store, events, log) = (Faulty::from_the_start(), Arc::new(Events::default()), Log::default());
     let policy = one_second().with_expected_workers(4).with_max_wait(s(100));
-    let pacer = Pacer::builder(policy).store(store.clone()).observer(outages.observer()).build();
-    let (log, a) = (Log::default(), url("http://a.example/"));
+    let pacer = Pacer::builder(policy).store(store.clone()).observer(events.observer()).build();
     for _ in 0..6 {
-        log.fetch(&pacer, &a, Ask::new(), ms(0)).await.unwrap();
+        log.send(0, &pacer, "a.example", ms(0)).await;
     }
     log.judge(s(4));
     let starts = log.starts("a.example");
-    assert!(
-        starts[0] < s(4) && starts[5] - starts[0] == s(20),
-        "a random start, then four delays: {starts:?}"
-    );
-    assert_eq!(*outages.0.lock().unwrap(), (1, 0));
+    let is_random_then_even = starts[0] < s(4) && starts[5] - starts[0] == s(20);
+    assert!(is_random_then_even, "a random start, then four delays each: {starts:?}");
+    assert_eq!(events.take(), ["store down"]);
     store.heal();
     for _ in 0..8 {
-        log.fetch(&pacer, &a, Ask::new(), ms(0)).await.unwrap();
+        log.send(0, &pacer, "a.example", ms(0)).await;
     }
     log.judge(s(1));
-    assert_eq!(*outages.0.lock().unwrap(), (1, 1));
+    assert_eq!(events.take(), ["store back"]);
     let starts = log.starts("a.example");
     assert_eq!(starts[13] - starts[12], s(1), "{starts:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn while_the_store_is_away_a_holder_goes_on_and_others_keep_off() {
-    let (store, log, a) = (healthy(), Log::default(), url("http://a.example/"));
+    let (store, log) = (healthy(), Log::default());
     let [one, other] = [0, 1].map(|_| process(&store, one_second().with_expected_workers(2)));
-    log.fetch_as(1, &one, &a, Ask::new(), ms(10)).await.unwrap();
-    // It learns that the host is another's.
-    deferral(other.acquire(&a, Ask::new().with_budget(ms(50))).await);
-    let waiting = tokio::spawn({
-        let (other, a) = (other.clone(), a.clone());
-        async move { other.acquire(&a, Ask::new().with_budget(s(25))).await.map(drop) }
-    });
+    log.send(1, &one, "a.example", ms(10)).await;
+    // It learns that another process has the host.
+    deferral(other.take_within("a.example", ms(50)).await);
+    let waiting = other.spawn_take("a.example", s(25));
     sleep(ms(100)).await;
     store.goes_down();
     let down = log.now();
     for _ in 0..25 {
-        log.fetch_as(1, &one, &a, Ask::new(), ms(10)).await.unwrap();
+        log.send(1, &one, "a.example", ms(10)).await;
     }
     log.judge(s(1));
     let last = log.starts("a.example")[25];
     assert!(last - down < s(27), "no longer delay than with the store, longer than its lease: {last:?}");
-    assert_eq!(deferral(waiting.await.unwrap()).reason(), &DeferReason::OtherProcess);
+    assert_eq!(deferral(waiting.await.unwrap().0).reason(), &DeferReason::OtherProcess);
 }
 
 #[tokio::test(start_paused = true)]
@@ -380,27 +324,17 @@ async fn after_an_outage_every_host_is_served_in_ten_seconds() {
         let (down, back) = (s(10), s(10 + away));
         let mut tasks = JoinSet::new();
         for (who, pacer) in pacers.iter().enumerate() {
-            for n in 0..6 {
-                // Hosts of one process each, and hosts that two of them want.
-                if n % 3 != who && n < 3 {
-                    continue;
-                }
-                let (pacer, log) = (pacer.clone(), log.clone());
-                tasks.spawn(async move {
-                    let page = url(&format!("http://h{n}.example/"));
-                    while began.elapsed() < back + s(30) {
-                        log.fetch_as(who, &pacer, &page, Ask::new(), ms(200)).await.unwrap();
-                    }
-                });
+            // Hosts of one process each, and hosts that all of them want.
+            for n in (0..6).filter(|n| n % 3 == who || *n >= 3) {
+                let (end, host) = (began + back + s(30), format!("h{n}.example"));
+                tasks.spawn(log.clone().send_until(end, who, pacer.clone(), host, ms(200)));
             }
         }
         sleep_until(began + down).await;
         store.goes_down();
         sleep_until(began + back).await;
         store.heal();
-        while let Some(ended) = tasks.join_next().await {
-            ended.unwrap();
-        }
+        tasks.join_all().await;
         log.judge(s(1));
         for n in 0..6 {
             let starts = log.starts(&format!("h{n}.example"));
@@ -410,7 +344,7 @@ async fn after_an_outage_every_host_is_served_in_ten_seconds() {
     }
 }
 
-/// A store that forgets everything when it is told to, and knows that it has.
+/// A store that loses everything on demand, and knows that it has.
 #[derive(Debug)]
 struct Flushed {
     began: Instant,
@@ -445,43 +379,33 @@ async fn a_store_that_has_lost_its_data_shortens_no_delay() {
     for who in 0..3 {
         let pacer = Pacer::builder(policy.clone()).store(store.clone()).build();
         for n in 0..2 {
-            let (pacer, log) = (pacer.clone(), log.clone());
-            tasks.spawn(async move {
-                let (began, page) = (Instant::now(), url(&format!("http://h{n}.example/")));
-                while began.elapsed() < s(120) {
-                    log.fetch_as(who, &pacer, &page, Ask::new(), ms(300)).await.unwrap();
-                }
-            });
+            let (end, host) = (Instant::now() + s(120), format!("h{n}.example"));
+            tasks.spawn(log.clone().send_until(end, who, pacer.clone(), host, ms(300)));
         }
     }
     for _ in 0..7 {
         sleep(ms(13_700)).await;
         store.flush();
     }
-    while let Some(ended) = tasks.join_next().await {
-        ended.unwrap();
-    }
+    tasks.join_all().await;
     log.judge(s(1));
     assert!(log.order().len() > 2 * 60, "and work goes on: {} pages", log.order().len());
 }
 
 #[tokio::test(start_paused = true)]
 async fn fail_closed_sends_nothing_without_a_lease() {
-    let (store, a) = (healthy(), url("http://a.example/"));
+    let store = healthy();
     let pacer = process(&store, one_second().with_fail_closed());
-    pacer.acquire(&a, Ask::new()).await.unwrap().finish();
+    pacer.take("a.example").await.finish();
     store.goes_down();
     for n in 0..2 {
-        let refusal = pacer.acquire(&url("http://b.example/"), Ask::new()).await.unwrap_err();
-        assert!(
-            matches!(&refusal, Refusal::Store { reason } if reason == "connection refused"),
-            "{n}: {refusal}"
-        );
+        let refusal = pacer.try_take("b.example").await.unwrap_err();
+        assert_eq!(refusal, Refusal::Store { reason: "connection refused".to_owned() }, "{n}");
     }
     assert_eq!(pacer.stats().in_flight, 0);
     store.heal();
     sleep(s(5)).await;
-    pacer.acquire(&url("http://b.example/"), Ask::new()).await.unwrap().finish();
+    pacer.take("b.example").await.finish();
 }
 
 #[tokio::test(start_paused = true)]
@@ -489,12 +413,12 @@ async fn a_store_that_hangs_costs_one_command_and_then_nothing() {
     let store = Faulty::new(|_, _| true, 0, Fault::Hang);
     let pacer = process(&store, one_second().with_store_timeout(ms(40)));
     let began = Instant::now();
-    pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap().finish();
+    pacer.take("a.example").await.finish();
     let first = began.elapsed();
     assert!(first >= ms(40) && first <= s(1) + ms(40), "and a random start within a delay: {first:?}");
     sleep(s(2)).await;
     let began = Instant::now();
-    pacer.acquire(&url("http://b.example/"), Ask::new()).await.unwrap().finish();
+    pacer.take("b.example").await.finish();
     assert_eq!(began.elapsed(), s(0));
 }
 
@@ -518,17 +442,7 @@ impl HostStore for Yes {
 #[tokio::test(start_paused = true)]
 async fn local_pacing_runs_on_top_of_any_store() {
     let (pacer, log) = (Pacer::builder(one_second()).store(Arc::new(Yes(ms(0)))).build(), Log::default());
-    let tasks: Vec<_> = (0..20)
-        .map(|n| {
-            let (pacer, log) = (pacer.clone(), log.clone());
-            tokio::spawn(async move {
-                log.fetch_as(n, &pacer, &url("http://a.example/"), Ask::new(), ms(50)).await.unwrap();
-            })
-        })
-        .collect();
-    for task in tasks {
-        task.await.unwrap();
-    }
+    joined(log.crowd(20, &pacer, Ask::new(), ms(50))).await;
     log.judge(s(1));
     assert_eq!(log.order(), (0..20).collect::<Vec<_>>());
 }
@@ -536,10 +450,9 @@ async fn local_pacing_runs_on_top_of_any_store() {
 #[tokio::test(start_paused = true)]
 async fn a_backoff_set_during_an_exchange_is_seen() {
     let pacer = Pacer::builder(one_second()).store(Arc::new(Yes(ms(500)))).build();
-    let a = url("http://a.example/");
-    let (result, ()) = tokio::join!(pacer.acquire(&a, Ask::new()), async {
+    let (result, ()) = tokio::join!(pacer.try_take("a.example"), async {
         sleep(ms(200)).await;
-        pacer.back_off(host("a.example").as_str(), SystemClock.wall().plus(s(600)), BackoffCause::Operator);
+        pacer.back_off_for("a.example", s(600));
     });
     assert!(matches!(deferral(result).reason(), DeferReason::Backoff { .. }));
     assert_eq!(pacer.stats().in_flight, 0);
@@ -547,12 +460,12 @@ async fn a_backoff_set_during_an_exchange_is_seen() {
 
 #[tokio::test(start_paused = true)]
 async fn a_host_is_backed_off_during_the_lease_of_its_group() {
-    let policy = one_second().with_scope(Scope::custom(|_| Some("farm".to_owned())));
+    let policy = one_second().with_scope(group("farm"));
     let pacer = Pacer::builder(policy).store(Arc::new(Yes(ms(500)))).build();
-    let (a, began) = (url("http://a.example/"), Instant::now());
-    let (result, ()) = tokio::join!(pacer.acquire(&a, Ask::new()), async {
+    let began = Instant::now();
+    let (result, ()) = tokio::join!(pacer.try_take("a.example"), async {
         sleep(ms(200)).await;
-        pacer.back_off(host("a.example").as_str(), SystemClock.wall().plus(s(5)), BackoffCause::Operator);
+        pacer.back_off_for("a.example", s(5));
     });
     result.unwrap().finish();
     assert!(began.elapsed() > s(5), "it sleeps until the backoff is over, and lets other tasks run");
@@ -562,10 +475,9 @@ async fn a_host_is_backed_off_during_the_lease_of_its_group() {
 fn a_permit_with_a_lease_may_outlive_its_runtime() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let pacer = Pacer::builder(one_second()).store(Arc::new(MemoryHostStore::default())).build();
-    let permit = runtime.block_on(pacer.acquire(&url("http://a.example/"), Ask::new())).unwrap();
+    let permit = runtime.block_on(pacer.take("a.example"));
     drop(runtime);
-    permit.observe(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new());
-    drop(permit);
+    permit.finish_with(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new());
     assert_eq!(pacer.stats().in_flight, 0);
 }
 
@@ -575,7 +487,7 @@ fn a_pacer_outlives_the_runtime_that_asked_for_its_leases() {
         || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let pacer = Pacer::builder(one_second()).store(Arc::new(MemoryHostStore::default())).build();
     for n in 0..2 {
-        let permit = runtime().block_on(pacer.acquire(&url("http://a.example/"), Ask::new()));
+        let permit = runtime().block_on(pacer.try_take("a.example"));
         assert!(permit.is_ok(), "in runtime {n}: {permit:?}");
     }
 }
@@ -585,15 +497,14 @@ async fn a_pacer_is_settled_when_the_store_has_its_leases_back() {
     let store = healthy();
     let pacer = process(&store, one_second());
     assert!(pacer.settled(ms(0)).await, "nothing was asked yet");
-    let a = url("http://a.example/");
-    let permit = pacer.acquire(&a, Ask::new()).await.unwrap();
+    let permit = pacer.take("a.example").await;
     assert!(!pacer.settled(s(5)).await, "a response is open");
     permit.finish_with(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new());
     assert!(pacer.settled(s(1)).await);
     assert!(is_free(&*store, "a.example").await);
     assert!(store.state("a.example").await.backoff.unwrap().left > s(58));
     let alone = Pacer::new(one_second());
-    let _open = alone.acquire(&a, Ask::new()).await.unwrap();
+    let _open = alone.take("a.example").await;
     assert!(alone.settled(ms(0)).await, "there is no store");
 }
 
@@ -601,9 +512,8 @@ async fn a_pacer_is_settled_when_the_store_has_its_leases_back() {
 async fn a_backoff_set_without_the_store_is_shared_later() {
     let store = Faulty::from_the_start();
     let pacer = process(&store, one_second());
-    let until = SystemClock.wall().plus(s(7_200));
     for name in ["a.example", "b.example"] {
-        pacer.back_off(host(name).as_str(), until, BackoffCause::Operator);
+        pacer.back_off_for(name, s(7_200));
     }
     assert!(!pacer.settled(s(60)).await, "the store does not know");
     sleep(s(600)).await;
@@ -622,22 +532,18 @@ async fn a_host_of_ones_own_can_be_left_out_of_leases() {
     let own = || [host("own.example")];
     let policy = || one_second().with_own_sites(own()).danger_unleased(own());
     let pacers = [0, 1].map(|_| process(&store, policy()));
-    let (own, other) = (url("http://own.example/"), url("http://a.example/"));
-    let both = [
-        pacers[0].acquire(&own, Ask::new()).await.unwrap(),
-        pacers[1].acquire(&own, Ask::new()).await.unwrap(),
-    ];
+    let both = [pacers[0].take("own.example").await, pacers[1].take("own.example").await];
     assert_eq!(store.calls(), 0);
     drop(both);
-    let open = pacers[0].acquire(&other, Ask::new()).await.unwrap();
-    deferral(pacers[1].acquire(&other, Ask::new().with_budget(s(5))).await);
+    let open = pacers[0].take("a.example").await;
+    deferral(pacers[1].take_within("a.example", s(5)).await);
     drop(open);
 }
 
 #[tokio::test(start_paused = true)]
 async fn groups_of_hosts_are_leased_too() {
     let (store, log) = (Arc::new(MemoryHostStore::default()), Log::default());
-    let group = Scope::custom(|_| Some("farm".to_owned())).with_delay(s(2));
+    let group = group("farm").with_delay(s(2));
     let policy = one_second().with_scope(group).with_max_wait(s(300));
     let mut tasks = JoinSet::new();
     for who in 0..3 {
@@ -646,21 +552,14 @@ async fn groups_of_hosts_are_leased_too() {
             let (pacer, log) = (pacer.clone(), log.clone());
             tasks.spawn(async move {
                 for _ in 0..5 {
-                    let permit =
-                        pacer.acquire(&url(&format!("http://h{n}.example/")), Ask::new()).await.unwrap();
+                    let permit = pacer.take(&format!("h{n}.example")).await;
                     // One server for all.
-                    log.serve(who, &url("http://farm.example/"), ms(100), permit).await;
+                    log.serve(who, &page("farm.example"), ms(100), permit).await;
                 }
             });
         }
     }
-    timeout(s(300), async {
-        while let Some(ended) = tasks.join_next().await {
-            ended.unwrap()
-        }
-    })
-    .await
-    .unwrap();
+    timeout(s(300), tasks.join_all()).await.unwrap();
     log.judge(s(2));
     assert_eq!(log.order().len(), 30);
     assert!(state(&*store, "custom/farm").await.quiet.is_some());

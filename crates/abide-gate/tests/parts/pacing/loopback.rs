@@ -1,7 +1,7 @@
 //! The promise as a server can check it, in real time: a server on the loopback writes down when each request arrives and when it has
 //! written each response; many tasks ask for permits, some of them are cancelled, and the processor is kept busy.
 //!
-//! The long run of `docs/dev/pacing-figures.md`:
+//! The long run of `docs/dev/store-figures.md`:
 //!
 //! ```text
 //! GAPS=100000 TASKS=10000 HOSTS=50 cargo test --release -p abide-gate --test it loopback -- --nocapture
@@ -73,19 +73,19 @@ struct Client {
 
 /// Answers on a thread of its own.
 fn serve(log: Log, read: Read) -> SocketAddr {
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async move {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            tell.send(listener.local_addr().unwrap()).unwrap();
+            sender.send(listener.local_addr().unwrap()).unwrap();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
                 tokio::spawn(answer(stream, Arc::clone(&log), Arc::clone(&read)));
             }
         });
     });
-    told.recv().unwrap()
+    receiver.recv().unwrap()
 }
 
 async fn answer(mut stream: TcpStream, log: Log, read: Read) -> Option<()> {

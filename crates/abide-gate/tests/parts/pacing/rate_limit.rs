@@ -1,16 +1,15 @@
 //! A server that says how many requests are left, on virtual time: none is refused.
 
-use crate::pacing::{Ask, Pacer};
+use crate::pacing::Pacer;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::Event;
 use abide_gate::pacing::{DeferReason, MemoryHostStore};
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use crate::parts::support::pacing::{deferral, ms, one_second, s, url};
+use crate::parts::support::pacing::{Events, deferral, ms, one_second, retry_after, s};
 
 /// How the server counts.
 #[derive(Debug, Clone, Copy)]
@@ -84,10 +83,10 @@ impl Server {
 async fn crawl(pacer: Pacer, server: Arc<Server>) -> usize {
     let (mut pages, until) = (0, Instant::now() + s(600));
     while Instant::now() < until {
-        let permit = match pacer.acquire(&url("http://a.example/"), Ask::new()).await {
+        let permit = match pacer.try_take("a.example").await {
             Ok(permit) => permit,
-            Err(refusal) => {
-                sleep(deferral::<()>(Err(refusal)).wait()).await;
+            refused => {
+                sleep(deferral(refused).wait()).await;
                 continue;
             }
         };
@@ -148,34 +147,25 @@ fn fields(value: &str) -> HeaderMap {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_used_up_quota_is_a_deferral_that_says_so() {
+async fn a_used_up_quota_is_a_deferral() {
     let pacer = Pacer::new(one_second());
-    let a = url("http://a.example/");
-    let permit = pacer.acquire(&a, Ask::new()).await.unwrap();
+    let permit = pacer.take("a.example").await;
     permit.finish_with(StatusCode::OK, &fields("\"day\";r=0;t=3599"));
-    let deferral = deferral(pacer.acquire(&a, Ask::new()).await);
+    let deferral = deferral(pacer.try_take("a.example").await);
     assert_eq!((deferral.reason(), deferral.wait()), (&DeferReason::RateLimit, s(3600)));
-    assert!(
-        deferral
-            .to_string()
-            .starts_with("a.example has few requests left, by its RateLimit fields; not before"),
-        "{deferral}"
-    );
-    let other = pacer.acquire(&url("http://b.example/"), Ask::new()).await.unwrap();
-    assert_eq!(other.waited(), s(0));
+    assert_eq!(pacer.take("b.example").await.waited(), s(0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn retry_after_wins_and_nothing_ever_shortens_the_delay() {
     let pacer = Pacer::new(one_second());
-    let a = url("http://a.example/");
     let next = async || {
-        let permit = pacer.acquire(&a, Ask::new().with_budget(s(200_000))).await.unwrap();
+        let permit = pacer.take_within("a.example", s(200_000)).await.unwrap();
         (permit.waited(), permit)
     };
     let (_, permit) = next().await;
     let mut headers = fields("\"day\";r=0;t=3599");
-    headers.insert("retry-after", "10".parse().unwrap());
+    headers.extend(retry_after("10"));
     permit.finish_with(StatusCode::TOO_MANY_REQUESTS, &headers);
     let (waited, permit) = next().await;
     assert!((s(10)..=s(11)).contains(&waited), "{waited:?}");
@@ -186,31 +176,14 @@ async fn retry_after_wins_and_nothing_ever_shortens_the_delay() {
     assert_eq!(next().await.0, s(3600), "without a Retry-After the longer of both counts");
 }
 
-#[derive(Default)]
-struct Ignored(Mutex<Vec<String>>);
-
-impl Ignored {
-    fn observer(self: &Arc<Self>) -> Arc<dyn Fn(&Event<'_>) + Send + Sync> {
-        let this = Arc::clone(self);
-        Arc::new(move |event| this.observe(event))
-    }
-
-    fn observe(&self, event: &Event<'_>) {
-        if let Event::RateLimitIgnored { scope, field } = event {
-            self.0.lock().unwrap().push(format!("{scope}: {field}"));
-        }
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn absurd_values_are_ignored_with_an_event() {
-    let ignored = Arc::new(Ignored::default());
-    let pacer = Pacer::builder(one_second()).observer(ignored.observer()).build();
-    let a = url("http://a.example/");
+    let events = Arc::new(Events::default());
+    let pacer = Pacer::builder(one_second()).observer(events.observer()).build();
     for value in ["\"day\";r=0;t=99999999999", "\"day\";r=-1;t=60", "malformed;;"] {
-        let permit = pacer.acquire(&a, Ask::new()).await.unwrap();
+        let permit = pacer.take("a.example").await;
         assert!(permit.waited() <= s(1));
         permit.finish_with(StatusCode::OK, &fields(value));
     }
-    assert_eq!(*ignored.0.lock().unwrap(), ["a.example: RateLimit", "a.example: RateLimit"]);
+    assert_eq!(events.take(), ["ignored a.example RateLimit", "ignored a.example RateLimit"]);
 }

@@ -1,31 +1,23 @@
-//! What a pacer says of itself: when a URL may go, what has happened to a host, and sums.
+//! Reports of the pacer: when a URL may go, what has happened to a host, and sums.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::pacing::{Ask, Pacer, Refusal};
-use abide_gate::pacing::{BackoffCause, DeferReason, MemoryHostStore, Permit, Scope};
+use crate::pacing::{Pacer, Refusal};
+use abide_gate::pacing::{DeferReason, MemoryHostStore, Permit};
 use abide_gate::{Clock, SystemClock, WallMillis};
-use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use crate::parts::support::pacing::{deferral, host, ms, one_second, s, url};
+use crate::parts::support::pacing::{deferral, group, host, ms, one_second, s};
 
-/// Two wait for `http://a.example/`, whose first response is open since one second ago.
-async fn busy(pacer: &Pacer) -> (Permit, Vec<JoinHandle<Result<Permit, Refusal>>>) {
-    let open = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();
-    let waiting = (0..2)
-        .map(|_| {
-            let pacer = pacer.clone();
-            tokio::spawn(async move { pacer.acquire(&url("http://a.example/"), Ask::new()).await })
-        })
-        .collect();
+/// A response of `a.example` has been open for one second, and two requests wait.
+async fn busy(pacer: &Pacer) -> Permit {
+    let open = pacer.take("a.example").await;
+    for _ in 0..2 {
+        pacer.spawn_take("a.example", s(30));
+    }
     sleep(s(1)).await;
-    (open, waiting)
-}
-
-fn wall_in(span: Duration) -> WallMillis {
-    SystemClock.wall().plus(span)
+    open
 }
 
 /// The wall clock runs on while a test with a paused clock runs.
@@ -36,30 +28,31 @@ fn is_about(at: WallMillis, expected: WallMillis) -> bool {
 #[tokio::test(start_paused = true)]
 async fn sums_are_over_all_hosts() {
     let pacer = Pacer::new(one_second());
-    let (_open, _waiting) = busy(&pacer).await;
-    let _another = pacer.acquire(&url("http://b.example/"), Ask::new()).await.unwrap();
-    pacer.back_off(host("c.example").as_str(), wall_in(s(60)), BackoffCause::Operator);
+    let _open = busy(&pacer).await;
+    let _another = pacer.take("b.example").await;
+    for name in ["c.example", "d.example"] {
+        pacer.back_off_for(name, s(60));
+    }
     let stats = pacer.stats();
-    assert_eq!((stats.hosts, stats.in_flight, stats.waiting, stats.backed_off), (3, 2, 2, 1));
-    assert_eq!(pacer.reports().len(), 3);
+    assert_eq!((stats.hosts, stats.in_flight, stats.waiting, stats.backed_off), (4, 2, 2, 2));
+    assert_eq!(pacer.reports().len(), 4);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_report_has_what_happened_to_a_host() {
     let pacer = Pacer::new(one_second());
-    let (_open, _waiting) = busy(&pacer).await;
-    let a = url("http://a.example/");
-    let at_once = || pacer.acquire(&a, Ask::new().with_budget(Duration::ZERO));
+    let _open = busy(&pacer).await;
+    let at_once = || pacer.take_within("a.example", Duration::ZERO);
     deferral(at_once().await);
     let late = deferral(at_once().await);
     assert!(late.0.not_before() > Some(SystemClock.wall()), "{late:?}");
     assert_eq!(Refusal::Panicked { callback: "clock" }.not_before(), None);
-    let report = pacer.report(&host("a.example")).unwrap();
+    let report = pacer.report_of("a.example");
     assert_eq!((report.scope(), report.requests(), report.deferrals()), ("a.example", 1, 2));
     assert_eq!((report.in_flight(), report.waiting(), report.open()), (1, 2, Some(s(1))));
     assert_eq!((report.backoffs(), report.backed_off_until(), report.delay()), (0, None, s(1)));
-    let until = pacer.back_off(host("a.example").as_str(), wall_in(s(60)), BackoffCause::Operator);
-    let report = pacer.report(&host("a.example")).unwrap();
+    let until = pacer.back_off_for("a.example", s(60));
+    let report = pacer.report_of("a.example");
     assert!(is_about(report.backed_off_until().unwrap(), until) && report.backoffs() == 1);
     assert!(pacer.report(&host("b.example")).is_none());
 }
@@ -67,12 +60,12 @@ async fn a_report_has_what_happened_to_a_host() {
 #[tokio::test(start_paused = true)]
 async fn the_next_slot_counts_waiters_and_reserves_nothing() {
     let pacer = Pacer::new(one_second());
-    let (_open, _waiting) = busy(&pacer).await;
-    let next = pacer.next_slot(&url("http://a.example/"), Ask::new()).unwrap();
+    let _open = busy(&pacer).await;
+    let next = pacer.slot("a.example");
     assert_eq!((next.in_flight(), next.waiting(), next.overdue()), (1, 2, None));
     assert!(next.wait() >= s(2), "the delays of those before: {next:?}");
-    assert!(is_about(next.not_before(), wall_in(next.wait())), "{next:?}");
-    let free = pacer.next_slot(&url("http://b.example/"), Ask::new()).unwrap();
+    assert!(is_about(next.not_before(), SystemClock.wall().plus(next.wait())), "{next:?}");
+    let free = pacer.slot("b.example");
     assert_eq!((free.in_flight(), free.waiting(), free.wait()), (0, 0, Duration::ZERO));
     assert_eq!(pacer.stats().hosts, 1, "asking makes nothing known");
 }
@@ -80,17 +73,16 @@ async fn the_next_slot_counts_waiters_and_reserves_nothing() {
 #[tokio::test(start_paused = true)]
 async fn only_a_host_that_is_free_is_overdue() {
     let pacer = Pacer::new(one_second());
-    let a = url("http://a.example/");
-    let overdue = || pacer.next_slot(&a, Ask::new()).unwrap().overdue();
+    let overdue = || pacer.slot("a.example").overdue();
     assert_eq!(overdue(), None, "it was never asked");
-    let permit = pacer.acquire(&a, Ask::new()).await.unwrap();
+    let permit = pacer.take("a.example").await;
     sleep(s(5)).await;
     assert_eq!(overdue(), None, "a response is open");
     drop(permit);
     assert_eq!(overdue(), None, "its delay is not over");
     sleep(s(3)).await;
     assert_eq!(overdue(), Some(s(2)));
-    pacer.back_off(host("a.example").as_str(), wall_in(s(60)), BackoffCause::Operator);
+    pacer.back_off_for("a.example", s(60));
     assert_eq!(overdue(), None, "it is backed off");
 }
 
@@ -98,10 +90,10 @@ async fn only_a_host_that_is_free_is_overdue() {
 async fn the_next_ready_is_new_or_free_for_longest_or_free_first() {
     let pacer = Pacer::new(one_second());
     for (name, then) in [("long", s(2)), ("short", ms(1_500)), ("later", ms(300)), ("last", ms(100))] {
-        drop(pacer.acquire(&url(&format!("http://{name}.example/")), Ask::new()).await.unwrap());
+        drop(pacer.take(&format!("{name}.example")).await);
         sleep(then).await;
     }
-    let _open = pacer.acquire(&url("http://open.example/"), Ask::new()).await.unwrap();
+    let _open = pacer.take("open.example").await;
     let all = ["open", "last", "later", "short", "long", "new"].map(|name| host(&format!("{name}.example")));
     for n in (1..=all.len()).rev() {
         for row in [all[..n].to_vec(), all[..n].iter().rev().cloned().collect()] {
@@ -114,30 +106,26 @@ async fn the_next_ready_is_new_or_free_for_longest_or_free_first() {
 
 #[tokio::test(start_paused = true)]
 async fn a_slot_is_that_of_the_scope_that_is_free_last() {
-    let group = Scope::custom(|_| Some("farm".to_owned())).with_delay(s(10));
+    let group = group("farm").with_delay(s(10));
     let pacer = Pacer::new(one_second().with_scope(group));
-    drop(pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap());
-    for name in ["a", "b"] {
-        let next = pacer.next_slot(&url(&format!("http://{name}.example/")), Ask::new()).unwrap();
-        assert_eq!(next.wait(), s(10), "{name}");
+    drop(pacer.take("a.example").await);
+    for name in ["a.example", "b.example"] {
+        assert_eq!(pacer.slot(name).wait(), s(10), "{name}");
     }
-    let late = pacer.acquire(&url("http://b.example/"), Ask::new().with_budget(s(9))).await;
-    let late = deferral(late);
+    let late = deferral(pacer.take_within("b.example", s(9)).await);
     assert_eq!((late.scope(), late.reason()), ("custom/farm", &DeferReason::Delay { delay: s(10) }));
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_group_counts_once() {
-    let (small, large) =
-        (Scope::custom(|_| Some("small".to_owned())), Scope::custom(|_| Some("large".to_owned())));
+    let (small, large) = (group("small"), group("large"));
     let policy = one_second()
         .with_scope(small.clone().with_delay(s(2)))
         .with_scope(large.with_delay(s(20)))
         .with_scope(small);
     let pacer = Pacer::new(policy);
-    drop(pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap());
-    let next = pacer.next_slot(&url("http://b.example/"), Ask::new()).unwrap();
-    assert_eq!(next.wait(), s(20), "the second group is one of its own");
+    drop(pacer.take("a.example").await);
+    assert_eq!(pacer.slot("b.example").wait(), s(20), "the second group is one of its own");
     assert_eq!(pacer.stats().hosts, 3, "the third is the first");
 }
 
@@ -145,61 +133,36 @@ async fn every_group_counts_once() {
 async fn a_deferral_by_the_store_names_its_scope() {
     let store = Arc::new(MemoryHostStore::default());
     let pacer = || {
-        let group = Scope::custom(|_| Some("farm".to_owned())).with_delay(s(50));
+        let group = group("farm").with_delay(s(50));
         Pacer::builder(one_second().with_scope(group)).store(store.clone()).build()
     };
-    drop(pacer().acquire(&url("http://a.example/"), Ask::new()).await.unwrap());
+    drop(pacer().take("a.example").await);
     sleep(s(3)).await;
     let other = pacer();
-    assert_eq!(deferral(other.acquire(&url("http://b.example/"), Ask::new()).await).scope(), "custom/farm");
+    assert_eq!(deferral(other.try_take("b.example").await).scope(), "custom/farm");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_open_response_is_the_reason_for_all_behind_it() {
     let pacer = Pacer::new(one_second());
-    let _open = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();
-    let ask = |seconds| {
-        let pacer = pacer.clone();
-        tokio::spawn(async move {
-            pacer.acquire(&url("http://a.example/"), Ask::new().with_budget(s(seconds))).await
-        })
-    };
-    let waiting = [ask(6), ask(5), ask(7)];
-    for late in waiting {
-        let late = deferral(late.await.unwrap());
+    let _open = pacer.take("a.example").await;
+    for late in [6, 5, 7].map(|seconds| pacer.spawn_take("a.example", s(seconds))) {
+        let late = deferral(late.await.unwrap().0);
         assert!(matches!(late.reason(), DeferReason::InFlight { .. }), "{late:?}");
     }
 }
 
 #[test]
 fn eight_groups_are_kept() {
-    let group = || Scope::custom(|_| None);
-    let policy = (0..9).fold(one_second(), |policy, _| policy.with_scope(group()));
+    let policy = (0..9).fold(one_second(), |policy, _| policy.with_scope(group("farm")));
     assert_eq!(policy.scopes().len(), 8);
-}
-
-#[test]
-fn short_spans_are_shown_with_a_tenth_and_longer_ones_without() {
-    for (delay, told) in [(ms(250), "250 ms"), (ms(9_990), "9.9 s"), (ms(10_500), "10 s"), (s(9), "9 s")] {
-        let (scope, reason) = ("a.example".into(), DeferReason::Delay { delay });
-        let text = Refusal::Deferred { scope, not_before: WallMillis::from_millis(0), wait: s(1), reason }
-            .to_string();
-        assert!(text.contains(&format!("requests to a.example are {told} apart")), "{text}");
-    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn everything_can_be_shown_in_a_log() {
-    let policy = one_second().with_scope(Scope::custom(|_| None)).with_delay(s(7));
-    assert_eq!(policy.min_delay(), s(7));
-    let pacer = Pacer::new(policy);
-    let permit = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();
-    let shown = [
-        (format!("{pacer:?}"), "Pacer"),
-        (format!("{permit:?}"), "Permit"),
-        (format!("{:?}", Scope::custom(|_| None)), "Scope"),
-    ];
-    for (shown, part) in shown {
+    let pacer = Pacer::new(one_second().with_scope(group("farm")));
+    let permit = pacer.take("a.example").await;
+    for (shown, part) in [(format!("{pacer:?}"), "Scope"), (format!("{permit:?}"), "Permit")] {
         assert!(shown.contains(part), "{shown}");
     }
 }

@@ -16,9 +16,8 @@ use shuttle::rand::{Rng, thread_rng};
 use shuttle::sync::Mutex;
 use shuttle::{future, thread};
 use tokio::time::Instant;
-use url::Url;
 
-use crate::parts::support::pacing::one_second;
+use crate::parts::support::pacing::{one_second, url};
 
 /// Stands still, and lets others go first whenever it is read.
 #[derive(Debug)]
@@ -95,33 +94,31 @@ async fn at_most<F: Future>(polls: usize, future: F) -> Option<F::Output> {
     .await
 }
 
-fn url(text: &str) -> Url {
-    text.parse().unwrap()
+/// So many tasks, of which each does this; all end.
+fn tasks<F: Future<Output = ()> + Send + 'static>(count: usize, task: impl Fn(usize) -> F) {
+    let tasks: Vec<_> = (0..count).map(|who| future::spawn(task(who))).collect();
+    tasks.into_iter().for_each(|task| future::block_on(task).unwrap());
 }
 
 #[test]
 fn waiters_come_and_go_under_any_schedule() {
     schedules(|| {
         let (pacer, wire) = (pacer(one_second()), Wire::default());
-        let tasks: Vec<_> = (0..6_usize)
-            .map(|who| {
-                let (pacer, wire) = (pacer.clone(), wire.clone());
-                future::spawn(async move {
-                    let to = url("http://a.example/");
-                    let acquire = pacer.acquire(&to, Ask::new());
-                    // Every other one goes away after one or two looks.
-                    let result: Option<Result<Permit, Refusal>> = match who % 2 {
-                        0 => Some(acquire.await),
-                        _ => at_most(thread_rng().gen_range(1..3), acquire).await,
-                    };
-                    match result {
-                        Some(permit) => wire.send(who, permit.unwrap()).await,
-                        None => assert_eq!(who % 2, 1),
-                    }
-                })
-            })
-            .collect();
-        tasks.into_iter().for_each(|task| future::block_on(task).unwrap());
+        tasks(6, |who| {
+            let (pacer, wire) = (pacer.clone(), wire.clone());
+            async move {
+                let acquire = pacer.try_take("a.example");
+                // Every other one goes away after one or two looks.
+                let result: Option<Result<Permit, Refusal>> = match who % 2 {
+                    0 => Some(acquire.await),
+                    _ => at_most(thread_rng().gen_range(1..3), acquire).await,
+                };
+                match result {
+                    Some(permit) => wire.send(who, permit.unwrap()).await,
+                    None => assert_eq!(who % 2, 1),
+                }
+            }
+        });
         assert_eq!((pacer.stats().in_flight, pacer.stats().waiting), (0, 0));
         let went = wire.0.lock().unwrap().1.clone();
         assert!([0, 2, 4].iter().all(|who| went.contains(who)), "{went:?}");
@@ -132,16 +129,13 @@ fn waiters_come_and_go_under_any_schedule() {
 fn a_permit_given_back_goes_on_under_any_schedule() {
     schedules(|| {
         let (pacer, wire) = (pacer(one_second()), Wire::default());
-        let tasks: Vec<_> = (0..5_usize)
-            .map(|who| {
-                let (pacer, wire) = (pacer.clone(), wire.clone());
-                future::spawn(async move {
-                    let permit = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();
-                    if who % 2 == 0 { permit.give_back() } else { wire.send(who, permit).await }
-                })
-            })
-            .collect();
-        tasks.into_iter().for_each(|task| future::block_on(task).unwrap());
+        tasks(5, |who| {
+            let (pacer, wire) = (pacer.clone(), wire.clone());
+            async move {
+                let permit = pacer.take("a.example").await;
+                if who % 2 == 0 { permit.give_back() } else { wire.send(who, permit).await }
+            }
+        });
         let report = &pacer.reports()[0];
         assert_eq!((report.requests(), report.in_flight(), report.waiting()), (2, 0, 0));
     });
@@ -156,20 +150,16 @@ fn crossing_scopes_are_no_deadlock_under_any_schedule() {
         };
         let policy = one_second().with_scope(group(0)).with_scope(group(1)).with_scope(group(2));
         let pacer = pacer(policy);
-        let tasks: Vec<_> = ["abc", "bca", "cab", "abd", "ddd", "cba"]
-            .into_iter()
-            .enumerate()
-            .map(|(n, groups)| {
-                let (pacer, to) = (pacer.clone(), url(&format!("http://h{}.example/?{groups}", n % 2)));
-                future::spawn(async move {
-                    let acquire = pacer.acquire(&to, Ask::new());
-                    let permit = if n == 3 { at_most(1, acquire).await } else { Some(acquire.await) };
-                    future::yield_now().await;
-                    drop(permit);
-                })
-            })
-            .collect();
-        tasks.into_iter().for_each(|task| future::block_on(task).unwrap());
+        let groups = ["abc", "bca", "cab", "abd", "ddd", "cba"];
+        tasks(groups.len(), |n| {
+            let (pacer, to) = (pacer.clone(), url(&format!("http://h{}.example/?{}", n % 2, groups[n])));
+            async move {
+                let acquire = pacer.acquire(&to, Ask::new());
+                let permit = if n == 3 { at_most(1, acquire).await } else { Some(acquire.await) };
+                future::yield_now().await;
+                drop(permit);
+            }
+        });
         assert_eq!((pacer.stats().in_flight, pacer.stats().waiting), (0, 0));
     });
 }
@@ -178,21 +168,18 @@ fn crossing_scopes_are_no_deadlock_under_any_schedule() {
 fn a_new_backoff_reaches_all_waiters_under_any_schedule() {
     schedules(|| {
         let pacer = pacer(one_second());
-        let to = url("http://a.example/");
-        let open = future::block_on(pacer.acquire(&to, Ask::new())).unwrap();
-        let tasks: Vec<_> = (0..4)
-            .map(|_| {
-                let (pacer, to) = (pacer.clone(), to.clone());
-                future::spawn(async move { pacer.acquire(&to, Ask::new()).await.map(drop) })
-            })
-            .collect();
+        let open = future::block_on(pacer.take("a.example"));
         let holder = thread::spawn(move || {
             open.finish_with(http::StatusCode::TOO_MANY_REQUESTS, &http::HeaderMap::new());
         });
-        for task in tasks {
+        tasks(4, |_| {
+            let pacer = pacer.clone();
             // The backoff begins before the response has ended, so no waiter can have gone.
-            assert!(matches!(future::block_on(task).unwrap(), Err(Refusal::Deferred { .. })));
-        }
+            async move {
+                let refused = pacer.try_take("a.example").await.map(drop);
+                assert!(matches!(refused, Err(Refusal::Deferred { .. })));
+            }
+        });
         holder.join().unwrap();
     });
 }

@@ -1,5 +1,5 @@
-//! Random days of a crawler, on virtual time, judged by a model that knows nothing of the pacer: a list of what the server saw and
-//! said, and when. A run follows from the values printed when it fails. More runs: `PROPTEST_CASES=10000`.
+//! Random crawls on virtual time, checked by a model that knows nothing of the pacer: a list of what the server saw and answered, and
+//! when. A run follows from the values printed when it fails. More runs: `PROPTEST_CASES=10000`.
 
 use crate::pacing::{Ask, Pacer, Refusal};
 use std::sync::{Arc, Mutex};
@@ -9,9 +9,10 @@ use abide_gate::pacing::{BackoffCause, PacePolicy, Permit, Scope};
 use abide_gate::{Clock, Failure, ManualClock, WallMillis};
 use http::{HeaderMap, StatusCode};
 use proptest::prelude::*;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::parts::support::pacing::{ms, one_second, s, url};
+use crate::parts::support::pacing::{group, ms, one_second, page, s};
 
 const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 
@@ -44,7 +45,7 @@ enum Answer {
 enum Upset {
     /// The operator backs a host off for so many seconds.
     Backoff(usize, u64),
-    /// The wall clock jumps.
+    /// The wall clock jumps by so many milliseconds.
     Jump(i64),
 }
 
@@ -122,35 +123,33 @@ impl World {
 
     async fn run(self, callers: Vec<Caller>, upsets: Vec<(u64, Upset)>) -> History {
         let began = Instant::now();
-        let mut tasks = Vec::new();
+        let mut tasks = JoinSet::new();
         for (n, caller) in callers.into_iter().enumerate() {
             let world = self.clone();
-            tasks.push(tokio::spawn(async move {
+            tasks.spawn(async move {
                 sleep_until(began + caller.arrives).await;
                 let life = world.call(n, caller.clone());
                 match caller.cancels {
                     Some(after) => drop(timeout(after, life).await),
                     None => life.await,
                 }
-            }));
+            });
         }
         for (at, upset) in upsets {
             let world = self.clone();
-            tasks.push(tokio::spawn(async move {
+            tasks.spawn(async move {
                 sleep_until(began + ms(at)).await;
                 world.upset(upset);
-            }));
+            });
         }
-        for task in tasks {
-            task.await.unwrap();
-        }
+        tasks.join_all().await;
         let stats = self.pacer.stats();
         assert_eq!((stats.in_flight, stats.waiting), (0, 0), "nothing is left");
         std::mem::take(&mut *self.history.lock().unwrap())
     }
 
     async fn call(&self, n: usize, caller: Caller) {
-        let to = url(&format!("http://h{}.example/", caller.host));
+        let to = page(&format!("h{}.example", caller.host));
         let ask = Ask::new().with_budget(caller.budget).with_crawl_delay(caller.crawl_delay);
         let came = Instant::now();
         let result = self.pacer.acquire(&to, ask).await;
@@ -246,17 +245,15 @@ fn judge_patience(history: &History) {
     for (caller, kept, budget, refusal) in &history.kept {
         assert!(*kept <= *budget + ms(2), "caller {caller} was kept {kept:?} with a budget of {budget:?}");
         if let Some(deferral @ Refusal::Deferred { wait, .. }) = refusal {
-            assert!(*wait > Duration::ZERO, "{deferral}");
+            assert!(*wait > Duration::ZERO, "{deferral:?}");
         }
     }
 }
 
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
-}
-
 fn simulate(policy: PacePolicy, callers: &[Caller], upsets: &[(u64, Upset)]) -> History {
-    runtime().block_on(async { World::new(policy).run(callers.to_vec(), upsets.to_vec()).await })
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async { World::new(policy).run(callers.to_vec(), upsets.to_vec()).await })
 }
 
 fn arrivals(callers: &[Caller]) -> Vec<Duration> {
@@ -280,7 +277,7 @@ proptest! {
         callers in prop::collection::vec(caller(), 1..80),
         upsets in prop::collection::vec(upset(), 0..4),
     ) {
-        let all = Scope::custom(|_| Some("all".to_owned())).with_delay(ms(300)).with_max_in_flight(2);
+        let all = group("all").with_delay(ms(300)).with_max_in_flight(2);
         let odd = Scope::custom(|url| url.host_str().filter(|host| *host != "h1.example").map(|_| "odd".to_owned()));
         let policy = one_second().with_scope(all).with_scope(odd.with_delay(ms(100)).with_max_in_flight(1).with_feedback());
         let history = simulate(policy, &callers, &upsets);
@@ -312,16 +309,9 @@ proptest! {
 /// Allowed work is done: with nothing in the way and enough patience, every caller goes, and no second is wasted.
 #[test]
 fn nothing_is_lost_and_nothing_is_lazy() {
-    let patient = |n: u64| Caller {
-        host: 0,
-        arrives: ms(n),
-        budget: s(1_000),
-        crawl_delay: s(0),
-        wire: ms(100),
-        answer: Answer::Plain(200),
-        cancels: None,
-    };
-    let callers: Vec<Caller> = (0..200).map(patient).collect();
+    let (budget, crawl_delay, wire, answer) = (s(1_000), s(0), ms(100), Answer::Plain(200));
+    let patient = Caller { host: 0, arrives: s(0), budget, crawl_delay, wire, answer, cancels: None };
+    let callers: Vec<Caller> = (0..200).map(|n| Caller { arrives: ms(n), ..patient.clone() }).collect();
     let history = simulate(one_second(), &callers, &[]);
     assert_eq!(history.seen.len(), 200);
     let (first, last) = (&history.seen[0], &history.seen[199]);

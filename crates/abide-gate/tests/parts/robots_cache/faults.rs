@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::pacing::Refusal;
 use crate::parts::support::robots_cache::*;
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
-use crate::robots_cache::RobotsCache;
+use crate::robots_cache::{RobotsCache, RobotsCacheBuilder};
 use abide_gate::HolderId;
 use abide_gate::pacing::MemoryHostStore;
 use abide_gate::robots_cache::{MemoryRobotsStore, RobotsEntry, RobotsPolicy, RobotsStore, Source};
@@ -99,8 +99,8 @@ impl Faulty {
 
 fn faulty(fetch: ScriptedFetch) -> (World, Arc<Faulty>) {
     let faults = Arc::new(Faulty::default());
-    let told = Arc::clone(&faults);
-    let store = Hooked::new(move |op| Arc::clone(&told).step(op));
+    let hooked = Arc::clone(&faults);
+    let store = Hooked::new(move |op| Arc::clone(&hooked).step(op));
     (World::with_store(fetch, RobotsPolicy::default(), Arc::new(store)), faults)
 }
 
@@ -189,7 +189,8 @@ impl Clock for Broken {
 #[tokio::test(start_paused = true)]
 async fn the_machines_clock_stands_in_for_one_that_panics() {
     let fetch = Arc::new(ScriptedFetch::always(Scripted::text(GOOD)));
-    let cache = RobotsCache::builder(tokens(), fetch).clock(Arc::new(Broken)).build();
+    let cache =
+        RobotsCacheBuilder { clock: Arc::new(Broken), ..RobotsCache::builder(tokens(), fetch) }.build();
     assert!(is_good(&cache.get(&origin()).await.unwrap()));
     let store = Arc::new(MemoryHostStore::with_clock(Arc::new(Broken)));
     abide_gate::testing::hosts::conformance(store, sleep).await;
@@ -235,17 +236,21 @@ async fn a_restart_goes_on_with_the_stored_record() {
     assert_eq!(after.ask().await.source(), Source::Revalidated, "and its validators are known");
 }
 
+/// A store, and when a host is asked again whose copy is in it, and which was down a day later.
+async fn store_in_an_outage() -> (Arc<dyn RobotsStore>, WallMillis) {
+    let world = World::good_then(Scripted::status(500));
+    world.ask().await;
+    sleep(DAY).await;
+    let again = world.ask().await.retry_at();
+    (world.store, again)
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_restart_in_an_outage_serves_the_copy_at_once() {
-    let store: Arc<dyn RobotsStore> = Arc::new(MemoryRobotsStore::new());
-    let world = |fetch| World::with_store(fetch, RobotsPolicy::default(), store.clone());
-    let before =
-        world(ScriptedFetch::new(|_, n| if n == 0 { Scripted::text(GOOD) } else { Scripted::status(500) }));
-    before.ask().await;
-    sleep(DAY).await;
-    let last = before.ask().await;
-    let after = world(ScriptedFetch::always(Scripted::status(500).head_after(Duration::from_secs(20))));
-    after.clock.jump_to(last.retry_at());
+    let (store, again) = store_in_an_outage().await;
+    let slow = ScriptedFetch::always(Scripted::status(500).head_after(Duration::from_secs(20)));
+    let after = World::with_store(slow, RobotsPolicy::default(), store);
+    after.clock.jump_to(again);
     let asked = Instant::now();
     let answer = after.ask().await;
     assert_eq!((answer.source(), asked.elapsed()), (Source::LastGood, Duration::ZERO));
@@ -256,17 +261,11 @@ async fn a_restart_in_an_outage_serves_the_copy_at_once() {
 /// The pacing defers before the caller has even been woken.
 #[tokio::test(start_paused = true)]
 async fn a_restart_in_an_outage_during_a_backoff_serves_the_copy() {
-    let store: Arc<dyn RobotsStore> = Arc::new(MemoryRobotsStore::new());
-    let world = |fetch| World::with_store(fetch, RobotsPolicy::default(), store.clone());
-    let before =
-        world(ScriptedFetch::new(|_, n| if n == 0 { Scripted::text(GOOD) } else { Scripted::status(500) }));
-    before.ask().await;
-    sleep(DAY).await;
-    let last = before.ask().await;
+    let (store, again) = store_in_an_outage().await;
     let held = ScriptedFetch::always(deferred(START.plus(100 * DAY)));
-    let clock = Arc::new(abide_gate::ManualClock::starting_at(last.retry_at()));
-    let after = RobotsCache::builder(tokens(), Arc::new(held)).clock(clock).store(store.clone()).build();
-    assert_eq!(after.get(&origin()).await.unwrap().source(), Source::LastGood);
+    let after = World::with_store(held, RobotsPolicy::default(), store);
+    after.clock.jump_to(again);
+    assert_eq!(after.ask().await.source(), Source::LastGood);
 }
 
 #[tokio::test(start_paused = true)]
@@ -302,7 +301,7 @@ async fn a_leader_that_died_is_waited_for_until_its_lease_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn observers_get_changes_and_their_panics_are_survived() {
-    let heard = Arc::new(Mutex::new(Vec::new()));
+    let observed = Arc::new(Mutex::new(Vec::new()));
     let fetch = ScriptedFetch::new(|_, times| match times {
         0 | 1 => Scripted::text(GOOD),
         2 => Scripted::text("User-agent: *\nDisallow: /\n"),
@@ -310,9 +309,9 @@ async fn observers_get_changes_and_their_panics_are_survived() {
         _ => Scripted::status(404),
     });
     let observer = {
-        let heard = Arc::clone(&heard);
+        let observed = Arc::clone(&observed);
         move |event: &Event<'_>| {
-            let told = match event {
+            let name = match event {
                 Event::RobotsAnswered { .. } => "asked",
                 Event::RobotsChanged { old: None, .. } => "first",
                 Event::RobotsChanged { entry: answer, .. } if answer.copy().is_none() => "gone",
@@ -325,19 +324,23 @@ async fn observers_get_changes_and_their_panics_are_survived() {
                 Event::RobotsAttempted { .. } => return,
                 _ => "other",
             };
-            heard.lock().unwrap().push(told);
-            assert_ne!(told, "asked", "an observer that panics");
+            observed.lock().unwrap().push(name);
+            assert_ne!(name, "asked", "an observer that panics");
         }
     };
-    let clock = Arc::new(abide_gate::ManualClock::starting_at(START));
-    let cache =
-        RobotsCache::builder(tokens(), Arc::new(fetch)).clock(clock).observer(Arc::new(observer)).build();
+    let mut cache = RobotsCache::builder(tokens(), Arc::new(fetch));
+    cache.clock = Arc::new(abide_gate::ManualClock::starting_at(START));
+    cache.observers = vec![Arc::new(observer)];
+    let cache = cache.build();
     for _ in 0..5 {
         cache.get(&origin()).await.unwrap();
         sleep(DAY).await;
     }
-    let heard = heard.lock().unwrap().clone();
-    assert_eq!(heard, ["asked", "first", "asked", "asked", "changed", "asked", "last good", "asked", "gone"]);
+    let observed = observed.lock().unwrap().clone();
+    assert_eq!(
+        observed,
+        ["asked", "first", "asked", "asked", "changed", "asked", "last good", "asked", "gone"]
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -32,7 +32,7 @@ impl Listener {
         tracing::subscriber::set_default(self.clone())
     }
 
-    fn heard(&self) -> Vec<(Level, String)> {
+    fn captured(&self) -> Vec<(Level, String)> {
         self.0.lock().unwrap().clone()
     }
 }
@@ -91,12 +91,12 @@ async fn a_store_outage_is_one_warning_and_its_end_one_line() {
         is_full.store(false, Ordering::SeqCst);
         world.ask().await;
         sleep(DAY).await;
-        let count = |level| listener.heard().iter().filter(|(other, _)| *other == level).count();
-        assert_eq!((count(Level::WARN), count(Level::INFO)), (outage, outage), "{:?}", listener.heard());
+        let count = |level| listener.captured().iter().filter(|(other, _)| *other == level).count();
+        assert_eq!((count(Level::WARN), count(Level::INFO)), (outage, outage), "{:?}", listener.captured());
     }
 }
 
-/// The cause is one that no other test of this file has: what was told aloud is remembered for the whole process.
+/// The cause is one that no other test of this file has: what was logged aloud is remembered for the whole process.
 #[tokio::test(start_paused = true)]
 async fn an_outage_is_a_warning_once_per_cause_and_ten_minutes() {
     let listener = Listener::default();
@@ -107,9 +107,14 @@ async fn an_outage_is_a_warning_once_per_cause_and_ten_minutes() {
             let origin = format!("https://{round}-{number}.example").parse().unwrap();
             world.cache.get(&origin).await.unwrap();
         }
-        let count = |level| listener.heard().iter().filter(|(other, _)| *other == level).count();
+        let count = |level| listener.captured().iter().filter(|(other, _)| *other == level).count();
         // Each of the others says two things: how the request failed, and what it means.
-        assert_eq!((count(Level::WARN), count(Level::DEBUG)), (round, round * 40), "{:?}", listener.heard());
+        assert_eq!(
+            (count(Level::WARN), count(Level::DEBUG)),
+            (round, round * 40),
+            "{:?}",
+            listener.captured()
+        );
         sleep(Duration::from_secs(600)).await;
     }
 }
@@ -135,9 +140,9 @@ async fn logs_have_origins_only() {
             sleep(DAY).await;
         }
     }
-    let heard = listener.heard();
-    assert!(heard.len() > 10);
-    for (_, line) in heard {
+    let captured = listener.captured();
+    assert!(captured.len() > 10);
+    for (_, line) in captured {
         assert!(!line.contains(marker) && line.chars().all(|c| !c.is_control()), "{line:?}");
         assert!(!line.contains("robots.txt?") && !line.contains("/robots.txt"), "no URL: {line:?}");
     }
@@ -153,12 +158,12 @@ async fn pacing_is_logged_by_host_and_without_urls() {
     sleep(Duration::from_secs(61)).await;
     permit.finish_with(http::StatusCode::TOO_MANY_REQUESTS, &http::HeaderMap::new());
     pacer.acquire(&page, Ask::new()).await.unwrap_err();
-    let heard = listener.heard();
-    let levels: Vec<Level> = heard.iter().map(|(level, _)| *level).collect();
-    assert_eq!(levels, [Level::TRACE, Level::INFO, Level::WARN, Level::DEBUG], "{heard:?}");
+    let captured = listener.captured();
+    let levels: Vec<Level> = captured.iter().map(|(level, _)| *level).collect();
+    assert_eq!(levels, [Level::TRACE, Level::INFO, Level::WARN, Level::DEBUG], "{captured:?}");
     assert!(
-        heard.iter().all(|(_, line)| line.contains("scope=\"a.example\"") && !line.contains("MARKER")),
-        "{heard:?}"
+        captured.iter().all(|(_, line)| line.contains("scope=\"a.example\"") && !line.contains("MARKER")),
+        "{captured:?}"
     );
 }
 
@@ -171,11 +176,11 @@ async fn each_way_in_which_a_fetch_fails_is_logged() {
         let listener = Listener::default();
         let _guard = listener.listen();
         let _ = World::of(answer).cache.get(&origin()).await;
-        let heard = listener.heard();
-        let lines: Vec<_> = heard.iter().filter(|(_, line)| line.contains(said)).collect();
+        let captured = listener.captured();
+        let lines: Vec<_> = captured.iter().filter(|(_, line)| line.contains(said)).collect();
         assert!(
             matches!(lines[..], [(found, line)] if *found == level && line.contains("https://a.example")),
-            "{heard:?}"
+            "{captured:?}"
         );
     }
 }
@@ -184,13 +189,14 @@ async fn each_way_in_which_a_fetch_fails_is_logged() {
 async fn an_observer_that_panics_is_logged() {
     let listener = Listener::default();
     let _guard = listener.listen();
-    let cache = RobotsCache::builder(tokens(), Arc::new(ScriptedFetch::always(Scripted::text(GOOD))))
-        .observer(Arc::new(|_: &abide_gate::Event<'_>| panic!("the observer is broken")))
-        .build();
+    let fetch = ScriptedFetch::always(Scripted::text(GOOD));
+    let mut cache = RobotsCache::builder(tokens(), Arc::new(fetch));
+    cache.observers = vec![Arc::new(|_: &abide_gate::Event<'_>| panic!("the observer is broken"))];
+    let cache = cache.build();
     assert!(is_good(&cache.get(&origin()).await.unwrap()));
-    let heard = listener.heard();
+    let captured = listener.captured();
     assert!(
-        heard.iter().any(|(level, line)| *level == Level::ERROR && line.contains("an observer panicked")),
-        "{heard:?}"
+        captured.iter().any(|(level, line)| *level == Level::ERROR && line.contains("an observer panicked")),
+        "{captured:?}"
     );
 }

@@ -141,7 +141,7 @@ fn story() {
                 let web = Arc::clone(&crawler.web);
                 spawn(async move {
                     let patience = (n < 2).then_some(2);
-                    // What a caller is told is what is stored.
+                    // What a caller gets is what is stored.
                     if let Some(Ok(answer)) = Patience(Box::pin(asking), patience).await {
                         assert_eq!(web.lock().unwrap().cache.get(&key), Some(&answer));
                     }

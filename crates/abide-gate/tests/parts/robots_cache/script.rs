@@ -81,12 +81,12 @@ impl Reply {
 }
 
 /// Whether one of these answers gives the reason for what is allowed.
-fn is_reason(source: Source, heard: &[Reply], failing_days: u64) -> bool {
-    let said = |status: u16| heard.iter().any(|reply| reply.status == status && reply.ends != 2);
+fn is_reason(source: Source, replies: &[Reply], failing_days: u64) -> bool {
+    let said = |status: u16| replies.iter().any(|reply| reply.status == status && reply.ends != 2);
     match source {
         Source::Unreachable(_) => true,
         // Only a whole 2xx body that is no part can be a copy.
-        Source::Fresh | Source::Revalidated | Source::LastGood => heard
+        Source::Fresh | Source::Revalidated | Source::LastGood => replies
             .iter()
             .any(|reply| (200..300).contains(&reply.status) && reply.status != 206 && reply.ends > 2),
         Source::Unavailable(status) => (400..500).contains(&status) && said(status),
@@ -102,13 +102,13 @@ proptest! {
     fn everything_is_allowed_only_for_a_reason(script in proptest::collection::vec(replies(), 1..14)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
-            let heard = std::sync::Arc::new(std::sync::Mutex::new(Vec::<Reply>::new()));
+            let replies = std::sync::Arc::new(std::sync::Mutex::new(Vec::<Reply>::new()));
             let fetch = ScriptedFetch::new({
-                let (script, heard) = (script.clone(), heard.clone());
+                let (script, replies) = (script.clone(), replies.clone());
                 move |_, _| {
-                    let mut heard = heard.lock().unwrap();
-                    let reply = script[heard.len() % script.len()].clone();
-                    heard.push(reply.clone());
+                    let mut replies = replies.lock().unwrap();
+                    let reply = script[replies.len() % script.len()].clone();
+                    replies.push(reply.clone());
                     reply.answer()
                 }
             });
@@ -117,7 +117,7 @@ proptest! {
                 let answer = world.ask().await;
                 world.settle().await;
                 let days = answer.failing_since().map_or(0, |since| world.wall().since(since).as_secs() / 86_400);
-                assert!(is_reason(answer.source(), &heard.lock().unwrap(), days), "{answer:?}");
+                assert!(is_reason(answer.source(), &replies.lock().unwrap(), days), "{answer:?}");
                 assert!(answer.copy().is_none_or(|copy| copy.body().len() <= 512_000));
                 let shown = answer.explain(&"/x".into()).to_string();
                 assert!(shown.chars().all(|c| !c.is_control()) && shown.chars().count() < 900, "{shown}");

@@ -46,7 +46,7 @@ async fn a_fetch_during_an_invalidation_is_not_lost() {
     assert!(is_good(&renewed));
     world.settle().await;
     let answer = world.ask_and_settle().await;
-    assert_eq!(answer.source(), Source::LastGood, "it was asked again, as it was told: {answer:?}");
+    assert_eq!(answer.source(), Source::LastGood, "it was fetched again, as the record says: {answer:?}");
     assert!(is_good(&answer), "by the last good copy: {answer:?}");
     let stored = store.load(&origin()).await.unwrap().unwrap();
     assert_eq!(stored.copy().unwrap().body(), GOOD.as_bytes());

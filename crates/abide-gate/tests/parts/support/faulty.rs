@@ -1,12 +1,11 @@
-//! A store that fails when it is told to.
+//! A store that fails on demand.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use abide_gate::HolderId;
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, Want};
-use abide_gate::{BoxFuture, StoreError};
+use abide_gate::{BoxFuture, HolderId, StoreError};
 
 /// How a store fails.
 #[derive(Clone, Copy, Debug, PartialEq)]

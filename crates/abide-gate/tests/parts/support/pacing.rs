@@ -1,12 +1,14 @@
-//! A server's log on virtual time, and a judge who knows nothing of the pacer.
+//! A server's log on virtual time, with a check that knows nothing of the pacer; a recorder of events; shortcuts for tests.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::pacing::{Ask, Pacer, Refusal};
-use abide_gate::pacing::{DeferReason, PacePolicy, Permit};
-use abide_gate::{Clock, Host, WallMillis};
-use tokio::time::{Instant, sleep};
+use abide_gate::pacing::{BackoffCause, DeferReason, HostReport, NextSlot, PacePolicy, Permit, Scope};
+use abide_gate::{Clock, Event, Host, SystemClock, WallMillis};
+use http::HeaderMap;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
 use url::Url;
 
 pub(crate) fn s(seconds: u64) -> Duration {
@@ -22,19 +24,137 @@ pub(crate) fn one_second() -> PacePolicy {
     PacePolicy::default().danger_min_delay(s(1))
 }
 
+pub(crate) fn url(text: &str) -> Url {
+    text.parse().unwrap()
+}
+
+/// A page of this host.
+pub(crate) fn page(host: &str) -> Url {
+    url(&format!("http://{host}/"))
+}
+
+pub(crate) fn host(name: &str) -> Host {
+    Host::of(&page(name)).unwrap()
+}
+
+/// All requests, grouped under this name.
+pub(crate) fn group(name: &'static str) -> Scope {
+    Scope::custom(move |_| Some(name.to_owned()))
+}
+
+pub(crate) fn retry_after(seconds: &str) -> HeaderMap {
+    HeaderMap::from_iter([(http::header::RETRY_AFTER, seconds.parse().unwrap())])
+}
+
+/// The results of all tasks.
+pub(crate) async fn joined<T>(tasks: impl IntoIterator<Item = JoinHandle<T>>) -> Vec<T> {
+    // All of them are started before the first is awaited.
+    let (tasks, mut results) = (Vec::from_iter(tasks), Vec::new());
+    for task in tasks {
+        results.push(timeout(s(100_000), task).await.unwrap().unwrap());
+    }
+    results
+}
+
 impl Pacer {
     /// With the machine's clocks, alone.
     pub(crate) fn new(policy: PacePolicy) -> Self {
         Self::builder(policy).build()
     }
+
+    /// A permit of this host, which must come.
+    pub(crate) async fn take(&self, host: &str) -> Permit {
+        self.try_take(host).await.unwrap()
+    }
+
+    pub(crate) async fn try_take(&self, host: &str) -> Result<Permit, Refusal> {
+        self.acquire(&page(host), Ask::new()).await
+    }
+
+    pub(crate) async fn take_within(&self, host: &str, budget: Duration) -> Result<Permit, Refusal> {
+        self.acquire(&page(host), Ask::new().with_budget(budget)).await
+    }
+
+    /// The same in a task of its own, which ends the response at once and says when.
+    pub(crate) fn spawn_take(
+        &self,
+        host: &'static str,
+        budget: Duration,
+    ) -> JoinHandle<(Result<(), Refusal>, Instant)> {
+        let pacer = self.clone();
+        let taken = async move { pacer.take_within(host, budget).await.map(Permit::finish) };
+        tokio::spawn(async move { (taken.await, Instant::now()) })
+    }
+
+    /// As the operator does.
+    pub(crate) fn back_off_for(&self, scope: &str, time: Duration) -> WallMillis {
+        self.back_off(scope, SystemClock.wall().plus(time), BackoffCause::Operator)
+    }
+
+    pub(crate) fn slot(&self, host: &str) -> NextSlot {
+        self.next_slot(&page(host), Ask::new()).unwrap()
+    }
+
+    pub(crate) fn report_of(&self, name: &str) -> HostReport {
+        self.report(&host(name)).unwrap()
+    }
 }
 
-pub(crate) fn url(text: &str) -> Url {
-    text.parse().unwrap()
+/// Records what is reported, as text; it panics then, if it is to.
+#[derive(Debug, Default)]
+pub(crate) struct Events {
+    texts: Mutex<Vec<String>>,
+    panics: bool,
 }
 
-pub(crate) fn host(name: &str) -> Host {
-    Host::of(&url(&format!("http://{name}/"))).unwrap()
+impl Events {
+    pub(crate) fn panicking() -> Arc<Self> {
+        Arc::new(Self { panics: true, ..Self::default() })
+    }
+
+    pub(crate) fn observer(self: &Arc<Self>) -> Arc<dyn Fn(&Event<'_>) + Send + Sync> {
+        let events = Arc::clone(self);
+        Arc::new(move |event| {
+            let text = match event {
+                Event::Granted { scope, .. } => format!("granted {scope}"),
+                Event::Deferred { scope, .. } => format!("deferred {scope}"),
+                Event::BackedOff { scope, lasts, cause } => format!("backed off {scope} {lasts:?} {cause:?}"),
+                Event::BreakerOpened { scope, lasts, failure } => {
+                    format!("breaker {scope} {lasts:?} {failure}")
+                }
+                Event::BodyOpen { scope, open } => format!("open {scope} {open:?}"),
+                Event::RateLimitIgnored { scope, field } => format!("ignored {scope} {field}"),
+                Event::Exception { scope, .. } => format!("exception {scope}"),
+                Event::StoreDown { .. } => "store down".to_owned(),
+                Event::StoreBack => "store back".to_owned(),
+                Event::Overgrown { hosts } => format!("overgrown {hosts}"),
+                other => format!("{other:?}"),
+            };
+            events.texts().push(text);
+            assert!(!events.panics, "the observer's own mistake");
+        })
+    }
+
+    fn texts(&self) -> MutexGuard<'_, Vec<String>> {
+        self.texts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.texts().len()
+    }
+
+    /// All that begin like this.
+    pub(crate) fn of(&self, start: &str) -> Vec<String> {
+        self.texts().iter().filter(|text| text.starts_with(start)).cloned().collect()
+    }
+
+    /// All since the last call, except permits, deferrals, and exceptions from the default delay.
+    pub(crate) fn take(&self) -> Vec<String> {
+        let mut texts = std::mem::take(&mut *self.texts());
+        texts
+            .retain(|text| !["granted", "deferred", "exception"].iter().any(|start| text.starts_with(start)));
+        texts
+    }
 }
 
 /// A refusal that is a deferral.
@@ -44,14 +164,14 @@ pub(crate) struct Deferral(pub(crate) Refusal);
 pub(crate) fn deferral<T>(result: Result<T, Refusal>) -> Deferral {
     match result {
         Err(refusal @ Refusal::Deferred { .. }) => Deferral(refusal),
-        Err(other) => panic!("{other}"),
+        Err(other) => panic!("{other:?}"),
         Ok(_) => panic!("granted"),
     }
 }
 
 impl Deferral {
     fn parts(&self) -> (&str, Duration, &DeferReason) {
-        let Refusal::Deferred { scope, wait, reason, .. } = &self.0 else { panic!("{self}") };
+        let Refusal::Deferred { scope, wait, reason, .. } = &self.0 else { panic!("{self:?}") };
         (scope, *wait, reason)
     }
 
@@ -65,12 +185,6 @@ impl Deferral {
 
     pub(crate) fn reason(&self) -> &DeferReason {
         self.parts().2
-    }
-}
-
-impl std::fmt::Display for Deferral {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
     }
 }
 
@@ -109,17 +223,7 @@ impl Log {
         self.began.elapsed()
     }
 
-    /// A request that takes `wire`, and is written down.
-    pub(crate) async fn fetch(
-        &self,
-        pacer: &Pacer,
-        url: &Url,
-        ask: Ask,
-        wire: Duration,
-    ) -> Result<(), Refusal> {
-        self.fetch_as(0, pacer, url, ask, wire).await
-    }
-
+    /// A request of `who` that takes `wire`, and is written down.
     pub(crate) async fn fetch_as(
         &self,
         who: usize,
@@ -131,6 +235,40 @@ impl Log {
         let permit = pacer.acquire(url, ask).await?;
         self.serve(who, url, wire, permit).await;
         Ok(())
+    }
+
+    /// The same for a page of a host, which must be permitted.
+    pub(crate) async fn send(&self, who: usize, pacer: &Pacer, host: &str, wire: Duration) {
+        self.fetch_as(who, pacer, &page(host), Ask::new(), wire).await.unwrap();
+    }
+
+    /// The same again and again until this instant.
+    pub(crate) async fn send_until(
+        self,
+        end: Instant,
+        who: usize,
+        pacer: Pacer,
+        host: String,
+        wire: Duration,
+    ) {
+        while Instant::now() < end {
+            self.send(who, &pacer, &host, wire).await;
+        }
+    }
+
+    /// So many tasks that ask for a permit of `a.example` at once, and send one request each.
+    pub(crate) fn crowd(
+        &self,
+        tasks: usize,
+        pacer: &Pacer,
+        ask: Ask,
+        wire: Duration,
+    ) -> Vec<JoinHandle<Result<(), Refusal>>> {
+        let one = |who| {
+            let (pacer, log) = (pacer.clone(), self.clone());
+            tokio::spawn(async move { log.fetch_as(who, &pacer, &page("a.example"), ask, wire).await })
+        };
+        (0..tasks).map(one).collect()
     }
 
     pub(crate) async fn serve(&self, who: usize, url: &Url, wire: Duration, permit: Permit) {

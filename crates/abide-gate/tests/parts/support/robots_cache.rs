@@ -1,11 +1,11 @@
-//! What the tests of `access` share: a cache on a manual clock, before a scripted web.
+//! Support of the tests of the robots.txt cache: a cache on a manual clock, with scripted responses.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::pacing::Refusal;
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
-use crate::robots_cache::RobotsCache;
+use crate::robots_cache::{RobotsCache, RobotsCacheBuilder};
 use abide_gate::pacing::DeferReason;
 use abide_gate::robots_cache::{
     FetchError, MemoryRobotsStore, RobotsEntry, RobotsPolicy, RobotsRecord, RobotsStore, Source,
@@ -135,12 +135,14 @@ impl World {
         store: Arc<dyn RobotsStore>,
     ) -> Self {
         let clock = Arc::new(ManualClock::starting_at(START));
-        let cache = RobotsCache::builder(tokens(), Arc::new(fetch.clone()))
-            .clock(clock.clone())
-            .policy(policy)
-            .store(store.clone())
-            .seed(7)
-            .build();
+        let cache = RobotsCacheBuilder {
+            clock: clock.clone(),
+            policy,
+            store: Some(store.clone()),
+            seed: Some(7),
+            ..RobotsCache::builder(tokens(), Arc::new(fetch.clone()))
+        };
+        let cache = cache.build();
         Self { fetch, clock, store, cache }
     }
 
@@ -170,7 +172,7 @@ impl World {
         self.ask().await
     }
 
-    /// Waits until nothing is in the air, without waiting for long.
+    /// Waits until no fetch is in flight.
     pub(crate) async fn settle(&self) {
         while self.cache.stats().robots_in_flight > 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
