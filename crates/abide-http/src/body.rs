@@ -24,17 +24,17 @@ use abide_permissions::Head;
 
 use crate::failure::body_failure_of;
 use crate::head::HeadReader;
-use crate::read_timeout::ReadTimeout;
+use crate::read_timeout::FrameTimeout;
 
 /// An error of a body, of whatever type.
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 type FrameResult = Result<Frame<Bytes>, BoxError>;
 
-/// The body of a response, with the permit of its request, and with what has been taken from it in front: byte for byte, with its length, its
-/// trailers and its errors where they were. Small frames that were read ahead come as one.
+/// The body of a response, with the permit of its request. It replays the part that was read ahead, byte for byte, with length, trailers
+/// and errors. Small frames that were read ahead are joined.
 ///
-/// The permit is given back when the body has ended (trailers, the end of the stream, or known to be empty), when it fails, and when it
-/// is dropped, at whatever byte: the host's delay counts from then. In HTTP/1.x a body also ends when the stated length has come.
+/// The permit ends when the body has ended (trailers, the end of the stream, or known to be empty), fails or is dropped: the host's delay
+/// counts from then. In HTTP/1.x a body also ends at its stated length.
 pub struct ResponseBody<B> {
     replay: VecDeque<FrameResult>,
     /// Dropped when it has failed, which closes the connection; then how much was left of it, which its length counts.
@@ -43,14 +43,14 @@ pub struct ResponseBody<B> {
     has_ended: bool,
     permit: Option<Permit>,
     ends_with_its_length: bool,
-    read_timeout: ReadTimeout,
+    read_timeout: FrameTimeout,
     /// A scanner is `Send` only; some clients (reqwest) want bodies that are `Sync`. Used through `get_mut`, so nothing locks.
     lazy: Mutex<Option<Box<LazyScan>>>,
 }
 
 impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
-    /// A body that nothing has been taken from, of a response of this version, with the permit of its request: `None` where another
-    /// middleware has it.
+    /// A body that is still unread, of a response of this HTTP version, with the permit of its request, or `None` if another middleware has
+    /// it.
     pub fn new(wire: B, version: Version, permit: Option<Permit>) -> Self {
         let mut body = Self {
             replay: VecDeque::new(),
@@ -61,21 +61,21 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
             // between. RFC 9113 §8.1: a stream ends with END_STREAM, which may come later than the last byte, and the server counts the
             // stream until then.
             ends_with_its_length: version <= Version::HTTP_11,
-            read_timeout: ReadTimeout::new(None),
+            read_timeout: FrameTimeout::new(None),
             lazy: Mutex::new(None),
         };
         body.end_permit();
         body
     }
 
-    /// Fails, and gives the permit back, when the server sends nothing for so long while the next byte is awaited.
+    /// Makes the body fail, and its permit end, if the server sends nothing for `limit` while the body is read.
     #[must_use]
     pub fn with_read_timeout(mut self, limit: Option<Duration>) -> Self {
-        self.read_timeout = ReadTimeout::new(limit);
+        self.read_timeout = FrameTimeout::new(limit);
         self
     }
 
-    /// What has been taken of it already, or the error that was there instead, comes first.
+    /// Puts the part that was read ahead, or the error, in front.
     #[must_use]
     pub fn with_taken(mut self, taken: Result<Bytes, BoxError>) -> Self {
         let frame = taken.map(Frame::data);
@@ -170,7 +170,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
     fn poll_wire(&mut self, context: &mut Context<'_>) -> Poll<Option<FrameResult>> {
         let Ok(wire) = &mut self.wire else { return Poll::Ready(None) };
         let polled = Pin::new(wire).poll_frame(context).map_err(Into::into);
-        let polled = self.read_timeout.check_frame(polled, context);
+        let polled = self.read_timeout.check(polled, context);
         if let Poll::Ready(frame) = &polled {
             self.observe(frame.as_ref());
         }
@@ -408,7 +408,7 @@ mod tests {
         assert_eq!(body.into_whole().expect("it has ended"), "ok");
 
         let (body, _) = read(b"no length was stated", std::iter::repeat(100)).await;
-        let body = body.into_whole().expect_err("a reader would be told a length");
+        let body = body.into_whole().expect_err("a reader would be given a length");
         assert_eq!(body.collect().await.unwrap().to_bytes(), "no length was stated");
     }
 }

@@ -1,22 +1,7 @@
 //! One call, hop by hop, without I/O: what to do next, by what came of the last step.
 //!
-//! A client drives it. [`admit`](crate::admit) takes the steps that the gate takes, which are the same for every client:
-//!
-//! ```text
-//! loop {
-//!     admit(&mut call).await?;                         // Step::Check: robots.txt; Step::Acquire: the rate limit
-//!     call.sign(&mut headers)?;                        // Step::Send
-//!     call.add_signature(&mut headers)?;
-//!     call.sending();
-//!     let response = client.send(request).await;       //   429 and 503 back the host off
-//!     call.answered(..)?  or  call.failed(..)
-//!     call.saved().await;                              //   other processes know of it
-//!     match call.step() {
-//!         Step::Follow => call.follow(&mut headers),   // a redirect is a new hop: check again
-//!         _ => return call.finish(..),                 // Step::Done: the response, with its fetch info
-//!     }
-//! }
-//! ```
+//! A client drives it, as the example of this crate shows. [`admit`] takes the steps that the gate takes, which are the same for every
+//! client: robots.txt and the rate limit.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -34,10 +19,10 @@ use crate::fetch_info::{FetchInfo, Hop, RedirectHistory};
 use crate::identity::refuse_foreign_host;
 use crate::license::LicenseToken;
 use crate::payment::{Payment, PaymentTerms};
-use crate::preserved_fields::{FieldSource, restore_fields};
-use crate::reader::Reading;
+use crate::preserved_fields::restore_fields;
+use crate::reader::{FieldSource, Reading};
 use crate::redirect::{HopRequest, Redirect, Target, redirect, same_resource};
-use crate::spans::HopSpan;
+use crate::spans::CallSpan;
 use abide_gate::pacing::Permit;
 use abide_gate::{
     Denied, DeniedKind, Failure, Origin, SignRequest, Verdict, WallMillis, has_userinfo, without_userinfo,
@@ -52,7 +37,7 @@ pub enum Step {
     Check,
     /// Acquire a permit of its host.
     Acquire,
-    /// Send the request, then say what came of it: [`Call::answered`] or [`Call::failed`].
+    /// Send the request, then report the result: [`Call::answered`] or [`Call::failed`].
     Send,
     /// Drop the response, which redirects; then [`Call::follow`].
     Follow,
@@ -60,7 +45,7 @@ pub enum Step {
     Done,
 }
 
-/// One call: its requests, one for each hop.
+/// One call: a request for each hop.
 ///
 /// Everything that is decided for a request is decided here. What is rare is boxed, because every call carries the room for it.
 #[derive(Debug)]
@@ -77,7 +62,7 @@ pub struct Call<'a> {
     wire_left: Option<Duration>,
     method: Method,
     hop: Option<Pending>,
-    span: HopSpan,
+    span: CallSpan,
     permit: Option<Unsent>,
     target: Option<Box<Target>>,
     source: FieldSource,
@@ -120,17 +105,17 @@ pub struct ResponseHead<'r> {
     pub status: StatusCode,
     /// The header fields.
     pub headers: &'r HeaderMap,
-    /// The address that sent it, where the client says so.
+    /// The address that sent it, if the client reports it.
     pub remote_addr: Option<SocketAddr>,
-    /// The URL that it is the response to, where the client says so.
+    /// The URL that it is the response to, if the client reports it.
     pub url: Option<&'r Url>,
     /// Whether the request has no body, or one that can be sent again.
     pub is_repeatable: bool,
 }
 
 impl<'a> Call<'a> {
-    /// A call that checks, acquires and sends. The user information of `url` is neither checked nor reported. `timeout` is how long the call
-    /// may be on the wire, `None` what the crawler says.
+    /// A call that checks, acquires and sends. The user information of `url` is neither checked nor reported. `timeout` limits the
+    /// time that the call is on the wire, all hops together.
     #[inline]
     pub fn new(
         crawler: &'a Crawler,
@@ -141,7 +126,7 @@ impl<'a> Call<'a> {
     ) -> Self {
         Self {
             wait_left: options.max_wait.unwrap_or(crawler.gate.max_wait()),
-            wire_left: timeout.or(crawler.timeout),
+            wire_left: timeout,
             options,
             crawler,
             paces: true,
@@ -149,7 +134,7 @@ impl<'a> Call<'a> {
             history: RedirectHistory::default(),
             method: method.clone(),
             hop: Some(Pending::to(if has_userinfo(url) { without_userinfo(url) } else { url.clone() })),
-            span: HopSpan::none(),
+            span: CallSpan::none(),
             permit: None,
             target: None,
             source: FieldSource::Wire,
@@ -160,11 +145,9 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The same, but a middleware below acquires the permits.
-    #[must_use]
-    pub fn paced_below(mut self) -> Self {
+    /// A middleware below acquires the permits, in place of this call.
+    pub fn paced_below(&mut self) {
         self.paces = false;
-        self
     }
 
     /// The same, already checked by a middleware above, which may wait so long.
@@ -273,7 +256,7 @@ impl<'a> Call<'a> {
             return Err(denied);
         }
         self.pending().verdict = Some(verdict);
-        self.span = HopSpan::begin(self.history.hops().len(), self.url());
+        self.span = CallSpan::hop(self.history.hops().len(), self.url());
         self.step = if self.paces { Step::Acquire } else { Step::Send };
         Ok(())
     }
@@ -307,8 +290,8 @@ impl<'a> Call<'a> {
         for_one.map(|(_, why)| why).or(self.crawler.report_only.as_ref())
     }
 
-    /// The client was not ready for a while. If rules may have changed meanwhile, the permit is given back, for robots.txt may need it, and
-    /// the call goes on with [`Step::Check`].
+    /// Reports that the client was not ready for a while. If rules may have changed meanwhile, this returns the permit, because robots.txt
+    /// may need it, and the call continues with [`Step::Check`].
     pub fn was_late(&mut self) {
         let Some(verdict) = self.verdict().filter(|verdict| verdict.override_reason().is_none()) else {
             return;
@@ -334,8 +317,8 @@ impl<'a> Call<'a> {
         signed.map_err(|kind| self.denied(kind))
     }
 
-    /// Signs the request, if requests are signed: the last step before it goes out, for a signature is good for seconds, and for this
-    /// request as it is.
+    /// Signs the request, if requests are signed. Call this last before sending, because a signature is valid for seconds, and only for
+    /// this request as it is.
     ///
     /// # Errors
     /// [`DeniedKind::NotSigned`].
@@ -361,7 +344,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The request goes out now: its permit counts until its response ends.
+    /// Reports that the request is sent now: its permit counts until the response ends.
     pub fn sending(&mut self) {
         if let Some(permit) = &mut self.permit {
             permit.is_sent = true;
@@ -371,10 +354,10 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The head of the response is here.
+    /// Reports the head of the response.
     ///
     /// # Panics
-    /// If no request was admitted since the last response.
+    /// If no request was admitted after the last response.
     ///
     /// # Errors
     /// [`DeniedKind::RedirectBypass`] if it is the response to another URL: the client has followed a redirect past the gate.
@@ -429,13 +412,20 @@ impl<'a> Call<'a> {
     #[expect(clippy::expect_used, reason = "see `pending`; a request is sent only with a verdict")]
     fn end_hop(&mut self, head: ResponseHead<'_>, wire: Duration) {
         let Pending { url, verdict, waited } = self.hop.take().expect("a response ends one hop");
-        std::mem::replace(&mut self.span, HopSpan::none()).answered(head.status, waited, wire);
-        let hop = Hop::new(url, head.status, verdict.expect("a verdict lets a request out"), waited);
+        std::mem::replace(&mut self.span, CallSpan::none()).hop_answered(head.status, waited, wire);
         let terms = PaymentTerms::of(head.status, head.headers);
         if let Some(payment) = self.payment.take() {
             payment.settled(head.status, terms.as_ref());
         }
-        self.history.push(hop.with_remote_addr(head.remote_addr).with_payment(terms));
+        self.history.push(Hop {
+            url,
+            status: head.status,
+            verdict: verdict.expect("a verdict lets a request out"),
+            waited,
+            remote: head.remote_addr,
+            permissions: None,
+            payment: terms.map(Box::new),
+        });
     }
 
     fn follow_or_finish(&mut self, head: ResponseHead<'_>) -> Result<(), Denied> {
@@ -451,8 +441,8 @@ impl<'a> Call<'a> {
             hop: self.history.hops().len().saturating_sub(1).saturating_sub(self.given.count()),
             is_repeatable: head.is_repeatable,
         };
-        let policy = self.options.redirects.as_ref().unwrap_or(&self.crawler.redirects);
-        match redirect(policy, asked, head.status, head.headers) {
+        let policy = self.options.redirects.clone().unwrap_or_default();
+        match redirect(&policy, asked, head.status, head.headers) {
             Redirect::Follow(target) => {
                 self.signer = None;
                 self.license = self.license.take().filter(|_| target.keeps_credentials);
@@ -506,7 +496,7 @@ impl<'a> Call<'a> {
         false
     }
 
-    /// There is no response: `failure` is reported to the host, `None` if the host has no part in it.
+    /// Reports that there is no response. `None` if the host is not the reason.
     ///
     /// Returns the refusal, if the request was not sent because its address must not be contacted.
     pub fn failed(&mut self, failure: Option<Failure>) -> Option<Denied> {
@@ -521,7 +511,7 @@ impl<'a> Call<'a> {
         None
     }
 
-    /// The request could not be sent: its permit is given back, and the next request needs no delay.
+    /// Reports that the request was not sent: its permit is returned, and the next request needs no delay.
     pub fn not_sent(&mut self) {
         if let Some(permit) = self.take_permit() {
             permit.give_back();
@@ -531,7 +521,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// What the response said of its host is saved: returns when other processes cannot miss it.
+    /// Waits until a backoff by the response is in the shared store.
     pub async fn saved(&self) {
         if let Some(permit) = self.permit().filter(|permit| !permit.is_saved()) {
             self.span.cover(Box::pin(permit.saved())).await;
@@ -588,12 +578,12 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Why nobody looks at the body of this response. `None`: it is to be [`finish`](Self::finish)ed.
+    /// Why the body of this response is not read for permissions. `None`: call [`finish`](Self::finish).
     pub fn reason_to_leave(&self, status: StatusCode, headers: &HeaderMap) -> Option<HeadEnd> {
         self.reading(None, WallMillis::default()).reason_to_leave(status, headers)
     }
 
-    /// What there is to tell of a response whose body is left for this reason.
+    /// The fetch info of a response whose body is not read, for this reason.
     pub fn fetch_info(&mut self, reason: HeadEnd, headers: &HeaderMap) -> FetchInfo {
         let history = self.take_history();
         // Only what a field says is judged by the time.
@@ -633,12 +623,12 @@ impl<'a> Call<'a> {
         self.history = history;
     }
 
-    /// A refusal of this hop.
+    /// Creates a refusal of this hop.
     pub fn denied(&self, kind: DeniedKind) -> Denied {
         Denied::new(kind, self.url(), self.crawler.gate.wall())
     }
 
-    /// The call ends with this refusal, which gets the hops before it. Observers are notified.
+    /// Ends the call with this refusal, adds the hops before it, and notifies observers.
     #[must_use]
     pub fn refused(&self, denied: Denied) -> Denied {
         let denied = denied.after(self.history.chain());
@@ -676,10 +666,10 @@ impl Drop for Unsent {
     }
 }
 
-/// Checks robots.txt and acquires the host's permit: the call goes on with [`Step::Send`].
+/// Checks robots.txt and acquires the host's permit, so that the call continues with [`Step::Send`].
 ///
 /// # Errors
-/// Every refusal there is.
+/// A refusal of any kind.
 pub async fn admit(call: &mut Call<'_>) -> Result<(), Denied> {
     let gate = &call.crawler.gate;
     loop {

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
+use thiserror::Error;
 
+use crate::body::BoxError;
 use crate::identity::Identity;
 use crate::license::{LicenseToken, LicenseTokens};
 use crate::payment::PaymentPolicy;
@@ -23,8 +25,6 @@ pub struct Crawler {
     pub(crate) gate: Gate,
     pub(crate) identity: Identity,
     pub(crate) reader: Reader,
-    pub(crate) redirects: RedirectPolicy,
-    pub(crate) timeout: Option<Duration>,
     pub(crate) report_only: Option<Arc<str>>,
     pub(crate) payment: Option<PaymentPolicy>,
     pub(crate) license: Option<LicenseTokens>,
@@ -38,8 +38,6 @@ impl Crawler {
             fallbacks: Vec::new(),
             user_agent: None,
             gate: GateBuilder::new(),
-            redirects: RedirectPolicy::default(),
-            timeout: None,
             scan: Scan::Eager,
             read: ReadOptions::for_tokens([]),
             policies: Vec::new(),
@@ -51,18 +49,18 @@ impl Crawler {
         }
     }
 
-    /// Its gate: robots.txt and rate limits.
+    /// The gate: robots.txt and rate limits.
     pub fn gate(&self) -> &Gate {
         &self.gate
     }
 
-    /// The User-Agent that is sent.
+    /// The User-Agent of every request.
     pub fn user_agent(&self) -> &HeaderValue {
         &self.identity.user_agent
     }
 }
 
-/// The settings that crawlers have in common, whatever their client. The default is the polite choice.
+/// Settings of a crawler that do not depend on the HTTP client. The default is the polite choice.
 #[derive(Clone)]
 #[must_use]
 pub struct CrawlerBuilder {
@@ -70,8 +68,6 @@ pub struct CrawlerBuilder {
     fallbacks: Vec<String>,
     user_agent: Option<String>,
     gate: GateBuilder,
-    redirects: RedirectPolicy,
-    timeout: Option<Duration>,
     scan: Scan,
     read: ReadOptions,
     policies: Vec<(String, Usage, bool)>,
@@ -84,8 +80,8 @@ pub struct CrawlerBuilder {
 }
 
 impl CrawlerBuilder {
-    /// A further product token. The first token of the chain that has a group in a robots.txt counts there (`ExampleBot-News`, then
-    /// `ExampleBot`). For permissions every token of the chain counts.
+    /// Adds a further product token, such as `ExampleBot` after `ExampleBot-News`. In a robots.txt, the first token that has a group
+    /// counts; for permissions, every token counts.
     pub fn fallback(mut self, token: &str) -> Self {
         self.fallbacks.push(token.to_owned());
         self
@@ -108,60 +104,48 @@ impl CrawlerBuilder {
         &self.gate
     }
 
-    /// How redirects are followed. Default: 10 hops.
-    pub fn redirects(mut self, policy: RedirectPolicy) -> Self {
-        self.redirects = policy;
-        self
-    }
-
-    /// How long a call may be on the wire, all hops together, unless the call says so itself. Default: no limit.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
-        self
-    }
-
     /// How permissions are read. Default: [`Scan::Eager`].
     pub fn scan(mut self, scan: Scan) -> Self {
         self.scan = scan;
         self
     }
 
-    /// Limits and strictness of reading permissions. Its tokens are replaced by the crawler's own.
+    /// Limits and strictness of reading permissions. The crawler's product tokens replace those of `options`.
     pub fn read_options(mut self, options: ReadOptions) -> Self {
         self.read = options;
         self
     }
 
-    /// A policy token: a group of robots.txt that names `token` and disallows a URL says that its content is not to be used so. It never
-    /// decides whether the URL is fetched. With `fallback` the `*` group counts where no group names the token. The copy that is asked is
-    /// the one that let the request out, and the answer a statement of [`FetchInfo::preferences`](crate::FetchInfo::preferences).
+    /// Adds a policy token: if a group of robots.txt names `token` and disallows a URL, the content must not be used in this way. It never
+    /// decides whether the URL is fetched. With `fallback`, the `*` group counts where no group names the token. The result is part of
+    /// [`FetchInfo::preferences`](crate::FetchInfo::preferences).
     pub fn policy_token(mut self, token: &str, usage: Usage, fallback: bool) -> Self {
         self.policies.push((token.to_owned(), usage, fallback));
         self
     }
 
-    /// Where permissions are kept between fetches, so that a 304 comes with the last known rules. Default: nowhere.
+    /// Where permissions are kept between fetches, so that a 304 has the last known rules. Default: nowhere.
     pub fn permission_store(mut self, store: Arc<dyn PermissionStore>) -> Self {
         self.permission_store = Some(store);
         self
     }
 
-    /// Signs every request, each hop by itself, robots.txt included. Default: nothing is signed; some sites treat a signed crawler worse.
+    /// Signs every request, robots.txt and each redirect hop included. Default: off, because some sites treat a signed crawler worse.
     #[cfg(feature = "identity")]
     pub fn sign_requests(mut self, identity: abide_identity::WebBotAuth) -> Self {
         self.signer = Some(Arc::new(crate::web_bot_auth::Signing(identity)));
         self
     }
 
-    /// What may be paid for pages. Default: nothing, whatever a server asks for.
+    /// The most that may be paid for pages. Default: nothing.
     pub fn payment(mut self, policy: PaymentPolicy) -> Self {
         self.payment = Some(policy);
         self
     }
 
-    /// Where tokens of licences come from: `find` gets the URL and the parameters of the challenge of a 401 or 402 (RSL,
-    /// `WWW-Authenticate: License`). If it has a token, the request is sent once more with `Authorization: License`, checked and paced like any
-    /// other, once in a call and over https alone. Redirects within the origin keep the token. Never sent with robots.txt. Default: none.
+    /// Finds licence tokens: `find` gets the URL and the parameters of the challenge of a 401 or 402 (RSL, `WWW-Authenticate: License`). If
+    /// it returns a token, the request is sent once more with `Authorization: License`, checked and rate-limited like any other, once in a
+    /// call and over https only. Redirects within the origin keep the token. It is never sent with robots.txt. Default: none.
     pub fn license_tokens(
         mut self,
         find: impl Fn(&Url, &[(String, String)]) -> Option<LicenseToken> + Send + Sync + 'static,
@@ -170,14 +154,14 @@ impl CrawlerBuilder {
         self
     }
 
-    /// Fetches URLs although robots.txt denies them, and only reports the denial: the verdict of each hop has it, and the reason given
-    /// here. For link checkers of one's own pages. The rate limit stays, with the site's `Crawl-delay`.
+    /// Fetches URLs although robots.txt denies them, and only reports the denial: for checking links of your own pages. The verdict of each
+    /// hop has the denial and the reason `why`. The rate limit and the site's `Crawl-delay` stay.
     pub fn danger_report_only(mut self, why: &str) -> Self {
         self.report_only = Some(why.into());
         self
     }
 
-    /// The User-Agent that will be sent: for the transport of robots.txt.
+    /// The User-Agent of every request, for the transport of robots.txt.
     ///
     /// # Errors
     /// [`BuildError`].
@@ -189,7 +173,7 @@ impl CrawlerBuilder {
         Identity::new(&self.token, &self.fallbacks, self.user_agent.as_deref())
     }
 
-    /// The crawler, with a transport for robots.txt.
+    /// Builds the crawler, with a transport for robots.txt.
     ///
     /// # Errors
     /// [`BuildError`].
@@ -212,8 +196,6 @@ impl CrawlerBuilder {
             identity,
             gate: gate.build(tokens, fetch),
             reader: Reader { options: read, scan: self.scan, store: self.permission_store },
-            redirects: self.redirects,
-            timeout: self.timeout,
             report_only: self.report_only,
             payment: self.payment,
             license: self.license,
@@ -232,63 +214,43 @@ impl fmt::Debug for CrawlerBuilder {
 }
 
 /// The crawler could not be built. Nothing has been sent.
-#[derive(Debug)]
+#[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BuildError {
     /// A product token is invalid.
-    Token(InvalidText),
+    #[error("the product token cannot be used")]
+    Token(#[source] InvalidText),
     /// The User-Agent does not contain the first product token, so a site could not tell whose rules to write.
+    #[error(
+        "expected a User-Agent that contains the product token {token:?}, found {user_agent:?}; write it as \
+         \"{token}/1.0 (+https://example.com/bot)\""
+    )]
     UserAgent {
         /// The User-Agent given.
         user_agent: String,
         /// The first product token.
         token: String,
     },
-    /// The User-Agent cannot stand in a header field.
+    /// The User-Agent is not a valid header value.
+    #[error("expected a User-Agent of visible ASCII, found {user_agent:?}")]
     UserAgentField {
         /// The User-Agent given.
         user_agent: String,
     },
-    /// The runtime that this was called in has no timers, so nothing could ever wait for a permit. Outside of a runtime the first request
-    /// that must wait says so, with [`DeniedKind::NoTimers`](abide_gate::DeniedKind::NoTimers).
+    /// The current tokio runtime has no timers, so no request could wait for a permit. Outside of a runtime, this is only detected by the
+    /// first request that must wait: [`DeniedKind::NoTimers`](abide_gate::DeniedKind::NoTimers).
+    #[error(
+        "expected a tokio runtime with timers, found none; call enable_time or enable_all on tokio::runtime::Builder"
+    )]
     NoTimers,
     /// The HTTP client could not be built.
-    Client(Box<dyn std::error::Error + Send + Sync>),
+    #[error("the inner client could not be built")]
+    Client(#[source] BoxError),
 }
 
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Token(_) => f.write_str("the product token cannot be used"),
-            Self::UserAgent { user_agent, token } => write!(
-                f,
-                "expected a User-Agent that contains the product token {token:?}, found {user_agent:?}; write it as \
-                 \"{token}/1.0 (+https://example.com/bot)\""
-            ),
-            Self::UserAgentField { user_agent } => {
-                write!(f, "expected a User-Agent of visible ASCII, found {user_agent:?}")
-            }
-            Self::NoTimers => f.write_str(
-                "expected a tokio runtime with timers, found none; call enable_time or enable_all on tokio::runtime::Builder",
-            ),
-            Self::Client(_) => f.write_str("the inner client could not be built"),
-        }
-    }
-}
-
-impl std::error::Error for BuildError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Token(error) => Some(error),
-            Self::Client(error) => Some(&**error),
-            Self::UserAgent { .. } | Self::UserAgentField { .. } | Self::NoTimers => None,
-        }
-    }
-}
-
-/// Options of one request. What they leave open is as the crawler's builder says.
+/// Options of one request. Options that are not set are those of the crawler.
 ///
-/// With `abide` they are set through `RequestBuilderExt::abide`, with `abide-tower` in the request's extensions.
+/// Set them with `RequestBuilderExt::abide`, or with `abide-tower` in the request's extensions.
 ///
 /// ```
 /// use std::time::Duration;
@@ -312,7 +274,7 @@ impl Options {
         Self::default()
     }
 
-    /// How long this call may wait for permits, all hops together. A longer wait is deferred at once.
+    /// How long this call may wait for permits, all hops together. A call that would wait longer is deferred at once.
     #[must_use]
     pub fn with_max_wait(mut self, wait: Duration) -> Self {
         self.max_wait = Some(wait);
@@ -333,17 +295,17 @@ impl Options {
         self
     }
 
-    /// Sends requests to `origin` whatever its robots.txt says, for the reason given, for instance on your own site.
+    /// Ignores the robots.txt of `origin`, for the reason `why`, for instance on your own site.
     ///
-    /// Logged and counted; the verdict names the reason. Other origins are checked as always, also when a redirect leads there, and the
-    /// rate limit stays.
+    /// Each such request is logged and counted, and its verdict names the reason. Other origins are checked as always, also after a
+    /// redirect, and the rate limit stays.
     #[must_use]
     pub fn danger_ignore_robots(mut self, origin: Origin, why: &str) -> Self {
         self.ignore_robots = Some((origin, why.into()));
         self
     }
 
-    /// These, and those of `others` that are left open here.
+    /// Fills options that are not set from `others`.
     #[must_use]
     pub fn or(self, others: Self) -> Self {
         Self {

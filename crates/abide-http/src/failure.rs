@@ -10,9 +10,9 @@ use abide_gate::Failure;
 
 use crate::permitted_addresses::NoAddress;
 
-/// What a request met that got no response. `None` if neither the error nor its sources say: the host may have no part in it.
+/// Why a request got no response. `None` if neither the error nor its sources say so; then the host may not be the reason.
 ///
-/// Of TLS libraries only rustls tells what was wrong with a certificate (feature `rustls`).
+/// Only rustls reports what was wrong with a certificate (feature `rustls`).
 ///
 /// ```
 /// use abide_gate::Failure;
@@ -22,8 +22,10 @@ use crate::permitted_addresses::NoAddress;
 /// assert_eq!(failure_of(&error), Some(Failure::Refused));
 /// ```
 pub fn failure_of(error: &(dyn Error + 'static)) -> Option<Failure> {
-    if let Some(name) = sources(error).find_map(|error| error.downcast_ref::<NoAddress>()) {
-        return Some(name.refused().map_or(Failure::Dns, Failure::AddressRefused));
+    match sources(error).find_map(|error| error.downcast_ref::<NoAddress>()) {
+        Some(NoAddress::Refused(_, address)) => return Some(Failure::AddressRefused(*address)),
+        Some(NoAddress::None(_)) => return Some(Failure::Dns),
+        None => {}
     }
     if sources(error).any(is_of_the_name) {
         return Some(Failure::Dns);
@@ -32,7 +34,7 @@ pub fn failure_of(error: &(dyn Error + 'static)) -> Option<Failure> {
     sources(error).filter_map(of_link).last()
 }
 
-/// What a response met while its body was read.
+/// Why reading a body failed.
 pub fn body_failure_of(error: &(dyn Error + 'static)) -> Failure {
     match failure_of(error) {
         Some(failure @ (Failure::EnhanceYourCalm | Failure::Timeout)) => failure,

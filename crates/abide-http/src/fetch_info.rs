@@ -18,7 +18,7 @@ use abide_permissions::{
 };
 use abide_robots::Target;
 
-/// The way to one response. Cheap to clone.
+/// What abide attaches to a response: hops, verdicts, waits, permissions, preferences. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct FetchInfo {
     inner: Arc<Inner>,
@@ -54,33 +54,33 @@ impl FetchInfo {
         extensions.get()
     }
 
-    /// Every request that went out, first to last.
+    /// The requests of the call, first to last.
     pub fn hops(&self) -> &[Hop] {
         self.inner.history.hops()
     }
 
-    /// The verdict that let the last hop out.
+    /// The verdict of the last hop.
     pub fn verdict(&self) -> Option<&Verdict> {
         self.inner.history.last().map(Hop::verdict)
     }
 
-    /// What the response says of payment: the price that a 402 asks for, or what was charged. Nothing is ever paid without a
+    /// What the response says about payment: the price in a 402, or what was charged. Nothing is paid without a
     /// [`PaymentPolicy`](crate::PaymentPolicy).
     pub fn payment(&self) -> Option<&PaymentTerms> {
         self.inner.history.last().and_then(Hop::payment)
     }
 
-    /// How long this call waited for its permits, all hops together. Outside of reqwest's timeouts.
+    /// How long this call waited for permits, all hops together.
     pub fn waited(&self) -> Duration {
         self.inner.history.waited()
     }
 
-    /// Why a 3xx was returned and not followed; `None` when the answer is no redirect.
+    /// Why a 3xx was returned and not followed; `None` if the response is not a redirect.
     pub fn stopped(&self) -> Option<Stopped> {
         self.inner.history.stopped()
     }
 
-    /// What the site permits you to do with this response, as far as is known now.
+    /// What the site permits you to do with the page, as far as is known now.
     ///
     /// With [`Scan::Lazy`](crate::Scan::Lazy) the head's part is missing until the body has been read that far.
     pub fn permissions(&self) -> Permissions {
@@ -96,11 +96,10 @@ impl FetchInfo {
         }
     }
 
-    /// What the site asks of those who *use* the content: AI training, search, text and data mining.
+    /// What the site says about *uses* of the content: AI training, search, text and data mining.
     ///
-    /// From the robots.txt that let the last hop out, as it was then (draft-ietf-aipref-attach: "the copy of robots.txt that is
-    /// current at the time of the fetch"), from the response's own fields, and from the metas of its head. Preferences never
-    /// decide whether something may be fetched.
+    /// Read from the robots.txt of the last hop (draft-ietf-aipref-attach: "the copy of robots.txt that is current at the time of the
+    /// fetch"), the response's fields, and the metas of its head. Preferences never decide whether a page may be fetched.
     ///
     /// ```
     /// use abide_permissions::{Preference, Usage};
@@ -130,8 +129,8 @@ impl FetchInfo {
         }
     }
 
-    /// Where the site states licence terms for the content (RSL 1.0): in the robots.txt that let the last hop out, in `Link` fields, in
-    /// the head. Only the URLs, as written, each with its place; fetching and reading the documents is yours.
+    /// The URLs of licence terms for the content (RSL 1.0), as written, each with its place: the robots.txt of the last hop, `Link` fields,
+    /// or the head. abide does not fetch the documents.
     pub fn licenses(&self) -> Vec<(Box<str>, Provenance)> {
         let rules = self.rules_and_url().map(|(rules, _)| rules);
         licenses(rules, self.inner.fields.lines(), Some(self.permissions().head()))
@@ -143,7 +142,7 @@ impl FetchInfo {
         license_challenge(self.inner.fields.lines())
     }
 
-    /// The App-Directives that robots.txt held for the last hop's URL when it was fetched (draft-nottingham-plan-b).
+    /// The App-Directives of robots.txt for the last hop's URL (draft-nottingham-plan-b).
     pub fn app_directives(&self) -> Option<AppDirectives> {
         let (rules, url) = self.rules_and_url()?;
         Some(AppDirectives::of(rules, &Target::of(url)))
@@ -154,7 +153,7 @@ impl FetchInfo {
         Some((hop.verdict().rules()?.rules(), hop.url()))
     }
 
-    /// The permissions when the head has been seen to its end, or the body was dropped.
+    /// Waits until the head was read to its end, or the body was dropped, and returns the permissions.
     ///
     /// Resolves at once unless [`Scan::Lazy`](crate::Scan::Lazy) is in use; then the caller must read or drop the body.
     pub fn settled(&self) -> impl Future<Output = Permissions> + Send + 'static + use<> {
@@ -182,10 +181,10 @@ pub(crate) fn with_robots(preferences: Preferences, hop: &Hop) -> Preferences {
     }
 }
 
-/// The hops of one call, first to last, and why they ended.
+/// The hops of one call, first to last.
 ///
-/// `abide` leaves it in the *request's* extensions too when a call ends with an error: one of the network is the client's own, so
-/// that a retry above can judge it, and cannot hold the hops before it. Middlewares above find it there.
+/// `abide` also puts it into the *request's* extensions if a call ends with an error: a network error is the client's own, so that a retry
+/// above can recognize it, and has no room for the hops.
 #[derive(Debug, Clone, Default)]
 pub struct RedirectHistory {
     hops: Vec<Hop>,
@@ -219,7 +218,7 @@ impl RedirectHistory {
         self.hops.last()
     }
 
-    /// How long the call waited for its permits, those of requests that were never answered among them.
+    /// How long the call waited for permits, also for requests without a response.
     pub fn waited(&self) -> Duration {
         self.hops.iter().map(Hop::waited).fold(self.unanswered, Duration::saturating_add)
     }
@@ -234,7 +233,7 @@ impl RedirectHistory {
         self.stopped
     }
 
-    /// What each hop answered.
+    /// The URL and status of each hop.
     pub fn chain(&self) -> Vec<(Url, StatusCode)> {
         self.hops.iter().map(|hop| (hop.url.clone(), hop.status)).collect()
     }
@@ -247,51 +246,30 @@ impl RedirectHistory {
     }
 }
 
-/// One request that went out.
+/// One request of a call.
 #[derive(Debug, Clone)]
 pub struct Hop {
-    url: Url,
-    status: StatusCode,
-    verdict: Verdict,
-    waited: Duration,
-    remote: Option<SocketAddr>,
-    permissions: Option<Arc<Permissions>>,
-    payment: Option<Box<PaymentTerms>>,
+    pub(crate) url: Url,
+    pub(crate) status: StatusCode,
+    pub(crate) verdict: Verdict,
+    pub(crate) waited: Duration,
+    pub(crate) remote: Option<SocketAddr>,
+    pub(crate) permissions: Option<Arc<Permissions>>,
+    pub(crate) payment: Option<Box<PaymentTerms>>,
 }
 
 impl Hop {
-    /// A request for `url`, allowed by `verdict`, that was answered with `status` after `waited` for its permit.
-    #[inline]
-    pub(crate) fn new(url: Url, status: StatusCode, verdict: Verdict, waited: Duration) -> Self {
-        Self { url, status, verdict, waited, remote: None, permissions: None, payment: None }
-    }
-
-    /// The address that answered.
-    #[must_use]
-    #[inline]
-    pub(crate) fn with_remote_addr(mut self, remote: Option<SocketAddr>) -> Self {
-        self.remote = remote;
-        self
-    }
-
-    /// What the response said of payment.
-    #[must_use]
-    pub(crate) fn with_payment(mut self, terms: Option<PaymentTerms>) -> Self {
-        self.payment = terms.map(Box::new);
-        self
-    }
-
-    /// What the response said of payment: its price, or what was charged.
+    /// What the response said about payment: the price, or what was charged.
     pub fn payment(&self) -> Option<&PaymentTerms> {
         self.payment.as_deref()
     }
 
-    /// The URL that was asked for, without user information.
+    /// The URL of the request, without user information.
     pub fn url(&self) -> &Url {
         &self.url
     }
 
-    /// What it answered.
+    /// The status of the response.
     pub fn status(&self) -> StatusCode {
         self.status
     }
@@ -311,14 +289,14 @@ impl Hop {
         self.remote
     }
 
-    /// The header rules of the URL of a hop that redirected. They never reach its target, whose own are
+    /// The permissions of a hop that redirected. They do not apply to its target, whose own are
     /// [`FetchInfo::permissions`](crate::FetchInfo::permissions).
     pub fn permissions(&self) -> Option<&Permissions> {
         self.permissions.as_deref()
     }
 }
 
-/// Why a 3xx was not followed and reached the caller as it is.
+/// Why a 3xx was returned to the caller instead of followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stopped {
@@ -326,7 +304,7 @@ pub enum Stopped {
     NoLocation,
     /// More than one `Location` field.
     SeveralLocations,
-    /// `Location` is no URL reference.
+    /// `Location` is not a valid URL reference.
     InvalidLocation,
     /// `Location` leads to a scheme other than http and https.
     UnsupportedScheme,

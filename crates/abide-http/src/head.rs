@@ -47,7 +47,7 @@ impl HeadReader {
         self.end(HeadScanner::finish)
     }
 
-    /// The body broke off, or nobody reads on.
+    /// The body broke off, or the caller stops reading.
     pub(crate) fn interrupt(self) -> Head {
         self.end(HeadScanner::interrupt)
     }

@@ -159,31 +159,26 @@ mod tests {
 
     #[test]
     fn what_is_no_identity_says_what_was_expected() {
-        let told = |token: &str, user_agent: &str| {
+        let sentences = |token: &str, user_agent: &str| {
             let error = Identity::new(token, &[], Some(user_agent)).unwrap_err();
             let cause = std::error::Error::source(&error).map(ToString::to_string);
             (error.to_string(), cause)
         };
         assert_eq!(
-            told("ExampleBot", "Mozilla/5.0").0,
+            sentences("ExampleBot", "Mozilla/5.0").0,
             "expected a User-Agent that contains the product token \"ExampleBot\", found \"Mozilla/5.0\"; write it as \
              \"ExampleBot/1.0 (+https://example.com/bot)\""
         );
         assert_eq!(
-            told("ExampleBot", "ExampleBot\n"),
+            sentences("ExampleBot", "ExampleBot\n"),
             ("expected a User-Agent of visible ASCII, found \"ExampleBot\\n\"".to_owned(), None)
         );
         let invalid = ProductToken::new("Example Bot").unwrap_err().to_string();
         assert_eq!(
-            told("Example Bot", "Example Bot"),
+            sentences("Example Bot", "Example Bot"),
             ("the product token cannot be used".to_owned(), Some(invalid))
         );
     }
-}
-
-#[cfg(test)]
-mod host_field_tests {
-    use super::*;
 
     #[test]
     fn a_host_is_foreign_unless_it_is_the_authority_of_the_url() {
@@ -210,6 +205,7 @@ mod host_field_tests {
             assert_eq!(foreign_host(&headers, &url.parse().unwrap()).is_none(), own, "{url} {host}");
         }
     }
+
     #[test]
     fn a_request_for_two_sites_at_once_is_refused_with_what_it_says() {
         let url: Url = "http://a.example/x".parse().unwrap();

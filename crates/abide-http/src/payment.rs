@@ -10,6 +10,7 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use thiserror::Error;
 use url::Url;
 
 // As names, because each response is looked at for them: a text would be made a name each time.
@@ -53,7 +54,7 @@ impl Price {
         (self.currency == other.currency).then_some(Self { billionths, ..self })
     }
 
-    /// Whether it is of the same currency, and not more.
+    /// Whether the currency is the same and the amount not higher.
     fn is_within(self, cap: Self) -> bool {
         self.currency == cap.currency && self.billionths <= cap.billionths
     }
@@ -100,19 +101,12 @@ impl fmt::Display for Price {
     }
 }
 
-/// The text is no price, or no token of a licence. `Display` says what was expected, and shows a price that was found, but no token.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The text is not a valid price or licence token. `Display` says what was expected; it shows an invalid price, but no token.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
 pub struct InvalidValue(pub(crate) String);
 
-impl fmt::Display for InvalidValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for InvalidValue {}
-
-/// What a response says of payment.
+/// What a response says about payment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PaymentTerms {
     price: Option<Price>,
@@ -156,10 +150,10 @@ fn one<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     if values.next().is_some() { None } else { value.to_str().ok() }
 }
 
-/// What the caller lets be paid: at most so much for a page, a host and a run. Without one nothing is ever paid.
+/// The most that may be paid for a page, a host and a run. Without a policy, nothing is ever paid.
 ///
-/// A 402 with a price within all caps is answered by the same request with `crawler-exact-price`, once, checked and paced like any other.
-/// Only https requests pay. Clones share their totals.
+/// After a 402 with a price within all caps, the request is sent once more with `crawler-exact-price`, checked and rate-limited like any
+/// other. Only https requests pay. Clones share their totals.
 #[derive(Clone, Debug)]
 pub struct PaymentPolicy {
     page: Price,
@@ -179,7 +173,7 @@ struct Spent {
 const HOSTS_MAX: usize = 100_000;
 
 impl PaymentPolicy {
-    /// Pays at most `page` for a page, and `run` for all pages. Both are of one currency, or nothing is paid.
+    /// Pays at most `page` for a page, and `run` for all pages. If their currencies differ, nothing is paid.
     pub fn new(page: Price, run: Price) -> Self {
         Self { page, host: None, run, is_upfront: false, spent: Arc::default() }
     }
@@ -191,19 +185,19 @@ impl PaymentPolicy {
         self
     }
 
-    /// Sends `crawler-max-price` with every https request, instead of waiting for a 402. Every site then knows what may be charged.
+    /// Sends `crawler-max-price` with every https request, instead of waiting for a 402. So every site knows what it may charge.
     #[must_use]
     pub fn upfront(mut self) -> Self {
         self.is_upfront = true;
         self
     }
 
-    /// What was paid so far, for all pages, with what is being paid.
+    /// What was paid for all pages so far, pending payments included.
     pub fn spent(&self) -> Price {
         Price { billionths: self.lock().run, ..self.run }
     }
 
-    /// What was paid to a host so far, with what is being paid.
+    /// What was paid to a host so far, pending payments included.
     pub fn spent_on(&self, host: &str) -> Price {
         Price { billionths: self.lock().hosts.get(host).copied().unwrap_or_default(), ..self.run }
     }
@@ -284,7 +278,7 @@ impl Payment {
     }
 
     /// The response is here. Errors are not charged, nor is a page that never asked for a price; a page bought at its exact price that does not
-    /// say what it cost has cost that. Nobody is charged more than was offered.
+    /// say what it cost has cost that. No charge counts for more than was offered.
     pub(crate) fn settled(mut self, status: StatusCode, terms: Option<&PaymentTerms>) {
         let charged = terms.and_then(PaymentTerms::charged);
         match charged.filter(|charged| charged.currency == self.price.currency) {

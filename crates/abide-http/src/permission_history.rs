@@ -30,7 +30,7 @@ const STORE_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Keeps what a response says about its URL, and returns what is known of it now where that is more than the response says.
 ///
-/// A store that fails, hangs or panics is told in the log, and the response's own rules stand, with those that it could still load.
+/// A store that fails, hangs or panics is logged, and the response's own rules stand, with those that it could still load.
 pub(crate) async fn persist(
     store: &Arc<dyn PermissionStore>,
     read: &ReadOptions,

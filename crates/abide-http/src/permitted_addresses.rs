@@ -3,18 +3,16 @@
 //! A connection must use what was judged here: then a name that answers with a public address first and a private one later (DNS
 //! rebinding) gains nothing.
 
-use std::error::Error;
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use abide_gate::AddressGuard;
+use thiserror::Error;
 
 use crate::body::BoxError;
 
-/// Of the addresses that a resolver returned for `name`, those that may be contacted: 64 at most.
+/// Filters the addresses that a resolver returned for `name`: those that may be contacted, at most 64.
 ///
-/// For the resolvers and connectors of HTTP clients. A literal address in a URL meets no resolver;
-/// [`AddressGuard::check_url`] is for those.
+/// For resolvers and connectors of HTTP clients. Check literal addresses in URLs with [`AddressGuard::check_url`].
 ///
 /// ```
 /// use abide_gate::AddressGuard;
@@ -28,7 +26,7 @@ use crate::body::BoxError;
 /// ```
 ///
 /// # Errors
-/// If that leaves none. [`failure_of`](crate::failure_of) tells whether one was refused.
+/// If none is left. [`failure_of`](crate::failure_of) returns whether one was refused.
 pub fn permitted_addresses(
     guard: &AddressGuard,
     name: &str,
@@ -41,36 +39,21 @@ pub fn permitted_addresses(
             Err(error) => refused = refused.or(error.address()),
         }
     }
-    if permitted.is_empty() {
-        return Err(NoAddress { name: name.to_owned(), refused }.into());
+    match refused {
+        _ if !permitted.is_empty() => Ok(permitted),
+        Some(address) => Err(NoAddress::Refused(name.to_owned(), address).into()),
+        None => Err(NoAddress::None(name.to_owned()).into()),
     }
-    Ok(permitted)
 }
 
 /// The name has no address that may be contacted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NoAddress {
-    name: String,
-    refused: Option<IpAddr>,
+#[derive(Debug, Error)]
+pub(crate) enum NoAddress {
+    #[error("{0} has no address")]
+    None(String),
+    #[error("{0} resolves to {1}, which is not a public address")]
+    Refused(String, IpAddr),
 }
-
-impl NoAddress {
-    /// The first address that was refused; `None`: the name has no address at all.
-    pub(crate) fn refused(&self) -> Option<IpAddr> {
-        self.refused
-    }
-}
-
-impl fmt::Display for NoAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.refused {
-            Some(address) => write!(f, "{} resolves to {address}, which is not a public address", self.name),
-            None => write!(f, "{} has no address", self.name),
-        }
-    }
-}
-
-impl Error for NoAddress {}
 
 /// More addresses than this are of no use to one connection, and a resolver could return any number.
 const ADDRESSES_MAX: usize = 64;

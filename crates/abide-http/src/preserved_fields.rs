@@ -1,7 +1,7 @@
 //! What the server sent, past a cache between the halves.
 //!
 //! HTTP caches do not keep all field lines: http-cache loses the second line of a field when a 304 updates its entry, fields that a 304 adds,
-//! and lines that are not ASCII. A lost `X-Robots-Tag` would be a restriction that nobody obeys. So the half that paces, which has the
+//! and lines that are not ASCII. A lost `X-Robots-Tag` would be a restriction that is not obeyed. So the half that paces, which has the
 //! answer of the wire, writes all lines of the fields that matter here into a field of its own for each of them. The cache keeps that
 //! one line with its entry, and replaces it where a 304 brings another, as it should the field itself (RFC 9111 §3.2). The outer half
 //! takes it away again, and puts back what it says.
@@ -10,16 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
 use abide_gate::WallMillis;
 
-/// Where an answer comes from, as far as its fields are concerned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FieldSource {
-    /// From the wire.
-    Wire,
-    /// From the wire at that time, with all fields that were there then.
-    Kept(WallMillis),
-    /// Through something that may have dropped fields.
-    Unknown,
-}
+use crate::reader::FieldSource;
 
 /// A field that matters, and the one that tells of its lines.
 struct Preserved {

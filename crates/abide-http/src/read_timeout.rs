@@ -1,7 +1,8 @@
 //! How long a server may send nothing while its next byte is awaited.
 
+use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -9,72 +10,78 @@ use abide_gate::{Clock, SystemClock};
 use tokio::time::{Sleep, sleep};
 
 /// `sending`, which waits no longer than `limit` for the head of its response. Then the error is of the kind `TimedOut`, by which reqwest's
-/// `is_timeout` knows it.
-pub fn with_read_timeout<F: Future + Unpin>(
+/// `is_timeout` knows it. The future is not `Unpin`: pin it to poll it by hand.
+pub async fn with_read_timeout<F: Future + Unpin>(
     limit: Option<Duration>,
-    sending: F,
-) -> impl Future<Output = io::Result<F::Output>> + Unpin {
-    WithReadTimeout { sending, timeout: ReadTimeout::new(limit) }
-}
-
-struct WithReadTimeout<F> {
-    sending: F,
-    timeout: ReadTimeout,
-}
-
-impl<F: Future + Unpin> Future for WithReadTimeout<F> {
-    type Output = io::Result<F::Output>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let polled = Pin::new(&mut self.sending).poll(context);
-        self.timeout.check(polled, context)
-    }
+    mut sending: F,
+) -> io::Result<F::Output> {
+    // In this future, which is allocated anyway: nearly all requests wait for their response, and so need a timer.
+    let (mut timeout, mut timer) = (ReadTimeout { limit, is_awaited: false }, pin!(None));
+    poll_fn(|context| {
+        let polled = Pin::new(&mut sending).poll(context);
+        timeout.check(polled, timer.as_mut(), context)
+    })
+    .await
 }
 
 /// Counts only while a byte is awaited. reqwest's `read_timeout` goes on while a caller is busy with what it has, and then fails the body
 /// though the next byte is there.
 #[derive(Debug)]
-pub(crate) struct ReadTimeout {
+struct ReadTimeout {
     limit: Option<Duration>,
-    timer: Option<Pin<Box<Sleep>>>,
     is_awaited: bool,
 }
 
 impl ReadTimeout {
-    pub(crate) fn new(limit: Option<Duration>) -> Self {
-        Self { limit, timer: None, is_awaited: false }
-    }
-
     /// What was polled, or an error in its place when nothing has come for too long.
-    fn check<T>(&mut self, polled: Poll<T>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+    fn check<T>(
+        &mut self,
+        polled: Poll<T>,
+        mut timer: Pin<&mut Option<Sleep>>,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<T>> {
         let (Poll::Pending, Some(limit)) = (&polled, self.limit) else {
             self.is_awaited = false;
             return polled.map(Ok);
         };
-        let timer = match &mut self.timer {
-            Some(timer) => {
-                // Not polled for long: what has come meanwhile may have given no decoded byte yet.
-                let late = || SystemClock.now().saturating_duration_since(timer.deadline().into_std());
-                if !self.is_awaited || late() > limit.checked_div(4).unwrap_or_default() {
-                    timer.as_mut().set(sleep(limit));
-                }
-                timer
-            }
-            None => self.timer.insert(Box::pin(sleep(limit))),
-        };
+        // Not polled for long: what has come meanwhile may have given no decoded byte yet.
+        let late = |timer: &Sleep| SystemClock.now().saturating_duration_since(timer.deadline().into_std());
+        let is_late = |timer| late(timer) > limit.checked_div(4).unwrap_or_default();
+        if !self.is_awaited || timer.as_ref().as_pin_ref().is_none_or(|timer| is_late(timer.get_ref())) {
+            timer.set(Some(sleep(limit)));
+        }
         self.is_awaited = true;
-        let ended = timer.as_mut().poll(context);
+        let ended = timer.as_pin_mut().map_or(Poll::Pending, |timer| timer.poll(context));
         let text = || format!("the server sent nothing for {limit:?} (Builder::read_timeout)");
         ended.map(|()| Err(io::Error::new(io::ErrorKind::TimedOut, text())))
     }
+}
 
-    /// The same of a frame of a body.
-    pub(crate) fn check_frame<T, E: From<io::Error>>(
+/// The same for the frames of a body.
+#[derive(Debug)]
+pub(crate) struct FrameTimeout {
+    timeout: ReadTimeout,
+    /// Made at the first frame that is awaited: many bodies are here when their head is read.
+    timer: Option<Pin<Box<Option<Sleep>>>>,
+}
+
+impl FrameTimeout {
+    pub(crate) fn new(limit: Option<Duration>) -> Self {
+        Self { timeout: ReadTimeout { limit, is_awaited: false }, timer: None }
+    }
+
+    pub(crate) fn check<T, E: From<io::Error>>(
         &mut self,
         polled: Poll<Option<Result<T, E>>>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<T, E>>> {
-        self.check(polled, context).map(|frame| frame.unwrap_or_else(|error| Some(Err(error.into()))))
+        if polled.is_ready() || self.timeout.limit.is_none() {
+            self.timeout.is_awaited = false;
+            return polled;
+        }
+        let timer = self.timer.get_or_insert_with(|| Box::pin(None)).as_mut();
+        let frame = self.timeout.check(polled, timer, context);
+        frame.map(|frame| frame.unwrap_or_else(|error| Some(Err(error.into()))))
     }
 }
 

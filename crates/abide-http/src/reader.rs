@@ -13,7 +13,6 @@ use crate::body::{BoxError, ResponseBody};
 use crate::fetch_info::{FetchInfo, Outcome, RedirectHistory, with_robots};
 use crate::head::HeadReader;
 use crate::permission_history::{StoredPermissions, persist};
-use crate::preserved_fields::FieldSource;
 use abide_gate::WallMillis;
 use abide_permissions::{
     Fetched, Head, HeadEnd, HeadScanner, Meta, PermissionStore, Permissions, Preferences, ReadOptions,
@@ -50,6 +49,17 @@ pub(crate) struct Reading<'a> {
     pub(crate) source: FieldSource,
 }
 
+/// Where an answer comes from, as far as its fields are concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FieldSource {
+    /// From the wire.
+    Wire,
+    /// From the wire at that time, with all fields that were there then.
+    Kept(WallMillis),
+    /// Through something that may have dropped fields.
+    Unknown,
+}
+
 impl Reading<'_> {
     fn fields(&self, headers: &HeaderMap) -> Fields {
         Fields::of(self.scan, headers, self.source != FieldSource::Unknown, self.received)
@@ -69,12 +79,12 @@ impl Reading<'_> {
         }
     }
 
-    /// Why nobody looks at the body; `None` also for a response that is kept for later fetches.
+    /// Why the body is not read; `None` also for a response that is kept for later fetches.
     pub(crate) fn reason_to_leave(&self, status: StatusCode, headers: &HeaderMap) -> Option<HeadEnd> {
         reason_to_leave(self.scan, self.method, (status, headers)).filter(|_| self.store().is_none())
     }
 
-    /// What there is to tell of a response whose body is left for this reason, without waiting.
+    /// The fetch info of a response whose body is not read for this reason.
     pub(crate) fn fetch_info(
         self,
         reason: HeadEnd,
@@ -84,7 +94,7 @@ impl Reading<'_> {
     ) -> FetchInfo {
         let (read, mut fields) = (&self.reader.options, self.fields(headers));
         let outcome = if fields.is_empty() {
-            // Made when somebody asks: that is no more work than to copy it.
+            // Made on request, which costs no more than a copy.
             Outcome::Nothing(reason)
         } else {
             fields.received = received();
@@ -167,11 +177,11 @@ fn not_scanned() -> Head {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Scan {
-    /// Nothing is read: the permissions say "not scanned".
+    /// Nothing is read, and the permissions are unknown.
     Off,
     /// `Robots-Tag` and `X-Robots-Tag` only.
     Headers,
-    /// The header fields, and the head of an HTML page before the caller gets the response. The default.
+    /// The header fields, and the head of an HTML page, before the call returns the response. The default.
     ///
     /// Reading stops when the head has ended; the body is replayed untouched.
     Eager,
@@ -265,11 +275,12 @@ pub(crate) fn plan(
     if let Some(reason) = reason_to_leave(scan, method, (status, headers)) {
         return Plan::Leave(reason);
     }
-    let content_type = content_type(headers).map(|value| String::from_utf8_lossy(&value).into_owned());
+    let content_type = content_type(headers);
+    let content_type = content_type.as_deref().map(String::from_utf8_lossy);
     let scanner = HeadScanner::new(read, content_type.as_deref());
     let head = HeadReader::new(scanner, is_all(status, headers));
     // A client that undoes a coding takes the length away, and some stop at the end of the first gzip member: a document that ends
-    // within its head may go on then. Of a whole document nobody expects to see an end before that of its body.
+    // within its head may go on then. Where the whole document is scanned, its end is always that of the body.
     let has_length = headers.contains_key(header::CONTENT_LENGTH);
     let head = head.with_sure_end(has_length || read.has_body_metas());
     match scan {
@@ -311,7 +322,9 @@ pub(crate) fn reason_to_leave(
 
 /// Whether the body is the whole page.
 fn is_all(status: StatusCode, headers: &HeaderMap) -> bool {
-    let ranges = headers.get_all(header::CONTENT_RANGE).iter().map(HeaderValue::as_bytes);
+    // Looked up only where the status does not decide.
+    let ranges = std::iter::once(()).flat_map(|()| headers.get_all(header::CONTENT_RANGE));
+    let ranges = ranges.map(HeaderValue::as_bytes);
     is_whole(status.as_u16(), ranges)
 }
 

@@ -1,5 +1,5 @@
-//! What is said of calls in `tracing` (feature `tracing`): origins only, never a path, a header field or a body. The names are listed
-//! in `docs/observability.md`.
+//! The spans and events of calls in `tracing` (feature `tracing`): they show origins, never a path, a header field or a body. The names
+//! are listed in `docs/observability.md`.
 
 use std::error::Error;
 #[cfg(feature = "tracing")]
@@ -13,18 +13,20 @@ use url::Url;
 
 use abide_permissions::PermissionError;
 
-/// The span of one call, `abide.request`. Without the feature `tracing` it is nothing.
+/// The span of one call, `abide.request`, or of one hop of it. Without the feature `tracing` it is nothing.
 #[derive(Debug)]
 pub struct CallSpan {
     #[cfg(feature = "tracing")]
     span: tracing::Span,
 }
 
+#[cfg_attr(
+    not(feature = "tracing"),
+    expect(unused_variables, reason = "a span that is nothing has no use for what it would show")
+)]
 impl CallSpan {
-    /// A call for `url` begins. It is the child of the span that is entered now.
+    /// Begins the span of a call for `url`, as a child of the current span.
     pub fn begin(method: &Method, url: &Url) -> Self {
-        #[cfg(not(feature = "tracing"))]
-        let _ = (method, url);
         Self {
             #[cfg(feature = "tracing")]
             span: tracing::debug_span!(
@@ -39,40 +41,6 @@ impl CallSpan {
         }
     }
 
-    /// A part of the call, which is pinned elsewhere: polled within the span, and dropped wherever it is dropped.
-    pub fn cover<F: Future + Unpin>(&self, calling: F) -> impl Future<Output = F::Output> {
-        #[cfg(feature = "tracing")]
-        return Covered { span: &self.span, future: calling };
-        #[cfg(not(feature = "tracing"))]
-        return calling;
-    }
-
-    /// The whole call: polled and dropped within the span, with what it holds.
-    pub fn instrument<F: Future>(&self, calling: F) -> impl Future<Output = F::Output> {
-        #[cfg(feature = "tracing")]
-        return tracing::Instrument::instrument(calling, self.span.clone());
-        #[cfg(not(feature = "tracing"))]
-        return calling;
-    }
-
-    /// The call has its answer, after so many requests, and has `waited` for their permits.
-    pub fn answered(&self, hops: usize, status: StatusCode, waited: Duration) {
-        #[cfg(feature = "tracing")]
-        self.span.record("hops", hops).record("status", status.as_u16()).record("waited_ms", millis(waited));
-        #[cfg(not(feature = "tracing"))]
-        let _ = (hops, status, waited);
-    }
-}
-
-/// The span of one hop of a call, `abide.hop`, from its permit to the head of its answer: for clients that follow redirects. Without
-/// the feature `tracing` it is nothing.
-#[derive(Debug)]
-pub(crate) struct HopSpan {
-    #[cfg(feature = "tracing")]
-    span: tracing::Span,
-}
-
-impl HopSpan {
     /// No span: the hop has not begun.
     pub(crate) const fn none() -> Self {
         Self {
@@ -81,10 +49,9 @@ impl HopSpan {
         }
     }
 
-    /// The request for `url` is about to acquire its permit; `number` have been answered before it.
-    pub(crate) fn begin(number: usize, url: &Url) -> Self {
-        #[cfg(not(feature = "tracing"))]
-        let _ = (number, url);
+    /// The span of a hop, `abide.hop`, from its permit to the head of its response. The request for `url` is about to acquire its permit;
+    /// `number` have been answered before it.
+    pub(crate) fn hop(number: usize, url: &Url) -> Self {
         Self {
             #[cfg(feature = "tracing")]
             span: tracing::debug_span!(
@@ -99,7 +66,7 @@ impl HopSpan {
         }
     }
 
-    /// Whether anybody listens to it.
+    /// Whether a subscriber records it.
     pub(crate) fn is_enabled(&self) -> bool {
         #[cfg(feature = "tracing")]
         return !self.span.is_disabled();
@@ -107,36 +74,48 @@ impl HopSpan {
         return false;
     }
 
-    /// A part of the hop, polled within the span, and pinned elsewhere.
-    pub(crate) fn cover<F: Future + Unpin>(&self, sending: F) -> impl Future<Output = F::Output> {
+    /// A part of the call, which is pinned elsewhere: polled within the span, and dropped wherever it is dropped.
+    pub fn cover<F: Future + Unpin>(&self, calling: F) -> impl Future<Output = F::Output> {
         #[cfg(feature = "tracing")]
-        return Covered { span: &self.span, future: sending };
+        return Covered { span: &self.span, future: calling };
         #[cfg(not(feature = "tracing"))]
-        return sending;
+        return calling;
     }
 
-    /// A part of the hop in which nothing is awaited.
+    /// A part of the call in which nothing is awaited.
     pub(crate) fn within<T>(&self, sending: impl FnOnce() -> T) -> T {
         #[cfg(feature = "tracing")]
         let _entered = self.span.enter();
         sending()
     }
 
-    /// The head of the answer is here: after `waited` for the permit, and `wire` on the wire.
-    pub(crate) fn answered(&self, status: StatusCode, waited: Duration, wire: Duration) {
+    /// The whole call: polled and dropped within the span, with what it holds.
+    pub fn instrument<F: Future>(&self, calling: F) -> impl Future<Output = F::Output> {
+        #[cfg(feature = "tracing")]
+        return tracing::Instrument::instrument(calling, self.span.clone());
+        #[cfg(not(feature = "tracing"))]
+        return calling;
+    }
+
+    /// The call has its response, after so many requests, and has `waited` for their permits.
+    pub fn answered(&self, hops: usize, status: StatusCode, waited: Duration) {
+        #[cfg(feature = "tracing")]
+        self.span.record("hops", hops).record("status", status.as_u16()).record("waited_ms", millis(waited));
+    }
+
+    /// The head of the hop's response is here: after `waited` for the permit, and `wire` on the wire.
+    pub(crate) fn hop_answered(&self, status: StatusCode, waited: Duration, wire: Duration) {
         #[cfg(feature = "tracing")]
         self.span
             .record("status", status.as_u16())
             .record("waited_ms", millis(waited))
             .record("wire_ms", millis(wire));
-        #[cfg(not(feature = "tracing"))]
-        let _ = (status, waited, wire);
     }
 }
 
-/// Tells that a request ended without an answer, and without a refusal, after `hops` that were answered.
+/// Logs that a request ended with a network error, after `hops` responses.
 ///
-/// Of `error` only the innermost cause is told: the sentences around it may hold the URL.
+/// Only the innermost cause of `error` is logged, because the texts around it may contain the URL.
 pub fn log_failed(hops: usize, url: &Url, error: &(dyn Error + 'static)) {
     #[cfg(feature = "tracing")]
     tracing::debug!(
@@ -147,7 +126,7 @@ pub fn log_failed(hops: usize, url: &Url, error: &(dyn Error + 'static)) {
     let _ = (hops, url, error);
 }
 
-/// Tells that permissions could not be kept.
+/// Reports that permissions could not be stored.
 pub(crate) fn not_persisted(url: &Url, error: &PermissionError) {
     #[cfg(feature = "tracing")]
     tracing::warn!(
@@ -158,7 +137,7 @@ pub(crate) fn not_persisted(url: &Url, error: &PermissionError) {
     let _ = (url, error);
 }
 
-/// Where a URL leads, as it may be told.
+/// Of a URL only the origin is shown.
 #[cfg(feature = "tracing")]
 fn origin(url: &Url) -> String {
     abide_gate::Origin::of(url).map_or_else(|_| url.scheme().to_owned(), |origin| origin.to_string())

@@ -3,7 +3,7 @@
 use abide_http::FetchInfo;
 use abide_permissions::{Permissions, Preferences};
 
-/// What the layer learnt, on a response.
+/// Reads what the layer attached to a response.
 pub trait ResponseExt: sealed::Sealed {
     /// This request: its verdict, its wait, its answer. `None` if it did not pass the layer.
     ///

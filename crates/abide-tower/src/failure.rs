@@ -15,14 +15,8 @@ pub(crate) fn of(error: &(dyn Error + 'static)) -> Option<Failure> {
 fn of_hyper_util(error: &(dyn Error + 'static)) -> Option<Failure> {
     use hyper_util::client::legacy::Error as Legacy;
 
-    let mut client = Some(error);
-    for _ in 0..CAUSES_MAX {
-        if client?.is::<Legacy>() {
-            break;
-        }
-        client = client?.source();
-    }
-    let client = client?.downcast_ref::<Legacy>()?;
+    let mut causes = std::iter::successors(Some(error), |&error| error.source()).take(CAUSES_MAX);
+    let client = causes.find_map(|error| error.downcast_ref::<Legacy>())?;
     // An error without a source is the caller's: nothing was sent.
     let failure = if client.is_connect() { Failure::Connect } else { Failure::Other };
     client.source().map(|_| failure)

@@ -11,14 +11,14 @@ use tower_layer::Layer;
 use crate::builder::Builder;
 use crate::service::AbideService;
 
-/// Puts the gate around a service. Cheap to clone; clones, and all services that it is put around, share rules and permits.
+/// Checks and rate-limits the requests of a service. Cheap to clone; clones, and all services that they wrap, share rules and permits.
 #[derive(Clone)]
 pub struct AbideLayer {
     crawler: Arc<Crawler>,
 }
 
 impl AbideLayer {
-    /// A crawler with this product token: `[A-Za-z_-]+` (RFC 9309 §2.2.1). A token that is none is reported by `build`.
+    /// A crawler with this product token: `[A-Za-z_-]+` (RFC 9309 §2.2.1). `build` returns an error if the token is invalid.
     pub fn builder(token: &str) -> Builder {
         Builder::new(token)
     }
@@ -27,12 +27,12 @@ impl AbideLayer {
         Self { crawler: Arc::new(crawler) }
     }
 
-    /// The gate: asks without fetching, rules of an origin for many URLs, the next slot of a host, reports.
+    /// The gate: checks without fetching, rules of an origin for many URLs, the next slot of a host, reports.
     pub fn gate(&self) -> &Gate {
         self.crawler.gate()
     }
 
-    /// The User-Agent that is sent.
+    /// The User-Agent of every request.
     pub fn user_agent(&self) -> &HeaderValue {
         self.crawler.user_agent()
     }

@@ -37,7 +37,8 @@ pub use abide_gate::{
     SignRequest, Verdict, pacing, robots_cache,
 };
 pub use abide_http::{
-    BuildError, FetchInfo, Hop, InvalidValue, LicenseToken, Options, PaymentPolicy, PaymentTerms, Price, Scan,
+    BuildError, CrawlerBuilder, FetchInfo, Hop, InvalidValue, LicenseToken, Options, PaymentPolicy,
+    PaymentTerms, Price, Scan,
 };
 #[cfg(feature = "identity")]
 pub use abide_identity as identity;

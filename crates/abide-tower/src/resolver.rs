@@ -16,8 +16,8 @@ use crate::BoxError;
 
 /// A resolver for hyper-util's `HttpConnector` that returns only addresses which may be contacted.
 ///
-/// Give it the guard of the settings that the layer has, so that both know the same networks. Behind a proxy, which resolves names
-/// itself, it has nothing to guard.
+/// Give it the guard of the layer's settings, so that both allow the same networks. It has no effect behind a proxy, which resolves names
+/// itself.
 ///
 /// ```
 /// use abide_tower::{AbideLayer, Gate, GuardedResolver};
@@ -38,14 +38,14 @@ pub struct GuardedResolver<R = GaiResolver> {
 }
 
 impl GuardedResolver {
-    /// Over the operating system's resolver.
+    /// Wraps the operating system's resolver.
     pub fn new(addresses: AddressGuard) -> Self {
         Self::over(GaiResolver::new(), addresses)
     }
 }
 
 impl<R> GuardedResolver<R> {
-    /// Over a resolver of your own.
+    /// Wraps a resolver of your own.
     pub fn over(inner: R, addresses: AddressGuard) -> Self {
         Self { addresses, inner }
     }

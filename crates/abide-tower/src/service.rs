@@ -218,7 +218,7 @@ pub(crate) fn redirected(extensions: &Extensions) -> Option<Url> {
     Url::parse(&uri.0.to_string()).ok()
 }
 
-/// Without the feature `tower-http` nobody says so.
+/// Without the feature `tower-http` it is unknown.
 #[cfg(not(feature = "tower-http"))]
 pub(crate) fn redirected(_: &Extensions) -> Option<Url> {
     None

@@ -27,6 +27,8 @@ use crate::send::never_again;
 pub struct Builder {
     /// What every client has in common.
     crawler: CrawlerBuilder,
+    redirects: RedirectPolicy,
+    timeout: Option<Duration>,
     connect_timeout: Duration,
     read_timeout: Duration,
     decodes: bool,
@@ -39,6 +41,8 @@ impl Builder {
     pub(crate) fn new(token: &str) -> Self {
         Self {
             crawler: Crawler::builder(token),
+            redirects: RedirectPolicy::default(),
+            timeout: None,
             connect_timeout: Duration::from_secs(10),
             read_timeout: Duration::from_secs(60),
             decodes: true,
@@ -48,8 +52,8 @@ impl Builder {
         }
     }
 
-    /// A further product token: the first of the chain that has a group in a robots.txt counts there
-    /// (`ExampleBot-News`, then `ExampleBot`). For permissions every token of the chain counts.
+    /// Adds a further product token, such as `ExampleBot` after `ExampleBot-News`. In a robots.txt, the first token that has a group
+    /// counts; for permissions, every token counts.
     pub fn fallback(self, token: &str) -> Self {
         self.shared(|crawler| crawler.fallback(token))
     }
@@ -60,22 +64,22 @@ impl Builder {
         self.shared(|crawler| crawler.user_agent(header))
     }
 
-    /// All settings of the gate at once, for instance those that another client uses too. The methods below change single ones.
+    /// Replaces all settings of the gate, for instance by those of another client. The methods below change single settings.
     pub fn gate(self, settings: GateBuilder) -> Self {
         self.gated(|_| settings)
     }
 
-    /// How robots.txt is obtained, and what its absence means. Default: RFC 9309.
+    /// How robots.txt is fetched and cached, and what its absence means. Default: as RFC 9309 says.
     pub fn robots(self, policy: RobotsPolicy) -> Self {
         self.gated(|gate| gate.robots(policy))
     }
 
-    /// How fast a host is asked. Default: one at a time, a second apart.
+    /// The rate limit of each host. Default: one request at a time, one second apart.
     pub fn pace(self, policy: PacePolicy) -> Self {
         self.gated(|gate| gate.pace(policy))
     }
 
-    /// How long a call may wait for its permits, all hops together. Default: 30 s. Longer waits are deferred at once.
+    /// How long a call may wait for its permits, all hops together. Default: 30 s. A call that would wait longer is deferred at once.
     pub fn max_wait(self, wait: Duration) -> Self {
         self.gated(|gate| gate.max_wait(wait))
     }
@@ -86,36 +90,39 @@ impl Builder {
         self
     }
 
-    /// How long a call may be on the wire, all hops together, with the body of the last. Waiting for permits and for robots.txt is not
-    /// counted. A request's own `timeout` goes before. Default: no limit.
+    /// How long a call may take on the wire: all hops, and the body of the last. Waiting for permits and for robots.txt does not
+    /// count. A request's own `timeout` takes precedence. Default: no limit.
     ///
-    /// `reqwest::ClientBuilder::timeout` counts for each hop by itself, as abide follows the redirects.
-    pub fn timeout(self, timeout: Duration) -> Self {
-        self.shared(|crawler| crawler.timeout(timeout))
+    /// In contrast, `reqwest::ClientBuilder::timeout` limits each hop, because abide follows the redirects.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
     }
 
-    /// How long a server may send nothing: before the head of its response, also while it sends 1xx ones, and between the bytes of its body
-    /// while they are awaited. The host of a silent server is free again after that. Default: 60 s. `Duration::MAX` is no limit.
+    /// How long a server may send nothing: before the head of its response (1xx responses do not count), and between the bytes of its body
+    /// while they are read. After that, the request ends and its host is free. Default: 60 s. `Duration::MAX` means no limit.
     ///
-    /// A `read_timeout` of `reqwest::ClientBuilder` counts besides, so set it here instead. The error is a
-    /// `reqwest_middleware::Error::Middleware` for a head, and reqwest's own with `is_timeout` for a body. Both have an
-    /// [`io::Error`](std::io::Error) of the kind `TimedOut` among their sources.
+    /// Set it here and not on `reqwest::ClientBuilder`. The error is a `reqwest_middleware::Error::Middleware` before the head, and
+    /// reqwest's own error with `is_timeout` in the body. Both have an [`io::Error`](std::io::Error) of the kind `TimedOut` among their
+    /// sources.
     pub fn read_timeout(mut self, timeout: Duration) -> Self {
         self.read_timeout = timeout;
         self
     }
 
-    /// Whether pages are asked for in gzip, brotli, deflate and zstd, and decoded, whichever of these features reqwest has. On by default.
+    /// Whether abide requests pages in gzip, brotli, deflate and zstd, and decodes them, whatever features reqwest has. On by default.
     ///
-    /// A request's own `Accept-Encoding` stays as it is. Switched off, none is sent, and bodies come as the server coded them.
+    /// A request's own `Accept-Encoding` is kept. If this is off, no `Accept-Encoding` is sent, and bodies stay as the server encoded
+    /// them.
     pub fn decode(mut self, on: bool) -> Self {
         self.decodes = on;
         self
     }
 
     /// How page redirects are followed. Default: 10 hops.
-    pub fn redirects(self, policy: RedirectPolicy) -> Self {
-        self.shared(|crawler| crawler.redirects(policy))
+    pub fn redirects(mut self, policy: RedirectPolicy) -> Self {
+        self.redirects = policy;
+        self
     }
 
     /// How permissions are read. Default: [`Scan::Eager`].
@@ -123,7 +130,7 @@ impl Builder {
         self.shared(|crawler| crawler.scan(scan))
     }
 
-    /// Limits and strictness of reading permissions. Its tokens are replaced by the crawler's own.
+    /// Limits and strictness of reading permissions. The crawler's product tokens replace those of `options`.
     pub fn read_options(self, options: ReadOptions) -> Self {
         self.shared(|crawler| crawler.read_options(options))
     }
@@ -133,75 +140,76 @@ impl Builder {
         self.gated(GateBuilder::fetch_tdmrep)
     }
 
-    /// The same, and refuses the pages of a site whose tdmrep.json is unknown: [`GateBuilder::require_tdmrep`].
+    /// Like [`fetch_tdmrep`](Self::fetch_tdmrep), and refuses pages of a site whose tdmrep.json is unknown: [`GateBuilder::require_tdmrep`].
     pub fn require_tdmrep(self) -> Self {
         self.gated(GateBuilder::require_tdmrep)
     }
 
-    /// A policy token: a group of robots.txt that names `token` and disallows a URL says that its content is not to be used so. It never
-    /// decides whether the URL is fetched. With `fallback` the `*` group counts where no group names the token. The copy that is asked is
-    /// the one that let the request out, and the answer a statement of [`FetchInfo::preferences`](crate::FetchInfo::preferences).
+    /// Adds a policy token: if a group of robots.txt names `token` and disallows a URL, the content must not be used in this way. It never
+    /// decides whether the URL is fetched. With `fallback`, the `*` group counts where no group names the token. The result is part of
+    /// [`FetchInfo::preferences`](crate::FetchInfo::preferences).
     pub fn policy_token(self, token: &str, usage: Usage, fallback: bool) -> Self {
         self.shared(|crawler| crawler.policy_token(token, usage, fallback))
     }
 
-    /// Allows contact with a network that is not public. Exactly this network: `127.0.0.1/32` does not open `127.0.0.2`.
+    /// Allows requests to exactly this network, although it is not public: `127.0.0.1/32` does not open `127.0.0.2`.
     pub fn allow_net(self, net: IpNet) -> Self {
         self.gated(|gate| gate.allow_net(net))
     }
 
-    /// Allows contact with every address, private ones included.
+    /// Allows requests to every address, private ones included.
     pub fn danger_allow_all_addresses(self) -> Self {
         self.gated(GateBuilder::danger_allow_all_addresses)
     }
 
-    /// The addresses of a name, instead of asking a resolver. They are guarded like others. The port counts for URLs that name
-    /// none; 0 means the scheme's own.
+    /// Resolves `name` to `address`, instead of asking a resolver. The address must be public or allowed, like any other. The port is for
+    /// URLs without one; 0 means the scheme's default.
     ///
-    /// Give names here and not to `reqwest::ClientBuilder::resolve`, which goes past the guard.
+    /// Use this and not `reqwest::ClientBuilder::resolve`, which bypasses the address guard.
     pub fn resolve(mut self, name: &str, address: SocketAddr) -> Self {
         self.fixed_names.entry(canonical(name)).or_default().push(address);
         self
     }
 
-    /// The resolver of the client that we build. Default: the operating system's.
+    /// The resolver of the client. Its addresses are checked. Default: the operating system's.
     pub fn resolver(mut self, resolver: Arc<dyn Resolve>) -> Self {
         self.resolver = resolver;
         self
     }
 
-    /// Where robots.txt is kept. Default: memory.
+    /// Where robots.txt records are kept. Default: in memory.
     pub fn robots_store(self, store: Arc<dyn RobotsStore>) -> Self {
         self.gated(|gate| gate.robots_store(store))
     }
 
-    /// Where hosts are leased from, and backoffs are shared with other processes. Default: nowhere.
+    /// Where leases and backoffs of hosts are kept, for restarts and other processes. Default: in memory only.
     pub fn host_store(self, store: Arc<dyn HostStore>) -> Self {
         self.gated(|gate| gate.host_store(store))
     }
 
-    /// Where permissions are kept between fetches. Default: nowhere.
+    /// Where permissions of pages are kept between fetches. Default: nowhere.
     ///
-    /// With a store, a 304 comes with the last known rules (draft-illyes-repext-03 §3.1.4: they "MUST continue to be honored"),
-    /// and so does a page whose head was not read this time. A 304 of another version than the recorded one is unknown: its ETag and
-    /// Last-Modified are compared, or else what the request asked for. A head that is scanned lazily is not kept.
+    /// With a store, a 304 has the last known rules (draft-illyes-repext-03 §3.1.4: they "MUST continue to be honored"), and so has a
+    /// page whose head was not read this time. The permissions of a 304 for another version than the recorded one are unknown: `ETag` and
+    /// `Last-Modified` are compared, or the validators of the request. A head that is scanned lazily is not kept.
     pub fn permission_store(self, store: Arc<dyn PermissionStore>) -> Self {
         self.shared(|crawler| crawler.permission_store(store))
     }
 
-    /// Signs every request, each hop by itself, robots.txt included. Default: nothing is signed; some sites treat a signed crawler worse.
+    /// Signs every request, robots.txt and each redirect hop included. Default: off, because some sites treat a signed crawler worse.
     #[cfg(feature = "identity")]
     pub fn sign_requests(self, identity: abide_identity::WebBotAuth) -> Self {
         self.shared(|crawler| crawler.sign_requests(identity))
     }
 
-    /// What may be paid for pages. Default: nothing, whatever a server asks for.
+    /// The most that may be paid for pages. Default: nothing.
     pub fn payment(self, policy: PaymentPolicy) -> Self {
         self.shared(|crawler| crawler.payment(policy))
     }
 
-    /// Where tokens of licences come from: `find` gets the URL and the parameters of a `WWW-Authenticate: License` (RSL, with 401 or 402). If it
-    /// has a token, the request is sent once more with it, in its turn: [`CrawlerBuilder::license_tokens`](abide_http::CrawlerBuilder::license_tokens).
+    /// Finds licence tokens: `find` gets the URL and the parameters of a `WWW-Authenticate: License` (RSL, with 401 or 402). If it returns a
+    /// token, the request is sent once more with it, after the delay:
+    /// [`CrawlerBuilder::license_tokens`](abide_http::CrawlerBuilder::license_tokens).
     pub fn license_tokens(
         self,
         find: impl Fn(&Url, &[(String, String)]) -> Option<LicenseToken> + Send + Sync + 'static,
@@ -209,33 +217,33 @@ impl Builder {
         self.shared(|crawler| crawler.license_tokens(find))
     }
 
-    /// Hears of everything: of robots.txt, permits, decisions and refusals. Several may listen. It is called in the middle of requests, which wait for it, with no lock
-    /// held. A panic of it is caught.
+    /// Adds an observer of everything: robots.txt, permits, decisions and refusals. Requests wait while it runs, so it should return soon. No
+    /// lock is held meanwhile, and its panics are caught.
     pub fn observer(self, observer: Arc<dyn Fn(&Event<'_>) + Send + Sync>) -> Self {
         self.gated(|gate| gate.observer(observer))
     }
 
-    /// Fetches URLs although robots.txt denies them, and only reports the denial, for link checkers of one's own pages. The verdict of each
-    /// hop has the denial, and the reason given here. The rate limit stays, with the site's `Crawl-delay`.
+    /// Fetches URLs although robots.txt denies them, and only reports the denial: for checking links of your own pages. The verdict of each
+    /// hop has the denial and the reason `why`. The rate limit and the site's `Crawl-delay` stay.
     pub fn danger_report_only(self, why: &str) -> Self {
         self.shared(|crawler| crawler.danger_report_only(why))
     }
 
-    /// The transport of robots.txt. Default: a clone of the client that we build.
+    /// The client that fetches robots.txt. Default: a clone of the client that is built.
     pub fn fetch(mut self, fetch: Arc<dyn Fetch>) -> Self {
         self.fetch = Some(fetch);
         self
     }
 
-    /// The clock. Default: the machine's.
+    /// The clock. Default: the system's.
     pub fn clock(self, clock: Arc<dyn Clock>) -> Self {
         self.gated(|gate| gate.clock(clock))
     }
 
-    /// A client with the whole middleware, built from `inner`.
+    /// Builds a client with the whole middleware from `inner`.
     ///
-    /// The User-Agent of `inner` is replaced by that of [`user_agent`](Self::user_agent), or by the product token if none was given.
-    /// What else changes on `inner` is listed at [`build_with`](Self::build_with).
+    /// [`user_agent`](Self::user_agent), or the product token, replaces the User-Agent of `inner`. [`build_with`](Self::build_with) lists
+    /// what else changes.
     ///
     /// # Errors
     /// [`BuildError`].
@@ -244,30 +252,30 @@ impl Builder {
         Ok(abide.wrap(inner))
     }
 
-    /// The crawler and its inner client, for middleware chains of your own: [`Abide::wrap`], or [`Abide::gate`] and
+    /// Builds the crawler and its inner client, for middleware chains of your own: [`Abide::wrap`], or [`Abide::gate`] and
     /// [`Abide::pacing`] with a cache between them.
     ///
-    /// reqwest's builder cannot be asked what it was told, so what abide must know is said to abide's:
+    /// abide cannot read the settings of reqwest's builder, so it replaces some:
     ///
     /// | on `inner` | becomes |
     /// | --- | --- |
-    /// | `redirect`, `retry` | off: abide follows redirects, and one permit is one request |
+    /// | `redirect`, `retry` | off: abide follows redirects, and one permit is for one request |
     /// | `user_agent` | that of [`user_agent`](Self::user_agent) |
     /// | `dns_resolver` | that of [`resolver`](Self::resolver), guarded |
     /// | `connect_timeout` | that of [`connect_timeout`](Self::connect_timeout) |
     /// | `gzip` and the other codings | off: they would drop what follows the first gzip member of a robots.txt. abide decodes pages itself ([`decode`](Self::decode)) |
     ///
-    /// What else is set on `inner` stays, and holds for robots.txt, too:
+    /// All other settings of `inner` stay, and apply to robots.txt, too:
     ///
-    /// * `timeout` counts for each hop by itself; [`timeout`](Self::timeout) is that of a whole call.
-    /// * `default_headers` go to every host and with robots.txt. No credentials there, and no `Host`: the site that answers would not be the one
-    ///   whose rules are known. An `Accept-Encoding` there is replaced.
-    /// * A cookie jar keeps what robots.txt sets. As soon as any response has set a cookie, robots.txt is asked for with an empty `Cookie`, which
-    ///   goes before the jar's. A jar that is filled beforehand sends its cookies with robots.txt until then.
-    /// * `resolve` goes past the address guard; use [`resolve`](Self::resolve).
-    /// * An http, https or socks5h proxy, also one of the environment, or a `unix_socket` resolves the names of sites itself, past the address guard: only literal
-    ///   addresses are refused then. The name of the proxy is resolved and guarded here: one with a private address needs
-    ///   [`allow_net`](Self::allow_net), one that is written as an address does not. `no_proxy` keeps the environment out.
+    /// * `timeout` limits each hop; [`timeout`](Self::timeout) limits a whole call.
+    /// * `default_headers` go to every host and with robots.txt, so they must contain no credentials and no `Host`. An `Accept-Encoding`
+    ///   there is replaced.
+    /// * A cookie jar keeps the cookies that robots.txt sets. After any response has set a cookie, robots.txt is requested with an empty
+    ///   `Cookie` field instead of the jar's. Until then, a jar that was filled beforehand sends its cookies with robots.txt.
+    /// * `resolve` bypasses the address guard; use [`resolve`](Self::resolve).
+    /// * An http, https or socks5h proxy (also one of the environment) or a `unix_socket` resolves names itself, so that only literal
+    ///   addresses are checked. The proxy's own name is checked: one with a private address needs [`allow_net`](Self::allow_net), unless
+    ///   it is written as an address. `no_proxy` ignores the environment.
     ///
     /// # Errors
     /// [`BuildError`].
@@ -289,7 +297,7 @@ impl Builder {
         Ok((self.finish(fetch, has_cookies)?, client))
     }
 
-    /// The crawler alone, for a client of your own. robots.txt is fetched by a client that is built for it.
+    /// Builds the crawler alone, for a client of your own. It fetches robots.txt with a client that it builds.
     ///
     /// # Errors
     /// [`BuildError`].
@@ -334,6 +342,8 @@ impl Builder {
         let core = Core {
             resolver: self.resolver_of_all(),
             crawler: self.crawler.build(fetch)?,
+            redirects: self.redirects,
+            timeout: self.timeout,
             read_timeout: Some(self.read_timeout).filter(|&limit| limit < Duration::MAX),
             decodes: self.decodes,
             has_cookies,

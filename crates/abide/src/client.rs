@@ -13,13 +13,13 @@ use url::Url;
 use abide_gate::pacing::{NextSlot, Permit};
 use abide_gate::robots_cache::RobotsEntry;
 use abide_gate::{Denied, Gate, Origin, Verdict};
-use abide_http::Crawler;
+use abide_http::{Crawler, RedirectPolicy};
 
 use crate::builder::Builder;
 use crate::middleware::{AbideMiddleware, Part};
 use crate::resolver::GuardedResolver;
 
-/// One crawler identity: everything that is asked, paced and read under it. Cheap to clone; clones share everything.
+/// One crawler: its name, its robots.txt cache, its rate limits. Cheap to clone; clones share everything.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -44,6 +44,10 @@ pub struct Abide {
 /// What all clones and middlewares of an [`Abide`] share.
 pub(crate) struct Core {
     pub(crate) crawler: Crawler,
+    /// Of requests without a policy of their own.
+    pub(crate) redirects: RedirectPolicy,
+    /// Of requests without a timeout of their own: for the wire, all hops together.
+    pub(crate) timeout: Option<Duration>,
     /// How long a server may be silent. `None`: without limit.
     pub(crate) read_timeout: Option<Duration>,
     /// Whether pages are asked for in content codings, and decoded.
@@ -52,33 +56,32 @@ pub(crate) struct Core {
     pub(crate) has_cookies: Arc<AtomicBool>,
     /// For clients of the crawler's owner.
     pub(crate) resolver: Arc<GuardedResolver>,
-    /// Whether anybody has taken the half that paces.
+    /// Whether a client has the half that paces.
     pub(crate) has_pacing_half: AtomicBool,
 }
 
 impl Abide {
     /// A crawler with this product token: `[A-Za-z_-]+` (RFC 9309 §2.2.1).
     ///
-    /// A token that is none is reported by `build`.
+    /// `build` returns an error if the token is invalid.
     pub fn builder(token: &str) -> Builder {
         Builder::new(token)
     }
 
-    /// Whether `url` may be fetched. May fetch robots.txt, never `url`; acquires no permit for it.
+    /// Checks whether `url` may be fetched. This may fetch robots.txt, never `url`, and acquires no permit for it.
     ///
     /// # Errors
-    /// A refusal other than disallow and unreachable, which are verdicts: an unsupported URL, a refused address, a robots.txt
-    /// request that was deferred.
+    /// An unsupported URL, a refused address, or a robots.txt request that was deferred. *Disallowed* and *unreachable* are verdicts.
     pub async fn check(&self, url: &Url) -> Result<Verdict, Denied> {
         self.gate_handle().check(url, &mut self.gate_handle().max_wait()).await
     }
 
-    /// Whether `url` may be fetched, from what is known now. No I/O; `None`: not known.
+    /// Checks whether `url` may be fetched, without I/O. `None` if robots.txt is not in memory.
     pub fn check_cached(&self, url: &Url) -> Option<Verdict> {
         self.gate_handle().check_cached(url)
     }
 
-    /// The rules of an origin, for bulk checks at nanoseconds each. May fetch robots.txt.
+    /// The rules of an origin, for many checks at nanoseconds each. May fetch robots.txt.
     ///
     /// # Errors
     /// As [`check`](Self::check).
@@ -86,19 +89,19 @@ impl Abide {
         self.gate_handle().answer(origin).await
     }
 
-    /// Fetches the robots.txt of all these origins that is not at hand, as many at a time as the policy allows.
+    /// Fetches the robots.txt files of these origins, unless they are in memory, as many at a time as the policy allows.
     pub async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {
         self.gate_handle().prefetch(origins).await;
     }
 
-    /// Forgets that the origin's robots.txt is fresh, so that its next use asks again. The last good copy is kept.
+    /// Marks the origin's robots.txt as stale, so that it is fetched before its next use. The last good copy is kept.
     pub async fn invalidate(&self, origin: &Origin) {
         self.gate_handle().invalidate(origin).await;
     }
 
-    /// Asks robots.txt and waits for the permit of `url`, for people with their own client.
+    /// Checks robots.txt and waits for a permit, for a client of your own.
     ///
-    /// One permit is one request. Report the answer through the permit, and drop it when the body has ended.
+    /// A permit is for one request. Report the response through the permit, and drop it when the body has ended.
     ///
     /// # Errors
     /// A refusal of any kind.
@@ -106,7 +109,7 @@ impl Abide {
         Ok(self.gate_handle().admit(url, self.gate_handle().max_wait()).await?.1)
     }
 
-    /// When the next request to the host of `url` could go out, for schedulers. Waits for nothing and reserves nothing.
+    /// When the next request to the host of `url` could be sent, for schedulers. Neither waits nor reserves.
     ///
     /// # Errors
     /// An unsupported URL.
@@ -114,28 +117,27 @@ impl Abide {
         self.gate_handle().next_slot(url)
     }
 
-    /// The gate itself: policies, reports per host, prefetching.
+    /// The gate: policies, reports per host, manual backoffs.
     pub fn gate_handle(&self) -> &Gate {
         self.core.crawler.gate()
     }
 
-    /// The User-Agent that is sent.
+    /// The User-Agent of every request.
     pub fn user_agent(&self) -> &HeaderValue {
         self.core.crawler.user_agent()
     }
 
-    /// Puts the whole middleware around a client that does not follow redirects, such as the one that
-    /// [`Builder::build_with`] returns.
+    /// Wraps a client that does not follow redirects, such as the one that [`Builder::build_with`] returns, in the whole middleware.
     ///
     /// A client that was built elsewhere must have `redirect::Policy::none()` and `retry::never()`; if it follows a redirect,
-    /// the request ends with [`DeniedKind::RedirectBypass`](crate::DeniedKind::RedirectBypass). Its resolver is guarded only if it is that of
-    /// [`resolver`](Self::resolver); else only literal addresses are refused. The codings of its pages are its own.
+    /// the request ends with [`DeniedKind::RedirectBypass`](crate::DeniedKind::RedirectBypass). Resolved addresses are checked only if it
+    /// uses [`resolver`](Self::resolver). It decodes pages itself.
     pub fn wrap(&self, inner: reqwest::Client) -> ClientWithMiddleware {
         reqwest_middleware::ClientBuilder::new(inner).with(self.middleware()).build()
     }
 
-    /// The resolver of the clients that we build, for one of your own: it returns only addresses that may be contacted. One crawler can
-    /// have several clients; what they send shares rules, permits and backoffs.
+    /// A resolver for a client of your own: it returns only addresses that may be contacted. One crawler can have several clients, which
+    /// share rules, permits and backoffs.
     ///
     /// ```
     /// # fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -155,19 +157,18 @@ impl Abide {
         Arc::clone(&self.core.resolver)
     }
 
-    /// Gate and pacing in one: the default.
+    /// [`gate`](Self::gate) and [`pacing`](Self::pacing) in one, as [`wrap`](Self::wrap) uses it.
     pub fn middleware(&self) -> impl Middleware + Clone + use<> {
         self.part(Part::Whole)
     }
 
-    /// The outer half: robots.txt, redirect hops, permissions. Put [`pacing`](Self::pacing) below it, with an HTTP cache between
-    /// them, so that cache hits are not paced. Without it the requests end with
-    /// [`DeniedKind::NoPacing`](crate::DeniedKind::NoPacing).
+    /// The outer half: robots.txt, redirect hops, permissions. Put an HTTP cache below it, and [`pacing`](Self::pacing) below the cache, so
+    /// that cache hits do not wait. Without the pacing half, requests end with [`DeniedKind::NoPacing`](crate::DeniedKind::NoPacing).
     pub fn gate(&self) -> impl Middleware + Clone + use<> {
         self.part(Part::Gate)
     }
 
-    /// The inner half: permits and feedback.
+    /// The inner half: acquires permits, and reports responses to them.
     pub fn pacing(&self) -> impl Middleware + Clone + use<> {
         self.core.has_pacing_half.store(true, Ordering::Relaxed);
         self.part(Part::Pacing)

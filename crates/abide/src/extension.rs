@@ -3,18 +3,17 @@
 use abide_http::{FetchInfo, Options};
 use abide_permissions::{Permissions, Preferences};
 
-/// What abide found out, on a response.
+/// Reads what abide attached to a response.
 pub trait ResponseExt: sealed::Sealed {
-    /// The way to this response; `None` if it did not come through abide.
+    /// Hops, verdicts, waits and permissions; `None` if the response did not come through abide.
     fn fetch_info(&self) -> Option<&FetchInfo>;
 
-    /// What the site permits you to do with it. Without abide in the client, permissions that state nothing and say so.
+    /// What the site permits you to do with the page. Unknown if the response did not come through abide.
     fn permissions(&self) -> Permissions {
         self.fetch_info().map(FetchInfo::permissions).unwrap_or_default()
     }
 
-    /// What the site asks of those who use it, as it was when it was fetched. Without abide in the client, preferences that state nothing
-    /// and say so.
+    /// What the site says about uses of the page, such as training. Unknown if the response did not come through abide.
     fn preferences(&self) -> Preferences {
         let unread = || Preferences::default().with_unread_sources();
         self.fetch_info().map_or_else(unread, FetchInfo::preferences)
@@ -33,13 +32,13 @@ impl<B> ResponseExt for http::Response<B> {
     }
 }
 
-/// abide's options on a request of `reqwest-middleware`.
+/// Sets abide's options on a request of `reqwest-middleware`.
 pub trait RequestBuilderExt: sealed::Sealed {
-    /// Sets options of this request. What they leave open stays as it was: as set by an earlier call, or for all requests of the
-    /// client, with `ClientBuilder::with_init(Extension(options))`.
+    /// Sets options of this request. Options that are not set keep their value from an earlier call, or from
+    /// `ClientBuilder::with_init(Extension(options))`, which is for all requests of a client.
     ///
-    /// No `with_init` runs for a request that goes through `ClientWithMiddleware::execute`, or through the client as a service: such
-    /// a request has the defaults, or what `execute_with_extensions` gives it.
+    /// `with_init` does not apply to a request that is sent by `ClientWithMiddleware::execute`, or through the client as a service: pass
+    /// options to `execute_with_extensions` instead.
     #[must_use]
     fn abide(self, options: Options) -> Self;
 }

@@ -19,11 +19,11 @@
 //!
 //! # What happens in a call
 //!
-//! 1. **Check.** The URL's robots.txt is taken from the cache, or fetched once for all callers. A URL that it disallows is not requested.
+//! 1. **Check.** The URL's robots.txt is in the cache, or is fetched once for all callers. If it disallows the URL, no request is sent.
 //! 2. **Acquire.** The call waits for a permit of the host: one request at a time, one second (or the Crawl-delay) after the last response.
 //! 3. **Send.** One request goes out, without hidden retries. A 429 or 503 backs the host off.
 //! 4. **Follow.** A redirect is a new hop: it begins at 1 again, at most ten times.
-//! 5. **Done.** The header fields and the head of the page have been read, so [`ResponseExt::permissions`] is ready. The body is untouched.
+//! 5. **Done.** abide has read the header fields and the head of the page, so [`ResponseExt::permissions`] is ready. The body is still complete.
 //!
 //! # Refusals are answers
 //!
@@ -58,7 +58,7 @@
 //! # }
 //! ```
 //!
-//! [`Abide::rules`] is a handle for millions of URLs of one site, [`Abide::next_slot`] tells a frontier when a host is free, and
+//! [`Abide::rules`] is a handle for millions of URLs of one site, [`Abide::next_slot`] says when a host is free, and
 //! [`Abide::acquire`] gives permits to a client of your own.
 //!
 //! # Where to look next
@@ -82,11 +82,11 @@
 //!
 //! | order | effect |
 //! | --- | --- |
-//! | a retry that repeats 429 and 503 | the host is backed off, so the caller gets [`DeniedKind::Deferred`] instead of the response: leave these to abide |
+//! | a retry that repeats 429 and 503 | the host is backed off, so the caller gets [`DeniedKind::Deferred`] instead of the response: do not retry these |
 //! | a retry below the pacing half | refused with [`DeniedKind::SentAgain`]; not detected with an inner client of your own, or for attempts that time out |
 //! | the gate without the pacing half below it | refused with [`DeniedKind::NoPacing`] |
 //! | an HTTP cache below [`Abide::middleware`] | hits wait needlessly, permissions are unknown unless a restriction is found, and network errors become text: use the halves |
-//! | an HTTP cache above abide | hits pass by abide; their permissions are unknown. abide cannot detect this |
+//! | an HTTP cache above abide | hits bypass abide; their permissions are unknown. abide cannot detect this |
 //!
 //! # Out of scope
 //! reqwest's blocking client has no middleware: use `abide-gate` with a `Fetch` of your own. The decisions of a call are in `abide-http`, rules and

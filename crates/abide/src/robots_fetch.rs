@@ -5,13 +5,13 @@ use std::error::Error as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use http::header::{COOKIE, HeaderMap, HeaderValue, SET_COOKIE, USER_AGENT};
+use http::header::{COOKIE, HeaderValue, USER_AGENT};
 use http_body_util::BodyExt;
 
 use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse, on_the_wire};
 use abide_gate::{AddressGuard, BoxFuture, Clock, Failure, SystemClock};
 
-use crate::send::reqwest_failure;
+use crate::send::{observe_cookies, reqwest_failure};
 use abide_http::same_resource;
 
 /// One robots.txt request a call, through a reqwest client that neither follows redirects nor decodes bodies.
@@ -55,13 +55,6 @@ impl Fetch for ReqwestFetch {
             }
             on_the_wire(request.budget(), self.send(&request)).await
         })
-    }
-}
-
-/// A response may have filled the client's cookie jar, if it has one.
-pub(crate) fn observe_cookies(has_cookies: &AtomicBool, headers: &HeaderMap) {
-    if headers.contains_key(SET_COOKIE) {
-        has_cookies.store(true, Ordering::Relaxed);
     }
 }
 

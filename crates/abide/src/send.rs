@@ -4,13 +4,15 @@
 //! and put together again, for reqwest has no way to change the body of one.
 
 use std::cell::Cell;
+use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, HeaderValue};
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderValue, SET_COOKIE};
 use http::{Extensions, Version};
 use reqwest::{Request, Response};
 use reqwest_middleware::{Next, Result};
@@ -23,20 +25,19 @@ use abide_http::{
 };
 
 use crate::client::Core;
-use crate::robots_fetch::observe_cookies;
 
-/// What came of a request: a response, an error, or silence; and how often it was sent.
+/// The result of a request: a response, an error, or a read timeout; and how often it was sent.
 type Outcome = (io::Result<Result<Response>>, u32);
 
-/// A request that has its permit, on its way. Made without waiting, so that the future of a call has no room for a request.
+/// Sends a request that has its permit. Not `async`, so that the future of a call does not hold a request.
 pub(crate) fn sending<'f>(
     core: &Core,
     call: &mut Call<'_>,
     mut request: Request,
     extensions: &'f mut Extensions,
     next: Next<'f>,
-) -> impl Future<Output = Outcome> + Unpin + use<'f> {
-    // Setting it costs a place among the request's extensions.
+) -> impl Future<Output = io::Result<Result<Response>>> + use<'f> {
+    // Setting it allocates among the request's extensions.
     if request.timeout().copied() != call.timeout() {
         *request.timeout_mut() = call.timeout();
     }
@@ -44,17 +45,17 @@ pub(crate) fn sending<'f>(
         request.headers_mut().entry(ACCEPT_ENCODING).or_insert(CODINGS);
     }
     call.sending();
-    call.within(|| count_sends(with_read_timeout(core.read_timeout, next.run(request, extensions))))
+    with_read_timeout(core.read_timeout, call.within(|| next.run(request, extensions)))
 }
 
-/// What came of it. Reports it to the call. The response may be returned when [`Call::saved`] has been awaited.
+/// Reports the result to the call. The caller may have the response when [`Call::saved`] has been awaited.
 pub(crate) fn answered(
     core: &Core,
     call: &mut Call<'_>,
     (response, times): Outcome,
     is_repeatable: bool,
 ) -> Result<Response> {
-    // Our own read timeout. What a middleware below means by such an error, nobody knows.
+    // Our own read timeout, and no error of a middleware below, whose meaning for the host is unknown.
     let response = response.unwrap_or_else(|silence| {
         call.failed(Some(Failure::Timeout));
         Err(reqwest_middleware::Error::middleware(silence))
@@ -73,6 +74,13 @@ pub(crate) fn answered(
     Ok(if core.decodes { decoded(response) } else { response })
 }
 
+/// A response may have filled the client's cookie jar, if it has one.
+pub(crate) fn observe_cookies(has_cookies: &AtomicBool, headers: &HeaderMap) {
+    if headers.contains_key(SET_COOKIE) {
+        has_cookies.store(true, Ordering::Relaxed);
+    }
+}
+
 pub(crate) fn head_of(response: &Response, is_repeatable: bool) -> ResponseHead<'_> {
     ResponseHead {
         status: response.status(),
@@ -83,9 +91,9 @@ pub(crate) fn head_of(response: &Response, is_repeatable: bool) -> ResponseHead<
     }
 }
 
-/// A request without a response: what it means for the host, and for the caller.
+/// Reports a request without a response to the call, and makes the caller's error.
 fn failed(call: &mut Call<'_>, mut error: reqwest_middleware::Error) -> reqwest_middleware::Error {
-    // reqwest's own errors show it.
+    // reqwest shows the URL in its errors.
     if let Some(shown) = error.url_mut() {
         *shown = without_userinfo(shown);
     }
@@ -98,7 +106,7 @@ fn failed(call: &mut Call<'_>, mut error: reqwest_middleware::Error) -> reqwest_
     }
 }
 
-/// An error and not a warning: what should have waited has gone out already.
+/// The error for requests that something sent without a permit. Not only a warning, because they cannot be undone.
 pub(crate) fn wrong_order(gate: &Gate, url: &Url, kind: DeniedKind) -> reqwest_middleware::Error {
     refuse(Denied::new(kind, url, gate.wall()))
 }
@@ -147,7 +155,7 @@ fn decoded(mut response: Response) -> Response {
     Response::from(head.map(|()| reqwest::Body::wrap(decode(body))))
 }
 
-/// The head of a response without its body, as an `http::Response` that knows its URL: only a builder of reqwest's takes that.
+/// Moves the head out of a response, as an `http::Response` with its URL, which only reqwest's extension of the builder can set.
 #[allow(clippy::expect_used, reason = "only a bad status or field makes a builder fail")]
 fn take_head(url: Url, response: &mut Response) -> http::Response<()> {
     use reqwest::ResponseBuilderExt;
@@ -164,7 +172,7 @@ fn take_head(url: Url, response: &mut Response) -> http::Response<()> {
     head
 }
 
-/// The response with its permit in its body, and what has been taken of that in front; URL, version, header fields and extensions stay.
+/// The response with its permit in its body, and the bytes taken so far in front. URL, version, header fields and extensions stay.
 pub(crate) fn into_http(
     url: Url,
     taken: Option<reqwest::Result<Bytes>>,
@@ -181,7 +189,7 @@ pub(crate) fn into_http(
     head.map(|()| body)
 }
 
-/// The response for the caller. A small body that has ended on the wire needs nobody any more who watches it.
+/// The response for the caller. A small body that has ended on the wire is returned as plain bytes.
 pub(crate) fn into_reqwest(response: http::Response<ResponseBody<reqwest::Body>>) -> Response {
     Response::from(response.map(|body| match body.into_whole() {
         Ok(whole) => reqwest::Body::from(whole),
@@ -189,7 +197,7 @@ pub(crate) fn into_reqwest(response: http::Response<ResponseBody<reqwest::Body>>
     }))
 }
 
-/// The same response with its body at hand.
+/// The same response with all of its body.
 pub(crate) fn with_whole_body(url: Url, mut response: Response, body: Bytes, info: FetchInfo) -> Response {
     let head = take_head(url, &mut response);
     let mut whole = Response::from(head.map(|()| reqwest::Body::from(body)));
@@ -197,10 +205,10 @@ pub(crate) fn with_whole_body(url: Url, mut response: Response, body: Bytes, inf
     whole
 }
 
-/// A short body of no interest to the scan, if all of it is here, as that of most responses that are not pages: nobody need watch it.
+/// Takes a short body that is not scanned, if all of it has arrived. That is so for most responses that are not pages.
 ///
 /// # Errors
-/// What was taken of it, which is to be replayed.
+/// What was taken of it, for the replay.
 pub(crate) fn take_short_body(
     response: &mut Response,
 ) -> std::result::Result<Bytes, Option<reqwest::Result<Bytes>>> {
@@ -211,11 +219,7 @@ pub(crate) fn take_short_body(
         _ => return Err(None),
     };
     match poll_chunk(response) {
-        Poll::Ready(Ok(Some(data))) if data.len() as u64 == length => match poll_chunk(response) {
-            // The connection is free for the next request.
-            Poll::Ready(Ok(None)) => Ok(data),
-            _ => Err(Some(Ok(data))),
-        },
+        Poll::Ready(Ok(Some(data))) if data.len() as u64 == length => Ok(data),
         Poll::Ready(chunk) => Err(chunk.transpose()),
         Poll::Pending => Err(None),
     }
@@ -226,12 +230,12 @@ fn ends_with_its_length(response: &Response) -> bool {
     response.version() <= Version::HTTP_11 && response.headers().contains_key(CONTENT_LENGTH)
 }
 
-/// What is not here is asked for again by the task that waits for it, and wakes it then.
+/// Polls once, without a waker: the task that reads on polls again, and is woken then.
 fn poll_chunk(response: &mut Response) -> Poll<reqwest::Result<Option<Bytes>>> {
     pin!(response.chunk()).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// A longer body is taken in pieces, by the task that watches it.
+/// The longest body that is taken at once, in bytes.
 const AHEAD_MAX: u64 = 16 * 1024;
 
 // How often a request went out under one permit: something below the pacing that sends again would go out unpaced.
@@ -242,26 +246,18 @@ thread_local! {
 }
 
 /// Sends, and counts how often the client that we build was used for it. Another client counts nothing.
-pub(crate) fn count_sends<F: Future + Unpin>(sending: F) -> CountSends<F> {
-    CountSends { sending, sends: 0 }
-}
-
+///
 /// What tokio's task locals do, without a place for the future in them: it would be moved about in memory.
-pub(crate) struct CountSends<F> {
-    sending: F,
-    sends: u32,
-}
-
-impl<F: Future + Unpin> Future for CountSends<F> {
-    type Output = (F::Output, u32);
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let counting = Counting { outer: SENDS.replace(Some(self.sends)) };
-        let polled = Pin::new(&mut self.sending).poll(context);
-        self.sends = counting.sends();
+pub(crate) async fn count_sends<F: Future + Unpin>(mut sending: F) -> (F::Output, u32) {
+    let mut sends = 0;
+    poll_fn(|context| {
+        let counting = Counting { outer: SENDS.replace(Some(sends)) };
+        let polled = Pin::new(&mut sending).poll(context);
+        sends = counting.sends();
         drop(counting);
-        polled.map(|sent| (sent, self.sends))
-    }
+        polled.map(|sent| (sent, sends))
+    })
+    .await
 }
 
 /// Gives the place back to the counter outside, also when the poll panics.

@@ -2,6 +2,7 @@
 //!
 //! A cache between the two keeps neither errors nor extensions of responses, so both go through the request's extensions.
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -89,7 +90,7 @@ pub(crate) async fn send_paced(
 ) -> Result<Response> {
     let options = extensions.get::<Options>().cloned().unwrap_or_default();
     let options = options.with_redirects(RedirectPolicy::never());
-    let timeout = request.timeout().copied();
+    let timeout = request.timeout().copied().or(core.timeout);
     let mut call = Call::new(&core.crawler, options, request.method(), request.url(), timeout);
     let handoff = extensions.get::<Handoff>().cloned();
     // Something between the halves may send again, or something else.
@@ -103,8 +104,8 @@ pub(crate) async fn send_paced(
         call.sign(request.headers_mut()).map_err(refuse)?;
         admit(&mut call).await.map_err(refuse)?;
         call.add_signature(request.headers_mut()).map_err(refuse)?;
-        let sending = sending(core, &mut call, request, extensions, next);
-        let answer = call.cover(sending).await;
+        let sending = pin!(sending(core, &mut call, request, extensions, next));
+        let answer = count_sends(call.cover(sending)).await;
         // What is sent again, the half above decides.
         let response = answered(core, &mut call, answer, false);
         call.saved().await;

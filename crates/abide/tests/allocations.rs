@@ -26,8 +26,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 const REQUESTS: usize = 320;
 const USER_AGENT: &str = "ExampleBot/1.0";
 
-/// More than those of reqwest alone, for a request to a host that is known, whose answer is short. One of them is the timer of the read
-/// timeout.
+/// More than those of reqwest alone, for a request to a host that is known, whose answer is short.
 const MORE_MAX: usize = 11;
 
 /// One test, so that nothing else allocates meanwhile.

@@ -13,7 +13,7 @@ use http::{HeaderMap, Version};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 
-/// Says what it is told to say of its end.
+/// States its end as the test sets it.
 #[derive(Debug, Default)]
 struct Script {
     frames: VecDeque<Result<Frame<Bytes>, &'static str>>,

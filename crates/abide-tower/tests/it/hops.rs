@@ -1,15 +1,12 @@
 //! Hops apart: a redirect layer above sends each of them through the gate.
 
-use std::time::Duration;
-
 use abide_tests::{Reply, Server};
-use abide_tower::pacing::PacePolicy;
 use abide_tower::{Denied, DeniedKind, Failure, ResponseExt};
 use http::header::HOST;
 use tower::{ServiceBuilder, ServiceExt};
 use tower_http::follow_redirect::{FollowRedirectLayer, RequestUri};
 
-use crate::{builder, client, client_with, get, inner, settings};
+use crate::{builder, client, get, inner, settings};
 
 async fn web() -> Server {
     Server::start(|seen| match (seen.host(), seen.path.as_str()) {
@@ -61,21 +58,6 @@ async fn a_hop_to_another_host_is_checked_there() {
     assert!(info.verdict().unwrap().is_allowed());
     assert_eq!(page.permissions().rules().to_string(), "nosnippet");
     assert_eq!(page.extensions().get::<RequestUri>().unwrap().0, "http://b.example/page");
-}
-
-#[tokio::test]
-async fn each_hop_waits_its_permit() {
-    let server = web().await;
-    let delay = Duration::from_millis(60);
-    let settings = settings(&server).pace(PacePolicy::default().danger_min_delay(delay));
-    let service = FollowRedirectLayer::new();
-    let service = ServiceBuilder::new().layer(service).service(client_with(&server, settings));
-    assert_eq!(service.oneshot(get("http://a.example/chain")).await.unwrap().status(), 200);
-    let log = server.log();
-    assert_eq!(log.len(), 4);
-    for pair in log.windows(2) {
-        assert!(pair[1].at.saturating_duration_since(pair[0].answered) >= delay, "{}", pair[1].what());
-    }
 }
 
 #[tokio::test]

@@ -3,10 +3,9 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use abide_tower::pacing::{DeferReason, PacePolicy};
-use abide_tower::{Denied, DeniedKind, Gate, GuardedResolver, Options, ResponseExt, ServiceError};
+use abide_tower::pacing::DeferReason;
+use abide_tower::{Denied, DeniedKind, ResponseExt};
 use bytes::Bytes;
 use futures_util::stream::{self, Stream, StreamExt};
 use http::{HeaderMap, Request, Response, Version};
@@ -14,11 +13,10 @@ use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
 use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tower::ServiceExt;
 
-use crate::{Names, builder, get};
+use crate::{Layered, builder, connector, get, impatient, refused, settings_for};
 
 type Answer = Result<Response<BoxBody<Bytes, h2::Error>>, h2::Error>;
 
@@ -84,16 +82,10 @@ fn frames(
 
 static READ: tokio::sync::Notify = tokio::sync::Notify::const_new();
 
-type Http2 = abide_tower::AbideService<Client<HttpConnector<GuardedResolver<Names>>, Full<Bytes>>>;
-
-fn client(address: SocketAddr) -> Http2 {
-    let settings = Gate::builder()
-        .allow_net(address.ip().into())
-        .pace(PacePolicy::default().danger_min_delay(Duration::ZERO));
-    let resolver = GuardedResolver::over(Names(address), settings.address_guard().clone());
-    let inner = Client::builder(TokioExecutor::new())
-        .http2_only(true)
-        .build(HttpConnector::new_with_resolver(resolver));
+fn client(address: SocketAddr) -> Layered {
+    let settings = settings_for(address);
+    let connector = connector(address, &settings);
+    let inner = Client::builder(TokioExecutor::new()).http2_only(true).build(connector);
     builder(settings).wrap(inner).unwrap()
 }
 
@@ -104,8 +96,7 @@ async fn pages_are_gated_and_read() {
     let page = client.clone().oneshot(get("http://a.example/x")).await.unwrap();
     assert_eq!(page.version(), Version::HTTP_2);
     assert!(!page.permissions().may_index());
-    let error = client.oneshot(get("http://a.example/private/x")).await.unwrap_err();
-    assert!(Denied::find(&error).unwrap().is_disallowed());
+    assert!(refused(&client, "http://a.example/private/x").await.is_disallowed());
     assert_eq!(*log.lock().unwrap(), ["/robots.txt", "/x"]);
 }
 
@@ -128,10 +119,7 @@ async fn a_stream_keeps_the_permit_until_its_end_whatever_its_length() {
         if path == "length-2" {
             assert_eq!(page.frame().await.unwrap().unwrap().into_data().unwrap(), "ok");
         }
-        let mut request = get("http://a.example/x");
-        request.extensions_mut().insert(Options::new().with_max_wait(Duration::ZERO));
-        let error = client.clone().oneshot(request).await.unwrap_err();
-        let reason = deferred(&error);
+        let reason = deferred(&impatient(&client, "http://a.example/x").await);
         assert!(matches!(reason, DeferReason::InFlight { .. }), "{path} {reason:?}");
         drop(page);
         assert_eq!(client.clone().oneshot(get("http://a.example/x")).await.unwrap().status(), 200);
@@ -139,9 +127,8 @@ async fn a_stream_keeps_the_permit_until_its_end_whatever_its_length() {
 }
 
 /// Why a request was deferred.
-fn deferred(error: &ServiceError) -> DeferReason {
-    let denied = Denied::find(error).unwrap();
-    let DeniedKind::Deferred { reason } = denied.kind() else { panic!("{error:?}") };
+fn deferred(denied: &Denied) -> DeferReason {
+    let DeniedKind::Deferred { reason } = denied.kind() else { panic!("{denied:?}") };
     reason.clone()
 }
 
@@ -150,8 +137,8 @@ async fn enhance_your_calm_backs_the_host_off() {
     let client = client(serve(Arc::default()).await);
     let error = client.clone().oneshot(get("http://a.example/calm")).await.unwrap_err();
     assert!(error.refused().is_none(), "{error:?}");
-    let error = client.oneshot(get("http://a.example/x")).await.unwrap_err();
-    assert!(matches!(deferred(&error), DeferReason::Backoff { .. }), "{error:?}");
+    let denied = refused(&client, "http://a.example/x").await;
+    assert!(matches!(deferred(&denied), DeferReason::Backoff { .. }), "{denied:?}");
 }
 
 #[tokio::test]
@@ -162,6 +149,6 @@ async fn enhance_your_calm_within_a_body_backs_the_host_off() {
     assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "page");
     READ.notify_one();
     body.frame().await.unwrap().unwrap_err();
-    let error = client.oneshot(get("http://a.example/x")).await.unwrap_err();
-    assert!(matches!(deferred(&error), DeferReason::Backoff { .. }), "{error:?}");
+    let denied = refused(&client, "http://a.example/x").await;
+    assert!(matches!(deferred(&denied), DeferReason::Backoff { .. }), "{denied:?}");
 }

@@ -18,7 +18,7 @@ use crate::{Page, builder, client, get, inner, settings};
 async fn web() -> Server {
     Server::start(|seen| match seen.path.as_str() {
         "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /private/"),
-        "/busy" => Reply::with_headers(503, &[("retry-after", "1")], ""),
+        "/busy" => Reply::retry_after(503, 1),
         _ => Reply::new(200, "page"),
     })
     .await

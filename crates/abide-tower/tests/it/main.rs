@@ -28,7 +28,8 @@ use std::time::Duration;
 use abide_tests::Server;
 use abide_tower::pacing::PacePolicy;
 use abide_tower::{
-    AbideBody, AbideLayer, AbideService, Builder, Denied, Gate, GateBuilder, GuardedResolver, ServiceError,
+    AbideBody, AbideLayer, AbideService, Builder, Denied, Gate, GateBuilder, GuardedResolver, Options,
+    ServiceError,
 };
 use bytes::Bytes;
 use http::{Request, Response};
@@ -64,15 +65,23 @@ type Page = Response<AbideBody<Incoming>>;
 
 /// No delay between requests, and this server may be contacted.
 fn settings(server: &Server) -> GateBuilder {
-    Gate::builder()
-        .allow_net(server.address().ip().into())
-        .pace(PacePolicy::default().danger_min_delay(Duration::ZERO))
+    settings_for(server.address())
+}
+
+fn settings_for(address: SocketAddr) -> GateBuilder {
+    let pace = PacePolicy::default().danger_min_delay(Duration::ZERO);
+    Gate::builder().allow_net(address.ip().into()).pace(pace)
+}
+
+/// A connector by which every name leads to `address`.
+fn connector(address: SocketAddr, settings: &GateBuilder) -> HttpConnector<GuardedResolver<Names>> {
+    let resolver = GuardedResolver::over(Names(address), settings.address_guard().clone());
+    HttpConnector::new_with_resolver(resolver)
 }
 
 /// hyper-util's client; every name leads to `address`.
 fn inner(address: SocketAddr, settings: &GateBuilder) -> Inner {
-    let resolver = GuardedResolver::over(Names(address), settings.address_guard().clone());
-    Client::builder(TokioExecutor::new()).build(HttpConnector::new_with_resolver(resolver))
+    Client::builder(TokioExecutor::new()).build(connector(address, settings))
 }
 
 fn builder(settings: GateBuilder) -> Builder {
@@ -109,4 +118,12 @@ async fn status(client: &Layered, url: &str) -> u16 {
 async fn refused(client: &Layered, url: &str) -> Denied {
     let error = send(client, url).await.expect_err("the request is refused");
     Denied::find(&error).unwrap_or_else(|| panic!("{url} is refused, and not by {error:?}"))
+}
+
+/// The refusal of a request that may not wait.
+async fn impatient(client: &Layered, url: &str) -> Denied {
+    let mut request = get(url);
+    request.extensions_mut().insert(Options::new().with_max_wait(Duration::ZERO));
+    let error = client.clone().oneshot(request).await.expect_err("the request would have to wait");
+    error.refused().unwrap_or_else(|| panic!("{url}: {error:?}")).clone()
 }

@@ -1,22 +1,13 @@
 //! One at a time, until the body has ended; nothing while the host is backed off.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use abide_tests::{Reply, Server, Step, StoppedClock, until};
 use abide_tower::pacing::{DeferReason, PacePolicy};
-use abide_tower::{Denied, DeniedKind, Options, ResponseExt};
+use abide_tower::{DeniedKind, ResponseExt};
 use http_body_util::BodyExt;
-use tower::ServiceExt;
 
-use crate::{Layered, client, client_with, get, refused, send, settings, status};
-
-/// The refusal of a request that may not wait.
-async fn impatient(client: &Layered, url: &str) -> Denied {
-    let mut request = get(url);
-    request.extensions_mut().insert(Options::new().with_max_wait(Duration::ZERO));
-    let error = client.clone().oneshot(request).await.unwrap_err();
-    error.refused().unwrap().clone()
-}
+use crate::{client, client_with, impatient, send, settings, status};
 
 /// So many times 64 KiB; more than lies in sockets on the way.
 fn long(times: usize) -> Reply {
@@ -30,7 +21,6 @@ async fn web() -> Server {
         (_, "/endless") => long(1 << 14),
         (_, "/long") => long(1 << 9),
         (_, "/reset") => Reply::raw(vec![Step::Reset]),
-        (_, "/busy") => Reply::with_headers(429, &[("retry-after", "120")], "slow down"),
         _ => Reply::new(200, "page"),
     })
     .await
@@ -83,38 +73,6 @@ async fn a_small_page_gives_its_permit_back_unread() {
     let client = client(&server);
     let _unread = send(&client, "http://a.example/x").await.unwrap();
     assert_eq!(status(&client, "http://a.example/y").await, 200);
-}
-
-#[tokio::test]
-async fn a_429_reaches_the_caller_and_backs_the_host_off() {
-    let server = web().await;
-    let client = client(&server);
-    let before = SystemTime::now();
-    assert_eq!(status(&client, "http://a.example/busy").await, 429);
-    let denied = refused(&client, "http://a.example/x").await;
-    let DeniedKind::Deferred { reason } = denied.kind() else { panic!("{denied:?}") };
-    assert!(matches!(reason, DeferReason::Backoff { status: Some(429), .. }), "{reason:?}");
-    assert!(denied.retry_at() > Some(before + Duration::from_secs(110)), "{denied}");
-    assert_eq!(server.count("a.example/x"), 0);
-    assert_eq!(status(&client, "http://b.example/x").await, 200);
-}
-
-#[tokio::test]
-async fn a_call_that_is_dropped_while_it_waits_leaves_its_place() {
-    let server = web().await;
-    let client = client(&server);
-    let page = send(&client, "http://a.example/endless").await.unwrap();
-    let waiting = tokio::spawn({
-        let client = client.clone();
-        async move { status(&client, "http://a.example/never").await }
-    });
-    let host = abide_tower::Host::of(&"http://a.example/".parse().unwrap()).unwrap();
-    until("it waits", || client.gate().report(&host).is_some_and(|report| report.waiting() == 1)).await;
-    waiting.abort();
-    assert!(waiting.await.unwrap_err().is_cancelled());
-    drop(page);
-    assert_eq!(status(&client, "http://a.example/x").await, 200);
-    assert_eq!(server.count("a.example/never"), 0);
 }
 
 #[tokio::test]

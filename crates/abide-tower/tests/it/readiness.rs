@@ -10,8 +10,8 @@ use abide_gate::{Clock, ManualClock, WallMillis};
 use abide_tower::pacing::PacePolicy;
 use abide_tower::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse};
 use abide_tower::{AbideLayer, BoxFuture, DeniedKind, Gate, ServiceError};
-use by_hand::poll_once;
 use bytes::Bytes;
+use futures_util::future::poll_immediate;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::Full;
 use tokio::sync::Notify;
@@ -19,7 +19,7 @@ use tower::{Layer, Service, ServiceExt};
 
 type Empty = http_body_util::Empty<Bytes>;
 
-/// robots.txt that comes when it is told to: first none, then one that forbids everything.
+/// robots.txt that arrives on a signal: first none, then one that forbids everything.
 #[derive(Debug, Default)]
 struct Later(Notify, AtomicBool);
 
@@ -28,15 +28,11 @@ impl Fetch for Later {
         Box::pin(async {
             self.0.notified().await;
             let (headers, began) = (HeaderMap::new(), std::time::Instant::now());
-            if self.1.swap(true, Ordering::SeqCst) {
-                return Ok(RobotsResponse::whole(
-                    StatusCode::OK,
-                    headers,
-                    "User-agent: *\nDisallow: /",
-                    began,
-                ));
-            }
-            Ok(RobotsResponse::whole(StatusCode::NOT_FOUND, headers, "", began))
+            let (status, text) = match self.1.swap(true, Ordering::SeqCst) {
+                false => (StatusCode::NOT_FOUND, ""),
+                true => (StatusCode::OK, "User-agent: *\nDisallow: /"),
+            };
+            Ok(RobotsResponse::whole(status, headers, text, began))
         })
     }
 }
@@ -119,31 +115,15 @@ fn layer(robots: &Arc<Later>) -> AbideLayer {
     AbideLayer::builder("ExampleBot").gate(settings).build_with(Arc::clone(robots) as Arc<dyn Fetch>).unwrap()
 }
 
-/// Polls futures by hand.
-mod by_hand {
-    use std::future::{Future, poll_fn};
-    use std::pin::Pin;
-    use std::task::Poll;
-
-    pub(super) async fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
-        let mut future = Some(future);
-        poll_fn(|context| match future.take() {
-            Some(future) => Poll::Ready(future.poll(context)),
-            None => Poll::Pending,
-        })
-        .await
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn back_pressure_passes_through() {
     let inner = Strict::new();
     let seen = Arc::clone(&inner.seen);
     let mut service = layer(&Arc::default()).layer(inner);
     seen.is_open.store(false, Ordering::SeqCst);
-    assert!(poll_once(std::pin::pin!(service.ready())).await.is_pending());
+    assert!(poll_immediate(service.ready()).await.is_none());
     seen.is_open.store(true, Ordering::SeqCst);
-    assert!(poll_once(std::pin::pin!(service.ready())).await.is_ready());
+    assert!(poll_immediate(service.ready()).await.is_some());
     seen.fails.store(true, Ordering::SeqCst);
     let error = service.ready().await.unwrap_err();
     assert!(matches!(&error, ServiceError::Inner(_)), "{error:?}");
@@ -158,7 +138,7 @@ async fn no_reservation_is_kept_while_robots_txt_is_awaited() {
     service.ready().await.unwrap();
     assert_eq!(seen.reserved.load(Ordering::SeqCst), 1);
     let mut call = std::pin::pin!(service.call(request()));
-    assert!(poll_once(call.as_mut()).await.is_pending());
+    assert!(poll_immediate(call.as_mut()).await.is_none());
     assert_eq!(seen.reserved.load(Ordering::SeqCst), 0);
     robots.0.notify_one();
     let slot = tokio::time::timeout(Duration::from_secs(7300), call).await;
@@ -186,11 +166,11 @@ async fn a_call_dropped_before_it_is_sent_gives_its_permit_back() {
     patient.extensions_mut().insert(abide_tower::Options::new().with_max_wait(Duration::from_secs(7200)));
     {
         let mut call = std::pin::pin!(service.call(patient));
-        assert!(poll_once(call.as_mut()).await.is_pending());
+        assert!(poll_immediate(call.as_mut()).await.is_none());
         seen.is_open.store(false, Ordering::SeqCst);
         drop(holder);
         tokio::time::advance(Duration::from_secs(3601)).await;
-        assert!(poll_once(call.as_mut()).await.is_pending());
+        assert!(poll_immediate(call.as_mut()).await.is_none());
         assert!(!layer.gate().next_slot(&url).unwrap().wait().is_zero(), "the call has the permit");
     }
     assert!(layer.gate().next_slot(&url).unwrap().wait().is_zero(), "the permit was given back");
@@ -208,7 +188,7 @@ async fn what_waited_for_the_service_below_is_checked_again() {
     let mut service = layer.layer(inner);
     service.ready().await.unwrap();
     let mut call = std::pin::pin!(service.call(request()));
-    assert!(poll_once(call.as_mut()).await.is_pending());
+    assert!(poll_immediate(call.as_mut()).await.is_none());
     // The service below closes; robots.txt comes, and the permit.
     seen.is_open.store(false, Ordering::SeqCst);
     robots.0.notify_one();

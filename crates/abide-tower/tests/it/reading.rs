@@ -104,7 +104,7 @@ async fn a_304_comes_with_what_the_last_fetch_has_stored() {
     let settings = settings(&server);
     let inner = inner(server.address(), &settings);
     let store = Arc::new(MemoryPermissionStore::new(std::num::NonZeroUsize::MIN.saturating_add(9)));
-    let client = builder(settings).permission_store(store).wrap(inner).unwrap();
+    let client = builder(settings).crawler(|crawler| crawler.permission_store(store)).wrap(inner).unwrap();
     let url = "http://a.example/unchanged";
     client.clone().oneshot(get(url)).await.unwrap();
     let mut request = get(url);
