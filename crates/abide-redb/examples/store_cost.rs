@@ -235,9 +235,9 @@ fn each(began: Instant, count: u64) -> u128 {
     began.elapsed().as_nanos() / u128::from(count)
 }
 
-/// As the system tells it.
+/// As the system reports it.
 fn resident() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.map_or("not told".to_owned(), |line| line.trim().to_owned())
+    line.map_or("unknown".to_owned(), |line| line.trim().to_owned())
 }

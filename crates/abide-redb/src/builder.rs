@@ -15,7 +15,7 @@ use crate::place::Place;
 use crate::shared::Shared;
 use crate::store::Store;
 
-/// Sizes and times of a [`Store`].
+/// Settings of a [`Store`].
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;
@@ -57,54 +57,54 @@ impl Builder {
         self
     }
 
-    /// Most records of each kind, robots.txt and permissions. Default 1,000,000. The oldest make room: those of robots.txt that were
-    /// asked for, and those of permissions that were received, longest ago. Backoffs are not counted; they go when they are over.
+    /// Maximum number of records of each kind, robots.txt and permissions. Default 1,000,000. The oldest are dropped: robots.txt by its
+    /// last attempt, permissions by the time of receipt. Backoffs do not count; they are dropped when they end.
     #[must_use]
     pub fn max_records(mut self, records: u64) -> Self {
         self.options.limits.records = records.max(1);
         self
     }
 
-    /// Most bytes of the records of each kind, with their keys. Default 1 GiB, at least 1 MiB. The file is somewhat larger.
+    /// Maximum size of the records of each kind, with their keys. Default 1 GiB, at least 1 MiB. The file is somewhat larger.
     #[must_use]
     pub fn max_bytes(mut self, bytes: u64) -> Self {
         self.options.limits.bytes = bytes.max(1 << 20);
         self
     }
 
-    /// How long a record may wait until it is written. Default 1 s. Zero: every save is on the disk when it returns.
+    /// How long a record may wait until it is written. Default 1 s. With zero, every save is on the disk when it returns.
     ///
-    /// Backoffs, and records of sites that cannot be reached, never wait.
+    /// Backoffs, and records of unreachable sites, are always written at once.
     #[must_use]
     pub fn write_behind(mut self, wait: Duration) -> Self {
         self.write_behind = wait;
         self
     }
 
-    /// Whether the whole file is read when it is opened, to find what was damaged unnoticed. Default true: a second
-    /// for some hundred megabytes. After a crash it is read in any case.
+    /// Whether the whole file is checked for damage when it is opened. Default true: a second for some hundred megabytes. After a crash it
+    /// is always checked.
     #[must_use]
     pub fn verify(mut self, verify: bool) -> Self {
         self.options.verify = verify;
         self
     }
 
-    /// A file that is damaged, or not a database of abide, is moved aside (`abide.redb.corrupt-1800000000000`, the number being the
-    /// time in milliseconds), and a new one is begun. Default false: it is an error, and the file is left as it is.
+    /// Moves a file that is damaged, or not a database of abide, aside (`abide.redb.corrupt-1800000000000`, with the time in milliseconds),
+    /// and creates a new one. Default false: `open` returns an error, and the file stays as it is.
     #[must_use]
     pub fn rebuild_if_corrupt(mut self, rebuild: bool) -> Self {
         self.options.rebuild = rebuild;
         self
     }
 
-    /// Another clock, for tests. Where it panics the machine's stands in.
+    /// Another clock, for tests. If it panics, the system's is used.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = caught_clock(clock);
         self
     }
 
-    /// Opens the file, or makes it. Blocks.
+    /// Opens or creates the file. Blocks.
     ///
     /// # Errors
     /// As [`Store::open`].
@@ -112,7 +112,7 @@ impl Builder {
         self.open_at(Place::File(path.as_ref().to_owned()))
     }
 
-    /// Opens a store on something else than a file, for tests. Blocks.
+    /// Opens a store on another backend than a file, for tests. Blocks.
     ///
     /// # Errors
     /// As [`Store::open`].

@@ -239,8 +239,8 @@ fn open_whole(place: &Place, options: Options) -> Result<Database, Error> {
     guarded(|| {
         let mut builder = Database::builder();
         builder.set_cache_size(options.cache_size);
-        let told = Arc::clone(&is_repaired);
-        builder.set_repair_callback(move |_| told.store(true, Ordering::Relaxed));
+        let repaired = Arc::clone(&is_repaired);
+        builder.set_repair_callback(move |_| repaired.store(true, Ordering::Relaxed));
         let mut database = place.database(&builder)?;
         if options.verify && !is_repaired.load(Ordering::Relaxed) && !database.check_integrity()? {
             tracing::warn!(path = %place.path().display(), "the store was damaged, and has been repaired");

@@ -4,20 +4,20 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use redb::{CommitError, DatabaseError, StorageError, TableError, TransactionError};
+use redb::Error as RedbError;
 
-/// The store could not be opened, or could not do what it was asked.
+/// The store could not be opened, or an operation failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Another process has it open, or another [`Store`](crate::Store) of this one. Nothing was waited for, nothing changed.
+    /// Another process, or another [`Store`](crate::Store) of this process, has the file open. `open` does not wait.
     #[error("the store {} is open already: one process at a time can use it", path.display())]
     Locked {
         /// The file.
         path: PathBuf,
     },
-    /// The file is not a database of abide, or it was damaged. Nothing was changed;
-    /// [`rebuild_if_corrupt`](crate::Builder::rebuild_if_corrupt) moves it aside and begins with an empty one.
+    /// The file is not a database of abide, or is damaged. It was not changed; [`rebuild_if_corrupt`](crate::Builder::rebuild_if_corrupt)
+    /// moves it aside and starts with an empty one.
     #[error("expected a database of abide in {}, found: {found}", path.display())]
     Corrupt {
         /// The file.
@@ -25,7 +25,7 @@ pub enum Error {
         /// What is wrong with it.
         found: Arc<str>,
     },
-    /// A newer version of abide has made the file.
+    /// A newer version of abide created the file.
     #[error("expected {} in format {expected}, found format {found}: a newer version of abide made it", path.display())]
     Version {
         /// The file.
@@ -35,7 +35,7 @@ pub enum Error {
         /// The format of the file.
         found: u8,
     },
-    /// The file system or the disk failed: full, gone, not permitted. What was not written is tried again.
+    /// The file system or the disk failed: full, missing, not permitted. The store tries to write again.
     #[error("the store {} cannot be read or written: {source}", path.display())]
     Io {
         /// The file.
@@ -43,7 +43,7 @@ pub enum Error {
         /// What the system said.
         source: Arc<io::Error>,
     },
-    /// It has been [closed](crate::Store::close).
+    /// The store was [closed](crate::Store::close).
     #[error("the store {} has been closed", path.display())]
     Closed {
         /// The file.
@@ -52,12 +52,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// Another process has the file open.
+    /// Whether the file is open elsewhere.
     pub fn is_locked(&self) -> bool {
         matches!(self, Self::Locked { .. })
     }
 
-    /// The file is damaged, or not ours.
+    /// Whether the file is damaged, or not a database of abide.
     pub fn is_corrupt(&self) -> bool {
         matches!(self, Self::Corrupt { .. })
     }
@@ -78,76 +78,45 @@ impl Error {
 
     pub(crate) fn of(path: &Path, fault: Fault) -> Self {
         match fault {
-            Fault::Database(DatabaseError::DatabaseAlreadyOpen) => Self::Locked { path: path.to_owned() },
-            Fault::Database(DatabaseError::Storage(error)) | Fault::Storage(error) => {
-                Self::storage(path, error)
-            }
-            Fault::Database(error) => Self::corrupt(path, error.to_string()),
-            Fault::Table(error) => Self::corrupt(path, error.to_string()),
+            Fault::Redb(error) => Self::redb(path, error),
             Fault::Foreign(what) => Self::corrupt(path, what),
             Fault::Version(error) => error,
             Fault::Panic(text) => Self::corrupt(path, format!("reading it panicked: {text}")),
         }
     }
 
-    fn storage(path: &Path, error: StorageError) -> Self {
+    fn redb(path: &Path, error: RedbError) -> Self {
         match error {
-            StorageError::Io(error) => Self::io(path, error),
-            StorageError::Corrupted(text) => Self::corrupt(path, text),
-            StorageError::DatabaseClosed => Self::Closed { path: path.to_owned() },
+            RedbError::DatabaseAlreadyOpen => Self::Locked { path: path.to_owned() },
+            RedbError::DatabaseClosed => Self::Closed { path: path.to_owned() },
+            RedbError::Io(error) => Self::io(path, error),
+            RedbError::Corrupted(text) => Self::corrupt(path, text),
+            // An older format, missing tables, or tables of other types.
+            RedbError::RepairAborted
+            | RedbError::UpgradeRequired(_)
+            | RedbError::TableTypeMismatch { .. }
+            | RedbError::TableDoesNotExist(_)
+            | RedbError::TableIsMultimap(_)
+            | RedbError::TableIsNotMultimap(_)
+            | RedbError::TypeDefinitionChanged { .. } => Self::corrupt(path, error.to_string()),
             error => Self::io(path, io::Error::other(error.to_string())),
         }
     }
 }
 
-/// The errors of redb, by what they mean to us.
+/// Why work on the file failed.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    Database(DatabaseError),
-    Storage(StorageError),
-    Table(TableError),
+    Redb(RedbError),
     /// Whole, and not ours.
     Foreign(&'static str),
     Version(Error),
     Panic(String),
 }
 
-impl From<DatabaseError> for Fault {
-    fn from(error: DatabaseError) -> Self {
-        Self::Database(error)
-    }
-}
-
-impl From<StorageError> for Fault {
-    fn from(error: StorageError) -> Self {
-        Self::Storage(error)
-    }
-}
-
-impl From<TableError> for Fault {
-    fn from(error: TableError) -> Self {
-        match error {
-            TableError::Storage(error) => Self::Storage(error),
-            error => Self::Table(error),
-        }
-    }
-}
-
-impl From<TransactionError> for Fault {
-    fn from(error: TransactionError) -> Self {
-        match error {
-            TransactionError::Storage(error) => Self::Storage(error),
-            error => Self::Storage(StorageError::Io(io::Error::other(error.to_string()))),
-        }
-    }
-}
-
-impl From<CommitError> for Fault {
-    fn from(error: CommitError) -> Self {
-        match error {
-            CommitError::Storage(error) => Self::Storage(error),
-            error => Self::Storage(StorageError::Io(io::Error::other(error.to_string()))),
-        }
+impl<E: Into<RedbError>> From<E> for Fault {
+    fn from(error: E) -> Self {
+        Self::Redb(error.into())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Leases and states of hosts, in memory, and which backoffs the file has to be told.
+//! Leases and states of hosts, in memory, and which backoffs have to be written.
 //!
 //! One process has the file, so memory is enough for leases, and for when a host last had a request. [`HostEntry`] is the rule of what
 //! is leased and merged. Here are plain functions of entries and `now`; the caller locks, and writes the rows.
@@ -48,7 +48,7 @@ pub(crate) struct Hosts {
     hosts: HashMap<Arc<str>, Known>,
     /// The same hosts, each once: the next to be looked at first.
     round: VecDeque<Arc<str>>,
-    /// What the file is to be told. `None`: the row is removed.
+    /// What has to be written. `None`: the row is removed.
     changed: Vec<(Arc<str>, Option<BackoffRow>)>,
 }
 
@@ -97,12 +97,12 @@ impl Hosts {
 
     fn load_row(&mut self, key: Arc<str>, row: BackoffRow, now: Now) {
         let (left, over) = (row.until.since(now.wall), now.wall.since(row.until));
-        let told = Backoff { left, over, throttles: row.throttles, cause: row.cause };
+        let stored = Backoff { left, over, throttles: row.throttles, cause: row.cause };
         let known = self.known(&key);
-        known.entry.merge(&HostState { backoff: Some(told), ..HostState::default() }, OPENED);
+        known.entry.merge(&HostState { backoff: Some(stored), ..HostState::default() }, OPENED);
         match known.entry.state(OPENED).backoff {
             // It is written as it was read, or it would move a little each time.
-            Some(kept) if kept == told => known.row = Some(Written { until: end_of(kept, OPENED), row }),
+            Some(kept) if kept == stored => known.row = Some(Written { until: end_of(kept, OPENED), row }),
             Some(cut) => {
                 let row = written(cut, OPENED, now);
                 known.row = Some(row);
@@ -131,7 +131,7 @@ impl Hosts {
         (lease, state)
     }
 
-    /// What the file is to be told.
+    /// What has to be written.
     pub(crate) fn take_changed(&mut self) -> Vec<(Arc<str>, Option<BackoffRow>)> {
         std::mem::take(&mut self.changed)
     }

@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use abide_gate::HolderId;
-use abide_gate::{Origin, WallMillis};
+use abide_gate::{HolderId, Origin, WallMillis};
 
 #[derive(Debug, Default)]
 pub(crate) struct Leases {

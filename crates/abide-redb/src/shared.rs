@@ -105,8 +105,8 @@ impl Shared {
         queue.check_open(&self.disk)?;
         let reply = hosts.exchange(host, ask, now);
         queue.batch.backoffs(hosts.take_changed());
-        // Also if another call has put it there, whose commit may have failed: told again, it is on the disk or an error again, and so
-        // is the question whether the store is back. Another pacer that asks for the lease hears of the backoff at once: it must not
+        // Also if another call has put it there, whose commit may have failed: reported again, it is on the disk or an error again, and so
+        // is the question whether the store is back. Another pacer that asks for the lease gets the backoff at once: it must not
         // take the store for away, and go by what it knows alone.
         let only_asks = matches!(ask.want, Want::Lease { .. }) && ask.state.backoff.is_none();
         let waits =
@@ -184,13 +184,13 @@ impl Shared {
     }
 
     fn commit_soon(&self, mut queue: MutexGuard<'_, Queue>) -> Pending {
-        let (tell, told) = channel();
-        queue.waiters.push(tell);
+        let (sender, receiver) = channel();
+        queue.waiters.push(sender);
         self.wake.notify_one();
-        Pending(told)
+        Pending(receiver)
     }
 
-    /// Tells the writer to write everything and to end. Every caller gets its result.
+    /// Makes the writer write everything and end. Every caller gets its result.
     pub(crate) fn close(&self) -> Pending {
         let now = Now::for_writing(&*self.clock);
         let hosts = self.hosts();
@@ -200,13 +200,13 @@ impl Shared {
             queue.phase = Phase::Closing;
             self.wake.notify_one();
         }
-        let (tell, told) = channel();
+        let (sender, receiver) = channel();
         match &queue.phase {
             // It is received, because the other end is still here.
-            Phase::Closed(result) => drop(tell.send(result.clone())),
-            _ => queue.closers.push(tell),
+            Phase::Closed(result) => drop(sender.send(result.clone())),
+            _ => queue.closers.push(sender),
         }
-        Pending(told)
+        Pending(receiver)
     }
 
     /// The writer has ended.

@@ -14,12 +14,12 @@ use crate::shared::{Pending, Shared};
 
 /// Robots records, backoffs and permissions of one process, in one file. Cheap to clone; clones are one store.
 ///
-/// It is an [`RobotsStore`](abide_gate::robots_cache::RobotsStore), a [`HostStore`](abide_gate::pacing::HostStore) and a
-/// [`PermissionStore`](abide_permissions::PermissionStore) at once; a crawler is given three clones.
+/// It implements [`RobotsStore`](abide_gate::robots_cache::RobotsStore), [`HostStore`](abide_gate::pacing::HostStore) and
+/// [`PermissionStore`](abide_permissions::PermissionStore); give a crawler three clones.
 ///
-/// Backoffs, and records of sites that cannot be reached, are on the disk when their call returns. Everything else is written about once
-/// a second ([`Builder::write_behind`]). When the last clone is dropped what is left is written, which blocks for the time of a
-/// commit; [`close`](Self::close) does the same without blocking the runtime, and says whether it could.
+/// Backoffs, and records of unreachable sites, are on the disk when their call returns. Everything else is written about once a second
+/// ([`Builder::write_behind`]). Dropping the last clone writes the rest, and blocks meanwhile; [`close`](Self::close) does not block the
+/// runtime, and returns errors.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;
@@ -48,7 +48,7 @@ struct Inner {
     writer: Option<JoinHandle<()>>,
 }
 
-/// How much a store holds. What waits to be written is not counted yet.
+/// The size of a store, without records that are not yet written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {
@@ -61,23 +61,23 @@ pub struct Usage {
 }
 
 impl Store {
-    /// Opens the file, or makes it, with the defaults of [`builder`](Self::builder).
+    /// Opens or creates the file, with the defaults of [`builder`](Self::builder).
     ///
-    /// It blocks: the whole file is read once, to be sure of it. Do it before the runtime has anything else to do.
+    /// This blocks while the whole file is checked, so call it before the runtime has other work.
     ///
     /// # Errors
-    /// [`Error::Locked`] at once if it is open elsewhere; [`Error::Corrupt`] if it is no database of abide, or was damaged;
+    /// [`Error::Locked`] at once if it is open elsewhere; [`Error::Corrupt`] if it is damaged, or not a database of abide;
     /// [`Error::Version`]; [`Error::Io`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::builder().open(path)
     }
 
-    /// Opens it with other sizes and times.
+    /// Settings other than the defaults.
     pub fn builder() -> Builder {
         Builder::new()
     }
 
-    /// A store on something else than a file, for tests. It must go on working after its `close`: after a fault it is opened again.
+    /// A store on another backend than a file, for tests. The backend must work after its `close`: after a fault it is opened again.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -94,7 +94,7 @@ impl Store {
         Ok(Self { inner: Arc::new(Inner { shared, writer: Some(writer) }) })
     }
 
-    /// Where it lies.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         self.inner.shared.disk.path()
     }
@@ -102,23 +102,22 @@ impl Store {
     /// Waits until everything that was saved before this call is on the disk.
     ///
     /// # Errors
-    /// [`Error::Io`] if it could not be written; it is tried again.
+    /// [`Error::Io`] if it could not be written; the store tries again later.
     pub async fn flush(&self) -> Result<(), Error> {
         let pending = self.shared().flush()?;
         self.written(Some(pending)).await
     }
 
-    /// Writes everything, and gives the file back. All clones are closed with it: what they are asked for afterwards is an
-    /// [`Error::Closed`]. Do it when no request is under way any more, and after
-    /// [`Gate::settled`](abide_gate::Gate::settled): a backoff that is observed later is not in the file.
+    /// Writes everything and closes the file, for all clones: their later calls return [`Error::Closed`]. Call it after all requests have
+    /// ended, and after [`Gate::settled`](abide_gate::Gate::settled): a later backoff is not in the file.
     ///
     /// # Errors
-    /// [`Error::Io`] if it could not be written. The file is given back all the same. Closing again is no error.
+    /// [`Error::Io`] if it could not be written. The file is closed in any case. Closing again is not an error.
     pub async fn close(&self) -> Result<(), Error> {
         self.written(Some(self.shared().close())).await
     }
 
-    /// How much it holds.
+    /// The number and size of the records.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Closed`].

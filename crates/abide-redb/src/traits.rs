@@ -3,10 +3,9 @@
 use std::future::ready;
 use std::time::Duration;
 
-use abide_gate::HolderId;
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus};
 use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
-use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
+use abide_gate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
 use abide_permissions::{PermissionError, PermissionRecord, PermissionStore};
 
 use crate::batch::{Permission, received_later};
@@ -63,7 +62,7 @@ impl RobotsStore for Store {
 }
 
 impl HostStore for Store {
-    /// A backoff that was told is on the disk when this returns.
+    /// A backoff that was reported is on the disk when this returns.
     fn exchange<'a>(
         &'a self,
         host: &'a str,
@@ -76,7 +75,7 @@ impl HostStore for Store {
             }
             self.written(pending).await?;
             // The disk took its time, and what is left of a backoff or a lease is counted from the reply: it is asked for again, with
-            // nothing to tell.
+            // nothing to report.
             let ask = LeaseAsk { state: HostState::default(), ..ask };
             Ok(self.shared().exchange(host, &ask)?.0)
         })

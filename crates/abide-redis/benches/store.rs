@@ -4,21 +4,26 @@
     clippy::arithmetic_side_effects,
     clippy::expect_used,
     clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
     reason = "what cannot go on ends the program"
 )]
 
-use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use abide_gate::HolderId;
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, Want};
 use abide_gate::robots_cache::RobotsStore;
 use abide_gate::testing::robots_cache::sample_record;
-use abide_gate::{Origin, WallMillis};
+use abide_gate::{HolderId, Origin, WallMillis};
 use abide_redis::Store;
 use redis::cmd;
 
+#[allow(dead_code, reason = "the tests use the rest")]
+#[path = "../tests/it/support/redis.rs"]
+mod server;
+
+/// How long the server may take to start.
+const LONG: Duration = Duration::from_secs(30);
 /// How often each thing is done.
 const TIMES: usize = 20_000;
 /// So many at a time, where it is not one after the other.
@@ -26,10 +31,8 @@ const AT_ONCE: usize = 64;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let Some(server) = Server::start() else {
-        println!("redis-server is not installed here: nothing is measured");
-        return Ok(());
-    };
+    // Without a redis-server nothing is measured, which `start` says.
+    let Some(server) = server::Redis::start() else { return Ok(()) };
     let url = server.url();
     let mut client = redis::Client::open(url.as_str())?.get_multiplexed_async_connection().await?;
     for _ in 0..2 {
@@ -128,36 +131,4 @@ async fn server_time(
 fn show(what: &str, began: Instant, times: usize) {
     let each = began.elapsed().as_secs_f64() * 1e6 / times as f64;
     println!("{each:>10.1} µs  {:>8.0} a second  {what}", 1e6 / each);
-}
-
-struct Server(Child, u16);
-
-impl Server {
-    fn start() -> Option<Self> {
-        let port = TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port();
-        let child = Command::new("redis-server")
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
-            .stdout(Stdio::null())
-            .spawn()
-            .ok()?;
-        let server = Self(child, port);
-        for _ in 0..500 {
-            if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                return Some(server);
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        None
-    }
-
-    fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}/", self.1)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }

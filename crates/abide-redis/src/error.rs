@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
-/// The store could not be opened, or did not do what it was asked.
+/// The store could not be opened, or an operation failed.
 ///
-/// Its text is one sentence without user names, passwords and keys, and may be logged.
+/// The text is one sentence without user names, passwords and keys, so it may be logged.
 #[derive(Clone)]
 pub struct Error {
     kind: Kind,
@@ -107,12 +107,12 @@ impl Error {
         Self { kind }
     }
 
-    /// The URL or the prefix cannot be used; nothing was tried.
+    /// Whether the URL or the prefix is invalid.
     pub fn is_usage(&self) -> bool {
         matches!(self.kind, Kind::Url(_) | Kind::Prefix)
     }
 
-    /// The server cannot be reached, or does not answer in time. It may do so later.
+    /// Whether the server cannot be reached, or did not respond in time. A later attempt may succeed.
     pub fn is_unreachable(&self) -> bool {
         matches!(self.kind, Kind::Unreachable(..) | Kind::Slow(..))
     }
@@ -187,8 +187,8 @@ mod tests {
             ErrorKind::InvalidClientConfig,
         ];
         for kind in kinds {
-            let told = sentence(kind, "unknown command 'AUTH', with args beginning with: 's3cret'");
-            assert!(!told.contains("s3cret"), "{told}");
+            let shown = sentence(kind, "unknown command 'AUTH', with args beginning with: 's3cret'");
+            assert!(!shown.contains("s3cret"), "{shown}");
         }
     }
 

@@ -42,7 +42,9 @@ fn args(ask: &LeaseAsk, number: u64) -> impl ToRedisArgs {
         Want::Release => ("release", Duration::ZERO, Duration::ZERO),
     };
     let (left, over, throttles, cause) = match backoff {
-        Some(told) => (micros(told.left), micros(told.over), told.throttles, write(told.cause)),
+        Some(backoff) => {
+            (micros(backoff.left), micros(backoff.over), backoff.throttles, write(backoff.cause))
+        }
         None => (-1, 0, 0, "none".to_owned()),
     };
     let (holder, quiet, delay) = (holder.to_string(), quiet.map_or(-1, micros), micros(*delay));

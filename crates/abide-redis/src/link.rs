@@ -62,7 +62,7 @@ struct Pending<'a> {
 static TOUCH: LazyLock<Script> =
     LazyLock::new(|| Script::new(concat!(include_str!("lua/marker.lua"), include_str!("lua/touch.lua"))));
 
-/// After a failure to connect, the next attempt is made after this. Until then all who ask are told of the failure.
+/// After a failure to connect, the next attempt is made after this. Until then all commands fail with the same error.
 const AGAIN: Duration = Duration::from_millis(250);
 
 impl Link {

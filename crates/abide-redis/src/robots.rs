@@ -3,9 +3,8 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use abide_gate::HolderId;
 use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
-use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
+use abide_gate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
 use redis::cluster_routing::{MultipleNodeRoutingInfo, ResponsePolicy, RoutingInfo, SingleNodeRoutingInfo};
 use redis::{Cmd, FromRedisValue, RedisResult, Value, cmd, from_redis_value, pipe};
 

@@ -7,13 +7,13 @@ use crate::key::Keys;
 use crate::link::Link;
 use crate::target::Target;
 
-/// Leases of hosts, backoffs and robots.txt records in Redis or Valkey. Cheap to clone; all clones are one connection.
+/// Leases of hosts, backoffs and robots.txt records in Redis or Valkey. Cheap to clone; clones share one connection.
 ///
 /// It implements [`HostStore`](abide_gate::pacing::HostStore) and [`RobotsStore`](abide_gate::robots_cache::RobotsStore) (and, with the
-/// feature `permissions`, `PermissionStore`), so it is given to a crawler once for each.
+/// feature `permissions`, `PermissionStore`), so give a crawler one clone for each.
 ///
-/// A connection that is lost is made again by the next command, at most four times a second. A store that does not answer stops
-/// nothing: the pacer goes on with the hosts that it has leased and with the limits of its own process, and robots.txt is kept in memory.
+/// The next command reconnects a lost connection, at most four times a second. If the store does not respond, the crawl goes on: with the
+/// hosts that are leased, with the limits of this process, and with robots.txt in memory.
 #[derive(Clone)]
 pub struct Store {
     pub(crate) link: Arc<Link>,
@@ -21,7 +21,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// A store with the defaults of [`Builder`], connected.
+    /// Connects a store with the defaults of [`Builder`].
     ///
     /// # Errors
     /// As [`Builder::connect`].
@@ -36,14 +36,14 @@ impl Store {
         Self::builder(url).connect().await
     }
 
-    /// A store at this URL, of a server, a cluster, or a primary that sentinels watch:
+    /// Settings of a store at this URL, of a server, a cluster, or a primary with sentinels:
     ///
     /// * `redis://[user:password@]host[:port][/database]`, also `unix:///path`;
-    /// * `redis+cluster://[user:password@]host[:port][,host[:port]...]`: some nodes, which know the others;
-    /// * `redis+sentinel://[user:password@]host[:port][,host[:port]...]/name[/database]`: the sentinels, and what they call the
-    ///   primary. User and password are the primary's; a sentinel is told them only if it wants some.
+    /// * `redis+cluster://[user:password@]host[:port][,host[:port]...]`: one node or more;
+    /// * `redis+sentinel://[user:password@]host[:port][,host[:port]...]/name[/database]`: the sentinels, and their name for the primary.
+    ///   User and password are the primary's; a sentinel gets them only if it asks for authentication.
     ///
-    /// `rediss` means TLS, everywhere; `valkey` and `valkeys` are other words for `redis` and `rediss`.
+    /// `rediss` means TLS, everywhere; `valkey` and `valkeys` mean the same as `redis` and `rediss`.
     pub fn builder(url: &str) -> Builder {
         Builder {
             url: url.to_owned(),
@@ -62,9 +62,9 @@ impl fmt::Debug for Store {
 
 /// Settings of a [`Store`].
 ///
-/// What is done while the store does not answer belongs to the pacer:
-/// [`PacePolicy::with_expected_workers`](abide_gate::pacing::PacePolicy::with_expected_workers) says by how much each process slows down
-/// then, and [`PacePolicy::with_fail_closed`](abide_gate::pacing::PacePolicy::with_fail_closed) that nothing shall be sent.
+/// The pacer decides what happens while the store does not respond:
+/// [`PacePolicy::with_expected_workers`](abide_gate::pacing::PacePolicy::with_expected_workers) slows each process down, and
+/// [`PacePolicy::with_fail_closed`](abide_gate::pacing::PacePolicy::with_fail_closed) sends nothing.
 ///
 /// ```
 /// use std::time::Duration;
@@ -93,8 +93,7 @@ const COMMAND_TIMEOUT: Duration = Duration::from_secs(1);
 const RECORD_LIFE: Duration = Duration::from_secs(90 * 86_400);
 
 impl Builder {
-    /// What all keys begin with. Crawlers that shall not share leases have different ones; the default is `abide`. Letters, digits and
-    /// `._-:`, at most 64.
+    /// The prefix of all keys: letters, digits and `._-:`, at most 64. Default `abide`. Crawlers with different prefixes share nothing.
     pub fn key_prefix(mut self, prefix: &str) -> Self {
         self.prefix = prefix.to_owned();
         self
@@ -107,27 +106,27 @@ impl Builder {
         self
     }
 
-    /// How long a record of robots.txt is kept after it was last written. Default 90 days. Shorter than 30 days, and last good copies
-    /// can go while they are still needed.
+    /// How long a record of robots.txt is kept after it was last written. Default 90 days. With less than 30 days, last good copies can
+    /// expire while they are still needed.
     pub fn record_life(mut self, life: Duration) -> Self {
         self.record_life = life;
         self
     }
 
-    /// The store, with a server that answers.
+    /// Connects the store, and checks the server.
     ///
     /// # Errors
-    /// The URL or the prefix cannot be used, the server cannot be reached, or it refuses.
+    /// The URL or the prefix is invalid, the server cannot be reached, or it refuses.
     pub async fn connect(self) -> Result<Store, Error> {
         let store = self.open()?;
         store.link.ask(|_| std::future::ready(Ok(()))).await?;
         Ok(store)
     }
 
-    /// The store, without a look at the server: for crawlers that shall also start while it is down.
+    /// Creates the store without checking the server, so that crawlers can start while it is down.
     ///
     /// # Errors
-    /// The URL or the prefix cannot be used.
+    /// The URL or the prefix is invalid.
     pub fn open(self) -> Result<Store, Error> {
         let keys = Keys::new(&self.prefix)?;
         let target = Target::of(&self.url, self.command_timeout)?;
@@ -171,9 +170,9 @@ mod tests {
             "redis+other://user:s3cret@localhost/",
             "unix+cluster://user:s3cret@localhost/",
         ] {
-            let told = refused(url);
-            assert!(told.starts_with("expected a URL such as redis://localhost:6379/0, found "), "{told}");
-            assert!(!told.contains("s3cret") && !told.contains("notanumber"), "{told}");
+            let text = refused(url);
+            assert!(text.starts_with("expected a URL such as redis://localhost:6379/0, found "), "{text}");
+            assert!(!text.contains("s3cret") && !text.contains("notanumber"), "{text}");
         }
     }
 

@@ -2,21 +2,16 @@
 
 use std::time::Duration;
 
-use abide_gate::WallMillis;
 use abide_gate::robots_cache::RobotsStore;
-use abide_gate::testing::robots_cache::sample_record;
 use abide_permissions::PermissionStore;
 use abide_redb::Store;
 
-use crate::support::{Dice, Disk, origin, permission, record, url};
+use crate::support::{
+    Dice, Disk, HOUR, START, load, load_permission, save, save_large, save_permission, url,
+};
 
 fn bounded(disk: &Disk, records: u64) -> Store {
-    let builder = Store::builder().max_records(records).write_behind(Duration::from_secs(3_600));
-    builder.open_backend(disk.clone()).unwrap()
-}
-
-async fn load(store: &Store, n: u64) -> bool {
-    RobotsStore::load(store, &origin(n)).await.unwrap().is_some()
+    Store::builder().max_records(records).write_behind(HOUR).open_backend(disk.clone()).unwrap()
 }
 
 #[tokio::test]
@@ -26,8 +21,8 @@ async fn the_oldest_records_make_room_under_load() {
     for round in 0..20 {
         for n in 0..150 {
             let n = round * 150 + n;
-            RobotsStore::save(&store, &origin(n), &record(n, n)).await.unwrap();
-            PermissionStore::save(&store, &permission(n, n)).await.unwrap();
+            save(&store, n, n).await.unwrap();
+            save_permission(&store, n, n).await;
         }
         store.flush().await.unwrap();
         let usage = store.usage().await.unwrap();
@@ -36,8 +31,8 @@ async fn the_oldest_records_make_room_under_load() {
     }
     assert!(sizes[19] <= sizes[5] * 3 / 2, "the file keeps its size: {sizes:?}");
     for (n, is_there) in [(0, false), (2_699, false), (2_700, true), (2_999, true)] {
-        assert_eq!(load(&store, n).await, is_there, "{n}");
-        assert_eq!(PermissionStore::load(&store, &url(n)).await.unwrap().is_some(), is_there, "{n}");
+        assert_eq!(load(&store, n).await.is_some(), is_there, "{n}");
+        assert_eq!(load_permission(&store, n).await.is_some(), is_there, "{n}");
     }
 }
 
@@ -45,31 +40,32 @@ async fn the_oldest_records_make_room_under_load() {
 async fn a_record_fetched_again_is_young_again() {
     let disk = Disk::default();
     let store = bounded(&disk, 10);
-    let save = async |n, version| RobotsStore::save(&store, &origin(n), &record(n, version)).await.unwrap();
     for n in 0..10 {
-        save(n, n).await;
+        save(&store, n, n).await.unwrap();
     }
     store.flush().await.unwrap();
-    save(0, 100).await;
-    save(50, 101).await;
+    save(&store, 0, 100).await.unwrap();
+    save(&store, 50, 101).await.unwrap();
     store.flush().await.unwrap();
-    assert!(load(&store, 0).await && load(&store, 50).await && !load(&store, 1).await);
+    for (n, is_there) in [(0, true), (50, true), (1, false)] {
+        assert_eq!(load(&store, n).await.is_some(), is_there, "{n}");
+    }
     assert_eq!(store.usage().await.unwrap().robots, 10);
 }
 
 #[tokio::test]
 async fn large_records_are_bounded_by_their_bytes() {
     let disk = Disk::default();
-    let builder = Store::builder().max_bytes(1 << 20).write_behind(Duration::from_secs(3_600));
+    let builder = Store::builder().max_bytes(1 << 20).write_behind(HOUR);
     let store = builder.open_backend(disk.clone()).unwrap();
     for n in 0..200 {
-        let record =
-            sample_record(&origin(n), WallMillis::from_millis(1_800_000_000_000 + n), vec![b'#'; 50_000]);
-        RobotsStore::save(&store, &origin(n), &record).await.unwrap();
+        save_large(&store, n, 50_000).await.unwrap();
         store.flush().await.unwrap();
         assert!(store.usage().await.unwrap().bytes <= 1 << 20);
     }
-    assert!(load(&store, 199).await && load(&store, 180).await && !load(&store, 178).await);
+    for (n, is_there) in [(199, true), (180, true), (178, false)] {
+        assert_eq!(load(&store, n).await.is_some(), is_there, "{n}");
+    }
     assert!(disk.bytes().len() < 6 << 20, "{}", disk.bytes().len());
 }
 
@@ -78,13 +74,13 @@ async fn a_smaller_bound_counts_from_the_next_opening() {
     let disk = Disk::default();
     let store = bounded(&disk, 6_000);
     for n in 0..6_000 {
-        RobotsStore::save(&store, &origin(n), &record(n, n)).await.unwrap();
+        save(&store, n, n).await.unwrap();
     }
     store.close().await.unwrap();
     let store = bounded(&disk, 100);
     // Some thousand go in each commit, so that no caller waits for all of them.
     for _ in 0..3 {
-        RobotsStore::save(&store, &origin(9_000), &record(9_000, 9_000)).await.unwrap();
+        save(&store, 9_000, 9_000).await.unwrap();
         store.flush().await.unwrap();
     }
     assert_eq!(store.usage().await.unwrap().robots, 100);
@@ -99,14 +95,14 @@ async fn what_is_counted_is_what_is_there() {
         let n = dice.below(60);
         match dice.below(3) {
             0 => PermissionStore::remove(&store, &url(n)).await.unwrap(),
-            1 => PermissionStore::save(&store, &permission(n, version)).await.unwrap(),
-            _ => RobotsStore::save(&store, &origin(n), &record(n, version)).await.unwrap(),
+            1 => save_permission(&store, n, version).await,
+            _ => save(&store, n, version).await.unwrap(),
         }
         if dice.below(20) == 0 {
             store.flush().await.unwrap();
         }
     }
-    RobotsStore::sweep(&store, WallMillis::from_millis(1_800_000_000_000 + 1_900)).await.unwrap();
+    RobotsStore::sweep(&store, START.plus(Duration::from_millis(1_900))).await.unwrap();
     let usage = store.usage().await.unwrap();
     store.close().await.unwrap();
     assert!((1..40).contains(&usage.robots) && (1..=40).contains(&usage.permissions), "{usage:?}");

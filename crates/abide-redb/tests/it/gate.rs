@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::pacing::PacePolicy;
-use abide_gate::{Denied, Gate, ManualClock, WallMillis};
+use abide_gate::{Denied, Gate, ManualClock};
 use abide_redb::{Error, Store};
 use http::{HeaderMap, StatusCode};
 use tokio::runtime::Handle;
@@ -13,9 +13,8 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
 use crate::scripted::{Scripted, ScriptedFetch};
-use crate::support::{Disk, Fault};
+use crate::support::{Disk, Fault, START, retry_after};
 
-const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 const SECOND: Duration = Duration::from_secs(1);
 /// Of `good.example`.
 const CRAWL_DELAY: Duration = Duration::from_secs(2);
@@ -35,11 +34,9 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        let good = Scripted::text("User-agent: *\nDisallow: /private\nCrawl-delay: 2");
         let fetch = ScriptedFetch::by_url([
-            (
-                "http://good.example/robots.txt",
-                vec![Scripted::text("User-agent: *\nDisallow: /private\nCrawl-delay: 2")],
-            ),
+            ("http://good.example/robots.txt", vec![good]),
             ("http://busy.example/robots.txt", vec![Scripted::text("User-agent: *\nAllow: /")]),
             ("http://down.example/robots.txt", vec![Scripted::status(500)]),
         ]);
@@ -67,44 +64,34 @@ impl World {
         let url = format!("http://{host}{path}").parse().unwrap();
         let (_, permit) = gate.admit(&url, 30 * SECOND).await?;
         let began = Instant::now();
-        assert!(
-            self.left_alone_until.is_none_or(|until| host != "busy.example" || began >= until),
-            "it is backed off"
-        );
+        let may_go = self.left_alone_until.is_none_or(|until| host != "busy.example" || began >= until);
+        assert!(may_go, "it is backed off");
         sleep(SECOND / 5).await;
-        let (status, headers) = match path {
-            "/much" => (
-                StatusCode::TOO_MANY_REQUESTS,
-                HeaderMap::from_iter([(http::header::RETRY_AFTER, "600".parse().unwrap())]),
-            ),
-            _ => (StatusCode::OK, HeaderMap::new()),
-        };
         if path == "/much" {
             self.left_alone_until = Some(Instant::now() + 600 * SECOND);
+            permit.finish_with(StatusCode::TOO_MANY_REQUESTS, &retry_after("600"));
+        } else {
+            permit.finish_with(StatusCode::OK, &HeaderMap::new());
         }
-        permit.finish_with(status, &headers);
         self.log.entry(host.to_owned()).or_default().push((path.to_owned(), began, Instant::now()));
         Ok(())
     }
 
+    /// A visit, and the name of its refusal.
+    async fn expect(&mut self, gate: &Gate, host: &str, path: &str, refusal: Option<&str>) {
+        let outcome = self.visit(gate, host, path).await;
+        assert_eq!(outcome.as_ref().err().map(Denied::name), refusal, "{host}{path}: {outcome:?}");
+    }
+
     /// What every life does.
     async fn live(&mut self, gate: &Gate) {
-        for path in ["/a", "/private/b", "/c"] {
-            let outcome = self.visit(gate, "good.example", path).await;
-            match path {
-                "/private/b" => assert!(
-                    outcome.as_ref().is_err_and(|denied| denied.name() == "disallowed"),
-                    "{outcome:?}"
-                ),
-                _ => outcome.unwrap_or_else(|denied| panic!("an allowed page is fetched: {denied}")),
-            }
-        }
-        let outcome = self.visit(gate, "down.example", "/").await;
-        assert!(outcome.as_ref().is_err_and(|denied| denied.name() == "unreachable"), "{outcome:?}");
+        self.expect(gate, "good.example", "/a", None).await;
+        self.expect(gate, "good.example", "/private/b", Some("disallowed")).await;
+        self.expect(gate, "good.example", "/c", None).await;
+        self.expect(gate, "down.example", "/", Some("unreachable")).await;
         let _ = self.visit(gate, "busy.example", "/much").await;
-        let outcome = self.visit(gate, "busy.example", "/again").await;
-        assert!(outcome.as_ref().is_err_and(|denied| denied.name() == "deferred"), "{outcome:?}");
-        // The backoff is told to the store in a task, which tries again after a second.
+        self.expect(gate, "busy.example", "/again", Some("deferred")).await;
+        // The backoff is reported to the store in a task, which tries again after a second.
         sleep(5 * SECOND).await;
     }
 
@@ -124,10 +111,8 @@ impl World {
             }
             let paths: Vec<_> = requests.iter().map(|(path, ..)| &**path).collect();
             assert!(paths.iter().all(|path| !path.starts_with("/private")), "{what}: {host}: {paths:?}");
-            assert!(
-                host != "down.example" || paths.iter().all(|path| *path == "/robots.txt"),
-                "{what}: {paths:?}"
-            );
+            let is_allowed = host != "down.example" || paths.iter().all(|path| *path == "/robots.txt");
+            assert!(is_allowed, "{what}: {paths:?}");
         }
     }
 }
@@ -161,7 +146,7 @@ async fn two_lives(fault: Fault) -> u64 {
     let operations = world.disk.operations();
     world.disk.fail(Fault::None);
     let asked = world.fetch.count();
-    // The backoff was told again when the disk worked again. On a disk that was gone for good there is what was told before.
+    // The backoff is reported again when the disk works again. A disk that was gone for good only has what was reported before.
     let was_open = store.is_some();
     let is_kept = was_open && !matches!(fault, Fault::From(_));
     end(gate, store).await;
@@ -172,10 +157,8 @@ async fn two_lives(fault: Fault) -> u64 {
     // A database whose making was interrupted has to be made again: a file is made beside its place for that reason.
     assert!(store.is_some() || !was_open, "{fault:?}: a disk that works again can be opened");
     if is_kept {
-        let outcome = world.visit(&gate, "busy.example", "/").await;
-        assert!(outcome.as_ref().is_err_and(|denied| denied.name() == "deferred"), "{fault:?}: {outcome:?}");
-        let outcome = world.visit(&gate, "good.example", "/d").await;
-        assert!(outcome.is_ok(), "{fault:?}: {outcome:?}");
+        world.expect(&gate, "busy.example", "/", Some("deferred")).await;
+        world.expect(&gate, "good.example", "/d", None).await;
         assert_eq!(world.fetch.count(), asked, "{fault:?}: robots.txt is known");
     }
     world.live(&gate).await;

@@ -10,20 +10,19 @@ use std::time::Duration;
 use abide_gate::pacing::{BackoffCause, HostState, HostStore, LeaseStatus};
 use abide_gate::robots_cache::RobotsStore;
 use abide_gate::testing::hosts;
-use abide_gate::testing::robots_cache::sample_record;
 use abide_gate::{Clock, Gate, HolderId, ManualClock, SystemClock, WallMillis};
 use abide_permissions::PermissionStore;
 use abide_redb::{Error, Store};
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::advance;
 
 use crate::support::{
-    Disk, Fault, HOUR, LEASED, START, THROTTLED, backoff, host, lease, left, open, origin, permission,
-    record, tell, telling, url,
+    Disk, Fault, HOUR, LEASED, START, THROTTLED, backoff, host, lease, left, load, load_permission, open,
+    origin, page, permission, record, report, reporting, retry_after, save, save_large, save_permission, url,
 };
 
-/// Asks its own store whatever it is asked, and panics then.
+/// A clock that calls its own store whenever it is read, and panics then.
 #[derive(Debug, Default)]
 struct Meddler {
     store: OnceLock<Store>,
@@ -35,7 +34,7 @@ impl Meddler {
         if let Some(store) = self.store.get()
             && !self.is_asked.swap(true, Ordering::SeqCst)
         {
-            let (host, ask) = (host(1), telling(HostState::default()));
+            let (host, ask) = (host(1), reporting(HostState::default()));
             let reply = store.exchange(&host, ask).as_mut().poll(&mut Context::from_waker(Waker::noop()));
             assert!(reply.is_ready());
             self.is_asked.store(false, Ordering::SeqCst);
@@ -54,7 +53,7 @@ impl Clock for Meddler {
     }
 }
 
-/// Where a lock is held it waits for itself, so another thread watches.
+/// If a lock were held the store would wait for itself, so another thread watches.
 #[test]
 fn a_clock_is_read_under_no_lock_and_may_panic() {
     let (says, said) = mpsc::channel();
@@ -64,7 +63,7 @@ fn a_clock_is_read_under_no_lock_and_may_panic() {
             let clock = Arc::new(Meddler::default());
             let store = Store::builder().clock(clock.clone()).open_backend(Disk::default()).unwrap();
             clock.store.set(store.clone()).unwrap();
-            let reply = tell(&store, &host(1), operators()).await.unwrap();
+            let reply = report(&store, &host(1), operators()).await.unwrap();
             store.close().await.unwrap();
             says.send(reply.1.backoff).unwrap();
         });
@@ -84,56 +83,47 @@ fn operators() -> HostState {
 async fn a_disk_that_hangs_blocks_only_what_waits_for_it() {
     let disk = Disk::default();
     let store = open(&disk).unwrap();
-    RobotsStore::save(&store, &origin(1), &record(1, 1)).await.unwrap();
+    save(&store, 1, 1).await.unwrap();
     store.flush().await.unwrap();
     let before = disk.syncs();
     disk.stall(true);
-    let mut told = JoinSet::new();
+    let mut reports = JoinSet::new();
     // More than tokio has threads for blocking work, which looking up names needs, too.
     for n in 0..600 {
         let store = store.clone();
-        told.spawn(async move { tell(&store, &host(n), operators()).await });
+        reports.spawn(async move { report(&store, &host(n), operators()).await });
     }
     let asks = async |n| lease(&store, &host(n), HolderId(1), HostState::default()).await;
     while asks(599).await.1.backoff.is_none() {
         yield_now().await;
     }
-    RobotsStore::save(&store, &origin(2), &record(2, 1)).await.unwrap();
-    PermissionStore::save(&store, &permission(2, 1)).await.unwrap();
-    assert_eq!(RobotsStore::load(&store, &origin(2)).await.unwrap(), Some(record(2, 1)));
-    assert_eq!(PermissionStore::load(&store, &url(2)).await.unwrap(), Some(permission(2, 1)));
-    assert_eq!(
-        RobotsStore::load(&store, &origin(1)).await.unwrap(),
-        Some(record(1, 1)),
-        "also from the disk"
-    );
+    save(&store, 2, 1).await.unwrap();
+    save_permission(&store, 2, 1).await;
+    assert_eq!(load(&store, 2).await, Some(record(2, 1)));
+    assert_eq!(load_permission(&store, 2).await, Some(permission(2, 1)));
+    assert_eq!(load(&store, 1).await, Some(record(1, 1)), "also from the disk");
     assert_eq!(asks(700).await.0, LEASED, "and leases need no disk");
     while disk.syncs() == before {
         yield_now().await;
     }
     let (key, mut context) = (host(0), Context::from_waker(Waker::noop()));
-    let mut again = store.exchange(&key, telling(operators()));
-    let (again, first) = (again.as_mut().poll(&mut context), told.try_join_next());
-    // Before anything is said: the store would wait for its disk at the end of a test that fails.
+    let mut again = store.exchange(&key, reporting(operators()));
+    let (again, first) = (again.as_mut().poll(&mut context), reports.try_join_next());
+    // Before anything is asserted: the store would wait for its disk at the end of a test that fails.
     disk.stall(false);
-    assert!(again.is_pending(), "told by another pacer while it is on its way");
+    assert!(again.is_pending(), "reported by another pacer while it is on its way");
     assert!(first.is_none(), "no backoff is acknowledged before it is on the disk");
 
-    while let Some(reply) = told.join_next().await {
-        reply.unwrap().unwrap();
-    }
-    assert!(
-        disk.syncs() - before < 20,
-        "six hundred backoffs are not six hundred commits: {}",
-        disk.syncs() - before
-    );
+    assert!(reports.join_all().await.iter().all(Result::is_ok));
+    let commits = disk.syncs() - before;
+    assert!(commits < 20, "six hundred backoffs are not six hundred commits: {commits}");
 }
 
 #[tokio::test]
 async fn what_waits_is_written_unasked() {
     let disk = Disk::default();
     let store = Store::builder().write_behind(Duration::from_millis(10)).open_backend(disk).unwrap();
-    RobotsStore::save(&store, &origin(1), &record(1, 1)).await.unwrap();
+    save(&store, 1, 1).await.unwrap();
     let written = async {
         while store.usage().await.unwrap().robots == 0 {
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -151,11 +141,7 @@ async fn a_fast_crawler_waits_for_a_slow_disk() {
     let mut saves = JoinSet::new();
     for n in 0..40 {
         let store = store.clone();
-        saves.spawn(async move {
-            let large =
-                sample_record(&origin(n), WallMillis::from_millis(1_800_000_000_000), vec![b'#'; 500_000]);
-            RobotsStore::save(&store, &origin(n), &large).await
-        });
+        saves.spawn(async move { save_large(&store, n, 500_000).await });
     }
     for _ in 0..200 {
         yield_now().await;
@@ -167,9 +153,7 @@ async fn a_fast_crawler_waits_for_a_slow_disk() {
     // Before anything else: a task that waits for this disk keeps a failing test from ending.
     disk.stall(false);
     assert!((10..=17).contains(&done), "eight MiB of them: {done}");
-    while let Some(saved) = saves.join_next().await {
-        saved.unwrap().unwrap();
-    }
+    assert!(saves.join_all().await.iter().all(Result::is_ok));
     store.flush().await.unwrap();
     assert_eq!(store.usage().await.unwrap().robots, 40);
 }
@@ -181,7 +165,7 @@ async fn a_backoff_is_written_also_if_its_caller_does_not_wait() {
     disk.stall(true);
     for n in 0..20 {
         let key = host(n);
-        let exchange = pin!(store.exchange(&key, telling(operators())));
+        let exchange = pin!(store.exchange(&key, reporting(operators())));
         // Polled once, and dropped.
         assert!(matches!(exchange.poll(&mut Context::from_waker(Waker::noop())), Poll::Pending));
     }
@@ -197,7 +181,7 @@ async fn a_backoff_is_written_also_if_its_caller_does_not_wait() {
 async fn every_close_waits_until_the_file_is_given_back() {
     let disk = Disk::default();
     let store = open(&disk).unwrap();
-    RobotsStore::save(&store, &origin(1), &record(1, 1)).await.unwrap();
+    save(&store, 1, 1).await.unwrap();
     let before = disk.syncs();
     disk.stall(true);
     let (mut closing, let_go) = (JoinSet::new(), Arc::new(AtomicBool::new(false)));
@@ -210,8 +194,7 @@ async fn every_close_waits_until_the_file_is_given_back() {
     }
     let_go.store(true, Ordering::SeqCst);
     disk.stall(false);
-    while let Some(closed) = closing.join_next().await {
-        let (closed, was_let_go) = closed.unwrap();
+    for (closed, was_let_go) in closing.join_all().await {
         closed.unwrap();
         assert!(was_let_go, "it was not written yet");
     }
@@ -221,7 +204,7 @@ async fn every_close_waits_until_the_file_is_given_back() {
 async fn every_close_returns_the_error_of_the_write() {
     let disk = Disk::default();
     let store = open(&disk).unwrap();
-    RobotsStore::save(&store, &origin(1), &record(1, 1)).await.unwrap();
+    save(&store, 1, 1).await.unwrap();
     disk.fail(Fault::From(0));
     for _ in 0..3 {
         assert!(matches!(store.close().await, Err(Error::Io { .. })));
@@ -239,30 +222,28 @@ async fn a_closed_store_says_so_and_closing_again_is_no_error() {
     let said = "has been closed";
     let errors = [
         RobotsStore::load(&other, &origin(1)).await.unwrap_err().to_string(),
-        RobotsStore::save(&other, &origin(1), &record(1, 1)).await.unwrap_err().to_string(),
+        save(&other, 1, 1).await.unwrap_err().to_string(),
         RobotsStore::sweep(&other, WallMillis::from_millis(1)).await.unwrap_err().to_string(),
         PermissionStore::load(&other, &url(1)).await.unwrap_err().to_string(),
         PermissionStore::remove(&other, &url(1)).await.unwrap_err().to_string(),
-        tell(&other, &host(1), operators()).await.unwrap_err().to_string(),
-        tell(&other, &host(1), HostState::default()).await.unwrap_err().to_string(),
+        report(&other, &host(1), operators()).await.unwrap_err().to_string(),
+        report(&other, &host(1), HostState::default()).await.unwrap_err().to_string(),
     ];
     assert!(errors.iter().all(|error| error.contains(said)), "{errors:?}");
 }
 
-/// The pacer tells of a backoff in a task of its own, which another worker may be at.
+/// The pacer reports a backoff in a task of its own, which another thread may run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_last_backoffs_are_in_the_file_when_the_pacer_has_settled() {
     let disk = Disk::default();
     let store = open(&disk).unwrap();
     let gate = hosts::gate(Gate::builder().host_store(Arc::new(store.clone())));
-    let headers = HeaderMap::from_iter([(http::header::RETRY_AFTER, "3600".parse().unwrap())]);
     let mut permits = Vec::new();
     for n in 0..50 {
-        let url = format!("http://h{n}.example/").parse().unwrap();
-        permits.push(hosts::acquire(&gate, &url, Duration::ZERO, gate.max_wait()).await.unwrap());
+        permits.push(hosts::acquire(&gate, &page(n), Duration::ZERO, gate.max_wait()).await.unwrap());
     }
     for permit in permits {
-        permit.finish_with(StatusCode::TOO_MANY_REQUESTS, &headers);
+        permit.finish_with(StatusCode::TOO_MANY_REQUESTS, &retry_after("3600"));
     }
     assert!(gate.settled(Duration::from_secs(60)).await);
     store.close().await.unwrap();
@@ -303,23 +284,23 @@ async fn a_host_is_leased_to_one_pacer_and_to_none_after_reopening() {
 async fn an_exchange_that_changes_no_backoff_touches_no_disk() {
     let disk = Disk::default();
     let store = open(&disk).unwrap();
-    tell(&store, &host(0), backoff(HOUR, 2, THROTTLED)).await.unwrap();
+    report(&store, &host(0), backoff(HOUR, 2, THROTTLED)).await.unwrap();
     let before = disk.operations();
     // Later by the time that a command takes; shorter; a lower count.
     for (left, throttles) in [(HOUR + Duration::from_micros(999), 2), (HOUR / 2, 2), (HOUR, 1)] {
-        tell(&store, &host(0), backoff(left, throttles, THROTTLED)).await.unwrap();
+        report(&store, &host(0), backoff(left, throttles, THROTTLED)).await.unwrap();
     }
     for n in 0..1_000 {
         let knows = HostState { quiet: Some(Duration::ZERO), delay: HOUR, backoff: None };
         lease(&store, &host(n % 10), HolderId(1), knows).await;
-        tell(&store, &host(n % 10), knows).await.unwrap();
+        report(&store, &host(n % 10), knows).await.unwrap();
     }
     // A flush comes after whatever the writer was asked for before.
     store.flush().await.unwrap();
     assert_eq!(disk.operations(), before);
     for (left, throttles) in [(HOUR + Duration::from_millis(2), 2), (HOUR, 3)] {
         let before = disk.operations();
-        tell(&store, &host(0), backoff(left, throttles, THROTTLED)).await.unwrap();
+        report(&store, &host(0), backoff(left, throttles, THROTTLED)).await.unwrap();
         assert!(disk.operations() > before, "{left:?}, {throttles}");
     }
 }
@@ -331,17 +312,17 @@ async fn a_reply_counts_from_when_the_disk_has_written() {
     let store = Store::builder().clock(clock).open_backend(disk.clone()).unwrap();
     disk.stall(true);
     let slow = store.clone();
-    let told = tokio::spawn(async move { tell(&slow, &host(1), backoff(HOUR, 1, THROTTLED)).await });
+    let reported = tokio::spawn(async move { report(&slow, &host(1), backoff(HOUR, 1, THROTTLED)).await });
     while lease(&store, &host(1), HolderId(1), HostState::default()).await.1.backoff.is_none() {
         yield_now().await;
     }
     advance(HOUR / 4).await;
     disk.stall(false);
-    let reply = told.await.unwrap().unwrap();
+    let reply = reported.await.unwrap().unwrap();
     assert_eq!(reply.1.backoff.unwrap().left, HOUR * 3 / 4);
 }
 
-/// Its holder may have sent a request until then, whatever the store was told before.
+/// Its holder may have sent a request until then, whatever was reported to the store before.
 #[tokio::test(start_paused = true)]
 async fn a_host_is_not_forgotten_within_a_delay_of_the_end_of_its_lease() {
     let clock = Arc::new(ManualClock::starting_at(START));
@@ -350,7 +331,7 @@ async fn a_host_is_not_forgotten_within_a_delay_of_the_end_of_its_lease() {
     lease(&store, &host(1), HolderId(1), knows).await;
     advance(Duration::from_secs(9)).await;
     for n in 2..20 {
-        tell(&store, &host(n), HostState::default()).await.unwrap();
+        report(&store, &host(n), HostState::default()).await.unwrap();
     }
     let reply = lease(&store, &host(1), HolderId(2), HostState::default()).await;
     assert_eq!((reply.0, reply.1.quiet), (LEASED, Some(Duration::from_secs(1))));
@@ -360,25 +341,25 @@ async fn a_host_is_not_forgotten_within_a_delay_of_the_end_of_its_lease() {
 fn it_works_without_a_runtime() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::open(directory.path().join("abide.redb")).unwrap();
-    wait_for(PermissionStore::save(&store, &permission(1, 1))).unwrap();
+    wait_for(save_permission(&store, 1, 1));
     wait_for(store.flush()).unwrap();
-    assert_eq!(wait_for(PermissionStore::load(&store, &url(1))).unwrap(), Some(permission(1, 1)));
+    assert_eq!(wait_for(load_permission(&store, 1)), Some(permission(1, 1)));
     wait_for(store.close()).unwrap();
 }
 
 /// A runtime of one future.
 fn wait_for<T>(future: impl Future<Output = T>) -> T {
-    struct Thread(std::thread::Thread);
+    struct Thread(thread::Thread);
     impl Wake for Thread {
         fn wake(self: Arc<Self>) {
             self.0.unpark();
         }
     }
-    let (mut future, waker) = (pin!(future), Waker::from(Arc::new(Thread(std::thread::current()))));
+    let (mut future, waker) = (pin!(future), Waker::from(Arc::new(Thread(thread::current()))));
     loop {
         if let Poll::Ready(done) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return done;
         }
-        std::thread::park();
+        thread::park();
     }
 }

@@ -13,7 +13,7 @@ use abide_redb::{Error, Store};
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
 
-use crate::support::{Dice, HOUR, Ledger, Step, Still, left, perform, steps};
+use crate::support::{Dice, HOUR, Ledger, Step, Still, host, left, page, perform, retry_after, steps};
 
 /// Where the child finds its store, and what it is to do there.
 const PATH: &str = "ABIDE_REDB_TEST_PATH";
@@ -29,14 +29,10 @@ fn steps_of(life: u64) -> Vec<Step> {
     steps(life, life / FILES * STEPS, STEPS, 20)
 }
 
-/// This test program, once more, as another process.
-fn child_process(path: &Path, life: u64) -> (Child, BufReader<ChildStdout>) {
-    process("processes::child", path, life)
-}
-
-fn process(test: &str, path: &Path, life: u64) -> (Child, BufReader<ChildStdout>) {
+/// This test program, once more, as another process, which runs one of the children below.
+fn process(child: &str, path: &Path, life: u64) -> (Child, BufReader<ChildStdout>) {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--ignored", "--nocapture"])
+        .args(["--exact", &format!("processes::{child}"), "--ignored", "--nocapture"])
         .env(PATH, path)
         .env(LIFE, life.to_string())
         .stdin(Stdio::piped())
@@ -83,8 +79,8 @@ fn say(line: &str) {
 fn a_file_opened_twice_is_an_error_at_once() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("abide.redb");
-    let (mut other, output) = child_process(&path, 1);
-    // Kept, so that the other process can go on saying things.
+    let (mut other, output) = process("child", &path, 1);
+    // Kept, so that the other process can go on writing to it.
     let mut lines = output.lines();
     assert!(lines.any(|line| line.unwrap().starts_with("acknowledged")), "it has it open");
     // It does so until it is killed, below: an opening that waits for it would never end.
@@ -109,12 +105,8 @@ async fn throttled() {
     let store = Store::open(std::env::var_os(PATH).expect("the parent says where")).unwrap();
     let policy = PacePolicy::default().with_store_timeout(HOUR);
     let gate = hosts::gate(Gate::builder().pace(policy).host_store(Arc::new(store)));
-    let url = "http://a.example/".parse().unwrap();
-    let permit = hosts::acquire(&gate, &url, Duration::ZERO, HOUR).await.unwrap();
-    let mut headers = HeaderMap::new();
-    if life() != 2 {
-        headers.insert("retry-after", "1".parse().unwrap());
-    }
+    let permit = hosts::acquire(&gate, &page(1), Duration::ZERO, HOUR).await.unwrap();
+    let headers = if life() == 2 { HeaderMap::new() } else { retry_after("1") };
     let before = SystemClock.wall();
     let until = permit.observe(StatusCode::TOO_MANY_REQUESTS, &headers).unwrap();
     let after = SystemClock.wall();
@@ -130,7 +122,7 @@ fn throttles_are_counted_across_kill_9() {
     let path = directory.path().join("abide.redb");
     let mut last = String::new();
     for life in 0..3 {
-        let (mut other, output) = process("processes::throttled", &path, life);
+        let (mut other, output) = process("throttled", &path, life);
         let said = output.lines().map_while(Result::ok).find(|line| line.starts_with("backed off "));
         other.kill().unwrap();
         other.wait().unwrap();
@@ -148,16 +140,14 @@ async fn throttled_by_many() {
     let store = Store::open(std::env::var_os(PATH).expect("the parent says where")).unwrap();
     let policy = PacePolicy::default().danger_min_delay(Duration::from_millis(1)).with_store_timeout(HOUR);
     let gate = hosts::gate(Gate::builder().pace(policy).host_store(Arc::new(store)));
-    let headers = HeaderMap::from_iter([(http::header::RETRY_AFTER, "80000".parse().unwrap())]);
     let mut tasks = JoinSet::new();
     for task in 0..8 {
-        let (gate, headers) = (gate.clone(), headers.clone());
+        let gate = gate.clone();
         tasks.spawn(async move {
             for n in 0..50 {
                 let host = life() * 1_000 + task * 100 + n;
-                let url = format!("http://h{host}.example/").parse().unwrap();
-                let permit = hosts::acquire(&gate, &url, Duration::ZERO, HOUR).await.unwrap();
-                permit.observe(StatusCode::TOO_MANY_REQUESTS, &headers).unwrap();
+                let permit = hosts::acquire(&gate, &page(host), Duration::ZERO, HOUR).await.unwrap();
+                permit.observe(StatusCode::TOO_MANY_REQUESTS, &retry_after("80000")).unwrap();
                 permit.saved().await;
                 say(&format!("throttled {host}"));
             }
@@ -174,11 +164,11 @@ async fn no_backoff_is_lost_by_a_kill_once_the_caller_has_the_429() {
     let path = directory.path().join("abide.redb");
     let (mut dice, mut throttled) = (Dice(9), Vec::new());
     for life in 0..kills() / FILES {
-        let (mut other, output) = process("processes::throttled_by_many", &path, life);
+        let (mut other, output) = process("throttled_by_many", &path, life);
         let (mut lines, last) = (0, 1 + dice.below(60));
         for line in output.lines().map_while(Result::ok) {
-            let Some(host) = line.strip_prefix("throttled ") else { continue };
-            throttled.push(host.parse().unwrap());
+            let Some(n) = line.strip_prefix("throttled ") else { continue };
+            throttled.push(n.parse().unwrap());
             lines += 1;
             if lines == last {
                 std::thread::sleep(Duration::from_micros(dice.below(3_000)));
@@ -189,11 +179,11 @@ async fn no_backoff_is_lost_by_a_kill_once_the_caller_has_the_429() {
         assert!(lines >= last, "life {life} ended by itself");
         let store = Store::open(&path).unwrap();
         for n in &throttled {
-            let left = left(&store, &crate::support::host(*n)).await;
+            let left = left(&store, &host(*n)).await;
             assert!(left > HOUR, "life {life}, host {n}: {left:?}");
         }
     }
-    println!("{} kills, {} backoffs heard, 0 lost", kills() / FILES, throttled.len());
+    println!("{} kills, {} backoffs reported, 0 lost", kills() / FILES, throttled.len());
 }
 
 fn kills() -> u64 {
@@ -225,7 +215,7 @@ fn killed(file: u64, kills: u64) -> (Duration, u64, u64) {
     let (mut dice, mut ledger) = (Dice(kills + file), Ledger::default());
     let (mut slowest, mut acknowledged, mut size) = (Duration::ZERO, 0, 0);
     for life in (file..kills).step_by(FILES as usize) {
-        let (mut other, output) = child_process(&path, life);
+        let (mut other, output) = process("child", &path, life);
         // Some are killed before they have opened it, most at some time after so many lines.
         let lines = if (life / FILES + 3 * file).is_multiple_of(10) { 0 } else { 1 + dice.below(60) };
         let wait = Duration::from_micros(dice.below(if lines == 0 { 20_000 } else { 3_000 }));

@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::pacing::{BackoffCause, HostState, PacePolicy};
-use abide_gate::robots_cache::RobotsStore;
 use abide_gate::testing::hosts;
 use abide_gate::{Clock, Gate, ManualClock};
 use abide_redb::Store;
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, advance, sleep};
 
-use crate::support::{Disk, HOUR, START, THROTTLED, backoff, host, left, origin, record, state, tell};
+use crate::support::{
+    Disk, HOUR, START, THROTTLED, backoff, host, left, load, page, record, report, save, state,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
@@ -46,7 +47,7 @@ impl Machine {
 /// One request that is answered at once.
 async fn request(store: &Store, n: u64) {
     let knows = HostState { quiet: Some(Duration::ZERO), delay: SECOND, backoff: None };
-    tell(store, &host(n), knows).await.unwrap();
+    report(store, &host(n), knows).await.unwrap();
 }
 
 /// Since a host had a request, as far as a store knows.
@@ -85,8 +86,7 @@ async fn after_every_opening_every_host_waits_a_whole_delay() {
             let gate = hosts::gate(Gate::builder().host_store(Arc::new(store.clone())));
             for (n, delay) in [(1, PacePolicy::DELAY), (2, 60 * SECOND), (3, 600 * SECOND)] {
                 assert_eq!(quiet(&store, n).await, Some(opened.elapsed()), "{end}, {jump:?}, host {n}");
-                let url = format!("http://h{n}.example/").parse().unwrap();
-                hosts::acquire(&gate, &url, delay, 2 * HOUR).await.unwrap().finish();
+                hosts::acquire(&gate, &page(n), delay, 2 * HOUR).await.unwrap().finish();
                 let found = opened.elapsed();
                 assert!(is_about(found, delay), "{end}, {jump:?}, host {n}: {found:?} after the opening");
             }
@@ -100,9 +100,9 @@ async fn dropping_the_last_handle_writes_what_is_left() {
     let store = machine.open();
     let other = store.clone();
     drop(store);
-    RobotsStore::save(&other, &origin(1), &record(1, 1)).await.unwrap();
+    save(&other, 1, 1).await.unwrap();
     drop(other);
-    assert_eq!(RobotsStore::load(&machine.open(), &origin(1)).await.unwrap(), Some(record(1, 1)));
+    assert_eq!(load(&machine.open(), 1).await, Some(record(1, 1)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -149,8 +149,8 @@ async fn where_a_damaged_file_was_moved_aside_nothing_is_new() {
 async fn retry_after_outlives_restarts_and_kills() {
     let mut machine = Machine::new();
     let store = machine.open();
-    tell(&store, &host(1), backoff(10 * HOUR, 1, THROTTLED)).await.unwrap();
-    tell(&store, &host(2), backoff(SECOND, 0, BackoffCause::Operator)).await.unwrap();
+    report(&store, &host(1), backoff(10 * HOUR, 1, THROTTLED)).await.unwrap();
+    report(&store, &host(2), backoff(SECOND, 0, BackoffCause::Operator)).await.unwrap();
     // As often as a machine may restart in nine hours: the end stays what it was.
     for n in 1..=9 * 60 {
         sleep(60 * SECOND).await;
@@ -179,12 +179,9 @@ async fn the_next_429_after_a_restart_doubles_from_where_it_stood() {
     let url = "http://a.example/".parse().unwrap();
     for (n, expected) in [60, 120, 240, 480, 960, 1_920].into_iter().enumerate() {
         let store = machine.open();
-        let gate = hosts::gate(
-            Gate::builder()
-                .pace(PacePolicy::default().with_store_timeout(60 * SECOND))
-                .host_store(Arc::new(store.clone()))
-                .clock(machine.clock.clone()),
-        );
+        let pace = PacePolicy::default().with_store_timeout(60 * SECOND);
+        let settings = Gate::builder().pace(pace).host_store(Arc::new(store.clone()));
+        let gate = hosts::gate(settings.clock(machine.clock.clone()));
         let permit = hosts::acquire(&gate, &url, Duration::ZERO, HOUR).await.unwrap();
         let until = permit.observe(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new()).unwrap();
         let found = until.since(machine.clock.wall()).as_secs();
@@ -215,16 +212,14 @@ async fn the_next_429_after_a_restart_doubles_from_where_it_stood() {
 async fn a_backoff_is_only_extended_also_over_a_restart() {
     let machine = Machine::new();
     let store = machine.open();
-    tell(&store, &host(1), backoff(2 * HOUR, 1, THROTTLED)).await.unwrap();
+    report(&store, &host(1), backoff(2 * HOUR, 1, THROTTLED)).await.unwrap();
     store.close().await.unwrap();
     let store = machine.open();
-    let reply = tell(&store, &host(1), backoff(HOUR, 0, BackoffCause::Operator)).await.unwrap();
+    let reply = report(&store, &host(1), backoff(HOUR, 0, BackoffCause::Operator)).await.unwrap();
     let found = reply.1.backoff.unwrap();
-    assert!(
-        is_about(found.left, 2 * HOUR) && found.cause == THROTTLED,
-        "a shorter one changes nothing: {found:?}"
-    );
-    tell(&store, &host(1), backoff(3 * HOUR, 1, THROTTLED)).await.unwrap();
+    let is_unchanged = is_about(found.left, 2 * HOUR) && found.cause == THROTTLED;
+    assert!(is_unchanged, "a shorter one changes nothing: {found:?}");
+    report(&store, &host(1), backoff(3 * HOUR, 1, THROTTLED)).await.unwrap();
     assert!(is_about(left(&machine.after_a_kill().open(), &host(1)).await, 3 * HOUR));
 }
 
@@ -233,7 +228,7 @@ async fn a_backoff_ends_by_the_wall_clock_over_a_restart() {
     for (jump, is_back) in [(YEAR, true), (HOUR, true), (YEAR, false), (HOUR, false)] {
         let machine = Machine::new();
         let store = machine.open();
-        tell(&store, &host(1), backoff(2 * HOUR, 1, THROTTLED)).await.unwrap();
+        report(&store, &host(1), backoff(2 * HOUR, 1, THROTTLED)).await.unwrap();
         store.close().await.unwrap();
         machine.jump(jump, is_back);
         let left = left(&machine.open(), &host(1)).await;
@@ -255,8 +250,8 @@ async fn no_part_of_a_millisecond_is_lost_by_a_restart() {
         advance(Duration::from_micros(shift)).await;
         let store = machine.open();
         for part in [part, part + again] {
-            let told = backoff(HOUR + Duration::from_micros(part), 1, THROTTLED);
-            tell(&store, &host(1), told).await.unwrap();
+            let state = backoff(HOUR + Duration::from_micros(part), 1, THROTTLED);
+            report(&store, &host(1), state).await.unwrap();
         }
         let after = machine.after_a_kill();
         advance(Duration::from_micros(1_000 - shift)).await;
@@ -271,7 +266,7 @@ async fn no_part_of_a_millisecond_is_lost_by_a_restart() {
 async fn a_clock_that_was_a_year_ahead_locks_a_host_once() {
     let machine = Machine::new();
     machine.jump(YEAR, false);
-    tell(&machine.open(), &host(1), backoff(HOUR, 1, THROTTLED)).await.unwrap();
+    report(&machine.open(), &host(1), backoff(HOUR, 1, THROTTLED)).await.unwrap();
     machine.clock.jump_to(START);
     let store = machine.open();
     assert_eq!(left(&store, &host(1)).await, 24 * HOUR);
@@ -289,7 +284,7 @@ async fn a_wall_clock_that_jumps_in_one_life_changes_no_backoff() {
     {
         let machine = Machine::new();
         let store = machine.open();
-        tell(&store, &host(1), backoff(2 * HOUR, 1, THROTTLED)).await.unwrap();
+        report(&store, &host(1), backoff(2 * HOUR, 1, THROTTLED)).await.unwrap();
         machine.jump(jump, is_back);
         assert_eq!(left(&store, &host(1)).await, 2 * HOUR);
         sleep(HOUR).await;
@@ -305,13 +300,13 @@ async fn what_is_no_longer_owed_leaves_the_file() {
     let mut machine = Machine::new();
     let store = machine.open();
     for n in 0..50 {
-        tell(&store, &host(n), backoff(SECOND, 0, THROTTLED)).await.unwrap();
+        report(&store, &host(n), backoff(SECOND, 0, THROTTLED)).await.unwrap();
     }
     let killed = machine.after_a_kill();
     assert_eq!(rows(&killed), 50);
     advance(HOUR).await;
     for _ in 0..30 {
-        tell(&store, &host(60), HostState::default()).await.unwrap();
+        report(&store, &host(60), HostState::default()).await.unwrap();
     }
     store.flush().await.unwrap();
     assert_eq!(rows(&machine.after_a_kill()), 0, "forgotten, a few with each exchange");
@@ -319,8 +314,8 @@ async fn what_is_no_longer_owed_leaves_the_file() {
     store.flush().await.unwrap();
     assert_eq!(rows(&killed.after_a_kill()), 0, "at the opening");
 
-    tell(&store, &host(1), backoff(SECOND, 0, THROTTLED)).await.unwrap();
-    tell(&store, &host(2), backoff(4 * HOUR, 1, THROTTLED)).await.unwrap();
+    report(&store, &host(1), backoff(SECOND, 0, THROTTLED)).await.unwrap();
+    report(&store, &host(2), backoff(4 * HOUR, 1, THROTTLED)).await.unwrap();
     advance(HOUR).await;
     machine = killed;
     store.close().await.unwrap();

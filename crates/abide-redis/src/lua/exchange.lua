@@ -1,18 +1,18 @@
 -- One exchange about a host: `HostEntry::exchange` of abide-gate, on the server's clock.
 -- KEYS: the host, the marker of its bucket.
--- ARGV: holder, number of the command, want (lease, held, release), ttl, again_in; what is told: quiet, delay, left, over, throttles, cause.
+-- ARGV: holder, number of the command, want (lease, held, release), ttl, again_in; what is reported: quiet, delay, left, over, throttles, cause.
 -- Replies: verdict, wait, quiet, delay, left, over, throttles, cause. A quiet or a left of -1: there is none.
 local holder, number, want, ttl, again_in = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
-local quiet, told_delay, left, over = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
-local told_throttles, told_cause = tonumber(ARGV[10]), ARGV[11]
+local quiet, reported_delay, left, over = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
+local reported_throttles, reported_cause = tonumber(ARGV[10]), ARGV[11]
 local MINUTE, HOUR, DAY, CREDIBLE, KEPT = 60e6, 3600e6, 86400e6, 97200e6, 1800e6
-local NOBODY, WAITING_MAX = '0', 64
+local NONE, WAITING_MAX = '0', 64
 local since = born(KEYS[2])
 
 -- What is stored: when a request was last on its way, the delay, the backoff and its throttle count and cause; who has the lease until
 -- when, by which command; who waits for it, in line, each until when; under which marker; and when all this was written.
 local last, delay, backoff, throttles, cause = 0, 0, 0, 0, 'none'
-local has, till, by, waiting, of = NOBODY, 0, 0, {}, text(since)
+local has, till, by, waiting, of = NONE, 0, 0, {}, text(since)
 local stored, body = redis.pcall('GET', KEYS[1]), nil
 if stored then
   local fields = '^((%d+) (%d+) (%d+) (%d+) ([%w:]+) (%w+) (%d+) (%d+) ([%w:,]+) (%d+)) (%d+)$'
@@ -33,27 +33,27 @@ if stored then
   end
 end
 
--- What is told. The later time, the longer delay and the higher count win.
+-- What is reported. The later time, the longer delay and the higher count win.
 local function counts(ends, times)
   return now < ends + (times > 0 and KEPT or 0)
 end
 if quiet >= 0 then
   last = math.max(last, now - quiet, 1)
 end
-delay = math.max(delay, told_delay)
+delay = math.max(delay, reported_delay)
 if backoff > now + CREDIBLE then backoff = now + DAY end
 if not counts(backoff, throttles) then
   backoff, throttles, cause = 0, 0, 'none'
 end
-local told = now - over + (left > CREDIBLE and DAY or left)
-if left >= 0 and counts(told, told_throttles) then
-  if told > backoff then backoff, cause = told, told_cause end
-  throttles = math.max(throttles, told_throttles)
+local reported = now - over + (left > CREDIBLE and DAY or left)
+if left >= 0 and counts(reported, reported_throttles) then
+  if reported > backoff then backoff, cause = reported, reported_cause end
+  throttles = math.max(throttles, reported_throttles)
 end
 
 -- The lease. One of before a loss is not believed; its holder asks again, and says that it has it.
 if of ~= text(since) then
-  has, waiting = NOBODY, {}
+  has, waiting = NONE, {}
 end
 local function keep(is_kept)
   local kept = {}
@@ -66,18 +66,18 @@ local function is_another(one) return one ~= holder end
 local verdict, wait = 'released', 0
 if want == 'release' then
   -- Unless it was taken again while this command was on its way.
-  if has == holder and by < number then has = NOBODY end
+  if has == holder and by < number then has = NONE end
   keep(is_another)
 else
   local grace = since + ttl
   -- A lease that has ended by itself was never given up: its holder may have sent a request until then.
-  if has ~= NOBODY and till <= now then
+  if has ~= NONE and till <= now then
     if has ~= holder then last = math.max(last, till) end
-    has = NOBODY
+    has = NONE
   end
   keep(function(_, ends) return now < ends end)
   local first, blocked = waiting[1], 0
-  if has ~= NOBODY then
+  if has ~= NONE then
     blocked = has == holder and 0 or till
   elseif want == 'lease' and now < grace then
     blocked = grace
@@ -99,7 +99,7 @@ else
     verdict, wait = waiting[1][1] == holder and 'next' or 'busy', blocked - now
   end
 end
-if has == NOBODY then till, by = 0, 0 end
+if has == NONE then till, by = 0, 0 end
 
 -- It is kept for a minute longer than anything is owed, and written if it has changed.
 local owed, line = math.max(last + delay, backoff + (throttles > 0 and KEPT or 0), till), {}
@@ -107,7 +107,7 @@ for _, place in ipairs(waiting) do
   owed = math.max(owed, place[2])
   table.insert(line, place[1] .. ':' .. text(place[2]))
 end
-owed, line = owed + MINUTE, waiting[1] and table.concat(line, ',') or NOBODY
+owed, line = owed + MINUTE, waiting[1] and table.concat(line, ',') or NONE
 local new = {text(last), text(delay), text(backoff), text(throttles), cause, has, text(till), text(by), line, text(since)}
 new = table.concat(new, ' ')
 if owed <= now then

@@ -7,7 +7,7 @@ local now = time[1] * 1e6 + time[2]
 -- From the last connection of any process on: one that runs for longer pays one grace.
 local MARKER_LIFE = 30 * 86400 * 1000
 
--- Drawn anew by each start of a server and by each time that it becomes a primary. A user that may not ask believes the marker.
+-- Drawn again by each start of a server and by each time that it becomes a primary. A user that may not ask believes the marker.
 local info = redis.pcall('INFO', 'replication')
 info = type(info) == 'string' and info or ''
 if info:find('role:slave', 1, true) then

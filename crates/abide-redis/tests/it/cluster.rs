@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use abide_gate::HolderId;
-use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, Want};
+use abide_gate::pacing::{HostStore, LeaseStatus, Want};
 use abide_gate::robots_cache::RobotsStore;
 use abide_gate::testing::robots_cache::sample_record;
 use abide_gate::{Origin, WallMillis};
@@ -11,9 +10,9 @@ use abide_redis::Store;
 use tokio::join;
 use tokio::task::spawn_blocking;
 
-use crate::support::judge::{assert_spaced, by_host, until_all_came, until_served, website};
-use crate::support::workers::{Crew, run_time, stop};
-use crate::support::{Cluster, Redis, ms, wait_for};
+use crate::support::judge::{start, stop_and_judge, until_all_came, until_served, website};
+use crate::support::workers::{Crew, run_time};
+use crate::support::{Cluster, LEASED, Redis, asking, ms, wait_for};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -22,14 +21,11 @@ const BUCKET: &str = "{b150}";
 
 async fn status(store: &Store, holder: u128, is_held: bool) -> LeaseStatus {
     let want = Want::Lease { ttl: HOUR, again_in: HOUR, is_held };
-    let ask = LeaseAsk { holder: HolderId(holder), want, state: HostState::default() };
-    store.exchange("h3.example", ask).await.unwrap().0
+    store.exchange("h3.example", asking(holder, want)).await.unwrap().0
 }
 
-const LEASED: LeaseStatus = LeaseStatus::Leased { is_wanted: false };
-
 /// With all their keys, as `redis-cli --cluster reshard` moves them: records are kept, and so is the lease of the process that has it. To
-/// others it is as after a loss, because the new node cannot know what the old one was told last.
+/// others it is as after a loss, because the new node cannot know what was last reported to the old one.
 #[tokio::test]
 async fn a_slot_that_moves_takes_its_leases_and_records_along() {
     let Some(cluster) = Cluster::start(&[]) else { return };
@@ -49,8 +45,8 @@ async fn a_slot_that_moves_takes_its_leases_and_records_along() {
             // Half of it is there: this one waits until all is.
             tokio::spawn(async move { status(&store, 1, true).await })
         };
-        let told = |node: &Redis| node.ask::<String>(&["INFO", "errorstats"]).contains("TRYAGAIN");
-        wait_for("it is told to try again", async || cluster.nodes.iter().any(told)).await;
+        let has_refused = |node: &Redis| node.ask::<String>(&["INFO", "errorstats"]).contains("TRYAGAIN");
+        wait_for("a node says TRYAGAIN", async || cluster.nodes.iter().any(has_refused)).await;
         end_move(&cluster, slot, way);
         assert_eq!(asking.await.unwrap(), LEASED);
     }
@@ -82,8 +78,7 @@ async fn slots_move() {
     cluster.age();
     let website = website(ms(5)).await;
     let crew = Crew { is_fail_closed: true, lease: ms(2_000), ..Crew::new(cluster.url(), website.address()) };
-    let (workers, began) = (crew.start(), Instant::now());
-    until_all_came(&website, &crew, began).await;
+    let workers = start(&crew, &website).await;
     let moving = spawn_blocking(move || {
         let keys = cluster.nodes.iter().flat_map(|node| node.ask::<Vec<String>>(&["KEYS", "abide:*:host:*"]));
         let mut places: Vec<_> = keys.map(|key| cluster.owner(&key)).collect();
@@ -102,8 +97,7 @@ async fn slots_move() {
     });
     let _cluster = moving.await.unwrap();
     until_all_came(&website, &crew, Instant::now()).await;
-    stop(workers).await;
-    assert_spaced(&by_host(&website.log()), crew.delay);
+    stop_and_judge(workers, &website, &crew).await;
 }
 
 /// A node is killed: its replica takes its place, or it comes back by itself.
@@ -119,8 +113,7 @@ async fn a_node_dies(has_replica: bool) {
         patience: ms(1_000),
         ..Crew::new(cluster.url(), website.address())
     };
-    let (workers, began) = (crew.start(), Instant::now());
-    until_all_came(&website, &crew, began).await;
+    let workers = start(&crew, &website).await;
     let failing = spawn_blocking(move || {
         match has_replica {
             true => cluster.fail_over(),
@@ -136,8 +129,7 @@ async fn a_node_dies(has_replica: bool) {
     let took = until_served(&website, crew.hosts as usize, back).await;
     println!("a node died, replica: {has_replica}: every host was served again within {took:?}");
     until_all_came(&website, &crew, Instant::now()).await;
-    stop(workers).await;
-    assert_spaced(&by_host(&website.log()), crew.delay);
+    stop_and_judge(workers, &website, &crew).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -169,7 +161,7 @@ fn end_move(cluster: &Cluster, slot: u16, way: Way) {
     give(cluster, slot, way.1);
 }
 
-/// All are told that the slot is this node's now.
+/// Tells all nodes that the slot is this node's now.
 fn give(cluster: &Cluster, slot: u16, to: usize) {
     let (id, slot) = (cluster.id(to), slot.to_string());
     for node in [to, 0, 1, 2] {

@@ -26,9 +26,7 @@ async fn the_suites_of_every_store_pass_on_one_server_and_on_clusters() {
         suites.spawn(testing::hosts::conformance(store, tokio::time::sleep));
         suites.spawn(records(builder));
     }
-    while let Some(suite) = suites.join_next().await {
-        suite.unwrap();
-    }
+    suites.join_all().await;
     for node in &cluster.nodes {
         assert!(used(node, "evalsha") > 20, "each has its share");
     }

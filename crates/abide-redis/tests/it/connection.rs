@@ -3,19 +3,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use abide_gate::HolderId;
-use abide_gate::pacing::{HostState, HostStore, LeaseAsk, Want};
+use abide_gate::pacing::HostState;
 use abide_gate::robots_cache::RobotsStore;
 use abide_gate::testing::robots_cache::sample_record;
-use abide_gate::{Origin, StoreError, WallMillis};
+use abide_gate::{HolderId, Origin, StoreError, WallMillis};
 use abide_redis::Store;
 use tokio::time::timeout;
 
-use crate::support::{Cluster, Proxy, Redis, connect, ms, wait_for, wait_until};
+use crate::support::{self, Cluster, Proxy, Redis, connect, ms, wait_for};
 
-async fn probe(store: &Store) -> Result<(), StoreError> {
-    let ask = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
-    store.exchange("a.example", ask).await.map(drop)
+async fn probe(store: &Store) -> Result<HostState, StoreError> {
+    support::probe(store, "a.example").await
 }
 
 /// Waits until a command works again.
@@ -30,7 +28,7 @@ async fn a_server_without_eval_is_refused_with_the_reason() {
     let error = Store::connect(&redis.url()).await.unwrap_err().to_string();
     assert!(error.ends_with("abide needs EVAL, and the server does not have it"), "{error}");
     let Some(redis) = Redis::start() else { return };
-    for (forbidden, told) in [
+    for (forbidden, reason) in [
         (["-eval", "-evalsha"], "abide needs EVAL, and the user may not run it"),
         (["-time", "-time"], "abide needs EVAL, and the user may not run what its scripts call"),
     ] {
@@ -38,7 +36,7 @@ async fn a_server_without_eval_is_refused_with_the_reason() {
         redis.ask::<()>(&[&user[..], &forbidden[..]].concat());
         let url = redis.url().replace("//", "//crawler:s3cret@");
         let error = Store::connect(&url).await.unwrap_err().to_string();
-        assert!(error.contains(told) && !error.contains("s3cret"), "{error}");
+        assert!(error.contains(reason) && !error.contains("s3cret"), "{error}");
     }
 }
 
@@ -74,8 +72,7 @@ async fn a_replica_is_refused_also_if_it_takes_writes() {
     for read_only in ["yes", "no"] {
         let Some(primary) = Redis::start_with(&["--repl-diskless-sync-delay", "0"]) else { return };
         let Some(replica) = Redis::start_with(&["--replica-read-only", read_only]) else { return };
-        replica.ask::<()>(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()]);
-        wait_until("it has all", || replica.info("replication", "master_link_status") == "up");
+        replica.follow(&primary);
         let error = Store::connect(&replica.url()).await.unwrap_err().to_string();
         assert!(error.ends_with("READONLY: it is a replica"), "{error}");
     }
@@ -91,8 +88,7 @@ async fn one_node_of_a_cluster_is_refused_with_the_url_that_is_right() {
         // And from any one node the others are found.
         let store = connect(&format!("redis+cluster://127.0.0.1:{}", node.port())).await;
         for n in 0..6 {
-            let ask = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
-            store.exchange(&format!("h{n}.example"), ask).await.unwrap();
+            support::probe(&store, &format!("h{n}.example")).await.unwrap();
         }
     }
     let elsewhere = Store::connect("redis+cluster://127.0.0.1:1,127.0.0.1:2").await.unwrap_err();
@@ -112,10 +108,8 @@ async fn cancelled_commands_never_give_their_replies_to_others() {
         let origin = |n: usize| -> Origin { format!("https://h{n}.example").parse().unwrap() };
         for n in 0..50 {
             let body = format!("# {n} {}", "x".repeat(n * 997 % 9_000));
-            store
-                .save(&origin(n), &sample_record(&origin(n), WallMillis::from_millis(n as u64), body))
-                .await
-                .unwrap();
+            let record = sample_record(&origin(n), WallMillis::from_millis(n as u64), body);
+            store.save(&origin(n), &record).await.unwrap();
         }
         let mut tasks = tokio::task::JoinSet::new();
         for task in 0..4_usize {
@@ -142,9 +136,7 @@ async fn cancelled_commands_never_give_their_replies_to_others() {
                 }
             });
         }
-        while let Some(task) = tasks.join_next().await {
-            task.unwrap();
-        }
+        tasks.join_all().await;
     }
 }
 
@@ -214,15 +206,15 @@ async fn no_error_has_a_password() {
     let port = redis.port();
     for url in [
         format!("redis://:s3cret-of-ours@127.0.0.1:{port}/"),
-        format!("redis://somebody:s3cret-of-ours@127.0.0.1:{port}/"),
+        format!("redis://operator:s3cret-of-ours@127.0.0.1:{port}/"),
         format!("redis://127.0.0.1:{port}/"),
-        format!("redis+cluster://somebody:s3cret-of-ours@127.0.0.1:{port}"),
-        format!("redis+sentinel://somebody:s3cret-of-ours@127.0.0.1:{port}/main"),
+        format!("redis+cluster://operator:s3cret-of-ours@127.0.0.1:{port}"),
+        format!("redis+sentinel://operator:s3cret-of-ours@127.0.0.1:{port}/main"),
     ] {
         let error = Store::connect(&url).await.unwrap_err();
-        let told = format!("{error} {error:?} {:?}", Arc::new(Store::builder(&url).open().unwrap()));
-        assert!(told.contains("wrong user name or password"), "{url}: {told}");
-        assert!(!told.contains("s3cret") && !told.contains("somebody"), "{told}");
+        let shown = format!("{error} {error:?} {:?}", Arc::new(Store::builder(&url).open().unwrap()));
+        assert!(shown.contains("wrong user name or password"), "{url}: {shown}");
+        assert!(!shown.contains("s3cret") && !shown.contains("operator"), "{shown}");
     }
     // This server says what it was asked: "unknown command 'AUTH', with args beginning with: 's3cret'".
     let Some(redis) = Redis::start_with(&["--rename-command", "AUTH", ""]) else { return };

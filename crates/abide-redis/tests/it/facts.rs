@@ -1,29 +1,23 @@
 //! What the suites cannot see: what lies in the server, what a loss does, and that the script says what `HostEntry` says.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::HolderId;
 use abide_gate::pacing::{
     Backoff, BackoffCause, HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, Want,
 };
 use abide_gate::robots_cache::RobotsStore;
 use abide_gate::testing::robots_cache::sample_record;
-use abide_gate::{Origin, WallMillis};
+use abide_gate::{HolderId, Origin, WallMillis};
 use abide_redis::Store;
 
 use crate::conformance::used;
-use crate::support::{Redis, connect, ms, wait_until};
+use crate::support::{LEASED, Redis, asking, connect, ms, probe};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Of `a.example`.
 const HOST: &str = "abide:{b249}:host:a.example";
-
-fn a_example() -> Arc<str> {
-    Arc::from("a.example")
-}
 
 fn lease(ttl: Duration) -> Want {
     Want::Lease { ttl, again_in: MINUTE, is_held: false }
@@ -34,8 +28,7 @@ fn held(ttl: Duration) -> Want {
 }
 
 async fn exchange(store: &Store, holder: u128, want: Want) -> (LeaseStatus, HostState) {
-    let ask = LeaseAsk { holder: HolderId(holder), want, state: HostState::default() };
-    store.exchange(&a_example(), ask).await.unwrap()
+    store.exchange("a.example", asking(holder, want)).await.unwrap()
 }
 
 async fn status(store: &Store, holder: u128, want: Want) -> LeaseStatus {
@@ -45,8 +38,6 @@ async fn status(store: &Store, holder: u128, want: Want) -> LeaseStatus {
 fn is_busy(status: LeaseStatus, within: Duration) -> bool {
     matches!(status, LeaseStatus::Busy { wait, .. } if wait > Duration::ZERO && wait <= within)
 }
-
-const LEASED: LeaseStatus = LeaseStatus::Leased { is_wanted: false };
 
 #[tokio::test]
 async fn a_refusal_writes_only_who_waits() {
@@ -65,7 +56,7 @@ async fn a_refusal_writes_only_who_waits() {
     assert_eq!(used(&redis, "evalsha"), scripts + 4, "each is one script");
 }
 
-/// Another program may write anything: it makes a host wait for a while, and is no outage.
+/// Another program may write anything into a key: its host waits for a while, and the store is not taken for away.
 #[tokio::test]
 async fn what_is_not_ours_lets_nothing_out_early() {
     let Some(redis) = Redis::start() else { return };
@@ -122,9 +113,8 @@ async fn every_key_expires_and_none_before_what_is_owed() {
         assert!(life > owed && life <= owed + MINUTE, "{name}: {life:?}");
     }
     assert_eq!(status(&store, 1, held(HOUR)).await, LEASED);
-    // Of what is known of none, nothing is kept.
-    let nothing = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
-    store.exchange("nothing.example", nothing).await.unwrap();
+    // Nothing is kept of a host that nothing is known of.
+    probe(&store, "nothing.example").await.unwrap();
     let origin: Origin = "https://a.example".parse().unwrap();
     store.save(&origin, &sample_record(&origin, WallMillis::from_millis(0), "")).await.unwrap();
     store.lease(&origin, HolderId(1), WallMillis::from_millis(0), HOUR).await.unwrap();
@@ -151,13 +141,10 @@ async fn after_a_loss_only_the_holder_gets_the_lease() {
                 redis.ask::<()>(&["SET", "abide:{b249}:born", &format!("{} {name}", 1_u64 << 52)]);
             }
             "replica" => {
-                let port = redis.port().to_string();
-                other.ask::<()>(&["REPLICAOF", "127.0.0.1", &port]);
-                wait_until("it has all", || other.info("replication", "master_link_status") == "up");
-                other.ask::<()>(&["REPLICAOF", "NO", "ONE"]);
-                redis.ask::<()>(&["REPLICAOF", "127.0.0.1", &other.port().to_string()]);
-                wait_until("it has all", || redis.info("replication", "master_link_status") == "up");
-                redis.ask::<()>(&["REPLICAOF", "NO", "ONE"]);
+                for (replica, primary) in [(&other, &redis), (&redis, &other)] {
+                    replica.follow(primary);
+                    replica.ask::<()>(&["REPLICAOF", "NO", "ONE"]);
+                }
             }
             _ => {
                 if loss.ends_with("snapshot") {
@@ -167,10 +154,9 @@ async fn after_a_loss_only_the_holder_gets_the_lease() {
                 redis.start_again();
             }
         }
-        let ask = |holder, want| LeaseAsk { holder: HolderId(holder), want, state: HostState::default() };
         let first = loop {
             // The first command may find the old connection dead.
-            if let Ok(reply) = store.exchange(&a_example(), ask(1, lease(MINUTE))).await {
+            if let Ok(reply) = store.exchange("a.example", asking(1, lease(MINUTE))).await {
                 break reply.0;
             }
             tokio::time::sleep(ms(50)).await;
@@ -240,7 +226,7 @@ impl Scripted {
         let micros = |span: Duration| span.as_micros().to_string();
         let HostState { quiet, delay, backoff } = ask.state;
         let none = Backoff { left: ms(0), over: ms(0), throttles: 0, cause: BackoffCause::Operator };
-        let left = backoff.map_or("-1".to_owned(), |told| micros(told.left));
+        let left = backoff.map_or("-1".to_owned(), |backoff| micros(backoff.left));
         let backoff = backoff.unwrap_or(none);
         let quiet = quiet.map_or("-1".to_owned(), micros);
         let mut words = ["EVAL", &self.script, "2", host, "born"].map(str::to_owned).to_vec();
@@ -325,15 +311,11 @@ fn a_clock_that_is_set_back_delays_no_host_for_long() {
     let Some(scripted) = Scripted::start() else { return };
     let now = scripted.now();
     scripted.born(now - HOUR * 48);
-    let state = HostState {
-        quiet: Some(ms(1_000)),
-        delay: ms(5_000),
-        backoff: Some(Backoff { left: MINUTE, over: ms(0), throttles: 1, cause: BackoffCause::Operator }),
-    };
-    let ask = |holder, want, state| LeaseAsk { holder: HolderId(holder), want, state };
-    scripted.exchange("h", 1, &ask(1, lease(ms(8_000)), state), now);
-    scripted.exchange("h", 2, &ask(2, lease(ms(8_000)), HostState::default()), now);
-    let then = scripted.exchange("h", 3, &ask(3, lease(ms(8_000)), HostState::default()), now - HOUR);
+    let backoff = Backoff { left: MINUTE, over: ms(0), throttles: 1, cause: BackoffCause::Operator };
+    let state = HostState { quiet: Some(ms(1_000)), delay: ms(5_000), backoff: Some(backoff) };
+    scripted.exchange("h", 1, &LeaseAsk { state, ..asking(1, lease(ms(8_000))) }, now);
+    scripted.exchange("h", 2, &asking(2, lease(ms(8_000))), now);
+    let then = scripted.exchange("h", 3, &asking(3, lease(ms(8_000))), now - HOUR);
     assert_eq!(then.0, LeaseStatus::Busy { wait: ms(8_000), is_next: false });
     assert_eq!((then.1.quiet, then.1.backoff.unwrap().left), (Some(ms(1_000)), MINUTE));
 }
@@ -344,12 +326,11 @@ fn a_release_that_comes_late_gives_up_nothing() {
     let Some(scripted) = Scripted::start() else { return };
     let now = scripted.now();
     scripted.born(now - HOUR * 48);
-    let ask = |holder, want| LeaseAsk { holder: HolderId(holder), want, state: HostState::default() };
-    scripted.exchange("h", 7, &ask(1, lease(MINUTE)), now);
-    scripted.exchange("h", 6, &ask(1, Want::Release), now);
-    assert!(is_busy(scripted.exchange("h", 1, &ask(2, lease(MINUTE)), now).0, MINUTE));
-    scripted.exchange("h", 8, &ask(1, Want::Release), now);
-    assert_eq!(scripted.exchange("h", 2, &ask(2, lease(MINUTE)), now).0, LEASED);
+    scripted.exchange("h", 7, &asking(1, lease(MINUTE)), now);
+    scripted.exchange("h", 6, &asking(1, Want::Release), now);
+    assert!(is_busy(scripted.exchange("h", 1, &asking(2, lease(MINUTE)), now).0, MINUTE));
+    scripted.exchange("h", 8, &asking(1, Want::Release), now);
+    assert_eq!(scripted.exchange("h", 2, &asking(2, lease(MINUTE)), now).0, LEASED);
 }
 
 /// The process that fetches has a clock a little ahead.

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use abide_gate::pacing::{HostState, HostStore, LeaseAsk, PacePolicy, Want};
+use abide_gate::Gate;
+use abide_gate::pacing::PacePolicy;
 use abide_gate::testing::hosts;
-use abide_gate::{Gate, HolderId};
 use abide_redis::Store;
 use abide_tests::{Reply, Seen, Server};
 use tokio::join;
@@ -14,10 +14,11 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use crate::support::judge::{
-    assert_spaced, by_host, by_worker, overlaps, until, until_all_came, until_served, website, within,
+    assert_spaced, by_host, by_worker, overlaps, start, stop_and_judge, until, until_all_came, until_served,
+    website, within,
 };
 use crate::support::workers::{self, Crew, host_name, micros, run_time, stop};
-use crate::support::{PATIENCE, Proxy, Redis, connect, ms, wait_for};
+use crate::support::{PATIENCE, Proxy, Redis, connect, ms, probe, wait_for};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
@@ -30,8 +31,7 @@ enum Fault {
 /// Two processes that want the same hosts, which send nothing without a lease; or each its own, which go on all the time.
 async fn server_fails(fault: Fault, is_apart: bool) {
     let file = if fault == Fault::KillWithFile { "yes" } else { "no" };
-    let Some(mut redis) = Redis::start_with(&["--appendonly", file]) else { return };
-    redis.age();
+    let Some(mut redis) = Redis::start_aged(&["--appendonly", file]) else { return };
     let website = website(ms(5)).await;
     let crew = Crew {
         hosts: 2,
@@ -76,10 +76,8 @@ async fn server_fails(fault: Fault, is_apart: bool) {
     let took = until_served(&website, hosts, Instant::now()).await;
     println!("{fault:?}, apart: {is_apart}: every host was served again within {took:?}");
     sleep(run_time(ms(4_000))).await;
-    stop(workers).await;
+    stop_and_judge(workers, &website, &crew).await;
     drop(redis);
-    let log = website.log();
-    assert_spaced(&by_host(&log), crew.delay);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -98,30 +96,25 @@ async fn a_server_that_fails_shortens_no_delay_and_keeps_no_host() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_that_die_or_pause_shorten_no_delay() {
     let killed = async {
-        let Some(redis) = Redis::start() else { return };
-        redis.age();
+        let Some(redis) = Redis::start_aged(&[]) else { return };
         // Most of the time a request is in flight.
         let website = website(ms(300)).await;
         let crew = Crew { workers: 3, delay: ms(300), ..Crew::new(redis.url(), website.address()) };
-        let (mut workers, began) = (crew.start(), Instant::now());
-        until_all_came(&website, &crew, began).await;
+        let mut workers = start(&crew, &website).await;
         workers.remove(0).kill();
         workers.remove(0).kill();
         let took = until_served(&website, crew.hosts as usize, Instant::now()).await;
         println!("killed: every host was served by another within {took:?}");
-        stop(workers).await;
-        assert_spaced(&by_host(&website.log()), crew.delay);
+        stop_and_judge(workers, &website, &crew).await;
     };
     let paused = |lease| async move {
-        let Some(redis) = Redis::start() else { return };
-        redis.age();
+        let Some(redis) = Redis::start_aged(&[]) else { return };
         let (website, proxy) = (website(ms(20)).await, Proxy::start(redis.port()).await);
         // So that some command is on its way when the process stops.
         proxy.delay(ms(100));
         let url = proxy.url();
         let crew = Crew { delay: ms(300), lease, shows_looks: true, ..Crew::new(url, website.address()) };
-        let (workers, began) = (crew.start(), Instant::now());
-        until_all_came(&website, &crew, began).await;
+        let workers = start(&crew, &website).await;
         workers[0].pause();
         sleep(ms(8_000)).await;
         let (goes_on, resumed) = (micros(SystemTime::now()), Instant::now());
@@ -142,13 +135,12 @@ async fn processes_that_die_or_pause_shorten_no_delay() {
     join!(killed, paused(ms(8_000)), paused(ms(4_000)));
 }
 
-/// Who has heard of a 429 keeps the backoff, whatever the server has forgotten. (What only the server knew is lost with its data.)
+/// A process that got a 429 keeps the backoff, even if Redis has lost it. (What only Redis knew is lost with its data.)
 async fn a_flush_makes_no_process_forget_a_backoff() {
-    let Some(redis) = Redis::start() else { return };
-    redis.age();
+    let Some(redis) = Redis::start_aged(&[]) else { return };
     let website = Server::start(|seen| match (seen.path.as_str(), seen.host()) {
         ("/robots.txt", _) => Reply::new(200, ""),
-        (_, "h0.example") => Reply::with_headers(429, &[("retry-after", "600")], ""),
+        (_, "h0.example") => Reply::retry_after(429, 600),
         _ => Reply::html("a page").after(ms(5)),
     })
     .await;
@@ -185,8 +177,7 @@ async fn flushes_and_restarts_shorten_no_delay() {
 
 /// One after the other.
 async fn flushes_and_restarts() {
-    let Some(mut redis) = Redis::start() else { return };
-    redis.age();
+    let Some(mut redis) = Redis::start_aged(&[]) else { return };
     let website = website(ms(5)).await;
     let crew = Crew {
         lease: ms(2_000),
@@ -210,18 +201,15 @@ async fn flushes_and_restarts() {
     });
     let _redis = redis.await.unwrap();
     until_all_came(&website, &crew, Instant::now()).await;
-    stop(workers).await;
-    assert_spaced(&by_host(&website.log()), crew.delay);
+    stop_and_judge(workers, &website, &crew).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outage_shortens_no_delay_on_leased_hosts() {
-    let Some(mut redis) = Redis::start() else { return };
-    redis.age();
+    let Some(mut redis) = Redis::start_aged(&[]) else { return };
     let website = website(ms(20)).await;
     let crew = Crew { delay: ms(300), ..Crew::new(redis.url(), website.address()) };
-    let (mut workers, began) = (crew.start(), Instant::now());
-    until_all_came(&website, &crew, began).await;
+    let mut workers = start(&crew, &website).await;
     redis.kill();
     let down = Instant::now();
     // Hosts that no process has.
@@ -253,16 +241,15 @@ async fn a_process_started_without_store_keeps_a_longer_delay() {
         workers: 3,
         ..Crew::new("redis://127.0.0.1:1/".to_owned(), website.address())
     };
-    let (workers, began) = (crew.start(), Instant::now());
-    until_all_came(&website, &crew, began).await;
+    let workers = start(&crew, &website).await;
     sleep(ms(2_000)).await;
     stop(workers).await;
     assert_spaced(&by_worker(&website.log()), crew.delay * crew.workers);
 }
 
-/// Not a test: a process that hears a 429, and says so when it has been saved.
+/// Not a test: a process that is throttled by a 429, and prints so when that has been saved.
 #[tokio::test]
-async fn hears() {
+async fn throttled() {
     let Some(url) = workers::role() else { return };
     let store = Arc::new(connect(&url).await);
     let pace = PacePolicy::default().with_store_timeout(PATIENCE);
@@ -272,22 +259,19 @@ async fn hears() {
     let fields = [("retry-after".parse().unwrap(), "600".parse().unwrap())];
     permit.observe("429".parse().unwrap(), &fields.into_iter().collect());
     permit.saved().await;
-    println!("\nheard");
+    println!("\nsaved");
     std::future::pending::<()>().await;
 }
 
 #[tokio::test]
 async fn a_backoff_survives_kill_9_of_process_and_server() {
-    let Some(mut redis) = Redis::start_with(&["--appendonly", "yes"]) else { return };
-    redis.age();
-    let mut worker = workers::start("faults::hears", &[redis.url()]);
-    worker.says("heard");
+    let Some(mut redis) = Redis::start_aged(&["--appendonly", "yes"]) else { return };
+    let mut worker = workers::start("faults::throttled", redis.url());
+    worker.says("saved");
     worker.kill();
     redis.kill();
     redis.start_again();
-    let store = connect(&redis.url()).await;
-    let ask = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
-    let backoff = store.exchange("a.example", ask).await.unwrap().1.backoff.unwrap();
+    let backoff = probe(&connect(&redis.url()).await, "a.example").await.unwrap().backoff.unwrap();
     assert!(backoff.left > ms(500_000) && backoff.throttles == 1, "{backoff:?}");
 }
 
@@ -296,8 +280,7 @@ async fn a_store_opened_while_the_server_is_down_works_later() {
     let Some(mut redis) = Redis::start() else { return };
     redis.kill();
     let store = Store::builder(&redis.url()).open().unwrap();
-    let ask = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
-    assert!(store.exchange("a.example", ask).await.is_err());
+    assert!(probe(&store, "a.example").await.is_err());
     redis.start_again();
-    wait_for("it is used", async || store.exchange("a.example", ask).await.is_ok()).await;
+    wait_for("it is used", async || probe(&store, "a.example").await.is_ok()).await;
 }

@@ -8,8 +8,8 @@ use tokio::join;
 use tokio::time::sleep;
 
 use crate::support::judge::{
-    assert_one_robots_txt_each, assert_spaced, by_host, show_delays, until_all_came, until_requests,
-    until_served, website,
+    assert_one_robots_txt_each, assert_spaced, by_host, show_delays, start, stop_and_judge, until_all_came,
+    until_requests, until_served, website,
 };
 use crate::support::workers::{Crew, NO_STORE, run_time, stop};
 use crate::support::{Proxy, Redis, ms};
@@ -30,8 +30,7 @@ async fn run(crew: &Crew, website: &Server) -> Vec<Seen> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_keep_every_delay_and_fetch_one_robots_txt() {
     let several = |workers| async move {
-        let Some(redis) = Redis::start() else { return };
-        redis.age();
+        let Some(redis) = Redis::start_aged(&[]) else { return };
         let website = website(ms(5)).await;
         let crew = Crew { workers, ..Crew::new(redis.url(), website.address()) };
         let log = run(&crew, &website).await;
@@ -40,8 +39,7 @@ async fn processes_keep_every_delay_and_fetch_one_robots_txt() {
         assert_one_robots_txt_each(&log, crew.hosts);
     };
     let skewed = async {
-        let Some(redis) = Redis::start() else { return };
-        redis.age();
+        let Some(redis) = Redis::start_aged(&[]) else { return };
         let website = website(ms(5)).await;
         let crew = Crew { workers: 3, skew: -3_600, ..Crew::new(redis.url(), website.address()) };
         assert_spaced(&by_host(&run(&crew, &website).await), crew.delay);
@@ -66,13 +64,11 @@ async fn processes_keep_every_delay_and_fetch_one_robots_txt() {
 
 /// It is waited for until it is too slow. Then no process waits for it with hosts of its own, and none takes another's.
 async fn a_slow_way_to_the_store(is_apart: bool) {
-    let Some(redis) = Redis::start() else { return };
-    redis.age();
+    let Some(redis) = Redis::start_aged(&[]) else { return };
     let (website, proxy) = (website(ms(5)).await, Proxy::start(redis.port()).await);
     proxy.delay(ms(60));
     let crew = Crew { patience: ms(2_500), is_apart, ..Crew::new(proxy.url(), website.address()) };
-    let (workers, began) = (crew.start(), Instant::now());
-    until_all_came(&website, &crew, began).await;
+    let workers = start(&crew, &website).await;
     let too_slow = Instant::now();
     proxy.delay(ms(4_000));
     sleep(2 * crew.patience).await;
@@ -83,6 +79,5 @@ async fn a_slow_way_to_the_store(is_apart: bool) {
         // For longer than a call waits.
         sleep(ms(6_000)).await;
     }
-    stop(workers).await;
-    assert_spaced(&by_host(&website.log()), crew.delay);
+    stop_and_judge(workers, &website, &crew).await;
 }

@@ -12,8 +12,7 @@ use crate::support::Redis;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_crawlers_share_a_quota() {
-    let Some(redis) = Redis::start() else { return };
-    redis.age();
+    let Some(redis) = Redis::start_aged(&[]) else { return };
     let quota = Quota::new(10, Duration::from_secs(2));
     let (counter, server) = (quota.clone(), Server::start(move |seen| quota.answer(seen)).await);
     let mut crawlers = JoinSet::new();

@@ -2,19 +2,12 @@
 
 use std::time::Instant;
 
-use abide_gate::HolderId;
-use abide_gate::pacing::{HostState, HostStore, LeaseAsk, Want};
 use abide_redis::Store;
 use tokio::task::spawn_blocking;
 
-use crate::support::judge::{assert_spaced, by_host, until_all_came, until_served, website};
-use crate::support::workers::{Crew, stop};
-use crate::support::{Redis, Sentinel, Watched, connect, ms, wait_for};
-
-async fn probe(store: &Store) {
-    let ask = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
-    store.exchange("a.example", ask).await.unwrap();
-}
+use crate::support::judge::{start, stop_and_judge, until_all_came, until_served, website};
+use crate::support::workers::Crew;
+use crate::support::{Redis, Sentinel, Watched, connect, ms, probe, wait_for};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failover_by_sentinels_shortens_no_delay() {
@@ -27,8 +20,7 @@ async fn a_failover_by_sentinels_shortens_no_delay() {
         patience: ms(1_000),
         ..Crew::new(watched.url(), website.address())
     };
-    let (workers, began) = (crew.start(), Instant::now());
-    until_all_came(&website, &crew, began).await;
+    let workers = start(&crew, &website).await;
     let watched = spawn_blocking(move || {
         let over = watched.fail_over();
         // It comes back as if nothing had happened, and is made a replica.
@@ -38,15 +30,14 @@ async fn a_failover_by_sentinels_shortens_no_delay() {
     let (watched, over) = watched.await.unwrap();
     until_served(&website, crew.hosts as usize, over).await;
     until_all_came(&website, &crew, Instant::now()).await;
-    stop(workers).await;
     assert!(watched.is_primary(watched.replica.port()));
-    assert_spaced(&by_host(&website.log()), crew.delay);
+    stop_and_judge(workers, &website, &crew).await;
 }
 
 #[tokio::test]
 async fn a_name_unknown_to_sentinels_is_an_error() {
     let Some(watched) = Watched::start(&[]) else { return };
-    probe(&connect(&watched.url()).await).await;
+    probe(&connect(&watched.url()).await, "a.example").await.unwrap();
     let error = Store::connect(&watched.url().replace("/main", "/other")).await.unwrap_err().to_string();
     assert!(error.ends_with("no primary of this name is known there"), "{error}");
     let server = watched.primary.url().replace("redis://", "redis+sentinel://") + "main";
@@ -62,8 +53,7 @@ async fn a_silent_sentinel_is_passed_over() {
     let Some(watched) = Watched::start(&[]) else { return };
     watched.pause_sentinel();
     let store = Store::builder(&watched.url()).open().unwrap();
-    let ask = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
-    wait_for("another one is asked", async || store.exchange("a.example", ask).await.is_ok()).await;
+    wait_for("another one is asked", async || probe(&store, "a.example").await.is_ok()).await;
 }
 
 #[tokio::test]
@@ -72,7 +62,7 @@ async fn the_password_is_for_the_primary_and_asking_sentinels() {
     let knows = "sentinel auth-pass main s3cret\n";
     for lines in [knows.to_owned(), format!("{knows}requirepass s3cret\n")] {
         let sentinel = Sentinel::start(primary.port(), &lines);
-        probe(&connect(&sentinel.url("s3cret")).await).await;
+        probe(&connect(&sentinel.url("s3cret")).await, "a.example").await.unwrap();
         let error = Store::connect(&sentinel.url("wr0ng")).await.unwrap_err().to_string();
         assert!(error.ends_with("wrong user name or password") && !error.contains("wr0ng"), "{error}");
     }

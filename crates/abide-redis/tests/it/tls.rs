@@ -2,13 +2,11 @@
 
 use std::process::Command;
 
-use abide_gate::HolderId;
-use abide_gate::pacing::{HostState, HostStore, LeaseAsk, Want};
 use abide_redis::Store;
 use abide_tests::Authority;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::support::{Redis, connect};
+use crate::support::{Redis, connect, probe};
 
 /// How the other process learns where the server is.
 const URL: &str = "ABIDE_TEST_TLS_URL";
@@ -41,7 +39,7 @@ async fn tls_is_spoken_with_servers_that_are_trusted_and_no_others() {
     let directory = tempfile::TempDir::new().unwrap();
     let certificate = directory.path().join("authority.pem");
     std::fs::write(&certificate, authority.pem()).unwrap();
-    // Whom a process trusts is settled when it starts.
+    // The client reads the trusted authorities once, when its process starts.
     let trusting = tokio::task::spawn_blocking(move || {
         let mut child = Command::new(std::env::current_exe().unwrap());
         child.args(["--exact", "tls::a_trusting_process"]).env("SSL_CERT_FILE", certificate).env(URL, url);
@@ -56,7 +54,5 @@ async fn tls_is_spoken_with_servers_that_are_trusted_and_no_others() {
 #[tokio::test]
 async fn a_trusting_process() {
     let Ok(url) = std::env::var(URL) else { return };
-    let store = connect(&url).await;
-    let ask = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
-    store.exchange("a.example", ask).await.unwrap();
+    probe(&connect(&url).await, "a.example").await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! A disk in memory that fails when it is told to, and forgets what was not synced when the power goes.
+//! A disk in memory that fails on demand, and forgets what was not synced when the power goes.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -23,7 +23,7 @@ struct State {
     fault: Fault,
     /// It does not grow beyond.
     room: Option<u64>,
-    /// Syncing takes until it is told otherwise.
+    /// Syncing does not return while this is set.
     stalls: bool,
     syncs: u64,
 }

@@ -10,6 +10,8 @@ use abide_gate::testing::robots_cache::{sample_record, unpaced};
 use abide_gate::{Clock, Gate, HolderId, Origin, StoreError, WallMillis};
 use abide_permissions::{Fetched, Head, PermissionRecord, PermissionStore};
 use abide_redb::{Error, Store};
+use http::HeaderMap;
+use reqwest::Url;
 use tokio::time::Instant;
 
 use crate::scripted::{Scripted, ScriptedFetch};
@@ -84,21 +86,21 @@ pub(crate) fn backoff(left: Duration, throttles: u8, cause: BackoffCause) -> Hos
 }
 
 /// Tells a store what is known of a host, and takes no lease.
-pub(crate) fn telling(state: HostState) -> LeaseAsk {
+pub(crate) fn reporting(state: HostState) -> LeaseAsk {
     LeaseAsk { holder: HolderId::random(), want: Want::Release, state }
 }
 
-pub(crate) async fn tell(
+pub(crate) async fn report(
     store: &Store,
     host: &str,
     state: HostState,
 ) -> Result<(LeaseStatus, HostState), StoreError> {
-    store.exchange(host, telling(state)).await
+    store.exchange(host, reporting(state)).await
 }
 
 /// What a store knows of a host.
 pub(crate) async fn state(store: &Store, host: &str) -> HostState {
-    tell(store, host, HostState::default()).await.unwrap().1
+    report(store, host, HostState::default()).await.unwrap().1
 }
 
 /// What is left of a host's backoff.
@@ -148,6 +150,36 @@ pub(crate) async fn failing(n: u64, version: u64) -> RobotsRecord {
     let record = store.load(&origin).await.unwrap().unwrap();
     assert!(record.failing_since().is_some());
     record
+}
+
+pub(crate) async fn save(store: &Store, n: u64, version: u64) -> Result<(), StoreError> {
+    RobotsStore::save(store, &origin(n), &record(n, version)).await
+}
+
+pub(crate) async fn load(store: &Store, n: u64) -> Option<RobotsRecord> {
+    RobotsStore::load(store, &origin(n)).await.unwrap()
+}
+
+/// Saves a record with a body of this many bytes.
+pub(crate) async fn save_large(store: &Store, n: u64, len: usize) -> Result<(), StoreError> {
+    let record = sample_record(&origin(n), START.plus(Duration::from_millis(n)), vec![b'#'; len]);
+    RobotsStore::save(store, &origin(n), &record).await
+}
+
+pub(crate) async fn save_permission(store: &Store, n: u64, version: u64) {
+    PermissionStore::save(store, &permission(n, version)).await.unwrap();
+}
+
+pub(crate) async fn load_permission(store: &Store, n: u64) -> Option<PermissionRecord> {
+    PermissionStore::load(store, &url(n)).await.unwrap()
+}
+
+pub(crate) fn page(n: u64) -> Url {
+    format!("http://h{n}.example/").parse().unwrap()
+}
+
+pub(crate) fn retry_after(seconds: &str) -> HeaderMap {
+    HeaderMap::from_iter([(http::header::RETRY_AFTER, seconds.parse().unwrap())])
 }
 
 pub(crate) fn down(n: u64) -> Origin {
@@ -243,7 +275,7 @@ pub(crate) async fn perform(store: &Store, step: Step) -> bool {
         Step::Put(Kind::Failing, n, version) => {
             RobotsStore::save(store, &down(n), &failing(n, version).await).await.is_ok()
         }
-        Step::Put(Kind::Backoff, n, version) => tell(store, &host(n), backoff_of(version)).await.is_ok(),
+        Step::Put(Kind::Backoff, n, version) => report(store, &host(n), backoff_of(version)).await.is_ok(),
         Step::Flush => store.flush().await.is_ok(),
     }
 }

@@ -49,9 +49,7 @@ impl Cluster {
             replica.ask::<String>(&["CLUSTER", "NODES"]).contains(&primary)
         });
         replica.ask::<()>(&["CLUSTER", "REPLICATE", &primary]);
-        wait_until("the replica has what its primary has", || {
-            replica.info("replication", "master_link_status") == "up"
-        });
+        replica.wait_until_in_step();
         cluster.replica = Some(replica);
         cluster.wait_until_in_order(4);
         cluster.notices_within(PATIENT);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use abide_tests::{Reply, Seen, Server};
 
-use super::workers::Crew;
+use super::workers::{Crew, Worker, stop};
 use super::{LONG, ms};
 
 /// Answers every page after a moment, and robots.txt after a longer one, so that several processes could ask for it at once.
@@ -48,6 +48,19 @@ pub(crate) fn assert_spaced(groups: &BTreeMap<String, Vec<Seen>>, delay: Duratio
             assert!(apart >= delay, "{whose}: {} {apart:?} after {}", pair[1].path, pair[0].path);
         }
     }
+}
+
+/// Starts the workers, and waits until each has come to every host.
+pub(crate) async fn start(crew: &Crew, website: &Server) -> Vec<Worker> {
+    let (workers, began) = (crew.start(), Instant::now());
+    until_all_came(website, crew, began).await;
+    workers
+}
+
+/// Stops the workers; every delay was kept on every host.
+pub(crate) async fn stop_and_judge(workers: Vec<Worker>, website: &Server, crew: &Crew) {
+    stop(workers).await;
+    assert_spaced(&by_host(&website.log()), crew.delay);
 }
 
 /// How many requests followed another to their host, and of these: how many came inside the delay, and how many while it was open.

@@ -77,9 +77,9 @@ async fn hand_on(
     delay: Arc<AtomicU64>,
     (current, born): (Arc<AtomicU64>, u64),
 ) {
-    let (tell, mut told) = mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
+    let (sender, mut receiver) = mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
     tokio::spawn(async move {
-        while let Some((due, bytes)) = told.recv().await {
+        while let Some((due, bytes)) = receiver.recv().await {
             sleep_until(due).await;
             if to.write_all(&bytes).await.is_err() {
                 return;
@@ -92,7 +92,7 @@ async fn hand_on(
         if current.load(Ordering::SeqCst) != born {
             continue;
         }
-        if tell.send((due, buffer[..read].to_vec())).is_err() {
+        if sender.send((due, buffer[..read].to_vec())).is_err() {
             return;
         }
     }

@@ -29,6 +29,11 @@ impl Redis {
         Self::start_with(&[])
     }
 
+    /// One that has been in use for two days, so that no process waits for its grace.
+    pub(crate) fn start_aged(args: &[&str]) -> Option<Self> {
+        Self::start_with(args).inspect(Self::age)
+    }
+
     pub(crate) fn start_with(args: &[&str]) -> Option<Self> {
         let directory = TempDir::new().expect("a directory can be made");
         let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();

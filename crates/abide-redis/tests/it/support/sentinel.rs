@@ -28,10 +28,7 @@ impl Watched {
     pub(crate) fn start(args: &[&str]) -> Option<Self> {
         let args = [&["--repl-diskless-sync-delay", "0"], args].concat();
         let (primary, replica) = (Redis::start_with(&args)?, Redis::start_with(&args)?);
-        replica.ask::<()>(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()]);
-        wait_until("the replica has what its primary has", || {
-            replica.info("replication", "master_link_status") == "up"
-        });
+        replica.follow(&primary);
         let sentinels: Vec<Sentinel> = (0..3).map(|_| Sentinel::start(primary.port(), "")).collect();
         let knows =
             |sentinel: &Sentinel, what: &str, many: &str| sentinel.says(what).as_deref() == Some(many);
@@ -119,8 +116,8 @@ impl Sentinel {
 
     /// A field of what it knows of the primary.
     fn says(&self, field: &str) -> Option<String> {
-        let told: Vec<String> = try_ask(self.port, &["SENTINEL", "MASTER", "main"]).ok()?;
-        told.chunks(2).find(|pair| pair[0] == field).map(|pair| pair[1].clone())
+        let fields: Vec<String> = try_ask(self.port, &["SENTINEL", "MASTER", "main"]).ok()?;
+        fields.chunks(2).find(|pair| pair[0] == field).map(|pair| pair[1].clone())
     }
 }
 

@@ -13,12 +13,13 @@ use abide_gate::testing::hosts;
 use abide_gate::{Clock, Gate, SystemClock, WallMillis};
 use abide_redis::Store;
 use reqwest_middleware::ClientWithMiddleware;
+use serde::{Deserialize, Serialize};
 
 use super::ms;
 use super::redis::{PATIENCE, signal};
 
 /// What the workers of one run have in common.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Crew {
     pub(crate) store: String,
     pub(crate) server: SocketAddr,
@@ -29,7 +30,7 @@ pub(crate) struct Crew {
     pub(crate) workers: u32,
     pub(crate) is_fail_closed: bool,
     pub(crate) lease: Duration,
-    /// For how long the store is waited for. Long, so that a machine which is busy with other things is not taken for a store that
+    /// For how long a worker waits for the store. Long, so that a machine which is busy with other things is not taken for a store that
     /// is away.
     pub(crate) patience: Duration,
     /// By how many seconds the wall clock of each worker is ahead of that of the one before.
@@ -62,50 +63,8 @@ impl Crew {
     }
 
     pub(crate) fn start(&self) -> Vec<Worker> {
-        (0..self.workers).map(|number| self.start_one(number)).collect()
-    }
-
-    pub(crate) fn start_one(&self, number: u32) -> Worker {
-        let millis = |span: Duration| span.as_millis().to_string();
-        let words = [
-            number.to_string(),
-            self.store.clone(),
-            self.server.to_string(),
-            self.hosts.to_string(),
-            self.is_apart.to_string(),
-            millis(self.delay),
-            self.workers.to_string(),
-            self.is_fail_closed.to_string(),
-            millis(self.lease),
-            millis(self.patience),
-            self.skew.to_string(),
-            self.first_host.to_string(),
-            self.shows_looks.to_string(),
-        ];
-        start("support::workers::worker", &words)
-    }
-
-    fn of(role: &str) -> (u32, Self) {
-        let mut words = role.split(' ');
-        fn next<T: std::str::FromStr>(words: &mut std::str::Split<'_, char>) -> T {
-            words.next().unwrap().parse().ok().unwrap()
-        }
-        let number = next(&mut words);
-        let crew = Self {
-            store: next(&mut words),
-            server: next(&mut words),
-            hosts: next(&mut words),
-            is_apart: next(&mut words),
-            delay: ms(next(&mut words)),
-            workers: next(&mut words),
-            is_fail_closed: next(&mut words),
-            lease: ms(next(&mut words)),
-            patience: ms(next(&mut words)),
-            skew: next(&mut words),
-            first_host: next(&mut words),
-            shows_looks: next(&mut words),
-        };
-        (number, crew)
+        let role = |number| serde_json::to_string(&(number, self)).unwrap();
+        (0..self.workers).map(|number| start("support::workers::worker", role(number))).collect()
     }
 
     fn policy(&self) -> PacePolicy {
@@ -175,11 +134,11 @@ pub(crate) struct Worker {
     child: Child,
 }
 
-/// Another process of this binary, which runs one test.
-pub(crate) fn start(test: &str, words: &[String]) -> Worker {
+/// Another process of this binary, which runs one test in this role.
+pub(crate) fn start(test: &str, role: String) -> Worker {
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
-        .env(ROLE, words.join(" "))
+        .env(ROLE, role)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -187,7 +146,7 @@ pub(crate) fn start(test: &str, words: &[String]) -> Worker {
     Worker { child }
 }
 
-/// What a process that was [started](start) was told.
+/// The role of a process that was [started](start).
 pub(crate) fn role() -> Option<String> {
     std::env::var(ROLE).ok()
 }
@@ -231,7 +190,7 @@ impl Drop for Worker {
 #[test]
 fn worker() {
     let Some(role) = role() else { return };
-    let (number, crew) = Crew::of(&role);
+    let (number, crew) = serde_json::from_str(&role).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (stop, stopped) = tokio::sync::watch::channel(false);
     std::thread::spawn(move || {
