@@ -24,10 +24,10 @@ pub struct Directory<'k> {
 }
 
 impl<'k> Directory<'k> {
-    /// The directory of these keys. While a key is replaced by another, both are in it.
+    /// A directory of these keys. While you replace a key, include both.
     ///
     /// # Errors
-    /// One is the RFC's test key.
+    /// If a key is the RFC's test key.
     pub fn new(keys: impl IntoIterator<Item = &'k dyn Signer>) -> Result<Self, IdentityError> {
         let keys: Vec<_> = keys.into_iter().collect();
         keys.iter().try_for_each(|key| check_own(*key))?;
@@ -49,7 +49,7 @@ impl<'k> Directory<'k> {
     /// `now + lifetime` that the keys belong to this site. Regenerate them before that.
     ///
     /// # Errors
-    /// A signer fails.
+    /// If a signer fails.
     pub fn headers(
         &self,
         url: &Url,
@@ -66,7 +66,7 @@ impl<'k> Directory<'k> {
             let keyid = thumbprint(&key.public_key());
             let label = if at == 0 { LABEL_DIRECTORY.to_owned() } else { format!("{LABEL_DIRECTORY}{at}") };
             let label = sfv::Key::from_string(label).map_err(|_| unsigned(SIGNATURE_INPUT))?;
-            let parameters = parameters(now, lifetime, &keyid, TAG_DIRECTORY);
+            let parameters = parameters(now, lifetime, &keyid, TAG_DIRECTORY)?;
             let message = Message { method: &Method::GET, url, headers: &headers, agent: "" };
             let fields = sign(&label, &covered, &parameters, &message, *key)?;
             headers.append(SIGNATURE_INPUT, field_value(SIGNATURE_INPUT, &fields.signature_input)?);

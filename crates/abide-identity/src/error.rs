@@ -1,29 +1,36 @@
-//! Why a key cannot be used, or a request not be signed. No variant has a part of a private key.
+//! Why a key cannot be used, or a request cannot be signed. No variant has a part of a private key.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Why a key cannot be used, or a request not be signed.
-#[derive(Debug)]
-pub struct IdentityError(Why);
+/// A key cannot be used, or a request cannot be signed.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct IdentityError(#[from] Why);
 
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Why {
-    /// The file cannot be read or written.
-    File { path: PathBuf, error: std::io::Error },
-    /// Others may read the file.
+    #[error("the key file {} cannot be used", path.display())]
+    File { path: PathBuf, source: std::io::Error },
+    #[error(
+        "expected a key file that only its owner may read, found {} with mode {mode:03o}; run chmod 600 on it",
+        path.display()
+    )]
     Permissions { path: PathBuf, mode: u32 },
-    /// The text is no key.
+    #[error("expected {expected}")]
     Key { expected: &'static str },
-    /// Everybody has this key.
+    #[error(
+        "expected a key of your own, found the test key of RFC 9421, which is public; make one with `abide identity new`"
+    )]
     TestKey,
-    /// The URL of `Signature-Agent`.
+    #[error(
+        "expected the https URL at which the keys are published, without user information and fragment, found {url:?}"
+    )]
     Agent { url: String },
-    /// The lifetime of signatures.
+    #[error("expected signatures that live for 1 s to 24 h, found {seconds} s")]
     Lifetime { seconds: u64 },
-    /// The signer failed.
-    Signer(Box<dyn std::error::Error + Send + Sync>),
-    /// A field to cover cannot stand in a signature.
+    #[error("the signer returned no signature")]
+    Signer(#[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("expected a value of visible ASCII in the field {name}, which is to be signed")]
     Field { name: String },
 }
 
@@ -32,8 +39,8 @@ impl IdentityError {
         Self(Why::Key { expected })
     }
 
-    pub(crate) fn file(path: &Path, error: std::io::Error) -> Self {
-        Self(Why::File { path: path.to_owned(), error })
+    pub(crate) fn file(path: &Path, source: std::io::Error) -> Self {
+        Self(Why::File { path: path.to_owned(), source })
     }
 
     /// Whether the key was not read because others than its owner may read it.
@@ -41,50 +48,8 @@ impl IdentityError {
         matches!(self.0, Why::Permissions { .. })
     }
 
-    /// Whether the signer failed: the caller's own, or the machine's cryptography.
+    /// Whether the signer failed: your own, or the cryptography library.
     pub fn is_signer(&self) -> bool {
         matches!(self.0, Why::Signer(_))
-    }
-}
-
-impl From<Why> for IdentityError {
-    fn from(why: Why) -> Self {
-        Self(why)
-    }
-}
-
-impl fmt::Display for IdentityError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Why::File { path, .. } => write!(f, "the key file {} cannot be used", path.display()),
-            Why::Permissions { path, mode } => write!(
-                f,
-                "expected a key file that only its owner may read, found {} with mode {mode:03o}; run chmod 600 on it",
-                path.display()
-            ),
-            Why::Key { expected } => write!(f, "expected {expected}"),
-            Why::TestKey => f.write_str(
-                "expected a key of your own, found the test key of RFC 9421, which everybody has; make one with `abide identity new`",
-            ),
-            Why::Agent { url } => write!(
-                f,
-                "expected the https URL at which the keys are published, without user information and fragment, found {url:?}"
-            ),
-            Why::Lifetime { seconds } => {
-                write!(f, "expected signatures that live for 1 s to 24 h, found {seconds} s")
-            }
-            Why::Signer(_) => f.write_str("the signer returned no signature"),
-            Why::Field { name } => write!(f, "expected a value of visible ASCII in the field {name}, which is to be signed"),
-        }
-    }
-}
-
-impl std::error::Error for IdentityError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.0 {
-            Why::File { error, .. } => Some(error),
-            Why::Signer(error) => Some(&**error),
-            _ => None,
-        }
     }
 }

@@ -18,7 +18,7 @@ use crate::names::TEST_KEY;
 
 /// Signs with an Ed25519 key. [`Key`] does; implement it for a key that stays in an HSM or another process.
 ///
-/// It is called in the task that sends the request, once for each request, so it should return within microseconds.
+/// It is called once for each request, in the task that sends it, so it should return within microseconds.
 pub trait Signer: fmt::Debug + Send + Sync {
     /// The public key, 32 bytes (RFC 8032 §5.1.5). Always the same.
     fn public_key(&self) -> [u8; 32];
@@ -30,22 +30,22 @@ pub trait Signer: fmt::Debug + Send + Sync {
     fn sign(&self, message: &[u8]) -> Result<[u8; 64], Box<dyn std::error::Error + Send + Sync>>;
 }
 
-/// An Ed25519 key in memory. `Debug` shows its thumbprint alone.
+/// An Ed25519 key in memory. `Debug` shows only its thumbprint.
 pub struct Key(Ed25519KeyPair);
 
 impl Key {
-    /// A new key.
+    /// Generates a new key.
     ///
     /// # Errors
-    /// If the machine has no random numbers.
+    /// If the system has no random numbers.
     pub fn generate() -> Result<Self, IdentityError> {
         Ed25519KeyPair::generate().map(Self).map_err(|error| Why::Signer(error.into()).into())
     }
 
-    /// The key in a file: PEM of PKCS #8, or a JWK. On Unix only its owner may have access to the file.
+    /// Reads a key from a file: PEM of PKCS #8, or a JWK. On Unix, only the owner may have access to the file.
     ///
     /// # Errors
-    /// The file cannot be read, others may read it, or it has no Ed25519 private key in it.
+    /// If the file cannot be read, others may read it, or it contains no Ed25519 private key.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, IdentityError> {
         let path = path.as_ref();
         let failed = |error| IdentityError::file(path, error);
@@ -56,10 +56,10 @@ impl Key {
         Self::from_text(&text)
     }
 
-    /// The key in a text: PEM of PKCS #8 (RFC 8410 §7), or a JWK (RFC 8037 §2).
+    /// Reads a key from text: PEM of PKCS #8 (RFC 8410 §7), or a JWK (RFC 8037 §2).
     ///
     /// # Errors
-    /// There is no Ed25519 private key in it.
+    /// If it contains no Ed25519 private key.
     pub fn from_text(text: &str) -> Result<Self, IdentityError> {
         if text.trim_start().starts_with('{') { Self::from_jwk(text) } else { Self::from_pem(text) }
     }
@@ -95,7 +95,7 @@ impl Key {
     /// The private key as PEM of PKCS #8.
     ///
     /// # Errors
-    /// If the machine's cryptography fails.
+    /// If the cryptography library fails.
     pub fn to_pem(&self) -> Result<Zeroizing<String>, IdentityError> {
         let der = self.0.to_pkcs8v1().map_err(|error| Why::Signer(error.into()))?;
         let text = Zeroizing::new(STANDARD.encode(der.as_ref()));
@@ -105,7 +105,7 @@ impl Key {
     /// Writes the private key as PEM into a new file that only its owner may read.
     ///
     /// # Errors
-    /// The file exists, or cannot be written.
+    /// If the file exists, or cannot be written.
     pub fn write_new(&self, path: impl AsRef<Path>) -> Result<(), IdentityError> {
         let path = path.as_ref();
         let pem = self.to_pem()?;

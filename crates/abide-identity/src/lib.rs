@@ -1,4 +1,4 @@
-//! Signed requests: a crawler proves to each site who it is, by Web Bot Auth.
+//! Signed requests: a crawler proves its identity to each site, by Web Bot Auth.
 //!
 //! ```
 //! use std::time::SystemTime;

@@ -48,5 +48,5 @@ pub const DIRECTORY_MEDIA_TYPE: &str = "application/http-message-signatures-dire
 /// The draft: "It is RECOMMENDED that `expires` be no more than 24 hours after `created`."
 pub const LIFETIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The public key of RFC 9421 appendix B.1.4, whose private key everybody knows.
+/// The public key of RFC 9421 appendix B.1.4, whose private key is public.
 pub(crate) const TEST_KEY: &str = "JrQLj5P_89iXES9-vFgrIy29clF9CC_oPPsw3c5D0bs";

@@ -40,15 +40,8 @@ pub(crate) enum Component {
 impl Component {
     /// The derived component of this name, if it can be covered here.
     pub(crate) fn derived(name: &str) -> Option<Self> {
-        match name {
-            "@authority" => Some(Self::Authority),
-            "@method" => Some(Self::Method),
-            "@target-uri" => Some(Self::TargetUri),
-            "@scheme" => Some(Self::Scheme),
-            "@path" => Some(Self::Path),
-            "@query" => Some(Self::Query),
-            _ => None,
-        }
+        let derived = [Self::Authority, Self::Method, Self::TargetUri, Self::Scheme, Self::Path, Self::Query];
+        derived.into_iter().find(|component| component.name() == name)
     }
 
     fn name(&self) -> &str {
@@ -98,12 +91,8 @@ pub(crate) struct Message<'m> {
     pub(crate) agent: &'m str,
 }
 
-/// The value of a signature's parameter (§2.3).
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Value<'v> {
-    Integer(i64),
-    Text(&'v str),
-}
+/// A parameter of a signature (§2.3).
+pub(crate) type Parameter<'v> = (&'v KeyRef, RefBareItem<'v>);
 
 /// `Signature-Input` and `Signature` of one signature.
 #[derive(Debug)]
@@ -116,7 +105,7 @@ pub(crate) struct Fields {
 pub(crate) fn sign(
     label: &KeyRef,
     components: &[Component],
-    parameters: &[(&KeyRef, Value<'_>)],
+    parameters: &[Parameter<'_>],
     message: &Message<'_>,
     signer: &dyn Signer,
 ) -> Result<Fields, IdentityError> {
@@ -130,10 +119,7 @@ pub(crate) fn sign(
 }
 
 /// The covered components and the parameters: an Inner List (§2.3).
-fn signature_params(
-    components: &[Component],
-    parameters: &[(&KeyRef, Value<'_>)],
-) -> Result<String, IdentityError> {
+fn signature_params(components: &[Component], parameters: &[Parameter<'_>]) -> Result<String, IdentityError> {
     let mut params = ListSerializer::new();
     let mut list = params.inner_list();
     for component in components {
@@ -142,8 +128,7 @@ fn signature_params(
     }
     let mut list = list.finish();
     for (name, value) in parameters {
-        let value = value.as_item().ok_or_else(|| unsigned(name.as_str()))?;
-        list = list.parameter(name, value);
+        list = list.parameter(name, *value);
     }
     params.finish().ok_or_else(|| unsigned(SIGNATURE_INPUT))
 }
@@ -173,15 +158,21 @@ pub(crate) fn parameters<'v>(
     lifetime: Duration,
     keyid: &'v str,
     tag: &'v str,
-) -> Vec<(&'static KeyRef, Value<'v>)> {
+) -> Result<Vec<Parameter<'v>>, IdentityError> {
     let created = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs().cast_signed());
     let expires = created.saturating_add_unsigned(lifetime.as_secs());
-    vec![
-        (key_ref(CREATED), Value::Integer(created)),
-        (key_ref(EXPIRES), Value::Integer(expires)),
-        (key_ref(KEYID), Value::Text(keyid)),
-        (key_ref(TAG), Value::Text(tag)),
-    ]
+    let time = |name, seconds| Integer::try_from(seconds).map_err(|_| unsigned(name)).map(RefBareItem::from);
+    Ok(vec![
+        (key_ref(CREATED), time(CREATED, created)?),
+        (key_ref(EXPIRES), time(EXPIRES, expires)?),
+        (key_ref(KEYID), text(KEYID, keyid)?),
+        (key_ref(TAG), text(TAG, tag)?),
+    ])
+}
+
+/// A text as the value of a parameter.
+pub(crate) fn text<'v>(name: &str, text: &'v str) -> Result<RefBareItem<'v>, IdentityError> {
+    StringRef::from_str(text).map(Into::into).map_err(|_| unsigned(name))
 }
 
 /// A text as the value of this field.
@@ -216,15 +207,6 @@ fn field(headers: &HeaderMap, name: &HeaderName) -> Result<String, IdentityError
 
 pub(crate) fn unsigned(name: &str) -> IdentityError {
     Why::Field { name: name.to_owned() }.into()
-}
-
-impl<'v> Value<'v> {
-    fn as_item(self) -> Option<RefBareItem<'v>> {
-        match self {
-            Self::Integer(value) => Integer::try_from(value).ok().map(Into::into),
-            Self::Text(value) => StringRef::from_str(value).ok().map(Into::into),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -32,14 +32,14 @@ struct Vector {
     label: String,
     agent: Option<(String, String)>,
     components: Vec<String>,
-    parameters: Vec<(String, Parameter)>,
+    parameters: Vec<(String, Given)>,
     signature_input: String,
     signature: String,
 }
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Parameter {
+enum Given {
     Integer(i64),
     Text(String),
 }
@@ -56,21 +56,21 @@ fn rfc_and_draft_vectors() {
     let vectors: Vectors = toml::from_str(include_str!("../vectors/signatures.toml")).unwrap();
     assert_eq!(vectors.vector.len(), 4);
     for vector in vectors.vector {
-        for text in [TEST_KEY_JWK, TEST_KEY_PEM] {
-            let key = Key::from_text(text).unwrap();
+        for key in [TEST_KEY_JWK, TEST_KEY_PEM] {
+            let key = Key::from_text(key).unwrap();
             let headers: HeaderMap = vector
                 .headers
                 .iter()
                 .map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()))
                 .collect();
-            let components: Vec<_> = vector.components.iter().map(|text| component(text)).collect();
+            let components: Vec<_> = vector.components.iter().map(|name| component(name)).collect();
             let parameters: Vec<_> = vector
                 .parameters
                 .iter()
                 .map(|(name, value)| {
                     let value = match value {
-                        Parameter::Integer(value) => Value::Integer(*value),
-                        Parameter::Text(value) => Value::Text(value),
+                        Given::Integer(value) => Integer::try_from(*value).unwrap().into(),
+                        Given::Text(value) => text(name, value).unwrap(),
                     };
                     (KeyRef::from_str(name).unwrap(), value)
                 })

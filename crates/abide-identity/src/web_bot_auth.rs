@@ -17,17 +17,17 @@ use crate::names::{
     COVERED_IF_SENT, LABEL_REQUEST, LIFETIME_MAX, NONCE, SIGNATURE, SIGNATURE_AGENT, SIGNATURE_INPUT,
     TAG_REQUEST,
 };
-use crate::signature::{Component, Message, Value, field_value, parameters, sign};
+use crate::signature::{Component, Message, field_value, parameters, sign, text};
 
-/// A crawler's signed identity: it signs each request by itself.
+/// Signs the requests of a crawler.
 ///
 /// A signed request has the fields `Signature-Agent`, `Signature-Input` and `Signature`. The signature covers `@authority`, `@method`,
-/// `@target-uri` and `Signature-Agent`, so it is good for one URL of one site, and for 60 s. Only https requests are signed: over http
-/// anybody on the way could read the signature.
+/// `@target-uri` and `Signature-Agent`, so it is valid for one URL of one site, and for 60 s. Only https requests are signed: over http,
+/// others could read the signature on the way.
 ///
-/// The URL names who signs, and where the public keys are. Its reading changes with the drafts: deployed verifiers take an origin
+/// The URL names the signer, and where the public keys are. Its meaning changes with the drafts: deployed verifiers expect an origin
 /// (`https://bot.example`) and fetch [`DIRECTORY_PATH`](crate::DIRECTORY_PATH) there; by draft-ietf-webbotauth-httpsig-protocol-01 they
-/// fetch the URL as it is. Give what your verifiers read, and serve the directory at both.
+/// fetch the URL as it is. Use the URL that your verifiers expect, and serve the directory at both.
 #[derive(Debug, Clone)]
 pub struct WebBotAuth {
     signer: Arc<dyn Signer>,
@@ -62,10 +62,10 @@ struct Agent {
 }
 
 impl WebBotAuth {
-    /// The identity of the owner who publishes the signer's key at `url`.
+    /// An identity with this signer, whose public key is published at `url`.
     ///
     /// # Errors
-    /// `url` is no https URL, or the key is the RFC's test key.
+    /// If `url` is not an https URL, or the key is the RFC's test key.
     pub fn new(signer: impl Signer + 'static, url: &str) -> Result<Self, IdentityError> {
         check_own(&signer)?;
         Ok(Self {
@@ -80,8 +80,7 @@ impl WebBotAuth {
         })
     }
 
-    /// How long a signature is good, in whole seconds. Default: 60 s. At least 1 s, at most 24 h
-    /// ([`LIFETIME_MAX`](crate::LIFETIME_MAX)).
+    /// How long a signature is valid, in whole seconds. Default: 60 s. At least 1 s, at most 24 h ([`LIFETIME_MAX`](crate::LIFETIME_MAX)).
     ///
     /// # Errors
     /// Shorter or longer.
@@ -93,15 +92,15 @@ impl WebBotAuth {
         Ok(self)
     }
 
-    /// Adds a `nonce` of 32 random bytes to each signature, so that a server can refuse one that it has seen. Default: none.
+    /// Adds a `nonce` of 32 random bytes to each signature, so that a server can refuse a signature that it has seen before. Default: none.
     #[must_use]
     pub fn with_nonce(mut self) -> Self {
         self.nonce = Nonce::Random;
         self
     }
 
-    /// Covers `@authority` and `Signature-Agent` alone, as the draft's minimum: the signature is good for every URL of the site, and
-    /// survives proxies that rewrite URLs. Default: `@method` and `@target-uri` too.
+    /// Covers only `@authority` and `Signature-Agent`, the draft's minimum: the signature is valid for every URL of the site, also behind
+    /// proxies that rewrite URLs. Default: `@method` and `@target-uri` too.
     #[must_use]
     pub fn with_authority_only(mut self) -> Self {
         self.covered = vec![Component::Authority];
@@ -116,10 +115,10 @@ impl WebBotAuth {
         self
     }
 
-    /// Lets abide's clients sign a request only after the server has refused it with 401, 403 or 429 and an `Accept-Signature`: the request is
-    /// then sent once more, signed, in its turn. [`sign`](Self::sign) itself signs always. Default: every request is signed.
+    /// Lets abide's clients sign a request only after the server has refused it with 401, 403 or 429 and an `Accept-Signature`: the request
+    /// is then sent once more, signed, after the delay. [`sign`](Self::sign) itself always signs. Default: every request is signed.
     ///
-    /// A request whose body cannot be sent twice is not repeated: there the refusal is the response.
+    /// A request whose body cannot be sent twice is not repeated: its response is the server's refusal.
     #[must_use]
     pub fn only_when_asked(mut self) -> Self {
         self.waits_to_be_asked = true;
@@ -141,9 +140,9 @@ impl WebBotAuth {
         &self.agent.url
     }
 
-    /// The same identity, as a response with this status and these fields asks for a signature (`Accept-Signature`, RFC 9421 §5): under
-    /// the server's label, with its nonce, and with what it wants covered besides. `None` if it is not 401, 403 or 429, asks for no
-    /// signature, or for one that this crawler cannot give: by another key or algorithm, or over fields of the request.
+    /// The identity for a signature as the response asks for it (`Accept-Signature`, RFC 9421 §5): with the server's label, nonce and
+    /// covered components. `None` if the status is not 401, 403 or 429, if the response asks for no signature, or for one that this crawler
+    /// cannot make: by another key or algorithm, or over fields of the request.
     pub fn as_asked(&self, status: StatusCode, headers: &HeaderMap) -> Option<Self> {
         let asked = asked(status, headers, &self.keyid)?;
         let mut identity = self.clone();
@@ -155,12 +154,12 @@ impl WebBotAuth {
         Some(identity)
     }
 
-    /// Signs a request: sets `Signature-Agent`, `Signature-Input` and `Signature` in `headers`, in place of any that are there. Call it last,
-    /// when nothing of the request changes any more. Its `Authorization`, and what it offers to pay, are covered too, unless they have bytes
-    /// beyond ASCII. A request that is not https only loses the three fields.
+    /// Signs a request: sets `Signature-Agent`, `Signature-Input` and `Signature` in `headers`, in place of any that are there. Call it
+    /// last, because the signature covers the request as it is. `Authorization` and offers to pay are covered, too, unless they have bytes
+    /// beyond ASCII. If the request is not https, the three fields are only removed.
     ///
     /// # Errors
-    /// The signer fails.
+    /// If the signer fails.
     pub fn sign(
         &self,
         method: &Method,
@@ -181,9 +180,9 @@ impl WebBotAuth {
         let sent = COVERED_IF_SENT.into_iter().filter(|name| is_sent_as_text(headers, name));
         covered.extend(sent.map(|name| Component::Field(HeaderName::from_static(name))));
         covered.push(self.agent.component(&self.label));
-        let mut parameters = parameters(now, self.lifetime, &self.keyid, TAG_REQUEST);
+        let mut parameters = parameters(now, self.lifetime, &self.keyid, TAG_REQUEST)?;
         if let Some(nonce) = &nonce {
-            parameters.push((key_ref(NONCE), Value::Text(nonce)));
+            parameters.push((key_ref(NONCE), text(NONCE, nonce)?));
         }
         insert(headers, SIGNATURE_AGENT, &self.agent.field(&self.label))?;
         let message = Message { method, url, headers, agent: &self.agent.item };
@@ -199,9 +198,9 @@ impl WebBotAuth {
 }
 
 impl Agent {
-    fn new(text: &str) -> Result<Self, IdentityError> {
-        let refused = || Why::Agent { url: text.to_owned() };
-        let url = Url::parse(text).map_err(|_| refused())?;
+    fn new(given: &str) -> Result<Self, IdentityError> {
+        let refused = || Why::Agent { url: given.to_owned() };
+        let url = Url::parse(given).map_err(|_| refused())?;
         let is_plain = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
         if url.scheme() != "https" || !is_plain {
             return Err(refused().into());

@@ -1,4 +1,4 @@
-//! Where keys come from, and that nothing tells of them.
+//! Where keys come from, and that no text shows them.
 
 use abide_identity::{Directory, Key, Signer, WebBotAuth, thumbprint};
 
@@ -117,13 +117,16 @@ fn the_key_is_in_no_error() {
 
 #[test]
 fn what_is_no_key_is_said() {
-    let told = |text: &str| message(Key::from_text(text).unwrap_err());
-    assert_eq!(
-        told("hello"),
-        "expected a PEM block PRIVATE KEY with an Ed25519 key (openssl genpkey -algorithm ed25519), or a JWK"
-    );
-    assert_eq!(
-        told(r#"{"kty":"RSA"}"#),
-        r#"expected a JWK of a private Ed25519 key: an object with "kty":"OKP", "crv":"Ed25519", "x" and "d""#
-    );
+    for (text, expected) in [
+        (
+            "hello",
+            "expected a PEM block PRIVATE KEY with an Ed25519 key (openssl genpkey -algorithm ed25519), or a JWK",
+        ),
+        (
+            r#"{"kty":"RSA"}"#,
+            r#"expected a JWK of a private Ed25519 key: an object with "kty":"OKP", "crv":"Ed25519", "x" and "d""#,
+        ),
+    ] {
+        assert_eq!(message(Key::from_text(text).unwrap_err()), expected);
+    }
 }
