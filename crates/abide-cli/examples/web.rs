@@ -6,7 +6,7 @@ use abide_examples::{Web, sites};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::io::Result<()> {
-    let web = Web::start().await?;
+    let web = Web::start().await;
     println!("{} sites listen on {}: {}.", sites().len(), web.address(), sites().join(", "));
     println!(
         "Paste this into the shell of another terminal, and every `abide` command of the documentation works there\n\

@@ -1,12 +1,12 @@
 //! The command line.
 
-mod examples;
-
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::LazyLock;
 use std::time::Duration;
 
+use abide::pacing::PacePolicy;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
 use url::{Host, Url};
@@ -49,28 +49,28 @@ pub(crate) enum Command {
     ///
     /// Ctrl-C ends the crawl and prints its report. With --store redb:PATH the same call resumes a crawl that was interrupted or
     /// killed. A Redis store keeps robots.txt and backoffs, but not the queue.
-    #[command(after_long_help = examples::CRAWL)]
+    #[command(after_long_help = examples("crawl"))]
     Crawl(Box<CrawlArgs>),
     /// Fetch URLs: robots.txt, delay and redirects checked, and what the page permits
-    #[command(after_long_help = examples::FETCH)]
+    #[command(after_long_help = examples("fetch"))]
     Fetch(FetchArgs),
-    /// Check whether URLs may be fetched; asks for robots.txt only
-    #[command(after_long_help = examples::CHECK)]
+    /// Check whether URLs may be fetched; requests robots.txt only
+    #[command(after_long_help = examples("check"))]
     Check(CheckArgs),
     /// Explain why URLs are allowed or not, with the deciding line of robots.txt
-    #[command(after_long_help = examples::EXPLAIN)]
+    #[command(after_long_help = examples("explain"))]
     Explain(ExplainArgs),
     /// Find mistakes in a robots.txt, with line and column
-    #[command(after_long_help = examples::LINT)]
+    #[command(after_long_help = examples("lint"))]
     Lint(LintArgs),
     /// Match URLs against a robots.txt file, offline
-    #[command(after_long_help = examples::MATCH)]
+    #[command(after_long_help = examples("match"))]
     Match(MatchArgs),
-    /// Show what a robots.txt file asks of those who use the content, offline
-    #[command(after_long_help = examples::DIRECTIVES)]
+    /// Show what a robots.txt file says about uses of the content, offline
+    #[command(after_long_help = examples("directives"))]
     Directives(DirectivesArgs),
     /// Show what header fields and an HTML page permit, offline
-    #[command(after_long_help = examples::TAGS)]
+    #[command(after_long_help = examples("tags"))]
     Tags(TagsArgs),
     /// Crawl a small web that is part of this program: no options, no network needed
     Demo(DemoArgs),
@@ -82,6 +82,15 @@ pub(crate) enum Command {
     Man,
 }
 
+/// What stands below the `--help` of a call, and in the manual.
+pub(crate) fn examples(call: &str) -> Option<&'static str> {
+    let sections = include_str!("args/examples.txt").split("== ").skip(1);
+    sections
+        .filter_map(|section| section.split_once('\n'))
+        .find(|(name, _)| *name == call)
+        .map(|(_, text)| text.trim_end())
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
     /// Also write the report as an HTML page, with a timeline of requests per host and a table of URLs
@@ -91,7 +100,7 @@ pub(crate) struct DemoArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
-    /// For which shell
+    /// The shell
     pub(crate) shell: clap_complete::Shell,
 }
 
@@ -102,7 +111,7 @@ pub(crate) struct MatchArgs {
     pub(crate) file: RobotsFile,
     #[command(flatten)]
     pub(crate) output: Output,
-    /// Read JSON lines from FILE or standard input, and answer each with one; with --robots, a line is a URL or {"url": ...}
+    /// Read JSON lines from FILE or standard input, and print one for each; with --robots, a line is a URL or {"url": ...}
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", conflicts_with_all = ["urls", "files_from"])]
     pub(crate) batch: Option<PathBuf>,
     #[command(flatten)]
@@ -133,7 +142,7 @@ pub(crate) struct Urls {
     /// URLs; `-` reads them from standard input, one per line
     #[arg(value_name = "URL")]
     pub(crate) urls: Vec<String>,
-    /// Read URLs from FILE, one per line; lines that begin with # are left out (repeatable)
+    /// Read URLs from FILE, one per line; lines that begin with # are ignored (repeatable)
     #[arg(long, value_name = "FILE")]
     pub(crate) files_from: Vec<PathBuf>,
 }
@@ -143,7 +152,7 @@ pub(crate) struct Urls {
 pub(crate) struct DirectivesArgs {
     #[command(flatten)]
     pub(crate) file: RobotsFile,
-    /// The application whose App-Directives are asked for
+    /// The application whose App-Directives are shown
     #[arg(long, value_name = "NAME")]
     pub(crate) app: Option<String>,
     #[command(flatten)]
@@ -216,7 +225,7 @@ pub(crate) struct CheckArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// Explain by this robots.txt file instead of asking the site; `-` for standard input
+    /// Explain with this robots.txt file instead of the site's; `-` for standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) robots: Option<PathBuf>,
     #[command(flatten)]
@@ -260,10 +269,10 @@ pub(crate) struct CrawlArgs {
     /// Also fail (exit status 1) on pages of these kinds, for link checkers: denied, 4xx, 5xx
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     pub(crate) fail_on: Vec<FailOn>,
-    /// Also fetch what the sitemaps of the sites list; with --max-depth 0, only that
+    /// Also fetch the URLs in the sites' sitemaps; with --max-depth 0, only these
     #[arg(long)]
     pub(crate) sitemaps: bool,
-    /// Follow links that the site asks not to follow; robots.txt is obeyed all the same
+    /// Follow links that the site asks not to follow; robots.txt still applies
     #[arg(long)]
     pub(crate) ignore_nofollow: bool,
     /// Start again instead of resuming an interrupted crawl of these URLs (with --store redb:PATH)
@@ -321,31 +330,31 @@ pub(crate) struct Online {
         default_value = "abide"
     )]
     pub(crate) agent: Vec<String>,
-    /// The User-Agent that is sent; must contain the product token [default: TOKEN/VERSION]
+    /// The User-Agent; must contain the product token [default: TOKEN/VERSION]
     #[arg(help_heading = "Identity", short = 'A', long, value_name = "TEXT", env = "ABIDE_USER_AGENT")]
     pub(crate) user_agent: Option<String>,
     /// Sign https requests with this private key (Web Bot Auth): PEM of PKCS #8, or a JWK; abide identity makes one [default: nothing is
     /// signed]
     #[arg(help_heading = "Identity", long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
-    /// Where the public key is: the https URL that is sent as Signature-Agent, with --key
+    /// The https URL of the public key, sent as Signature-Agent; with --key
     #[arg(help_heading = "Identity", long, value_name = "URL")]
     pub(crate) signature_agent: Option<String>,
     /// Send this header field with pages, not with robots.txt (repeatable)
     #[arg(help_heading = "Network", short = 'H', long = "header", value_name = "NAME: VALUE")]
     pub(crate) headers: Vec<HeaderArg>,
-    /// Send requests through this proxy (http, https, socks5 or socks5h) instead of that of HTTP_PROXY and HTTPS_PROXY; hosts of NO_PROXY
-    /// are asked directly
+    /// Send requests through this proxy (http, https, socks5 or socks5h) instead of that of HTTP_PROXY and HTTPS_PROXY; requests to hosts
+    /// of NO_PROXY are sent directly
     #[arg(help_heading = "Network", short = 'x', long, value_name = "URL")]
     pub(crate) proxy: Option<String>,
-    /// Ask these hosts directly, instead of those of NO_PROXY; `*` is all
+    /// Send requests to these hosts directly, instead of those of NO_PROXY; `*` is all
     #[arg(help_heading = "Network", long = "noproxy", value_name = "HOSTS")]
     pub(crate) no_proxy: Option<String>,
     /// Delay for one host (repeatable)
     #[arg(help_heading = "Pace and state", long, value_name = "HOST=TIME", value_parser = host_delay)]
     pub(crate) host_delay: Vec<(abide::Host, Duration)>,
     /// Shortest time between two requests to a host, in seconds or as 500ms
-    #[arg(help_heading = "Pace and state", short = 'd', long, value_name = "TIME", default_value = "1s", value_parser = duration, allow_hyphen_values = true)]
+    #[arg(help_heading = "Pace and state", short = 'd', long, value_name = "TIME", default_value = DELAY.as_str(), value_parser = duration, allow_hyphen_values = true)]
     pub(crate) delay: Duration,
     /// Longest wait for a permit before a URL is deferred
     #[arg(help_heading = "Pace and state", long, value_name = "TIME", default_value = "30s", value_parser = duration, allow_hyphen_values = true)]
@@ -353,7 +362,7 @@ pub(crate) struct Online {
     /// Maximum time for a robots.txt, all redirects together
     #[arg(help_heading = "Network", long, value_name = "TIME", default_value = "30s", value_parser = some_time, allow_hyphen_values = true)]
     pub(crate) timeout: Duration,
-    /// Permit addresses of this network though they are not public (repeatable)
+    /// Allow addresses of this network although they are not public (repeatable)
     #[arg(help_heading = "Network", long, value_name = "CIDR", value_parser = network)]
     pub(crate) allow_net: Vec<IpNet>,
     /// The address of a name, as in curl; the name may be `*`, and the address may have a port (repeatable)
@@ -376,6 +385,9 @@ pub(crate) struct Online {
     #[command(flatten)]
     pub(crate) output: Output,
 }
+
+/// The library's default, as a text that [`duration`] reads.
+static DELAY: LazyLock<String> = LazyLock::new(|| format!("{}s", PacePolicy::DELAY.as_secs_f64()));
 
 /// What makes a crawl fail beside errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -18,7 +18,7 @@ const LINE_LEN_MAX: usize = 64 * 1024 * 1024;
 
 /// Bad lines are reported on standard error as well, up to this many: a caller may leave that unread until we end, and a pipe holds
 /// 64 KiB before it blocks.
-const TOLD_MAX: u64 = 50;
+const REPORTED_MAX: u64 = 50;
 
 /// Of input and output each.
 const BUFFER: usize = 256 * 1024;
@@ -66,7 +66,7 @@ pub(crate) fn each_line<A: Serialize>(
         };
         if let Err(error) = &result {
             bad += 1;
-            if bad <= TOLD_MAX {
+            if bad <= REPORTED_MAX {
                 style::complain(format_args!("{}:{number}: {error}", name(input)));
             }
         }
@@ -77,8 +77,8 @@ pub(crate) fn each_line<A: Serialize>(
         }
     }
     out.flush()?;
-    if bad > TOLD_MAX {
-        style::complain(format_args!("{}: {} more bad lines", name(input), bad - TOLD_MAX));
+    if bad > REPORTED_MAX {
+        style::complain(format_args!("{}: {} more bad lines", name(input), bad - REPORTED_MAX));
     }
     Ok(Status::of(bad == 0))
 }

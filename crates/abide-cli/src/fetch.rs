@@ -25,7 +25,7 @@ use crate::style::{self, OwnedPart, PLAIN};
 use crate::{Status, Usage};
 
 /// One line of `--json`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct Line {
     pub(crate) url: String,
     pub(crate) outcome: Outcome,
@@ -189,7 +189,7 @@ fn show(args: &FetchArgs, answer: &Answer, is_piped: bool) -> anyhow::Result<()>
 }
 
 /// One URL, answered: its line, and what a crawl goes on with.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) line: Line,
     pub(crate) content_type: Option<String>,
@@ -233,15 +233,7 @@ pub(crate) async fn ask(
         _ => None,
     };
     let cause = denied.as_ref().and_then(outcome::cause);
-    Answer {
-        line,
-        content_type: None,
-        may_follow: false,
-        not_before,
-        reserved: Vec::new(),
-        statements: Vec::new(),
-        cause,
-    }
+    Answer { line, not_before, cause, ..Answer::default() }
 }
 
 /// The answer that its head gives.
@@ -265,7 +257,7 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> Answer {
     let may_follow = info.as_ref().is_some_and(|info| info.permissions().may_follow());
     let reserved = info.as_ref().map(reserved).unwrap_or_default();
     let statements = info.as_ref().map(statements).unwrap_or_default();
-    Answer { line, content_type, may_follow, not_before: None, reserved, statements, cause: None }
+    Answer { line, content_type, may_follow, reserved, statements, ..Answer::default() }
 }
 
 fn millis(time: Duration) -> u64 {
@@ -393,21 +385,7 @@ impl Hop {
 
 impl Line {
     fn empty(url: &str, outcome: Outcome) -> Self {
-        Self {
-            url: public(url).into(),
-            outcome,
-            status: None,
-            final_url: None,
-            hops: Vec::new(),
-            verdict: None,
-            permissions: None,
-            preferences: Vec::new(),
-            noindex: None,
-            waited_ms: 0,
-            bytes: None,
-            why: String::new(),
-            not_before: None,
-        }
+        Self { url: public(url).into(), outcome, ..Self::default() }
     }
 }
 

@@ -14,17 +14,8 @@ use url::Url;
 
 use crate::{Status, Usage};
 
-const EXAMPLES: &str = "\
-Exit status: 0 done; 1 the key cannot be used; 2 wrong usage.
-
-Examples:
-  abide identity new bot.pem
-  abide identity directory --key bot.pem > http-message-signatures-directory
-  abide identity directory --key bot.pem --headers https://bot.example
-  abide identity page --agent ExampleBot --contact bot@example.com --why 'It finds broken links.' > bot.html";
-
 #[derive(Debug, Args)]
-#[command(arg_required_else_help = true, after_long_help = EXAMPLES)]
+#[command(arg_required_else_help = true, after_long_help = crate::args::examples("identity"))]
 pub(crate) struct IdentityArgs {
     #[command(subcommand)]
     call: Call,

@@ -185,7 +185,7 @@ impl Tags {
 }
 
 /// A verdict of the network, with where it comes from.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct OnlineVerdict {
     /// `None`: there is no verdict, and `why` says what was in the way.
     pub(crate) allowed: Option<bool>,
@@ -224,20 +224,7 @@ impl OnlineVerdict {
 
     /// The same keys where robots.txt was not asked, or not answered.
     pub(crate) fn none(why: String) -> Self {
-        Self {
-            allowed: None,
-            rule: None,
-            group: None,
-            crawl_delay: None,
-            sitemaps: Vec::new(),
-            source: source_name(None),
-            robots_url: None,
-            final_url: None,
-            robots_status: None,
-            age_s: None,
-            retry_at: None,
-            why,
-        }
+        Self { source: source_name(None), why, ..Self::default() }
     }
 }
 

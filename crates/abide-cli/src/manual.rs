@@ -50,41 +50,4 @@ fn section(call: &Command, page: &mut Vec<u8>) -> std::io::Result<()> {
 }
 
 /// What concerns all calls.
-const ENDING: &str = r#".SH "EXIT STATUS"
-.TP
-0
-Done. Of a crawl: done as the sites allow.
-.TP
-1
-Something was denied, deferred or failed, or a line of a batch was bad. Of a crawl: something failed, was refused or deferred, or a robots.txt
-can't be fetched; \-\-fail\-on adds to that.
-.TP
-2
-Wrong usage. Nothing has been asked or answered.
-.TP
-130, 143
-Ended by Ctrl\-C (SIGINT) or SIGTERM.
-.SH ENVIRONMENT
-.TP
-ABIDE_AGENT, ABIDE_USER_AGENT
-Stand for \-\-agent and \-\-user\-agent.
-.TP
-ABIDE_CONFIG
-Stands for \-\-config; if empty, no file is read.
-.TP
-HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY
-Proxies, and hosts that are asked directly; also in lower case.
-.TP
-NO_COLOR, CLICOLOR_FORCE
-No colours, or colours also where there is no terminal.
-.SH FILES
-.TP
-abide.toml
-Options by their long names, in the working directory.
-.TP
-$XDG_CONFIG_HOME/abide/abide.toml, ~/.config/abide/abide.toml
-The same for a user, if there is none in the working directory.
-.TP
-STORE.HASH.frontier
-What is left of a crawl with \-\-store redb:STORE, and what was counted so far.
-"#;
+const ENDING: &str = include_str!("manual.roff");

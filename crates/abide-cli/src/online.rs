@@ -135,11 +135,10 @@ fn settings(online: &Online, signature: Option<&WebBotAuth>) -> anyhow::Result<a
     Ok(builder)
 }
 
-/// Any delay is possible; one below a second gets a note.
+/// Any delay is possible; one below the default gets a note.
 fn warn_of_haste(online: &Online) {
-    let shortest = PacePolicy::default().min_delay();
-    if online.delay < shortest {
-        let shortest = shortest.as_secs();
+    if online.delay < PacePolicy::DELAY {
+        let shortest = PacePolicy::DELAY.as_secs_f64();
         style::note(format_args!("a delay below {shortest} s is less considerate than most sites expect"));
     }
 }

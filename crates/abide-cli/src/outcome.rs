@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::sanitize::without_user;
 
 /// The words of the contract.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Outcome {
     /// `check`: the site permits it.
@@ -22,6 +22,7 @@ pub(crate) enum Outcome {
     /// abide itself refuses it, such as an address that is not public.
     Refused,
     /// The network or the server failed.
+    #[default]
     Error,
 }
 

@@ -115,7 +115,7 @@ fn print(permissions: &Permissions, preferences: &Preferences) -> anyhow::Result
         style::say(&[(style::DIM, &format!("  {place}: {rules}"))])?;
     }
     for name in &unknown {
-        let tip = nearest::to(name, RULES.iter().copied());
+        let tip = nearest::to(name, known_rules());
         let tip = tip.map(|rule| format!("; did you mean {rule}?")).unwrap_or_default();
         style::say(&[(style::WAIT, &format!("  unknown: {name}{tip}"))])?;
     }
@@ -139,10 +139,10 @@ fn note_misspelt(name: &str, value: &str) -> anyhow::Result<()> {
         return Ok(());
     }
     for word in value.split([',', ';', ' ', ':', '=']).map(str::trim).filter(|word| !word.is_empty()) {
-        if RULES.iter().any(|rule| rule.eq_ignore_ascii_case(word)) {
+        if known_rules().any(|rule| rule.eq_ignore_ascii_case(word)) {
             continue;
         }
-        if let Some(rule) = nearest::to(word, RULES.iter().copied()) {
+        if let Some(rule) = nearest::to(word, known_rules()) {
             let text = format!("  unknown: {}; did you mean {rule}?", crate::sanitize::quoted(word));
             style::say(&[(style::WAIT, &text)])?;
         }
@@ -173,21 +173,9 @@ fn note_late_metas(permissions: &Permissions, html: &[u8]) -> anyhow::Result<()>
 }
 
 /// What is known, for misspelt rules.
-const RULES: [&str; 16] = [
-    "all",
-    "none",
-    "noindex",
-    "nofollow",
-    "nosnippet",
-    "noarchive",
-    "nocache",
-    "noimageindex",
-    "notranslate",
-    "indexifembedded",
-    "noai",
-    "noimageai",
-    "max-snippet",
-    "max-image-preview",
-    "max-video-preview",
-    "unavailable_after",
-];
+const RULES: &str = "all none noindex nofollow nosnippet noarchive nocache noimageindex notranslate \
+    indexifembedded noai noimageai max-snippet max-image-preview max-video-preview unavailable_after";
+
+fn known_rules() -> impl Iterator<Item = &'static str> {
+    RULES.split(' ')
+}

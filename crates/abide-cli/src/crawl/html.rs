@@ -284,12 +284,7 @@ fn tick(seconds: f64) -> (Duration, String) {
 }
 
 fn escaped(text: &str) -> String {
-    sanitized(text)
-        .replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('\'', "&#39;")
-        .replace('"', "&quot;")
+    htmlize::escape_all_quotes(sanitized(text)).into_owned()
 }
 
 const STYLE: &str = include_str!("report.css");
@@ -325,7 +320,7 @@ mod tests {
         let mut page = String::new();
         chart(1).bar(&mut page, class(&event), event.at, event.at, &tooltip(&event));
         assert!(
-            page.contains("http://a/&lt;script&gt;&#39;&quot;&amp;\\u{1b}\\u{202e} no answer'"),
+            page.contains("http://a/&lt;script&gt;&apos;&quot;&amp;\\u{1b}\\u{202e} no answer'"),
             "{page}"
         );
     }

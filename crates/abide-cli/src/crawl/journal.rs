@@ -308,13 +308,8 @@ mod tests {
             url: known_as(url).into(),
             status: Some(200),
             outcome: Outcome::Fetched,
-            why: String::new(),
-            ms: Some(1),
             bytes: Some(bytes),
-            noindex: None,
-            final_url: None,
-            kind: Kind::Page,
-            preferences: Vec::new(),
+            ..Page::default()
         };
         Record { page, cause: None, permissions: vec!["noindex".to_owned()] }
     }

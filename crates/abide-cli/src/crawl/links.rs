@@ -103,6 +103,8 @@ const LINKS_MAX: usize = 50_000;
 
 #[cfg(test)]
 mod tests {
+    use abide_tests::gzip;
+
     use super::*;
 
     fn texts(urls: &[Url]) -> Vec<&str> {
@@ -141,26 +143,18 @@ mod tests {
         assert_eq!(of_sitemap(b"<loc>http://a/ never ends", 9999), (Vec::new(), Vec::new()));
     }
 
-    fn packed(text: &[u8]) -> Vec<u8> {
-        use std::io::Write;
-        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-        packer.write_all(text).unwrap();
-        packer.finish().unwrap()
-    }
-
     #[test]
     fn sitemaps_may_be_gzip_files_in_several_members() {
-        let (first, rest) =
-            (packed(b"<urlset><loc>http://a/1</loc><loc>http"), packed(b"://a/2</loc></urlset>"));
+        let (first, rest) = (gzip(b"<urlset><loc>http://a/1</loc><loc>http"), gzip(b"://a/2</loc></urlset>"));
         assert_eq!(texts(&of_sitemap(&[first, rest].concat(), 9999).0), ["http://a/1", "http://a/2"]);
-        let index = packed(b"<sitemapindex><loc>http://a/s.xml.gz</loc></sitemapindex>");
+        let index = gzip(b"<sitemapindex><loc>http://a/s.xml.gz</loc></sitemapindex>");
         assert_eq!(texts(&of_sitemap(&index, 9999).1), ["http://a/s.xml.gz"]);
     }
 
     #[test]
     fn a_gzip_file_that_is_cut_or_damaged_counts_as_far_as_it_goes() {
         let lines: String = (0..100).map(|number| format!("http://a/{}\n", number * number)).collect();
-        let whole = packed(lines.as_bytes());
+        let whole = gzip(lines.as_bytes());
         let mut most = 0;
         for len in 0..whole.len() {
             let found = of_sitemap(&whole[..len], usize::MAX).0;
@@ -176,7 +170,7 @@ mod tests {
     #[test]
     fn a_gzip_file_that_unpacks_without_end_is_cut() {
         // 4 MB that would be 4 GB.
-        let bomb = packed(&[b' '; 1 << 20]).repeat(4096);
+        let bomb = gzip(&[b' '; 1 << 20]).repeat(4096);
         assert_eq!(unpacked(&bomb, 1 << 22).len(), 1 << 22);
     }
 }

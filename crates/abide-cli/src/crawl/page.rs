@@ -9,7 +9,7 @@ use crate::json::StatedPreference;
 use crate::outcome::Outcome;
 
 /// One URL, as `--json` has it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Page {
     pub(crate) url: String,
     pub(crate) status: Option<u16>,

@@ -1,6 +1,6 @@
 //! The report for people, in lines that are read at any width, and for programs.
 
-use serde::Serialize;
+use serde_json::{Map, Value, json};
 
 use crate::crawl::page::Page;
 use crate::crawl::report::{DeniedBy, FailedBy, Host, Report};
@@ -12,55 +12,35 @@ use crate::style::{self, PLAIN};
 /// An object per host, then one for the whole crawl.
 pub(crate) fn print_json(report: &Report) -> anyhow::Result<()> {
     report.hosts().try_for_each(online::print_json)?;
-    online::print_json(&Summary::of(report))
+    online::print_json(&whole(report))
 }
 
 /// The last line of `--json`.
-#[derive(Debug, Serialize)]
-struct Summary {
-    hosts: usize,
-    requests: usize,
-    urls: usize,
-    fetched: usize,
-    ok: usize,
-    redirected: usize,
-    client_errors: usize,
-    server_errors: usize,
-    denied: usize,
-    deferred: usize,
-    refused: usize,
-    errors: usize,
-    left: usize,
-    sitemaps: usize,
-    noindex: usize,
-    bytes: u64,
-    seconds: f64,
-    interrupted: bool,
-}
-
-impl Summary {
-    fn of(report: &Report) -> Self {
-        Self {
-            hosts: report.hosts().count(),
-            requests: report.sum(|host| host.requests),
-            urls: report.sum(Host::urls),
-            fetched: report.sum(|host| host.fetched),
-            ok: report.sum(|host| host.ok),
-            redirected: report.sum(|host| host.redirected),
-            client_errors: report.sum(|host| host.client_errors),
-            server_errors: report.sum(|host| host.server_errors),
-            denied: report.sum(|host| host.denied),
-            deferred: report.sum(|host| host.deferred),
-            refused: report.sum(|host| host.refused),
-            errors: report.sum(|host| host.errors),
-            left: report.sum(|host| host.left),
-            sitemaps: report.sum(|host| host.sitemaps),
-            noindex: report.sum(|host| host.noindex),
-            bytes: report.hosts().map(|host| host.bytes).sum(),
-            seconds: report.lasted.as_millis() as f64 / 1e3,
-            interrupted: report.interrupted,
-        }
-    }
+fn whole(report: &Report) -> Map<String, Value> {
+    let counts: [(&str, Pick); 14] = [
+        ("requests", |host| host.requests),
+        ("urls", Host::urls),
+        ("fetched", |host| host.fetched),
+        ("ok", |host| host.ok),
+        ("redirected", |host| host.redirected),
+        ("client_errors", |host| host.client_errors),
+        ("server_errors", |host| host.server_errors),
+        ("denied", |host| host.denied),
+        ("deferred", |host| host.deferred),
+        ("refused", |host| host.refused),
+        ("errors", |host| host.errors),
+        ("left", |host| host.left),
+        ("sitemaps", |host| host.sitemaps),
+        ("noindex", |host| host.noindex),
+    ];
+    let mut line = Map::from_iter([("hosts".to_owned(), report.hosts().count().into())]);
+    line.extend(counts.map(|(name, pick)| (name.to_owned(), report.sum(pick).into())));
+    let bytes: u64 = report.hosts().map(|host| host.bytes).sum();
+    let seconds = report.lasted.as_millis() as f64 / 1e3;
+    let rest =
+        [("bytes", json!(bytes)), ("seconds", json!(seconds)), ("interrupted", json!(report.interrupted))];
+    line.extend(rest.map(|(name, value)| (name.to_owned(), value)));
+    line
 }
 
 /// `200  http://a.example/x  120 ms  345 bytes`.

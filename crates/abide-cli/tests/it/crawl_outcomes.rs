@@ -7,13 +7,12 @@ use abide_tests::{Authority, Reply, Server};
 use serde_json::{Value, json};
 
 use crate::crawl::{only_host, page_lines, pages, summary};
-use crate::{keys, online};
+use crate::{Ran, Words, abide, blocking, has, keys, online, store};
 
 /// A page of every class. `/later` answers 503 once and `/never` always 429.
 async fn classes() -> Server {
     let asked = AtomicUsize::new(0);
-    Server::start(move |seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /secret\n"),
+    Server::with_rules("User-agent: *\nDisallow: /secret\n", move |seen| match seen.path.as_str() {
         "/" => Reply::html(
             ["/ok", "/moved", "/gone", "/broken", "/later", "/secret"]
                 .map(|path| format!("<a href={path}>x</a>"))
@@ -22,10 +21,8 @@ async fn classes() -> Server {
         "/moved" => Reply::redirect(301, "/target"),
         "/gone" => Reply::new(404, "no"),
         "/broken" => Reply::new(500, "no"),
-        "/later" if asked.fetch_add(1, Ordering::SeqCst) == 0 => {
-            Reply::with_headers(503, &[("retry-after", "1")], "")
-        }
-        "/never" => Reply::with_headers(429, &[("retry-after", "1")], ""),
+        "/later" if asked.fetch_add(1, Ordering::SeqCst) == 0 => Reply::retry_after(503, 1),
+        "/never" => Reply::retry_after(429, 1),
         _ => Reply::html("<meta name=robots content=noindex>end"),
     })
     .await
@@ -34,24 +31,14 @@ async fn classes() -> Server {
 #[tokio::test]
 async fn outcomes_are_counted_by_class() {
     let server = classes().await;
-    let ran = online(server.address(), &["crawl", "--json", "http://a.example:PORT/"]).await;
+    let ran = online(&server, "crawl --json a.example/").await;
     let (host, whole) = (only_host(&ran), summary(&ran));
-    for (name, value) in [
-        ("fetched", 6),
-        ("ok", 3),
-        ("redirected", 1),
-        ("client_errors", 1),
-        ("server_errors", 1),
-        ("denied", 1),
-        ("deferred", 0),
-        ("errors", 0),
-        ("requeued", 1),
-    ] {
-        assert_eq!(host[name], json!(value), "{name}: {host}");
-        assert!(whole[name] == json!(value) || name == "requeued", "{name}: {whole}");
+    for counts in [&host, &whole] {
+        has(counts, json!({"fetched": 6, "ok": 3, "redirected": 1, "client_errors": 1}));
+        has(counts, json!({"server_errors": 1, "denied": 1, "deferred": 0, "errors": 0}));
     }
-    assert_eq!((ran.status, &whole["interrupted"]), (0, &json!(false)));
-    let text = online(server.address(), &["crawl", "http://a.example:PORT/"]).await.out;
+    assert_eq!((ran.status, &host["requeued"], &whole["interrupted"]), (0, &json!(1), &json!(false)));
+    let text = online(&server, "crawl a.example/").await.out;
     let counts = "7 URLs: 3 ok, 1 redirected, 1 client error, 1 server error, 1 denied";
     assert!(text.contains(&format!("\n  {counts}\n")) && text.ends_with(&format!("; {counts}\n")), "{text}");
 }
@@ -59,8 +46,7 @@ async fn outcomes_are_counted_by_class() {
 #[tokio::test]
 async fn a_page_answered_with_429_or_503_is_asked_for_again() {
     let server = classes().await;
-    let args = ["crawl", "--json", "http://a.example:PORT/later", "http://a.example:PORT/never"];
-    let ran = online(server.address(), &args).await;
+    let ran = online(&server, "crawl --json a.example/later a.example/never").await;
     let lines = page_lines(&ran);
     let status = |path: &str| {
         lines.iter().find(|line| line["url"].as_str().unwrap().ends_with(path)).unwrap()["status"].clone()
@@ -76,30 +62,24 @@ async fn a_page_answered_with_429_or_503_is_asked_for_again() {
 #[tokio::test]
 async fn every_page_is_printed_as_it_comes() {
     let server = classes().await;
-    let ran = online(server.address(), &["crawl", "--json", "http://a.example:PORT/"]).await;
+    let ran = online(&server, "crawl --json a.example/").await;
     let lines = page_lines(&ran);
     assert_eq!(lines.len(), 7, "{}", ran.out);
     let find = |path: &str| -> &Value {
         lines.iter().find(|line| line["url"].as_str().unwrap().ends_with(path)).unwrap()
     };
     let ok = find("/ok");
-    assert_eq!(
-        keys(ok),
-        ["url", "status", "outcome", "why", "ms", "bytes", "noindex", "final_url", "kind", "preferences"]
-    );
-    assert_eq!(
-        (&ok["status"], &ok["outcome"], &ok["noindex"]),
-        (&json!(200), &json!("fetched"), &json!(true))
-    );
-    assert!(ok["ms"].is_u64() && ok["bytes"] == json!(37), "{ok}");
+    assert_eq!(keys(ok), "url status outcome why ms bytes noindex final_url kind preferences");
+    has(ok, json!({"status": 200, "outcome": "fetched", "noindex": true, "bytes": 37}));
+    assert!(ok["ms"].is_u64(), "{ok}");
     let secret = find("/secret");
-    assert_eq!((&secret["outcome"], &secret["status"]), (&json!("denied"), &json!(null)));
+    has(secret, json!({"outcome": "denied", "status": null}));
     assert!(secret["why"].as_str().unwrap().contains("Disallow: /secret"), "{secret}");
     assert!(find("/moved")["final_url"].as_str().unwrap().ends_with("/target"));
     let order: Vec<bool> = ran.lines().iter().map(|line| !line["url"].is_null()).collect();
     assert_eq!(order, [&[true; 7][..], &[false; 2]].concat(), "pages, then the host, then the whole");
 
-    let ran = online(server.address(), &["crawl", "-v", "http://a.example:PORT/"]).await;
+    let ran = online(&server, "crawl -v a.example/").await;
     assert!(!ran.err.contains("user-agent"), "{}", ran.err);
     let text = ran.out;
     let port = server.address().port();
@@ -124,12 +104,10 @@ async fn what_fails_a_crawl_is_as_asked() {
         ("denied,5xx", "/gone", 0),
         ("denied,4xx", "/broken", 0),
     ] {
-        let url = format!("http://a.example:PORT{path}");
-        let ran = online(server.address(), &["crawl", "--fail-on", fail_on, &url]).await;
+        let ran = online(&server, format!("crawl --fail-on {fail_on} a.example{path}")).await;
         assert_eq!(ran.status, status, "{fail_on} {path}: {}", ran.out);
     }
-    let ran = online(server.address(), &["crawl", "--fail-on", "404", "http://a.example:PORT/"]).await;
-    assert!(ran.status == 2 && ran.err.contains("--fail-on"), "{}", ran.err);
+    online(&server, "crawl --fail-on 404 a.example/").await.is_wrong_usage(&["--fail-on"]);
 }
 
 /// A server that answers whatever it is sent with HTTP in the clear.
@@ -157,47 +135,35 @@ async fn what_keeps_a_robots_txt_away_is_named() {
     let other = Server::start_tls(authority.acceptor("b.example"), answer).await;
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let pem = crate::file(authority.pem());
-    let pem = pem.path().to_str().unwrap();
     for (address, url, said) in [
         (plain, "https://a.example:PORT/", "it does not speak TLS on this port"),
         (expired.address(), "https://a.example:PORT/", "its certificate has expired"),
         (own.address(), "https://a.example:PORT/", "its certificate is self-signed"),
         (other.address(), "https://a.example:PORT/", "its certificate is for another name"),
-        (closed, "http://a.example:PORT/", "the connection was refused"),
+        (closed, "a.example/", "the connection was refused"),
     ] {
         for call in ["crawl", "check", "fetch", "explain"] {
-            let ran = online(address, &[call, "--cacert", pem, url]).await;
-            assert!(ran.out.contains(said), "{call} {said}: {}{}", ran.out, ran.err);
-            assert_eq!(ran.status, 1, "a host that cannot be asked is a failure");
+            online(address, format!("{call} --cacert {pem} {url}")).await.ends_with(1).shows(&[said]);
         }
     }
-    let resolve = ["crawl", "--agent", "ExampleBot", "http://nobody.invalid/"];
-    let ran = crate::blocking(move || crate::abide(&resolve)).await;
-    assert!(ran.out.contains("its name could not be resolved"), "{}{}", ran.out, ran.err);
-    assert_eq!(ran.status, 1);
+    let ran = blocking(|| abide("crawl --agent ExampleBot http://site.invalid/")).await;
+    ran.ends_with(1).shows(&["its name could not be resolved"]);
 }
 
 #[tokio::test]
 async fn a_refused_address_is_ours_and_names_the_flag() {
     let server = classes().await;
     let port = server.address().port();
-    let resolve = format!("*:{port}:127.0.0.1");
     let url = format!("http://a.example:{port}/");
+    let as_json = format!("{url} --json");
     for call in ["check", "fetch", "crawl", "explain"] {
-        for (is_json, url) in [(false, url.as_str()), (true, url.as_str()), (false, "http://127.0.0.1:9/")] {
-            let mut args = vec![call.to_owned(), "--resolve".to_owned(), resolve.clone(), url.to_owned()];
-            args.extend(is_json.then(|| "--json".to_owned()));
-            let ran =
-                crate::blocking(move || crate::abide(&args.iter().map(String::as_str).collect::<Vec<_>>()))
-                    .await;
-            assert_eq!(ran.status, 1, "{}", ran.out);
-            assert!(
-                ran.out.contains("127.0.0.1 is not a public address (--allow-net 127.0.0.1 "),
-                "{}",
-                ran.out
-            );
-            assert!(ran.out.contains("refused") && !ran.out.contains("deny"), "{call}: {}", ran.out);
-            if is_json {
+        for url in [&url, &as_json, "http://127.0.0.1:9/"] {
+            let args = format!("{call} --resolve *:{port}:127.0.0.1 {url}");
+            let ran = blocking(move || abide(args)).await;
+            ran.ends_with(1);
+            ran.shows(&["127.0.0.1 is not a public address (--allow-net 127.0.0.1 permits it)", "refused"]);
+            assert!(!ran.out.contains("deny"), "{call}: {}", ran.out);
+            if *url == as_json {
                 assert_eq!(ran.lines()[0]["outcome"], json!("refused"), "{call}: {}", ran.out);
             }
         }
@@ -208,32 +174,19 @@ async fn a_refused_address_is_ours_and_names_the_flag() {
 #[tokio::test]
 async fn after_a_resume_the_whole_crawl_is_reported() {
     let server = classes().await;
-    let directory = tempfile::tempdir().unwrap();
-    let store = format!("redb:{}", directory.path().join("s.redb").display());
-    let report = directory.path().join("r.html").display().to_string();
-    let args = ["crawl", "--json", "--max-pages", "3", "--report", &report, "--store", &store];
-    let args = [&args[..], &["http://a.example:PORT/"]].concat();
+    let (directory, store) = store();
+    let report = directory.place("r.html");
+    let args = format!("crawl --json --max-pages 3 --report {report} --store {store} a.example/");
     let mut lines = Vec::new();
     let mut last = json!(null);
     for _ in 0..3 {
-        let ran = online(server.address(), &args).await;
+        let ran = online(&server, &args).await;
         lines.extend(page_lines(&ran));
         last = summary(&ran);
     }
-    let whole = online(classes().await.address(), &["crawl", "--json", "http://a.example:PORT/"]).await;
-    let whole = summary(&whole);
-    for key in [
-        "urls",
-        "fetched",
-        "ok",
-        "redirected",
-        "client_errors",
-        "server_errors",
-        "denied",
-        "noindex",
-        "bytes",
-    ] {
-        assert_eq!(last[key], whole[key], "{key}: {last}");
+    let whole = summary(&online(&classes().await, "crawl --json a.example/").await);
+    for key in "urls fetched ok redirected client_errors server_errors denied noindex bytes".words() {
+        assert_eq!(last[&key], whole[&key], "{key}: {last}");
     }
     assert_eq!(last["requests"].as_u64().unwrap(), server.log().len() as u64, "{last}");
     assert_eq!(lines.len(), 7, "each page is printed by the run that fetched it");
@@ -249,7 +202,7 @@ async fn after_a_resume_the_whole_crawl_is_reported() {
 #[tokio::test]
 async fn a_depth_of_zero_with_sitemaps_is_exactly_the_sitemap() {
     let server = Server::start(|seen| {
-        let site = format!("http://{}", seen.header("host").unwrap());
+        let site = seen.site();
         match seen.path.as_str() {
             "/robots.txt" => {
                 Reply::new(200, format!("Sitemap: {site}/map.xml\nUser-agent: *\nDisallow: /closed"))
@@ -265,8 +218,7 @@ async fn a_depth_of_zero_with_sitemaps_is_exactly_the_sitemap() {
     let asked = ["a.example/1", "a.example/2", "a.example/map.xml"];
     for (start, extra) in [("/", Some("a.example/")), ("/closed", None), ("/map.xml", None)] {
         let before = server.asked().len();
-        let url = format!("http://a.example:PORT{start}");
-        online(server.address(), &["crawl", "--max-depth", "0", "--sitemaps", &url]).await;
+        online(&server, format!("crawl --max-depth 0 --sitemaps a.example{start}")).await;
         let mut expected: Vec<&str> = extra.into_iter().chain(asked).collect();
         expected.sort_unstable();
         let mut got: Vec<String> = server.asked().split_off(before);
@@ -284,9 +236,8 @@ async fn a_signal_is_the_exit_status() {
     for call in ["crawl", "fetch", "check"] {
         for (signal, status) in [("-INT", 130), ("-TERM", 143)] {
             let server = Server::start(|_| Reply::new(404, "").after(Duration::from_secs(600))).await;
-            let args = [call, "http://a.example:PORT/"];
-            let ran = crate::ended_by(signal, &server, &args, || !server.log().is_empty()).await;
-            assert_eq!(ran.status, status, "{call} {signal}");
+            let (args, is_time) = (format!("{call} a.example/"), || !server.log().is_empty());
+            Ran::from(crate::ended_by(signal, &server, args, is_time).await).ends_with(status);
         }
     }
 }

@@ -177,7 +177,7 @@ async fn every_command_of_the_documentation_does_what_it_says() {
     for path in pages() {
         let page = std::fs::read_to_string(&path).unwrap();
         // A new web for each page: some of its sites are busy at first.
-        let web = Web::start().await.unwrap();
+        let web = Web::start().await;
         let directory = tempfile::tempdir().unwrap();
         let (mut blessed, mut cursor) = (page.clone(), 0);
         for (line, typed) in blocks(&page) {

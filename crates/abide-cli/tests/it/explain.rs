@@ -19,7 +19,7 @@ Disallow: /c
 #[tokio::test]
 async fn the_deciding_line_is_marked() {
     let server = Server::start(|_| Reply::new(200, ROBOTS)).await;
-    let ran = online(server.address(), &["explain", "http://h.example:PORT/a/b/c"]).await;
+    let ran = online(&server, "explain h.example/a/b/c").await;
     assert_eq!(ran.status, 0);
     let (_, shown) = ran.out.split_once('\n').unwrap();
     let port = server.address().port();
@@ -48,7 +48,7 @@ robots.txt: fresh, status 200, "
 #[tokio::test]
 async fn the_marks_are_there_as_json() {
     let server = Server::start(|_| Reply::new(200, ROBOTS)).await;
-    let ran = online(server.address(), &["explain", "--json", "http://h.example:PORT/c"]).await;
+    let ran = online(&server, "explain --json h.example/c").await;
     assert_eq!(ran.status, 1);
     let line = ran.line();
     assert_eq!((&line["outcome"], &line["rule"]["line"]), (&json!("denied"), &json!(8)));
@@ -65,7 +65,7 @@ async fn the_marks_are_there_as_json() {
 async fn a_user_agent_line_that_only_begins_like_ours_is_not_marked() {
     let robots = "User-agent: examplebot-news\nUser-agent: ExampleBot/2\nDisallow: /c\n";
     let server = Server::start(move |_| Reply::new(200, robots)).await;
-    let ran = online(server.address(), &["explain", "--json", "http://h.example:PORT/c"]).await;
+    let ran = online(&server, "explain --json h.example/c").await;
     let line = ran.line();
     let marked: Vec<&Value> = line["marks"].as_array().unwrap().iter().map(|mark| &mark["line"]).collect();
     assert_eq!(marked, [&json!(2), &json!(3)]);
@@ -74,7 +74,7 @@ async fn a_user_agent_line_that_only_begins_like_ours_is_not_marked() {
 #[tokio::test]
 async fn without_a_robots_txt_there_is_only_the_reason() {
     let server = Server::start(|_| Reply::new(500, ROBOTS)).await;
-    let ran = online(server.address(), &["explain", "http://h.example:PORT/c"]).await;
+    let ran = online(&server, "explain h.example/c").await;
     assert_eq!((ran.status, ran.out.lines().count()), (1, 2), "{}", ran.out);
     let facts = ran.out.lines().last().unwrap();
     assert!(facts.starts_with("robots.txt: unreachable, status 500, 1 attempt failed since 2"), "{facts}");
@@ -84,9 +84,7 @@ async fn without_a_robots_txt_there_is_only_the_reason() {
 #[tokio::test]
 async fn all_that_is_known_of_a_robots_txt_is_printed() {
     let server = Server::start(|seen| match (seen.host(), seen.path.as_str()) {
-        ("moved.example", "/robots.txt") => {
-            Reply::redirect(301, &format!("http://{}/elsewhere.txt", seen.header("host").unwrap()))
-        }
+        ("moved.example", "/robots.txt") => Reply::redirect(301, &format!("{}/elsewhere.txt", seen.site())),
         ("html.example", _) => Reply::html("<title>Welcome</title><p>text"),
         ("long.example", _) => {
             Reply::new(200, format!("User-agent: *\nDisallow /a\n{}", "Disallow: /b\n".repeat(50_000)))
@@ -107,14 +105,10 @@ async fn all_that_is_known_of_a_robots_txt_is_printed() {
         ("html.example", &["HTML without one rule"]),
         ("long.example", &["cut at the parsing limit", " remarks (abide lint)"]),
     ] {
-        let url = format!("http://{host}:PORT/x");
-        let args = ["explain", "--delay", "1.5", &url];
-        let ran = online(server.address(), &args).await;
-        for text in texts {
-            assert!(ran.out.contains(text), "{host}, {text}: {}", ran.out);
-        }
-        let line = online(server.address(), &[&args[..], &["--json"]].concat()).await.line();
-        assert_eq!(crate::keys(&line), [&crate::check::LINE[..], &FACTS].concat());
+        let args = format!("explain --delay 1.5 {host}/x");
+        online(&server, &args).await.shows(texts);
+        let line = online(&server, args + " --json").await.line();
+        assert_eq!(crate::keys(&line), format!("{} {FACTS}", crate::check::LINE));
         let found = (&line["truncated"], &line["not_text"], &line["attempts"], &line["delay_s"]);
         let expected =
             (&json!(host == "long.example"), &json!(host == "html.example"), &json!(0), &json!(1.5));
@@ -126,17 +120,7 @@ async fn all_that_is_known_of_a_robots_txt_is_printed() {
     }
 }
 
-const FACTS: [&str; 9] = [
-    "marks",
-    "fetched_at",
-    "fresh_until",
-    "failing_since",
-    "attempts",
-    "truncated",
-    "not_text",
-    "remarks",
-    "delay_s",
-];
+const FACTS: &str = "marks fetched_at fresh_until failing_since attempts truncated not_text remarks delay_s";
 
 #[tokio::test]
 async fn hosts_are_asked_at_a_time_and_reported_in_order() {
@@ -146,10 +130,8 @@ async fn hosts_are_asked_at_a_time_and_reported_in_order() {
     })
     .await;
     let hosts = ["slow.example", "b.example", "slow.example", "c.example"];
-    let urls = hosts.map(|host| format!("http://{host}:PORT/a"));
-    let mut args = vec!["explain", "--json"];
-    args.extend(urls.iter().map(String::as_str));
-    let ran = online(server.address(), &args).await;
+    let urls = hosts.map(|host| format!("{host}/a")).join(" ");
+    let ran = online(&server, format!("explain --json {urls}")).await;
     let host = |line: &Value| {
         line["url"].as_str().unwrap().parse::<url::Url>().unwrap().host_str().unwrap().to_owned()
     };
@@ -162,9 +144,9 @@ async fn hosts_are_asked_at_a_time_and_reported_in_order() {
 
 #[tokio::test]
 async fn a_refusal_has_every_key_and_no_marks() {
-    let ran = crate::blocking(|| crate::abide(&["explain", "--json", "http://127.0.0.1:9/x"])).await;
+    let ran = crate::blocking(|| crate::abide("explain --json http://127.0.0.1:9/x")).await;
     let line = ran.line();
     assert_eq!((ran.status, &line["outcome"]), (1, &json!("refused")));
-    assert_eq!(crate::keys(&line), [&crate::check::LINE[..], &FACTS].concat());
+    assert_eq!(crate::keys(&line), format!("{} {FACTS}", crate::check::LINE));
     assert_eq!((&line["marks"], &line["fetched_at"]), (&json!([]), &json!(null)));
 }

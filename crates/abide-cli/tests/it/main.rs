@@ -16,7 +16,6 @@ mod config;
 mod contract;
 mod crawl;
 mod crawl_outcomes;
-mod directives;
 #[cfg(unix)]
 mod documented;
 mod explain;
@@ -62,6 +61,46 @@ impl Ran {
         assert_eq!(lines.len(), 1, "{}{}", self.out, self.err);
         lines.remove(0)
     }
+
+    /// The line that a crawl prints of a host.
+    #[track_caller]
+    fn host(&self, name: &str) -> Value {
+        let is_it = |line: &Value| line["host"].as_str().is_some_and(|host| host.starts_with(name));
+        let found = self.lines().into_iter().find(is_it);
+        found.unwrap_or_else(|| panic!("{name} is not in {}{}", self.out, self.err))
+    }
+
+    #[track_caller]
+    fn ends_with(&self, status: i32) -> &Self {
+        assert_eq!(self.status, status, "{}{}", self.out, self.err);
+        self
+    }
+
+    /// Its output has all of these parts.
+    #[track_caller]
+    fn shows(&self, parts: &[&str]) -> &Self {
+        for part in parts {
+            assert!(self.out.contains(part), "{part}: {}{}", self.out, self.err);
+        }
+        self
+    }
+
+    /// Its messages have all of these parts.
+    #[track_caller]
+    fn reports(&self, parts: &[&str]) -> &Self {
+        for part in parts {
+            assert!(self.err.contains(part), "{part}: {}{}", self.out, self.err);
+        }
+        self
+    }
+
+    /// It was refused as a whole, by one line that has all of these parts. A note on a short delay may stand before it.
+    #[track_caller]
+    fn is_wrong_usage(&self, parts: &[&str]) {
+        let lines = self.err.lines().filter(|line| !line.contains("less considerate")).count();
+        assert_eq!((self.status, self.out.as_str(), lines), (2, "", 1), "{}", self.err);
+        self.reports(parts);
+    }
 }
 
 impl From<Output> for Ran {
@@ -74,49 +113,74 @@ impl From<Output> for Ran {
     }
 }
 
-/// The command, with nothing of this machine's environment that changes its answers.
-fn command(args: &[&str]) -> Command {
+/// The words of a call: a list, or a text with spaces between them, in which what stands in single quotes is one word.
+trait Words {
+    fn words(self) -> Vec<String>;
+}
+
+impl Words for &str {
+    fn words(self) -> Vec<String> {
+        let words = |(number, part): (usize, &'_ str)| match number % 2 {
+            0 => part.split_whitespace().map(str::to_owned).collect(),
+            _ => vec![part.to_owned()],
+        };
+        self.split('\'').enumerate().flat_map(words).collect()
+    }
+}
+
+impl Words for String {
+    fn words(self) -> Vec<String> {
+        self.as_str().words()
+    }
+}
+
+impl Words for &String {
+    fn words(self) -> Vec<String> {
+        self.as_str().words()
+    }
+}
+
+impl<T: AsRef<str>> Words for &[T] {
+    fn words(self) -> Vec<String> {
+        self.iter().map(|word| word.as_ref().to_owned()).collect()
+    }
+}
+
+impl<T: AsRef<str>, const N: usize> Words for &[T; N] {
+    fn words(self) -> Vec<String> {
+        self.as_slice().words()
+    }
+}
+
+impl<T: AsRef<str>> Words for &Vec<T> {
+    fn words(self) -> Vec<String> {
+        self.as_slice().words()
+    }
+}
+
+/// The command, without what changes its answers in the environment of this machine.
+fn command(args: impl Words) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_abide"));
-    command.args(args);
-    for name in FOREIGN {
+    command.args(args.words()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    for name in FOREIGN.split(' ') {
         command.env_remove(name);
     }
-    // Where there is no configuration.
+    // There is no configuration.
     command.env("XDG_CONFIG_HOME", "/nonexistent");
     command
 }
 
-/// What changes answers.
-const FOREIGN: [&str; 14] = [
-    "NO_COLOR",
-    "CLICOLOR",
-    "CLICOLOR_FORCE",
-    "ABIDE_AGENT",
-    "ABIDE_USER_AGENT",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "ALL_PROXY",
-    "NO_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "all_proxy",
-    "no_proxy",
-    "ABIDE_CONFIG",
-];
+/// Environment variables that change answers.
+const FOREIGN: &str = "NO_COLOR CLICOLOR CLICOLOR_FORCE ABIDE_AGENT ABIDE_USER_AGENT ABIDE_CONFIG \
+    HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY http_proxy https_proxy all_proxy no_proxy";
 
-fn abide(args: &[&str]) -> Ran {
+fn abide(args: impl Words) -> Ran {
     abide_with(args, "")
 }
 
 /// With something on standard input.
-fn abide_with(args: &[&str], input: impl Into<Vec<u8>>) -> Ran {
-    let mut command = command(args);
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
+fn abide_with(args: impl Words, input: impl Into<Vec<u8>>) -> Ran {
+    let mut child = command(args).spawn().expect("the binary runs");
     let mut stdin = child.stdin.take().expect("standard input is piped");
     let input = input.into();
     let feeder = std::thread::spawn(move || {
@@ -128,20 +192,37 @@ fn abide_with(args: &[&str], input: impl Into<Vec<u8>>) -> Ran {
     ran
 }
 
-/// A call that goes online, where every name leads to `server`, without delay.
-async fn online(server: SocketAddr, args: &[&str]) -> Ran {
-    let (port, address) = (server.port(), server.ip());
-    let resolve = format!("*:{port}:{address}");
-    let net = address.to_string();
-    let mut all: Vec<String> = [args[0], "--agent", "ExampleBot", "--resolve", &resolve, "--allow-net", &net]
-        .map(str::to_owned)
-        .to_vec();
-    if !args.contains(&"--delay") {
-        all.extend(["--delay", "0"].map(str::to_owned));
+/// A call that goes online, where every name leads to `server`, without delay unless it sets one.
+async fn online(server: impl Into<SocketAddr>, args: impl Words) -> Ran {
+    let args = to(server, args);
+    blocking(move || abide(&args)).await
+}
+
+/// The words of such a call.
+fn to(server: impl Into<SocketAddr>, args: impl Words) -> Vec<String> {
+    let mut args = reaching(server, args);
+    for (name, value) in [("--agent", "ExampleBot"), ("--delay", "0")] {
+        if !args.iter().any(|word| word == name) {
+            args.splice(1..1, [name, value].map(str::to_owned));
+        }
     }
-    // `PORT` in a URL is the server's.
-    all.extend(args[1..].iter().map(|arg| arg.replace("PORT", &port.to_string())));
-    blocking(move || abide(&all.iter().map(String::as_str).collect::<Vec<_>>())).await
+    args
+}
+
+/// A call whose names lead to `server`. `a.example/x` is that URL at the port of the server, and `PORT` that port.
+fn reaching(server: impl Into<SocketAddr>, args: impl Words) -> Vec<String> {
+    let server = server.into();
+    let (address, port) = (server.ip(), server.port());
+    let url = |word: String| match word.split_once(".example/") {
+        Some((name, path)) if name.chars().all(char::is_alphanumeric) => {
+            format!("http://{name}.example:{port}/{path}")
+        }
+        _ => word,
+    };
+    let words = args.words().into_iter().map(|word| url(word).replace("PORT", &port.to_string()));
+    let mut all: Vec<String> = words.collect();
+    all.splice(1..1, format!("--resolve *:{port}:{address} --allow-net {address}").words());
+    all
 }
 
 /// A call as [`online`] makes it, ended by a signal as soon as `is_time`.
@@ -149,21 +230,16 @@ async fn online(server: SocketAddr, args: &[&str]) -> Ran {
 async fn ended_by(
     signal: &str,
     server: &abide_tests::Server,
-    args: &[&str],
+    args: impl Words,
     is_time: impl Fn() -> bool,
-) -> Ran {
-    let port = server.address().port();
-    let (resolve, options) = (format!("*:{port}:127.0.0.1"), ["--delay", "0", "--allow-net", "127.0.0.1"]);
-    let args: Vec<String> = args.iter().map(|arg| arg.replace("PORT", &port.to_string())).collect();
-    let args = args.iter().map(String::as_str).chain(options).chain(["--resolve", &resolve]);
-    let mut command = command(&args.collect::<Vec<_>>());
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+) -> Output {
+    let child = command(&to(server, args)).spawn().expect("the binary runs");
     while !is_time() {
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
     let kill = Command::new("kill").args([signal, &child.id().to_string()]).status();
     assert!(kill.expect("there is a kill").success());
-    blocking(move || child.wait_with_output().expect("the binary ends")).await.into()
+    blocking(move || child.wait_with_output().expect("the binary ends")).await
 }
 
 /// The server lives on this runtime, and a child process is waited for elsewhere.
@@ -171,16 +247,64 @@ async fn blocking<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) 
     tokio::task::spawn_blocking(call).await.expect("the call ends")
 }
 
-/// The keys of an object, in order.
-fn keys(value: &Value) -> Vec<&str> {
-    value.as_object().unwrap_or_else(|| panic!("an object: {value}")).keys().map(String::as_str).collect()
+/// The keys of an object, in order, with spaces between them.
+fn keys(value: &Value) -> String {
+    let object = value.as_object().unwrap_or_else(|| panic!("an object: {value}"));
+    object.keys().map(String::as_str).collect::<Vec<_>>().join(" ")
 }
 
-/// A file that is gone after the test.
-fn file(content: impl AsRef<[u8]>) -> tempfile::NamedTempFile {
+/// An object has these values, whatever else it has.
+#[track_caller]
+fn has(value: &Value, expected: Value) {
+    for (key, expected) in expected.as_object().expect("an object is expected") {
+        assert_eq!(&value[key], expected, "{key}: {value}");
+    }
+}
+
+/// A file that is gone after the test. It is displayed as its path.
+struct Temporary(tempfile::NamedTempFile);
+
+fn file(content: impl AsRef<[u8]>) -> Temporary {
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file can be made");
     file.write_all(content.as_ref()).expect("a temporary file can be written");
-    file
+    Temporary(file)
+}
+
+impl Temporary {
+    fn path(&self) -> &str {
+        self.0.path().to_str().expect("temporary files have plain names")
+    }
+}
+
+impl std::fmt::Display for Temporary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.path())
+    }
+}
+
+/// A directory that is gone after the test.
+struct Directory(tempfile::TempDir);
+
+fn directory() -> Directory {
+    Directory(tempfile::tempdir().expect("a temporary directory can be made"))
+}
+
+/// A directory, and a store in it.
+fn store() -> (Directory, String) {
+    let directory = directory();
+    let store = format!("redb:{}", directory.place("s.redb"));
+    (directory, store)
+}
+
+impl Directory {
+    fn path(&self) -> &std::path::Path {
+        self.0.path()
+    }
+
+    /// Where a file of this name is, or would be.
+    fn place(&self, name: &str) -> String {
+        self.path().join(name).display().to_string()
+    }
 }
 
 /// Whether a time is written as `2026-11-21T00:31:50Z`.

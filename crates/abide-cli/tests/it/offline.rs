@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::{abide, abide_with, file, keys};
+use crate::{Words, abide, abide_with, file, keys, to};
 
 const ROBOTS: &str = "\
 User-agent: ExampleBot
@@ -17,60 +17,34 @@ Disallow: /
 Sitemap: https://example.org/sitemap.xml
 ";
 
-pub(crate) const MATCH: [&str; 5] = ["allowed", "rule", "group", "crawl_delay", "sitemaps"];
-pub(crate) const RULES: [&str; 14] = [
-    "noindex",
-    "nosnippet",
-    "nofollow",
-    "noarchive",
-    "noimageindex",
-    "notranslate",
-    "nocache",
-    "indexifembedded",
-    "noai",
-    "noimageai",
-    "max_snippet",
-    "max_image_preview",
-    "max_video_preview",
-    "unavailable_after",
-];
-pub(crate) const TAGS: [&str; 6] = ["rules", "unknown", "metas", "head", "truncated", "preferences"];
+pub(crate) const MATCH: &str = "allowed rule group crawl_delay sitemaps";
+pub(crate) const RULES: &str = "\
+    noindex nosnippet nofollow noarchive noimageindex notranslate nocache indexifembedded noai noimageai \
+    max_snippet max_image_preview max_video_preview unavailable_after";
+pub(crate) const DIRECTIVES: &str = "app_directives content_usage content_signal";
+pub(crate) const TAGS: &str = "rules unknown metas head truncated preferences";
 
 #[test]
 fn match_prints_the_rule_and_its_line() {
     let robots = file(ROBOTS);
-    let path = robots.path().to_str().unwrap();
-    let ran = abide(&[
-        "match",
-        "--agent",
-        "ExampleBot",
-        "--robots",
-        path,
-        "https://example.org/private/x",
-        "/private/open",
-        "/",
-    ]);
-    assert_eq!(ran.status, 1, "something is disallowed");
-    let lines: Vec<_> = ran.out.lines().collect();
-    assert_eq!(
-        lines,
-        [
-            "deny   https://example.org/private/x  disallowed by \"Disallow: /private/\" on line 3",
-            "allow  /private/open  allowed by \"Allow: /private/open\" on line 4",
-            "allow  /  allowed, because no rule matches",
-        ]
-    );
-    assert_eq!(ran.err, "");
+    let ran = abide(format!(
+        "match --agent ExampleBot --robots {robots} https://example.org/private/x /private/open /"
+    ));
+    let expected = "\
+deny   https://example.org/private/x  disallowed by \"Disallow: /private/\" on line 3
+allow  /private/open  allowed by \"Allow: /private/open\" on line 4
+allow  /  allowed, because no rule matches
+";
+    assert_eq!((ran.status, &*ran.out, &*ran.err), (1, expected, ""));
 }
 
 #[test]
 fn match_as_json_has_the_fields_of_the_contract() {
     let robots = file(ROBOTS);
-    let path = robots.path().to_str().unwrap();
-    let ran = abide(&["match", "--json", "--agent", "ExampleBot", "--robots", path, "/private/x", "/"]);
+    let ran =
+        abide(&["match", "--json", "--agent", "ExampleBot", "--robots", robots.path(), "/private/x", "/"]);
     let lines = ran.lines();
-    assert_eq!(keys(&lines[0])[0], "url");
-    assert_eq!(keys(&lines[0])[1..], MATCH);
+    assert_eq!(keys(&lines[0]), format!("url {MATCH}"));
     assert_eq!(
         lines[0],
         json!({
@@ -88,35 +62,44 @@ fn match_as_json_has_the_fields_of_the_contract() {
 #[test]
 fn match_exits_with_0_when_all_is_allowed() {
     let robots = file(ROBOTS);
-    let path = robots.path().to_str().unwrap();
-    assert_eq!(abide(&["match", "--agent", "ExampleBot", "--robots", path, "/", "/a"]).status, 0);
-    assert_eq!(abide(&["match", "--agent", "StrangeBot", "--robots", path, "/", "/a"]).status, 1);
+    for (agent, status) in [("ExampleBot", 0), ("StrangeBot", 1)] {
+        abide(format!("match --agent {agent} --robots {robots} / /a")).ends_with(status);
+    }
 }
 
 #[test]
 fn match_reads_robots_from_standard_input() {
-    let ran = abide_with(&["match", "--agent", "StrangeBot", "--robots", "-", "/"], ROBOTS);
-    assert_eq!(ran.status, 1);
-    assert!(ran.out.contains("on line 8"), "{}", ran.out);
+    abide_with("match --agent StrangeBot --robots - /", ROBOTS).ends_with(1).shows(&["on line 8"]);
 }
 
 #[test]
 fn match_takes_a_chain_of_agents() {
     let robots = file(ROBOTS);
-    let path = robots.path().to_str().unwrap();
-    let args = ["match", "--json", "--agent", "StrangeBot", "--agent", "OtherBot", "--robots", path, "/"];
-    assert_eq!(abide(&args).line()["group"], json!(["examplebot", "otherbot"]));
+    let line = abide(format!("match --json --agent StrangeBot --agent OtherBot --robots {robots} /")).line();
+    assert_eq!(line["group"], json!(["examplebot", "otherbot"]));
+}
+
+#[test]
+fn directives_are_printed_for_people_and_as_json() {
+    let robots = file("User-agent: *\nApp-Directives: a;x=\"y\"\nContent-Usage: train-ai=n\n");
+    let args = format!("directives --agent b --robots {robots} --app a /p");
+    let shown = "\
+/p
+  App-Directives: x: \"y\"
+  Content-Usage: train-ai: \"disallow\"
+  Content-Signal: nothing stated
+";
+    let ran = abide(&args);
+    assert_eq!((ran.status, &*ran.out), (0, shown));
+    assert_eq!(keys(&abide(args + " --json").line()), format!("url {DIRECTIVES}"));
 }
 
 #[test]
 fn tags_print_the_rules_and_their_sources() {
     let page = file("<title>x</title><meta name=robots content='noindex, max-snippet:20'><p>");
-    let path = page.path().to_str().unwrap();
-    let ran = abide(&["tags", "--agent", "ExampleBot", "--header", "Robots-Tag: *;nosnippet", path]);
+    let ran = abide(&["tags", "--agent", "ExampleBot", "--header", "Robots-Tag: *;nosnippet", page.path()]);
     assert_eq!((ran.status, ran.err.as_str()), (0, ""));
-    for word in ["noindex", "nosnippet", "max-snippet", "meta", "robots-tag"] {
-        assert!(ran.out.to_lowercase().contains(word), "{word}: {}", ran.out);
-    }
+    ran.shows(&["noindex", "nosnippet", "max-snippet", "meta", "Robots-Tag"]);
     let none = abide(&["tags", "--agent", "ExampleBot", "--header", "X-Robots-Tag: otherbot: noindex"]);
     assert!(none.out.starts_with("no restrictions stated"), "{}", none.out);
     let long = format!("X-Robots-Tag: {}", "otherbot: noindex, ".repeat(1000));
@@ -130,21 +113,18 @@ fn tags_read_a_page_by_all_its_content_types() {
     let xhtml = file(
         "<html xmlns='http://www.w3.org/1999/xhtml'><head><title/><meta name='robots' content='noindex'/></head></html>",
     );
-    let (page, xhtml) = (page.path().to_str().unwrap(), xhtml.path().to_str().unwrap());
-    for (path, types, noindex) in [
-        (page, vec!["text/html charset=utf-8"], true),
-        (page, vec!["text/plain", "text/html"], true),
-        (page, vec!["text/html", "text/plain"], true),
-        (page, vec!["*/*"], true),
-        (page, vec!["text/plain", "image/png"], false),
-        (xhtml, vec!["application/xhtml+xml"], true),
+    for (page, types, noindex) in [
+        (&page, &["text/html charset=utf-8"][..], true),
+        (&page, &["text/plain", "text/html"], true),
+        (&page, &["text/html", "text/plain"], true),
+        (&page, &["*/*"], true),
+        (&page, &["text/plain", "image/png"], false),
+        (&xhtml, &["application/xhtml+xml"], true),
     ] {
-        let mut args = vec!["tags".to_owned(), "--json".into(), "--agent".into(), "ExampleBot".into()];
-        for kind in &types {
-            args.extend(["--header".into(), format!("Content-Type: {kind}")]);
+        let mut args = format!("tags --json --agent ExampleBot {page}").words();
+        for kind in types {
+            args.extend(["--header".to_owned(), format!("Content-Type: {kind}")]);
         }
-        args.push(path.into());
-        let args: Vec<&str> = args.iter().map(String::as_str).collect();
         assert_eq!(abide(&args).line()["rules"]["noindex"], json!(noindex), "{types:?}");
     }
 }
@@ -152,39 +132,20 @@ fn tags_read_a_page_by_all_its_content_types() {
 #[test]
 fn tags_print_the_preferences() {
     let page = file("<head><meta name=tdm-reservation content=1></head>");
-    let path = page.path().to_str().unwrap();
-    let field = "Content-Usage: train-ai=n, search=y";
-    let ran = abide(&[
-        "tags",
-        "--agent",
-        "ExampleBot",
-        "--header",
-        field,
-        "--header",
-        "Content-Signal: ai-input=no",
-        path,
-    ]);
-    for line in ["train-ai disallow", "search allow", "ai-input disallow", "tdm disallow"] {
-        assert!(ran.out.contains(&format!("preference: {line}")), "{line}: {}", ran.out);
+    let fields = "--header 'Content-Usage: train-ai=n, search=y' --header 'Content-Signal: ai-input=no'";
+    let ran = abide(format!("tags --agent ExampleBot {fields} {page}"));
+    let preferences = ["train-ai disallow", "search allow", "ai-input disallow", "tdm disallow"];
+    for preference in preferences {
+        ran.shows(&[&format!("preference: {preference}")]);
     }
 }
 
 #[test]
 fn tags_as_json_have_the_fields_of_the_contract() {
     let page = file("<meta name=Robots content=' NoIndex, foo'><meta name=x><meta charset=utf-8></head><p>");
-    let path = page.path().to_str().unwrap();
-    let ran = abide(&[
-        "tags",
-        "--json",
-        "--agent",
-        "ExampleBot",
-        "--header",
-        "X-Robots-Tag: max-image-preview: large",
-        "--header",
-        "Robots-Tag: *;max-snippet=20;unavailable_after=@1735689600",
-        path,
-    ]);
-    let line = ran.line();
+    let fields = "--header 'X-Robots-Tag: max-image-preview: large' \
+                  --header 'Robots-Tag: *;max-snippet=20;unavailable_after=@1735689600'";
+    let line = abide(format!("tags --json --agent ExampleBot {fields} {page}")).line();
     assert_eq!(keys(&line), TAGS);
     assert_eq!(keys(&line["rules"]), RULES);
     assert_eq!(
@@ -207,69 +168,61 @@ fn tags_as_json_have_the_fields_of_the_contract() {
 
 #[test]
 fn tags_read_a_page_from_standard_input() {
-    let ran =
-        abide_with(&["tags", "--json", "--agent", "ExampleBot", "-"], "<meta name=robots content=none>");
-    let line = ran.line();
+    let line = abide_with("tags --json --agent ExampleBot -", "<meta name=robots content=none>").line();
     assert_eq!((&line["rules"]["noindex"], &line["head"]), (&json!(true), &json!("eof")));
 }
 
 #[test]
 fn without_html_there_is_no_head() {
-    let line =
-        abide(&["tags", "--json", "--agent", "ExampleBot", "--header", "Robots-Tag: *;noindex"]).line();
+    let line = abide("tags --json --agent ExampleBot --header 'Robots-Tag: *;noindex'").line();
     assert_eq!((&line["head"], &line["metas"]), (&json!("none"), &json!([])));
 }
 
 #[test]
 fn a_pdf_has_no_head() {
     let page = file("<meta name=robots content=noindex>");
-    let path = page.path().to_str().unwrap();
-    for args in [["--content-type", "application/pdf"], ["--header", "content-TYPE: application/pdf"]] {
-        let line =
-            abide(&[&["tags", "--json", "--agent", "ExampleBot", path][..], &args[..]].concat()).line();
-        assert_eq!((&line["head"], &line["rules"]["noindex"]), (&json!("none"), &json!(false)), "{args:?}");
+    for kind in ["--content-type application/pdf", "--header 'content-TYPE: application/pdf'"] {
+        let line = abide(format!("tags --json --agent ExampleBot {page} {kind}")).line();
+        assert_eq!((&line["head"], &line["rules"]["noindex"]), (&json!("none"), &json!(false)), "{kind}");
     }
 }
 
 #[test]
 fn what_a_file_contains_cannot_command_the_terminal() {
     let robots = file("User-agent: *\nDisallow: /\x1b]0;owned\x07\n");
-    let path = robots.path().to_str().unwrap();
-    let ran = abide(&["match", "--agent", "ExampleBot", "--robots", path, "/%1B]0;owned%07"]);
+    let ran = abide(&["match", "--agent", "ExampleBot", "--robots", robots.path(), "/%1B]0;owned%07"]);
     assert!(ran.out.contains("owned"), "{}", ran.out);
     assert!(!ran.out.contains('\x1b'), "{:?}", ran.out);
-    let ran = abide(&["match", "--color", "always", "--agent", "a", "--robots", path, "/\x1b]0;mine\x07"]);
+    let ran =
+        abide(&["match", "--color", "always", "--agent", "a", "--robots", robots.path(), "/\x1b]0;mine\x07"]);
     assert!(
         ran.out.contains("mine") && !ran.out.contains("\x1b]"),
         "nor what a list of URLs contains: {:?}",
         ran.out
     );
     let page = file("<meta name=robots content='noindex, \x1b]0;owned\x07'>");
-    let path = page.path().to_str().unwrap();
-    let ran = abide(&["tags", "--color", "never", "--agent", "ExampleBot", path]);
+    let ran = abide(&["tags", "--color", "never", "--agent", "ExampleBot", page.path()]);
     assert!(!ran.out.contains('\x1b'), "{:?}", ran.out);
 }
 
 #[test]
 fn pipes_and_no_color_see_no_escapes() {
     let robots = file(ROBOTS);
-    let path = robots.path().to_str().unwrap();
-    let args = ["match", "--agent", "ExampleBot", "--robots", path, "/private/", "/"];
+    let args = format!("match --agent ExampleBot --robots {robots} /private/ /");
     assert!(!abide(&args).out.contains('\x1b'), "a pipe is no terminal");
-    let forced = abide(&[&args[..], &["--color", "always"]].concat());
-    assert!(forced.out.contains("\x1b["), "{:?}", forced.out);
+    abide(format!("{args} --color always")).shows(&["\x1b["]);
     let output = crate::command(&args).env("NO_COLOR", "1").env("CLICOLOR", "1").output().unwrap();
     assert!(!output.stdout.contains(&0x1b), "{output:?}");
-    let json = abide(&[&args[..], &["--color", "always", "--json"]].concat());
+    let json = abide(args + " --color always --json");
     assert!(!json.out.contains('\x1b'), "JSON has no colours");
 }
 
 #[test]
 #[cfg(target_os = "linux")]
 fn a_file_without_end_is_read_as_far_as_it_matters() {
-    let ran = abide(&["match", "--agent", "a", "--robots", "/dev/zero", "/"]);
+    let ran = abide("match --agent a --robots /dev/zero /");
     assert_eq!((ran.status, ran.err.as_str()), (0, ""));
-    assert_eq!(abide(&["tags", "--agent", "a", "/dev/zero"]).status, 0);
+    assert_eq!(abide("tags --agent a /dev/zero").status, 0);
 }
 
 #[test]
@@ -277,10 +230,9 @@ fn a_file_without_end_is_read_as_far_as_it_matters() {
 fn output_that_cannot_be_written_is_a_failure() {
     let question = r#"{"robots": "", "agent": "a", "url": "https://h/"}"#;
     let batch = file(question);
-    let path = batch.path().to_str().unwrap();
-    for args in [&["match", "--batch", path][..], &["match", "--agent", "a", "--robots", path, "/"][..]] {
+    for args in [format!("match --batch {batch}"), format!("match --agent a --robots {batch} /")] {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-        let output = crate::command(args).stdout(full).output().unwrap();
+        let output = crate::command(&args).stdout(full).output().unwrap();
         let err = String::from_utf8(output.stderr).unwrap();
         assert_eq!((output.status.code(), err.lines().count()), (Some(1), 1), "{err}");
     }
@@ -291,29 +243,19 @@ fn output_that_cannot_be_written_is_a_failure() {
 async fn a_reader_that_goes_away_is_no_failure() {
     let server = abide_tests::Server::start(|_| abide_tests::Reply::html("x")).await;
     let robots = file("User-agent: *\nDissallow: /\n".repeat(2000));
-    let (path, port) = (robots.path().to_str().unwrap().to_owned(), server.address().port());
-    let (resolve, url) = (format!("*:{port}:127.0.0.1"), format!("http://a.example:{port}/"));
-    let online = ["--delay", "0", "--allow-net", "127.0.0.1", "--resolve", &resolve, &url];
-    for args in [
-        &["lint", "--json", &path][..],
-        &["lint", &path],
-        &["match", "--agent", "a", "--robots", &path, "/"],
-        &["tags", "--agent", "a", "--header", "Robots-Tag: *;noindex"],
-        &["man"],
-        &["completions", "bash"],
-        &["--help"],
-        &[&["check"], &online[..]].concat(),
-        &[&["explain"], &online[..]].concat(),
-        &[&["fetch", "--json"], &online[..]].concat(),
-        &[&["crawl"], &online[..]].concat(),
-        &[&["crawl", "--json"], &online[..]].concat(),
-    ] {
-        let mut command = crate::command(args);
-        let mut child = command
-            .stdout(std::process::Stdio::piped())
-            .stderr(std::process::Stdio::piped())
-            .spawn()
-            .unwrap();
+    let online = ["check", "explain", "fetch --json", "crawl", "crawl --json"];
+    let offline = [
+        &format!("lint --json {robots}"),
+        &format!("lint {robots}"),
+        &format!("match --agent a --robots {robots} /"),
+        "tags --agent a --header 'Robots-Tag: *;noindex'",
+        "man",
+        "completions bash",
+        "--help",
+    ];
+    let online = online.map(|call| to(&server, format!("{call} a.example/")));
+    for args in offline.into_iter().map(Words::words).chain(online) {
+        let mut child = crate::command(&args).spawn().unwrap();
         drop(child.stdout.take());
         let output = crate::blocking(move || child.wait_with_output().unwrap()).await;
         let said = String::from_utf8(output.stderr).unwrap();

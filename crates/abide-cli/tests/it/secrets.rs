@@ -4,7 +4,7 @@ use std::path::Path;
 
 use abide_tests::{Reply, Server, Step};
 
-use crate::{Ran, abide, abide_with, file, online};
+use crate::{Ran, Words, abide, abide_with, file, online, store};
 
 /// What stands before the `@`: neither half may be seen again.
 const USER: &str = "u5ern4me";
@@ -20,9 +20,12 @@ fn is_silent(what: &str, written: &str) {
     }
 }
 
-fn ran_silently(args: &[&str], ran: &Ran) {
-    is_silent(&format!("{args:?} on stdout"), &ran.out);
-    is_silent(&format!("{args:?} on stderr"), &ran.err);
+/// It ended with this status, and neither its output nor its messages show a mark.
+#[track_caller]
+fn ran_silently(what: &str, status: i32, ran: &Ran) {
+    assert_eq!(ran.status, status, "{what}: {}{}", ran.out, ran.err);
+    is_silent(&format!("{what} on stdout"), &ran.out);
+    is_silent(&format!("{what} on stderr"), &ran.err);
 }
 
 /// Every file below `directory`, but for bodies, which are what the server sent.
@@ -49,9 +52,7 @@ async fn site() -> Server {
         let port = seen.header("host").and_then(|host| host.rsplit_once(':')).map_or("80", |(_, port)| port);
         let of = |path: &str| format!("http://{USER}:{PASSWORD}@{}:{port}{path}", seen.host());
         match seen.path.as_str() {
-            "/robots.txt" if seen.host() == "held.example" => {
-                Reply::with_headers(429, &[("retry-after", "3600")], "")
-            }
+            "/robots.txt" if seen.host() == "held.example" => Reply::retry_after(429, 3600),
             "/robots.txt" if seen.host() == "down.example" => Reply::new(503, ""),
             "/robots.txt" if seen.host() == "moved.example" => {
                 Reply::redirect(301, &format!("http://{USER}:{PASSWORD}@a.example:{port}/robots.txt"))
@@ -67,24 +68,17 @@ async fn site() -> Server {
                 format!("<urlset><url><loc>{}</loc></url></urlset>", of("/mapped")),
             ),
             "/" => {
-                let links = [
-                    "/1",
-                    "/secret/x",
-                    "/404",
-                    "/500",
-                    "/busy",
-                    "/cut",
-                    "/loop",
-                    "/to-secret",
-                    "/to-file",
-                    "/to-down",
-                ];
-                let links = links.map(|path| format!("<a href='{}'>l</a>", of(path)));
-                Reply::html(format!("<base href='{}'><a href=2>2</a>{}", of("/b/"), links.concat()))
+                let paths = "/1 /secret/x /404 /500 /busy /cut /loop /to-secret /to-file /to-down";
+                let links = paths.split(' ').map(|path| format!("<a href='{}'>l</a>", of(path)));
+                Reply::html(format!(
+                    "<base href='{}'><a href=2>2</a>{}",
+                    of("/b/"),
+                    links.collect::<String>()
+                ))
             }
             "/404" => Reply::new(404, "gone"),
             "/500" => Reply::new(500, "oops"),
-            "/busy" => Reply::with_headers(429, &[("retry-after", "3600")], ""),
+            "/busy" => Reply::retry_after(429, 3600),
             "/cut" => Reply::raw(vec![
                 Step::Send(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nx".to_vec()),
                 Step::Reset,
@@ -103,47 +97,26 @@ async fn site() -> Server {
 #[tokio::test]
 async fn online_calls_show_no_user_information() {
     let server = site().await;
-    let paths = [
-        "",
-        "secret",
-        "404",
-        "500",
-        "cut",
-        "loop",
-        "to-secret",
-        "to-file",
-        "to-down",
-        "to-closed",
-        "?a=b@c#d@e",
-        "busy",
-        "1",
-    ];
-    let mut urls: Vec<String> =
-        paths.iter().map(|path| format!("http://{USER}:{PASSWORD}@a.example:PORT/{path}")).collect();
+    let paths = " secret 404 500 cut loop to-secret to-file to-down to-closed ?a=b@c#d@e busy 1";
+    let url = |path| format!("http://{USER}:{PASSWORD}@a.example:PORT/{path}");
+    let mut urls: Vec<String> = paths.split(' ').map(url).collect();
     urls.push(format!("http:\\\\{USER}:{PASSWORD}@a.example:PORT/other-slashes"));
     urls.push(format!("\thttp:/{USER}@a.example:PORT/no-password"));
     for host in ["held.example", "down.example", "moved.example", "127.0.0.1"] {
         urls.push(format!("http://{USER}:{PASSWORD}@{host}:PORT/"));
     }
-    let directory = tempfile::tempdir().unwrap();
-    let store = format!("redb:{}", directory.path().join("s.redb").display());
+    let (directory, store) = store();
     let mut json_lines = 0;
-    for call in [
-        &["check"][..],
-        &["check", "--json"],
-        &["explain"],
-        &["explain", "--json"],
-        &["fetch"],
-        &["fetch", "--json"],
-        &["fetch", "--store", &store],
-    ] {
-        let mut args = call.to_vec();
-        args.extend(["--max-wait", "1s"]);
-        args.extend(urls.iter().map(String::as_str));
-        let ran = online(server.address(), &args).await;
-        assert!(!ran.out.is_empty() && ran.status == 1, "{call:?} {}", ran.err);
-        ran_silently(call, &ran);
-        json_lines += if call.contains(&"--json") { ran.lines().len() } else { 0 };
+    let stored = format!("fetch --store {store}");
+    for call in
+        ["check", "check --json", "explain", "explain --json", "fetch", "fetch --json", stored.as_str()]
+    {
+        let mut args = format!("{call} --max-wait 1s").words();
+        args.extend(urls.iter().cloned());
+        let ran = online(&server, &args).await;
+        assert!(!ran.out.is_empty(), "{call}");
+        ran_silently(call, 1, &ran);
+        json_lines += if call.contains("--json") { ran.lines().len() } else { 0 };
     }
     assert_eq!(json_lines, 3 * urls.len());
     for (name, content) in files(directory.path()) {
@@ -157,33 +130,18 @@ async fn online_calls_show_no_user_information() {
 async fn a_crawl_neither_shows_nor_saves_user_information() {
     let server = site().await;
     let start = ["a.example", "moved.example", "down.example", "held.example"]
-        .map(|host| format!("http://{USER}:{PASSWORD}@{host}:PORT/"));
-    for json in [&[][..], &["--json"]] {
-        let directory = tempfile::tempdir().unwrap();
-        let place = |name: &str| directory.path().join(name).display().to_string();
-        let (save, report, store) =
-            (place("pages"), place("report.html"), format!("redb:{}", place("s.redb")));
-        let mut args = vec![
-            "crawl",
-            "--sitemaps",
-            "--max-hold",
-            "1s",
-            "--max-wait",
-            "1s",
-            "--save",
-            &save,
-            "--report",
-            &report,
-            "--store",
-            &store,
-        ];
-        args.extend(json);
-        args.extend(start.iter().map(String::as_str));
+        .map(|host| format!("http://{USER}:{PASSWORD}@{host}:PORT/"))
+        .join(" ");
+    for json in ["", "--json"] {
+        let (directory, store) = store();
+        let (save, report) = (directory.place("pages"), directory.place("report.html"));
+        let args = format!(
+            "crawl --sitemaps --max-hold 1s --max-wait 1s --save {save} --report {report} --store {store} {json} {start}"
+        );
         // The second run goes on where the first one has left off.
         for _ in 0..2 {
-            let ran = online(server.address(), &args).await;
-            assert_eq!(ran.status, 1, "{}", ran.err);
-            ran_silently(&args, &ran);
+            let ran = online(&server, &args).await;
+            ran_silently("crawl", 1, &ran);
         }
         let written = files(directory.path());
         for name in ["index.jsonl", "report.html", "s.redb", ".frontier"] {
@@ -201,32 +159,22 @@ fn offline_calls_show_no_user_information() {
     let sitemap = format!("http://{USER}:{PASSWORD}@a.example/map.xml");
     let robots =
         file(format!("User-agent: *\nDisallow: /secret\nContent-Usage: train-ai=n\nSitemap: {sitemap}\n"));
-    let path = robots.path().to_str().unwrap();
-    for call in [
-        &["match", "--agent", "a", "--robots", path][..],
-        &["match", "--json", "--agent", "a", "--robots", path],
-        &["directives", "--app", "x", "--agent", "a", "--robots", path],
-        &["directives", "--json", "--agent", "a", "--robots", path],
-    ] {
-        let args = [call, &[&url]].concat();
-        let ran = abide(&args);
-        assert!(ran.out.contains("a.example/secret"), "{}", ran.out);
-        ran_silently(&args, &ran);
+    for (call, status) in
+        [("match", 1), ("match --json", 1), ("directives --app x", 0), ("directives --json", 0)]
+    {
+        let ran = abide(format!("{call} --agent a --robots {robots} {url}"));
+        ran_silently(call, status, ran.shows(&["a.example/secret"]));
     }
     let site = format!("http://{USER}:{PASSWORD}@a.example");
     let remarked =
         file(format!("Sitemap: //{USER}:{PASSWORD}@a.example/\nUser-agent: *\nDisallow: {site}/x\n"));
-    for call in [&["lint"][..], &["lint", "--json"]] {
-        let args = [call, &[remarked.path().to_str().unwrap()]].concat();
-        let ran = abide(&args);
-        assert!(ran.out.contains("never-matches") && ran.out.contains("relative-url"), "{}", ran.out);
-        ran_silently(&args, &ran);
+    for call in ["lint", "lint --json"] {
+        let ran = abide(format!("{call} {remarked}"));
+        ran_silently(call, 1, ran.shows(&["never-matches", "relative-url"]));
     }
     for call in ["match", "directives"] {
         let question = serde_json::json!({"agent": "a", "url": url, "robots": format!("Sitemap: {sitemap}")});
-        let ran = abide_with(&[call, "--batch"], format!("{question}\n"));
-        assert_eq!(ran.status, 0, "{}", ran.err);
-        ran_silently(&[call, "--batch"], &ran);
+        ran_silently(call, 0, &abide_with(&[call, "--batch"], format!("{question}\n")));
     }
 }
 
@@ -234,7 +182,6 @@ fn offline_calls_show_no_user_information() {
 fn refusals_of_a_call_show_no_user_information() {
     let given = format!("{USER}:{PASSWORD}@");
     let robots = file("User-agent: *\n");
-    let path = robots.path().to_str().unwrap();
     let wrong = [
         format!("http://{given}a.example:port/"),
         format!("http://{given}[a.example/"),
@@ -249,55 +196,50 @@ fn refusals_of_a_call_show_no_user_information() {
     ];
     for url in &wrong {
         for call in ["check", "fetch", "crawl", "explain"] {
-            let ran = abide(&[call, url]);
-            assert_eq!(ran.status, 2, "{call} {url}: {}", ran.err);
-            ran_silently(&[call, url], &ran);
+            ran_silently(&format!("{call} {url}"), 2, &abide(&[call, url]));
         }
         for call in ["match", "directives"] {
-            let args = [call, "--agent", "a", "--robots", path, url];
-            let ran = abide(&args);
-            assert_eq!(ran.status, 2, "{call} {url}: {}", ran.err);
-            ran_silently(&args, &ran);
+            let args = [call, "--agent", "a", "--robots", robots.path(), url];
+            ran_silently(&format!("{args:?}"), 2, &abide(&args));
             let question = serde_json::json!({"agent": "a", "url": url, "robots": ""}).to_string();
             let not_json = question.replace(PASSWORD, &format!("\u{1}{PASSWORD}"));
             for line in [&question, &not_json, &question[..question.len() - 2]] {
                 let ran = abide_with(&[call, "--batch"], format!("{line}\n"));
-                assert_eq!(ran.status, 1, "{call} {line}: {}", ran.out);
-                ran_silently(&[call, "--batch", line], &ran);
+                ran_silently(&format!("{call} {line}"), 1, &ran);
             }
         }
     }
     // Where no URL belongs.
     let url = format!("https://{given}a.example/robots.txt");
+    let wrong = &wrong[8];
+    let quoted = url.replace(':', "\":");
     for args in [
-        &[url.as_str()][..],
-        &[&wrong[8]],
-        &["check", "--delay", &url, "http://a.example/"],
-        &["check", &format!("--delay={}", wrong[8]), "http://a.example/"],
-        &["check", "--resolve", &wrong[8], "http://a.example/"],
-        &["check", "--resolve", &format!("{url}:80:127.0.0.1"), "http://a.example/"],
-        &["check", "--resolve", &format!("a:80:{}", wrong[8]), "http://a.example/"],
-        &["check", "--delay", &format!("5{}", wrong[8]), "http://a.example/"],
-        &["check", "--delay", &url.replace(':', "\":"), "http://a.example/"],
-        &["check", "--store", &url, "http://a.example/"],
-        &["check", "--store", &format!("redb:{url}/x"), "http://a.example/"],
-        &["check", "--allow-net", &url, "http://a.example/"],
-        &["check", "--cacert", &url, "http://a.example/"],
-        &["check", "--agent", &url, "http://a.example/"],
-        &["crawl", "--report", &format!("{url}/x"), "http://a.example/"],
-        &["crawl", "--save", "/dev/null", &url],
-        &["match", "--agent", "a", "--robots", &url, "/"],
-        &["match", "--batch", &url],
-        &["match", "--agent", &url, "--robots", path, "/"],
-        &["directives", "--agent", "a", "--robots", &url, "/"],
-        &["tags", "--agent", "a", &url],
-        &["tags", "--agent", "a", "--header", &url[5..]],
-        &["lint", &format!("x{url}")],
-        &["completions", &url],
+        url.clone(),
+        wrong.clone(),
+        format!("check --delay {url} http://a.example/"),
+        format!("check --delay={wrong} http://a.example/"),
+        format!("check --resolve {wrong} http://a.example/"),
+        format!("check --resolve {url}:80:127.0.0.1 http://a.example/"),
+        format!("check --resolve a:80:{wrong} http://a.example/"),
+        format!("check --delay 5{wrong} http://a.example/"),
+        format!("check --delay {quoted} http://a.example/"),
+        format!("check --store {url} http://a.example/"),
+        format!("check --store redb:{url}/x http://a.example/"),
+        format!("check --allow-net {url} http://a.example/"),
+        format!("check --cacert {url} http://a.example/"),
+        format!("check --agent {url} http://a.example/"),
+        format!("crawl --report {url}/x http://a.example/"),
+        format!("crawl --save /dev/null {url}"),
+        format!("match --agent a --robots {url} /"),
+        format!("match --batch {url}"),
+        format!("match --agent {url} --robots {robots} /"),
+        format!("directives --agent a --robots {url} /"),
+        format!("tags --agent a {url}"),
+        format!("tags --agent a --header {}", &url[5..]),
+        format!("lint x{url}"),
+        format!("completions {url}"),
     ] {
-        let ran = abide(args);
-        assert_eq!(ran.status, 2, "{args:?}: {}{}", ran.out, ran.err);
-        ran_silently(args, &ran);
+        ran_silently(&args, 2, &abide(&args));
     }
     for line in [
         format!("{{\"agent\": \"a\", \"robots\": \"\", \"url\": [\"{url}\"]}}"),
@@ -307,8 +249,6 @@ fn refusals_of_a_call_show_no_user_information() {
         format!("{{\"url\": {url}}}"),
         url.clone(),
     ] {
-        let ran = abide_with(&["match", "--batch"], format!("{line}\n"));
-        assert_eq!(ran.status, 1, "{line}: {}", ran.out);
-        ran_silently(&["match", "--batch", &line], &ran);
+        ran_silently(&line, 1, &abide_with("match --batch", format!("{line}\n")));
     }
 }

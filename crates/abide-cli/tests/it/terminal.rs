@@ -9,10 +9,10 @@ use abide_tests::{Reply, Server};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use crate::file;
+use crate::{Words, file, to};
 
 /// Everything that a call writes to a terminal of so many columns, and its exit status.
-fn shown(args: &[&str], columns: u16, variables: &[(&str, &str)]) -> (String, i32) {
+fn shown(args: impl Words, columns: u16, variables: &[(&str, &str)]) -> (String, i32) {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&ours).unwrap();
     unlockpt(&ours).unwrap();
@@ -55,47 +55,40 @@ fn lines(text: &str) -> Vec<String> {
 #[test]
 fn a_terminal_gets_colours_unless_it_wants_none() {
     let robots = file("User-agent: *\nDisallow: /private/\nNonsense\n");
-    let path = robots.path().to_str().unwrap();
     for args in [
-        &["match", "--agent", "a", "--robots", path, "/private/", "/"][..],
-        &["lint", path],
-        &["tags", "--agent", "a", "--header", "Robots-Tag: *;noindex"],
-        &["check", "http://127.0.0.1:9/"],
-        &["explain", "http://127.0.0.1:9/"],
-        &["fetch", "http://127.0.0.1:9/"],
-        &["crawl", "http://127.0.0.1:9/"],
-        &["--help"],
+        &format!("match --agent a --robots {robots} /private/ /"),
+        &format!("lint {robots}"),
+        "tags --agent a --header 'Robots-Tag: *;noindex'",
+        "check http://127.0.0.1:9/",
+        "explain http://127.0.0.1:9/",
+        "fetch http://127.0.0.1:9/",
+        "crawl http://127.0.0.1:9/",
+        "--help",
     ] {
-        assert!(shown(args, 80, &[]).0.contains("\x1b["), "{args:?}");
+        assert!(shown(args, 80, &[]).0.contains("\x1b["), "{args}");
         for variable in [("NO_COLOR", "1"), ("TERM", "dumb")] {
             let text = shown(args, 80, &[variable]).0;
             assert!(!text.contains("\x1b[1m") && !text.contains("\x1b[3"), "{args:?} {variable:?}: {text:?}");
         }
     }
-    let args = ["match", "--color", "never", "--agent", "a", "--robots", path, "/private/", "/"];
-    assert!(!shown(&args, 80, &[]).0.contains('\x1b'));
-    let json = ["match", "--json", "--agent", "a", "--robots", path, "/private/", "/"];
-    assert!(!shown(&json, 80, &[]).0.contains('\x1b'), "JSON has no colours");
+    for option in ["--color never", "--json"] {
+        let args = format!("match {option} --agent a --robots {robots} /private/ /");
+        assert!(!shown(args, 80, &[]).0.contains('\x1b'), "{option}");
+    }
 }
 
 #[tokio::test]
 async fn a_crawl_shows_its_progress_in_lines_that_fit() {
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
+    let server = Server::without_rules(|seen| match seen.path.as_str() {
         "/" => Reply::html(
             (0..9).map(|page| format!("<a href=/a-page-with-a-long-name-{page}>p</a>")).collect::<String>(),
         ),
         _ => Reply::html("end").after(std::time::Duration::from_millis(300)),
     })
     .await;
-    let port = server.address().port();
     for columns in [20, 80] {
-        let (text, status) = crate::blocking(move || {
-            let (resolve, url) = (format!("*:{port}:127.0.0.1"), format!("http://a.example:{port}/"));
-            let args = ["crawl", "--delay", "0", "--allow-net", "127.0.0.1", "--resolve", &resolve, &url];
-            shown(&args, columns, &[])
-        })
-        .await;
+        let args = to(&server, "crawl a.example/");
+        let (text, status) = crate::blocking(move || shown(&args, columns, &[])).await;
         assert_eq!(status, 0);
         // Lines are drawn one behind the other, each as wide as the terminal: the bar, and the one host.
         let drawn = text.split("\x1b[").filter(|drawn| drawn.contains(" pages"));
@@ -129,9 +122,8 @@ fn excerpts_fit_the_terminal() {
     let long =
         format!("User-agent: *\nDissallow: /{}\n{} Disallow\n", "abcdefghi/".repeat(50), "word ".repeat(80));
     let robots = file(long);
-    let path = robots.path().to_str().unwrap();
     for columns in [60, 120] {
-        let (text, status) = shown(&["lint", path], columns, &[]);
+        let (text, status) = shown(&["lint", robots.path()], columns, &[]);
         let lines = lines(&text);
         let source: Vec<&String> = lines.iter().filter(|line| line.contains(" | ")).collect();
         let widest = source.iter().max_by_key(|line| line.chars().count()).unwrap();

@@ -1,40 +1,35 @@
 //! Wrong usage: exit status 2, nothing on standard output, and one clear message that names the place.
 
-use crate::{abide, file};
+use crate::{Words, abide, file};
 
 /// The message of a call that must be refused as a whole.
-fn wrong(args: &[&str]) -> String {
+fn wrong(args: impl Words) -> String {
     let ran = abide(args);
-    assert_eq!((ran.status, ran.out.as_str()), (2, ""), "{args:?}: {}", ran.err);
+    assert_eq!((ran.status, ran.out.as_str()), (2, ""), "{}", ran.err);
     ran.err
 }
 
 #[test]
 fn unknown_flags_and_calls_are_named() {
     for (args, named) in [
-        (&["match", "--nonsense"][..], "--nonsense"),
-        (&["fetch", "--nonsense", "http://a.example/"][..], "--nonsense"),
-        (&["nonsense"][..], "nonsense"),
-        (&["match", "--agent", "a"][..], "--robots"),
-        (&["check"][..], "<URL>"),
-        (&["fetch"][..], "<URL>"),
-        (&["match", "--batch", "x", "--agent", "a"][..], "--agent"),
+        ("match --nonsense", "--nonsense"),
+        ("fetch --nonsense http://a.example/", "--nonsense"),
+        ("nonsense", "nonsense"),
+        ("match --agent a", "--robots"),
+        ("check", "<URL>"),
+        ("fetch", "<URL>"),
+        ("match --batch x --agent a", "--agent"),
     ] {
-        let message = wrong(args);
-        assert!(
-            message.starts_with("abide: ") && message.contains(named),
-            "{args:?} names {named}: {message}"
-        );
-        assert_eq!(message.lines().count(), 1, "{message}");
+        abide(args).is_wrong_usage(&["abide: ", named]);
     }
 }
 
 #[test]
 fn without_a_call_there_is_help() {
-    for args in [&[][..], &["match"][..]] {
-        assert!(wrong(args).contains("Usage: abide"), "{args:?}");
+    for args in ["", "match"] {
+        assert!(wrong(args).contains("Usage: abide"), "{args}");
     }
-    let message = wrong(&["fetch", "--concurency", "3", "http://a.example/"]);
+    let message = wrong("fetch --concurency 3 http://a.example/");
     assert!(message.contains("similar argument exists: '--concurrency'"), "{message}");
     assert!(!wrong(&["fetch", "--\x1b[31m"]).contains('\x1b'), "what is quoted cannot command the terminal");
 }
@@ -53,13 +48,10 @@ fn values_that_cannot_be_read_are_named() {
         ("--store", "redb:"),
         ("--color", "sometimes"),
     ] {
-        let message = wrong(&["fetch", flag, value, url]);
-        assert!(message.contains(flag) && message.contains(value), "{message}");
-        assert_eq!(message.lines().count(), 1, "{message}");
+        abide(&["fetch", flag, value, url]).is_wrong_usage(&[flag, value]);
     }
     for (flag, value) in [("--max-pages", "-1"), ("--max-depth", "deep"), ("--max-hold", "long")] {
-        let message = wrong(&["crawl", &format!("{flag}={value}"), url]);
-        assert!(message.contains(flag) && message.contains(value), "{message}");
+        abide(&["crawl", &format!("{flag}={value}"), url]).is_wrong_usage(&[flag, value]);
     }
     for (flag, value, said) in [
         ("--max-pages", "0", "--max-pages"),
@@ -76,29 +68,25 @@ fn values_that_cannot_be_read_are_named() {
         ("--concurrency", "-1", "expected a whole number from 1 to 1024"),
         ("--concurrency", "1025", "expected a whole number from 1 to 1024"),
     ] {
-        let message = wrong(&["crawl", flag, value, url]);
-        assert!(message.contains(flag) && message.contains(said), "{message}");
+        abide(&["crawl", flag, value, url]).is_wrong_usage(&[flag, said]);
     }
-    let message = wrong(&["tags", "--agent", "a", "--header", "no colon"]);
-    assert!(message.contains("no colon"), "{message}");
+    abide("tags --agent a --header 'no colon'").is_wrong_usage(&["no colon"]);
 }
 
 #[test]
 fn unreadable_files_are_named() {
     let robots = file("");
-    let path = robots.path().to_str().unwrap();
-    for args in [
-        &["match", "--agent", "a", "--robots", "/nonexistent", "/"][..],
-        &["match", "--agent", "a", "--robots", "/", "/"][..],
-        &["tags", "--agent", "a", "/nonexistent"][..],
-        &["check", "-q", "--cacert", "/nonexistent", "http://a.example/"][..],
-        &["check", "-q", "--cacert", path, "http://a.example/"][..],
+    for (call, place) in [
+        ("match --agent a / --robots", "/nonexistent"),
+        ("match --agent a / --robots", "/"),
+        ("tags --agent a", "/nonexistent"),
+        ("check -q http://a.example/ --cacert", "/nonexistent"),
+        ("check -q http://a.example/ --cacert", robots.path()),
         #[cfg(target_os = "linux")]
-        &["check", "-q", "--cacert", "/dev/zero", "http://a.example/"][..],
+        ("check -q http://a.example/ --cacert", "/dev/zero"),
     ] {
-        let message = wrong(args);
+        let message = wrong(format!("{call} {place}"));
         assert_eq!(message.lines().count(), 1, "{message}");
-        let place = args.iter().find(|arg| arg.starts_with('/')).expect("each has a path");
         assert!(message.starts_with(&format!("abide: {place}: ")), "{message}");
     }
 }
@@ -106,32 +94,23 @@ fn unreadable_files_are_named() {
 #[test]
 fn urls_that_are_none_are_named_and_nothing_is_asked() {
     let robots = file("");
-    let path = robots.path().to_str().unwrap();
     for url in
         ["nowhere", "ftp://a.example/", "file:///etc/passwd", "http://", "http://[::1", "//a.example/x"]
     {
         let named = format!("{url:?}");
-        for message in [
-            wrong(&["match", "--agent", "a", "--robots", path, "/", url]),
-            wrong(&["check", "http://127.0.0.1:9/", url]),
-            wrong(&["fetch", "--json", "http://127.0.0.1:9/", url]),
-        ] {
-            assert!(message.contains(&named), "{message}");
-            assert_eq!(message.lines().count(), 1, "{message}");
+        abide(&["match", "--agent", "a", "--robots", robots.path(), "/", url]).is_wrong_usage(&[&named]);
+        for call in ["check", "fetch"] {
+            abide(&[call, "--json", "http://127.0.0.1:9/", url]).is_wrong_usage(&[&named]);
         }
     }
-    assert!(wrong(&["check", "/path/alone"]).contains("absolute"));
+    assert!(wrong("check /path/alone").contains("absolute"));
 }
 
 #[test]
 fn a_crawler_that_does_not_say_its_name_is_wrong_usage() {
     let url = "http://a.example/";
-    for args in [
-        &["fetch", "--agent", "Example Bot", url][..],
-        &["check", "--agent", "", url][..],
-        &["check", "--agent", "MJ12bot", url][..],
-    ] {
-        assert!(wrong(args).contains("--agent"), "{args:?}: {}", abide(args).err);
+    for agent in ["Example Bot", "", "MJ12bot"] {
+        abide(&["check", "--agent", agent, url]).is_wrong_usage(&["--agent"]);
     }
     for user_agent in ["Mozilla/5.0", "", "ExampleBo"] {
         let args = ["fetch", "--agent", "ExampleBot", "--user-agent", user_agent, url];
@@ -143,7 +122,7 @@ fn a_crawler_that_does_not_say_its_name_is_wrong_usage() {
 
 #[test]
 fn completions_and_the_manual_name_every_call() {
-    let man = abide(&["man"]);
+    let man = abide("man");
     assert_eq!((man.status, man.err.as_str()), (0, ""));
     for call in ["MATCH", "DIRECTIVES", "TAGS", "CHECK", "FETCH", "CRAWL", "EXPLAIN", "LINT"] {
         assert!(man.out.contains(&format!(".SH \"ABIDE {call}\"\n")), "{call}");
@@ -163,15 +142,15 @@ fn completions_and_the_manual_name_every_call() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         assert!(abide(&["completions", shell]).out.contains("max-wait"), "{shell}");
     }
-    assert_eq!(abide(&["completions", "dos"]).status, 2);
+    assert_eq!(abide("completions dos").status, 2);
 }
 
 #[test]
 fn help_and_version_go_to_standard_output() {
-    for args in [&["--help"][..], &["fetch", "--help"][..], &["--version"][..]] {
+    for args in ["--help", "fetch --help", "--version"] {
         let ran = abide(args);
-        assert_eq!((ran.status, ran.err.as_str()), (0, ""), "{args:?}");
-        assert!(ran.out.contains("abide"), "{}", ran.out);
+        assert_eq!((ran.status, ran.err.as_str()), (0, ""), "{args}");
+        ran.shows(&["abide"]);
     }
 }
 
@@ -180,9 +159,7 @@ fn a_name_leads_to_the_same_addresses_on_every_port() {
     let url = "http://127.0.0.1:9/";
     let twice = |one: &str, other: &str| abide(&["check", "--resolve", one, "--resolve", other, url]);
     for (one, other) in [("a.example:80:::1", "A.example:443:127.0.0.1"), ("*:80:::1", "*:443:::2")] {
-        let ran = twice(one, other);
-        assert_eq!((ran.status, ran.out.as_str(), ran.err.lines().count()), (2, "", 1), "{}", ran.err);
-        assert!(ran.err.contains("on every port, found others for 443 than for 80"), "{}", ran.err);
+        twice(one, other).is_wrong_usage(&["on every port, found others for 443 than for 80"]);
     }
     // The same address, and one entry instead of another, are fine: it is the URL that is refused here.
     for (one, other) in
@@ -208,5 +185,5 @@ fn a_url_without_a_scheme_gets_a_hint() {
         }
     }
     assert_eq!(wrong(&["check", ""]), "abide: url \"\": expected a URL, found nothing\n");
-    assert!(wrong(&["check", "mailto:a@b.example"]).contains("found the scheme \"mailto\""));
+    assert!(wrong("check mailto:a@b.example").contains("found the scheme \"mailto\""));
 }
