@@ -53,7 +53,7 @@ async fn for_training(client: &ClientWithMiddleware, url: &str) -> anyhow::Resul
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let web = Web::start().await?; // in place of the real web
+    let web = Web::start().await; // in place of the real web
     let builder =
         Abide::builder("ExampleTrainer").user_agent("ExampleTrainer/1.0 (+https://example.com/bot)");
     // This web has no other readers, so it is asked faster than a second apart.

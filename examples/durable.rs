@@ -2,7 +2,7 @@
 //!
 //! In its first life it asks three sites of the embedded web for robots.txt and some pages, and one of them asks it to stay away for an
 //! hour. In its second life it asks for no robots.txt again, and leaves that one alone. The first request to each of the others comes one
-//! whole delay after the start: no clock tells for sure how long the crawler was away.
+//! whole delay after the start: no clock says for sure how long the crawler was away.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const PAGES: [&str; 6] = [
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let web = Web::start().await?;
+    let web = Web::start().await;
     let path = std::env::temp_dir().join(format!("abide-durable-{}.redb", std::process::id()));
     println!("The first life, with a new file:");
     let first = live(&web, &path).await?;

@@ -20,7 +20,7 @@ const WORKERS: usize = 8;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let web = Web::start().await?; // in place of the real web
+    let web = Web::start().await; // in place of the real web
     let builder = Abide::builder("ExampleBot").user_agent("ExampleBot/1.0 (+https://example.com/bot)");
     let (abide, inner) = web.stand_in(builder.max_wait(Duration::ZERO)).build_with(plain_client())?;
     let began = Instant::now();

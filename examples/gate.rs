@@ -10,7 +10,7 @@ use url::Url;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let web = Web::start().await?; // in place of the real web
+    let web = Web::start().await; // in place of the real web
     let builder = Abide::builder("ExampleBot").user_agent("ExampleBot/1.0 (+https://example.com/bot)");
     let (abide, _client) = web.stand_in(builder).build_with(plain_client())?;
 

@@ -12,15 +12,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use abide::Abide;
 use abide::pacing::PacePolicy;
 use abide_redis::Store;
-use axum::Router;
-use axum::extract::State;
-use axum::http::{HeaderMap, Uri};
+use abide_tests::{Reply, Seen, Server};
 use clap::Parser;
 
 /// Lets many processes crawl the same hosts, politely.
@@ -51,10 +49,10 @@ async fn main() -> anyhow::Result<()> {
         return work(&args, redis, web).await;
     }
     // Killed when this function ends.
-    let (_server, redis) = match &args.redis {
+    let (_redis, redis) = match &args.redis {
         Some(url) => (None, url.clone()),
-        None => match Server::start()? {
-            Some(server) => (Some(server.0), server.1),
+        None => match Redis::start()? {
+            Some((server, url)) => (Some(server), url),
             None => {
                 println!(
                     "redis-server is not installed here: install it, or give the URL of a Redis or Valkey."
@@ -63,17 +61,22 @@ async fn main() -> anyhow::Result<()> {
             }
         },
     };
-    // The store is tried first, so that a wrong URL is told once and not by every worker.
+    // The store is tried first, so that a wrong URL is reported once and not by every worker.
     Store::connect(&redis).await?;
-    let (web, log) = website().await?;
+    let web = Server::start(|seen| {
+        let rules = "User-agent: *\nDisallow: /private/\n";
+        let body = if seen.path == "/robots.txt" { rules } else { "a page" };
+        Reply::new(200, body).after(Duration::from_millis(20))
+    })
+    .await;
     println!("{} processes, {} hosts, a promise of {} s\n", args.workers, HOSTS.len(), args.delay);
     let mut workers: Vec<Child> =
-        (0..args.workers).map(|_| start_worker(&args, &redis, web)).collect::<Result<_, _>>()?;
+        (0..args.workers).map(|_| start_worker(&args, &redis, web.address())).collect::<Result<_, _>>()?;
     for worker in &mut workers {
         let status = tokio::task::block_in_place(|| worker.wait())?;
         anyhow::ensure!(status.success(), "a worker has failed");
     }
-    report(&log.lock().unwrap_or_else(PoisonError::into_inner));
+    report(&web.log());
     Ok(())
 }
 
@@ -126,43 +129,20 @@ fn start_worker(args: &Args, redis: &str, web: SocketAddr) -> std::io::Result<Ch
         .spawn()
 }
 
-/// A request as a website sees it: host, path, when it came, when it was answered.
-type Seen = (String, String, Instant, Instant);
-type Log = Arc<Mutex<Vec<Seen>>>;
-
-/// Several hosts on one listener, that write down who came when.
-async fn website() -> std::io::Result<(SocketAddr, Log)> {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-    let (address, log) = (listener.local_addr()?, Log::default());
-    let app = Router::new().fallback(answer).with_state(Arc::clone(&log));
-    tokio::spawn(async move { axum::serve(listener, app).await });
-    Ok((address, log))
-}
-
-async fn answer(State(log): State<Log>, headers: HeaderMap, uri: Uri) -> &'static str {
-    let came = Instant::now();
-    tokio::time::sleep(Duration::from_millis(20)).await;
-    let host = headers.get("host").and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let host = host.split(':').next().unwrap_or_default().to_owned();
-    let seen = (host, uri.path().to_owned(), came, Instant::now());
-    log.lock().unwrap_or_else(PoisonError::into_inner).push(seen);
-    if uri.path() == "/robots.txt" { "User-agent: *\nDisallow: /private/\n" } else { "a page" }
-}
-
 fn report(log: &[Seen]) {
     let mut hosts: BTreeMap<&str, Vec<&Seen>> = BTreeMap::new();
     for seen in log {
-        hosts.entry(&seen.0).or_default().push(seen);
+        hosts.entry(seen.host()).or_default().push(seen);
     }
     println!("host              requests  robots.txt  processes  shortest delay  median delay");
     for (host, mut seen) in hosts {
-        seen.sort_by_key(|seen| seen.2);
-        let robots = seen.iter().filter(|seen| seen.1 == "/robots.txt").count();
+        seen.sort_by_key(|seen| seen.at);
+        let robots = seen.iter().filter(|seen| seen.path == "/robots.txt").count();
         let processes: BTreeSet<_> =
-            seen.iter().map(|seen| &seen.1).filter(|&path| path != "/robots.txt").collect();
+            seen.iter().map(|seen| &seen.path).filter(|&path| path != "/robots.txt").collect();
         // From the end of an answer to the next request, by any process.
         let mut delays: Vec<Duration> =
-            seen.windows(2).map(|pair| pair[1].2.saturating_duration_since(pair[0].3)).collect();
+            seen.windows(2).map(|pair| pair[1].at.saturating_duration_since(pair[0].answered)).collect();
         delays.sort();
         let (shortest, median) = (delays.first(), delays.get(delays.len() / 2));
         println!(
@@ -176,9 +156,9 @@ fn report(log: &[Seen]) {
 }
 
 /// A `redis-server` of our own, for as long as this lives.
-struct Server(Child);
+struct Redis(Child);
 
-impl Server {
+impl Redis {
     /// `None`: there is no `redis-server` here.
     fn start() -> std::io::Result<Option<(Self, String)>> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
@@ -203,7 +183,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for Redis {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();

@@ -13,8 +13,8 @@ const HOPS_MAX: usize = 10;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    // In place of the real web. Its first site answers to the address, too, since ureq is told of no names here.
-    let web = Web::start().await?;
+    // In place of the real web. Its first site answers to the address, too, since ureq resolves no names here.
+    let web = Web::start().await;
     let builder = web.stand_in(Abide::builder("ExampleBot").user_agent(USER_AGENT));
     // robots.txt is fetched by a client that is built for it; `Builder::fetch` takes a transport of yours.
     let (abide, _) = builder.build_with(plain_client())?;

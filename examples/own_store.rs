@@ -155,7 +155,7 @@ impl PermissionStore for OwnStore {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let web = Web::start().await?; // in place of the real web
+    let web = Web::start().await; // in place of the real web
     let store = Arc::new(OwnStore::default());
     for crawler in ["first", "second"] {
         let builder = Abide::builder("ExampleBot")

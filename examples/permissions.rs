@@ -10,7 +10,7 @@ use abide_examples::{LONG_PAGE, Web, plain_client};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let web = Web::start().await?; // in place of the real web
+    let web = Web::start().await; // in place of the real web
     // This token has a group of its own in the journal's robots.txt.
     let builder = Abide::builder("AbideExample").user_agent("AbideExample/1.0 (+https://example.com/bot)");
     let client = web.stand_in(builder).build_client(plain_client())?;

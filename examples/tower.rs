@@ -17,7 +17,7 @@ use tower_http::follow_redirect::FollowRedirectLayer;
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     // In place of the real web; with that, `GuardedResolver::new` over the system's resolver.
-    let web = Web::start().await?;
+    let web = Web::start().await;
     let address = web.address();
     let names = service_fn(move |_: Name| async move { Ok::<_, Infallible>(std::iter::once(address)) });
     let settings = Gate::builder().allow_net(address.ip().into());

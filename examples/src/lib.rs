@@ -6,8 +6,6 @@
     reason = "it serves a few pages that it knows"
 )]
 
-mod page;
 mod web;
 
-pub use page::Page;
 pub use web::{LONG_PAGE, Web, houses, plain_client, shops, sites};

@@ -96,17 +96,3 @@ async fn loopback_is_refused_unless_it_is_allowed() {
     assert!(matches!(refused(&careful, &literal).await.kind(), DeniedKind::AddressRefused { .. }));
     assert!(server.asked().is_empty());
 }
-
-#[tokio::test]
-async fn a_refusal_is_found_through_any_wrapping() {
-    let server = Server::start(|_| Reply::new(200, "User-agent: *\nDisallow: /")).await;
-    let client = client(&server);
-    let error = client.get("http://a.example/x").send().await.unwrap_err();
-    assert!(Denied::find(&error).is_some());
-    let context = anyhow::Error::from(error).context("while crawling");
-    assert!(Denied::find(context.as_ref()).is_some_and(|denied| denied.is_disallowed()), "{context:?}");
-    let boxed: Box<dyn std::error::Error + Send + Sync> = context.into();
-    assert!(Denied::find(&*boxed).is_some());
-    let other = std::io::Error::other("nothing of ours");
-    assert!(Denied::find(&other).is_none());
-}

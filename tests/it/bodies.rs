@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide::{Options, RequestBuilderExt, ResponseExt, Scan};
-use abide_tests::{Reply, Server, Step, gzip};
+use abide_tests::{Reply, Server, Step};
 
 use crate::client;
 
@@ -110,16 +110,4 @@ async fn an_error_met_while_reading_ahead_comes_at_its_place() {
     assert_eq!(page.permissions().noindex_known(), None);
     assert_eq!(page.chunk().await.unwrap().unwrap(), "<head><title>x</title>");
     assert!(page.chunk().await.is_err(), "the error comes where the body broke off");
-}
-
-#[tokio::test]
-async fn a_gzip_page_is_scanned_decoded() {
-    let body = gzip(&html(50_000));
-    let server = Server::without_rules(move |_| {
-        Reply::with_headers(200, &[("content-type", "text/html"), ("content-encoding", "gzip")], body.clone())
-    })
-    .await;
-    let page = client(&server).get("http://a.example/x").send().await.unwrap();
-    assert!(page.permissions().rules().nosnippet());
-    assert_eq!(page.bytes().await.unwrap(), html(50_000).as_slice());
 }

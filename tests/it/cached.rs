@@ -1,12 +1,11 @@
-//! Permissions behind an HTTP cache: what the server said is compared with what a crawler is told, through the real http-cache.
+//! Permissions behind an HTTP cache: what the server said is compared with what a crawler gets, through the real http-cache.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide::pacing::PacePolicy;
-use abide::{Abide, MemoryPermissionStore, ResponseExt};
+use abide::{MemoryPermissionStore, ResponseExt};
 use abide_tests::{Reply, Seen, Server};
 use http_cache_reqwest::{Cache, CacheMode, HttpCache, HttpCacheOptions, MokaCache, MokaManager};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
@@ -123,11 +122,6 @@ async fn site(pages: &Pages) -> Server {
     .await
 }
 
-fn crawler(server: &Server) -> (Abide, reqwest::Client) {
-    let pace = PacePolicy::default().danger_min_delay(Duration::ZERO);
-    builder(server).pace(pace).parts()
-}
-
 fn cache(options: HttpCacheOptions) -> Cache<MokaManager> {
     Cache(HttpCache { mode: CacheMode::Default, manager: MokaManager::new(MokaCache::new(1000)), options })
 }
@@ -137,7 +131,7 @@ fn cache(options: HttpCacheOptions) -> Cache<MokaManager> {
 struct Count {
     requests: usize,
     on_the_wire: usize,
-    /// Permitted by what the crawler was told, forbidden by what the server said.
+    /// Permitted by what the crawler got, forbidden by what the server said.
     wrong: usize,
     known: usize,
 }
@@ -171,7 +165,7 @@ async fn crawl(client: &ClientWithMiddleware, server: &Server, pages: &Pages, se
 async fn a_cache_between_the_halves_loses_no_restriction() {
     let pages: Pages = Arc::new(Mutex::new((Random::new(7), HashMap::new())));
     let server = site(&pages).await;
-    let (abide, inner) = crawler(&server);
+    let (abide, inner) = builder(&server).parts();
     let cache = cache(HttpCacheOptions::default());
     let client = ClientBuilder::new(inner).with(abide.gate()).with(cache).with(abide.pacing()).build();
     for seed in 1..5 {
@@ -187,7 +181,7 @@ async fn a_cache_between_the_halves_loses_no_restriction() {
 async fn abide_above_a_cache_takes_what_it_may_have_lost_for_unknown() {
     let pages: Pages = Arc::new(Mutex::new((Random::new(8), HashMap::new())));
     let server = site(&pages).await;
-    let (abide, inner) = crawler(&server);
+    let (abide, inner) = builder(&server).parts();
     let cache = cache(HttpCacheOptions::default());
     let client = ClientBuilder::new(inner).with(abide.middleware()).with(cache).build();
     let count = crawl(&client, &server, &pages, 1).await;
@@ -199,7 +193,7 @@ async fn abide_above_a_cache_takes_what_it_may_have_lost_for_unknown() {
 async fn a_cache_that_drops_the_fields_of_abide_leaves_the_rest_unknown() {
     let pages: Pages = Arc::new(Mutex::new((Random::new(9), HashMap::new())));
     let server = site(&pages).await;
-    let (abide, inner) = crawler(&server);
+    let (abide, inner) = builder(&server).parts();
     let options = HttpCacheOptions {
         modify_response: Some(Arc::new(|response| {
             response.headers.remove("abide-received-x-robots-tag");
@@ -219,7 +213,7 @@ async fn an_entry_that_another_client_put_into_the_cache_is_unknown() {
         Reply::with_headers(200, &[("content-type", "text/plain"), ("cache-control", "max-age=60")], "x")
     })
     .await;
-    let (abide, inner) = crawler(&server);
+    let (abide, inner) = builder(&server).parts();
     let shared = cache(HttpCacheOptions::default());
     let other = ClientBuilder::new(inner.clone()).with(Cache(shared.0.clone())).build();
     other.get("http://a.example/x").send().await.unwrap().bytes().await.unwrap();
@@ -238,7 +232,7 @@ async fn modes_that_serve_stale_entries_lose_nothing() {
     for mode in [CacheMode::ForceCache, CacheMode::IgnoreRules, CacheMode::NoCache, CacheMode::NoStore] {
         let pages: Pages = Arc::new(Mutex::new((Random::new(10), HashMap::new())));
         let server = site(&pages).await;
-        let (abide, inner) = crawler(&server);
+        let (abide, inner) = builder(&server).parts();
         let mut cache = cache(HttpCacheOptions::default());
         cache.0.mode = mode;
         let client = ClientBuilder::new(inner).with(abide.gate()).with(cache).with(abide.pacing()).build();
@@ -263,20 +257,15 @@ async fn a_hit_does_not_replace_a_record_that_came_later() {
     })
     .await;
     let store = Arc::new(MemoryPermissionStore::new(NonZeroUsize::new(10).unwrap()));
-    let pace = PacePolicy::default().danger_min_delay(Duration::ZERO);
-    let settings = builder(&server).pace(pace).permission_store(store);
-    let (abide, inner) = settings.parts();
-    let options = HttpCacheOptions::default();
-    let cached = ClientBuilder::new(inner.clone())
-        .with(abide.gate())
-        .with(cache(options))
-        .with(abide.pacing())
-        .build();
+    let (abide, inner) = builder(&server).permission_store(store).parts();
+    let cache = cache(HttpCacheOptions::default());
+    let cached =
+        ClientBuilder::new(inner.clone()).with(abide.gate()).with(cache).with(abide.pacing()).build();
     let plain = ClientBuilder::new(inner).with(abide.middleware()).build();
     let url = "http://a.example/x";
     assert!(cached.get(url).send().await.unwrap().permissions().may_index());
     *said.lock().unwrap() = "noindex";
-    // Records are told apart by the millisecond.
+    // Times of records have a resolution of one millisecond.
     tokio::time::sleep(Duration::from_millis(2)).await;
     assert!(!plain.get(url).send().await.unwrap().permissions().may_index());
     let hit = cached.get(url).send().await.unwrap().permissions();

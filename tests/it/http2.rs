@@ -88,15 +88,3 @@ async fn http2_permits_last_until_the_stream_ends_or_is_dropped() {
         }
     }
 }
-
-/// RFC 9112 §6.3: a response with a length ends there, read or not.
-#[tokio::test]
-async fn http1_permits_end_with_the_length_read_or_not() {
-    let site = Site::start(false).await;
-    let client = client_of(&site, false);
-    let mut kept = Vec::new();
-    for text in ["", "ok"] {
-        kept.push(client.get(open(text)).send().await.unwrap());
-        assert_eq!(client.get("http://a.example/page?body=x").send().await.unwrap().status(), 200, "{text}");
-    }
-}

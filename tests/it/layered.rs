@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use abide_tests::{Authority, Server};
 use abide_tower::pacing::PacePolicy;
-use abide_tower::{AbideLayer, AbideService, Builder, Gate};
+use abide_tower::{AbideLayer, AbideService, CrawlerBuilder, Gate};
 use tower::ServiceExt;
 use tower::util::BoxCloneService;
 
@@ -19,7 +19,7 @@ pub(crate) fn layered(
     server: &Server,
     authority: &Authority,
     delay: Duration,
-    change: impl FnOnce(Builder) -> Builder,
+    change: impl FnOnce(CrawlerBuilder) -> CrawlerBuilder,
 ) -> Layered {
     let settings = Gate::builder()
         .allow_net(server.address().ip().into())
@@ -30,7 +30,7 @@ pub(crate) fn layered(
         let client = client.clone();
         async move { client.execute(request.try_into()?).await.map(http::Response::from) }
     });
-    change(AbideLayer::builder("ExampleBot").gate(settings)).wrap(inner.boxed_clone()).unwrap()
+    AbideLayer::builder("ExampleBot").gate(settings).crawler(change).wrap(inner.boxed_clone()).unwrap()
 }
 
 /// The status that a GET ends with. Redirects are followed by a layer above, as in a crawler.

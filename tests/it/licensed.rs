@@ -73,7 +73,7 @@ async fn get(client: Client, path: &str, token: &'static str) -> (u16, Vec<(Stri
     let log = server.log();
     for pair in log.windows(2).filter(|pair| pair[0].host() == pair[1].host()) {
         let delay = pair[1].at.duration_since(pair[0].answered);
-        assert!(delay >= DELAY - Duration::from_millis(1), "in its turn: {delay:?}");
+        assert!(delay >= DELAY - Duration::from_millis(1), "paced: {delay:?}");
     }
     let credentials = |name: &str| name.parse().ok();
     (
@@ -137,9 +137,8 @@ async fn a_redirect_within_the_origin_keeps_the_token() {
 
 #[tokio::test]
 async fn without_tls_or_without_a_token_the_challenge_is_the_response() {
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(200, ""),
-        _ => Reply::with_headers(401, &[("www-authenticate", "License error=\"invalid_request\"")], "buy"),
+    let server = Server::with_rules("", |_| {
+        Reply::with_headers(401, &[("www-authenticate", "License error=\"invalid_request\"")], "buy")
     })
     .await;
     let client = builder(&server).license_tokens(|_, _| LicenseToken::new("t0ken").ok());
@@ -178,7 +177,7 @@ async fn no_log_error_or_store_has_the_token() {
     let server = site(&authority).await;
     let path = std::env::temp_dir().join(format!("abide-licensed-{}.redb", std::process::id()));
     let store = Arc::new(abide_redb::Store::open(&path).unwrap());
-    let (heard, _guard) = listen();
+    let (captured, _guard) = listen();
     let (abide, inner) = builder(&server)
         .license_tokens(tokens("t0ken"))
         .robots_store(store.clone())
@@ -193,7 +192,7 @@ async fn no_log_error_or_store_has_the_token() {
     page.text().await.unwrap();
     let error = client.get("https://a.site.example/cut").send().await.unwrap_err();
     write!(text, "{error:?} {error}").unwrap();
-    for said in heard.all() {
+    for said in captured.all() {
         write!(text, "{said:?}").unwrap();
     }
     assert!(text.contains("a.site.example"), "something was said");

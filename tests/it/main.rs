@@ -13,6 +13,7 @@ mod bad_input;
 mod beside;
 mod bodies;
 mod cached;
+mod defaults;
 mod faults;
 mod hops;
 mod http2;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide::{Event, Options, RequestBuilderExt};
-use abide_tests::{Heard, Reply, Server, Step, listen};
+use abide_tests::{Captured, Reply, Server, Step, listen};
 use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
     SharedString, Unit,
@@ -92,7 +92,7 @@ async fn site() -> Server {
         },
         (_, "/robots.txt") => Reply::new(200, "User-agent: *\nDisallow: /secret"),
         (_, "/go") => Reply::redirect(302, "http://name:hunter2@a.example/secret?hunter2"),
-        (_, "/busy") => Reply::with_headers(429, &[("retry-after", "7200")], ""),
+        (_, "/busy") => Reply::retry_after(429, 7200),
         (_, "/reset") => Reply::raw(vec![Step::Reset]),
         _ => Reply::html("page"),
     })
@@ -139,17 +139,17 @@ async fn crawl(server: &Server) {
         .unwrap();
 }
 
-fn heard_names(heard: &Heard) -> BTreeSet<String> {
-    heard.ours().into_iter().map(|said| said.name).collect()
+fn captured_names(captured: &Captured) -> BTreeSet<String> {
+    captured.ours().into_iter().map(|said| said.name).collect()
 }
 
 #[tokio::test]
 async fn logs_have_the_fields_of_the_page_and_nothing_secret() {
     let server = site().await;
-    let (heard, _listening) = listen();
+    let (captured, _listening) = listen();
     crawl(&server).await;
     let documented = documented();
-    for said in heard.ours() {
+    for said in captured.ours() {
         let Some((level, target, fields)) = documented.get(&said.name) else {
             panic!("{said:?} is not on the page");
         };
@@ -158,34 +158,18 @@ async fn logs_have_the_fields_of_the_page_and_nothing_secret() {
         assert!(!said.text.contains("hunter2"), "{said:?}");
         assert!(!said.text.contains(char::is_control), "raw control characters: {said:?}");
     }
-    // What a loopback can cause. The others are told by the store suites and by tests of the pacing.
-    let expected = [
-        "abide.request",
-        "abide.hop",
-        "abide.robots.fetch",
-        "abide.robots.fetched",
-        "abide.robots.confirmed",
-        "abide.robots.unavailable",
-        "abide.robots.unreachable",
-        "abide.robots.last_good",
-        "abide.robots.failed",
-        "abide.robots.overridden",
-        "abide.pacing.granted",
-        "abide.pacing.deferred",
-        "abide.pacing.backed_off",
-        "abide.pacing.exception",
-        "abide.request.refused",
-        "abide.request.failed",
-        "abide.danger",
-        "abide.observer_panicked",
-    ];
-    let names = heard_names(&heard);
-    let missing: Vec<_> = expected.into_iter().filter(|name| !names.contains(*name)).collect();
+    // What a loopback can cause. The others are seen in the store suites and by tests of the pacing.
+    let expected = "request hop robots.fetch robots.fetched robots.confirmed robots.unavailable robots.unreachable \
+        robots.last_good robots.failed robots.overridden pacing.granted pacing.deferred pacing.backed_off \
+        pacing.exception request.refused request.failed danger observer_panicked";
+    let names = captured_names(&captured);
+    let missing: Vec<_> =
+        expected.split(' ').filter(|name| !names.contains(&format!("abide.{name}"))).collect();
     assert!(missing.is_empty(), "{missing:?} of {names:?}");
-    let dangers: Vec<_> = heard.named("abide.danger").into_iter().map(|said| said.text).collect();
+    let dangers: Vec<_> = captured.named("abide.danger").into_iter().map(|said| said.text).collect();
     assert!(dangers[0].contains("danger_allow_all_addresses"), "{dangers:?}");
     assert!(dangers[1].contains("danger_allow_when_unreachable"), "{dangers:?}");
-    let overridden = heard.named("abide.robots.overridden");
+    let overridden = captured.named("abide.robots.overridden");
     assert!(overridden[0].text.contains("mine"), "with its reason: {overridden:?}");
 }
 
@@ -210,17 +194,19 @@ async fn a_tracing_middleware_spans_calls_above_a_retry_attempts_below() {
         ("between", between, 3, None, Some("HTTP request")),
         ("inside", inside, 3, Some("abide.hop"), None),
     ] {
-        let (heard, _listening) = listen();
+        let (captured, _listening) = listen();
         assert_eq!(client.get("http://a.example/x").send().await.unwrap().status(), 500);
         let theirs: Vec<_> =
-            heard.all().into_iter().filter(|said| said.target.starts_with("reqwest_tracing")).collect();
+            captured.all().into_iter().filter(|said| said.target.starts_with("reqwest_tracing")).collect();
         let theirs: Vec<_> = theirs.iter().filter(|said| said.name == "HTTP request").collect();
-        assert_eq!(theirs.len(), spans, "{what}: {:?}", heard.all());
+        assert_eq!(theirs.len(), spans, "{what}: {:?}", captured.all());
         assert!(theirs.iter().all(|said| said.parent.as_deref() == parent), "{what}: {theirs:?}");
-        let ours = heard.named("abide.request");
+        let ours = captured.named("abide.request");
         assert_eq!(ours.len(), 3, "{what}");
         assert!(ours.iter().all(|said| said.parent.as_deref() == parent_of_ours), "{what}: {ours:?}");
-        assert!(heard.named("abide.hop").iter().all(|said| said.parent.as_deref() == Some("abide.request")));
+        assert!(
+            captured.named("abide.hop").iter().all(|said| said.parent.as_deref() == Some("abide.request"))
+        );
         let text = &ours[0].text;
         for part in ["method=GET", "origin=http://a.example:80", "hops=1", "status=500", "waited_ms="] {
             assert!(text.contains(part), "{what}: {part} in {text}");
@@ -250,10 +236,10 @@ async fn a_call_is_a_child_of_the_span_of_its_future() {
     let whole = ClientBuilder::new(inner.clone()).with(Instruments).with(abide.middleware()).build();
     let halves = ClientBuilder::new(inner).with(Instruments).with(abide.gate()).with(abide.pacing()).build();
     for (what, client) in [("whole", whole), ("halves", halves)] {
-        let (heard, _listening) = listen();
+        let (captured, _listening) = listen();
         client.get("http://a.example/x").send().await.unwrap();
         let parents: Vec<_> =
-            heard.named("abide.request").into_iter().map(|request| request.parent).collect();
+            captured.named("abide.request").into_iter().map(|request| request.parent).collect();
         assert_eq!(parents, [Some("theirs".to_owned())], "{what}");
     }
 }
@@ -261,8 +247,8 @@ async fn a_call_is_a_child_of_the_span_of_its_future() {
 #[tokio::test]
 async fn observers_get_decisions_and_refusals_with_their_hop() {
     let server = site().await;
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let notes = Arc::clone(&told);
+    let values = Arc::new(Mutex::new(Vec::new()));
+    let notes = Arc::clone(&values);
     let client = builder(&server)
         .observer(Arc::new(move |event: &Event<'_>| {
             notes.lock().unwrap().extend(match event {
@@ -277,7 +263,7 @@ async fn observers_get_decisions_and_refusals_with_their_hop() {
     let mine = Options::new().danger_ignore_robots("http://a.example".parse().unwrap(), "mine");
     client.get("http://a.example/secret").abide(mine).send().await.unwrap();
     assert_eq!(
-        *told.lock().unwrap(),
+        *values.lock().unwrap(),
         [
             "http://a.example:80 true",
             "http://a.example:80 false",
@@ -288,7 +274,7 @@ async fn observers_get_decisions_and_refusals_with_their_hop() {
     );
 }
 
-/// A recorder that remembers: counters and gauges by their value, histograms by how often they were told.
+/// Keeps the values of counters and gauges, and how many values each histogram got.
 #[derive(Default)]
 struct Remembers(Mutex<BTreeMap<String, Arc<Value>>>);
 
@@ -301,7 +287,7 @@ impl Remembers {
         Arc::clone(self.0.lock().unwrap().entry(format!("{} {}", key.name(), labels.join(","))).or_default())
     }
 
-    fn told(&self) -> BTreeMap<String, u64> {
+    fn values(&self) -> BTreeMap<String, u64> {
         let values = self.0.lock().unwrap();
         values.iter().map(|(key, value)| (key.trim().to_owned(), value.0.load(Ordering::SeqCst))).collect()
     }
@@ -368,7 +354,7 @@ async fn metrics_have_the_names_and_labels_of_the_page_and_no_host() {
     let mine = Options::new().danger_ignore_robots("http://a.example".parse().unwrap(), "mine");
     drop(client.get("http://a.example/secret").abide(mine).send().await);
     abide::sample_metrics(abide.gate_handle());
-    let told = remembers.told();
+    let values = remembers.values();
     for (key, value) in [
         ("abide_robots_total outcome=fetched", 2),
         ("abide_robots_total outcome=unreachable", 1),
@@ -389,11 +375,11 @@ async fn metrics_have_the_names_and_labels_of_the_page_and_no_host() {
         ("abide_waiting", 0),
         ("abide_robots_in_flight", 0),
     ] {
-        assert_eq!(told.get(key), Some(&value), "{key}: {told:?}");
+        assert_eq!(values.get(key), Some(&value), "{key}: {values:?}");
     }
     let documented: BTreeMap<String, String> =
         table("Metrics").into_iter().map(|row| (row[0].clone(), row[2].clone())).collect();
-    for key in told.keys() {
+    for key in values.keys() {
         let (name, labels) = key.split_once(' ').unwrap_or((key, ""));
         let page = &documented[name];
         for label in labels.split(',').filter(|label| !label.is_empty()) {

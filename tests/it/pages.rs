@@ -157,14 +157,8 @@ async fn an_error_of_the_decoder_comes_at_its_place() {
     let mut broken = gzip(&page);
     let length = broken.len();
     broken[length - 6] ^= 0xff;
-    let server = Server::without_rules(move |_| {
-        Reply::with_headers(
-            200,
-            &[("content-type", "text/html"), ("content-encoding", "gzip")],
-            broken.clone(),
-        )
-    })
-    .await;
+    let server =
+        Server::without_rules(move |_| Reply::html(broken.clone()).with("content-encoding", "gzip")).await;
     let mut answer = client(&server).get("http://a.example/x").send().await.unwrap();
     assert!(answer.permissions().rules().nosnippet(), "the head was whole");
     let mut seen = 0;
@@ -238,11 +232,7 @@ async fn all_members_of_a_page_are_read_and_garbage_is_an_error() {
 async fn head_and_post_are_gated_paced_and_read() {
     let server = Server::start(|seen| match (seen.method.as_str(), seen.path.as_str()) {
         (_, "/robots.txt") => Reply::new(200, "User-agent: *\nDisallow: /secret"),
-        _ => Reply::with_headers(
-            200,
-            &[("content-type", "text/html"), ("x-robots-tag", "noarchive")],
-            "<head><meta name=robots content=noindex></head>",
-        ),
+        _ => Reply::html("<head><meta name=robots content=noindex></head>").with("x-robots-tag", "noarchive"),
     })
     .await;
     let client = client(&server);

@@ -13,11 +13,7 @@ async fn preferences_come_from_robots_txt_the_fields_and_the_head() {
     let server = Server::start(|seen| match (seen.host(), seen.path.as_str()) {
         ("gone.example", "/robots.txt") => Reply::new(404, ROBOTS),
         (_, "/robots.txt") => Reply::new(200, ROBOTS),
-        (_, "/free/no") => Reply::with_headers(
-            200,
-            &[("content-type", "text/html"), ("content-usage", "train-ai=n, search=y")],
-            "page",
-        ),
+        (_, "/free/no") => Reply::html("page").with("content-usage", "train-ai=n, search=y"),
         (_, "/tdm") => Reply::html("<head><meta name=tdm-reservation content=1></head>"),
         (_, "/away") => Reply::redirect(302, "http://gone.example/x"),
         _ => Reply::html("page"),
@@ -45,13 +41,10 @@ async fn preferences_come_from_robots_txt_the_fields_and_the_head() {
 
 #[tokio::test]
 async fn a_policy_token_is_asked_of_the_copy_that_let_the_request_out() {
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(
-            200,
-            "Content-Signal: ai-input=no\nUser-agent: *\nAllow: /\n\nUser-agent: training\nDisallow: /poems",
-        ),
-        _ => Reply::html("page"),
-    })
+    let server = Server::with_rules(
+        "Content-Signal: ai-input=no\nUser-agent: *\nAllow: /\n\nUser-agent: training\nDisallow: /poems",
+        |_| Reply::html("page"),
+    )
     .await;
     let builder = crate::builder(&server).policy_token("training", Usage::TrainAi, false);
     let (abide, inner) = builder.parts();
@@ -82,20 +75,11 @@ async fn licences_are_reported_and_unread_ones_are_unknown() {
                 ],
                 "",
             ),
-            "/cut" => Reply::with_headers(
-                200,
-                &[
-                    ("content-type", "text/html"),
-                    ("content-encoding", "x-odd"),
-                    ("content-usage", "train-ai=y"),
-                ],
-                "page",
-            ),
-            _ => Reply::with_headers(
-                200,
-                &[("content-type", "text/html"), ("content-usage", "train-ai=y")],
-                "<link rel=license type='application/rsl+xml' href=/page.xml>page",
-            ),
+            "/cut" => {
+                Reply::html("page").with("content-encoding", "x-odd").with("content-usage", "train-ai=y")
+            }
+            _ => Reply::html("<link rel=license type='application/rsl+xml' href=/page.xml>page")
+                .with("content-usage", "train-ai=y"),
         })
         .await;
     let client = client(&server);
@@ -123,12 +107,10 @@ async fn licences_are_reported_and_unread_ones_are_unknown() {
 
 #[tokio::test]
 async fn preferences_never_refuse_a_request() {
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => {
-            Reply::new(200, "User-agent: *\nContent-Usage: train-ai=n, search=n\nContent-Signal: search=no")
-        }
-        _ => Reply::html("page"),
-    })
+    let server = Server::with_rules(
+        "User-agent: *\nContent-Usage: train-ai=n, search=n\nContent-Signal: search=no",
+        |_| Reply::html("page"),
+    )
     .await;
     assert_eq!(crate::status(&client(&server), "http://a.example/x").await, 200);
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-const PAGES: [&str; 2] = ["promises.md", "rfc9309-access.md"];
+const PAGES: [&str; 3] = ["promises.md", "rfc9309-access.md", "command-contract.md"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -107,7 +107,7 @@ fn every_test_that_a_page_names_exists() {
         let named: Vec<_> = spans.iter().filter(|span| is_name(span)).collect();
         assert!(named.len() > 15, "{page} was read: {named:?}");
         let code = speaks_of_code(&text);
-        // A start without an end tells how they are named.
+        // A prefix says how a kind of tests is named.
         let is_there = |name: &str| {
             names.has_test(name)
                 || (code.contains(name) && names.functions.contains(name))

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide::{Denied, DeniedKind, RedirectHistory, RedirectPolicy, ResponseExt};
+use abide::{Denied, DeniedKind, RedirectHistory, RedirectPolicy};
 use abide_tests::{Authority, Names, Reply, Seen, Server, Step, StoppedClock};
 use http::Method;
 use http::header::HeaderMap;
@@ -12,61 +12,8 @@ use reqwest_middleware::ClientBuilder;
 
 use crate::{Built, builder, client, refused, status};
 
-/// `/robots.txt` allows all; `/<status>/<rest>` redirects to `/<rest>`, and everything else is a page.
-async fn site() -> Server {
-    Server::start(|seen| {
-        let mut parts = seen.path[1..].splitn(2, '/');
-        let (code, rest) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-        match code.parse::<u16>() {
-            _ if seen.path == "/robots.txt" => Reply::new(404, ""),
-            Ok(code) => Reply::redirect(code, &format!("/{rest}")),
-            Err(_) => Reply::html("page"),
-        }
-    })
-    .await
-}
-
 fn last(server: &Server) -> Seen {
     server.log().pop().unwrap()
-}
-
-#[tokio::test]
-async fn what_describes_a_body_goes_with_it() {
-    let server = site().await;
-    let client = client(&server);
-    for (chain, keeps) in [("307/308", true), ("302", false), ("307/303/307", false), ("301/308", false)] {
-        client
-            .post(format!("http://a.example/{chain}/end"))
-            .header("content-type", "text/plain")
-            .header("content-language", "en")
-            .header("content-md5", "x")
-            .header("x-own", "kept")
-            .body("body")
-            .send()
-            .await
-            .unwrap();
-        let end = last(&server);
-        assert_eq!(end.path, "/end");
-        let fields = ["content-type", "content-language", "content-md5", "content-length"];
-        for field in fields {
-            assert_eq!(end.header(field).is_some(), keeps, "{chain}: {field}");
-        }
-        assert_eq!(end.header("x-own"), Some("kept"));
-        assert_eq!(end.header("transfer-encoding"), None);
-        assert_eq!(end.body, if keeps { b"body".as_slice() } else { b"" }, "{chain}");
-    }
-}
-
-#[tokio::test]
-async fn ten_hops_are_followed_and_recorded() {
-    let server = site().await;
-    let client = client(&server);
-    let url = format!("http://a.example/{}end", "302/".repeat(10));
-    let page = client.get(&url).send().await.unwrap();
-    assert_eq!(page.fetch_info().unwrap().hops().len(), 11);
-    let url = format!("http://a.example/{}end", "302/".repeat(11));
-    let denied = refused(&client, &url).await;
-    assert_eq!((denied.name(), denied.hop()), ("too_many_redirects", 11));
 }
 
 #[tokio::test]

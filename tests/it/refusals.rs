@@ -2,7 +2,6 @@
 
 use std::time::{Duration, SystemTime};
 
-use abide::pacing::PacePolicy;
 use abide::{Denied, Options, RedirectPolicy, RequestBuilderExt, ResponseExt, Scan, Stopped};
 use abide_tests::{Reply, Server, Signal, Step, StoppedClock, until};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Extension};
@@ -64,6 +63,7 @@ async fn what_each_layer_leaves_of_a_refusal() {
         let boxed: Box<dyn std::error::Error + Send + Sync> = context.into();
         assert!(Denied::find(&*boxed).is_some(), "{retries}: boxed, as tower does it");
     }
+    assert!(Denied::find(&std::io::Error::other("no refusal")).is_none());
 }
 
 #[tokio::test]
@@ -136,7 +136,7 @@ async fn an_override_does_not_switch_off_pacing() {
 async fn a_deferral_is_returned_at_once() {
     // What waited would wait for ever.
     let _clock = StoppedClock::stop();
-    let server = Server::without_rules(|_| Reply::with_headers(503, &[("retry-after", "120")], "")).await;
+    let server = Server::without_rules(|_| Reply::retry_after(503, 120)).await;
     let client = client(&server);
     let before = SystemTime::now() - Duration::from_millis(1);
     assert_eq!(client.get("http://a.example/x").send().await.unwrap().status(), 503);
@@ -200,8 +200,7 @@ async fn nothing_blocks_the_runtime() {
     })
     .await;
     let delay = Duration::from_secs(1);
-    let pace = PacePolicy::default().danger_min_delay(delay);
-    let (abide, inner) = builder(&server).pace(pace).parts();
+    let (abide, inner) = builder(&server).delay(delay).parts();
     let client = abide.clone().wrap(inner);
     let page = tokio::spawn(async move { crate::status(&client, "http://a.example/x").await });
     until("robots.txt is waited for", || server.log().len() == 1).await;

@@ -139,7 +139,7 @@ async fn a_redirect_carries_no_signature_of_the_caller() {
 }
 
 #[tokio::test]
-async fn a_server_that_asks_gets_one_signed_retry_in_its_turn() {
+async fn a_server_that_asks_gets_one_signed_retry_that_is_paced() {
     let (robots, asks) = ("/robots.txt", "/asks");
     let delay = Duration::from_millis(200);
     for (host, status, expected) in [
@@ -155,8 +155,12 @@ async fn a_server_that_asks_gets_one_signed_retry_in_its_turn() {
             let seen = log.iter().map(|seen| (seen.path.as_str(), seen.header("signature").is_some()));
             assert_eq!((ended, seen.collect::<Vec<_>>()), (status, expected.clone()), "{host} {by_layer}");
             for pair in log.windows(2) {
-                let gap = pair[1].at.duration_since(pair[0].answered);
-                assert!(gap >= delay - Duration::from_millis(1), "{gap:?} before {}", pair[1].what());
+                let delay_seen = pair[1].at.duration_since(pair[0].answered);
+                assert!(
+                    delay_seen >= delay - Duration::from_millis(1),
+                    "{delay_seen:?} before {}",
+                    pair[1].what()
+                );
             }
             for retry in log.iter().filter(|seen| seen.header("signature").is_some()) {
                 assert_eq!(verified(retry, public_key), Ok(()));
@@ -185,7 +189,7 @@ async fn a_signed_retry_is_the_same_request_and_a_hop() {
 }
 
 #[tokio::test]
-async fn a_retry_is_signed_anew() {
+async fn each_retry_has_its_own_signature() {
     let authority = Authority::new();
     let server = Server::start_tls(authority.acceptor("a.site.example"), |seen| {
         Reply::new(if seen.path == "/robots.txt" { 200 } else { 500 }, "")
@@ -251,12 +255,12 @@ async fn no_log_has_the_key() {
     let secret = pem.lines().nth(1).unwrap().to_owned();
     // The last 32 bytes of the DER are the key; 40 characters of base64 are all of the key's.
     let secret = &secret[secret.len() - 40..];
-    let (heard, _guard) = listen();
+    let (captured, _guard) = listen();
     let identity = WebBotAuth::new(key, "https://bot.example").unwrap();
     let client = signing(&server, &authority, identity);
     client.get("https://a.site.example/1").send().await.unwrap();
     let mut text = String::new();
-    for said in heard.all() {
+    for said in captured.all() {
         write!(text, "{said:?}").unwrap();
     }
     assert!(text.contains("a.site.example"), "something was said");

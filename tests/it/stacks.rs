@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide::pacing::PacePolicy;
 use abide::{Abide, Denied, DeniedKind, ResponseExt};
 use abide_tests::{Reply, Seen, Server, Step, StoppedClock};
 use http_cache_reqwest::{Cache, CacheMode, HttpCache, HttpCacheOptions, MokaCache, MokaManager};
@@ -13,9 +12,9 @@ use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next};
 use reqwest_retry::policies::ExponentialBackoff;
 use reqwest_retry::{DefaultRetryableStrategy, RetryTransientMiddleware, Retryable, RetryableStrategy};
 
-use crate::{Built, builder};
+use crate::{Built, builder, refused as denied};
 
-const GAP: Duration = Duration::from_millis(60);
+const DELAY: Duration = Duration::from_millis(60);
 
 const FRESH: (&str, &str) = ("cache-control", "max-age=60");
 
@@ -37,16 +36,15 @@ async fn site() -> Server {
         "/tagged" => Reply::with_headers(200, &[("etag", "\"one\""), ("cache-control", "no-cache")], "page"),
         "/go" => Reply::redirect(302, "/secret"),
         "/flaky" => Reply::new(500, ""),
-        "/busy" => Reply::with_headers(429, &[("retry-after", "3600")], ""),
+        "/busy" => Reply::retry_after(429, 3600),
         _ => Reply::html("page"),
     })
     .await
 }
 
-/// A crawler that waits [`GAP`] between requests to a host.
+/// A crawler that waits [`DELAY`] between requests to a host.
 fn crawler(server: &Server) -> (Abide, reqwest::Client) {
-    let pace = PacePolicy::default().danger_min_delay(GAP);
-    builder(server).pace(pace).parts()
+    builder(server).delay(DELAY).parts()
 }
 
 fn retry(times: u32) -> RetryTransientMiddleware<ExponentialBackoff> {
@@ -106,14 +104,9 @@ fn paths(server: &Server) -> Vec<String> {
     server.log().into_iter().map(|seen| seen.path).filter(|path| path != "/robots.txt").collect()
 }
 
-/// Every request of the log begins at least [`GAP`] after the answer before it.
+/// Every request of the log begins at least [`DELAY`] after the answer before it.
 fn are_paced(log: &[Seen]) -> bool {
-    log.windows(2).all(|pair| pair[1].at.duration_since(pair[0].answered) >= GAP)
-}
-
-async fn denied(client: &ClientWithMiddleware, url: &str) -> Denied {
-    let error = client.get(url).send().await.unwrap_err();
-    Denied::find(&error).unwrap_or_else(|| panic!("{error:?}"))
+    log.windows(2).all(|pair| pair[1].at.duration_since(pair[0].answered) >= DELAY)
 }
 
 #[tokio::test]
@@ -183,7 +176,7 @@ async fn recommended_retries_are_gated_and_paced() {
 
 #[tokio::test]
 async fn recommended_a_backoff_wins_over_that_of_a_retry() {
-    let server = Server::without_rules(|_| Reply::with_headers(429, &[("retry-after", "1")], "")).await;
+    let server = Server::without_rules(|_| Reply::retry_after(429, 1)).await;
     let (abide, inner) = crawler(&server);
     let client = ClientBuilder::new(inner)
         .with(retry(1))
@@ -243,7 +236,7 @@ async fn abide_above_a_cache_is_gated_and_paces_hits_needlessly() {
     let client = ClientBuilder::new(inner).with(retry(2)).with(abide.middleware()).with(cache()).build();
     for _ in 0..3 {
         let page = client.get("http://a.example/fresh").send().await.unwrap();
-        assert!(page.fetch_info().unwrap().waited() >= GAP / 2);
+        assert!(page.fetch_info().unwrap().waited() >= DELAY / 2);
         assert!(page.permissions().rules().noindex());
         page.bytes().await.unwrap();
     }
@@ -424,7 +417,7 @@ async fn a_retry_of_503_makes_a_deferral_of_the_response() {
     let denied = denied(&client, "http://a.example/x").await;
     assert!(
         matches!(denied.kind(), DeniedKind::Deferred { .. }),
-        "held for a minute, and asked again at once: {denied:?}"
+        "backed off for a minute, and retried at once: {denied:?}"
     );
     assert_eq!(paths(&server), ["/x"]);
 }

@@ -2,28 +2,30 @@
 
 use std::collections::BTreeSet;
 
+use semver::{Version, VersionReq};
+use toml::{Table, Value};
+
 fn read(path: &str) -> String {
     let path = format!("{}/../{path}", env!("CARGO_MANIFEST_DIR"));
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The text between the next `before`, and the next `after` behind it.
-fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
-    text.split_once(before)?.1.split_once(after).map(|(found, _)| found)
+fn toml(path: &str) -> Table {
+    read(path).parse().unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-fn strings(text: &str) -> impl Iterator<Item = &str> {
-    let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
-    lines.flat_map(|line| line.split('"').skip(1).step_by(2))
+fn strings(array: &Value) -> impl Iterator<Item = &str> {
+    array.as_array().unwrap().iter().map(|text| text.as_str().unwrap())
 }
 
-/// What `deny.toml` denies: a crate, or its versions below a floor.
-fn denied() -> Vec<(String, Option<[u64; 3]>)> {
-    let file = read("deny.toml");
-    let entries = file.lines().filter_map(|line| between(line.trim_start(), "{ crate = \"", "\""));
+/// What `deny.toml` denies: a crate, or some of its versions.
+fn denied() -> Vec<(String, Option<VersionReq>)> {
+    let file = toml("deny.toml");
+    let entries =
+        file["bans"]["deny"].as_array().unwrap().iter().map(|entry| entry["crate"].as_str().unwrap());
     let denied: Vec<_> = entries
-        .map(|entry| match entry.split_once(":<") {
-            Some((name, floor)) => (name.to_owned(), Some(numbers(floor))),
+        .map(|entry| match entry.split_once(':') {
+            Some((name, versions)) => (name.to_owned(), Some(versions.parse().unwrap())),
             None => (entry.to_owned(), None),
         })
         .collect();
@@ -33,22 +35,15 @@ fn denied() -> Vec<(String, Option<[u64; 3]>)> {
 }
 
 /// Name, version and source of every package in a lock file.
-fn locked(path: &str) -> Vec<(String, [u64; 3], Option<String>)> {
-    let file = read(path);
-    let packages = file.split("[[package]]\n").skip(1).map(|package| {
-        let value = |key: &str| between(package, &format!("{key} = \""), "\"").map(str::to_owned);
-        (value("name").unwrap(), numbers(&value("version").unwrap()), value("source"))
+fn locked(path: &str) -> Vec<(String, Version, Option<String>)> {
+    let file = toml(path);
+    let packages = file["package"].as_array().unwrap().iter().map(|package| {
+        let value = |key: &str| package.get(key).map(|value| value.as_str().unwrap().to_owned());
+        (value("name").unwrap(), value("version").unwrap().parse().unwrap(), value("source"))
     });
     let packages: Vec<_> = packages.collect();
     assert!(packages.len() > 100, "{path} was read");
     packages
-}
-
-/// `0.103.16+build`, `1.2.3-rc.1` and `4.4`: three numbers.
-fn numbers(version: &str) -> [u64; 3] {
-    let end = version.find(['-', '+']).unwrap_or(version.len());
-    let mut parts = version[..end].split('.').map(|part| part.parse().expect("a number"));
-    [(); 3].map(|()| parts.next().unwrap_or_default())
 }
 
 const LOCKS: [&str; 2] = ["Cargo.lock", "fuzz/Cargo.lock"];
@@ -57,14 +52,16 @@ const LOCKS: [&str; 2] = ["Cargo.lock", "fuzz/Cargo.lock"];
 fn found(is_floor: bool) -> Vec<String> {
     let denied = denied();
     let packages = LOCKS.iter().flat_map(|path| locked(path).into_iter().map(move |package| (path, package)));
-    let is_denied = |name: &str, version: [u64; 3]| {
-        denied.iter().any(|(denied, floor)| {
-            denied == name && floor.is_some() == is_floor && floor.is_none_or(|floor| version < floor)
+    let is_denied = |name: &str, version: &Version| {
+        denied.iter().any(|(denied, below)| {
+            denied == name
+                && below.is_some() == is_floor
+                && below.as_ref().is_none_or(|below| below.matches(version))
         })
     };
     packages
-        .filter(|(_, (name, version, _))| is_denied(name, *version))
-        .map(|(path, (name, version, _))| format!("{path}: {name} {version:?}"))
+        .filter(|(_, (name, version, _))| is_denied(name, version))
+        .map(|(path, (name, version, _))| format!("{path}: {name} {version}"))
         .collect()
 }
 
@@ -95,11 +92,14 @@ fn everything_comes_from_one_registry() {
 
 #[test]
 fn every_licence_is_one_that_is_allowed() {
-    let file = read("deny.toml");
-    let allow: BTreeSet<&str> = strings(between(&file, "\nallow = [", "\n]").unwrap()).collect();
-    let exceptions: Vec<Vec<&str>> =
-        strings_by_line(between(&file, "\nexceptions = [", "\n]").unwrap()).collect();
-    assert!(allow.len() > 5 && exceptions.iter().all(|exception| exception.len() == 2), "{exceptions:?}");
+    let file = toml("deny.toml");
+    let allow: BTreeSet<&str> = strings(&file["licenses"]["allow"]).collect();
+    let exceptions = file["licenses"]["exceptions"].as_array().unwrap();
+    let is_exception = |id: &str, name: &str| {
+        let of_it = exceptions.iter().filter(|exception| exception["crate"].as_str() == Some(name));
+        of_it.flat_map(|exception| strings(&exception["allow"])).any(|allowed| allowed == id)
+    };
+    assert!(allow.len() > 5, "{allow:?}");
 
     let tree = ["tree", "--workspace", "--all-features", "--locked", "--prefix=none", "--format={p}\t{l}"];
     let output = std::process::Command::new(env!("CARGO"))
@@ -116,13 +116,9 @@ fn every_licence_is_one_that_is_allowed() {
         .collect();
     assert!(packages.len() > 200, "{}", packages.len());
     for (name, licence) in packages {
-        let is_allowed = |id: &str| allow.contains(id) || exceptions.contains(&vec![id, name]);
+        let is_allowed = |id: &str| allow.contains(id) || is_exception(id, name);
         assert!(satisfied(licence, &is_allowed), "{name} has the licence {licence:?}");
     }
-}
-
-fn strings_by_line(text: &str) -> impl Iterator<Item = Vec<&str>> {
-    text.lines().map(|line| strings(line).collect()).filter(|line: &Vec<_>| !line.is_empty())
 }
 
 /// Whether an SPDX expression can be met by licences that are allowed.
@@ -237,10 +233,9 @@ const ARROWS: [(&str, &[&str]); 10] = [
 #[test]
 fn crates_know_those_below_them_alone() {
     for (name, below) in ARROWS {
-        let manifest = read(&format!("crates/{name}/Cargo.toml"));
-        let dependencies = between(&manifest, "\n[dependencies]\n", "\n[").unwrap();
-        let names = dependencies.lines().filter_map(|line| line.split([' ', '.']).next());
-        let mut found: Vec<_> = names.filter(|name| name.starts_with("abide")).collect();
+        let manifest = toml(&format!("crates/{name}/Cargo.toml"));
+        let dependencies = manifest["dependencies"].as_table().unwrap();
+        let mut found: Vec<_> = dependencies.keys().filter(|name| name.starts_with("abide")).collect();
         found.sort_unstable();
         assert_eq!(found, below, "{name}");
     }
@@ -251,8 +246,8 @@ const OLDER_RUST: &str = "1.88";
 
 #[test]
 fn pages_name_the_rust_versions_that_manifests_state() {
-    let root = read("Cargo.toml");
-    let version = between(&root, "\nrust-version = \"", "\"").unwrap();
+    let root = toml("Cargo.toml");
+    let version = root["workspace"]["package"]["rust-version"].as_str().unwrap();
     let members =
         ["crates", "examples", "tests"].map(|part| format!("{}/../{part}", env!("CARGO_MANIFEST_DIR")));
     let crates = std::fs::read_dir(&members[0]).unwrap().map(|entry| entry.unwrap().path());

@@ -28,25 +28,6 @@ async fn allowed_pages_are_fetched_and_disallowed_ones_never_leave() {
 }
 
 #[tokio::test]
-async fn robots_txt_is_asked_for_once_and_by_the_right_name() {
-    let server = site().await;
-    let client = client(&server);
-    let calls: Vec<_> = (0..200)
-        .map(|number| {
-            let client = client.clone();
-            tokio::spawn(async move { status(&client, &format!("http://a.example/{number}")).await })
-        })
-        .collect();
-    for call in calls {
-        assert_eq!(call.await.unwrap(), 200);
-    }
-    assert_eq!(server.count("a.example/robots.txt"), 1);
-    for seen in server.log() {
-        assert_eq!(seen.header("user-agent"), Some("ExampleBot/1.0 (+https://example.com/bot)"));
-    }
-}
-
-#[tokio::test]
 async fn every_origin_has_rules_of_its_own() {
     let server = Server::start(|seen| match (seen.host(), seen.path.as_str()) {
         ("closed.example", "/robots.txt") => Reply::new(200, "User-agent: *\nDisallow: /"),
@@ -86,13 +67,10 @@ async fn robots_txt_itself_is_always_allowed() {
 
 #[tokio::test]
 async fn a_chain_of_tokens_takes_the_first_with_a_group() {
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(
-            200,
-            "User-agent: ExampleBot\nDisallow: /general\n\nUser-agent: ExampleBot-News\nDisallow: /news\n",
-        ),
-        _ => Reply::html("page"),
-    })
+    let server = Server::with_rules(
+        "User-agent: ExampleBot\nDisallow: /general\n\nUser-agent: ExampleBot-News\nDisallow: /news\n",
+        |_| Reply::html("page"),
+    )
     .await;
     let both = abide::Abide::builder("ExampleBot-News")
         .fallback("ExampleBot")
@@ -141,13 +119,12 @@ async fn robots_txt_can_be_fetched_ahead_forgotten_and_watched() {
     })
     .await;
     let changes = Arc::new(Mutex::new(Vec::new()));
-    let heard = Arc::clone(&changes);
+    let seen = Arc::clone(&changes);
     let (abide, _) = builder(&server)
         .observer(Arc::new(move |event: &Event<'_>| {
             if let Event::RobotsChanged { old, entry: answer } = event {
                 let text = |body: &[u8]| String::from_utf8_lossy(body).into_owned();
-                heard
-                    .lock()
+                seen.lock()
                     .unwrap()
                     .push((old.map(|old| text(old.body())), answer.copy().map(|new| text(new.body()))));
             }

@@ -30,24 +30,24 @@ pub struct Said {
 
 /// Everything that was said since [`listen`].
 #[derive(Debug, Clone, Default)]
-pub struct Heard {
+pub struct Captured {
     said: Arc<Mutex<Vec<Said>>>,
     spans: Arc<Mutex<HashMap<u64, usize>>>,
 }
 
 /// Listens on this thread until the guard is dropped.
-pub fn listen() -> (Heard, DefaultGuard) {
+pub fn listen() -> (Captured, DefaultGuard) {
     // While there is only one, tracing asks the thread that meets an event first whether it is wanted, and remembers a no for all
     // threads. With a second one it asks both.
     static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::default()));
     LazyLock::force(&SECOND);
-    let heard = Heard::default();
-    let subscriber = tracing_subscriber::registry().with(heard.clone());
+    let captured = Captured::default();
+    let subscriber = tracing_subscriber::registry().with(captured.clone());
     let guard = tracing::subscriber::set_default(subscriber);
-    (heard, guard)
+    (captured, guard)
 }
 
-impl Heard {
+impl Captured {
     /// What abide said.
     pub fn ours(&self) -> Vec<Said> {
         let said = self.lock();
@@ -99,7 +99,7 @@ impl Visit for Text {
     }
 }
 
-impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Heard {
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Captured {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let mut text = Text::default();
         attributes.record(&mut text);

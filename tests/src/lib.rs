@@ -1,4 +1,4 @@
-//! A server for tests that does exactly what it is told, and remembers what it saw.
+//! A server for tests that plays a script and logs each request.
 //!
 //! The tests judge by its log: what counts is what reached the wire.
 
@@ -19,7 +19,7 @@ mod silent;
 mod time;
 mod tls;
 
-pub use capture::{Heard, Said, listen};
+pub use capture::{Captured, Said, listen};
 pub use coding::{CODINGS, Encode, gzip};
 pub use quota::Quota;
 pub use reply::{Reply, Signal, Step};

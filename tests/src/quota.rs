@@ -1,4 +1,4 @@
-//! A server's quota: so many requests within a window, told in RateLimit fields, and 429 for one too many.
+//! A server's quota: so many requests within a window, stated in RateLimit fields, and 429 for one too many.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

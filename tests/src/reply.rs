@@ -45,6 +45,11 @@ impl Reply {
         Self::with_headers(status, &[("location", location)], "")
     }
 
+    /// A status that backs a host off for so many seconds.
+    pub fn retry_after(status: u16, seconds: u64) -> Self {
+        Self::with_headers(status, &[("retry-after", &seconds.to_string())], "")
+    }
+
     /// A status, header fields and a body with its length.
     pub fn with_headers(status: u16, headers: &[(&str, &str)], body: impl Into<Vec<u8>>) -> Self {
         let body = body.into();
@@ -64,6 +69,16 @@ impl Reply {
     /// Any bytes at any pace; the connection is closed afterwards.
     pub fn raw(steps: Vec<Step>) -> Self {
         Self { steps, keep_alive: false }
+    }
+
+    /// The same answer with one more header field.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        if let Some(Step::Send(bytes)) = self.steps.last_mut() {
+            let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").map_or(0, |at| at + 2);
+            bytes.splice(end..end, format!("{name}: {value}\r\n").into_bytes());
+        }
+        self
     }
 
     /// The same answer after a while.

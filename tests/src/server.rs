@@ -53,6 +53,11 @@ impl Seen {
         host.rsplit_once(':').map_or(host, |(host, _)| host)
     }
 
+    /// Scheme, name and port, as they begin the URLs of this site.
+    pub fn site(&self) -> String {
+        format!("http://{}", self.header("host").unwrap_or_default())
+    }
+
     /// Host and path: `a.example/robots.txt`.
     pub fn what(&self) -> String {
         format!("{}{}", self.host(), self.path)
@@ -158,6 +163,12 @@ fn listen() -> std::io::Result<(TcpListener, SocketAddr)> {
 }
 
 const SEND_BUFFER: u32 = 64 * 1024;
+
+impl From<&Server> for SocketAddr {
+    fn from(server: &Server) -> Self {
+        server.address
+    }
+}
 
 impl Drop for Server {
     fn drop(&mut self) {

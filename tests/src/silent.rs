@@ -55,14 +55,14 @@ impl Silent {
             }
         });
         let silent = Self { port, connections, task };
-        silent.can_hear().await;
+        silent.is_listening().await;
         silent
     }
 
-    /// One connection of ours is heard, so that silence means something.
-    async fn can_hear(&self) {
+    /// Waits until one connection of its own is counted: it does listen.
+    async fn is_listening(&self) {
         let address = SocketAddr::from(([127, 0, 0, 2], self.port));
-        let _heard = tokio::net::TcpStream::connect(address).await.expect("it listens on IPv4 too");
+        let _connection = tokio::net::TcpStream::connect(address).await.expect("it listens on IPv4 too");
         while self.connections.swap(0, Ordering::SeqCst) == 0 {
             tokio::task::yield_now().await;
         }

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd,
+};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-/// Signs certificates that only those trust who were told to.
+/// Signs certificates that only clients trust which name it.
 #[derive(Debug)]
 pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
@@ -54,12 +56,7 @@ impl Authority {
         let key = KeyPair::generate().expect("a key can be made");
         let params = CertificateParams::new(vec![name.to_owned()]).expect("a DNS name");
         let certificate = params.self_signed(&key).expect("its own key signs it");
-        let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
-        let config = ServerConfig::builder()
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate.der().clone()], key)
-            .expect("key and certificate belong together");
-        TlsAcceptor::from(Arc::new(config))
+        serving(&certificate, &key)
     }
 
     fn acceptor_until(&self, name: &str, year: i32) -> TlsAcceptor {
@@ -68,11 +65,15 @@ impl Authority {
         params.not_before = date_time_ymd(2000, 1, 1);
         params.not_after = date_time_ymd(year, 1, 1);
         let certificate = params.signed_by(&key, &self.issuer).expect("the authority signs it");
-        let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
-        let config = ServerConfig::builder()
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate.der().clone()], key)
-            .expect("key and certificate belong together");
-        TlsAcceptor::from(Arc::new(config))
+        serving(&certificate, &key)
     }
+}
+
+fn serving(certificate: &Certificate, key: &KeyPair) -> TlsAcceptor {
+    let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+    let config = ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key)
+        .expect("key and certificate belong together");
+    TlsAcceptor::from(Arc::new(config))
 }

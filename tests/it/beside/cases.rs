@@ -182,6 +182,7 @@ pub(super) fn cases() -> Vec<Case> {
         request("redirects and bodies", Text, Method::POST, "/303/echo", |ask| ask.body(stream(3))),
         request("redirects and bodies", Text, Method::PUT, "/302/echo", |ask| ask.body(stream(3))),
         request("redirects and bodies", Text, Method::POST, "/307/308/echo", |ask| ask.body(vec![7; 1_000_000])),
+        request("redirects and bodies", Text, Method::POST, "/303/307/echo", |ask| ask.header("content-type", "text/csv").body("a,b")),
         request("redirects and bodies", Text, Method::POST, "/303/echo", |ask| ask.header("content-type", "text/csv").header("content-language", "en").body("a,b")).differs("fields 1", "content-language: en", ""),
         request("redirects and bodies", Text, Method::POST, "/307/echo", |ask| ask.header("content-type", "text/csv").header("content-language", "en").body("a,b")),
         request("redirects and credentials", Text, Method::GET, "/302/page", |ask| ask.basic_auth("user", Some("secret")).header("x-own", "kept")),

@@ -1,5 +1,5 @@
 //! The same request through plain reqwest and through abide, to the same server: what the caller gets, and what the server sees,
-//! are the same, or differ as the case says. `docs/dev/beside-reqwest.md` tells why.
+//! are the same, or differ as the case says. `docs/dev/beside-reqwest.md` says why.
 
 mod cases;
 mod server;

@@ -15,6 +15,7 @@ use std::time::Duration;
 use abide::robots_cache::{RobotsPolicy, Source};
 use abide::{Abide, Denied, DeniedKind, Failure, ResponseExt, WallMillis};
 use abide_tests::{Reply, Seen, Server, Silent, Step, StoppedClock};
+use anyhow::{Context, bail, ensure};
 use reqwest_middleware::ClientWithMiddleware;
 use tokio::time::timeout;
 
@@ -32,7 +33,7 @@ enum Expect {
     AllowAll,
     /// Nothing is fetched; and where there is a last good copy, it counts.
     Unreachable,
-    /// The host is held: come back later.
+    /// The host is backed off: come back later.
     Deferred,
     /// It asks for more than a day between requests.
     TooSlow,
@@ -42,8 +43,8 @@ enum Expect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Also {
     Nothing,
-    /// The host is held for so many seconds, and a tenth more at most.
-    Held(u64),
+    /// The host is backed off for so many seconds, and a tenth more at most.
+    BackedOff(u64),
     /// It counts for so many seconds.
     Lasts(u64),
     /// No address was asked that must not be.
@@ -138,7 +139,7 @@ async fn each_fault_of_robots_txt_is_met_as_required() {
                 (Ok(()), Expect::Unreachable) => with_copy(&fault, &host, &abide, &client, &server).await,
                 (result, _) => result,
             };
-            result.map_err(|why| format!("{} {} ({host}): {why}", fault.id, fault.name))
+            result.map_err(|why| format!("{} {} ({host}): {why:#}", fault.id, fault.name))
         });
     }
     let mut failed = Vec::new();
@@ -167,7 +168,7 @@ async fn cold(
     abide: &Abide,
     client: &ClientWithMiddleware,
     server: &Server,
-) -> Result<(), String> {
+) -> anyhow::Result<()> {
     let wall = abide.gate_handle().wall();
     let url: url::Url = format!("http://user:{MARKER}@{host}/open").parse().unwrap();
     let mut callers = tokio::task::JoinSet::new();
@@ -175,12 +176,12 @@ async fn cold(
         let (abide, url) = (abide.clone(), url.clone());
         callers.spawn(async move { abide.check(&url).await.map(|verdict| verdict.is_allowed()) });
     }
-    while let Some(answer) = timeout(PATIENCE, callers.join_next()).await.map_err(|_| "it takes too long")? {
+    while let Some(answer) = timeout(PATIENCE, callers.join_next()).await.context("it takes too long")? {
         let shown = format!("{answer:?}");
-        (!shown.contains(MARKER)).then_some(()).ok_or("a secret in an error")?;
+        ensure!(!shown.contains(MARKER), "a secret in an error");
     }
     let asked = server.count(&format!("{host}/robots.txt"));
-    (asked == fault.asked).then_some(()).ok_or(format!("{asked} requests for robots.txt"))?;
+    ensure!(asked == fault.asked, "{asked} requests for robots.txt");
     if fault.also != Also::Nothing {
         is_known(fault.also, host, abide, wall).await?;
     }
@@ -194,19 +195,20 @@ async fn cold(
         Expect::Deferred => open == "deferred" && closed == "deferred" && pages == [0, 0],
         Expect::TooSlow => open == "too slow" && closed == "disallowed" && pages == [0, 0],
     };
-    is_right.then_some(()).ok_or(format!("open {open}, closed {closed}, pages {pages:?}"))
+    ensure!(is_right, "open {open}, closed {closed}, pages {pages:?}");
+    Ok(())
 }
 
 /// What the crawler knows after it has asked, for the first time since `before`.
-async fn is_known(also: Also, host: &str, abide: &Abide, before: WallMillis) -> Result<(), String> {
+async fn is_known(also: Also, host: &str, abide: &Abide, before: WallMillis) -> anyhow::Result<()> {
     let origin = format!("http://{host}").parse().unwrap();
-    let answer = abide.rules(&origin).await.map_err(|error| format!("{error:?}"))?;
+    let answer = abide.rules(&origin).await?;
     let shown = format!("{answer:?}");
-    (!shown.contains(MARKER)).then_some(()).ok_or(format!("a secret in an answer: {shown}"))?;
+    ensure!(!shown.contains(MARKER), "a secret in an answer: {shown}");
     let seconds = |from: WallMillis, to: WallMillis| to.since(from).as_secs();
     let is_right = match also {
         Also::Nothing => true,
-        Also::Held(asked) => {
+        Also::BackedOff(asked) => {
             let host = abide::Host::of(&format!("http://{host}/").parse().unwrap()).unwrap();
             let until = abide.gate_handle().report(&host).and_then(|report| report.backed_off_until());
             let now = abide.gate_handle().wall();
@@ -220,7 +222,8 @@ async fn is_known(also: Also, host: &str, abide: &Abide, before: WallMillis) -> 
         Also::RedirectRefused => answer.failure().is_some_and(|failure| failure.is_redirect()),
         Also::StillCoded => answer.failure() == Some(Failure::StillCoded),
     };
-    is_right.then_some(()).ok_or(format!("not {also:?}: {answer:?}"))
+    ensure!(is_right, "not {also:?}: {answer:?}");
+    Ok(())
 }
 
 /// Where the site was well before, its last good copy stands in: nothing is blocked that it allows.
@@ -230,10 +233,10 @@ async fn with_copy(
     abide: &Abide,
     client: &ClientWithMiddleware,
     server: &Server,
-) -> Result<(), String> {
+) -> anyhow::Result<()> {
     let host = format!("copy-{host}");
     let before = visit(client, &host, "/open").await?;
-    (before == "200").then_some(()).ok_or(format!("while all was well: {before}"))?;
+    ensure!(before == "200", "while all was well: {before}");
     let origin = format!("http://{host}").parse().unwrap();
     abide.invalidate(&origin).await;
     let open = visit(client, &host, "/open").await?;
@@ -241,18 +244,17 @@ async fn with_copy(
     // A 503 besides backs the host off, and the page waits.
     let waits = fault.name.starts_with("503") && open == "deferred";
     let is_right = (open == "200" || waits) && closed == "disallowed";
-    is_right.then_some(()).ok_or(format!("with a copy: open {open}, closed {closed}"))?;
+    ensure!(is_right, "with a copy: open {open}, closed {closed}");
     // The fault was met: asked once while all was well, and again as often as on a cold host.
     let asked = server.count(&format!("{host}/robots.txt"));
-    (asked == 1 + fault.asked)
-        .then_some(())
-        .ok_or(format!("with a copy: {asked} requests for robots.txt"))?;
-    let source = abide.rules(&origin).await.map_err(|error| format!("{error:?}"))?.source();
-    (source == Source::LastGood).then_some(()).ok_or(format!("with a copy: by {source:?}"))
+    ensure!(asked == 1 + fault.asked, "with a copy: {asked} requests for robots.txt");
+    let source = abide.rules(&origin).await?.source();
+    ensure!(source == Source::LastGood, "with a copy: by {source:?}");
+    Ok(())
 }
 
 /// The status of a page, or why there is none.
-async fn visit(client: &ClientWithMiddleware, host: &str, path: &str) -> Result<String, String> {
+async fn visit(client: &ClientWithMiddleware, host: &str, path: &str) -> anyhow::Result<String> {
     let url = format!("http://user:{MARKER}@{host}{path}");
     let error = match client.get(&url).header("x-own", MARKER).send().await {
         Ok(page) => return Ok(page.status().as_u16().to_string()),
@@ -260,11 +262,11 @@ async fn visit(client: &ClientWithMiddleware, host: &str, path: &str) -> Result<
     };
     let shown = format!("{error} {error:?} {:?}", Denied::find(&error).map(|denied| denied.to_string()));
     if shown.contains(MARKER) {
-        return Err(format!("a secret in an error: {shown}"));
+        bail!("a secret in an error: {shown}");
     }
     let sentence = Denied::find(&error).map(|denied| denied.to_string()).unwrap_or_default();
     if sentence.contains(|c: char| c.is_control()) {
-        return Err(format!("a control byte in an error: {sentence:?}"));
+        bail!("a control byte in an error: {sentence:?}");
     }
     Ok(match Denied::find(&error).as_ref().map(Denied::kind) {
         Some(DeniedKind::Disallowed { .. }) => "disallowed".into(),
@@ -319,7 +321,7 @@ async fn each_fault_of_a_page_is_met_as_required() {
         judged.spawn(async move {
             let fault = &faults[n];
             let judged = page(fault, &client, &format!("http://p{n}.example/x")).await;
-            judged.map_err(|why| format!("{} {} (p{n}.example): {why}", fault.id, fault.name))
+            judged.map_err(|why| format!("{} {} (p{n}.example): {why:#}", fault.id, fault.name))
         });
     }
     let mut failed = Vec::new();
@@ -333,20 +335,19 @@ async fn each_fault_of_a_page_is_met_as_required() {
 }
 
 /// The permissions of a page are as expected, soon, and its body is what was sent.
-async fn page(fault: &pages::Fault, client: &ClientWithMiddleware, url: &str) -> Result<(), String> {
-    let page = timeout(PATIENCE, client.get(url).send()).await.map_err(|_| "it takes too long")?;
-    let page = page.map_err(|error| format!("{error:?}"))?;
+async fn page(fault: &pages::Fault, client: &ClientWithMiddleware, url: &str) -> anyhow::Result<()> {
+    let page = timeout(PATIENCE, client.get(url).send()).await.context("it takes too long")?;
+    let page = page?;
     let permissions = page.permissions();
     let found = [permissions.rules().noindex(), permissions.rules().nosnippet()];
-    (found == fault.rules).then_some(()).ok_or(format!("noindex and nosnippet are {found:?}"))?;
+    ensure!(found == fault.rules, "noindex and nosnippet are {found:?}");
     for (_, text) in permissions.warnings() {
-        (!text.contains(|c: char| c.is_control()))
-            .then_some(())
-            .ok_or(format!("control bytes in {text:?}"))?;
+        ensure!(!text.contains(|c: char| c.is_control()), "control bytes in {text:?}");
     }
     let Some(body) = &fault.body else { return Ok(()) };
-    let read = page.bytes().await.map_err(|error| format!("{error:?}"))?;
-    (read == body[..]).then_some(()).ok_or(format!("the body: {} bytes of {}", read.len(), body.len()))
+    let read = page.bytes().await?;
+    ensure!(read == body[..], "the body: {} bytes of {}", read.len(), body.len());
+    Ok(())
 }
 
 /// A client's own timeout ends a page that never begins, and its host's permit is free again.

@@ -15,8 +15,9 @@ const OK: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n";
 struct Table(Vec<Fault>);
 
 impl Table {
-    fn add(&mut self, id: &'static str, name: impl Into<String>, expect: Expect, reply: Reply) {
+    fn add(&mut self, id: &'static str, name: impl Into<String>, expect: Expect, reply: Reply) -> &mut Self {
         self.play(id, name, expect, move |_| reply.clone());
+        self
     }
 
     fn play(
@@ -45,7 +46,7 @@ impl Table {
     }
 }
 
-/// All of them. A listener at `silent` must hear nothing.
+/// All of them. A listener at `silent` must get no connection.
 pub(super) fn faults(silent: u16) -> Vec<Fault> {
     let mut table = Table(Vec::new());
     connections(&mut table);
@@ -380,10 +381,10 @@ fn statuses(table: &mut Table) {
         Step::Repeat(vec![b'x'; 64 * 1024], 16_384),
     ];
     table.add("S1", "404 with an endless body", AllowAll, Reply::raw(endless));
-    table.add("S3", "429", Deferred, Reply::new(429, TRAP));
-    table.also(Also::Held(60));
-    table.add("S3", "429 with an hour", Deferred, Reply::with_headers(429, &[("retry-after", "3600")], TRAP));
-    table.also(Also::Held(3_600));
+    table.add("S3", "429", Deferred, Reply::new(429, TRAP)).also(Also::BackedOff(60));
+    table
+        .add("S3", "429 with an hour", Deferred, Reply::with_headers(429, &[("retry-after", "3600")], TRAP))
+        .also(Also::BackedOff(3_600));
     for status in
         [500, 501, 502, 503, 504, 505, 507, 508, 511, 520, 521, 522, 523, 524, 525, 530, 599, 600, 700, 999]
     {
@@ -404,17 +405,15 @@ fn statuses(table: &mut Table) {
     ] {
         let reply = Reply::with_headers(503, &[("retry-after", wait)], TRAP);
         table.add("S6", format!("503 with a Retry-After of {wait:?}"), Unreachable, reply);
-        table.also(Also::Held(asked.unwrap_or(60)));
+        table.also(Also::BackedOff(asked.unwrap_or(60)));
         let reply = Reply::with_headers(503, &[("retry-after", wait), ("retry-after", "300")], TRAP);
         table.add("S6", format!("503 with a Retry-After of {wait:?} and another"), Unreachable, reply);
-        table.also(Also::Held(asked.unwrap_or_default().max(300)));
+        table.also(Also::BackedOff(asked.unwrap_or_default().max(300)));
     }
     let slowly = Duration::from_millis(1_500);
-    table.add("S3", "429 slowly", Deferred, Reply::new(429, TRAP).after(slowly));
-    table.also(Also::Held(60));
+    table.add("S3", "429 slowly", Deferred, Reply::new(429, TRAP).after(slowly)).also(Also::BackedOff(60));
     table.add("S4", "500 slowly", Unreachable, Reply::new(500, TRAP).after(slowly));
-    table.add("S4", "503 slowly", Unreachable, Reply::new(503, TRAP).after(slowly));
-    table.also(Also::Held(60));
+    table.add("S4", "503 slowly", Unreachable, Reply::new(503, TRAP).after(slowly)).also(Also::BackedOff(60));
     table.play("S3", "429 behind a slow redirect", Deferred, move |seen| match seen.path.as_str() {
         "/robots.txt" => Reply::redirect(302, "/rules").after(slowly),
         _ => Reply::new(429, TRAP).after(slowly),
@@ -530,8 +529,9 @@ fn refused_redirects(table: &mut Table) {
         "http://%00.example/",
         "http://a<b.example/",
     ] {
-        table.add("S11", format!("to {location:?}"), Unreachable, Reply::redirect(302, location));
-        table.also(Also::RedirectRefused);
+        table
+            .add("S11", format!("to {location:?}"), Unreachable, Reply::redirect(302, location))
+            .also(Also::RedirectRefused);
     }
     let fields = |fields: &[u8]| {
         raw([b"HTTP/1.1 302 Found\r\ncontent-length: 0\r\n".as_slice(), fields, b"\r\n"].concat())
@@ -544,38 +544,19 @@ fn refused_redirects(table: &mut Table) {
         ("a Location of 64 KiB", long.as_bytes()),
         ("a Location with a tab", b"location: /a\tb\r\n"),
     ] {
-        table.add("S11", name, Unreachable, fields(bytes));
-        table.also(Also::RedirectRefused);
+        table.add("S11", name, Unreachable, fields(bytes)).also(Also::RedirectRefused);
     }
 }
 
 fn addresses(table: &mut Table, silent: u16) {
-    for host in OWN_ADDRESSES {
-        let location = format!("http://{host}:{silent}/robots.txt");
-        table.add("S12", format!("to {host}"), Unreachable, Reply::redirect(302, &location));
-        table.also(Also::AddressRefused);
-    }
     // Not this machine's, so that nothing can listen there: they are refused for what they are, and not because nothing answers.
-    for host in [
-        "10.0.0.1",
-        "100.64.0.1",
-        "169.254.169.254",
-        "172.16.0.1",
-        "192.168.1.1",
-        "192.0.2.1",
-        "198.18.0.1",
-        "224.0.0.1",
-        "255.255.255.255",
-        "[64:ff9b::7f00:2]",
-        "[fc00::1]",
-        "[fe80::1]",
-        "[ff02::1]",
-        "[2001:db8::1]",
-        "[2002:7f00:1::]",
-    ] {
+    let foreign = "10.0.0.1 100.64.0.1 169.254.169.254 172.16.0.1 192.168.1.1 192.0.2.1 198.18.0.1 224.0.0.1 255.255.255.255 \
+                   [64:ff9b::7f00:2] [fc00::1] [fe80::1] [ff02::1] [2001:db8::1] [2002:7f00:1::]";
+    for host in OWN_ADDRESSES.into_iter().chain(foreign.split(' ')) {
         let location = format!("http://{host}:{silent}/robots.txt");
-        table.add("S12", format!("to {host}"), Unreachable, Reply::redirect(302, &location));
-        table.also(Also::AddressRefused);
+        table
+            .add("S12", format!("to {host}"), Unreachable, Reply::redirect(302, &location))
+            .also(Also::AddressRefused);
     }
 }
 
@@ -595,8 +576,7 @@ fn fields(table: &mut Table) {
     ] {
         let reply =
             Reply::with_headers(200, &[("cache-control", value), ("age", "999999999"), ("date", "x")], GOOD);
-        table.add("S17", format!("Cache-Control: {value}"), Rules, reply);
-        table.also(Also::Lasts(lasts));
+        table.add("S17", format!("Cache-Control: {value}"), Rules, reply).also(Also::Lasts(lasts));
     }
     for value in ["application/octet-stream", "text/plain; charset=utf-16", "image/png", "nonsense", ""] {
         table.add(

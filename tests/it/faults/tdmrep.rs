@@ -1,6 +1,7 @@
 //! Faults of `/.well-known/tdmrep.json`: none of them keeps a page from being fetched, and none reads as permission.
 
-use abide::{Preference, ResponseExt, Usage};
+use abide::Preference::{self, Allow, Disallow, Unknown};
+use abide::{ResponseExt, Usage};
 use abide_tests::{Reply, Seen, Server};
 
 use super::{DEADLINE, builder};
@@ -14,50 +15,35 @@ const FREE: &str = r#"[{"location": "/", "tdm-reservation": 0}]"#;
 type Fault = (&'static str, fn(&Seen) -> Reply, Preference, bool);
 
 const FAULTS: [Fault; 16] = [
-    ("a reservation", |_| Reply::new(200, FILE), Preference::Disallow, true),
-    ("none reserved", |_| Reply::new(200, FREE), Preference::Allow, true),
-    ("404", |_| Reply::new(404, FILE), Preference::Unknown, true),
-    ("410", |_| Reply::new(410, FILE), Preference::Unknown, true),
-    ("401", |_| Reply::new(401, FREE), Preference::Unknown, false),
-    ("403", |_| Reply::new(403, FREE), Preference::Unknown, false),
-    ("500", |_| Reply::new(500, FREE), Preference::Unknown, false),
-    ("an error page with 200", |_| Reply::html("<h1>not found</h1>"), Preference::Unknown, false),
-    ("an empty body", |_| Reply::new(200, ""), Preference::Unknown, false),
-    ("broken JSON", |_| Reply::new(200, "[{\"location\": \"/\", }]"), Preference::Unknown, false),
-    ("JSON of another kind", |_| Reply::new(200, "1"), Preference::Unknown, false),
+    ("a reservation", |_| Reply::new(200, FILE), Disallow, true),
+    ("none reserved", |_| Reply::new(200, FREE), Allow, true),
+    ("404", |_| Reply::new(404, FILE), Unknown, true),
+    ("410", |_| Reply::new(410, FILE), Unknown, true),
+    ("401", |_| Reply::new(401, FREE), Unknown, false),
+    ("403", |_| Reply::new(403, FREE), Unknown, false),
+    ("500", |_| Reply::new(500, FREE), Unknown, false),
+    ("an error page with 200", |_| Reply::html("<h1>not found</h1>"), Unknown, false),
+    ("an empty body", |_| Reply::new(200, ""), Unknown, false),
+    ("broken JSON", |_| Reply::new(200, "[{\"location\": \"/\", }]"), Unknown, false),
+    ("JSON of another kind", |_| Reply::new(200, "1"), Unknown, false),
     (
         "a coding that it is not in",
         |_| Reply::with_headers(200, &[("content-encoding", "gzip")], FREE),
-        Preference::Unknown,
+        Unknown,
         false,
     ),
-    (
-        "longer than is read",
-        |_| Reply::new(200, format!("[{}{FREE}", " ".repeat(600_000))),
-        Preference::Unknown,
-        false,
-    ),
+    ("longer than is read", |_| Reply::new(200, format!("[{}{FREE}", " ".repeat(600_000))), Unknown, false),
     (
         "a redirect",
         |seen| match seen.path.as_str() {
             "/moved.json" => Reply::new(200, FILE),
             _ => Reply::redirect(301, "/moved.json"),
         },
-        Preference::Disallow,
+        Disallow,
         true,
     ),
-    (
-        "a circle of redirects",
-        |_| Reply::redirect(302, "/.well-known/tdmrep.json"),
-        Preference::Unknown,
-        false,
-    ),
-    (
-        "a private address",
-        |_| Reply::redirect(302, "http://10.0.0.1/tdmrep.json"),
-        Preference::Unknown,
-        false,
-    ),
+    ("a circle of redirects", |_| Reply::redirect(302, "/.well-known/tdmrep.json"), Unknown, false),
+    ("a private address", |_| Reply::redirect(302, "http://10.0.0.1/tdmrep.json"), Unknown, false),
 ];
 
 #[tokio::test]
@@ -94,6 +80,6 @@ async fn it_is_not_asked_for_unless_it_is_wanted() {
     let server = Server::start(|_| Reply::new(200, FILE)).await;
     let client = builder(&server, DEADLINE).client();
     let page = client.get("http://a.example/page").send().await.unwrap();
-    assert_eq!(page.preferences().resolve(&Usage::Tdm), Preference::Unknown);
+    assert_eq!(page.preferences().resolve(&Usage::Tdm), Unknown);
     assert_eq!(server.asked(), ["a.example/robots.txt", "a.example/page"]);
 }
