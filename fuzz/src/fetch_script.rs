@@ -27,22 +27,22 @@ const PATH: &str = "/closed";
 
 /// What the server has done since the last answer that counted, as far as it can lead to "allow all".
 #[derive(Clone, Copy, Debug, Default)]
-struct Heard {
+struct Known {
     /// The last answer was a text that allows the path, a 4xx, or one redirect too many.
     allows: bool,
-    /// A text that allowed the path has been heard and no 4xx since: it may stand in.
+    /// A text that allowed the path has come and no 4xx since: it may stand in.
     copy_allows: bool,
-    /// There is a copy: a text has been heard, and no lasting 4xx since.
+    /// There is a copy: a text has come, and no lasting 4xx since.
     has_copy: bool,
     failing_since: Option<Duration>,
     /// Failures of which each was 20 hours or more after the last one that is counted, and when that was.
     counted: u32,
     counted_at: Option<Duration>,
-    /// Until when a lasting 4xx counts, if nothing else has been heard since (RFC 9309 §2.4). A transport that panics is nothing heard.
+    /// Until when a lasting 4xx counts, if nothing else has come since (RFC 9309 §2.4). A transport that panics is no answer.
     gone_until: Option<Duration>,
 }
 
-impl Heard {
+impl Known {
     /// RFC 9309 §2.3.1.4, last paragraph.
     fn is_long(&self, now: Duration) -> bool {
         self.counted >= 20 && self.failing_since.is_some_and(|since| now >= since + 30 * DAY)
@@ -76,7 +76,7 @@ async fn play(bytes: &[u8], policy: RobotsPolicy) -> Played {
         at: 0,
         is_cautious: policy.is_cautious(),
         is_split: false,
-        heard: Heard::default(),
+        known: Known::default(),
         way: Vec::new(),
         asked_again: false,
         next: None,
@@ -106,15 +106,15 @@ async fn play(bytes: &[u8], policy: RobotsPolicy) -> Played {
             sleep(Duration::from_secs(1)).await;
         }
         let answer = cache.cached(&origin).unwrap_or(answer);
-        let (heard, now) = (script.lock().expect("no panic holds it").heard, began.elapsed());
+        let (known, now) = (script.lock().expect("no panic holds it").known, began.elapsed());
         assert!(wall().since(answer.asked_at()) < UNASKED_MAX, "{answer:?}");
         let is_allowed = answer.is_allowed(&Target::new(PATH));
-        let may = heard.allows
-            || heard.copy_allows
-            || heard.gone_until.is_some_and(|until| now <= until)
-            || (heard.is_long(now) && answer.source() == Source::LongOutage);
-        assert!(may || !is_allowed, "{answer:?} after {heard:?}");
-        assert!(is_allowed || !heard.allows, "{answer:?} after {heard:?}");
+        let may = known.allows
+            || known.copy_allows
+            || known.gone_until.is_some_and(|until| now <= until)
+            || (known.is_long(now) && answer.source() == Source::LongOutage);
+        assert!(may || !is_allowed, "{answer:?} after {known:?}");
+        assert!(is_allowed || !known.allows, "{answer:?} after {known:?}");
         source = Some(answer.source());
     }
     assert_eq!(fetch.in_flight_max().max(1), 1, "one at a time");
@@ -128,7 +128,7 @@ struct Script {
     at: usize,
     is_cautious: bool,
     is_split: bool,
-    heard: Heard,
+    known: Known,
     /// The URLs of this attempt.
     way: Vec<Url>,
     /// In this attempt an unasked 304 came.
@@ -213,14 +213,14 @@ impl Script {
             }
             10 => {
                 if request.is_conditional() {
-                    let copy_allows = self.heard.copy_allows;
-                    self.heard =
-                        Heard { allows: copy_allows, copy_allows, has_copy: true, ..Heard::default() };
+                    let copy_allows = self.known.copy_allows;
+                    self.known =
+                        Known { allows: copy_allows, copy_allows, has_copy: true, ..Known::default() };
                 } else if std::mem::replace(&mut self.asked_again, true) {
                     self.fails(now);
                 } else {
                     // Nothing is learnt from it yet, nor ever if the second attempt is lost.
-                    self.heard.allows = false;
+                    self.known.allows = false;
                     self.next = Some(request.url().clone());
                 }
                 Scripted::status(304)
@@ -236,7 +236,7 @@ impl Script {
             }
             13 => {
                 // The attempt is lost. What counted, counts for the rest of its time.
-                self.heard.allows = false;
+                self.known.allows = false;
                 Scripted::panic()
             }
             14 => {
@@ -251,14 +251,14 @@ impl Script {
     }
 
     fn fails(&mut self, now: Duration) {
-        let heard = &mut self.heard;
-        heard.allows = false;
-        heard.gone_until = None;
-        heard.failing_since.get_or_insert(now);
+        let known = &mut self.known;
+        known.allows = false;
+        known.gone_until = None;
+        known.failing_since.get_or_insert(now);
         // An attempt counts when it ends, which may be a while after it was answered.
-        if heard.counted_at.is_none_or(|at| now + ATTEMPT >= at + 20 * HOUR) {
-            heard.counted += 1;
-            heard.counted_at = Some(now);
+        if known.counted_at.is_none_or(|at| now + ATTEMPT >= at + 20 * HOUR) {
+            known.counted += 1;
+            known.counted_at = Some(now);
         }
     }
 
@@ -268,20 +268,20 @@ impl Script {
         if is_split && self.is_cautious {
             return self.fails(now);
         }
-        self.heard.allows = self.heard.copy_allows || !self.heard.has_copy;
-        self.heard.gone_until = None;
+        self.known.allows = self.known.copy_allows || !self.known.has_copy;
+        self.known.gone_until = None;
         if !matches!(status, 408 | 421 | 425 | 429) {
             // A day, and the time that the answer itself may take.
-            self.heard = Heard { allows: true, gone_until: Some(now + DAY + ATTEMPT), ..Heard::default() };
+            self.known = Known { allows: true, gone_until: Some(now + DAY + ATTEMPT), ..Known::default() };
         }
     }
 
     /// RFC 9309 §2.3.1.2: five are followed, the sixth is one too many, and so is one that leads back. One that leads nowhere is a failure.
     fn redirects(&mut self, to: Option<Url>, now: Duration) {
         let Some(to) = to else { return self.fails(now) };
-        self.heard.allows = self.way.len() > 5 || self.way.contains(&to);
-        if self.heard.allows {
-            self.heard.gone_until = None;
+        self.known.allows = self.way.len() > 5 || self.way.contains(&to);
+        if self.known.allows {
+            self.known.gone_until = None;
         } else {
             self.next = Some(to);
         }
@@ -294,7 +294,7 @@ impl Script {
         }
         let token = ProductToken::new("ExampleBot").expect("a token");
         let allows = Rules::parse(body, &[token]).is_allowed(&Target::new(PATH));
-        self.heard = Heard { allows, copy_allows: allows, has_copy: true, ..Heard::default() };
+        self.known = Known { allows, copy_allows: allows, has_copy: true, ..Known::default() };
         answer
     }
 }

@@ -52,6 +52,20 @@ fn text(bytes: &[u8]) -> &str {
     }
 }
 
+/// The lines of a list, in which `\x0a` is a byte.
+fn list(text: &str) -> Vec<Vec<u8>> {
+    let bytes = |line: &str| {
+        let mut parts = line.split("\\x");
+        let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+        for (byte, rest) in parts.map(|part| part.split_at(2)) {
+            bytes.push(u8::from_str_radix(byte, 16).expect("two digits"));
+            bytes.extend(rest.bytes());
+        }
+        bytes
+    };
+    text.lines().map(bytes).collect()
+}
+
 /// Whether the input is one of so many, for what takes long.
 fn one_in(many: u32, bytes: &[u8]) -> bool {
     let number = bytes

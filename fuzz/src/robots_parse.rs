@@ -37,7 +37,7 @@ pub fn run(body: &[u8]) {
     let google = ParseOptions::google();
     let _ = Rules::parse_with(body, &tokens, google).verdict(&targets[1]);
 
-    // In UTF-16 an byte is no line end.
+    // In UTF-16 a byte is no line end.
     if !body.starts_with(b"\xff\xfe") && !body.starts_with(b"\xfe\xff") {
         let ends = line_ends(body);
         // The first, the last, and two between.

@@ -3,52 +3,12 @@
 //! `ABIDE_FUZZ_INPUTS=3000000` tries more of them (with `--release`, two minutes of two cores), `ABIDE_FUZZ_SEED` others.
 
 use std::path::Path;
+use std::sync::LazyLock;
 
 use crate::{TARGETS, Target};
 
 /// Words of the languages that are read, which chance would take long to find.
-const WORDS: [&[u8]; 40] = [
-    b"User-agent: ",
-    b"ExampleBot",
-    b"*",
-    b"Disallow: ",
-    b"Allow: ",
-    b"/closed",
-    b"$",
-    b"%2F",
-    b"\xef\xbb\xbf",
-    b"\n",
-    b"\r\n",
-    b"Crawl-delay: 1.5\n",
-    b"Sitemap: ",
-    b"*;noindex, ",
-    b"ExampleBot;nosnippet",
-    b"noindex, nofollow",
-    b"unavailable_after: ",
-    b"max-snippet=",
-    b"2026-11-21",
-    b"Sun, 06 Nov 1994 08:49:37 GMT",
-    b"max-age=",
-    b"no-store",
-    b"120",
-    b"99999999999999999999",
-    b"<meta name=robots content=noindex>",
-    b"<head>",
-    b"</head>",
-    b"<body>",
-    b"<noscript>",
-    b"<template>",
-    b"<!--",
-    b"-->",
-    b"<title>",
-    b"charset=utf-16",
-    b"&NotEqualTilde;",
-    b"search=yes, train-ai=n",
-    b"\"a\";b=?0",
-    b"\xff\xfe",
-    b"\x1f\x8b",
-    b"\0",
-];
+static WORDS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| crate::list(include_str!("words.txt")));
 
 struct Chance(u64);
 

@@ -102,7 +102,7 @@ fn at_the_limit(options: &ReadOptions, lines: &[Line<'_>], choice: u8) {
             assert!(contains(whole.rules(), stated.rules()), "a limit only takes rules away");
         }
     }
-    assert_eq!(cut.is_truncated(), is_cut, "a limit is told");
+    assert_eq!(cut.is_truncated(), is_cut, "a limit is reported");
     assert!(contains(cut.rules(), &expected) && contains(&expected, cut.rules()), "up to the limit");
 }
 
