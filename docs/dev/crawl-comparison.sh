@@ -3,7 +3,7 @@
 # crate spider, and with Scrapy. Prints the table of docs/dev/performance.md. Processor time is the crawler's alone, start and end included;
 # the server is a process of its own.
 #
-#     docs/dev/crawl-comparison.sh [ROUNDS]    the crawlers take turns, 7 times if not told otherwise; the table shows medians
+#     docs/dev/crawl-comparison.sh [ROUNDS]    the crawlers take turns, 7 times by default; the table shows medians
 #
 # Linux only: each host is an address of 127.0.0.0/8. What is not here is set up in a temporary directory, once (CRAWL_COMPARISON_DIR), from
 # the public registries; spider alone builds for minutes. What cannot be set up is left out, and the run says so on standard error.

@@ -36,9 +36,9 @@ CONF
 nginx -c "$work/nginx.conf" -p "$work"
 trap 'nginx -c "$work/nginx.conf" -p "$work" -s stop 2>/dev/null || true; sleep 0.3; rm -rf "$work"' EXIT
 
-cargo build --release --quiet --example crawl
+cargo build --release --quiet -p abide-cli
 started=$(date +%s.%N)
-target/release/examples/crawl --delay 0 --max-pages "$pages" --allow-net 127.0.0.1/32 --quiet \
+target/release/abide crawl --delay 0 --max-pages "$pages" --allow-net 127.0.0.1/32 --quiet --agent ExampleBot \
   "http://127.0.0.1:$port/html/book/index.html" "http://127.0.0.1:$port/html/core/index.html" \
   "http://127.0.0.1:$port/html/alloc/index.html" | tail -n 12
 ended=$(date +%s.%N)

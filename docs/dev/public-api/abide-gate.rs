@@ -283,7 +283,7 @@ impl HostEntry {
     ) -> (LeaseStatus, HostState) {}
     pub fn is_owed(&self, now: Duration) -> bool {}
     pub fn state(&self, now: Duration) -> HostState {}
-    pub fn merge(&mut self, told: &HostState, now: Duration) {}
+    pub fn merge(&mut self, reported: &HostState, now: Duration) {}
 }
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostReport {}
@@ -464,7 +464,6 @@ impl RobotsEntry {
     pub fn remarks(&self) -> Vec<Remark> {}
     pub fn record(&self) -> &RobotsRecord {}
 }
-impl Kept for RobotsEntry {}
 impl fmt::Debug for RobotsEntry {}
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RobotsPolicy {}

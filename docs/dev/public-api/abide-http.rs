@@ -1,14 +1,12 @@
-#[derive(Debug)]
+#[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BuildError {
     Token(InvalidText),
     UserAgent { user_agent: String, token: String },
     UserAgentField { user_agent: String },
     NoTimers,
-    Client(Box<dyn std::error::Error + Send + Sync>),
+    Client(BoxError),
 }
-impl fmt::Display for BuildError {}
-impl std::error::Error for BuildError {}
 #[derive(Debug)]
 pub struct Call<'a> {}
 impl<'a> Call<'a> {
@@ -19,8 +17,7 @@ impl<'a> Call<'a> {
         url: &Url,
         timeout: Option<Duration>,
     ) -> Self {}
-    #[must_use]
-    pub fn paced_below(mut self) -> Self {}
+    pub fn paced_below(&mut self) {}
     #[must_use]
     pub fn checked_above(mut self, verdict: Verdict, wait_left: Duration) -> Self {}
     #[must_use]
@@ -107,8 +104,6 @@ impl CrawlerBuilder {
     pub fn user_agent(mut self, header: &str) -> Self {}
     pub fn gate(mut self, change: impl FnOnce(GateBuilder) -> GateBuilder) -> Self {}
     pub fn gate_settings(&self) -> &GateBuilder {}
-    pub fn redirects(mut self, policy: RedirectPolicy) -> Self {}
-    pub fn timeout(mut self, timeout: Duration) -> Self {}
     pub fn scan(mut self, scan: Scan) -> Self {}
     pub fn read_options(mut self, options: ReadOptions) -> Self {}
     pub fn policy_token(mut self, token: &str, usage: Usage, fallback: bool) -> Self {}
@@ -155,10 +150,8 @@ impl Hop {
     pub fn remote_addr(&self) -> Option<SocketAddr> {}
     pub fn permissions(&self) -> Option<&Permissions> {}
 }
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub struct InvalidValue(pub(crate) _);
-impl fmt::Display for InvalidValue {}
-impl std::error::Error for InvalidValue {}
 #[derive(Clone, Debug)]
 pub struct LicenseToken(_);
 impl LicenseToken {
@@ -297,7 +290,7 @@ pub fn permitted_addresses(
 ) -> Result<Vec<SocketAddr>, BoxError> {}
 pub fn preserve_fields<B>(response: &mut Response<B>, now: WallMillis) {}
 pub fn same_resource(a: &Url, b: &Url) -> bool {}
-pub fn with_read_timeout<F: Future + Unpin>(
+pub async fn with_read_timeout<F: Future + Unpin>(
     limit: Option<Duration>,
-    sending: F,
-) -> impl Future<Output = io::Result<F::Output>> + Unpin {}
+    mut sending: F,
+) -> io::Result<F::Output> {}

@@ -14,15 +14,12 @@ impl<'k> Directory<'k> {
         lifetime: Duration,
     ) -> Result<HeaderMap, IdentityError> {}
 }
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub struct IdentityError(_);
 impl IdentityError {
     pub fn is_permissions(&self) -> bool {}
     pub fn is_signer(&self) -> bool {}
 }
-impl From<Why> for IdentityError {}
-impl fmt::Display for IdentityError {}
-impl std::error::Error for IdentityError {}
 pub struct Key(_);
 impl Key {
     pub fn generate() -> Result<Self, IdentityError> {}

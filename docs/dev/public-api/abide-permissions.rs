@@ -413,7 +413,6 @@ impl SfValue {
     #[must_use]
     pub fn as_bytes(&self) -> Option<&[u8]> {}
 }
-impl From<BareItemFromInput<'_>> for SfValue {}
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct TagRules {}
 impl TagRules {

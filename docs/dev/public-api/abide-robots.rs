@@ -23,12 +23,6 @@ impl Eq for ProductToken {}
 impl Hash for ProductToken {}
 impl fmt::Display for ProductToken {}
 impl fmt::Debug for ProductToken {}
-impl TryFrom<&str> for ProductToken {
-    type Error = InvalidText;
-}
-impl TryFrom<String> for ProductToken {
-    type Error = InvalidText;
-}
 impl FromStr for ProductToken {
     type Err = InvalidText;
 }
@@ -101,21 +95,6 @@ impl fmt::Debug for Robots {}
 impl Robots {
     pub fn remarks(&self) -> Vec<Remark> {}
 }
-#[derive(Clone, Debug, Default)]
-pub struct RobotsBuilder {}
-impl RobotsBuilder {
-    pub fn new() -> Self {}
-    pub fn group<'a>(
-        mut self,
-        tokens: impl IntoIterator<Item = &'a str>,
-    ) -> Result<Self, InvalidText> {}
-    pub fn allow(self, pattern: &str) -> Result<Self, InvalidText> {}
-    pub fn disallow(self, pattern: &str) -> Result<Self, InvalidText> {}
-    pub fn crawl_delay(self, delay: Duration) -> Result<Self, InvalidText> {}
-    pub fn record(mut self, name: &str, value: &str) -> Result<Self, InvalidText> {}
-    pub fn sitemap(mut self, url: &str) -> Result<Self, InvalidText> {}
-    pub fn build(mut self) -> String {}
-}
 #[derive(Clone, PartialEq, Eq)]
 pub struct RobotsVerdict {}
 impl RobotsVerdict {
@@ -152,7 +131,7 @@ impl Rules {
     pub fn token(&self) -> Option<&str> {}
     pub fn records(&self) -> impl Iterator<Item = Record<'_>> {}
     pub fn signals_outside_groups(&self) -> impl Iterator<Item = Record<'_>> {}
-    pub fn signals_of_everybody(&self) -> impl Iterator<Item = Record<'_>> {}
+    pub fn signals_of_all(&self) -> impl Iterator<Item = Record<'_>> {}
     pub fn license_records(&self) -> impl Iterator<Item = Record<'_>> {}
     pub fn heap_size(&self) -> usize {}
 }
@@ -164,8 +143,6 @@ impl<'a> Target<'a> {
     pub fn as_str(&self) -> &str {}
 }
 impl<'a> From<&'a str> for Target<'a> {}
-#[cfg(feature = "url")]
-impl<'a> From<&'a url::Url> for Target<'a> {}
 #[cfg(feature = "url")]
 impl<'a> Target<'a> {
     pub fn of(url: &'a url::Url) -> Self {}

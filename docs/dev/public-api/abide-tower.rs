@@ -3,8 +3,8 @@ pub use abide_gate::{
     Origin, SignRequest, Verdict, pacing, robots_cache,
 };
 pub use abide_http::{
-    BuildError, FetchInfo, Hop, InvalidValue, LicenseToken, Options, PaymentPolicy,
-    PaymentTerms, Price, Scan,
+    BuildError, CrawlerBuilder, FetchInfo, Hop, InvalidValue, LicenseToken, Options,
+    PaymentPolicy, PaymentTerms, Price, Scan,
 };
 #[cfg(feature = "identity")]
 pub use abide_identity as identity;
@@ -48,24 +48,12 @@ impl<S: fmt::Debug> fmt::Debug for AbideService<S> {}
 #[must_use]
 pub struct Builder {}
 impl Builder {
-    pub fn fallback(self, token: &str) -> Self {}
     pub fn user_agent(self, header: &str) -> Self {}
     pub fn gate(self, settings: GateBuilder) -> Self {}
-    pub fn scan(self, scan: Scan) -> Self {}
-    pub fn read_options(self, options: ReadOptions) -> Self {}
-    pub fn policy_token(self, token: &str, usage: Usage, fallback: bool) -> Self {}
-    pub fn permission_store(self, store: Arc<dyn PermissionStore>) -> Self {}
-    #[cfg(feature = "identity")]
-    pub fn sign_requests(self, identity: abide_identity::WebBotAuth) -> Self {}
-    pub fn payment(self, policy: PaymentPolicy) -> Self {}
-    pub fn license_tokens(
-        self,
-        find: impl Fn(
-            &Url,
-            &[(String, String)],
-        ) -> Option<LicenseToken> + Send + Sync + 'static,
+    pub fn crawler(
+        mut self,
+        change: impl FnOnce(CrawlerBuilder) -> CrawlerBuilder,
     ) -> Self {}
-    pub fn danger_report_only(self, why: &str) -> Self {}
     pub fn wrap<S, B, R>(self, client: S) -> Result<AbideService<S>, BuildError>
     where
         S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
@@ -112,7 +100,7 @@ pub trait ResponseExt: sealed::Sealed {
     fn preferences(&self) -> Preferences {}
 }
 impl<B> ResponseExt for http::Response<B> {}
-#[derive(Debug)]
+#[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ServiceError {
     Refused(Denied),
@@ -122,6 +110,3 @@ pub enum ServiceError {
 impl ServiceError {
     pub fn refused(&self) -> Option<&Denied> {}
 }
-impl From<Denied> for ServiceError {}
-impl fmt::Display for ServiceError {}
-impl Error for ServiceError {}

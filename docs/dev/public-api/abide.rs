@@ -47,10 +47,10 @@ impl Builder {
     pub fn pace(self, policy: PacePolicy) -> Self {}
     pub fn max_wait(self, wait: Duration) -> Self {}
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {}
-    pub fn timeout(self, timeout: Duration) -> Self {}
+    pub fn timeout(mut self, timeout: Duration) -> Self {}
     pub fn read_timeout(mut self, timeout: Duration) -> Self {}
     pub fn decode(mut self, on: bool) -> Self {}
-    pub fn redirects(self, policy: RedirectPolicy) -> Self {}
+    pub fn redirects(mut self, policy: RedirectPolicy) -> Self {}
     pub fn scan(self, scan: Scan) -> Self {}
     pub fn read_options(self, options: ReadOptions) -> Self {}
     pub fn fetch_tdmrep(self) -> Self {}
