@@ -32,15 +32,6 @@ fn strict_reading_is_that_of_rfc_9651() {
 }
 
 #[test]
-fn over_the_limit_even_the_strict_reading_salvages() {
-    let value = format!("*;noindex, ???, {}", "OtherBot;a, ".repeat(1000));
-    let options = options().with_strict_sf(true);
-    let permissions = read_with(&options, &[("Robots-Tag", &value)], Head::default());
-    assert_eq!(permissions.rules().to_string(), "noindex");
-    assert!(permissions.is_truncated());
-}
-
-#[test]
 fn tokens_with_a_leading_hyphen_are_written_as_strings() {
     for token in ["_bot", "-bot"] {
         let options = ReadOptions::new(token.parse().unwrap());
@@ -58,25 +49,6 @@ fn a_bot_named_like_a_rule_is_a_token() {
     for value in ["archive;noindex", "archive: noindex", "archive=noindex"] {
         assert!(read_with(&options, &[("Robots-Tag", value)], Head::default()).rules().noindex(), "{value}");
     }
-}
-
-#[test]
-fn the_limit_is_counted_over_all_lines_of_one_name() {
-    let filler = format!("OtherBot;a=\"{}\"", "x".repeat(8192 - 13 - 2 - 9));
-    for (second, rules, truncated) in [("*;noindex", "noindex", false), ("*;noindexx, *;nofollow", "", true)]
-    {
-        let permissions = read(&[("Robots-Tag", &filler), ("Robots-Tag", second)]);
-        assert_eq!(permissions.rules().to_string(), rules, "{second}");
-        assert_eq!(permissions.is_truncated(), truncated, "{second}");
-    }
-    // Each name has its own count.
-    let lines = [
-        ("Robots-Tag", &*filler),
-        ("X-Robots-Tag", &filler),
-        ("Robots-Tag", "*;noindex"),
-        ("X-Robots-Tag", "a"),
-    ];
-    assert!(!read(&lines).is_truncated());
 }
 
 #[test]

@@ -71,18 +71,6 @@ fn a_cut_name_is_not_the_rule_that_it_begins_with() {
 }
 
 #[test]
-fn rules_stay_in_force_until_the_next_fetch() {
-    let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
-    for (cache_control, lifetime) in [("max-age=60", 60), ("no-store", 0)] {
-        let fields = [("Robots-Tag", b"*;noindex".as_slice()), ("Cache-Control", cache_control.as_bytes())];
-        let visit = Fetched::new(200, &fields, Head::default(), then);
-        let record = PermissionRecord::new("https://example.org/", &visit);
-        assert_eq!(record.fresh_until(&options()), then + Duration::from_secs(lifetime), "{cache_control}");
-        assert_eq!(record.rules(&options()).to_string(), "noindex", "{cache_control}");
-    }
-}
-
-#[test]
 fn the_rendered_document_adds_and_never_replaces() {
     for (document, rendered, rules) in [
         ("<meta name=robots content=noindex><p>", None, "noindex"),
