@@ -20,7 +20,7 @@ use crate::jitter::Jitter;
 use crate::origin::OriginOf;
 use crate::pacing::Refusal;
 use crate::robots_cache::bounded_table::BoundedTable;
-use crate::robots_cache::chain::Deferral;
+use crate::robots_cache::chain::DeferredFetch;
 use crate::robots_cache::entry::RobotsEntry;
 use crate::robots_cache::fetch::Fetch;
 use crate::robots_cache::fetch_task::{Progress, Urgency};
@@ -28,7 +28,7 @@ use crate::robots_cache::interner::Interner;
 use crate::robots_cache::reuse::Reuse;
 use crate::robots_cache::single_flight::SingleFlight;
 use crate::robots_cache::{RobotsPolicy, RobotsRecord, RobotsStore};
-use crate::{Clock, HolderId, Origin, Stats, WallMillis};
+use crate::{Clock, DeniedKind, HolderId, Origin, Stats, WallMillis};
 
 /// The access results of RFC 9309 §2.3–2.4: the robots.txt of each origin, fetched once for all callers that wait, used while it is fresh, and
 /// kept through outages. Cheap to clone.
@@ -55,7 +55,7 @@ pub(super) struct Inner {
     pub(super) entries: BoundedTable,
     /// The texts of the entries, equal ones once.
     pub(super) texts: Interner,
-    pub(super) deferrals: Cache<Origin, Deferral>,
+    pub(super) deferrals: Cache<Origin, DeferredFetch>,
     pub(super) in_flight: SingleFlight<Origin, Progress>,
     pub(super) fetch_permits: Semaphore,
     pub(super) jitter: Jitter,
@@ -163,7 +163,7 @@ impl RobotsCache {
                 Some(Progress::Early(_)) | None => {}
             }
             if progress.changed().await.is_err() {
-                return Err(Refusal::Interrupted);
+                return Err(Refusal::Denied(DeniedKind::Interrupted));
             }
         }
     }

@@ -18,7 +18,7 @@ use crate::{Coding, Failure, Origin};
 
 /// The pacer deferred a request: this is no attempt.
 #[derive(Debug, Clone)]
-pub(super) struct Deferral {
+pub(super) struct DeferredFetch {
     pub(super) why: Refusal,
     /// An earlier hop was sent, and redirected to a host that is backed off: sending it again now would be in vain.
     pub(super) sent: bool,
@@ -66,7 +66,7 @@ impl<'a> Chain<'a> {
     }
 
     /// Follows redirects to an outcome. Every round but one adds a URL to `visited`, which is bounded.
-    pub(super) async fn run(mut self) -> Result<Outcome, Deferral> {
+    pub(super) async fn run(mut self) -> Result<Outcome, DeferredFetch> {
         loop {
             let validators = self.validators();
             let conditional = validators.is_some();
@@ -136,13 +136,13 @@ impl<'a> Chain<'a> {
         self.budget = self.budget.saturating_sub(spent);
     }
 
-    fn failed(&self, error: FetchError) -> Result<Outcome, Deferral> {
+    fn failed(&self, error: FetchError) -> Result<Outcome, DeferredFetch> {
         if error.failure().is_some() {
             log::failed(self.origin, &error);
         }
         match error.into_failure() {
             Ok(cause) => Ok(Outcome::Unreachable { cause, hold: None }),
-            Err(why) => Err(Deferral { why, sent: self.sent }),
+            Err(why) => Err(DeferredFetch { why, sent: self.sent }),
         }
     }
 

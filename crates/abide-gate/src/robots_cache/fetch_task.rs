@@ -9,9 +9,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::event::Event;
-use crate::pacing::{DeferReason, Refusal};
+use crate::pacing::{DeferReason, Deferral, Refusal};
 use crate::robots_cache::cache::Inner;
-use crate::robots_cache::chain::{Chain, Deferral};
+use crate::robots_cache::chain::{Chain, DeferredFetch};
 use crate::robots_cache::entry::{RobotsEntry, Source};
 use crate::robots_cache::fetch::PermitWait;
 use crate::robots_cache::outcome::Outcome;
@@ -48,7 +48,7 @@ impl Inner {
         now: WallMillis,
         urgency: Urgency,
     ) -> Result<watch::Receiver<Option<Progress>>, Refusal> {
-        if let Some(Deferral { why, sent }) = self.deferrals.get(origin) {
+        if let Some(DeferredFetch { why, sent }) = self.deferrals.get(origin) {
             let is_over = why.not_before().is_none_or(|at| now >= at || at > now.plus(NEXT_TRY_MAX));
             // For a caller that waits, the pacer decides again, if that costs the origin no request.
             if !is_over && (sent || urgency == Urgency::Background) {
@@ -66,7 +66,8 @@ impl Inner {
             }
             Join::Full => {
                 let (scope, not_before) = (origin.host().as_str().into(), now.plus(FULL_WAIT));
-                Err(Refusal::Deferred { scope, not_before, wait: FULL_WAIT, reason: DeferReason::Robots })
+                let (wait, reason) = (FULL_WAIT, DeferReason::Robots);
+                Err(Refusal::Deferred(Deferral { scope, not_before, wait, reason }))
             }
         }
     }
@@ -112,13 +113,13 @@ impl Inner {
         self.observers.notify(&Event::RobotsAttempted { origin, took });
         match ended {
             Ok(outcome) => Ok(self.conclude(origin, previous.as_ref(), outcome).await),
-            Err(deferral) => {
+            Err(deferred) => {
                 self.count(1, |stats| &mut stats.robots_deferred);
                 log::deferred(origin);
-                self.deferrals.insert(origin.clone(), deferral.clone());
+                self.deferrals.insert(origin.clone(), deferred.clone());
                 self.release_lease(origin).await;
                 // Callers that were not woken yet get the entry that could be used before.
-                early.ok_or(deferral.why)
+                early.ok_or(deferred.why)
             }
         }
     }
@@ -190,7 +191,7 @@ mod tests {
         let (first, second) = tokio::join!(cache.get(&a), cache.get(&b));
         assert!(first.is_ok());
         match second {
-            Err(Refusal::Deferred { not_before, .. }) => assert_eq!(not_before, start.plus(FULL_WAIT)),
+            Err(Refusal::Deferred(deferral)) => assert_eq!(deferral.not_before, start.plus(FULL_WAIT)),
             other => panic!("expected a deferral, found {other:?}"),
         }
         assert!(cache.get(&b).await.is_ok());
