@@ -3,7 +3,7 @@
 
 use abide_permissions::{Head, HeadEnd, ReadOptions, reading_of};
 
-use crate::{options, read, read_with, scan};
+use crate::{options, read_with, scan};
 
 fn strict(lines: &[(&str, &str)]) -> String {
     read_with(&options().with_strict_sf(true), lines, Head::default()).rules().to_string()
@@ -29,6 +29,15 @@ fn strict_reading_is_that_of_rfc_9651() {
     ] {
         assert_eq!(strict(lines), rules, "{lines:?}");
     }
+}
+
+#[test]
+fn over_the_limit_even_the_strict_reading_salvages() {
+    let value = format!("*;noindex, ???, {}", "OtherBot;a, ".repeat(1000));
+    let options = options().with_strict_sf(true);
+    let permissions = read_with(&options, &[("Robots-Tag", &value)], Head::default());
+    assert_eq!(permissions.rules().to_string(), "noindex");
+    assert!(permissions.is_truncated());
 }
 
 #[test]

@@ -255,6 +255,8 @@ fn a_limit_in_the_second_line_or_in_the_join_cuts_there() {
         assert_eq!(read.rules().to_string(), rules, "{extra} {second}");
         assert_eq!(read.is_truncated(), second.len() > extra, "{extra} {second}");
     }
+    let each_name = [("Robots-Tag", &*first), ("X-Robots-Tag", &*first)];
+    assert!(!read_with(&limit(0), &each_name, Head::default()).is_truncated(), "each name has its own count");
 }
 
 #[test]

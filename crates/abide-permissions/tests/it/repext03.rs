@@ -1,10 +1,6 @@
 //! draft-illyes-repext-03: limits, validity, the rendered document, and what is written. What is read is in `fields.rs`.
 
-use std::time::{Duration, SystemTime};
-
-use abide_permissions::{
-    Fetched, Head, HeadEnd, Meta, PermissionRecord, Permissions, Provenance, ReadOptions, write_field,
-};
+use abide_permissions::{Head, HeadEnd, Meta, Permissions, Provenance, ReadOptions, write_field};
 
 use crate::{options, page, read, read_with, scan};
 
