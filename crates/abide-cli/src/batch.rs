@@ -1,17 +1,18 @@
 //! JSON Lines: one object in, one object out, in order, in constant memory. A bad line gives an error in its place.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
+use abide_robots::Rules;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::{DecodeError, Engine, alphabet};
 use serde::Serialize;
 
-use crate::input::name;
+use crate::input::{Asked, name, open, parse_url, tokens};
 use crate::sanitize::write_json;
 use crate::schema::{self, Schema};
-use crate::{Status, Usage, style};
+use crate::status::{Status, Usage};
+use crate::style;
 
 /// A line longer than this is an error: four bodies of the largest robots.txt limit, as base64.
 const LINE_LEN_MAX: usize = 64 * 1024 * 1024;
@@ -45,7 +46,7 @@ pub(crate) fn each_line<A: Serialize>(
     input: &Path,
     mut answer: impl FnMut(&[u8]) -> Result<A, String>,
 ) -> anyhow::Result<Status> {
-    let mut lines = open(input)?;
+    let mut lines = BufReader::with_capacity(BUFFER, open(input)?);
     let mut out = BufWriter::with_capacity(BUFFER, io::stdout().lock());
     let mut bad = 0_u64;
     let mut line = Vec::new();
@@ -132,13 +133,18 @@ fn skip_line(lines: &mut impl BufRead, begun: &[u8]) -> io::Result<()> {
     }
 }
 
-fn open(input: &Path) -> anyhow::Result<BufReader<Box<dyn Read>>> {
-    let reader: Box<dyn Read> = if input == Path::new("-") {
-        Box::new(io::stdin())
-    } else {
-        Box::new(File::open(input).map_err(|error| crate::Usage(format!("{}: {error}", input.display())))?)
-    };
-    Ok(BufReader::with_capacity(BUFFER, reader))
+/// What a question of a batch is about: a robots.txt as it is for an agent, and a URL.
+pub(crate) fn rules_and_url(
+    robots: Option<String>,
+    robots_base64: Option<String>,
+    agent: OneOrMore,
+    url: &str,
+) -> Result<(Rules, Asked), String> {
+    let body = bytes("robots", robots, robots_base64)?
+        .ok_or("expected \"robots\" or \"robots_base64\", found neither")?;
+    let tokens = tokens(&agent.into_vec())?;
+    let url = parse_url(url)?;
+    Ok((Rules::parse(&body, &tokens), url))
 }
 
 /// Bytes that may be given as text or as base64, not both.

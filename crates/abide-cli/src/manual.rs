@@ -5,8 +5,8 @@ use std::io::Write;
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 
-use crate::Status;
 use crate::args::{Cli, CompletionsArgs};
+use crate::status::Status;
 
 pub(crate) fn completions(args: &CompletionsArgs) -> anyhow::Result<Status> {
     let mut script = Vec::new();

@@ -11,7 +11,7 @@ use ipnet::IpNet;
 use crate::event::{Event, Observer, Observers};
 use crate::gate::Gate;
 use crate::paced::{PacedFetch, RuledFetch};
-use crate::pacing::{HostStore, PacePolicy, Pacer};
+use crate::pacing::{HostStore, PacePolicy, Pacer, PacerBuilder};
 use crate::robots_cache::{Fetch, RobotsCache, RobotsCacheBuilder, RobotsPolicy, RobotsStore};
 use crate::{AddressGuard, Clock, SignRequest, SystemClock, caught_clock};
 
@@ -164,16 +164,13 @@ impl GateBuilder {
         let max_wait = self.max_wait.unwrap_or(self.pace.max_wait);
         let clock = caught_clock(Arc::clone(&self.clock));
         // The pacer catches a panic of the clock itself and refuses the permit, because without a clock it cannot keep a delay.
-        let mut pacer = Pacer::builder(self.pace.clone()).clock(Arc::clone(&self.clock));
-        if let Some(store) = &self.host_store {
-            pacer = pacer.store(Arc::clone(store));
-        }
-        for observer in &self.observers {
-            pacer = pacer.observer(Arc::clone(observer));
-        }
-        if let Some(seed) = self.seed {
-            pacer = pacer.seed(seed);
-        }
+        let pacer = PacerBuilder {
+            policy: self.pace.clone(),
+            store: self.host_store.clone(),
+            clock: Arc::clone(&self.clock),
+            observers: self.observers.clone(),
+            seed: self.seed,
+        };
         let pacer = pacer.build();
         let addresses = Arc::new(self.addresses.clone());
         let fetch: Arc<dyn Fetch> = Arc::new(PacedFetch {

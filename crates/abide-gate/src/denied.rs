@@ -14,7 +14,7 @@ use url::Url;
 
 use crate::pacing::DeferReason;
 use crate::text::Escaped;
-use crate::verdict::Verdict;
+use crate::verdict::{Verdict, date};
 use crate::{Failure, WallMillis, without_userinfo};
 
 /// Why abide did not send a request, and when to retry it.
@@ -271,8 +271,7 @@ impl fmt::Display for Denied {
                 write!(f, "{} is deferred{hop}: ", shown(url))?;
                 reason.sentence(url.host_str().unwrap_or_default(), f)?;
                 let Some(retry_at) = retry_at else { return Ok(()) };
-                let date = httpdate::fmt_http_date((*retry_at).min(LAST_DATE).to_system_time());
-                write!(f, "; not before {date}")
+                write!(f, "; not before {}", date(Some(*retry_at)))
             }
             DeniedKind::CrawlDelayTooLong { asked } => write!(
                 f,
@@ -357,9 +356,6 @@ impl fmt::Display for Inner {
 }
 
 impl Error for Inner {}
-
-/// The last second that an HTTP date can show.
-const LAST_DATE: WallMillis = WallMillis::from_millis(253_402_300_799_000);
 
 /// " (redirect 2)" for hops that were redirected to.
 struct Hop(usize);

@@ -92,7 +92,7 @@ impl Gate {
         self.with_tdmrep(verdict, |cache| cache.cached(&origin))
     }
 
-    /// The verdict with the site's tdmrep.json from memory, if the settings fetch it. `None`: it is not in memory, or it is required and unknown.
+    /// The verdict with the site's tdmrep.json, if the settings fetch it. `None`: it is not at hand, or it is required and unknown.
     fn with_tdmrep(
         &self,
         verdict: Verdict,
@@ -116,22 +116,19 @@ impl Gate {
             return Ok(Verdict::robots_txt());
         }
         let verdict = self.entry(&self.robots, &origin, url, left).await?.explain(&Target::of(url));
-        let Some(cache) = self.tdmrep_for(&verdict) else { return Ok(self.observed(verdict)) };
-        let entry = if may_fetch_tdmrep(&verdict) {
+        let mut tdmrep = None;
+        if let Some(cache) = self.tdmrep_for(&verdict)
+            && may_fetch_tdmrep(&verdict)
+        {
             // Its request is the first that keeps the site's delay, so the pacer does not know it yet.
             if let Some(delay) = verdict.crawl_delay() {
                 self.pacer.change_crawl_delay(&origin, delay);
             }
-            Some(self.entry(cache, &origin, url, left).await?)
-        } else {
-            None
-        };
-        let retry_at = entry.as_ref().map(|entry| entry.retry_at());
-        let verdict = verdict.with_tdmrep(entry);
-        if self.requires_tdmrep && verdict.is_tdmrep_unknown() {
-            return Err(self.denied(DeniedKind::TdmrepUnknown, url).with_retry_at(retry_at));
+            tdmrep = Some(self.entry(cache, &origin, url, left).await?);
         }
-        Ok(self.observed(verdict))
+        let retry_at = tdmrep.as_ref().map(|entry| entry.retry_at());
+        let verdict = self.with_tdmrep(verdict, |_| tdmrep).map(|verdict| self.observed(verdict));
+        verdict.ok_or_else(|| self.denied(DeniedKind::TdmrepUnknown, url).with_retry_at(retry_at))
     }
 
     fn observed(&self, verdict: Verdict) -> Verdict {
@@ -434,13 +431,8 @@ impl Gate {
         let retry_at = refusal.not_before();
         let kind = match refusal {
             // With its own reason also for robots.txt: the caller may hold an open response of the host.
-            Refusal::Deferred { reason, .. } => DeniedKind::Deferred { reason },
-            Refusal::CrawlDelayTooLong { asked } => DeniedKind::CrawlDelayTooLong { asked },
-            Refusal::UnsupportedUrl(_) => DeniedKind::UnsupportedUrl,
-            Refusal::Store { reason } => DeniedKind::Store { reason },
-            Refusal::Panicked { callback } => DeniedKind::Panicked { callback },
-            Refusal::NoTimers => DeniedKind::NoTimers,
-            Refusal::Interrupted => DeniedKind::Interrupted,
+            Refusal::Deferred(deferral) => DeniedKind::Deferred { reason: deferral.reason },
+            Refusal::Denied(kind) => kind,
         };
         self.denied(kind, url).with_retry_at(retry_at)
     }

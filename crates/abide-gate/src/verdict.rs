@@ -270,15 +270,11 @@ impl fmt::Display for Ground {
     }
 }
 
-/// The last time that an HTTP date can show.
-const SHOWN_MAX: WallMillis = WallMillis::from_millis(253_402_300_799_000);
-
 /// A time for people, as in HTTP fields.
-fn date(time: Option<WallMillis>) -> String {
-    match time {
-        Some(time) => fmt_http_date(time.min(SHOWN_MAX).to_system_time()),
-        None => "just now".to_owned(),
-    }
+pub(crate) fn date(time: Option<WallMillis>) -> String {
+    // The last second that an HTTP date can show.
+    const LAST: WallMillis = WallMillis::from_millis(253_402_300_799_000);
+    time.map_or("just now".to_owned(), |time| fmt_http_date(time.min(LAST).to_system_time()))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use indexmap::IndexSet;
 
 use crate::date::UnavailableAfter;
-use crate::rule::{Flag, ImagePreview, Limit};
+use crate::rule::{Flag, ImagePreview, Limit, ValuedRule};
 
 /// A set of rules. The default is empty.
 ///
@@ -40,6 +40,9 @@ pub struct TagRules {
 impl TagRules {
     /// The names of all rules without a value that are known, in lower case.
     pub const FLAGS: &[&str] = Flag::NAMES;
+
+    /// The names of all rules with a value, in the order of their methods here.
+    pub const VALUED: &[&str] = ValuedRule::NAMES;
 
     /// Whether the rule of this name, one of [`FLAGS`](Self::FLAGS), is stated.
     #[must_use]

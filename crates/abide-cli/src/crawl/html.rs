@@ -10,7 +10,7 @@ use crate::args::CrawlArgs;
 use crate::crawl::page::Class;
 use crate::crawl::report::{Event, Host, Report};
 use crate::crawl::summary;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, without_url};
 use crate::sanitize::{count, cut, sanitized, span};
 
 pub(crate) fn page(report: &Report, args: &CrawlArgs) -> String {
@@ -73,7 +73,7 @@ fn table(page: &mut String, report: &Report) {
             Some(true) => "noindex",
             _ => "",
         };
-        let why = row.why.strip_prefix(&row.url).and_then(|why| why.strip_prefix(": ")).unwrap_or(&row.why);
+        let why = without_url(&row.why, &row.url).unwrap_or(&row.why);
         // Of what is fetched the reason is always the same.
         let why = if row.class().is_some() { String::new() } else { escaped(&cut(why)) };
         let _ = writeln!(

@@ -19,13 +19,13 @@ use super::queue::{DeadlineExceeded, QUEUE_MAX, Queue, Waiter, WaiterNotify};
 use super::refusal::Refusal;
 use super::schedule::{OPEN_MAX, Schedule, Start, Terms, WaitReason};
 use super::table::{Effects, Locked, ScheduleId, Table};
-use crate::Origin;
 use crate::clock::{Moment, has_timers};
+use crate::{DeniedKind, Origin};
 
 /// One scope of a request, as asked for.
 #[derive(Debug)]
-pub(crate) struct ScopeRequest<K> {
-    pub(crate) key: K,
+pub(crate) struct ScopeRequest<'u> {
+    pub(crate) key: Cow<'u, str>,
     pub(crate) hash: u64,
     pub(crate) delay: Duration,
     pub(crate) limit: u16,
@@ -36,25 +36,20 @@ pub(crate) struct ScopeRequest<K> {
 /// All scopes of a request: the host, and what the policy adds.
 #[derive(Debug)]
 pub(crate) struct Request<'u> {
-    pub(crate) host: ScopeRequest<Cow<'u, str>>,
-    pub(crate) others: Vec<ScopeRequest<String>>,
+    pub(crate) host: ScopeRequest<'u>,
+    pub(crate) others: Vec<ScopeRequest<'u>>,
     /// When it has waited long enough.
     pub(crate) deadline: Moment,
 }
 
-impl Request<'_> {
-    /// The key of one of the scopes.
-    pub(crate) fn key(&self, scope: u8) -> &str {
-        match usize::from(scope).checked_sub(1) {
-            Some(other) => self.others.get(other).map_or(&self.host.key, |scope| &scope.key),
-            None => &self.host.key,
-        }
+impl<'u> Request<'u> {
+    pub(crate) fn scopes(&self) -> impl Iterator<Item = &ScopeRequest<'u>> {
+        std::iter::once(&self.host).chain(&self.others)
     }
 
-    /// The delay that it asks of one of the scopes.
-    pub(crate) fn delay(&self, scope: u8) -> Duration {
-        let other = usize::from(scope).checked_sub(1).and_then(|other| self.others.get(other));
-        other.map_or(self.host.delay, |scope| scope.delay)
+    /// One of the scopes, numbered from the host on.
+    pub(crate) fn scope(&self, number: u8) -> &ScopeRequest<'u> {
+        self.scopes().nth(number.into()).unwrap_or(&self.host)
     }
 }
 
@@ -95,7 +90,7 @@ impl Claims {
     }
 
     pub(crate) fn lock<'t>(&self, table: &'t Table) -> Locked<'t> {
-        table.lock_schedules(self.host.schedule, self.others.iter().map(|claim| claim.schedule))
+        table.lock_schedules(self.iter().map(|claim| claim.schedule))
     }
 }
 
@@ -137,8 +132,7 @@ pub(crate) fn enter(
     now: Moment,
     effects: &mut Effects,
 ) -> Admission {
-    let hashes: Vec<u64> = request.others.iter().map(|scope| scope.hash).collect();
-    let mut locked = table.lock(request.host.hash, &hashes);
+    let mut locked = table.lock(request.scopes().map(|scope| scope.hash));
     locked.clean_sometimes(request.host.hash, now, effects);
     // Under the locks of all scopes from here to the end: no other request can take one of them meanwhile.
     let mut claims = claims(&mut locked, request, now, effects);
@@ -180,7 +174,7 @@ pub(crate) fn enter_idle(
     effects: &mut Effects,
 ) -> Option<Claims> {
     let ScopeRequest { ref key, hash, delay, limit, feedback } = request.host;
-    let mut locked = table.lock(hash, &[]);
+    let mut locked = table.lock([hash]);
     let id = locked.find_at(place, hash, key)?;
     let schedule = locked.schedule(id)?;
     let terms = schedule.terms(delay, limit);
@@ -195,19 +189,13 @@ pub(crate) fn enter_idle(
 
 /// The schedules of all scopes, new where they are not known.
 fn claims(locked: &mut Locked<'_>, request: &Request<'_>, now: Moment, effects: &mut Effects) -> Claims {
-    locked.make_room(request.host.hash, &request.host.key, now, effects);
-    request.others.iter().for_each(|other| locked.make_room(other.hash, &other.key, now, effects));
-    let mut claim = |hash, key: &str, delay, limit, feedback| {
+    request.scopes().for_each(|scope| locked.make_room(scope.hash, &scope.key, now, effects));
+    let mut claim = |scope: &ScopeRequest<'_>| {
+        let &ScopeRequest { ref key, hash, delay, limit, feedback } = scope;
         let schedule = locked.find_or_insert(hash, key);
         Claim { schedule, delay, limit, feedback, before: Moment::NEVER }
     };
-    let ScopeRequest { ref key, hash, delay, limit, feedback } = request.host;
-    let host = claim(hash, key, delay, limit, feedback);
-    let others = request
-        .others
-        .iter()
-        .map(|other| claim(other.hash, &other.key, other.delay, other.limit, other.feedback));
-    Claims { host, others: others.collect() }
+    Claims { host: claim(&request.host), others: request.others.iter().map(claim).collect() }
 }
 
 /// A queue head whose task is never polled again would stop its host, so every new request looks for one.
@@ -399,25 +387,14 @@ pub(crate) fn each(table: &Table, claims: &Claims, mut action: impl FnMut(&mut S
 /// The place of a request in its queues. Dropping it, as a caller that is cancelled does, leaves all of them and wakes the next.
 #[derive(Debug)]
 pub(crate) struct QueuePlace {
-    core: Arc<Core>,
-    claims: Claims,
-    ticket: u64,
-    arrived: Moment,
-    notify: Arc<WaiterNotify>,
-    has_left: bool,
+    pub(crate) core: Arc<Core>,
+    pub(crate) claims: Claims,
+    pub(crate) who: Waiting,
+    pub(crate) notify: Arc<WaiterNotify>,
+    pub(crate) has_left: bool,
 }
 
 impl QueuePlace {
-    pub(crate) fn new(
-        core: Arc<Core>,
-        claims: Claims,
-        ticket: u64,
-        arrived: Moment,
-        notify: Arc<WaiterNotify>,
-    ) -> Self {
-        Self { core, claims, ticket, arrived, notify, has_left: false }
-    }
-
     /// Waits for the permit. The queue head acquires it itself, so a permit is never granted to a waiter that was cancelled: with the queue
     /// of a semaphore, the last of a hundred waiters, the others of which were cancelled, went in after 14.5 ms of a delay of 20 ms.
     pub(crate) async fn wait(mut self, request: &Request<'_>) -> Result<Permit, Refusal> {
@@ -426,37 +403,28 @@ impl QueuePlace {
             if let Some(exceeded) = self.notify.exceeded.get() {
                 return Err(self.core.defer(request, *exceeded, now));
             }
-            let until = match self.look(request, now) {
+            let claims = &mut self.claims;
+            let progress = self.core.act(|effects| look(&self.core.table, claims, self.who, now, effects));
+            let until = match progress {
                 Progress::Granted => {
                     self.has_left = true;
-                    let waited = now.since(self.arrived);
+                    let waited = now.since(self.who.arrived);
                     return Ok(Permit::unsent(Arc::clone(&self.core), self.claims.clone(), now, waited));
                 }
                 Progress::DeadlineExceeded(exceeded) => return Err(self.core.defer(request, exceeded, now)),
                 Progress::Wait(until) if has_timers() => until,
-                Progress::Wait(_) => return Err(Refusal::NoTimers),
+                Progress::Wait(_) => return Err(Refusal::Denied(DeniedKind::NoTimers)),
             };
             let _ = timeout_at(self.core.timeline.timer(until), self.notify.wake.notified()).await;
         }
-    }
-
-    fn look(&mut self, request: &Request<'_>, now: Moment) -> Progress {
-        let mut effects = Effects::default();
-        let who = Waiting { ticket: self.ticket, arrived: self.arrived, deadline: request.deadline };
-        let progress = look(&self.core.table, &mut self.claims, who, now, &mut effects);
-        self.core.finish(effects);
-        progress
     }
 }
 
 impl Drop for QueuePlace {
     fn drop(&mut self) {
-        if self.has_left {
-            return;
+        if !self.has_left {
+            self.core.act(|effects| leave(&self.core.table, &self.claims, self.who.ticket, effects));
         }
-        let mut effects = Effects::default();
-        leave(&self.core.table, &self.claims, self.ticket, &mut effects);
-        self.core.finish(effects);
     }
 }
 
@@ -470,7 +438,7 @@ mod tests {
         let (delay, limit, feedback) = (Duration::from_secs(1), 1, true);
         let host = ScopeRequest { key: host.into(), hash: table.hash(host), delay, limit, feedback };
         let other = |key: &str| {
-            let (key, hash) = (key.to_owned(), table.hash(key));
+            let (key, hash) = (key.to_owned().into(), table.hash(key));
             ScopeRequest { key, hash, delay, limit, feedback: false }
         };
         let others = group.map(other).into_iter().collect();
@@ -500,9 +468,9 @@ mod tests {
         let table = Table::new(100, Duration::ZERO);
         let request = request(&table, "a.example", Some("group"), at(0));
         for (scope, key) in [(0, "a.example"), (1, "group")] {
-            assert_eq!(request.key(scope), key);
+            assert_eq!(request.scope(scope).key, key);
         }
-        assert_eq!(request.key(7), "a.example");
+        assert_eq!(request.scope(7).key, "a.example");
     }
 
     #[test]

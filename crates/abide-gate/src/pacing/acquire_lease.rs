@@ -19,8 +19,8 @@ use super::permit::Permit;
 use super::queue::DeadlineExceeded;
 use super::refusal::Refusal;
 use super::schedule::{Start, WaitReason};
-use crate::clock::Moment;
-use crate::clock::has_timers;
+use crate::DeniedKind;
+use crate::clock::{Moment, has_timers};
 
 /// A request that waits looks at least this often whether the host has been backed off.
 const SLICE: Duration = Duration::from_millis(250);
@@ -32,7 +32,7 @@ pub(crate) async fn acquire_lease(
     permit: Permit,
 ) -> Result<Permit, Refusal> {
     if !has_timers() {
-        return Err(Refusal::NoTimers);
+        return Err(Refusal::Denied(DeniedKind::NoTimers));
     }
     let core = Arc::clone(permit.core());
     // The widest scope first: the process that has its lease is the only one that sends to the others, and needs theirs only for what
@@ -46,7 +46,7 @@ pub(crate) async fn acquire_lease(
         let Some(exceeded) = obstacle(store, request, &permit, &users, now)? else {
             if let Some(next) = claims.get(users.len()) {
                 let under = widest.clone().filter(|_| !users.is_empty());
-                users.push(store.enter(request.key(next.0).into(), under, *next, now));
+                users.push(store.enter((*request.scope(next.0).key).into(), under, *next, now));
             } else if users.iter_mut().all(|user| user.try_begin(now)) {
                 return Ok(permit.send_later(users.into(), now));
             } else {
@@ -100,12 +100,12 @@ fn obstacle(
                 }));
             }
             Readiness::Alone if store.options.fail_closed => {
-                return Err(Refusal::Store { reason: store.reason() });
+                return Err(Refusal::Denied(DeniedKind::Store { reason: store.reason() }));
             }
             Readiness::Alone => {
                 let delay = claim.delay.saturating_mul(store.options.expected_workers);
                 // At a time of its own within the first of these delays: all processes notice the outage at once.
-                let first = store.outage().began.plus(delay.mul_f64(unit(core, request.key(scope))));
+                let first = store.outage().began.plus(delay.mul_f64(unit(core, &request.scope(scope).key)));
                 claim.before.plus(delay).max(first)
             }
         };
@@ -134,5 +134,5 @@ fn backed_off(core: &Core, permit: &Permit, now: Moment) -> Option<DeadlineExcee
 /// From 0 to 1, for this process and this host.
 fn unit(core: &Core, key: &str) -> f64 {
     let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one((core.seed, key));
-    (hash >> 11) as f64 / (1_u64 << 53) as f64
+    crate::jitter::unit(hash)
 }

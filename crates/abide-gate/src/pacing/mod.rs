@@ -69,13 +69,11 @@ mod store;
 pub use backoff::{BackoffCause, THROTTLES_KEPT};
 pub use host_state::HostEntry;
 pub use memory::MemoryHostStore;
-#[cfg(test)]
-pub(crate) use pacer::PacerBuilder;
-pub(crate) use pacer::{Ask, Pacer};
+pub(crate) use pacer::{Ask, Pacer, PacerBuilder};
 pub use permit::Permit;
 pub use policy::{DELAY_MAX, PacePolicy};
 pub use refusal::DeferReason;
-pub(crate) use refusal::Refusal;
+pub(crate) use refusal::{Deferral, Refusal};
 pub use report::{HostReport, NextSlot};
 pub use retry_after::{RETRY_AFTER_MAX, retry_after};
 pub use scope::Scope;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 
-use super::acquire::{self, Claims};
+use super::acquire::{self, Claim, Claims};
 use super::backoff::{BackoffCause, HostBackoff, credible, is_throttle};
 use super::breaker::Breaker;
 use super::lease::SLACK;
@@ -42,16 +42,17 @@ impl Pacer {
     /// The Crawl-delay of an origin has become this. It also counts for those who already wait for it in the queue of its host, and for
     /// those who ask with the delay that was last asked for.
     pub(crate) fn change_crawl_delay(&self, origin: &Origin, delay: Duration) {
-        let (now, host, mut effects) = (self.core.now_or_system(), origin.host(), Effects::default());
+        let (now, host) = (self.core.now_or_system(), origin.host());
         let delay = self.core.policy.pace_of(host.as_str()).delay.max(delay.min(DELAY_MAX));
-        self.core.with_schedule(host.as_str(), |schedule| {
-            if let Some(queue) = schedule.queue_mut() {
-                queue.change_delay(origin, delay);
-            }
-            schedule.will_ask(delay);
-            schedule.changed(now, &mut effects.wakers);
+        self.core.act(|effects| {
+            self.core.with_schedule(host.as_str(), |schedule| {
+                if let Some(queue) = schedule.queue_mut() {
+                    queue.change_delay(origin, delay);
+                }
+                schedule.will_ask(delay);
+                schedule.changed(now, &mut effects.wakers);
+            })
         });
-        self.core.finish(effects);
     }
 }
 
@@ -149,8 +150,8 @@ impl Core {
         now: Moment,
         change: impl Fn(&mut Schedule) -> bool,
     ) -> Option<WallMillis> {
-        let (mut effects, mut news, mut until) = (Effects::default(), Vec::new(), Moment::NEVER);
-        acquire::each(&self.table, claims, |schedule, claim| {
+        let (mut news, mut until) = (Vec::new(), Moment::NEVER);
+        let mut feed_back = |schedule: &mut Schedule, claim: &Claim, effects: &mut Effects| {
             if !claim.feedback {
                 return;
             }
@@ -165,8 +166,10 @@ impl Core {
             if claim.schedule == claims.host.schedule {
                 until = after.0.until.max(after.1.until);
             }
+        };
+        self.act(|effects| {
+            acquire::each(&self.table, claims, |schedule, claim| feed_back(schedule, claim, effects));
         });
-        self.finish(effects);
         for (scope, before, after) in &news {
             if before.0.until < after.0.until {
                 self.report_backoff(scope, after.0, now);

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::acquire::{self, Admission, QueuePlace, Request, ScopeRequest};
+use super::acquire::{self, Admission, QueuePlace, Request, ScopeRequest, Waiting};
 use super::acquire_lease::acquire_lease;
 use super::leases::SharedStore;
 use super::permit::Permit;
@@ -28,7 +28,7 @@ use crate::clock::{Moment, Timeline};
 use crate::event::{Event, Observer, Observers};
 use crate::jitter::{Jitter, random_seed};
 use crate::origin::pacing_key;
-use crate::{Clock, Host, Origin, SystemClock, UnsupportedUrl, WallMillis};
+use crate::{Clock, DeniedKind, Host, Origin, SystemClock, UnsupportedUrl, WallMillis};
 
 /// Knows when the next request to a host may go out. Cheap to clone; all clones are one.
 ///
@@ -76,11 +76,6 @@ impl Ask {
 }
 
 impl Pacer {
-    /// A pacer with a shared store, another clock, an observer.
-    pub(crate) fn builder(policy: PacePolicy) -> PacerBuilder {
-        PacerBuilder { policy, store: None, clock: Arc::new(SystemClock), observers: Vec::new(), seed: None }
-    }
-
     /// Acquires a permit for this URL: of its host, and of the policy's other scopes, all or none.
     ///
     /// Cancelling it at any point gives its place to the next, without a hole and without an early start. It must be polled to keep its
@@ -107,10 +102,10 @@ impl Pacer {
         }
         let now = self.core.now().ok()?;
         let request = self.core.request(url, ask, now).ok()?;
-        let mut effects = Effects::default();
-        let claims = acquire::enter_idle(&self.core.table, &request, ask.place, now, &mut effects);
-        self.core.finish(effects);
-        let permit = Permit::unsent(Arc::clone(&self.core), claims?, now, Duration::ZERO).send();
+        let table = &self.core.table;
+        let claims =
+            self.core.act(|effects| acquire::enter_idle(table, &request, ask.place, now, effects))?;
+        let permit = Permit::unsent(Arc::clone(&self.core), claims, now, Duration::ZERO).send();
         self.core.report(&Event::Granted { scope: &request.host.key, waited: Duration::ZERO });
         Some(permit)
     }
@@ -118,21 +113,19 @@ impl Pacer {
     /// Where the schedule of a host is; zero if it is not known.
     pub(crate) fn place(&self, host: &Host) -> u32 {
         let hash = self.core.table.hash(host.as_str());
-        self.core.table.lock(hash, &[]).find(hash, host.as_str()).map_or(0, |schedule| schedule.index)
+        self.core.table.lock([hash]).find(hash, host.as_str()).map_or(0, |schedule| schedule.index)
     }
 
     async fn wait(&self, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
         let now = self.core.now()?;
         let request = self.core.request(url, &ask, now)?;
-        let mut effects = Effects::default();
-        let origin = || Origin::of(url).ok();
-        let admission = acquire::enter(&self.core.table, &request, origin, now, &mut effects);
-        self.core.finish(effects);
-        let permit = match admission {
+        let (table, origin) = (&self.core.table, || Origin::of(url).ok());
+        let permit = match self.core.act(|effects| acquire::enter(table, &request, origin, now, effects)) {
             Admission::Granted(claims) => Permit::unsent(Arc::clone(&self.core), claims, now, Duration::ZERO),
             Admission::DeadlineExceeded(exceeded) => return Err(self.core.defer(&request, exceeded, now)),
             Admission::Queued(claims, ticket, notify) => {
-                let place = QueuePlace::new(Arc::clone(&self.core), claims, ticket, now, notify);
+                let who = Waiting { ticket, arrived: now, deadline: request.deadline };
+                let place = QueuePlace { core: Arc::clone(&self.core), claims, who, notify, has_left: false };
                 Box::pin(place.wait(&request)).await?
             }
         };
@@ -185,17 +178,17 @@ pub(crate) struct Core {
 impl Core {
     /// The user's clock, which may panic.
     pub(crate) fn now(&self) -> Result<Moment, Refusal> {
-        let now = catch(|| self.clock.now()).ok_or(Refusal::Panicked { callback: "clock" })?;
+        let now = catch("clock", || self.clock.now())?;
         Ok(self.timeline.moment(now))
     }
 
     /// The time where a panic of the clock cannot be returned to a caller.
     pub(crate) fn now_or_system(&self) -> Moment {
-        self.timeline.moment(catch(|| self.clock.now()).unwrap_or_else(|| SystemClock.now()))
+        self.timeline.moment(catch("clock", || self.clock.now()).unwrap_or_else(|_| SystemClock.now()))
     }
 
     pub(crate) fn wall(&self) -> WallMillis {
-        catch(|| self.clock.wall()).unwrap_or_else(|| SystemClock.wall())
+        catch("clock", || self.clock.wall()).unwrap_or_else(|_| SystemClock.wall())
     }
 
     /// The wall-clock time of a moment, rounded up: a caller that comes back then is not a millisecond too early.
@@ -210,8 +203,10 @@ impl Core {
         self.observers.notify(event);
     }
 
-    /// Wakes and reports what a step under the locks has brought about.
-    pub(crate) fn finish(&self, effects: Effects) {
+    /// Runs a step that takes locks. When it has released them, wakes and reports what it has brought about.
+    pub(crate) fn act<T>(&self, step: impl FnOnce(&mut Effects) -> T) -> T {
+        let mut effects = Effects::default();
+        let result = step(&mut effects);
         wake(effects.wakers);
         for (scope, open) in effects.open {
             self.report(&Event::BodyOpen { scope: &scope, open });
@@ -219,13 +214,14 @@ impl Core {
         if effects.is_overgrown && !self.is_overgrown.swap(true, Ordering::Relaxed) {
             self.report(&Event::Overgrown { hosts: self.table.len() });
         }
+        result
     }
 
     /// The scopes and terms of a request.
     pub(crate) fn request<'u>(&self, url: &'u Url, ask: &Ask, now: Moment) -> Result<Request<'u>, Refusal> {
         let host = host_of(url)?;
         if ask.crawl_delay > DELAY_MAX {
-            return Err(Refusal::CrawlDelayTooLong { asked: ask.crawl_delay });
+            return Err(Refusal::Denied(DeniedKind::CrawlDelayTooLong { asked: ask.crawl_delay }));
         }
         let pace = self.policy.pace_of(&host);
         let host = ScopeRequest {
@@ -240,17 +236,22 @@ impl Core {
     }
 
     /// The scopes beside the host. Two scopes that make the same key are one.
-    fn groups(&self, url: &Url, ask: &Ask) -> Result<Vec<ScopeRequest<String>>, Refusal> {
-        let mut groups: Vec<ScopeRequest<String>> = Vec::new();
+    fn groups(&self, url: &Url, ask: &Ask) -> Result<Vec<ScopeRequest<'static>>, Refusal> {
+        let mut groups: Vec<ScopeRequest<'static>> = Vec::new();
         for scope in self.policy.scopes() {
-            let key = catch(|| scope.key(url)).ok_or(Refusal::Panicked { callback: "scope" })?;
-            let Some(key) = key else { continue };
+            let Some(key) = catch("scope", || scope.key(url))? else { continue };
             if groups.iter().any(|group| group.key == key) {
                 continue;
             }
             let (delay, limit, feedback) = scope.limits();
             let delay = if feedback { delay.max(ask.crawl_delay) } else { delay };
-            groups.push(ScopeRequest { hash: self.table.hash(&key), key, delay, limit, feedback });
+            groups.push(ScopeRequest {
+                hash: self.table.hash(&key),
+                key: key.into(),
+                delay,
+                limit,
+                feedback,
+            });
         }
         Ok(groups)
     }
@@ -258,7 +259,7 @@ impl Core {
     /// Looks at the schedule of a host, if it is known.
     pub(crate) fn with_schedule<T>(&self, host: &str, look: impl FnOnce(&mut Schedule) -> T) -> Option<T> {
         let hash = self.table.hash(host);
-        let mut locked = self.table.lock(hash, &[]);
+        let mut locked = self.table.lock([hash]);
         let id = locked.find(hash, host)?;
         locked.schedule(id).map(look)
     }
@@ -270,14 +271,13 @@ impl Core {
         now: Moment,
         act: impl FnOnce(&mut Schedule, &mut Effects) -> T,
     ) -> Option<T> {
-        let (hash, mut effects) = (self.table.hash(host), Effects::default());
-        let mut locked = self.table.lock(hash, &[]);
-        locked.make_room(hash, host, now, &mut effects);
-        let id = locked.find_or_insert(hash, host);
-        let result = locked.schedule(id).map(|schedule| act(schedule, &mut effects));
-        drop(locked);
-        self.finish(effects);
-        result
+        self.act(|effects| {
+            let hash = self.table.hash(host);
+            let mut locked = self.table.lock([hash]);
+            locked.make_room(hash, host, now, effects);
+            let id = locked.find_or_insert(hash, host);
+            locked.schedule(id).map(|schedule| act(schedule, effects))
+        })
     }
 }
 
@@ -290,50 +290,28 @@ fn host_of(url: &Url) -> Result<Cow<'_, str>, UnsupportedUrl> {
 }
 
 /// Runs user code. A panic in it goes no further.
-fn catch<T>(callback: impl FnOnce() -> T) -> Option<T> {
-    catch_unwind(AssertUnwindSafe(callback)).ok()
+fn catch<T>(callback: &'static str, run: impl FnOnce() -> T) -> Result<T, Refusal> {
+    let result = catch_unwind(AssertUnwindSafe(run));
+    result.map_err(|_| Refusal::Denied(DeniedKind::Panicked { callback }))
 }
 
-/// Puts a [`Pacer`] together.
-#[must_use]
+/// What a [`Pacer`] is made of.
 pub(crate) struct PacerBuilder {
-    policy: PacePolicy,
-    store: Option<Arc<dyn HostStore>>,
-    clock: Arc<dyn Clock>,
-    observers: Vec<Arc<Observer>>,
-    seed: Option<u64>,
+    pub(crate) policy: PacePolicy,
+    /// Hosts are leased from it, so that all processes that share it keep the promises together.
+    pub(crate) store: Option<Arc<dyn HostStore>>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) observers: Vec<Arc<Observer>>,
+    /// Of the jitter of backoffs, so that a run can be repeated.
+    pub(crate) seed: Option<u64>,
 }
 
 impl PacerBuilder {
-    /// Hosts are leased from this store, so that all processes that share it keep the promises together.
-    pub(crate) fn store(mut self, store: Arc<dyn HostStore>) -> Self {
-        self.store = Some(store);
-        self
-    }
-
-    /// Another clock.
-    pub(crate) fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
-        self
-    }
-
-    /// Observes everything that happens. There may be several.
-    pub(crate) fn observer(mut self, observer: Arc<Observer>) -> Self {
-        self.observers.push(observer);
-        self
-    }
-
-    /// The seed of the jitter of backoffs, so that a run can be repeated.
-    pub(crate) fn seed(mut self, seed: u64) -> Self {
-        self.seed = Some(seed);
-        self
-    }
-
     /// The pacer.
     pub(crate) fn build(self) -> Pacer {
         let Self { policy, store, clock, observers, seed } = self;
         let jitter = Jitter::new(seed.unwrap_or_else(random_seed));
-        let began = catch(|| clock.now()).unwrap_or_else(|| SystemClock.now());
+        let began = catch("clock", || clock.now()).unwrap_or_else(|_| SystemClock.now());
         // Cyclic, because the tasks that keep leases must not keep the pacer alive.
         let core = Arc::new_cyclic(|core| Core {
             store: store.map(|store| Arc::new(SharedStore::new(store, policy.shared, core.clone()))),
@@ -352,11 +330,5 @@ impl PacerBuilder {
             core.report(&Event::Exception { scope, delay, max_in_flight });
         }
         Pacer { core }
-    }
-}
-
-impl fmt::Debug for PacerBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PacerBuilder").field("policy", &self.policy).finish_non_exhaustive()
     }
 }

@@ -14,7 +14,6 @@ use super::acquire::{self, Claims};
 use super::leases::User;
 use super::open_bodies;
 use super::pacer::Core;
-use super::table::Effects;
 use crate::clock::Moment;
 use crate::{Failure, WallMillis};
 
@@ -152,17 +151,14 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut effects = Effects::default();
         // The clock is the user's, so it is read before any lock is taken.
         let (table, now) = (&self.core.table, self.core.now_or_system());
-        if self.is_sent {
-            acquire::end(table, &self.claims, self.started, now, &mut effects);
-        } else {
-            acquire::give_back(table, &self.claims, self.started, now, &mut effects);
-        }
-        // Last, because from here on the lease may go to another process, with the end of this response.
-        self.users.iter_mut().for_each(|user| user.end(now));
-        self.core.finish(effects);
+        self.core.act(|effects| {
+            let end = if self.is_sent { acquire::end } else { acquire::give_back };
+            end(table, &self.claims, self.started, now, effects);
+            // Last, because from here on the lease may go to another process, with the end of this response.
+            self.users.iter_mut().for_each(|user| user.end(now));
+        });
     }
 }
 

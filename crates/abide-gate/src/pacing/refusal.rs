@@ -14,60 +14,43 @@ use super::schedule::{OPEN_MAX, Schedule, WaitReason};
 use crate::clock::Moment;
 use crate::event::Event;
 use crate::text::Escaped;
-use crate::{Failure, UnsupportedUrl, WallMillis};
+use crate::{DeniedKind, Failure, UnsupportedUrl, WallMillis};
 
 /// Why the pacer refused a permit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
+#[derive(Clone, Debug)]
 pub(crate) enum Refusal {
     /// The next free slot is further away than this call may wait.
-    Deferred {
-        /// The host, or the key of the group of hosts, that is not free.
-        scope: Box<str>,
-        /// The earliest sensible time to come back: the end of the backoff, or when the queue as it stands has drained, and a delay
-        /// behind those that were deferred before. Nothing is reserved: the first to come is the first to go.
-        not_before: WallMillis,
-        /// The same, counted from when the request was deferred.
-        wait: Duration,
-        /// What is waited for.
-        reason: DeferReason,
-    },
-    /// The site asks for more than 24 h between requests, so it is not crawled.
-    CrawlDelayTooLong {
-        /// What it asks for.
-        asked: Duration,
-    },
-    /// Not an http or https URL.
-    UnsupportedUrl(UnsupportedUrl),
-    /// The shared store does not respond, and the policy is to fail closed.
-    Store {
-        /// What it said.
-        reason: String,
-    },
-    /// A callback of yours (clock, scope) panicked. The URL is refused, and the host is not backed off.
-    Panicked {
-        /// Which callback.
-        callback: &'static str,
-    },
-    /// The request would have to wait, and there is no tokio runtime with timers.
-    NoTimers,
-    /// The task that fetched robots.txt was lost: it panicked, or its runtime was shut down. The next check starts another one.
-    Interrupted,
+    Deferred(Deferral),
+    /// For a reason that does not pass with the time of the host.
+    Denied(DeniedKind),
+}
+
+/// What a deferred request waits for, and until when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Deferral {
+    /// The host, or the key of the group of hosts, that is not free.
+    pub(crate) scope: Box<str>,
+    /// The earliest sensible time to come back: the end of the backoff, or when the queue as it stands has drained, and a delay behind those
+    /// that were deferred before. Nothing is reserved: the first to come is the first to go.
+    pub(crate) not_before: WallMillis,
+    /// The same, counted from when the request was deferred.
+    pub(crate) wait: Duration,
+    pub(crate) reason: DeferReason,
 }
 
 impl Refusal {
     /// When to come back, if that is known.
     pub(crate) fn not_before(&self) -> Option<WallMillis> {
         match self {
-            Self::Deferred { not_before, .. } => Some(*not_before),
-            _ => None,
+            Self::Deferred(deferral) => Some(deferral.not_before),
+            Self::Denied(_) => None,
         }
     }
 }
 
 impl From<UnsupportedUrl> for Refusal {
-    fn from(error: UnsupportedUrl) -> Self {
-        Self::UnsupportedUrl(error)
+    fn from(_: UnsupportedUrl) -> Self {
+        Self::Denied(DeniedKind::UnsupportedUrl)
     }
 }
 
@@ -157,12 +140,13 @@ impl Core {
     /// Refuses a request whose permit cannot come before its deadline: reports and counts it, and finds out why.
     pub(crate) fn defer(&self, request: &Request<'_>, exceeded: DeadlineExceeded, now: Moment) -> Refusal {
         // The user's clock is read before the lock is taken.
-        let (scope, wall) = (request.key(exceeded.scope), self.wall());
+        let (asked, wall) = (request.scope(exceeded.scope), self.wall());
+        let scope = &*asked.key;
         let (at, reason, open) = self
             .with_schedule(scope, |schedule| {
                 schedule.counts.deferrals = schedule.counts.deferrals.saturating_add(1);
                 let open = schedule.open_too_long(OPEN_MAX, now);
-                let at = schedule.come_back(exceeded.start.at, request.delay(exceeded.scope));
+                let at = schedule.come_back(exceeded.start.at, asked.delay);
                 (at, DeferReason::of(exceeded.start.why, schedule, now, wall), open)
             })
             .unwrap_or((exceeded.start.at, DeferReason::OtherProcess, None));
@@ -171,7 +155,8 @@ impl Core {
         }
         let wait = at.since(now);
         self.report(&Event::Deferred { scope, wait, reason: &reason });
-        Refusal::Deferred { scope: scope.into(), not_before: self.wall_at(now, at), wait, reason }
+        let not_before = self.wall_at(now, at);
+        Refusal::Deferred(Deferral { scope: scope.into(), not_before, wait, reason })
     }
 }
 
@@ -195,7 +180,7 @@ impl fmt::Display for Span {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Denied, DeniedKind};
+    use crate::Denied;
 
     #[test]
     fn each_reason_is_one_sentence() {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use url::Url;
 
+use super::acquire::ScopeRequest;
 use super::pacer::{Ask, Pacer};
 use super::refusal::Refusal;
 use super::schedule::Schedule;
@@ -22,10 +23,9 @@ impl Pacer {
     pub(crate) fn next_slot(&self, url: &Url, ask: Ask) -> Result<NextSlot, Refusal> {
         let now = self.core.now()?;
         let request = self.core.request(url, &ask, now)?;
-        let host = self.slot_at(&request.host.key, request.host.delay, request.host.limit, now);
-        let others =
-            request.others.iter().map(|other| self.slot_at(&other.key, other.delay, other.limit, now));
-        Ok(others.fold(host, |last, other| if other.wait > last.wait { other } else { last }))
+        let slot = |scope: &ScopeRequest<'_>| self.slot_at(&scope.key, scope.delay, scope.limit, now);
+        let others = request.others.iter().map(slot);
+        Ok(others.fold(slot(&request.host), |last, other| if other.wait > last.wait { other } else { last }))
     }
 
     /// The host that has been free for the longest time, or else is free first, with the delay that was last asked for it. A host that

@@ -90,38 +90,34 @@ impl Table {
         (hash >> 32) as u16 % SHARDS
     }
 
-    /// Locks the shards of these hashes, in ascending order, so that two requests with several scopes never wait for each other.
-    pub(crate) fn lock(&self, first: u64, others: &[u64]) -> Locked<'_> {
-        if others.is_empty() {
-            return self.lock_shard(Self::shard_of(first));
+    /// Locks the shards of these hashes: one at least.
+    pub(crate) fn lock(&self, hashes: impl IntoIterator<Item = u64>) -> Locked<'_> {
+        self.lock_shards(hashes.into_iter().map(Self::shard_of))
+    }
+
+    /// Locks the shards of these schedules: one at least.
+    pub(crate) fn lock_schedules(&self, ids: impl Iterator<Item = ScheduleId>) -> Locked<'_> {
+        self.lock_shards(ids.map(|id| id.shard))
+    }
+
+    fn lock_shards(&self, mut shards: impl Iterator<Item = u16>) -> Locked<'_> {
+        let mut first = shards.next().expect("a request has a host");
+        // Without other scopes the list is empty, and nothing is allocated.
+        let mut others: Vec<u16> = shards.collect();
+        if !others.is_empty() {
+            // In ascending order for all requests: two with the same scopes never each have a lock that the other waits for.
+            others.push(first);
+            others.sort_unstable();
+            others.dedup();
+            first = others.remove(0);
         }
-        let all = others.iter().copied().chain([first]);
-        self.lock_shards(all.map(Self::shard_of).collect())
-    }
-
-    /// Locks the shards of these schedules.
-    pub(crate) fn lock_schedules(
-        &self,
-        first: ScheduleId,
-        others: impl ExactSizeIterator<Item = ScheduleId>,
-    ) -> Locked<'_> {
-        if others.len() == 0 {
-            return self.lock_shard(first.shard);
+        // The first lock is taken before the others.
+        let first = (first, self.guard(first));
+        Locked {
+            table: self,
+            first,
+            others: others.into_iter().map(|shard| (shard, self.guard(shard))).collect(),
         }
-        self.lock_shards(others.chain([first]).map(|schedule| schedule.shard).collect())
-    }
-
-    fn lock_shards(&self, mut shards: Vec<u16>) -> Locked<'_> {
-        // In one order for all requests: two with the same scopes never each have a lock that the other waits for.
-        shards.sort_unstable();
-        shards.dedup();
-        let mut locked = self.lock_shard(shards[0]);
-        locked.others = shards[1..].iter().map(|shard| (*shard, self.guard(*shard))).collect();
-        locked
-    }
-
-    fn lock_shard(&self, shard: u16) -> Locked<'_> {
-        Locked { table: self, first: (shard, self.guard(shard)), others: Vec::new() }
     }
 
     /// Nothing of the user's runs under the lock, and nothing of ours panics there; should it, the others go on.
@@ -296,7 +292,7 @@ mod tests {
 
     fn insert(table: &Table, key: &str) -> ScheduleId {
         let hash = table.hash(key);
-        table.lock(hash, &[]).find_or_insert(hash, key)
+        table.lock([hash]).find_or_insert(hash, key)
     }
 
     #[test]
@@ -314,7 +310,7 @@ mod tests {
     fn a_shard_is_cleaned_once_in_256_calls() {
         let table = Table::new(10_000, Duration::ZERO);
         let (hash, began) = (table.hash("a"), at(0));
-        let mut locked = table.lock(hash, &[]);
+        let mut locked = table.lock([hash]);
         let open = locked.find_or_insert(hash, "a");
         let terms = Terms { delay: Duration::ZERO, limit: 1 };
         locked.schedule(open).unwrap().grant(terms, began);

@@ -2,8 +2,8 @@
 //!
 //! The gate's builder calls it with a paced [`Fetch`]; tests call it without a gate.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
 use abide_robots::ProductToken;
 use moka::sync::Cache;
@@ -18,8 +18,6 @@ use crate::robots_cache::interner::Interner;
 use crate::robots_cache::policy::RobotsPolicy;
 use crate::robots_cache::single_flight::SingleFlight;
 use crate::robots_cache::store::RobotsStore;
-use crate::robots_cache::store_guard::StoreGuard;
-use crate::stats::Counters;
 use crate::{Clock, HolderId, SystemClock, caught_clock};
 
 /// Settings of a [`RobotsCache`]. All have defaults but the tokens and the [`Fetch`].
@@ -41,9 +39,10 @@ const FLIGHTS_MAX: usize = 100_000;
 /// Of how many origins a deferral is remembered.
 const DEFERRALS_MAX: u64 = 10_000;
 
-impl RobotsCacheBuilder {
-    pub(super) fn new(tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> Self {
-        Self {
+impl RobotsCache {
+    /// A cache for a crawler with these product tokens; the first that has a group counts.
+    pub(crate) fn builder(tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> RobotsCacheBuilder {
+        RobotsCacheBuilder {
             tokens,
             fetch,
             policy: RobotsPolicy::default(),
@@ -53,34 +52,27 @@ impl RobotsCacheBuilder {
             seed: None,
         }
     }
+}
 
+impl RobotsCacheBuilder {
     /// The finished cache.
     pub(crate) fn build(self) -> RobotsCache {
-        let counters = Arc::new(Counters::default());
-        let (observers, clock) = (Observers::new(self.observers), caught_clock(self.clock));
-        let store = StoreGuard {
-            store: self.store,
-            policy: self.policy.clone(),
-            holder: HolderId::random(),
-            clock: Arc::clone(&clock),
-            observers: observers.clone(),
-            counters: Arc::clone(&counters),
-            reading_fails: AtomicBool::new(false),
-            writing_fails: AtomicBool::new(false),
-        };
         let inner = Inner {
             tokens: self.tokens,
             fetch: self.fetch,
-            clock,
-            observers,
-            store,
+            clock: caught_clock(self.clock),
+            observers: Observers::new(self.observers),
+            store: self.store,
+            holder: HolderId::random(),
+            reading_fails: AtomicBool::new(false),
+            writing_fails: AtomicBool::new(false),
             entries: BoundedTable::new(self.policy.memory_max),
             texts: Interner::new(),
             deferrals: Cache::new(DEFERRALS_MAX),
             in_flight: SingleFlight::new(FLIGHTS_MAX),
             fetch_permits: Semaphore::new(self.policy.fetches_max),
             jitter: Jitter::new(self.seed.unwrap_or_else(random_seed)),
-            counters,
+            stats: Mutex::default(),
             policy: self.policy,
         };
         RobotsCache { inner: Arc::new(inner) }

@@ -5,7 +5,8 @@
 //! the fetch.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use abide_robots::ProductToken;
@@ -19,17 +20,15 @@ use crate::jitter::Jitter;
 use crate::origin::OriginOf;
 use crate::pacing::Refusal;
 use crate::robots_cache::bounded_table::BoundedTable;
-use crate::robots_cache::builder::RobotsCacheBuilder;
+use crate::robots_cache::chain::DeferredFetch;
 use crate::robots_cache::entry::RobotsEntry;
 use crate::robots_cache::fetch::Fetch;
-use crate::robots_cache::fetch_task::{Deferral, Progress, Urgency};
+use crate::robots_cache::fetch_task::{Progress, Urgency};
 use crate::robots_cache::interner::Interner;
 use crate::robots_cache::reuse::Reuse;
 use crate::robots_cache::single_flight::SingleFlight;
-use crate::robots_cache::store_guard::StoreGuard;
-use crate::robots_cache::{RobotsPolicy, RobotsRecord};
-use crate::stats::Counters;
-use crate::{Clock, Origin, Stats, WallMillis};
+use crate::robots_cache::{RobotsPolicy, RobotsRecord, RobotsStore};
+use crate::{Clock, DeniedKind, HolderId, Origin, Stats, WallMillis};
 
 /// The access results of RFC 9309 §2.3–2.4: the robots.txt of each origin, fetched once for all callers that wait, used while it is fresh, and
 /// kept through outages. Cheap to clone.
@@ -45,24 +44,25 @@ pub(super) struct Inner {
     pub(super) policy: RobotsPolicy,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) observers: Observers,
-    pub(super) store: StoreGuard,
+    /// None: the cache is all there is, and what it forgets is fetched again.
+    pub(super) store: Option<Arc<dyn RobotsStore>>,
+    /// The name of this process at the store.
+    pub(super) holder: HolderId,
+    /// One warning per outage of the store. Two flags: a full disk still reads.
+    pub(super) reading_fails: AtomicBool,
+    pub(super) writing_fails: AtomicBool,
     /// With rules compiled for our own tokens; the store has what the server sent.
     pub(super) entries: BoundedTable,
     /// The texts of the entries, equal ones once.
     pub(super) texts: Interner,
-    pub(super) deferrals: Cache<Origin, Deferral>,
+    pub(super) deferrals: Cache<Origin, DeferredFetch>,
     pub(super) in_flight: SingleFlight<Origin, Progress>,
     pub(super) fetch_permits: Semaphore,
     pub(super) jitter: Jitter,
-    pub(super) counters: Arc<Counters>,
+    pub(super) stats: Mutex<Stats>,
 }
 
 impl RobotsCache {
-    /// A cache for a crawler with these product tokens; the first that has a group counts.
-    pub(crate) fn builder(tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> RobotsCacheBuilder {
-        RobotsCacheBuilder::new(tokens, fetch)
-    }
-
     /// The entry of the origin: from memory, or fetched, once for all callers that wait.
     ///
     /// The fetch belongs to no caller: dropping this future does not cancel it. Within a tokio runtime only.
@@ -130,19 +130,20 @@ impl RobotsCache {
         let Some(mut record) = self.inner.newest_record(origin).await.map(RobotsRecord::expired) else {
             return;
         };
-        self.inner.store.save(&record).await;
+        self.inner.save_record(&record).await;
         // A fetch may have ended meanwhile. Its record must not be replaced by the older one.
         let at_hand = self.inner.entries.get(origin.as_slice());
         if let Some(newer) = at_hand.filter(|answer| answer.asked_at() > record.asked_at()) {
             record = newer.record().clone().expired();
-            self.inner.store.save(&record).await;
+            self.inner.save_record(&record).await;
         }
         self.inner.publish(record);
     }
 
     /// What has happened since the start, and how many fetches are in flight.
     pub(crate) fn stats(&self) -> Stats {
-        Stats { robots_in_flight: self.inner.in_flight.len(), ..self.inner.counters.stats() }
+        let stats = *self.inner.stats.lock().unwrap_or_else(PoisonError::into_inner);
+        Stats { robots_in_flight: self.inner.in_flight.len(), ..stats }
     }
 
     async fn wait(
@@ -162,13 +163,20 @@ impl RobotsCache {
                 Some(Progress::Early(_)) | None => {}
             }
             if progress.changed().await.is_err() {
-                return Err(Refusal::Interrupted);
+                return Err(Refusal::Denied(DeniedKind::Interrupted));
             }
         }
     }
 }
 
 impl Inner {
+    /// Adds to one of the counts.
+    pub(super) fn count(&self, by: u64, counter: impl FnOnce(&mut Stats) -> &mut u64) {
+        let mut stats = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
+        let counter = counter(&mut stats);
+        *counter = counter.saturating_add(by);
+    }
+
     /// The entry in memory, and what to do with it. Compiled again if it means something else now than when it was made.
     pub(super) fn lookup(&self, origin: &Origin, now: WallMillis) -> Option<(Arc<RobotsEntry>, Reuse)> {
         let answer = self.entries.get(origin.as_slice())?;
@@ -196,7 +204,7 @@ impl Inner {
     /// The newest record of the origin: the store's, or ours if the store has failed.
     pub(super) async fn newest_record(&self, origin: &Origin) -> Option<RobotsRecord> {
         let own = self.entries.get(origin.as_slice()).map(|answer| answer.record().clone());
-        let stored = self.store.load(origin).await;
+        let stored = self.load_record(origin).await;
         match (stored, own) {
             // Of two that were asked for at the same time, one was invalidated.
             (Some(stored), Some(own)) => {

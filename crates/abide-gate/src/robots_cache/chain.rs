@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use http::HeaderMap;
-use http::header::{CONTENT_TYPE, ETAG, HeaderName, LAST_MODIFIED};
+use http::header::{CONTENT_TYPE, HeaderValue};
 use tokio::time::{timeout, timeout_at};
 use url::Url;
 
@@ -17,16 +16,12 @@ use crate::robots_cache::record::whole_seconds;
 use crate::robots_cache::{GoodCopy, RobotsPolicy, RobotsRecord, body, log, redirect};
 use crate::{Coding, Failure, Origin};
 
-/// How an attempt ended.
-#[derive(Debug)]
-pub(crate) enum ChainEnd {
-    Outcome(Outcome),
-    /// The pacer deferred it: not an attempt.
-    Deferred {
-        why: Refusal,
-        /// Whether an earlier hop was sent.
-        sent: bool,
-    },
+/// The pacer deferred a request: this is no attempt.
+#[derive(Debug, Clone)]
+pub(super) struct DeferredFetch {
+    pub(super) why: Refusal,
+    /// An earlier hop was sent, and redirected to a host that is backed off: sending it again now would be in vain.
+    pub(super) sent: bool,
 }
 
 /// The requests for one robots.txt, each a redirect further.
@@ -71,7 +66,7 @@ impl<'a> Chain<'a> {
     }
 
     /// Follows redirects to an outcome. Every round but one adds a URL to `visited`, which is bounded.
-    pub(super) async fn run(mut self) -> ChainEnd {
+    pub(super) async fn run(mut self) -> Result<Outcome, DeferredFetch> {
         loop {
             let validators = self.validators();
             let conditional = validators.is_some();
@@ -79,21 +74,22 @@ impl<'a> Chain<'a> {
                 Ok(reply) => reply,
                 Err(error) => return self.failed(error),
             };
-            let outcome = match classify(reply.status(), reply.headers(), conditional, self.policy) {
-                Head::ReadBody => self.read(reply).await,
+            let (status, hold) = (reply.status(), reply.hold());
+            match classify(status, reply.headers(), hold, conditional, self.policy) {
+                Head::ReadBody => return Ok(self.read(reply).await),
                 Head::Follow => match self.follow(&reply) {
-                    Ok(()) => continue,
-                    Err(outcome) => outcome,
+                    Ok(()) => {}
+                    Err(outcome) => return Ok(outcome),
                 },
                 Head::AskAgain if !self.asked_again => {
                     self.asked_again = true;
                     self.spend(&reply);
-                    continue;
                 }
-                Head::AskAgain => unreachable(Failure::RedirectStatus, &reply),
-                head => self.by_head(head, &reply),
-            };
-            return ChainEnd::Outcome(outcome);
+                Head::AskAgain => {
+                    return Ok(Outcome::Unreachable { cause: Failure::RedirectStatus, hold });
+                }
+                Head::Done(outcome) => return Ok(outcome),
+            }
         }
     }
 
@@ -124,7 +120,7 @@ impl<'a> Chain<'a> {
             hop: self.visited.len().saturating_sub(1),
             ..RobotsRequest::new(self.here().clone(), self.budget)
         };
-        self.cache.counters.requests.add(1);
+        self.cache.count(1, |stats| &mut stats.robots_requests);
         // The budget is kept by `Fetch`, which knows when the slot was there; this only ends one that does not.
         let patience = self.budget.saturating_add(self.policy.slot_wait_max);
         let reply = match timeout(patience, self.cache.fetch.fetch(request)).await {
@@ -140,20 +136,20 @@ impl<'a> Chain<'a> {
         self.budget = self.budget.saturating_sub(spent);
     }
 
-    fn failed(&self, error: FetchError) -> ChainEnd {
+    fn failed(&self, error: FetchError) -> Result<Outcome, DeferredFetch> {
         if error.failure().is_some() {
             log::failed(self.origin, &error);
         }
         match error.into_failure() {
-            Ok(cause) => ChainEnd::Outcome(Outcome::Unreachable { cause, hold: None }),
-            Err(why) => ChainEnd::Deferred { why, sent: self.sent },
+            Ok(cause) => Ok(Outcome::Unreachable { cause, hold: None }),
+            Err(why) => Err(DeferredFetch { why, sent: self.sent }),
         }
     }
 
     /// Follows one redirect. Its body is never read.
     fn follow(&mut self, reply: &RobotsResponse) -> Result<(), Outcome> {
         let url = redirect::destination(self.here(), reply.headers(), self.policy)
-            .map_err(|why| unreachable(why, reply))?;
+            .map_err(|cause| Outcome::Unreachable { cause, hold: reply.hold() })?;
         // §2.3.1.2: if there are more than five consecutive redirects, crawlers MAY assume that the robots.txt file is
         // unavailable. Without cookies a URL met twice cannot end otherwise.
         if self.visited.len() > self.policy.redirects_max || self.visited.contains(&url) {
@@ -182,11 +178,12 @@ impl<'a> Chain<'a> {
             }
             Err(_) => return Outcome::Unreachable { cause: Failure::Timeout, hold },
         };
-        self.cache.counters.body_bytes.add(text.bytes.len() as u64);
+        self.cache.count(text.bytes.len() as u64, |stats| &mut stats.robots_bytes);
         if looks_coded(&text.bytes) {
             return Outcome::Unreachable { cause: Failure::StillCoded, hold };
         }
-        let html = is_html(field(&headers, &CONTENT_TYPE), &text.bytes) && !has_rule_line(&text.bytes);
+        let content_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+        let html = is_html(content_type, &text.bytes) && !has_rule_line(&text.bytes);
         // Stricter (option): a page that only looks like a success says nothing about the rules.
         if html && self.policy.html_is_unreachable {
             return Outcome::Unreachable { cause: Failure::Html, hold };
@@ -198,38 +195,10 @@ impl<'a> Chain<'a> {
             html,
             status,
             redirected_to: (self.visited.len() > 1).then(|| Box::new(self.here().clone())),
-            validators: validators(&headers),
+            validators: Validators::of(&headers),
             lifetime: stated_lifetime(&headers, self.policy).and_then(whole_seconds),
             fetched_at: now,
             validated_at: now,
         })
     }
-
-    /// The outcome of a response whose head decides. Its body is never read.
-    fn by_head(&self, head: Head, reply: &RobotsResponse) -> Outcome {
-        let status = reply.status().as_u16();
-        let lifetime = stated_lifetime(reply.headers(), self.policy);
-        match head {
-            Head::NotModified => Outcome::NotModified { validators: validators(reply.headers()), lifetime },
-            Head::Unavailable => {
-                Outcome::Unavailable { status, lifetime: lifetime.unwrap_or(self.policy.lifetime_max) }
-            }
-            Head::UnavailableForNow => Outcome::UnavailableForNow { status },
-            Head::TooManyRequests => Outcome::TooManyRequests { hold: reply.hold() },
-            Head::Unreachable(cause) => unreachable(cause, reply),
-            Head::ReadBody | Head::Follow | Head::AskAgain => unreachable(Failure::Status(status), reply),
-        }
-    }
-}
-
-fn unreachable(cause: Failure, reply: &RobotsResponse) -> Outcome {
-    Outcome::Unreachable { cause, hold: reply.hold() }
-}
-
-fn validators(headers: &HeaderMap) -> Validators {
-    Validators::new(field(headers, &ETAG), field(headers, &LAST_MODIFIED))
-}
-
-fn field<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h [u8]> {
-    headers.get(name).map(|value| value.as_bytes())
 }

@@ -14,11 +14,11 @@ use url::Url;
 use crate::robots_cache::interner::RobotsText;
 use crate::robots_cache::policy::{BODY_LIMIT_MAX, LIFETIME_MAX};
 use crate::robots_cache::record::{Exception, LastResult, Outage};
-use crate::robots_cache::{GoodCopy, RobotsRecord, Unavailable, Validators};
+use crate::robots_cache::{GoodCopy, RobotsRecord, Validators};
 use crate::{Failure, WallMillis};
 
 /// Goes up with each change of [`Stored`] and of what it contains, [`Failure`] included.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 /// Of the checksum, which is CRC-32 (IEEE 802.3): it finds every flipped bit and every burst of up to 32.
 const CHECKSUM_LEN: usize = 4;
 
@@ -27,10 +27,10 @@ const CHECKSUM_LEN: usize = 4;
 struct Stored<'a> {
     origin: &'a str,
     last: LastResult,
-    asked_at: u64,
-    fresh_until: u64,
-    next_try: u64,
-    outage: (Option<u64>, u32, u32, Option<u64>),
+    asked_at: WallMillis,
+    fresh_until: WallMillis,
+    next_try: WallMillis,
+    outage: Outage,
     #[serde(borrow)]
     copy: Option<StoredCopy<'a>>,
 }
@@ -44,8 +44,8 @@ struct StoredCopy<'a> {
     etag: Option<&'a [u8]>,
     last_modified: Option<Cow<'a, [u8]>>,
     lifetime: Option<NonZeroU32>,
-    fetched_at: u64,
-    validated_at: u64,
+    fetched_at: WallMillis,
+    validated_at: WallMillis,
     body: &'a [u8],
 }
 
@@ -75,10 +75,10 @@ impl RobotsRecord {
         let is_status = |status: u16| (100..=999).contains(&status);
         let is_result = match self.last() {
             LastResult::Rules => self.copy.is_some(),
-            LastResult::Unavailable(Unavailable::Status(status)) => is_status(status),
-            LastResult::Unavailable(Unavailable::TooManyRedirects) => true,
-            LastResult::Unreachable(Failure::Status(status)) => is_status(status),
-            LastResult::Unreachable(_) => true,
+            LastResult::Unavailable(status) | LastResult::Unreachable(Failure::Status(status)) => {
+                is_status(status)
+            }
+            LastResult::TooManyRedirects | LastResult::Unreachable(_) => true,
         };
         let is_copy = self.copy().is_none_or(|copy| {
             (200..=299).contains(&copy.status)
@@ -98,31 +98,24 @@ fn is_plain(url: &Url) -> bool {
 
 impl<'a> Stored<'a> {
     fn of(record: &'a RobotsRecord) -> Self {
-        let outage = record.outage();
-        let millis = |time: Option<WallMillis>| time.map(WallMillis::as_millis);
         Self {
             origin: record.origin.as_str(),
             last: record.last(),
-            asked_at: record.asked_at.as_millis(),
-            fresh_until: record.fresh_until.as_millis(),
-            next_try: record.next_try.as_millis(),
-            outage: (millis(outage.since), outage.attempts, outage.counted, millis(outage.last_counted)),
+            asked_at: record.asked_at,
+            fresh_until: record.fresh_until,
+            next_try: record.next_try,
+            outage: record.outage(),
             copy: record.copy().map(StoredCopy::of),
         }
     }
 
     fn into_record(self) -> Option<RobotsRecord> {
-        let (since, attempts, counted, last_counted) = self.outage;
-        let time = |millis: Option<u64>| millis.map(WallMillis::from_millis);
         Some(RobotsRecord {
             origin: self.origin.parse().ok()?,
-            asked_at: WallMillis::from_millis(self.asked_at),
-            fresh_until: WallMillis::from_millis(self.fresh_until),
-            next_try: WallMillis::from_millis(self.next_try),
-            exception: Exception::boxed(
-                self.last,
-                Outage { since: time(since), attempts, counted, last_counted: time(last_counted) },
-            ),
+            asked_at: self.asked_at,
+            fresh_until: self.fresh_until,
+            next_try: self.next_try,
+            exception: Exception::boxed(self.last, self.outage),
             copy: match self.copy {
                 Some(copy) => Some(copy.into_copy()?),
                 None => None,
@@ -141,8 +134,8 @@ impl<'a> StoredCopy<'a> {
             etag: copy.validators.etag(),
             last_modified: copy.validators.last_modified(),
             lifetime: copy.lifetime,
-            fetched_at: copy.fetched_at.as_millis(),
-            validated_at: copy.validated_at.as_millis(),
+            fetched_at: copy.fetched_at,
+            validated_at: copy.validated_at,
             body: copy.body(),
         }
     }
@@ -159,8 +152,8 @@ impl<'a> StoredCopy<'a> {
             },
             validators: Validators::new(self.etag, self.last_modified.as_deref()),
             lifetime: self.lifetime,
-            fetched_at: WallMillis::from_millis(self.fetched_at),
-            validated_at: WallMillis::from_millis(self.validated_at),
+            fetched_at: self.fetched_at,
+            validated_at: self.validated_at,
         })
     }
 }
@@ -234,8 +227,8 @@ mod tests {
     fn records() -> impl Strategy<Value = RobotsRecord> {
         let last = prop_oneof![
             Just(LastResult::Rules),
-            (400_u16..500).prop_map(|status| LastResult::Unavailable(Unavailable::Status(status))),
-            Just(LastResult::Unavailable(Unavailable::TooManyRedirects)),
+            (400_u16..500).prop_map(LastResult::Unavailable),
+            Just(LastResult::TooManyRedirects),
             proptest::sample::select(failures()).prop_map(LastResult::Unreachable),
         ];
         let failing = (any::<Option<u64>>(), any::<u32>(), any::<u32>(), any::<Option<u64>>()).prop_map(

@@ -13,8 +13,8 @@ use url::Url;
 use crate::robots_cache::interner::{Interner, RobotsText};
 use crate::robots_cache::policy::BODY_LIMIT_MAX;
 use crate::robots_cache::record::LastResult;
-use crate::robots_cache::reuse::{Reuse, Serving, Times, serving};
-use crate::robots_cache::{GoodCopy, RobotsPolicy, RobotsRecord, Unavailable};
+use crate::robots_cache::reuse::{Reuse, Serving};
+use crate::robots_cache::{GoodCopy, RobotsPolicy, RobotsRecord};
 use crate::{Failure, Origin, Verdict, WallMillis};
 
 /// Where the rules of an origin came from.
@@ -68,21 +68,20 @@ impl RobotsEntry {
         tokens: &[ProductToken],
         texts: &Interner,
     ) -> Self {
-        let serving = serving(&record, now, policy);
+        let serving = record.serving(now, policy);
         let copy = record.copy.as_mut().filter(|_| serving == Serving::Copy);
         let rules = copy.and_then(|copy| {
             copy.text = texts.get(&copy.text.body, |body| Rules::parse_with(body, tokens, reading(policy)));
             copy.text.rules.clone()
         });
-        let was_fresh = Times::of(&record).is_fresh(now);
+        let was_fresh = record.is_fresh(now);
         Self { record, rules, serving, was_fresh, used: AtomicBool::new(true), place: AtomicU32::new(0) }
     }
 
     /// What to do with this entry at `now`; `None` if it must be compiled again, because it has become stale.
     pub(super) fn next(&self, now: WallMillis) -> Option<Reuse> {
-        let times = Times::of(&self.record);
-        match times.next(now) {
-            Reuse::Use | Reuse::UseAndRefresh if times.is_fresh(now) != self.was_fresh => None,
+        match self.record.reuse(now) {
+            Reuse::Use | Reuse::UseAndRefresh if self.record.is_fresh(now) != self.was_fresh => None,
             next => Some(next),
         }
     }
@@ -96,8 +95,8 @@ impl RobotsEntry {
     pub(crate) fn unreachable(&self) -> Option<Failure> {
         (self.serving == Serving::Unreachable).then_some(match self.record.last() {
             LastResult::Unreachable(cause) => cause,
-            LastResult::Unavailable(Unavailable::Status(status)) => Failure::Status(status),
-            LastResult::Unavailable(Unavailable::TooManyRedirects) | LastResult::Rules => Failure::Other,
+            LastResult::Unavailable(status) => Failure::Status(status),
+            LastResult::TooManyRedirects | LastResult::Rules => Failure::Other,
         })
     }
 
@@ -139,9 +138,7 @@ impl RobotsEntry {
             }
             (Serving::Copy, _) => Source::LastGood,
             (Serving::LongOutage, _) => Source::LongOutage,
-            (Serving::Unavailable, LastResult::Unavailable(Unavailable::Status(status))) => {
-                Source::Unavailable(status)
-            }
+            (Serving::Unavailable, LastResult::Unavailable(status)) => Source::Unavailable(status),
             (Serving::Unavailable, _) => Source::TooManyRedirects,
             (Serving::Unreachable, _) => Source::Unreachable(self.unreachable().unwrap_or(Failure::Other)),
         }
@@ -170,7 +167,7 @@ impl RobotsEntry {
     pub fn failure(&self) -> Option<Failure> {
         match self.record.last() {
             LastResult::Unreachable(cause) => Some(cause),
-            LastResult::Unavailable(Unavailable::Status(status)) if self.source() == Source::LastGood => {
+            LastResult::Unavailable(status) if self.source() == Source::LastGood => {
                 Some(Failure::Status(status))
             }
             _ => None,
@@ -327,8 +324,7 @@ mod tests {
     #[test]
     fn a_copy_that_is_kept_weighs_though_it_does_not_count() {
         let mut record = record();
-        let last = LastResult::Unavailable(Unavailable::TooManyRedirects);
-        record.exception = Exception::boxed(last, Outage::NONE);
+        record.exception = Exception::boxed(LastResult::TooManyRedirects, Outage::NONE);
         let entry = entry(record, &Interner::new());
         assert!(entry.copy().is_none() && entry.weight() >= BODY, "{}", entry.weight());
         assert_eq!(entry.enter(), entry.weight());

@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ACCEPT_ENCODING, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH};
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, ETAG, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED,
+};
 use http::{HeaderMap, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
@@ -196,6 +198,12 @@ impl Validators {
             }
             None => Short::concat(&[&length.to_le_bytes(), etag, date]),
         })
+    }
+
+    /// Those of a response.
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        let [etag, date] = [ETAG, LAST_MODIFIED].map(|name| headers.get(name).map(HeaderValue::as_bytes));
+        Self::new(etag, date)
     }
 
     /// The entity tag and the date, each empty if there is none, and whether the date is seconds.

@@ -9,17 +9,16 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::event::Event;
-use crate::pacing::{DeferReason, Refusal};
+use crate::pacing::{DeferReason, Deferral, Refusal};
 use crate::robots_cache::cache::Inner;
-use crate::robots_cache::chain::{Chain, ChainEnd};
+use crate::robots_cache::chain::{Chain, DeferredFetch};
 use crate::robots_cache::entry::{RobotsEntry, Source};
 use crate::robots_cache::fetch::PermitWait;
 use crate::robots_cache::outcome::Outcome;
 use crate::robots_cache::record::{AttemptEnd, LastResult};
-use crate::robots_cache::reuse::{NEXT_TRY_MAX, Reuse, Times};
+use crate::robots_cache::reuse::{NEXT_TRY_MAX, Reuse};
 use crate::robots_cache::single_flight::{Join, Leader};
 use crate::robots_cache::{GoodCopy, RobotsRecord, log};
-use crate::stats::Counters;
 use crate::{Origin, WallMillis};
 
 /// What callers that wait for a fetch get.
@@ -29,14 +28,6 @@ pub(super) enum Progress {
     Early(Arc<RobotsEntry>),
     /// The end, and how long the fetch waited for permits.
     Done(Result<Arc<RobotsEntry>, Refusal>, PermitWait),
-}
-
-/// A request that the pacer deferred.
-#[derive(Debug, Clone)]
-pub(super) struct Deferral {
-    why: Refusal,
-    /// It was sent, and redirected to a host that is backed off: sending it again now would be in vain.
-    sent: bool,
 }
 
 /// Whether a caller waits for a fetch.
@@ -57,7 +48,7 @@ impl Inner {
         now: WallMillis,
         urgency: Urgency,
     ) -> Result<watch::Receiver<Option<Progress>>, Refusal> {
-        if let Some(Deferral { why, sent }) = self.deferrals.get(origin) {
+        if let Some(DeferredFetch { why, sent }) = self.deferrals.get(origin) {
             let is_over = why.not_before().is_none_or(|at| now >= at || at > now.plus(NEXT_TRY_MAX));
             // For a caller that waits, the pacer decides again, if that costs the origin no request.
             if !is_over && (sent || urgency == Urgency::Background) {
@@ -75,15 +66,16 @@ impl Inner {
             }
             Join::Full => {
                 let (scope, not_before) = (origin.host().as_str().into(), now.plus(FULL_WAIT));
-                Err(Refusal::Deferred { scope, not_before, wait: FULL_WAIT, reason: DeferReason::Robots })
+                let (wait, reason) = (FULL_WAIT, DeferReason::Robots);
+                Err(Refusal::Deferred(Deferral { scope, not_before, wait, reason }))
             }
         }
     }
 
     /// One fetch, in a task that belongs to no caller.
     async fn run(self: Arc<Self>, leader: Leader<Origin, Progress>, origin: Origin) {
-        self.counters.flights.add(1);
-        let mut lost = Lost { counters: &self.counters, done: false };
+        self.count(1, |stats| &mut stats.robots_fetches);
+        let mut lost = Lost { cache: &self, done: false };
         let permit_wait = PermitWait::default();
         let result = self.load_or_fetch(&leader, &origin, &permit_wait).await;
         lost.done = true;
@@ -100,7 +92,7 @@ impl Inner {
         let previous = self.newest_record(origin).await;
         let mut early = None;
         if let Some(record) = &previous {
-            match Times::of(record).next(self.clock.wall()) {
+            match record.reuse(self.clock.wall()) {
                 Reuse::Use => return Ok(self.publish(record.clone())),
                 Reuse::UseAndRefresh => early = Some(self.publish(record.clone())),
                 Reuse::Fetch => {}
@@ -109,31 +101,27 @@ impl Inner {
         if let Some(answer) = &early {
             leader.announce(Progress::Early(Arc::clone(answer)));
         }
-        if let Some(record) = self.store.wait_for_other_process(origin, previous.as_ref()).await {
+        if let Some(record) = self.wait_for_other_process(origin, previous.as_ref()).await {
             return Ok(self.publish(record));
         }
         let began = self.clock.now();
-        let ended = self.fetch(origin, previous.as_ref(), permit_wait).await;
+        let ended = {
+            let _permit = self.fetch_permits.acquire().await;
+            Chain::new(self, origin, previous.as_ref(), permit_wait).run().await
+        };
         let took = self.clock.now().saturating_duration_since(began);
         self.observers.notify(&Event::RobotsAttempted { origin, took });
         match ended {
-            ChainEnd::Outcome(outcome) => Ok(self.conclude(origin, previous.as_ref(), outcome).await),
-            ChainEnd::Deferred { why, sent } => {
-                self.defer(origin, &why, sent).await;
+            Ok(outcome) => Ok(self.conclude(origin, previous.as_ref(), outcome).await),
+            Err(deferred) => {
+                self.count(1, |stats| &mut stats.robots_deferred);
+                log::deferred(origin);
+                self.deferrals.insert(origin.clone(), deferred.clone());
+                self.release_lease(origin).await;
                 // Callers that were not woken yet get the entry that could be used before.
-                early.ok_or(why)
+                early.ok_or(deferred.why)
             }
         }
-    }
-
-    async fn fetch(
-        &self,
-        origin: &Origin,
-        previous: Option<&RobotsRecord>,
-        permit_wait: &PermitWait,
-    ) -> ChainEnd {
-        let _permit = self.fetch_permits.acquire().await;
-        Chain::new(self, origin, previous, permit_wait).run().await
     }
 
     /// Brings the outcome of an attempt to the store, the table and the observers.
@@ -147,55 +135,38 @@ impl Inner {
             AttemptEnd { now: self.clock.wall(), jitter: self.jitter.draw(), spread: self.jitter.spread() };
         let revalidated = matches!(outcome, Outcome::NotModified { .. });
         let record = RobotsRecord::after(previous, origin, outcome, at, &self.policy);
-        self.store.save(&record).await;
+        self.save_record(&record).await;
         let answer = self.publish(record);
-        self.count(&answer, revalidated);
+        self.count(1, |stats| match answer.record().last() {
+            LastResult::Rules if revalidated => &mut stats.robots_revalidated,
+            LastResult::Rules => &mut stats.robots_read,
+            LastResult::Unavailable(_) | LastResult::TooManyRedirects => &mut stats.robots_unavailable,
+            LastResult::Unreachable(_) => &mut stats.robots_unreachable,
+        });
         log::asked(&answer);
-        self.report(previous, &answer);
-        answer
-    }
-
-    fn count(&self, answer: &RobotsEntry, revalidated: bool) {
-        match answer.record().last() {
-            LastResult::Rules if revalidated => self.counters.revalidated.add(1),
-            LastResult::Rules => self.counters.rules.add(1),
-            LastResult::Unavailable(_) => self.counters.unavailable.add(1),
-            LastResult::Unreachable(_) => self.counters.unreachable.add(1),
-        }
+        self.observers.notify(&Event::RobotsAnswered { entry: &answer });
         if answer.source() == Source::LastGood {
-            self.counters.last_good.add(1);
-        }
-    }
-
-    fn report(&self, previous: Option<&RobotsRecord>, answer: &Arc<RobotsEntry>) {
-        self.observers.notify(&Event::RobotsAnswered { entry: answer });
-        if answer.source() == Source::LastGood {
-            self.observers.notify(&Event::RobotsLastGood { entry: answer });
+            self.count(1, |stats| &mut stats.robots_last_good);
+            self.observers.notify(&Event::RobotsLastGood { entry: &answer });
         }
         let old = previous.and_then(RobotsRecord::copy);
         if old.map(GoodCopy::body) != answer.record().copy().map(GoodCopy::body) {
-            self.observers.notify(&Event::RobotsChanged { old, entry: answer });
+            self.observers.notify(&Event::RobotsChanged { old, entry: &answer });
         }
-    }
-
-    async fn defer(&self, origin: &Origin, why: &Refusal, sent: bool) {
-        self.counters.deferred.add(1);
-        log::deferred(origin);
-        self.deferrals.insert(origin.clone(), Deferral { why: why.clone(), sent });
-        self.store.release(origin).await;
+        answer
     }
 }
 
 /// Counts a fetch that has no end, because its task panicked or its runtime shut down.
 struct Lost<'a> {
-    counters: &'a Counters,
+    cache: &'a Inner,
     done: bool,
 }
 
 impl Drop for Lost<'_> {
     fn drop(&mut self) {
         if !self.done {
-            self.counters.lost.add(1);
+            self.cache.count(1, |stats| &mut stats.robots_lost);
         }
     }
 }
@@ -220,7 +191,7 @@ mod tests {
         let (first, second) = tokio::join!(cache.get(&a), cache.get(&b));
         assert!(first.is_ok());
         match second {
-            Err(Refusal::Deferred { not_before, .. }) => assert_eq!(not_before, start.plus(FULL_WAIT)),
+            Err(Refusal::Deferred(deferral)) => assert_eq!(deferral.not_before, start.plus(FULL_WAIT)),
             other => panic!("expected a deferral, found {other:?}"),
         }
         assert!(cache.get(&b).await.is_ok());

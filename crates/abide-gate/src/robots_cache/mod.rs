@@ -60,6 +60,5 @@ pub use memory::MemoryRobotsStore;
 pub(crate) use policy::LongOutage;
 pub use policy::RobotsPolicy;
 pub(crate) use policy::TDMREP;
-pub(crate) use record::Unavailable;
 pub use record::{GoodCopy, RobotsRecord};
 pub use store::RobotsStore;

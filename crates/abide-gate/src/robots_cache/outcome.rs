@@ -6,11 +6,12 @@ use abide_robots::{RecordKind, Robots};
 use http::header::TRANSFER_ENCODING;
 use http::{HeaderMap, StatusCode};
 
+use crate::robots_cache::freshness::stated_lifetime;
 use crate::robots_cache::{GoodCopy, RobotsPolicy, Validators};
 use crate::{Coding, Failure, WallMillis};
 
 /// How an attempt to get a robots.txt ended, as the record's transition takes it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Outcome {
     /// §2.3.1.1: a complete 2xx body.
     Rules(GoodCopy),
@@ -29,57 +30,58 @@ pub(crate) enum Outcome {
 }
 
 /// What to do next after the head of a response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Head {
     /// 2xx: the body has the rules.
     ReadBody,
-    /// 304 to our validators: the copy is good.
-    NotModified,
     /// 304 to a request without validators: send it once more.
     AskAgain,
     /// A redirect, if its Location is good.
     Follow,
-    /// 4xx that lasts.
-    Unavailable,
-    /// 408, 421, 425.
-    UnavailableForNow,
-    /// 429.
-    TooManyRequests,
-    /// Everything else.
-    Unreachable(Failure),
+    /// The head decides, and the body is never read.
+    Done(Outcome),
 }
 
-/// Reads the head of a response, in the order of RFC 9309 §2.3.1. `conditional`: the request had validators.
+/// Reads the head of a response that has backed its host off until `hold`, in the order of RFC 9309 §2.3.1. `conditional`: the request had
+/// validators.
 pub(crate) fn classify(
     status: StatusCode,
     headers: &HeaderMap,
+    hold: Option<WallMillis>,
     conditional: bool,
     policy: &RobotsPolicy,
 ) -> Head {
     let status = status.as_u16();
-    let unreachable = Head::Unreachable(Failure::Status(status));
+    let lifetime = || stated_lifetime(headers, policy);
+    let failed = |cause| Head::Done(Outcome::Unreachable { cause, hold });
+    let unreachable = failed(Failure::Status(status));
     match status {
         // Stricter: we sent no Range, so this is a part of the file, and a part is never parsed.
         206 => unreachable,
         // RFC 9110 §15.3.5 and §15.3.6: without content there is nothing that could be in a coding.
         204 | 205 => Head::ReadBody,
         // What cannot be decoded, the parser cannot read: no rules would mean allow all.
-        200..=299 if is_coded(headers) => Head::Unreachable(Failure::StillCoded),
+        200..=299 if is_coded(headers) => failed(Failure::StillCoded),
         // §2.3.1.1: if the crawler successfully downloads the file, it MUST follow the parseable rules.
         200..=299 => Head::ReadBody,
         // §2.3.1.2: crawlers SHOULD follow at least five consecutive redirects.
         301 | 302 | 303 | 307 | 308 => Head::Follow,
-        304 if conditional => Head::NotModified,
+        304 if conditional => {
+            Head::Done(Outcome::NotModified { validators: Validators::of(headers), lifetime: lifetime() })
+        }
         304 => Head::AskAgain,
-        300..=399 => Head::Unreachable(Failure::RedirectStatus),
+        300..=399 => failed(Failure::RedirectStatus),
         // Stricter (preset `cautious`): these say "not you" or "not now" rather than "there is none".
         401 | 403 | 407 | 408 | 421 | 425 | 429 if policy.cautious => unreachable,
         // §2.3.1.3, and the host asks us to slow down: the pacer backs it off.
-        429 => Head::TooManyRequests,
+        429 => Head::Done(Outcome::TooManyRequests { hold }),
         // §2.3.1.3, but these are temporary: fetched again soon, and a copy stays in force.
-        408 | 421 | 425 => Head::UnavailableForNow,
+        408 | 421 | 425 => Head::Done(Outcome::UnavailableForNow { status }),
         // §2.3.1.3: "Unavailable" means status codes in the 400-499 range: the crawler MAY access any resources.
-        400..=499 => Head::Unavailable,
+        400..=499 => {
+            let lifetime = lifetime().unwrap_or(policy.lifetime_max);
+            Head::Done(Outcome::Unavailable { status, lifetime })
+        }
         // §2.3.1.4: server errors, 500-599: the crawler MUST assume complete disallow. Stricter: so are statuses that
         // HTTP does not know, and 1xx as a final answer.
         _ => unreachable,
@@ -171,27 +173,30 @@ mod tests {
     #[test]
     fn each_status_is_classified() {
         let (default, cautious) = (RobotsPolicy::default(), RobotsPolicy::cautious());
-        for number in 100..=999 {
-            let unreachable = Head::Unreachable(Failure::Status(number));
-            let (expected, if_cautious) = match number {
-                206 => (unreachable, unreachable),
+        let hold = Some(WallMillis::from_millis(7));
+        for status in 100..=999 {
+            let failed = |cause| Head::Done(Outcome::Unreachable { cause, hold });
+            let unreachable = || failed(Failure::Status(status));
+            let gone = || Head::Done(Outcome::Unavailable { status, lifetime: default.lifetime_max });
+            let (expected, if_cautious) = match status {
+                206 => (unreachable(), unreachable()),
                 200..=299 => (Head::ReadBody, Head::ReadBody),
                 301 | 302 | 303 | 307 | 308 => (Head::Follow, Head::Follow),
                 304 => (Head::AskAgain, Head::AskAgain),
-                300..=399 => [Head::Unreachable(Failure::RedirectStatus); 2].into(),
-                429 => (Head::TooManyRequests, unreachable),
-                408 | 421 | 425 => (Head::UnavailableForNow, unreachable),
-                401 | 403 | 407 => (Head::Unavailable, unreachable),
-                400..=499 => (Head::Unavailable, Head::Unavailable),
-                _ => (unreachable, unreachable),
+                300..=399 => (failed(Failure::RedirectStatus), failed(Failure::RedirectStatus)),
+                429 => (Head::Done(Outcome::TooManyRequests { hold }), unreachable()),
+                408 | 421 | 425 => (Head::Done(Outcome::UnavailableForNow { status }), unreachable()),
+                401 | 403 | 407 => (gone(), unreachable()),
+                400..=499 => (gone(), gone()),
+                _ => (unreachable(), unreachable()),
             };
             for (policy, expected) in [(&default, expected), (&cautious, if_cautious)] {
-                let status = StatusCode::from_u16(number).unwrap();
-                assert_eq!(classify(status, &HeaderMap::new(), false, policy), expected, "{number}");
+                let code = StatusCode::from_u16(status).unwrap();
+                assert_eq!(classify(code, &HeaderMap::new(), hold, false, policy), expected, "{status}");
             }
         }
-        let conditional = classify(StatusCode::NOT_MODIFIED, &HeaderMap::new(), true, &default);
-        assert_eq!(conditional, Head::NotModified);
+        let conditional = classify(StatusCode::NOT_MODIFIED, &HeaderMap::new(), None, true, &default);
+        assert!(matches!(conditional, Head::Done(Outcome::NotModified { .. })));
     }
 
     #[test]

@@ -45,25 +45,18 @@ pub(super) struct Exception {
 pub(crate) enum LastResult {
     /// A copy was read or confirmed.
     Rules,
-    /// The server says that there is none.
-    Unavailable(Unavailable),
-    /// It could not be fetched.
-    Unreachable(Failure),
-}
-
-/// Why a robots.txt counts as unavailable (RFC 9309 §2.3.1.3), so that everything is allowed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Unavailable {
-    /// The server answered with this 4xx status.
-    Status(u16),
-    /// More redirects than are followed, or a circle of them (§2.3.1.2).
+    /// The server says by this 4xx status that there is none (RFC 9309 §2.3.1.3).
+    Unavailable(u16),
+    /// More redirects than are followed, or a circle of them (§2.3.1.2): unavailable as well.
     TooManyRedirects,
+    /// It could not be fetched (§2.3.1.4).
+    Unreachable(Failure),
 }
 
 /// For how long an origin has been unreachable.
 ///
 /// An attempt *counts* when it is 20 hours or more after the last that counted: a clock that jumps a year ahead adds one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Outage {
     pub(super) since: Option<WallMillis>,
     pub(super) attempts: u32,
@@ -163,21 +156,18 @@ impl RobotsRecord {
             }
             // The owner has taken the file away, so the copy goes, too.
             Outcome::Unavailable { status, lifetime } => {
-                let last = LastResult::Unavailable(Unavailable::Status(status));
-                new(last, None, Outage::NONE).fresh_for(lifetime, at)
+                new(LastResult::Unavailable(status), None, Outage::NONE).fresh_for(lifetime, at)
             }
             Outcome::UnavailableForNow { status } => {
-                let last = LastResult::Unavailable(Unavailable::Status(status));
-                new(last, copy, failing.attempted()).retried(None, at, policy)
+                new(LastResult::Unavailable(status), copy, failing.attempted()).retried(None, at, policy)
             }
             Outcome::TooManyRequests { hold } => {
                 let step = previous.and_then(|record| record.next_throttle(at.jitter, policy));
                 let until = hold.unwrap_or(now.plus(step.unwrap_or(back_off(1, at.jitter, policy))));
-                new(LastResult::Unavailable(Unavailable::Status(429)), copy, failing).until(until)
+                new(LastResult::Unavailable(429), copy, failing).until(until)
             }
             Outcome::TooManyRedirects => {
-                let last = LastResult::Unavailable(Unavailable::TooManyRedirects);
-                new(last, copy, failing).until(now.plus(policy.redirects_lifetime))
+                new(LastResult::TooManyRedirects, copy, failing).until(now.plus(policy.redirects_lifetime))
             }
             Outcome::Unreachable { cause, hold } => {
                 new(LastResult::Unreachable(cause), copy, failing.again(now)).retried(hold, at, policy)
@@ -207,14 +197,13 @@ impl RobotsRecord {
     /// returns 429 again, needs longer. Twice as long as the last one did, within the retry schedule, longer by up to a tenth; `None` if the last
     /// response was no 429.
     pub(crate) fn next_throttle(&self, chance: f64, policy: &RobotsPolicy) -> Option<Duration> {
-        let status = match self.last() {
-            LastResult::Unavailable(Unavailable::Status(status)) => status,
-            LastResult::Unreachable(Failure::Status(status)) => status,
-            _ => return None,
+        let (LastResult::Unavailable(429) | LastResult::Unreachable(Failure::Status(429))) = self.last()
+        else {
+            return None;
         };
         let last = self.next_try.since(self.asked_at);
         let next = last.saturating_mul(2).clamp(policy.retry_first, policy.retry_max);
-        (status == 429).then(|| next.mul_f64(1.0 + 0.1 * chance.clamp(0.0, 1.0)))
+        Some(next.mul_f64(1.0 + 0.1 * chance.clamp(0.0, 1.0)))
     }
 
     /// The record, expired, so that the next use fetches. The copy stays.
@@ -512,10 +501,7 @@ mod tests {
             after(Some(&after(None, good(NOW), NOW)), Outcome::UnavailableForNow { status: 408 }, back);
         let copy = record.copy.as_ref().unwrap();
         assert_eq!((copy.fetched_at, copy.validated_at), (back, back));
-        assert!(
-            crate::robots_cache::reuse::Times::of(&record).is_fresh(back),
-            "it would be asked for with every page"
-        );
+        assert!(record.is_fresh(back), "it would be asked for with every page");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::WallMillis;
 use crate::robots_cache::policy::{LIFETIME_MAX, LongOutage};
 use crate::robots_cache::record::LastResult;
-use crate::robots_cache::{RobotsPolicy, RobotsRecord, Unavailable};
+use crate::robots_cache::{RobotsPolicy, RobotsRecord};
 
 /// What to do with a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,50 +38,26 @@ pub(crate) const NEXT_TRY_MAX: Duration = Duration::from_secs(27 * 60 * 60);
 /// An outage that was last seen this long ago says nothing about now: every schedule has tried again by then.
 const UNASKED_MAX: Duration = NEXT_TRY_MAX;
 
-/// The times of a record that decide about its use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Times {
-    written: WallMillis,
-    asked_at: WallMillis,
-    fresh_until: WallMillis,
-    next_try: WallMillis,
-    failing: bool,
-    has_copy: bool,
-}
-
-impl Times {
-    pub(crate) fn of(record: &RobotsRecord) -> Self {
-        let copied = record
-            .copy()
-            .map_or(WallMillis::from_millis(0), |copy| copy.fetched_at().max(copy.validated_at()));
-        Self {
-            written: record.asked_at.max(copied),
-            asked_at: record.asked_at,
-            fresh_until: record.fresh_until,
-            next_try: record.next_try,
-            failing: record.outage().since.is_some(),
-            has_copy: record.copy.is_some(),
-        }
-    }
-
+impl RobotsRecord {
     /// Whether the last answer still counts: never for more than 24 hours (§2.4), and not if the clock was set back.
     pub(crate) fn is_fresh(&self, now: WallMillis) -> bool {
         now < self.fresh_until && now.since(self.asked_at) < LIFETIME_MAX && !self.is_from_the_future(now)
     }
 
     /// What to do with the record at `now`.
-    pub(crate) fn next(&self, now: WallMillis) -> Reuse {
+    pub(crate) fn reuse(&self, now: WallMillis) -> Reuse {
+        let is_failing = self.outage().since.is_some();
         match (self.is_fresh(now), self.is_due(now)) {
             (true, false) => Reuse::Use,
             (true, true) => Reuse::UseAndRefresh,
             // §2.4: not more than 24 hours, unless the robots.txt is unreachable.
-            (false, _) if !self.failing => Reuse::Fetch,
+            (false, _) if !is_failing => Reuse::Fetch,
             // Whether it is still unreachable is unknown: the last attempt was long ago, or was dated by a wrong clock.
             (false, _) if now.since(self.asked_at) >= UNASKED_MAX || self.is_from_the_future(now) => {
                 Reuse::Fetch
             }
             (false, false) => Reuse::Use,
-            (false, true) if self.has_copy => Reuse::UseAndRefresh,
+            (false, true) if self.copy.is_some() => Reuse::UseAndRefresh,
             (false, true) => Reuse::Fetch,
         }
     }
@@ -91,48 +67,53 @@ impl Times {
     }
 
     fn is_from_the_future(&self, now: WallMillis) -> bool {
-        self.written > now.plus(FUTURE_MAX)
+        let latest = now.plus(FUTURE_MAX);
+        self.asked_at > latest
+            || self.copy.as_ref().is_some_and(|copy| copy.fetched_at.max(copy.validated_at) > latest)
     }
-}
 
-/// What the record says at `now`, if it is used.
-pub(crate) fn serving(record: &RobotsRecord, now: WallMillis, policy: &RobotsPolicy) -> Serving {
-    match record.last() {
-        // Stricter: after 408, 421, 425 and 429, which alone leave a copy, the file has not been taken away.
-        LastResult::Rules | LastResult::Unavailable(Unavailable::Status(_)) if record.copy.is_some() => {
-            Serving::Copy
+    /// What the record says at `now`, if it is used.
+    pub(crate) fn serving(&self, now: WallMillis, policy: &RobotsPolicy) -> Serving {
+        match self.last() {
+            // Stricter: after 408, 421, 425 and 429, which alone leave a copy, the file has not been taken away.
+            LastResult::Rules | LastResult::Unavailable(_) if self.copy.is_some() => Serving::Copy,
+            LastResult::Unavailable(_) | LastResult::TooManyRedirects if self.is_fresh(now) => {
+                Serving::Unavailable
+            }
+            // §2.3.1.4: an undefined robots.txt means complete disallow. After a reasonably long period of time crawlers MAY assume that
+            // it is unavailable, or continue to use a cached copy.
+            _ if self.copy.is_some() => Serving::Copy,
+            _ => match policy.long_outage {
+                LongOutage::Unavailable if self.outage().is_long(now) => Serving::LongOutage,
+                LongOutage::AllowAtOnce => Serving::LongOutage,
+                LongOutage::Unavailable | LongOutage::Disallow => Serving::Unreachable,
+            },
         }
-        LastResult::Unavailable(_) if Times::of(record).is_fresh(now) => Serving::Unavailable,
-        // §2.3.1.4: an undefined robots.txt means complete disallow. After a reasonably long period of time crawlers MAY assume that it is
-        // unavailable, or continue to use a cached copy.
-        _ if record.copy.is_some() => Serving::Copy,
-        _ => match policy.long_outage {
-            LongOutage::Unavailable if record.outage().is_long(now) => Serving::LongOutage,
-            LongOutage::AllowAtOnce => Serving::LongOutage,
-            LongOutage::Unavailable | LongOutage::Disallow => Serving::Unreachable,
-        },
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::robots_cache::record::{Exception, Outage};
 
     const NOW: WallMillis = WallMillis::from_millis(1_800_000_000_000);
     const MINUTE: Duration = Duration::from_secs(60);
 
     /// Minutes from now: asked at, fresh until, next try.
-    fn times(asked: i64, fresh: i64, next: i64, failing: bool, has_copy: bool) -> Times {
+    fn record(asked: i64, fresh: i64, next: i64, is_failing: bool, has_copy: bool) -> RobotsRecord {
         let at = |minutes: i64| {
             WallMillis::from_millis(NOW.as_millis().saturating_add_signed(minutes.saturating_mul(60_000)))
         };
-        Times {
-            written: at(asked),
+        let since = is_failing.then_some(NOW);
+        let sample = RobotsRecord::sample(&"https://a.example".parse().unwrap(), at(asked), "".into());
+        RobotsRecord {
             asked_at: at(asked),
             fresh_until: at(fresh),
             next_try: at(next),
-            failing,
-            has_copy,
+            exception: Exception::boxed(LastResult::Rules, Outage { since, ..Outage::NONE }),
+            copy: sample.copy.clone().filter(|_| has_copy),
+            ..sample
         }
     }
 
@@ -140,51 +121,51 @@ mod tests {
     fn a_record_is_read_by_its_times() {
         const DAY: i64 = 24 * 60;
         let table = [
-            ("fresh", times(-10, 50, 40, false, true), Reuse::Use),
-            ("fresh, unavailable", times(-10, 50, 40, false, false), Reuse::Use),
-            ("past the refresh-ahead point", times(-10, 50, -1, false, true), Reuse::UseAndRefresh),
-            ("expired", times(-100, 0, -10, false, true), Reuse::Fetch),
-            ("expired, not to be asked yet", times(-100, -1, 10, false, true), Reuse::Fetch),
-            ("failing, with a copy", times(-1, 5, 5, true, true), Reuse::Use),
-            ("failing, without", times(-1, 5, 5, true, false), Reuse::Use),
-            ("failing, not fresh, not due, with a copy", times(-10, -1, 5, true, true), Reuse::Use),
-            ("failing, not fresh, not due, without", times(-10, -1, 5, true, false), Reuse::Use),
-            ("failing and due, with a copy", times(-10, 0, 0, true, true), Reuse::UseAndRefresh),
-            ("failing and due, without", times(-10, 0, 0, true, false), Reuse::Fetch),
+            ("fresh", record(-10, 50, 40, false, true), Reuse::Use),
+            ("fresh, unavailable", record(-10, 50, 40, false, false), Reuse::Use),
+            ("past the refresh-ahead point", record(-10, 50, -1, false, true), Reuse::UseAndRefresh),
+            ("expired", record(-100, 0, -10, false, true), Reuse::Fetch),
+            ("expired, not to be asked yet", record(-100, -1, 10, false, true), Reuse::Fetch),
+            ("failing, with a copy", record(-1, 5, 5, true, true), Reuse::Use),
+            ("failing, without", record(-1, 5, 5, true, false), Reuse::Use),
+            ("failing, not fresh, not due, with a copy", record(-10, -1, 5, true, true), Reuse::Use),
+            ("failing, not fresh, not due, without", record(-10, -1, 5, true, false), Reuse::Use),
+            ("failing and due, with a copy", record(-10, 0, 0, true, true), Reuse::UseAndRefresh),
+            ("failing and due, without", record(-10, 0, 0, true, false), Reuse::Fetch),
             (
                 "failing, asked 27 h ago less a minute",
-                times(1 - 27 * 60, -DAY, -DAY, true, true),
+                record(1 - 27 * 60, -DAY, -DAY, true, true),
                 Reuse::UseAndRefresh,
             ),
-            ("failing, asked 27 h ago, with a copy", times(-27 * 60, -DAY, -DAY, true, true), Reuse::Fetch),
-            ("failing, asked 27 h ago, without", times(-27 * 60, -DAY, -DAY, true, false), Reuse::Fetch),
-            ("failing, asked 40 days ago, not due", times(-40 * DAY, -1, 5, true, true), Reuse::Fetch),
-            ("from a little ahead", times(4, 60, 50, false, true), Reuse::Use),
-            ("from as far ahead as a clock may be", times(5, 60, 50, false, true), Reuse::Use),
-            ("from the future", times(6, 60, 50, false, true), Reuse::Fetch),
-            ("from the future, failing, with a copy", times(6, 60, 50, true, true), Reuse::Fetch),
-            ("from the future, failing, without", times(6, 60, 50, true, false), Reuse::Fetch),
+            ("failing, asked 27 h ago, with a copy", record(-27 * 60, -DAY, -DAY, true, true), Reuse::Fetch),
+            ("failing, asked 27 h ago, without", record(-27 * 60, -DAY, -DAY, true, false), Reuse::Fetch),
+            ("failing, asked 40 days ago, not due", record(-40 * DAY, -1, 5, true, true), Reuse::Fetch),
+            ("from a little ahead", record(4, 60, 50, false, true), Reuse::Use),
+            ("from as far ahead as a clock may be", record(5, 60, 50, false, true), Reuse::Use),
+            ("from the future", record(6, 60, 50, false, true), Reuse::Fetch),
+            ("from the future, failing, with a copy", record(6, 60, 50, true, true), Reuse::Fetch),
+            ("from the future, failing, without", record(6, 60, 50, true, false), Reuse::Fetch),
             (
                 "next try too far ahead, with a copy",
-                times(-9, -1, 27 * 60 + 1, true, true),
+                record(-9, -1, 27 * 60 + 1, true, true),
                 Reuse::UseAndRefresh,
             ),
-            ("next try too far ahead, without", times(-9, -1, 27 * 60 + 1, true, false), Reuse::Fetch),
-            ("next try just near enough", times(-9, -1, 27 * 60, true, false), Reuse::Use),
-            ("fresh for more than a day", times(-DAY, 100, 90, false, true), Reuse::Fetch),
-            ("fresh for a day less a minute", times(1 - DAY, 100, 90, false, true), Reuse::Use),
-            ("never asked", times(i64::MIN, i64::MIN, i64::MIN, false, false), Reuse::Fetch),
-            ("the end of time", times(-1, i64::MAX, i64::MAX, false, true), Reuse::UseAndRefresh),
+            ("next try too far ahead, without", record(-9, -1, 27 * 60 + 1, true, false), Reuse::Fetch),
+            ("next try just near enough", record(-9, -1, 27 * 60, true, false), Reuse::Use),
+            ("fresh for more than a day", record(-DAY, 100, 90, false, true), Reuse::Fetch),
+            ("fresh for a day less a minute", record(1 - DAY, 100, 90, false, true), Reuse::Use),
+            ("never asked", record(i64::MIN, i64::MIN, i64::MIN, false, false), Reuse::Fetch),
+            ("the end of time", record(-1, i64::MAX, i64::MAX, false, true), Reuse::UseAndRefresh),
         ];
-        for (name, times, next) in table {
-            assert_eq!(times.next(NOW), next, "{name}");
+        for (name, record, next) in table {
+            assert_eq!(record.reuse(NOW), next, "{name}");
         }
     }
 
     #[test]
     fn freshness_ends_with_its_last_millisecond() {
-        let times = times(0, 1, 1, false, true);
-        assert!(times.is_fresh(NOW.plus(MINUTE).minus(Duration::from_millis(1))));
-        assert!(!times.is_fresh(NOW.plus(MINUTE)));
+        let record = record(0, 1, 1, false, true);
+        assert!(record.is_fresh(NOW.plus(MINUTE).minus(Duration::from_millis(1))));
+        assert!(!record.is_fresh(NOW.plus(MINUTE)));
     }
 }

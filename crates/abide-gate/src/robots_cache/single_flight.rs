@@ -15,14 +15,11 @@ use super::sync::{Arc, Mutex, PoisonError};
 ///
 /// The lock is held for a look-up, never across an await or a callback.
 pub(crate) struct SingleFlight<K, T> {
-    map: Arc<Mutex<Map<K, T>>>,
+    in_flight: InFlight<K, T>,
     limit: usize,
 }
 
-struct Map<K, T> {
-    in_flight: HashMap<K, (u64, watch::Receiver<Option<T>>)>,
-    last_number: u64,
-}
+type InFlight<K, T> = Arc<Mutex<HashMap<K, watch::Receiver<Option<T>>>>>;
 
 /// What a caller that needs a fetch does next.
 pub(crate) enum Join<K: Eq + Hash, T> {
@@ -37,30 +34,27 @@ pub(crate) enum Join<K: Eq + Hash, T> {
 impl<K: Clone + Eq + Hash, T> SingleFlight<K, T> {
     /// At most `limit` of them.
     pub(crate) fn new(limit: usize) -> Self {
-        let map = Map { in_flight: HashMap::new(), last_number: 0 };
-        Self { map: Arc::new(Mutex::new(map)), limit }
+        Self { in_flight: Arc::new(Mutex::new(HashMap::new())), limit }
     }
 
     /// Follows the fetch for `key`, or becomes its leader.
     pub(crate) fn join(&self, key: &K) -> Join<K, T> {
-        let mut map = self.map.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, progress)) = map.in_flight.get(key) {
+        let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(progress) = in_flight.get(key) {
             return Join::Follower(progress.clone());
         }
-        if map.in_flight.len() >= self.limit {
+        if in_flight.len() >= self.limit {
             return Join::Full;
         }
-        map.last_number = map.last_number.wrapping_add(1);
-        let number = map.last_number;
         let (sender, progress) = watch::channel(None);
-        map.in_flight.insert(key.clone(), (number, progress.clone()));
-        let flight = Leader { map: Arc::clone(&self.map), key: key.clone(), number, sender };
-        Join::Leader(flight, progress)
+        in_flight.insert(key.clone(), progress.clone());
+        let leader = Leader { in_flight: Arc::clone(&self.in_flight), key: key.clone(), sender };
+        Join::Leader(leader, progress)
     }
 
     /// How many are in flight.
     pub(crate) fn len(&self) -> usize {
-        self.map.lock().unwrap_or_else(PoisonError::into_inner).in_flight.len()
+        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 }
 
@@ -73,9 +67,8 @@ impl<K, T> fmt::Debug for SingleFlight<K, T> {
 /// The place of one fetch. Dropped, also by a panic or with its runtime, it leaves the map, and its followers see that the fetch was
 /// lost; the next caller leads again.
 pub(crate) struct Leader<K: Eq + Hash, T> {
-    map: Arc<Mutex<Map<K, T>>>,
+    in_flight: InFlight<K, T>,
     key: K,
-    number: u64,
     sender: watch::Sender<Option<T>>,
 }
 
@@ -87,20 +80,15 @@ impl<K: Eq + Hash, T> Leader<K, T> {
 
     /// Ends the fetch: it leaves the map first, so that a caller that comes now sees what was stored, and then the followers are notified.
     pub(crate) fn finish(self, progress: T) {
-        self.leave();
-        self.sender.send_replace(Some(progress));
-    }
-
-    fn leave(&self) {
-        let mut map = self.map.lock().unwrap_or_else(PoisonError::into_inner);
-        if map.in_flight.get(&self.key).is_some_and(|(number, _)| *number == self.number) {
-            map.in_flight.remove(&self.key);
-        }
+        // A second sender, or the followers would see that the fetch was lost.
+        let sender = self.sender.clone();
+        drop(self);
+        sender.send_replace(Some(progress));
     }
 }
 
 impl<K: Eq + Hash, T> Drop for Leader<K, T> {
     fn drop(&mut self) {
-        self.leave();
+        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
     }
 }

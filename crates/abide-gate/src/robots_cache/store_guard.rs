@@ -1,22 +1,19 @@
 //! The store as the cache uses it: its failures change no decision.
 
-use std::fmt;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use crate::event::{Event, Observers};
-use crate::robots_cache::reuse::{Reuse, Times};
-use crate::robots_cache::store::RobotsStore;
-use crate::robots_cache::{RobotsPolicy, RobotsRecord, log};
-use crate::stats::Counters;
-use crate::{Clock, HolderId, Origin, StoreError};
+use crate::event::Event;
+use crate::robots_cache::cache::Inner;
+use crate::robots_cache::reuse::Reuse;
+use crate::robots_cache::{RobotsRecord, log};
+use crate::{Origin, StoreError};
 
 /// How often a follower looks whether the other process has the record.
 const FOLLOW_EVERY: Duration = Duration::from_millis(200);
@@ -25,22 +22,9 @@ const LEADERS_MAX: u32 = 2;
 /// A lease that has ended by our clock but not by the store's is requested again after this.
 const FOLLOW_AGAIN: Duration = Duration::from_millis(10);
 
-pub(super) struct StoreGuard {
-    /// None: the cache is all there is, and what it forgets is fetched again.
-    pub(super) store: Option<Arc<dyn RobotsStore>>,
-    pub(super) policy: RobotsPolicy,
-    pub(super) holder: HolderId,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) observers: Observers,
-    pub(super) counters: Arc<Counters>,
-    /// One warning per outage. Two flags: a full disk still reads.
-    pub(super) reading_fails: AtomicBool,
-    pub(super) writing_fails: AtomicBool,
-}
-
-impl StoreGuard {
+impl Inner {
     /// The stored record, if there is one that can be used.
-    pub(crate) async fn load(&self, origin: &Origin) -> Option<RobotsRecord> {
+    pub(super) async fn load_record(&self, origin: &Origin) -> Option<RobotsRecord> {
         let store = self.store.as_ref()?;
         let loaded = self.guarded(async { store.load(origin).await }).await;
         let record = self.note(origin, loaded, &self.reading_fails)??;
@@ -48,13 +32,13 @@ impl StoreGuard {
         (record.origin() == origin && fits).then_some(record)
     }
 
-    pub(crate) async fn save(&self, record: &RobotsRecord) {
+    pub(super) async fn save_record(&self, record: &RobotsRecord) {
         let Some(store) = &self.store else { return };
         let saved = self.guarded(async { store.save(record.origin(), record).await }).await;
         self.note(record.origin(), saved, &self.writing_fails);
     }
 
-    pub(crate) async fn release(&self, origin: &Origin) {
+    pub(super) async fn release_lease(&self, origin: &Origin) {
         let Some(store) = &self.store else { return };
         let released = self.guarded(async { store.release(origin, self.holder).await }).await;
         if let Err(error) = released {
@@ -63,7 +47,7 @@ impl StoreGuard {
     }
 
     /// Waits for another process that fetches this robots.txt already. `None`: we are to fetch it.
-    pub(crate) async fn wait_for_other_process(
+    pub(super) async fn wait_for_other_process(
         &self,
         origin: &Origin,
         previous: Option<&RobotsRecord>,
@@ -100,15 +84,15 @@ impl StoreGuard {
         previous: Option<&RobotsRecord>,
     ) -> Option<RobotsRecord> {
         let record = self.load_newer(origin, previous).await?;
-        self.release(origin).await;
+        self.release_lease(origin).await;
         Some(record)
     }
 
     /// A stored record that is newer than the one we know, and can be used. An older one is there if ours could not be saved.
     async fn load_newer(&self, origin: &Origin, previous: Option<&RobotsRecord>) -> Option<RobotsRecord> {
-        let record = self.load(origin).await?;
+        let record = self.load_record(origin).await?;
         let is_new = previous.is_none_or(|previous| previous.asked_at() < record.asked_at());
-        (is_new && Times::of(&record).next(self.clock.wall()) != Reuse::Fetch).then_some(record)
+        (is_new && record.reuse(self.clock.wall()) != Reuse::Fetch).then_some(record)
     }
 
     /// As long as a fetch may take. A shorter lease would end while its holder still fetches.
@@ -148,16 +132,10 @@ impl StoreGuard {
     }
 
     fn fault(&self, origin: &Origin, error: &StoreError, fails: &AtomicBool) {
-        self.counters.store_faults.add(1);
+        self.count(1, |stats| &mut stats.robots_store_faults);
         if !fails.swap(true, Ordering::Relaxed) {
             log::store_down(error);
         }
         self.observers.notify(&Event::RobotsStoreFailed { origin, error });
-    }
-}
-
-impl fmt::Debug for StoreGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoreGuard").field("store", &self.store).finish_non_exhaustive()
     }
 }

@@ -81,7 +81,7 @@ async fn a_429_defers_waiters_before_its_response_has_ended() {
     permit.observe(StatusCode::TOO_MANY_REQUESTS, &retry_after("600"));
     let (result, at) = waiting.await.unwrap();
     let deferral = deferral(result);
-    assert!(matches!(deferral.reason(), DeferReason::Backoff { status: Some(429), .. }), "{deferral:?}");
+    assert!(matches!(deferral.reason, DeferReason::Backoff { status: Some(429), .. }), "{deferral:?}");
     assert_eq!(at - began, s(5));
     drop(permit);
 }

@@ -86,7 +86,7 @@ async fn crawl(pacer: Pacer, server: Arc<Server>) -> usize {
         let permit = match pacer.try_take("a.example").await {
             Ok(permit) => permit,
             refused => {
-                sleep(deferral(refused).wait()).await;
+                sleep(deferral(refused).wait).await;
                 continue;
             }
         };
@@ -152,7 +152,7 @@ async fn a_used_up_quota_is_a_deferral() {
     let permit = pacer.take("a.example").await;
     permit.finish_with(StatusCode::OK, &fields("\"day\";r=0;t=3599"));
     let deferral = deferral(pacer.try_take("a.example").await);
-    assert_eq!((deferral.reason(), deferral.wait()), (&DeferReason::RateLimit, s(3600)));
+    assert_eq!((deferral.reason, deferral.wait), (DeferReason::RateLimit, s(3600)));
     assert_eq!(pacer.take("b.example").await.waited(), s(0));
 }
 

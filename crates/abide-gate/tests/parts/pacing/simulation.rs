@@ -244,8 +244,8 @@ fn judge_order(history: &History, arrivals: &[Duration]) {
 fn judge_patience(history: &History) {
     for (caller, kept, budget, refusal) in &history.kept {
         assert!(*kept <= *budget + ms(2), "caller {caller} was kept {kept:?} with a budget of {budget:?}");
-        if let Some(deferral @ Refusal::Deferred { wait, .. }) = refusal {
-            assert!(*wait > Duration::ZERO, "{deferral:?}");
+        if let Some(Refusal::Deferred(deferral)) = refusal {
+            assert!(deferral.wait > Duration::ZERO, "{deferral:?}");
         }
     }
 }

@@ -23,7 +23,7 @@ async fn world() -> World {
 
 async fn is_refused(world: &World) -> bool {
     match world.cache.get(&origin()).await {
-        Err(Refusal::Deferred { not_before, .. }) => not_before == START.plus(HOUR),
+        Err(Refusal::Deferred(deferral)) => deferral.not_before == START.plus(HOUR),
         other => {
             assert!(is_good(&other.unwrap()));
             false

@@ -23,7 +23,7 @@ async fn a_deferral_is_passed_on_and_is_no_attempt() {
     let world = World::new(fetch);
     for _ in 0..2 {
         match world.cache.get(&origin()).await {
-            Err(Refusal::Deferred { not_before, .. }) => assert_eq!(not_before, then),
+            Err(Refusal::Deferred(deferral)) => assert_eq!(deferral.not_before, then),
             other => panic!("expected a deferral, found {other:?}"),
         }
         assert_eq!(world.store.load(&origin()).await.unwrap(), None);

@@ -3,6 +3,7 @@
 use crate::pacing::Refusal;
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
 use crate::robots_cache::RobotsCache;
+use abide_gate::DeniedKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,7 +74,7 @@ async fn callers_that_all_give_up_still_fill_the_cache() {
 async fn a_lost_flight_is_interrupted_and_the_next_caller_starts_again() {
     let fetch = ScriptedFetch::new(|_, times| if times == 0 { Scripted::panic() } else { slow() });
     let cache = cache(&fetch);
-    assert!(matches!(cache.get(&origin()).await, Err(Refusal::Interrupted)));
+    assert!(matches!(cache.get(&origin()).await, Err(Refusal::Denied(DeniedKind::Interrupted))));
     assert_eq!(cache.stats().robots_in_flight, 0);
     assert_eq!(cache.stats().robots_lost, 1);
     assert!(cache.get(&origin()).await.unwrap().is_allowed(&Target::new("/y")));

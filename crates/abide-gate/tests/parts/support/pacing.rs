@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::pacing::{Ask, Pacer, Refusal};
-use abide_gate::pacing::{BackoffCause, DeferReason, HostReport, NextSlot, PacePolicy, Permit, Scope};
+use crate::pacing::{Ask, Deferral, Pacer, PacerBuilder, Refusal};
+use abide_gate::pacing::{BackoffCause, HostReport, HostStore, NextSlot, PacePolicy, Permit, Scope};
 use abide_gate::{Clock, Event, Host, SystemClock, WallMillis};
 use http::HeaderMap;
 use tokio::task::JoinHandle;
@@ -56,7 +56,30 @@ pub(crate) async fn joined<T>(tasks: impl IntoIterator<Item = JoinHandle<T>>) ->
     results
 }
 
+impl PacerBuilder {
+    pub(crate) fn store(self, store: Arc<dyn HostStore>) -> Self {
+        Self { store: Some(store), ..self }
+    }
+
+    pub(crate) fn clock(self, clock: Arc<dyn Clock>) -> Self {
+        Self { clock, ..self }
+    }
+
+    pub(crate) fn observer(mut self, observer: Arc<dyn Fn(&Event<'_>) + Send + Sync>) -> Self {
+        self.observers.push(observer);
+        self
+    }
+
+    pub(crate) fn seed(self, seed: u64) -> Self {
+        Self { seed: Some(seed), ..self }
+    }
+}
+
 impl Pacer {
+    pub(crate) fn builder(policy: PacePolicy) -> PacerBuilder {
+        PacerBuilder { policy, store: None, clock: Arc::new(SystemClock), observers: Vec::new(), seed: None }
+    }
+
     /// With the machine's clocks, alone.
     pub(crate) fn new(policy: PacePolicy) -> Self {
         Self::builder(policy).build()
@@ -158,33 +181,11 @@ impl Events {
 }
 
 /// A refusal that is a deferral.
-#[derive(Debug)]
-pub(crate) struct Deferral(pub(crate) Refusal);
-
 pub(crate) fn deferral<T>(result: Result<T, Refusal>) -> Deferral {
     match result {
-        Err(refusal @ Refusal::Deferred { .. }) => Deferral(refusal),
+        Err(Refusal::Deferred(deferral)) => deferral,
         Err(other) => panic!("{other:?}"),
         Ok(_) => panic!("granted"),
-    }
-}
-
-impl Deferral {
-    fn parts(&self) -> (&str, Duration, &DeferReason) {
-        let Refusal::Deferred { scope, wait, reason, .. } = &self.0 else { panic!("{self:?}") };
-        (scope, *wait, reason)
-    }
-
-    pub(crate) fn scope(&self) -> &str {
-        self.parts().0
-    }
-
-    pub(crate) fn wait(&self) -> Duration {
-        self.parts().1
-    }
-
-    pub(crate) fn reason(&self) -> &DeferReason {
-        self.parts().2
     }
 }
 
