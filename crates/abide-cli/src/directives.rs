@@ -5,14 +5,14 @@ use std::path::Path;
 use abide_permissions::{AppDirectives, Preference, Preferences, SfValue};
 use abide_robots::Rules;
 use base64::Engine;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::args::DirectivesArgs;
 use crate::batch;
 use crate::input::{Asked, parse_url, robots_and_urls, tokens};
 use crate::sanitize::public;
-use crate::schema::{self, Holds, Key};
+use crate::schema::{OneOrMore, question};
 use crate::status::{Status, Usage};
 use crate::style::{self, PLAIN};
 
@@ -26,23 +26,14 @@ struct Answer {
     content_signal: Map<String, Value>,
 }
 
-#[derive(Debug, Deserialize)]
-struct Question {
-    robots: Option<String>,
-    robots_base64: Option<String>,
-    agent: batch::OneOrMore,
-    url: String,
-    app: Option<String>,
-}
-
-impl schema::Schema for Question {
-    const KEYS: &'static [Key] = &[
-        Key::optional("robots", Holds::Text),
-        Key::optional("robots_base64", Holds::Text),
-        Key::required("agent", Holds::Texts),
-        Key::required("url", Holds::Text),
-        Key::optional("app", Holds::Text),
-    ];
+question! {
+    struct Question {
+        robots: Option<String>,
+        robots_base64: Option<String>,
+        agent: OneOrMore,
+        url: String,
+        app: Option<String>,
+    }
 }
 
 pub(crate) fn run(args: DirectivesArgs) -> anyhow::Result<Status> {

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use abide_robots::Rules;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::args::MatchArgs;
 use crate::input::{one_stdin, parse_url, read_file, robots_and_urls, tokens};
 use crate::json::{self, Match, Rule};
 use crate::sanitize::public;
-use crate::schema::{self, Holds, Key};
+use crate::schema::{OneOrMore, question};
 use crate::status::{Status, Usage};
 use crate::{batch, style};
 
@@ -64,30 +64,19 @@ fn bulk(rules: &Rules, line: &[u8]) -> Result<Bulk, String> {
     Ok(Bulk { url: url.without_user(text), allowed, rule })
 }
 
-#[derive(Debug, Deserialize)]
-struct UrlOnly {
-    url: String,
+question! {
+    struct UrlOnly {
+        url: String,
+    }
 }
 
-impl schema::Schema for UrlOnly {
-    const KEYS: &'static [Key] = &[Key::required("url", Holds::Text)];
-}
-
-#[derive(Debug, Deserialize)]
-struct Question {
-    robots: Option<String>,
-    robots_base64: Option<String>,
-    agent: batch::OneOrMore,
-    url: String,
-}
-
-impl schema::Schema for Question {
-    const KEYS: &'static [Key] = &[
-        Key::optional("robots", Holds::Text),
-        Key::optional("robots_base64", Holds::Text),
-        Key::required("agent", Holds::Texts),
-        Key::required("url", Holds::Text),
-    ];
+question! {
+    struct Question {
+        robots: Option<String>,
+        robots_base64: Option<String>,
+        agent: OneOrMore,
+        url: String,
+    }
 }
 
 fn answer(question: Question) -> Result<Match, String> {

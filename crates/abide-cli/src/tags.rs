@@ -4,12 +4,11 @@ use std::time::SystemTime;
 
 use abide_permissions::{Head, HeadScanner, Permissions, Preferences, ProductToken, ReadOptions, TagRules};
 use lol_html::{HtmlRewriter, Settings, element};
-use serde::Deserialize;
 
 use crate::args::TagsArgs;
 use crate::input::{read_file, tokens};
 use crate::json::Tags;
-use crate::schema::{self, Holds, Key};
+use crate::schema::{OneOrMore, question};
 use crate::status::{Status, Usage};
 use crate::style::{self, PLAIN};
 use crate::{batch, nearest};
@@ -38,23 +37,14 @@ pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
     Ok(Status::Done)
 }
 
-#[derive(Debug, Deserialize)]
-struct Question {
-    agent: batch::OneOrMore,
-    headers: Option<Vec<(String, String)>>,
-    html: Option<String>,
-    html_base64: Option<String>,
-    content_type: Option<String>,
-}
-
-impl schema::Schema for Question {
-    const KEYS: &'static [Key] = &[
-        Key::required("agent", Holds::Texts),
-        Key::optional("headers", Holds::Pairs),
-        Key::optional("html", Holds::Text),
-        Key::optional("html_base64", Holds::Text),
-        Key::optional("content_type", Holds::Text),
-    ];
+question! {
+    struct Question {
+        agent: OneOrMore,
+        headers: Option<Vec<(String, String)>>,
+        html: Option<String>,
+        html_base64: Option<String>,
+        content_type: Option<String>,
+    }
 }
 
 fn answer(question: Question) -> Result<Tags, String> {

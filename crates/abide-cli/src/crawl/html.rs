@@ -6,6 +6,8 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use indicatif::DecimalBytes;
+
 use crate::args::CrawlArgs;
 use crate::crawl::page::Class;
 use crate::crawl::report::{Event, Host, Report};
@@ -68,7 +70,7 @@ fn table(page: &mut String, report: &Report) {
         let to = row.final_url.as_ref().filter(|to| **to != row.url && row.class().is_some());
         let to = to.map(|to| format!("<br>→ {}", escaped(&cut(to)))).unwrap_or_default();
         let ms = row.ms.map(|ms| format!("{ms} ms")).unwrap_or_default();
-        let bytes = row.bytes.map(size).unwrap_or_default();
+        let bytes = row.bytes.map(|bytes| DecimalBytes(bytes).to_string()).unwrap_or_default();
         let index = match row.noindex {
             Some(true) => "noindex",
             _ => "",
@@ -121,15 +123,6 @@ fn figures(page: &mut String, report: &Report) {
         let _ = write!(page, "<div><dt>{name}</dt><dd>{value}</dd></div>");
     }
     page.push_str("</dl>\n");
-}
-
-/// `1.5 kB`.
-fn size(bytes: u64) -> String {
-    match bytes {
-        0..1000 => format!("{bytes} B"),
-        1000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
-        _ => format!("{:.1} MB", bytes as f64 / 1e6),
-    }
 }
 
 fn duration(time: Duration) -> String {

@@ -79,11 +79,12 @@ fn a_bad_line_of_any_batch_is_answered_in_its_place() {
 fn heads_beyond_a_limit_are_named() {
     let attributes: String = (0..50_000).map(|number| format!("a{number}=1 ")).collect();
     for (html, head) in [
-        (format!("<script>{}", "x".repeat(600 * 1024)), "byte_limit"),
-        (format!("<meta {attributes}>"), "memory_limit"),
+        (format!("<meta name=robots content=noindex><script>{}", "x".repeat(600 * 1024)), "byte_limit"),
+        (format!("<meta name=robots content=noindex><meta {attributes}>"), "memory_limit"),
     ] {
         let line = abide_with("tags --batch", json!({"agent": "a", "html": html}).to_string()).line();
         has(&line, json!({"head": head, "truncated": true}));
+        has(&line["rules"], json!({"noindex": true}));
     }
 }
 
