@@ -336,42 +336,30 @@ impl fmt::Debug for RobotsResponse {
 /// print the URL: remove it first).
 #[derive(Clone)]
 pub struct FetchError {
-    why: Why,
+    /// The failure; or the pacer's refusal, by which nothing was sent, so that it does not count as an attempt.
+    why: Result<Failure, Refusal>,
     text: Arc<str>,
-}
-
-#[derive(Debug, Clone)]
-enum Why {
-    Failed(Failure),
-    /// Nothing was sent, because the wait would be too long. This does not count as an attempt.
-    Deferred(Refusal),
 }
 
 impl FetchError {
     /// An error of this kind, described by `text`.
     pub fn new(failure: Failure, text: impl Into<String>) -> Self {
-        Self { why: Why::Failed(failure), text: Arc::from(text.into()) }
+        Self { why: Ok(failure), text: Arc::from(text.into()) }
     }
 
     /// The pacer refused the permit.
     pub(crate) fn deferred(why: Refusal) -> Self {
-        Self { why: Why::Deferred(why), text: Arc::from("the request waits for the rate limit of its host") }
+        Self { why: Err(why), text: Arc::from("the request waits for the rate limit of its host") }
     }
 
     /// What went wrong; `None` if nothing was sent, because the request was deferred.
     pub fn failure(&self) -> Option<Failure> {
-        match self.why {
-            Why::Failed(failure) => Some(failure),
-            Why::Deferred(_) => None,
-        }
+        self.why.as_ref().ok().copied()
     }
 
     /// What went wrong, or when the request may be sent, and why not now.
     pub(crate) fn into_failure(self) -> Result<Failure, Refusal> {
-        match self.why {
-            Why::Failed(failure) => Ok(failure),
-            Why::Deferred(why) => Err(why),
-        }
+        self.why
     }
 }
 
@@ -383,9 +371,9 @@ impl fmt::Display for FetchError {
 
 impl fmt::Debug for FetchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.why {
-            Why::Failed(failure) => write!(f, "FetchError({failure:?}: {self})"),
-            Why::Deferred { .. } => write!(f, "FetchError(deferred: {self})"),
+        match self.failure() {
+            Some(failure) => write!(f, "FetchError({failure:?}: {self})"),
+            None => write!(f, "FetchError(deferred: {self})"),
         }
     }
 }

@@ -40,6 +40,7 @@ mod policy;
 mod record;
 
 mod codec;
+mod leases;
 mod memory;
 mod store;
 
@@ -55,6 +56,7 @@ pub(crate) use fetch::Validators;
 pub use fetch::{Fetch, FetchError, RobotsRequest, RobotsResponse, on_the_wire};
 #[cfg(feature = "testing")]
 pub(crate) use freshness::stated_lifetime;
+pub use leases::RobotsLeases;
 pub use memory::MemoryRobotsStore;
 #[cfg(feature = "tracing")]
 pub(crate) use policy::LongOutage;

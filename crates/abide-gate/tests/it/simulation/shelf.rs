@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore};
 use abide_gate::robots_cache::{MemoryRobotsStore, RobotsRecord, RobotsStore};
-use abide_gate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
+use abide_gate::{HolderId, Origin, StoreError, StoreFuture, WallMillis};
 use tokio::time::{Instant, sleep};
 
 use super::judge::{Judge, Who};
@@ -124,15 +124,11 @@ pub(crate) fn number(origin: &Origin) -> usize {
 }
 
 impl RobotsStore for Reader {
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
+    fn load<'a>(&'a self, origin: &'a Origin) -> StoreFuture<'a, Option<RobotsRecord>> {
         Box::pin(self.through(self.read(origin)))
     }
 
-    fn save<'a>(
-        &'a self,
-        origin: &'a Origin,
-        record: &'a RobotsRecord,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn save<'a>(&'a self, origin: &'a Origin, record: &'a RobotsRecord) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             self.judge.saves(self.who, number(origin), record.asked_at());
             self.through(self.write(record)).await
@@ -145,17 +141,17 @@ impl RobotsStore for Reader {
         holder: HolderId,
         now: WallMillis,
         ttl: Duration,
-    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
+    ) -> StoreFuture<'a, Option<WallMillis>> {
         self.judge.flies(self.who, number(origin), true);
         Box::pin(self.through(self.shelf.leases.lease(origin, holder, now, ttl)))
     }
 
-    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> StoreFuture<'a, ()> {
         self.judge.flies(self.who, number(origin), false);
         Box::pin(self.through(self.shelf.leases.release(origin, holder)))
     }
 
-    fn sweep(&self, _: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>> {
+    fn sweep(&self, _: WallMillis) -> StoreFuture<'_, u64> {
         Box::pin(async { Ok(0) })
     }
 }
@@ -175,11 +171,7 @@ fn host_number(scope: &str) -> usize {
 }
 
 impl HostStore for Hosts {
-    fn exchange<'a>(
-        &'a self,
-        host: &'a str,
-        ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
+    fn exchange<'a>(&'a self, host: &'a str, ask: LeaseAsk) -> StoreFuture<'a, (LeaseStatus, HostState)> {
         let fault = self.weather.fault();
         if !matches!(fault, None | Some(Fault::Rot)) {
             self.judge.store_stumbles(self.who, host_number(host));
