@@ -64,9 +64,11 @@ pub struct RobotsRequest {
     pub(super) validators: Option<Validators>,
     pub(super) budget: Duration,
     pub(super) hop: usize,
-    pub(super) permit_wait: PermitWait,
-    pub(super) throttle: Option<Duration>,
-    pub(super) signature: HeaderMap,
+    /// To which the wait for its permit is added.
+    pub(crate) permit_wait: PermitWait,
+    /// For how long a 429 backs the host off at least, if the last response was one too.
+    pub(crate) throttle: Option<Duration>,
+    pub(crate) signature: HeaderMap,
 }
 
 impl RobotsRequest {
@@ -81,21 +83,6 @@ impl RobotsRequest {
             throttle: None,
             signature: HeaderMap::new(),
         }
-    }
-
-    /// For how long a 429 backs the host off at least, if the last response was one too.
-    pub(crate) fn throttle(&self) -> Option<Duration> {
-        self.throttle
-    }
-
-    /// To which the wait for the request's permit is added.
-    pub(crate) fn permit_wait(&self) -> &PermitWait {
-        &self.permit_wait
-    }
-
-    pub(crate) fn with_signature(mut self, fields: HeaderMap) -> Self {
-        self.signature = fields;
-        self
     }
 
     /// The URL: http or https, without user information and fragment.

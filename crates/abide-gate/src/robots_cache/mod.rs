@@ -44,7 +44,7 @@ mod leases;
 mod memory;
 mod store;
 
-/// What the flights share their state by. `tests/it/robots_cache/schedules.rs` reads them with another one, which tries out orders.
+/// What `single_flight.rs` shares its state by. `tests/parts/robots_cache/schedules.rs` includes it with another one, which tries out orders.
 mod sync {
     pub(crate) use std::sync::{Arc, Mutex, PoisonError};
 }

@@ -1,4 +1,6 @@
 //! The trait of stores for robots.txt records, and all that one promises.
+//!
+//! The cache works without a store. With one, records outlive the process, and of several processes one fetches a robots.txt for all.
 
 use std::fmt;
 use std::time::Duration;

@@ -59,6 +59,26 @@ impl Weather {
     }
 }
 
+/// `done` is what happens unless it fails before.
+async fn through<T>(
+    fault: Option<Fault>,
+    slow: Duration,
+    done: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let said = || StoreError::new("the simulation says so");
+    match fault {
+        Some(Fault::Error) => Err(said()),
+        Some(Fault::Lie) => done.await.and(Err(said())),
+        Some(Fault::Hang) => std::future::pending().await,
+        Some(Fault::Panic) => panic!("{}", PANIC),
+        Some(Fault::Slow) => {
+            sleep(slow).await;
+            done.await
+        }
+        Some(Fault::Rot) | None => done.await,
+    }
+}
+
 /// The records of all processes, as bytes.
 #[derive(Default)]
 pub(crate) struct Shelf {
@@ -82,20 +102,8 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// `done` is what happens unless it fails before.
     async fn through<T>(&self, done: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-        let said = || StoreError::new("the simulation says so");
-        match self.weather.fault() {
-            Some(Fault::Error) => Err(said()),
-            Some(Fault::Lie) => done.await.and(Err(said())),
-            Some(Fault::Hang) => std::future::pending().await,
-            Some(Fault::Panic) => panic!("{}", PANIC),
-            Some(Fault::Slow) => {
-                sleep(Duration::from_millis(1_500)).await;
-                done.await
-            }
-            Some(Fault::Rot) | None => done.await,
-        }
+        through(self.weather.fault(), Duration::from_millis(1_500), done).await
     }
 
     async fn read(&self, origin: &Origin) -> Result<Option<RobotsRecord>, StoreError> {
@@ -173,24 +181,16 @@ fn host_number(scope: &str) -> usize {
 impl HostStore for Hosts {
     fn exchange<'a>(&'a self, host: &'a str, ask: LeaseAsk) -> StoreFuture<'a, (LeaseStatus, HostState)> {
         let fault = self.weather.fault();
-        if !matches!(fault, None | Some(Fault::Rot)) {
+        let is_well = matches!(fault, None | Some(Fault::Rot));
+        if !is_well {
             self.judge.store_stumbles(self.who, host_number(host));
         }
-        let done = self.inner.exchange(host, ask);
-        match fault {
-            None | Some(Fault::Rot) => Box::pin(async {
-                let reply = done.await;
+        Box::pin(async move {
+            let reply = through(fault, Duration::from_millis(700), self.inner.exchange(host, ask)).await;
+            if is_well {
                 self.judge.store_answers(self.who);
-                reply
-            }),
-            Some(Fault::Error) => Box::pin(async { Err(StoreError::new("connection refused")) }),
-            Some(Fault::Lie) => Box::pin(async { done.await.and(Err(StoreError::new("connection reset"))) }),
-            Some(Fault::Hang) => Box::pin(std::future::pending()),
-            Some(Fault::Panic) => panic!("{}", PANIC),
-            Some(Fault::Slow) => Box::pin(async {
-                sleep(Duration::from_millis(700)).await;
-                done.await
-            }),
-        }
+            }
+            reply
+        })
     }
 }
