@@ -15,9 +15,8 @@ web=$!
 trap 'kill "$web" 2>/dev/null || true; rm -rf "$work"' EXIT
 until address=$(grep -om1 '127\.0\.0\.1:[0-9]*' "$work/web"); do sleep 0.1; done
 
-# Exit status 1: something was denied, as it should be.
 "$target/abide" crawl --allow-net 127.0.0.1 --resolve "*:80:$address" --delay 500ms --max-pages 100 --report "$work/report.html" \
-  http://harbour.example/ http://museum.example/ http://station.example/ http://theatre.example/ || [ $? = 1 ]
+  http://harbour.example/ http://museum.example/ http://station.example/ http://theatre.example/
 
 "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --force-device-scale-factor=1 --window-size=1000,578 \
   --user-data-dir="$work/profile" --screenshot="$work/crawl.png" "file://$work/report.html" 2> "$work/browser.log" \

@@ -41,20 +41,19 @@ pub fn run(bytes: &[u8]) {
         records.push(b'\n');
     }
     let (plain, with) = (parse(b""), parse(&records));
+    let and = |more: &[u8]| parse(&[&records[..], more].concat());
+    let spoiled = and(b"App-Directives: a;;\nContent-Usage: =\nContent-Usage: A=n\n");
+    let cleaned = parse(&without_dropped(&records, &with));
+    let signalled = and(b"Content-Signal: search=yes, ai-train=yes, ai-input=yes\n");
     for path in ["/", "/x", "/x/y", "/foo/1"] {
         let target = Target::new(path);
         assert_eq!(plain.is_allowed(&target), with.is_allowed(&target), "no verdict changes");
-        let spoiled =
-            parse(&[&records[..], b"App-Directives: a;;\nContent-Usage: =\nContent-Usage: A=n\n"].concat());
-        let ((directives, preferences), (again, others)) = (of(&with, &target), of(&spoiled, &target));
-        assert_eq!(directives, again, "a line that cannot be read touches no other");
-        assert_eq!(preferences.statements(), others.statements());
-        let (again, others) = of(&without_dropped(&records, &with), &target);
-        assert_eq!(directives, again, "a line that cannot be read is as good as none");
-        assert_eq!(preferences.statements(), others.statements());
-
-        let signalled =
-            parse(&[&records[..], b"Content-Signal: search=yes, ai-train=yes, ai-input=yes\n"].concat());
+        let (directives, preferences) = of(&with, &target);
+        for (others, what) in [(&spoiled, "touches no other"), (&cleaned, "is as good as none")] {
+            let (again, others) = of(others, &target);
+            assert_eq!(directives, again, "a line that cannot be read {what}");
+            assert_eq!(preferences.statements(), others.statements());
+        }
         let (_, more) = of(&signalled, &target);
         for usage in [Usage::Search, Usage::TrainAi, Usage::AiInput] {
             let (before, after) = (preferences.resolve(&usage), more.resolve(&usage));
@@ -64,11 +63,11 @@ pub fn run(bytes: &[u8]) {
 }
 
 /// The file with a comment in the place of each record that could not be read.
-fn without_dropped(records: &[u8], rules: &Rules) -> Rules {
+fn without_dropped(records: &[u8], rules: &Rules) -> Vec<u8> {
     let directives = AppDirectives::of(rules, &Target::new("/"));
     let before = RULES.lines().count();
     let lines = records.split_inclusive(|byte| *byte == b'\n').zip(before + 1..);
     let is_dropped = |number: usize| directives.dropped().iter().any(|line| *line as usize == number);
     let kept = lines.map(|(line, number)| if is_dropped(number) { &b"#\n"[..] } else { line });
-    parse(&kept.collect::<Vec<_>>().concat())
+    kept.collect::<Vec<_>>().concat()
 }

@@ -6,13 +6,16 @@
     clippy::arithmetic_side_effects,
     clippy::expect_used,
     clippy::indexing_slicing,
+    clippy::panic,
     clippy::string_slice,
+    clippy::unwrap_used,
     reason = "what cannot go on ends the test"
 )]
 
 mod capture;
 mod coding;
 mod quota;
+mod redis;
 mod reply;
 mod server;
 mod silent;
@@ -22,6 +25,7 @@ mod tls;
 pub use capture::{Captured, Said, listen};
 pub use coding::{CODINGS, Encode, gzip};
 pub use quota::Quota;
+pub use redis::Redis;
 pub use reply::{Reply, Signal, Step};
 pub use server::{Names, Seen, Server};
 pub use silent::{OWN_ADDRESSES, Silent};

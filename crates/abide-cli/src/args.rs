@@ -75,7 +75,7 @@ pub(crate) enum Command {
     /// Crawl a small web that is part of this program: no options, no network needed
     Demo(DemoArgs),
     /// Make a signing key (Web Bot Auth), the directory of its public keys, and a page about the crawler
-    Identity(crate::identity::IdentityArgs),
+    Identity(IdentityArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Print the manual page, in roff
@@ -96,6 +96,55 @@ pub(crate) struct DemoArgs {
     /// Also write the report as an HTML page, with a timeline of requests per host and a table of URLs
     #[arg(long, value_name = "FILE.html")]
     pub(crate) report: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true, after_long_help = examples("identity"))]
+pub(crate) struct IdentityArgs {
+    #[command(subcommand)]
+    pub(crate) call: IdentityCall,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum IdentityCall {
+    /// Write a new Ed25519 key into a file that only its owner may read
+    New {
+        /// The file, which must not exist
+        file: PathBuf,
+    },
+    /// Write the directory of the public keys, as served at /.well-known/http-message-signatures-directory
+    Directory {
+        /// A private key: PEM of PKCS #8, or a JWK (repeatable, while one key replaces another)
+        #[arg(long, value_name = "FILE", required = true)]
+        key: Vec<PathBuf>,
+        /// Write the header fields to serve it with instead, signed for the site at URL
+        #[arg(long, value_name = "URL")]
+        headers: Option<Url>,
+        /// Days until these signatures expire
+        #[arg(long, value_name = "DAYS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=366))]
+        days: u64,
+    },
+    /// Write an HTML page about the crawler: who, why, how to stop it, its addresses
+    Page(PageArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PageArgs {
+    /// Product token of the crawler
+    #[arg(short, long, value_name = "TOKEN", env = "ABIDE_AGENT")]
+    pub(crate) agent: abide_robots::ProductToken,
+    /// Where site owners reach you: a mail address or a URL
+    #[arg(long)]
+    pub(crate) contact: String,
+    /// What the crawler is for, in a sentence or two
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) why: String,
+    /// An address or network that it comes from (repeatable)
+    #[arg(long, value_name = "CIDR")]
+    pub(crate) network: Vec<IpNet>,
+    /// Where its public keys are, if it signs its requests
+    #[arg(long, value_name = "URL")]
+    pub(crate) keys: Option<Url>,
 }
 
 #[derive(Debug, Args)]
@@ -158,11 +207,10 @@ pub(crate) struct DirectivesArgs {
     #[command(flatten)]
     pub(crate) output: Output,
     /// JSON Lines in and out, from FILE or standard input
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", conflicts_with_all = ["robots", "app", "urls"])]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", conflicts_with_all = ["robots", "app", "urls", "files_from"])]
     pub(crate) batch: Option<PathBuf>,
-    /// URLs, or paths such as /a?b
-    #[arg(value_name = "URL", required_unless_present = "batch")]
-    pub(crate) urls: Vec<String>,
+    #[command(flatten)]
+    pub(crate) urls: Urls,
 }
 
 #[derive(Debug, Args)]

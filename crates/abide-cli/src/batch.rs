@@ -1,17 +1,18 @@
 //! JSON Lines: one object in, one object out, in order, in constant memory. A bad line gives an error in its place.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
+use abide_robots::Rules;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::{DecodeError, Engine, alphabet};
 use serde::Serialize;
 
-use crate::input::name;
+use crate::input::{Asked, name, open, parse_url, tokens};
 use crate::sanitize::write_json;
-use crate::schema::{self, Schema};
-use crate::{Status, Usage, style};
+use crate::schema::{self, OneOrMore, Schema};
+use crate::status::{Status, Usage};
+use crate::style;
 
 /// A line longer than this is an error: four bodies of the largest robots.txt limit, as base64.
 const LINE_LEN_MAX: usize = 64 * 1024 * 1024;
@@ -45,7 +46,7 @@ pub(crate) fn each_line<A: Serialize>(
     input: &Path,
     mut answer: impl FnMut(&[u8]) -> Result<A, String>,
 ) -> anyhow::Result<Status> {
-    let mut lines = open(input)?;
+    let mut lines = BufReader::with_capacity(BUFFER, open(input)?);
     let mut out = BufWriter::with_capacity(BUFFER, io::stdout().lock());
     let mut bad = 0_u64;
     let mut line = Vec::new();
@@ -57,7 +58,9 @@ pub(crate) fn each_line<A: Serialize>(
             break;
         }
         let result = if line.len() > LINE_LEN_MAX {
-            skip_line(&mut lines, &line)?;
+            if !line.ends_with(b"\n") {
+                lines.skip_until(b'\n')?;
+            }
             Err(format!("the line is longer than {LINE_LEN_MAX} bytes"))
         } else {
             // What some editors write at the beginning of a file.
@@ -114,31 +117,18 @@ fn write_line<A: Serialize>(out: &mut impl Write, result: Result<A, String>) -> 
     Ok(())
 }
 
-/// Passes over the rest of a line that was too long.
-fn skip_line(lines: &mut impl BufRead, begun: &[u8]) -> io::Result<()> {
-    if begun.ends_with(b"\n") {
-        return Ok(());
-    }
-    loop {
-        let chunk = lines.fill_buf()?;
-        let (used, done) = match chunk.iter().position(|&byte| byte == b'\n') {
-            Some(at) => (at + 1, true),
-            None => (chunk.len(), chunk.is_empty()),
-        };
-        lines.consume(used);
-        if done {
-            return Ok(());
-        }
-    }
-}
-
-fn open(input: &Path) -> anyhow::Result<BufReader<Box<dyn Read>>> {
-    let reader: Box<dyn Read> = if input == Path::new("-") {
-        Box::new(io::stdin())
-    } else {
-        Box::new(File::open(input).map_err(|error| crate::Usage(format!("{}: {error}", input.display())))?)
-    };
-    Ok(BufReader::with_capacity(BUFFER, reader))
+/// What a question of a batch is about: a robots.txt as it is for an agent, and a URL.
+pub(crate) fn rules_and_url(
+    robots: Option<String>,
+    robots_base64: Option<String>,
+    agent: OneOrMore,
+    url: &str,
+) -> Result<(Rules, Asked), String> {
+    let body = bytes("robots", robots, robots_base64)?
+        .ok_or("expected \"robots\" or \"robots_base64\", found neither")?;
+    let tokens = tokens(&agent.into_vec())?;
+    let url = parse_url(url)?;
+    Ok((Rules::parse(&body, &tokens), url))
 }
 
 /// Bytes that may be given as text or as base64, not both.
@@ -171,36 +161,15 @@ fn decoded(mut text: String) -> Result<Vec<u8>, DecodeError> {
 }
 
 fn described(error: &DecodeError) -> String {
-    match error {
+    let found = match error {
         DecodeError::InvalidByte(at, byte) => {
-            format!("expected base64, found '{}' as character {}", byte.escape_ascii(), at + 1)
+            format!("'{}' as character {}", byte.escape_ascii(), at + 1)
         }
-        DecodeError::InvalidLength(len) => {
-            format!("expected base64, found {len} characters, which is no valid length")
-        }
+        DecodeError::InvalidLength(len) => format!("{len} characters, which is no valid length"),
         DecodeError::InvalidLastSymbol(_, byte) => {
-            format!(
-                "expected base64, found '{}' at its end, which is cut off or damaged",
-                byte.escape_ascii()
-            )
+            format!("'{}' at its end, which is cut off or damaged", byte.escape_ascii())
         }
-        DecodeError::InvalidPadding => "expected base64, found padding that does not fit".to_owned(),
-    }
-}
-
-/// One string, or a list of them.
-#[derive(Debug, serde::Deserialize)]
-#[serde(untagged)]
-pub(crate) enum OneOrMore {
-    One(String),
-    More(Vec<String>),
-}
-
-impl OneOrMore {
-    pub(crate) fn into_vec(self) -> Vec<String> {
-        match self {
-            Self::One(one) => vec![one],
-            Self::More(more) => more,
-        }
-    }
+        DecodeError::InvalidPadding => "padding that does not fit".to_owned(),
+    };
+    format!("expected base64, found {found}")
 }

@@ -1,24 +1,28 @@
 //! `abide check`: asks for robots.txt, never for the URLs.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use abide::{Abide, Denied, Verdict};
-use futures_util::{Stream, StreamExt};
+use futures_util::StreamExt;
 use serde::Serialize;
+use url::Url;
 
 use crate::args::{CheckArgs, Online};
-use crate::input::{absolute, absolute_urls};
+use crate::input::absolute_urls;
 use crate::json::{OnlineVerdict, not_before};
-use crate::observer::GateObserver;
-use crate::online::{self, Interruption};
 use crate::outcome::{self, Outcome};
 use crate::sanitize::public;
-use crate::style::PLAIN;
-use crate::{Status, style};
+use crate::status::Status;
+use crate::{online, style};
 
-/// What robots.txt says of a URL, or why that is unknown.
-pub(crate) type Judged = Result<Verdict, Denied>;
+/// A URL, and what robots.txt says of it, or why that is unknown.
+#[derive(Debug)]
+pub(crate) struct Checked<'a> {
+    /// As it was given.
+    text: &'a str,
+    pub(crate) url: Url,
+    pub(crate) result: Result<Verdict, Denied>,
+}
 
 /// One line of `--json`.
 #[derive(Debug, Serialize)]
@@ -35,88 +39,71 @@ pub(crate) struct Line<'a> {
 
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Status> {
     let urls = absolute_urls(&args.urls)?;
-    let observer = Arc::new(GateObserver::stores());
-    online::run(&args.online, &observer, Interruption::Ends, async |abide, _| {
-        check_all(args, &urls, &abide).await
+    online::run(&args.online, async |abide, _| {
+        let show = |checked: &Checked<'_>| {
+            if args.online.output.json {
+                style::print_json(&checked.line(&abide))
+            } else {
+                checked.print(&abide)
+            }
+        };
+        each(&args.online, &urls, &abide, show).await
     })
 }
 
-async fn check_all(args: &CheckArgs, urls: &[String], abide: &Abide) -> anyhow::Result<Status> {
-    let mut answers = std::pin::pin!(answers(&args.online, urls, abide));
+/// Checks the URLs, and shows the results in their order.
+pub(crate) async fn each(
+    online: &Online,
+    urls: &[String],
+    abide: &Abide,
+    mut show: impl FnMut(&Checked<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<Status> {
+    let check = |text, url| async move {
+        let result = abide.check(&url).await;
+        Checked { text, url, result }
+    };
+    let mut all = std::pin::pin!(online::in_order(online, urls, check));
     let mut status = Status::Done;
-    while let Some((text, result)) = answers.next().await {
-        status = status.and(Status::of(result.as_ref().is_ok_and(Verdict::is_allowed)));
-        if args.online.output.json {
-            online::print_json(&line(abide, text, &result))?;
-        } else {
-            print(abide, text, &result)?;
-        }
+    while let Some(checked) = all.next().await {
+        status = status.and(Status::of(checked.result.as_ref().is_ok_and(Verdict::is_allowed)));
+        show(&checked)?;
     }
     Ok(status)
 }
 
-/// What robots.txt says of each URL, in their order.
-pub(crate) fn answers<'a>(
-    online: &'a Online,
-    urls: &'a [String],
-    abide: &'a Abide,
-) -> impl Stream<Item = (&'a str, Judged)> + 'a {
-    online::in_order(online, urls, |url| check(abide, url))
-}
-
-#[allow(clippy::expect_used, reason = "`run` refuses what is no URL")]
-async fn check<'a>(abide: &Abide, text: &'a str) -> (&'a str, Judged) {
-    let url = absolute(text).expect("every URL has been parsed before the first is asked for");
-    (text, abide.check(&url).await)
-}
-
-pub(crate) fn line<'a>(abide: &Abide, text: &'a str, result: &Judged) -> Line<'a> {
-    let url = public(text);
-    match result {
-        Ok(verdict) => {
-            let now = abide.gate_handle().wall();
-            let refusal = refusal(abide, text, verdict);
-            let outcome = refusal.as_ref().map_or(Outcome::Allowed, Outcome::of);
-            let not_before = refusal.as_ref().and_then(not_before);
-            let mut verdict = OnlineVerdict::new(verdict, now);
-            let mut error = None;
-            if let Some(denied) = refusal.filter(|_| outcome == Outcome::Refused) {
-                // It is ours and no verdict of the site.
-                verdict.allowed = None;
-                verdict.why = outcome::why(&denied);
-                error = Some(verdict.why.clone());
-            }
-            Line { url, outcome, verdict, not_before, error }
+impl<'a> Checked<'a> {
+    /// Why it is not to be fetched.
+    fn denied(&self, abide: &Abide) -> Option<Denied> {
+        match &self.result {
+            Ok(verdict) => verdict.refusal(&self.url, abide.gate_handle().wall()),
+            Err(denied) => Some(denied.clone()),
         }
-        Err(denied) => Line {
-            url,
-            outcome: Outcome::of(denied),
-            verdict: OnlineVerdict::none(outcome::why(denied)),
-            not_before: not_before(denied),
-            error: Some(outcome::why(denied)),
-        },
     }
-}
 
-/// What a verdict that does not allow comes to.
-fn refusal(abide: &Abide, text: &str, verdict: &Verdict) -> Option<Denied> {
-    verdict.refusal(&text.parse().ok()?, abide.gate_handle().wall())
-}
+    pub(crate) fn line(&self, abide: &Abide) -> Line<'a> {
+        let denied = self.denied(abide);
+        let outcome = denied.as_ref().map_or(Outcome::Allowed, Outcome::of);
+        let mut verdict = match &self.result {
+            Ok(verdict) => OnlineVerdict::new(verdict, abide.gate_handle().wall()),
+            Err(_) => OnlineVerdict::none(),
+        };
+        // What is refused by us is no verdict of the site.
+        let is_none = self.result.is_err() || outcome == Outcome::Refused;
+        let error = denied.as_ref().filter(|_| is_none).map(outcome::why);
+        if let Some(why) = &error {
+            verdict.allowed = None;
+            verdict.why.clone_from(why);
+        }
+        let not_before = denied.as_ref().and_then(not_before);
+        Line { url: public(self.text), outcome, verdict, not_before, error }
+    }
 
-pub(crate) fn print(abide: &Abide, text: &str, result: &Judged) -> anyhow::Result<()> {
-    let ours = |denied: &Denied| {
-        let why = outcome::why(denied);
-        // The URL stands before it already.
-        let url = format!("{}: ", public(text));
-        let why = why.strip_prefix(&url).map_or(why.clone(), str::to_owned);
-        ((style::WAIT, Outcome::of(denied).as_str()), why)
-    };
-    let (mark, said) = match result {
-        Ok(verdict) => match refusal(abide, text, verdict) {
-            Some(denied) if Outcome::of(&denied) == Outcome::Refused => ours(&denied),
-            _ => (style::mark(verdict.is_allowed()), verdict.to_string()),
-        },
-        Err(denied) => ours(denied),
-    };
-    Ok(style::say(&[mark, (PLAIN, &format!("  {}  {said}", public(text)))])?)
+    pub(crate) fn print(&self, abide: &Abide) -> anyhow::Result<()> {
+        let Line { url, outcome, verdict, error, .. } = self.line(abide);
+        let mark = match error {
+            Some(_) => (style::WAIT, outcome.as_str()),
+            None => style::mark(verdict.allowed == Some(true)),
+        };
+        Ok(style::say_verdict(mark, &url, outcome::without_url(&verdict.why, &url).unwrap_or(&verdict.why))?)
+    }
 }

@@ -22,7 +22,6 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use toml::{Table, Value};
 
 use crate::args::Cli;
-use crate::one_line;
 use crate::sanitize::quoted;
 
 /// Why there is no command to run.
@@ -143,9 +142,7 @@ fn known<'c>(key: &str, calls: impl Iterator<Item = &'c clap::Command>) -> Resul
     if names.contains(&key) {
         return Ok(());
     }
-    let tip =
-        crate::nearest::to(key, names).map(|name| format!("; did you mean {name}?")).unwrap_or_default();
-    Err(format!("unknown option {}{tip}", quoted(key)))
+    Err(format!("unknown option {}{}", quoted(key), crate::nearest::tip(key, names)))
 }
 
 fn is_given(given: &ArgMatches, option: &clap::Arg) -> bool {
@@ -190,6 +187,18 @@ fn text(value: &Value) -> Option<String> {
 
 fn not_a_value(key: &str) -> String {
     format!("{key}: expected a text, a number, or a list of these")
+}
+
+/// The message and its tips, without the usage that follows.
+pub(crate) fn one_line(text: &str) -> String {
+    let (message, rest) = text.split_once("\n\n").unwrap_or((text, ""));
+    let message = message.strip_prefix("error: ").unwrap_or(message);
+    let mut words: Vec<&str> = message.split_whitespace().collect();
+    for tip in rest.lines().filter(|line| line.trim_start().starts_with("tip: ")) {
+        words.push("-");
+        words.extend(tip.split_whitespace());
+    }
+    words.join(" ")
 }
 
 /// As it is called, wherever it lies.

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use clap::Parser;
 
 use crate::args::{Cli, Command, DemoArgs};
-use crate::{Status, crawl, style};
+use crate::status::Status;
+use crate::{crawl, style};
 
 pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Status> {
     let listener = TcpListener::bind(("127.0.0.1", 0))?;

@@ -5,16 +5,16 @@ use std::path::Path;
 use abide_permissions::{AppDirectives, Preference, Preferences, SfValue};
 use abide_robots::Rules;
 use base64::Engine;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::args::DirectivesArgs;
-use crate::input::{Asked, parse_urls, read_file, tokens};
-use crate::matching::rules_and_url;
+use crate::batch;
+use crate::input::{Asked, parse_url, robots_and_urls, tokens};
 use crate::sanitize::public;
-use crate::schema::{self, Holds, Key};
+use crate::schema::{OneOrMore, question};
+use crate::status::{Status, Usage};
 use crate::style::{self, PLAIN};
-use crate::{Status, Usage, batch, online};
 
 /// What one question is answered with: all three keys, always.
 #[derive(Debug, Serialize)]
@@ -26,23 +26,14 @@ struct Answer {
     content_signal: Map<String, Value>,
 }
 
-#[derive(Debug, Deserialize)]
-struct Question {
-    robots: Option<String>,
-    robots_base64: Option<String>,
-    agent: batch::OneOrMore,
-    url: String,
-    app: Option<String>,
-}
-
-impl schema::Schema for Question {
-    const KEYS: &'static [Key] = &[
-        Key::optional("robots", Holds::Text),
-        Key::optional("robots_base64", Holds::Text),
-        Key::required("agent", Holds::Texts),
-        Key::required("url", Holds::Text),
-        Key::optional("app", Holds::Text),
-    ];
+question! {
+    struct Question {
+        robots: Option<String>,
+        robots_base64: Option<String>,
+        agent: OneOrMore,
+        url: String,
+        app: Option<String>,
+    }
 }
 
 pub(crate) fn run(args: DirectivesArgs) -> anyhow::Result<Status> {
@@ -51,14 +42,14 @@ pub(crate) fn run(args: DirectivesArgs) -> anyhow::Result<Status> {
         return batch::run(input, answer);
     }
     let tokens = tokens(&args.file.agent).map_err(Usage)?;
-    let urls = parse_urls(&args.urls)?;
-    let body = read_file(args.file.robots.as_deref().unwrap_or(Path::new("-")))?;
+    let (body, texts) = robots_and_urls(args.file.robots.as_deref().unwrap_or(Path::new("-")), &args.urls)?;
     let rules = Rules::parse(&body, &tokens);
-    for (text, url) in args.urls.iter().zip(&urls) {
+    for text in &texts {
+        let url = parse_url(text).map_err(Usage)?;
         let answer =
-            Answer { url: Some(public(text).into()), ..Answer::new(&rules, url, args.app.as_deref()) };
+            Answer { url: Some(public(text).into()), ..Answer::new(&rules, &url, args.app.as_deref()) };
         if args.output.json {
-            online::print_json(&answer)?;
+            style::print_json(&answer)?;
         } else {
             print(text, &answer)?;
         }
@@ -68,7 +59,7 @@ pub(crate) fn run(args: DirectivesArgs) -> anyhow::Result<Status> {
 
 fn answer(question: Question) -> Result<Answer, String> {
     let Question { robots, robots_base64, agent, url, app } = question;
-    let (rules, url) = rules_and_url(robots, robots_base64, agent, &url)?;
+    let (rules, url) = batch::rules_and_url(robots, robots_base64, agent, &url)?;
     Ok(Answer::new(&rules, &url, app.as_deref()))
 }
 

@@ -1,25 +1,23 @@
 //! `abide explain`: the robots.txt with the line that decides, and why.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::time::Duration;
 
-use abide::{Abide, Verdict};
+use abide::robots_cache::{RobotsEntry, Source};
+use abide::{Abide, Verdict, WallMillis};
 use abide_robots::{ProductToken, Record, RecordKind, Robots, RobotsVerdict, Rules, Target};
 use annotate_snippets::Level;
-use futures_util::stream::{self, StreamExt};
 use serde::Serialize;
 use url::Url;
 
 use crate::args::ExplainArgs;
-use crate::check::{self, Judged};
+use crate::check::{self, Checked};
 use crate::excerpt::{self, Excerpt, Mark};
-use crate::facts::{self, Facts};
-use crate::input::{absolute, absolute_urls, name, parse_urls, read_file, tokens, urls};
-use crate::json::Match;
-use crate::observer::GateObserver;
-use crate::online::{self, Interruption};
-use crate::sanitize::{cut, public};
-use crate::{Status, Usage, style};
+use crate::input::{absolute_urls, name, parse_url, robots_and_urls, tokens};
+use crate::json::{Match, rfc3339, source_name};
+use crate::sanitize::{count, cut, public, span};
+use crate::status::{Status, Usage};
+use crate::{findings, online, style};
 
 /// One line of `--json`: that of `check`, and the lines that had a part in it.
 #[derive(Debug, Serialize)]
@@ -42,22 +40,16 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Status> {
     if let Some(path) = &args.robots {
         return offline(args, path);
     }
-    let texts = absolute_urls(&args.urls)?;
-    let urls: Vec<Url> = texts.iter().map(|text| absolute(text)).collect::<Result<_, _>>()?;
-    let observer = Arc::new(GateObserver::stores());
-    online::run(&args.online, &observer, Interruption::Ends, async |abide, _| {
-        let mut status = Status::Done;
-        let mut answers =
-            std::pin::pin!(check::answers(&args.online, &texts, &abide).zip(stream::iter(&urls)));
-        while let Some(((text, result), url)) = answers.next().await {
-            status = status.and(Status::of(result.as_ref().is_ok_and(Verdict::is_allowed)));
+    let urls = absolute_urls(&args.urls)?;
+    online::run(&args.online, async |abide, _| {
+        let show = |checked: &Checked<'_>| {
             if args.online.output.json {
-                print_json(&abide, args, text, url, &result)?;
+                print_json(&abide, args, checked)
             } else {
-                print(&abide, args, text, url, &result)?;
+                print(&abide, args, checked)
             }
-        }
-        Ok(status)
+        };
+        check::each(&args.online, &urls, &abide, show).await
     })
 }
 
@@ -71,77 +63,133 @@ struct Offline {
 
 /// By a file, without a network.
 fn offline(args: &ExplainArgs, path: &Path) -> anyhow::Result<Status> {
-    if path == Path::new("-") && args.urls.urls.iter().any(|url| url == "-") {
-        return Err(Usage("standard input can hold the robots.txt or the URLs, not both".to_owned()).into());
-    }
-    let texts = urls(&args.urls)?;
-    let asked = parse_urls(&texts)?;
-    let body = read_file(path)?;
+    let (body, texts) = robots_and_urls(path, &args.urls)?;
     let (robots, rules) =
         (Robots::parse(&body), Rules::parse(&body, &tokens(&args.online.agent).map_err(Usage)?));
     let mut status = Status::Done;
-    for (text, url) in texts.iter().zip(&asked) {
+    for text in &texts {
+        let url = parse_url(text).map_err(Usage)?;
         let target = url.target();
         let verdict = rules.verdict(&target);
         status = status.and(Status::of(verdict.is_allowed()));
         let marks = marks(&robots, Some(&verdict), &target);
         if args.online.output.json {
-            let excerpt = Excerpt::of(robots.text());
-            let marks = marks.into_iter().map(|mark| marked(mark, &excerpt)).collect();
-            online::print_json(&Offline { verdict: Match::new(Some(public(text).into()), &verdict), marks })?;
+            let marks = marked(marks, &robots);
+            style::print_json(&Offline { verdict: Match::new(Some(public(text).into()), &verdict), marks })?;
         } else {
-            let said = format!("  {}  {verdict}", public(text));
-            style::say(&[style::mark(verdict.is_allowed()), (style::PLAIN, &said)])?;
+            let mark = style::mark(verdict.is_allowed());
+            style::say_verdict(mark, &public(text), &verdict.to_string())?;
             excerpt(&robots, &name(path), &marks, verdict.is_allowed(), &target)?;
         }
     }
     Ok(status)
 }
 
-fn marked(mark: Mark, excerpt: &Excerpt<'_>) -> Marked {
-    Marked {
-        line: mark.line,
-        text: String::from_utf8_lossy(excerpt.line(mark.line)).into_owned(),
-        why: mark.label,
-    }
+fn marked(marks: Vec<Mark>, robots: &Robots) -> Vec<Marked> {
+    let excerpt = Excerpt::of(robots.text());
+    let text = |line| String::from_utf8_lossy(excerpt.line(line)).into_owned();
+    marks.into_iter().map(|mark| Marked { line: mark.line, text: text(mark.line), why: mark.label }).collect()
 }
 
-fn print_json(
-    abide: &Abide,
-    args: &ExplainArgs,
-    text: &str,
-    url: &Url,
-    result: &Judged,
-) -> anyhow::Result<()> {
-    let robots = result.as_ref().ok().and_then(robots);
-    let marks = robots.as_ref().map(|robots| {
-        let excerpt = Excerpt::of(robots.text());
-        let rules = result.as_ref().ok().and_then(Verdict::rules);
-        marks(robots, rules, &Target::of(url)).into_iter().map(|mark| marked(mark, &excerpt)).collect()
+fn print_json(abide: &Abide, args: &ExplainArgs, checked: &Checked<'_>) -> anyhow::Result<()> {
+    let verdict = checked.result.as_ref().ok();
+    let marks = verdict.and_then(robots).map(|robots| {
+        let marks = marks(&robots, verdict.and_then(Verdict::rules), &Target::of(&checked.url));
+        marked(marks, &robots)
     });
-    let answer = result.as_ref().ok().and_then(Verdict::entry);
-    let facts = answer.map(|answer| Facts::of(answer, args.online.delay)).unwrap_or_default();
-    online::print_json(&Line {
-        check: check::line(abide, text, result),
+    let entry = verdict.and_then(Verdict::entry);
+    style::print_json(&Line {
+        check: checked.line(abide),
         marks: marks.unwrap_or_default(),
-        facts,
+        facts: entry.map(|entry| Facts::of(entry, args.online.delay)).unwrap_or_default(),
     })
 }
 
-fn print(abide: &Abide, args: &ExplainArgs, text: &str, url: &Url, result: &Judged) -> anyhow::Result<()> {
-    check::print(abide, text, result)?;
-    let Ok(verdict) = result else { return Ok(()) };
+fn print(abide: &Abide, args: &ExplainArgs, checked: &Checked<'_>) -> anyhow::Result<()> {
+    checked.print(abide)?;
+    let Ok(verdict) = &checked.result else { return Ok(()) };
     if let Some(robots) = robots(verdict) {
-        let path = verdict.entry().and_then(|answer| answer.final_url());
+        let path = verdict.entry().and_then(|entry| entry.final_url());
         let path = path.as_ref().map(Url::as_str).unwrap_or_default();
-        let target = Target::of(url);
+        let target = Target::of(&checked.url);
         let marks = marks(&robots, verdict.rules(), &target);
         excerpt(&robots, path, &marks, verdict.is_allowed(), &target)?;
     }
     let now = abide.gate_handle().wall();
-    let lines = verdict.entry().map(|answer| facts::lines(answer, args.online.delay, now));
-    lines.into_iter().flatten().try_for_each(|line| style::say(&[(style::DIM, &line)]))?;
-    Ok(())
+    let lines = verdict.entry().map(|entry| facts(entry, args.online.delay, now));
+    Ok(lines.into_iter().flatten().try_for_each(|line| style::say(&[(style::DIM, &line)]))?)
+}
+
+/// What is known of a robots.txt beside its text: where it came from, how old it is, until when it counts. The keys of `--json` behind those
+/// of `check`.
+#[derive(Debug, Default, Serialize)]
+struct Facts {
+    /// When the body was received.
+    fetched_at: Option<String>,
+    /// Until when the answer counts.
+    fresh_until: Option<String>,
+    failing_since: Option<String>,
+    /// Attempts that have failed in a row.
+    attempts: u32,
+    /// Cut at the parsing limit (RFC 9309 §2.5).
+    truncated: bool,
+    /// HTML without one rule line.
+    not_text: bool,
+    /// How many findings `lint` has.
+    remarks: usize,
+    /// What lies between two requests: the larger of ours and theirs.
+    delay_s: Option<f64>,
+}
+
+impl Facts {
+    /// `delay`: ours.
+    fn of(answer: &RobotsEntry, delay: Duration) -> Self {
+        Self {
+            fetched_at: answer.fetched_at().map(rfc3339),
+            fresh_until: Some(rfc3339(answer.fresh_until())),
+            failing_since: answer.failing_since().map(rfc3339),
+            attempts: answer.attempts(),
+            truncated: answer.is_truncated(),
+            not_text: answer.is_not_text(),
+            remarks: answer.copy().map_or(0, |copy| findings::of(&Robots::parse(copy.body())).len()),
+            delay_s: Some(answer.crawl_delay().unwrap_or_default().max(delay).as_secs_f64()),
+        }
+    }
+}
+
+/// These facts for people.
+fn facts(answer: &RobotsEntry, delay: Duration, now: WallMillis) -> Vec<String> {
+    let facts = Facts::of(answer, delay);
+    let mut parts = vec![source_name(Some(answer.source())).replace('_', " ")];
+    parts.extend(answer.status().map(|status| format!("status {status}")));
+    parts.extend(answer.age(now).map(|age| format!("{} old", span(age.as_secs()))));
+    if let Some(since) = &facts.failing_since {
+        parts.push(format!("{} failed since {since}", count(answer.attempts() as usize, "attempt")));
+    }
+    parts.push(match answer.source() {
+        Source::Unreachable(_) | Source::LastGood => {
+            format!("next attempt at {}", rfc3339(answer.retry_at()))
+        }
+        _ => format!("cached until {}", rfc3339(answer.fresh_until())),
+    });
+    let elsewhere = answer.final_url().filter(|url| *url != answer.origin().robots_url());
+    parts.extend(elsewhere.map(|url| format!("redirected to {url}")));
+    let remarks = format!("{} (abide lint)", count(facts.remarks, "remark"));
+    for (is, what) in [
+        (facts.truncated, "cut at the parsing limit"),
+        (facts.not_text, "HTML without one rule"),
+        (facts.remarks > 0, remarks.as_str()),
+    ] {
+        parts.extend(is.then(|| what.to_owned()));
+    }
+    let mut lines = vec![format!("robots.txt: {}", parts.join(", "))];
+    if let (Some(asked), Some(kept)) = (answer.crawl_delay(), facts.delay_s) {
+        lines.push(format!(
+            "Crawl-delay: {} s asked for, {kept} s kept between two requests",
+            asked.as_secs_f64()
+        ));
+    }
+    lines
 }
 
 /// The line that decides, among those that had a part in it.

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use abide::{Abide, Denied, DeniedKind, FetchInfo, Options, Preference, RequestBuilderExt, ResponseExt};
@@ -15,14 +14,13 @@ use url::Url;
 
 use crate::args::FetchArgs;
 use crate::input::absolute_urls;
-use crate::json::{OnlineVerdict, StatedPreference, Tags, not_before};
-use crate::observer::GateObserver;
-use crate::online::{self, Interruption};
+use crate::json::{OnlineVerdict, StatedPreference, Tags, millis, not_before};
+use crate::online;
 use crate::outcome::{self, Outcome};
 use crate::recorder::{self, Recorder, Sent};
-use crate::sanitize::{cut, public};
+use crate::sanitize::{cut, public, public_url};
+use crate::status::{Status, Usage};
 use crate::style::{self, OwnedPart, PLAIN};
-use crate::{Status, Usage};
 
 /// One line of `--json`.
 #[derive(Debug, Default, Serialize)]
@@ -63,12 +61,11 @@ pub(crate) fn run(args: &FetchArgs) -> anyhow::Result<Status> {
             Usage("--output -: standard output can hold the body or --json, not both".to_owned()).into()
         );
     }
-    let observer = Arc::new(GateObserver::stores());
-    online::run(&args.online, &observer, Interruption::Ends, async |abide, inner| {
+    online::run(&args.online, async |abide, inner| {
         let client = recorder::client(&abide, inner, &args.online, args.online.output.verbose)?;
-        match &args.output_file {
-            Some(path) => fetch_to(args, &urls, path, &abide, &client).await,
-            None => fetch_all(args, &urls, &abide, &client).await,
+        match (&args.output_file, urls.as_slice()) {
+            (Some(path), [url]) => fetch_to(args, url, path, &abide, &client).await,
+            _ => fetch_all(args, &urls, &abide, &client).await,
         }
     })
 }
@@ -79,9 +76,9 @@ async fn fetch_all(
     abide: &Abide,
     client: &ClientWithMiddleware,
 ) -> anyhow::Result<Status> {
-    let mut answers = std::pin::pin!(online::in_order(&args.online, urls, |url| async move {
+    let mut answers = std::pin::pin!(online::in_order(&args.online, urls, |text, _| async move {
         let recorder = Recorder::with_page_max(args.page_timeout);
-        ask(abide, client, url, &recorder, Options::new(), |_| ControlFlow::Continue(())).await
+        ask(abide, client, text, &recorder, Options::new(), |_| ControlFlow::Continue(())).await
     }));
     let mut status = Status::Done;
     while let Some(answer) = answers.next().await {
@@ -94,7 +91,7 @@ async fn fetch_all(
 /// The body of one page to a file, as it comes; `-` is standard output, and what there is to say goes to standard error then.
 async fn fetch_to(
     args: &FetchArgs,
-    urls: &[String],
+    url: &str,
     path: &Path,
     abide: &Abide,
     client: &ClientWithMiddleware,
@@ -102,25 +99,21 @@ async fn fetch_to(
     let is_piped = path == Path::new("-");
     let named = |error: io::Error| anyhow::Error::new(error).context(path.display().to_string());
     let mut out = Destination::at(path).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
-    let mut status = Status::Done;
-    for url in urls {
-        let recorder = Recorder::with_page_max(args.page_timeout);
-        let mut failed = None;
-        let answer = ask(abide, client, url, &recorder, Options::new(), |chunk| match out.write(chunk) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                failed = Some(error);
-                ControlFlow::Break(())
-            }
-        })
-        .await;
-        let is_fetched = answer.line.outcome == Outcome::Fetched;
-        let ended = if is_fetched { out.write(&[]) } else { Ok(()) };
-        failed.map_or(ended, Err).and_then(|()| out.flush()).map_err(named)?;
-        status = status.and(Status::of(answer.line.outcome == Outcome::Fetched));
-        show(args, &answer, is_piped)?;
-    }
-    Ok(status)
+    let recorder = Recorder::with_page_max(args.page_timeout);
+    let mut failed = None;
+    let answer = ask(abide, client, url, &recorder, Options::new(), |chunk| match out.write(chunk) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => {
+            failed = Some(error);
+            ControlFlow::Break(())
+        }
+    })
+    .await;
+    let is_fetched = answer.line.outcome == Outcome::Fetched;
+    let ended = if is_fetched { out.write(&[]) } else { Ok(()) };
+    failed.map_or(ended, Err).and_then(|()| out.flush()).map_err(named)?;
+    show(args, &answer, is_piped)?;
+    Ok(Status::of(is_fetched))
 }
 
 /// Where a body goes. A file that exists keeps its content until there is something to replace it.
@@ -177,7 +170,7 @@ impl<'a> Destination<'a> {
 fn show(args: &FetchArgs, answer: &Answer, is_piped: bool) -> anyhow::Result<()> {
     let output = &args.online.output;
     if output.json {
-        return online::print_json(&answer.line);
+        return style::print_json(&answer.line);
     }
     if !is_piped {
         return lines(answer).iter().try_for_each(|line| Ok(style::say(line)?));
@@ -241,7 +234,7 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> Answer {
     let info = response.fetch_info().cloned();
     let mut line = Line::empty(text, Outcome::Fetched);
     line.status = Some(response.status().as_u16());
-    line.final_url = Some(recorder::public_url(response.url()).into());
+    line.final_url = Some(public_url(response.url()).into());
     if let Some(info) = &info {
         line.hops = hops(info);
         line.verdict = info.verdict().map(|verdict| OnlineVerdict::new(verdict, abide.gate_handle().wall()));
@@ -258,10 +251,6 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> Answer {
     let reserved = info.as_ref().map(reserved).unwrap_or_default();
     let statements = info.as_ref().map(statements).unwrap_or_default();
     Answer { line, content_type, may_follow, reserved, statements, ..Answer::default() }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Reads the body, which ends here also when `sink` has enough.
@@ -434,8 +423,7 @@ fn lines(answer: &Answer) -> Vec<Vec<OwnedPart>> {
     for hop in line.hops.iter().skip(1) {
         lines.push(vec![(PLAIN, format!("     → {}", cut(&hop.url)))]);
     }
-    // The URL stands above already.
-    let why = line.why.strip_prefix(&line.url).and_then(|why| why.strip_prefix(": ")).unwrap_or(&line.why);
+    let why = outcome::without_url(&line.why, &line.url).unwrap_or(&line.why);
     lines.push(vec![(style::DIM, format!("     {why}"))]);
     if let Some(bytes) = line.bytes {
         let noindex = match line.noindex {

@@ -1,12 +1,15 @@
 //! What the author of a robots.txt should know: the remarks of the parser, and mistakes that it has no reason to see.
+//!
+//! `docs/lint-codes.md` is written from the codes here.
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use abide_permissions::record_problem;
 use abide_robots::{Record, RecordKind, Robots};
+use annotate_snippets::Level;
 
-use crate::codes::{self, Severity};
 use crate::nearest;
 use crate::sanitize::quoted;
 
@@ -35,7 +38,7 @@ pub(crate) fn of(robots: &Robots) -> Vec<Finding> {
 }
 
 fn finding(line: u32, columns: Range<usize>, code: &'static str, message: String) -> Finding {
-    let severity = codes::of(code).map_or(Severity::Warning, |code| code.severity);
+    let severity = self::code(code).map_or(Severity::Warning, |code| code.severity);
     Finding { line, columns, code, severity, message, help: None }
 }
 
@@ -223,3 +226,87 @@ const NON_STANDARD: [(&str, &str); 5] = [
     ("Visit-time", "hardly any crawler reads it"),
     ("Clean-param", "Yandex alone reads it"),
 ];
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Severity {
+    /// Something of the file is not read, or not as its author can have meant it.
+    Error,
+    /// Some crawlers read it otherwise than it looks.
+    Warning,
+    /// Nothing changes.
+    Note,
+}
+
+impl Severity {
+    pub(crate) fn level(self) -> Level<'static> {
+        match self {
+            Self::Error => Level::ERROR,
+            Self::Warning => Level::WARNING,
+            Self::Note => Level::NOTE,
+        }
+    }
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Note => "note",
+        }
+    }
+}
+
+/// One kind of finding.
+#[derive(Debug)]
+pub(crate) struct Code {
+    pub(crate) name: &'static str,
+    pub(crate) severity: Severity,
+    pub(crate) text: &'static str,
+}
+
+/// The code of this name.
+pub(crate) fn code(name: &str) -> Option<&'static Code> {
+    CODES.iter().find(|code| code.name == name)
+}
+
+/// In the order of the alphabet. Each line of `codes.txt` has a name, a severity, and the text.
+pub(crate) static CODES: LazyLock<Vec<Code>> =
+    LazyLock::new(|| include_str!("codes.txt").lines().filter_map(read_code).collect());
+
+fn read_code(line: &'static str) -> Option<Code> {
+    let (name, rest) = line.split_once(' ')?;
+    let (severity, text) = rest.split_once(' ')?;
+    let known = [Severity::Error, Severity::Warning, Severity::Note];
+    let severity = known.into_iter().find(|known| known.as_str() == severity)?;
+    Some(Code { name, severity, text })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_of_codes_is_up_to_date() {
+        let mut page = String::from(
+            "# The codes of `abide lint`\n\n`abide lint --explain CODE` prints one of them. Programs may rely on the names (`kind` in `--format json`).\n",
+        );
+        for (heading, severity) in [
+            ("Errors: something is not read, or not as its author can have meant it", Severity::Error),
+            ("Warnings: some crawlers read it differently", Severity::Warning),
+            ("Notes: nothing changes", Severity::Note),
+        ] {
+            page.push_str(&format!("\n## {heading}\n\n"));
+            for code in CODES.iter().filter(|code| code.severity == severity) {
+                page.push_str(&format!("* `{}`: {}\n", code.name, code.text));
+            }
+        }
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/lint-codes.md");
+        if std::env::var_os("ABIDE_BLESS").is_some() {
+            std::fs::write(path, &page).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(path).unwrap(), page);
+        assert!(CODES.is_sorted_by_key(|code| code.name));
+        assert_eq!(CODES.len(), include_str!("codes.txt").lines().count(), "every line is read");
+    }
+}

@@ -7,67 +7,17 @@ use std::time::{Duration, SystemTime};
 
 use abide_identity::{DIRECTORY_PATH, Directory, Key, Signer, WebBotAuth, thumbprint};
 use anyhow::Context;
-use clap::{Args, Subcommand};
 use htmlize::{escape_attribute, escape_text};
-use ipnet::IpNet;
 use url::Url;
 
-use crate::{Status, Usage};
-
-#[derive(Debug, Args)]
-#[command(arg_required_else_help = true, after_long_help = crate::args::examples("identity"))]
-pub(crate) struct IdentityArgs {
-    #[command(subcommand)]
-    call: Call,
-}
-
-#[derive(Debug, Subcommand)]
-enum Call {
-    /// Write a new Ed25519 key into a file that only its owner may read
-    New {
-        /// The file, which must not exist
-        file: PathBuf,
-    },
-    /// Write the directory of the public keys, as served at /.well-known/http-message-signatures-directory
-    Directory {
-        /// A private key: PEM of PKCS #8, or a JWK (repeatable, while one key replaces another)
-        #[arg(long, value_name = "FILE", required = true)]
-        key: Vec<PathBuf>,
-        /// Write the header fields to serve it with instead, signed for the site at URL
-        #[arg(long, value_name = "URL")]
-        headers: Option<Url>,
-        /// Days until these signatures expire
-        #[arg(long, value_name = "DAYS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=366))]
-        days: u64,
-    },
-    /// Write an HTML page about the crawler: who, why, how to stop it, its addresses
-    Page(PageArgs),
-}
-
-#[derive(Debug, Args)]
-struct PageArgs {
-    /// Product token of the crawler
-    #[arg(short, long, value_name = "TOKEN", env = "ABIDE_AGENT")]
-    agent: abide_robots::ProductToken,
-    /// Where site owners reach you: a mail address or a URL
-    #[arg(long)]
-    contact: String,
-    /// What the crawler is for, in a sentence or two
-    #[arg(long, value_name = "TEXT")]
-    why: String,
-    /// An address or network that it comes from (repeatable)
-    #[arg(long, value_name = "CIDR")]
-    network: Vec<IpNet>,
-    /// Where its public keys are, if it signs its requests
-    #[arg(long, value_name = "URL")]
-    keys: Option<Url>,
-}
+use crate::args::{IdentityArgs, IdentityCall, PageArgs};
+use crate::status::{Status, Usage};
 
 pub(crate) fn run(args: &IdentityArgs) -> anyhow::Result<Status> {
     match &args.call {
-        Call::New { file } => new(file)?,
-        Call::Directory { key, headers, days } => directory(key, headers.as_ref(), *days)?,
-        Call::Page(args) => write(&page(args))?,
+        IdentityCall::New { file } => new(file)?,
+        IdentityCall::Directory { key, headers, days } => directory(key, headers.as_ref(), *days)?,
+        IdentityCall::Page(args) => write(&page(args))?,
     }
     Ok(Status::Done)
 }

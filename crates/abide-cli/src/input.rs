@@ -6,9 +6,9 @@ use std::path::Path;
 use abide_robots::{ProductToken, Target};
 use url::Url;
 
-use crate::Usage;
 use crate::args::Urls;
 use crate::sanitize::{public, quoted};
+use crate::status::Usage;
 
 /// The chain of product tokens. Offline, tokens such as MJ12bot are understood, too.
 pub(crate) fn tokens(agents: &[String]) -> Result<Vec<ProductToken>, String> {
@@ -49,7 +49,7 @@ impl Asked {
 
 /// The URLs of a call: arguments, `-` for standard input, and the lists of `--files-from`. One that is wrong is wrong usage, which is
 /// reported before anything is asked.
-pub(crate) fn urls(given: &Urls) -> anyhow::Result<Vec<String>> {
+fn urls(given: &Urls) -> anyhow::Result<Vec<String>> {
     if given.urls.is_empty() && given.files_from.is_empty() {
         return Err(Usage("expected <URL>, - for standard input, or --files-from FILE".to_owned()).into());
     }
@@ -86,9 +86,19 @@ fn listed(path: &Path) -> anyhow::Result<Vec<String>> {
         .collect()
 }
 
-/// One that is wrong is wrong usage, and nothing is answered then.
-pub(crate) fn parse_urls(texts: &[String]) -> Result<Vec<Asked>, Usage> {
-    texts.iter().map(|text| parse_url(text)).collect::<Result<_, _>>().map_err(Usage)
+/// A robots.txt, and the URLs that are to be checked by it.
+pub(crate) fn robots_and_urls(robots: &Path, given: &Urls) -> anyhow::Result<(Vec<u8>, Vec<String>)> {
+    one_stdin(robots, given.urls.iter().any(|url| url == "-"))?;
+    let urls = urls(given)?;
+    Ok((read_file(robots)?, urls))
+}
+
+/// Refuses to read the URLs from where the robots.txt comes from.
+pub(crate) fn one_stdin(robots: &Path, reads_urls: bool) -> Result<(), Usage> {
+    if robots == Path::new("-") && reads_urls {
+        return Err(Usage("standard input can hold the robots.txt or the URLs, not both".to_owned()));
+    }
+    Ok(())
 }
 
 pub(crate) fn parse_url(text: &str) -> Result<Asked, String> {
@@ -154,12 +164,17 @@ pub(crate) fn read_file(path: &Path) -> anyhow::Result<Vec<u8>> {
 
 fn read_up_to(path: &Path, max: u64) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let read = if path == Path::new("-") {
-        std::io::stdin().lock().take(max).read_to_end(&mut bytes)
-    } else {
-        std::fs::File::open(path).and_then(|file| file.take(max).read_to_end(&mut bytes))
-    };
-    read.map(|_| bytes).map_err(|error| Usage(format!("{}: {error}", path.display())).into())
+    let read = open(path)?.take(max).read_to_end(&mut bytes);
+    read.map(|_| bytes).map_err(|error| Usage(format!("{}: {error}", name(path))).into())
+}
+
+/// A file to read; `-` is standard input.
+pub(crate) fn open(path: &Path) -> Result<Box<dyn Read>, Usage> {
+    if path == Path::new("-") {
+        return Ok(Box::new(std::io::stdin()));
+    }
+    let file = std::fs::File::open(path).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
+    Ok(Box::new(file))
 }
 
 /// How a file is called in messages.

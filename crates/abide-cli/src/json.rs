@@ -8,6 +8,7 @@ use abide_permissions::{Permissions, Preferences, TagRules};
 use abide_robots::{RecordKind, RobotsVerdict, Rules};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
 
 use crate::sanitize::public;
 
@@ -122,45 +123,39 @@ pub(crate) struct AllRules(TagRules);
 impl AllRules {
     /// The names of what is stated.
     pub(crate) fn stated(&self) -> impl Iterator<Item = &'static str> {
-        let valued = [
-            ("max-snippet", self.0.max_snippet().is_some()),
-            ("max-image-preview", self.0.max_image_preview().is_some()),
-            ("max-video-preview", self.0.max_video_preview().is_some()),
-            ("unavailable_after", self.0.unavailable_after().is_some()),
-        ];
-        let valued = valued.into_iter().filter_map(|(name, is_stated)| is_stated.then_some(name));
-        self.0.flags().chain(valued)
+        let valued = TagRules::VALUED.iter().zip(self.valued()).filter(|(_, value)| !value.is_null());
+        self.0.flags().chain(valued.map(|(name, _)| *name))
+    }
+
+    /// In the order of the vocabulary.
+    fn valued(&self) -> [Value; 4] {
+        let Self(rules) = self;
+        let after = rules.unavailable_after().map(|time| time.to_string());
+        [
+            rules.max_snippet().into(),
+            rules.max_image_preview().into(),
+            rules.max_video_preview().into(),
+            after.into(),
+        ]
     }
 }
 
 impl Serialize for AllRules {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut object = serializer.serialize_map(None)?;
-        for flag in &FLAGS {
+        for flag in FLAGS.split(' ') {
             object.serialize_entry(flag, &self.0.states(flag))?;
         }
-        object.serialize_entry("max_snippet", &self.0.max_snippet())?;
-        object.serialize_entry("max_image_preview", &self.0.max_image_preview())?;
-        object.serialize_entry("max_video_preview", &self.0.max_video_preview())?;
-        let after = self.0.unavailable_after().map(|time| time.to_string());
-        object.serialize_entry("unavailable_after", &after)?;
+        for (name, value) in TagRules::VALUED.iter().zip(self.valued()) {
+            object.serialize_entry(&name.replace('-', "_"), &value)?;
+        }
         object.end()
     }
 }
 
-/// In the order of the contract.
-const FLAGS: [&str; 10] = [
-    "noindex",
-    "nosnippet",
-    "nofollow",
-    "noarchive",
-    "noimageindex",
-    "notranslate",
-    "nocache",
-    "indexifembedded",
-    "noai",
-    "noimageai",
-];
+/// Those of the vocabulary, in the order of the contract.
+const FLAGS: &str =
+    "noindex nosnippet nofollow noarchive noimageindex notranslate nocache indexifembedded noai noimageai";
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Meta {
@@ -223,8 +218,8 @@ impl OnlineVerdict {
     }
 
     /// The same keys where robots.txt was not asked, or not answered.
-    pub(crate) fn none(why: String) -> Self {
-        Self { source: source_name(None), why, ..Self::default() }
+    pub(crate) fn none() -> Self {
+        Self { source: source_name(None), ..Self::default() }
     }
 }
 
@@ -244,6 +239,10 @@ pub(crate) fn rfc3339(time: WallMillis) -> String {
     abide_permissions::UnavailableAfter::from_unix_seconds(seconds).to_string()
 }
 
+pub(crate) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// The outcome of robots.txt in one word.
 pub(crate) fn source_name(source: Option<Source>) -> &'static str {
     match source {
@@ -255,5 +254,19 @@ pub(crate) fn source_name(source: Option<Source>) -> &'static str {
         Some(Source::Unreachable(_)) => "unreachable",
         Some(Source::LongOutage) => "long_outage",
         Some(_) => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_contract_has_every_flag_of_the_vocabulary() {
+        let mut ours: Vec<&str> = FLAGS.split(' ').collect();
+        let mut known = TagRules::FLAGS.to_vec();
+        ours.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(ours, known);
     }
 }

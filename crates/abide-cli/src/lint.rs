@@ -1,23 +1,20 @@
 //! `abide lint`: what the author of a robots.txt should know.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use abide::{Abide, Verdict};
 use abide_robots::Robots;
-use futures_util::StreamExt;
 use serde::Serialize;
 
 use crate::args::{Format, LintArgs};
-use crate::codes::{self, CODES, Severity};
+use crate::check::{self, Checked};
 use crate::excerpt::{self, Excerpt, Mark};
-use crate::findings::{self, Finding};
+use crate::findings::{self, CODES, Finding, Severity};
 use crate::input::{self, absolute, read_file};
-use crate::observer::GateObserver;
-use crate::online::{self, Interruption};
-use crate::sanitize::{count, public, quoted, sanitized, without_user};
+use crate::sanitize::{count, public_url, quoted, sanitized, without_user};
+use crate::status::{Status, Usage};
 use crate::style::PLAIN;
-use crate::{Status, Usage, check, nearest, outcome, style};
+use crate::{nearest, online, outcome, style};
 
 /// One line of `--json`.
 #[derive(Debug, Serialize)]
@@ -50,10 +47,7 @@ pub(crate) fn run(args: &LintArgs) -> anyhow::Result<Status> {
     let mut status = Status::Done;
     if !urls.is_empty() {
         let urls: Vec<String> = urls.iter().map(|url| site_of(url)).collect::<Result<_, _>>()?;
-        let observer = Arc::new(GateObserver::stores());
-        status = online::run(&args.online, &observer, Interruption::Ends, async |abide, _| {
-            fetch(args, &urls, &abide, &mut found).await
-        })?;
+        status = online::run(&args.online, async |abide, _| fetch(args, &urls, &abide, &mut found).await)?;
     }
     for (name, body) in &found {
         let robots = Robots::parse(body);
@@ -62,7 +56,7 @@ pub(crate) fn run(args: &LintArgs) -> anyhow::Result<Status> {
         status = status.and(Status::of(findings.iter().all(|found| found.severity == Severity::Note)));
         if args.online.output.json || args.format == Format::Json {
             for found in &findings {
-                online::print_json(&line(name, found))?;
+                style::print_json(&line(name, found))?;
             }
         } else {
             print(name, &robots, &findings)?;
@@ -87,29 +81,27 @@ async fn fetch(
     found: &mut Vec<(String, Vec<u8>)>,
 ) -> anyhow::Result<Status> {
     let mut status = Status::Done;
-    let mut answers = std::pin::pin!(check::answers(&args.online, urls, abide));
-    while let Some((text, result)) = answers.next().await {
+    let read = |Checked { url, result, .. }: &Checked<'_>| {
         let entry = result.as_ref().ok().and_then(Verdict::entry);
         match entry.and_then(|entry| Some((entry, entry.copy()?))) {
             Some((entry, copy)) => found.push((entry.origin().robots_url().into(), copy.body().to_vec())),
             None => {
                 status = Status::Failed;
-                let why = match &result {
-                    Ok(verdict) => verdict.to_string(),
-                    Err(denied) => outcome::why(denied),
-                };
-                style::complain(format_args!("{}: no robots.txt to read: {why}", public(text)));
+                let why = result.as_ref().map_or_else(outcome::why, Verdict::to_string);
+                style::complain(format_args!("{}: no robots.txt to read: {why}", public_url(url)));
             }
         }
-    }
+        Ok(())
+    };
+    // Whether the site may be crawled is not asked.
+    check::each(&args.online, urls, abide, read).await?;
     Ok(status)
 }
 
 /// `--explain CODE`.
 fn explain(name: &str) -> anyhow::Result<Status> {
-    let Some(code) = codes::of(name) else {
-        let tip = nearest::to(name, CODES.iter().map(|code| code.name));
-        let tip = tip.map(|name| format!("; did you mean {name}?")).unwrap_or_default();
+    let Some(code) = findings::code(name) else {
+        let tip = nearest::tip(name, CODES.iter().map(|code| code.name));
         return Err(Usage(format!("--explain: unknown code {}{tip}", quoted(name))).into());
     };
     style::say(&[(style::NAME, code.name), (PLAIN, ": "), (PLAIN, code.severity.as_str())])?;

@@ -5,14 +5,12 @@
 mod args;
 mod batch;
 mod check;
-mod codes;
 mod config;
 mod crawl;
 mod demo;
 mod directives;
 mod excerpt;
 mod explain;
-mod facts;
 mod fetch;
 mod findings;
 mod identity;
@@ -29,7 +27,7 @@ mod proxy;
 mod recorder;
 mod sanitize;
 mod schema;
-mod signal;
+mod status;
 mod stores;
 mod style;
 mod tags;
@@ -40,7 +38,8 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 
 use args::Command;
-use config::Refusal;
+use config::{Refusal, one_line};
+use status::{Status, Usage};
 
 fn main() -> ExitCode {
     let cli = match config::parse(std::env::args_os().collect()) {
@@ -101,74 +100,6 @@ fn public(message: String) -> String {
         })
     })
 }
-
-/// The message and its tips, without the usage that follows.
-pub(crate) fn one_line(text: &str) -> String {
-    let (message, rest) = text.split_once("\n\n").unwrap_or((text, ""));
-    let message = message.strip_prefix("error: ").unwrap_or(message);
-    let mut words: Vec<&str> = message.split_whitespace().collect();
-    for tip in rest.lines().filter(|line| line.trim_start().starts_with("tip: ")) {
-        words.push("-");
-        words.extend(tip.split_whitespace());
-    }
-    words.join(" ")
-}
-
-/// How a call ended, and its exit status.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Status {
-    /// 0: everything asked for was done.
-    Done,
-    /// 1: something was denied, deferred or failed.
-    Failed,
-    /// 2: the call itself is wrong.
-    Usage,
-    /// 130: ended by Ctrl-C.
-    Interrupted,
-    /// 143: ended by SIGTERM.
-    Terminated,
-}
-
-impl Status {
-    /// The worse of the two.
-    pub(crate) fn and(self, other: Self) -> Self {
-        if self == Self::Done { other } else { self }
-    }
-
-    /// Done, or failed.
-    pub(crate) fn of(done: bool) -> Self {
-        if done { Self::Done } else { Self::Failed }
-    }
-
-    pub(crate) fn code(self) -> u8 {
-        match self {
-            Self::Done => 0,
-            Self::Failed => 1,
-            Self::Usage => 2,
-            // As shells report a signal: 128 and its number.
-            Self::Interrupted => 130,
-            Self::Terminated => 143,
-        }
-    }
-}
-
-impl From<Status> for ExitCode {
-    fn from(status: Status) -> Self {
-        Self::from(status.code())
-    }
-}
-
-/// The call itself is wrong: a file that cannot be read, a token that is none.
-#[derive(Debug)]
-pub(crate) struct Usage(pub(crate) String);
-
-impl std::fmt::Display for Usage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Usage {}
 
 /// `| head` has read enough; that is no failure of ours.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -5,8 +5,8 @@ use std::io::Write;
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 
-use crate::Status;
 use crate::args::{Cli, CompletionsArgs};
+use crate::status::Status;
 
 pub(crate) fn completions(args: &CompletionsArgs) -> anyhow::Result<Status> {
     let mut script = Vec::new();
@@ -15,7 +15,7 @@ pub(crate) fn completions(args: &CompletionsArgs) -> anyhow::Result<Status> {
     Ok(Status::Done)
 }
 
-/// One page: the command, then each of its calls, which have no pages of their own.
+/// One page: the command, then each of its calls and theirs, which have no pages of their own.
 pub(crate) fn man() -> anyhow::Result<Status> {
     let mut command = Cli::command();
     command.build();
@@ -26,27 +26,33 @@ pub(crate) fn man() -> anyhow::Result<Status> {
     man.render_synopsis_section(&mut page)?;
     man.render_description_section(&mut page)?;
     man.render_options_section(&mut page)?;
-    let is_ours = |call: &&Command| !call.is_hide_set() && call.get_name() != "help";
-    for call in command.get_subcommands().filter(is_ours) {
-        section(call, &mut page)?;
-    }
+    sections(&command, &mut page)?;
     page.extend(ENDING.as_bytes());
     man.render_version_section(&mut page)?;
     std::io::stdout().lock().write_all(&page)?;
     Ok(Status::Done)
 }
 
-fn section(call: &Command, page: &mut Vec<u8>) -> std::io::Result<()> {
-    let man = Man::new(call.clone());
-    writeln!(page, ".SH \"ABIDE {}\"", call.get_name().to_uppercase())?;
-    let mut parts = Vec::new();
-    man.render_description_section(&mut parts)?;
-    man.render_synopsis_section(&mut parts)?;
-    man.render_options_section(&mut parts)?;
-    man.render_extra_section(&mut parts)?;
-    // What is a section in a page of its own is a part here.
-    let text = String::from_utf8_lossy(&parts).replace("\n.SH ", "\n.SS ");
-    page.write_all(text.strip_prefix(".SH DESCRIPTION\n").unwrap_or(&text).as_bytes())
+fn sections(command: &Command, page: &mut Vec<u8>) -> std::io::Result<()> {
+    for call in command.get_subcommands().filter(|call| call.get_name() != "help") {
+        let man = Man::new(call.clone());
+        let name = call.get_bin_name().unwrap_or(call.get_name());
+        writeln!(page, ".SH \"{}\"", name.to_uppercase())?;
+        let mut parts = Vec::new();
+        man.render_description_section(&mut parts)?;
+        man.render_synopsis_section(&mut parts)?;
+        man.render_options_section(&mut parts)?;
+        if call.get_after_long_help().is_some() {
+            man.render_extra_section(&mut parts)?;
+        }
+        // What is a section in a page of its own is a part here.
+        let text = String::from_utf8_lossy(&parts)
+            .replace("\n.SH EXTRA", "\n.SH EXAMPLES")
+            .replace("\n.SH ", "\n.SS ");
+        page.write_all(text.strip_prefix(".SH DESCRIPTION\n").unwrap_or(&text).as_bytes())?;
+        sections(call, page)?;
+    }
+    Ok(())
 }
 
 /// What concerns all calls.

@@ -1,5 +1,10 @@
 //! "Did you mean": the known word that a misspelt one is nearest to.
 
+/// `; did you mean noindex?`, or nothing.
+pub(crate) fn tip<'w>(text: &str, words: impl IntoIterator<Item = &'w str>) -> String {
+    to(text, words).map(|word| format!("; did you mean {word}?")).unwrap_or_default()
+}
+
 /// The nearest of `words`, if it is near enough to be meant.
 pub(crate) fn to<'w>(text: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
     let text = text.to_ascii_lowercase();

@@ -8,34 +8,40 @@ use abide::identity::WebBotAuth;
 use abide::pacing::PacePolicy;
 use abide::robots_cache::RobotsPolicy;
 use abide::{Abide, BuildError};
-use anyhow::Context;
 use futures_util::stream::{self, Stream, StreamExt};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+#[cfg(unix)]
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Mutex, Semaphore};
 use url::Url;
 
 use crate::args::{Online, ResolveArg};
 use crate::input::read_file;
 use crate::observer::GateObserver;
-use crate::sanitize::write_json;
+use crate::status::{Status, Usage};
 use crate::stores::Stores;
-use crate::{Status, Usage, identity, proxy, signal, style};
+use crate::{identity, proxy, style};
 
-/// Who deals with Ctrl-C.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Interruption {
-    /// It ends the call.
-    Ends,
-    /// The call itself.
-    IsCalls,
-}
-
-/// Runs one call on a runtime of its own, with the crawler that the options describe and its inner client. `observer` sees what it
-/// does. The store is opened before and closed after.
+/// Runs one call on a runtime of its own, with the crawler that the options describe and its inner client. Ctrl-C ends it.
 pub(crate) fn run(
     online: &Online,
+    call: impl AsyncFnOnce(Abide, reqwest::Client) -> anyhow::Result<Status>,
+) -> anyhow::Result<Status> {
+    observed(online, &Arc::new(GateObserver::stores()), async |abide, inner| {
+        tokio::select! {
+            result = call(abide, inner) => result,
+            status = interruption() => {
+                style::complain(format_args!("interrupted"));
+                Ok(status)
+            }
+        }
+    })
+}
+
+/// The same for a call that deals with Ctrl-C itself. `observer` sees what the crawler does. The store is opened before and closed after.
+pub(crate) fn observed(
+    online: &Online,
     observer: &Arc<GateObserver>,
-    interruption: Interruption,
     call: impl AsyncFnOnce(Abide, reqwest::Client) -> anyhow::Result<Status>,
 ) -> anyhow::Result<Status> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -47,14 +53,7 @@ pub(crate) fn run(
         let crawler = crawler(online, observer, &stores, signature.as_ref());
         let gate = crawler.as_ref().ok().map(|(abide, _)| abide.gate_handle().clone());
         let result = match crawler {
-            Ok((abide, inner)) if interruption == Interruption::IsCalls => call(abide, inner).await,
-            Ok((abide, inner)) => tokio::select! {
-                result = call(abide, inner) => result,
-                status = signal::interruption() => {
-                    style::complain(format_args!("interrupted"));
-                    Ok(status)
-                }
-            },
+            Ok((abide, inner)) => call(abide, inner).await,
             Err(error) => Err(error),
         };
         observer.is_over();
@@ -201,13 +200,13 @@ fn token_of(user_agent: &str) -> Option<&str> {
     user_agent.get(..end.unwrap_or(user_agent.len())).filter(|token| !token.is_empty() && *token != "Mozilla")
 }
 
-/// Runs `ask` for every URL, some at a time and one a host; the answers come in the order of the URLs.
+/// Runs `ask` for every URL, which has been parsed before, some at a time and one a host; the answers come in the order of the URLs.
 ///
 /// A host's URLs go one after the other, so each waits for its own permit only, and not for all that were given before it.
 pub(crate) fn in_order<'a, F, A>(
     online: &'a Online,
     urls: &'a [String],
-    ask: impl Fn(&'a String) -> F + 'a,
+    ask: impl Fn(&'a str, Url) -> F + 'a,
 ) -> impl Stream<Item = A> + 'a
 where
     F: Future<Output = A> + 'a,
@@ -216,26 +215,18 @@ where
     let slots = Arc::new(Semaphore::new(usize::from(online.concurrency)));
     let mut hosts: HashMap<String, Arc<Mutex<()>>> = HashMap::new();
     let ask = Arc::new(ask);
-    let one = move |url: &'a String| {
-        let host = Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned));
-        let host = Arc::clone(hosts.entry(host.unwrap_or_default()).or_default());
+    let one = move |(text, url): (&'a str, Url)| {
+        let host = url.host_str().unwrap_or_default().to_owned();
+        let host = Arc::clone(hosts.entry(host).or_default());
         let (slots, ask) = (Arc::clone(&slots), Arc::clone(&ask));
         async move {
             let _turn = host.lock().await;
             let _slot = slots.acquire().await;
-            ask(url).await
+            ask(text, url).await
         }
     };
-    stream::iter(urls).map(one).buffered(AHEAD_MAX)
-}
-
-/// Writes one JSON object and a line end.
-pub(crate) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
-    use std::io::Write;
-    let mut out = std::io::stdout().lock();
-    write_json(&mut out, value)?;
-    out.write_all(b"\n").context("standard output")?;
-    Ok(())
+    let parsed = urls.iter().filter_map(|text| Some((text.as_str(), text.parse().ok()?)));
+    stream::iter(parsed).map(one).buffered(AHEAD_MAX)
 }
 
 /// `--resolve`, before the operating system.
@@ -277,6 +268,30 @@ impl Resolve for Fixed {
             Ok(Box::new(found.collect::<Vec<_>>().into_iter()) as Addrs)
         })
     }
+}
+
+/// Waits for Ctrl-C, or the SIGTERM of those who stop services, and returns the exit status that shells expect then. Both are listened for from this call on, before it is polled: a
+/// signal that comes with the first request is not missed.
+pub(crate) fn interruption() -> impl Future<Output = Status> {
+    #[cfg(unix)]
+    let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
+    async move {
+        #[cfg(unix)]
+        if let (Ok(mut interrupt), Ok(mut terminate)) = signals {
+            return tokio::select! {
+                _ = interrupt.recv() => Status::Interrupted,
+                _ = terminate.recv() => Status::Terminated,
+            };
+        }
+        let _ = tokio::signal::ctrl_c().await;
+        Status::Interrupted
+    }
+}
+
+/// A second Ctrl-C, while the report is written, ends the call without it.
+pub(crate) async fn end_at_once() {
+    let _ = tokio::signal::ctrl_c().await;
+    std::process::exit(Status::Interrupted.code().into());
 }
 
 /// So far ahead of the answer that is to be printed next may others be.

@@ -66,6 +66,12 @@ pub(crate) fn why(denied: &Denied) -> String {
     }
 }
 
+/// The rest of a sentence that begins with this URL, which is shown already.
+pub(crate) fn without_url<'a>(why: &'a str, url: &str) -> Option<&'a str> {
+    let rest = why.strip_prefix(url)?;
+    rest.strip_prefix(": ").or_else(|| rest.strip_prefix(" is not requested: "))
+}
+
 /// The same without the URL, so that those that ended alike are counted together.
 pub(crate) fn cause(denied: &Denied) -> Option<String> {
     match denied.kind() {

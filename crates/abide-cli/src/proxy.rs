@@ -10,7 +10,8 @@ use reqwest::{ClientBuilder, NoProxy, Proxy};
 use url::{Host, Url};
 
 use crate::args::Online;
-use crate::{Usage, style};
+use crate::status::Usage;
+use crate::style;
 
 /// `builder` with the proxies that apply.
 pub(crate) fn through(mut builder: ClientBuilder, online: &Online) -> anyhow::Result<ClientBuilder> {

@@ -11,7 +11,9 @@ use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next};
 use url::Url;
 
 use crate::args::Online;
-use crate::{Usage, style};
+use crate::sanitize::public_url;
+use crate::status::Usage;
+use crate::style;
 
 /// The requests of one call, in order. Given to the request as an extension, and read afterwards.
 #[derive(Debug, Clone, Default)]
@@ -165,13 +167,4 @@ fn print_head(mark: char, first: &str, fields: &HeaderMap) {
         let value = if is_secret { "..." } else { &*value };
         style::mention(&[(style::DIM, format!("{mark} {name}: {value}"))]);
     }
-}
-
-/// Without user information, which is never printed.
-pub(crate) fn public_url(url: &Url) -> Url {
-    let mut url = url.clone();
-    // Both fail only for URLs without a host, and those have no user information.
-    let _ = url.set_username("");
-    let _ = url.set_password(None);
-    url
 }

@@ -13,8 +13,6 @@ use serde::Serialize;
 use serde_json::ser::Formatter;
 use url::Url;
 
-use crate::recorder;
-
 /// A line, or a part of one, for people: escaped, and without the user information of the URLs in it.
 pub(crate) fn sanitized(text: &str) -> String {
     escaped(without_user(text).as_bytes())
@@ -62,10 +60,19 @@ fn is_hidden(letter: char) -> bool {
         )
 }
 
+/// Without user information, which is never printed.
+pub(crate) fn public_url(url: &Url) -> Url {
+    let mut url = url.clone();
+    // Both fail only for URLs without a host, and those have no user information.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url
+}
+
 /// The text of a URL without its user information. What is no URL loses everything before its last `@`.
 pub(crate) fn public(text: &str) -> Cow<'_, str> {
     match Url::parse(text) {
-        Ok(url) if url.has_host() => match recorder::public_url(&url) {
+        Ok(url) if url.has_host() => match public_url(&url) {
             public if public == url => text.into(),
             public => String::from(public).into(),
         },

@@ -13,12 +13,28 @@ pub(crate) trait Schema: DeserializeOwned {
     const KEYS: &'static [Key];
 }
 
+/// Makes a [`Schema`] of a struct, each of whose fields is a key.
+macro_rules! question {
+    (struct $name:ident { $($key:ident: $value:ty,)+ }) => {
+        #[derive(Debug, serde::Deserialize)]
+        struct $name {
+            $($key: $value,)+
+        }
+
+        impl crate::schema::Schema for $name {
+            const KEYS: &'static [crate::schema::Key] =
+                &[$(crate::schema::Key::of::<$value>(stringify!($key)),)+];
+        }
+    };
+}
+pub(crate) use question;
+
 /// A key, and what it holds.
 #[derive(Debug)]
 pub(crate) struct Key {
-    pub(crate) name: &'static str,
-    pub(crate) holds: Holds,
-    pub(crate) is_required: bool,
+    name: &'static str,
+    holds: Holds,
+    is_required: bool,
 }
 
 /// What a key may hold. One that is not required may hold null as well.
@@ -31,13 +47,49 @@ pub(crate) enum Holds {
     Pairs,
 }
 
-impl Key {
-    pub(crate) const fn required(name: &'static str, holds: Holds) -> Self {
-        Self { name, holds, is_required: true }
-    }
+/// The type of a field of a question.
+pub(crate) trait Held {
+    const HOLDS: Holds;
+    const IS_REQUIRED: bool = true;
+}
 
-    pub(crate) const fn optional(name: &'static str, holds: Holds) -> Self {
-        Self { name, holds, is_required: false }
+impl Held for String {
+    const HOLDS: Holds = Holds::Text;
+}
+
+impl Held for OneOrMore {
+    const HOLDS: Holds = Holds::Texts;
+}
+
+impl Held for Vec<(String, String)> {
+    const HOLDS: Holds = Holds::Pairs;
+}
+
+impl<T: Held> Held for Option<T> {
+    const HOLDS: Holds = T::HOLDS;
+    const IS_REQUIRED: bool = false;
+}
+
+/// One string, or a list of them.
+#[derive(Debug, serde::Deserialize)]
+#[serde(untagged)]
+pub(crate) enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+impl OneOrMore {
+    pub(crate) fn into_vec(self) -> Vec<String> {
+        match self {
+            Self::One(one) => vec![one],
+            Self::More(more) => more,
+        }
+    }
+}
+
+impl Key {
+    pub(crate) const fn of<T: Held>(name: &'static str) -> Self {
+        Self { name, holds: T::HOLDS, is_required: T::IS_REQUIRED }
     }
 
     fn fault(&self, value: Option<&Value>) -> Option<String> {

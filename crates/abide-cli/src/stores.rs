@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use abide::{Builder, Gate};
 
-use crate::Usage;
 use crate::args::StoreArg;
+use crate::status::Usage;
 
 /// One store in its three roles.
 #[derive(Debug, Clone)]

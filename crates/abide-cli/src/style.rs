@@ -1,4 +1,4 @@
-//! Lines for people, and the few colours there are. `anstream` takes those away where they do not belong.
+//! What is printed: JSON for programs, and lines for people with few colours, which `anstream` takes away where they do not belong.
 
 use std::fmt;
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anstyle::{AnsiColor, Style};
 
 use crate::args::Color;
-use crate::sanitize::sanitized;
+use crate::sanitize::{sanitized, write_json};
 
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default().bold();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
@@ -53,6 +53,13 @@ pub(crate) fn set_quiet(is_quiet: bool) {
 
 static IS_QUIET: AtomicBool = AtomicBool::new(false);
 
+/// One JSON object, and a line end.
+pub(crate) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    write_json(&mut out, value)?;
+    Ok(out.write_all(b"\n")?)
+}
+
 /// A part of a line, in its colour.
 pub(crate) type Part<'a> = (Style, &'a str);
 
@@ -71,6 +78,11 @@ pub(crate) fn mention<T: AsRef<str>>(parts: &[(Style, T)]) {
 
 fn line<T: AsRef<str>>(parts: &[(Style, T)]) -> String {
     parts.iter().map(|(style, text)| format!("{style}{}{style:#}", sanitized(text.as_ref()))).collect()
+}
+
+/// `deny   /x  disallowed by "Disallow: /x" on line 2`.
+pub(crate) fn say_verdict(mark: Part<'_>, url: &str, why: &str) -> std::io::Result<()> {
+    say(&[mark, (PLAIN, &format!("  {url}  {why}"))])
 }
 
 /// `allow` or `deny`.

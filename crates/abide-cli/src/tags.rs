@@ -2,16 +2,16 @@
 
 use std::time::SystemTime;
 
-use abide_permissions::{Head, HeadScanner, Permissions, Preferences, ProductToken, ReadOptions};
+use abide_permissions::{Head, HeadScanner, Permissions, Preferences, ProductToken, ReadOptions, TagRules};
 use lol_html::{HtmlRewriter, Settings, element};
-use serde::Deserialize;
 
 use crate::args::TagsArgs;
 use crate::input::{read_file, tokens};
 use crate::json::Tags;
-use crate::schema::{self, Holds, Key};
+use crate::schema::{OneOrMore, question};
+use crate::status::{Status, Usage};
 use crate::style::{self, PLAIN};
-use crate::{Status, Usage, batch, nearest};
+use crate::{batch, nearest};
 
 pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
     if let Some(input) = &args.batch {
@@ -26,7 +26,7 @@ pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
     let headers: Vec<_> = args.headers.into_iter().map(|header| (header.name, header.value)).collect();
     let permissions = read(tokens, &headers, html.as_deref(), args.content_type.as_deref());
     if args.output.json {
-        crate::online::print_json(&Tags::new(&permissions, &preferences(&headers, &permissions)))?;
+        style::print_json(&Tags::new(&permissions, &preferences(&headers, &permissions)))?;
     } else {
         print(&permissions, &preferences(&headers, &permissions))?;
         headers.iter().try_for_each(|(name, value)| note_misspelt(name, value))?;
@@ -37,23 +37,14 @@ pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
     Ok(Status::Done)
 }
 
-#[derive(Debug, Deserialize)]
-struct Question {
-    agent: batch::OneOrMore,
-    headers: Option<Vec<(String, String)>>,
-    html: Option<String>,
-    html_base64: Option<String>,
-    content_type: Option<String>,
-}
-
-impl schema::Schema for Question {
-    const KEYS: &'static [Key] = &[
-        Key::required("agent", Holds::Texts),
-        Key::optional("headers", Holds::Pairs),
-        Key::optional("html", Holds::Text),
-        Key::optional("html_base64", Holds::Text),
-        Key::optional("content_type", Holds::Text),
-    ];
+question! {
+    struct Question {
+        agent: OneOrMore,
+        headers: Option<Vec<(String, String)>>,
+        html: Option<String>,
+        html_base64: Option<String>,
+        content_type: Option<String>,
+    }
 }
 
 fn answer(question: Question) -> Result<Tags, String> {
@@ -115,8 +106,7 @@ fn print(permissions: &Permissions, preferences: &Preferences) -> anyhow::Result
         style::say(&[(style::DIM, &format!("  {place}: {rules}"))])?;
     }
     for name in &unknown {
-        let tip = nearest::to(name, known_rules());
-        let tip = tip.map(|rule| format!("; did you mean {rule}?")).unwrap_or_default();
+        let tip = nearest::tip(name, known_rules());
         style::say(&[(style::WAIT, &format!("  unknown: {name}{tip}"))])?;
     }
     for (place, problem) in permissions.warnings() {
@@ -142,8 +132,9 @@ fn note_misspelt(name: &str, value: &str) -> anyhow::Result<()> {
         if known_rules().any(|rule| rule.eq_ignore_ascii_case(word)) {
             continue;
         }
-        if let Some(rule) = nearest::to(word, known_rules()) {
-            let text = format!("  unknown: {}; did you mean {rule}?", crate::sanitize::quoted(word));
+        let tip = nearest::tip(word, known_rules());
+        if !tip.is_empty() {
+            let text = format!("  unknown: {}{tip}", crate::sanitize::quoted(word));
             style::say(&[(style::WAIT, &text)])?;
         }
     }
@@ -172,10 +163,7 @@ fn note_late_metas(permissions: &Permissions, html: &[u8]) -> anyhow::Result<()>
     Ok(())
 }
 
-/// What is known, for misspelt rules.
-const RULES: &str = "all none noindex nofollow nosnippet noarchive nocache noimageindex notranslate \
-    indexifembedded noai noimageai max-snippet max-image-preview max-video-preview unavailable_after";
-
+/// What may be meant by a rule that is misspelt.
 fn known_rules() -> impl Iterator<Item = &'static str> {
-    RULES.split(' ')
+    ["all", "none"].iter().chain(TagRules::FLAGS).chain(TagRules::VALUED).copied()
 }

@@ -133,7 +133,7 @@ impl CrawlerBuilder {
     /// Signs every request, robots.txt and each redirect hop included. Default: off, because some sites treat a signed crawler worse.
     #[cfg(feature = "identity")]
     pub fn sign_requests(mut self, identity: abide_identity::WebBotAuth) -> Self {
-        self.signer = Some(Arc::new(crate::web_bot_auth::Signing(identity)));
+        self.signer = Some(Arc::new(Signing(identity)));
         self
     }
 
@@ -210,6 +210,34 @@ impl fmt::Debug for CrawlerBuilder {
             .field("gate", &self.gate)
             .field("scan", &self.scan)
             .finish_non_exhaustive()
+    }
+}
+
+/// Web Bot Auth, as what the gate and the calls of a crawler sign with.
+#[cfg(feature = "identity")]
+#[derive(Debug)]
+struct Signing(abide_identity::WebBotAuth);
+
+#[cfg(feature = "identity")]
+impl SignRequest for Signing {
+    fn sign(
+        &self,
+        method: &http::Method,
+        url: &Url,
+        headers: &mut http::HeaderMap,
+        now: abide_gate::WallMillis,
+    ) -> Result<(), BoxError> {
+        if self.0.is_only_when_asked() {
+            return Ok(());
+        }
+        Ok(self.0.sign(method, url, headers, now.to_system_time())?)
+    }
+
+    fn asked(&self, status: http::StatusCode, headers: &http::HeaderMap) -> Option<Arc<dyn SignRequest>> {
+        if !self.0.is_only_when_asked() {
+            return None;
+        }
+        Some(Arc::new(Self(self.0.as_asked(status, headers)?)))
     }
 }
 

@@ -53,18 +53,14 @@ mod identity;
 mod license;
 mod payment;
 mod redirect;
-#[cfg(feature = "identity")]
-mod web_bot_auth;
 
 // What calls share, and options of one.
 mod crawler;
 
 // How a response is read.
 mod body;
-mod head;
 mod permission_history;
 mod preserved_fields;
-mod read_timeout;
 mod reader;
 
 // What is reported of it.
@@ -75,7 +71,7 @@ mod spans;
 mod failure;
 mod permitted_addresses;
 
-pub use body::ResponseBody;
+pub use body::{ResponseBody, with_read_timeout};
 pub use call::{Call, ResponseHead, Step, admit};
 pub use crawler::{BuildError, Crawler, CrawlerBuilder, Options};
 pub use failure::{body_failure_of, failure_of};
@@ -85,7 +81,6 @@ pub use license::LicenseToken;
 pub use payment::{InvalidValue, PaymentPolicy, PaymentTerms, Price};
 pub use permitted_addresses::permitted_addresses;
 pub use preserved_fields::preserve_fields;
-pub use read_timeout::with_read_timeout;
 pub use reader::Scan;
 pub use redirect::{RedirectPolicy, same_resource};
 pub use spans::{CallSpan, log_failed};

@@ -2,16 +2,15 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
 use http_body::Body;
-use tokio::sync::watch;
 
 use crate::body::{BoxError, ResponseBody};
 use crate::fetch_info::{FetchInfo, Outcome, RedirectHistory, with_robots};
-use crate::head::HeadReader;
 use crate::permission_history::{StoredPermissions, persist};
 use abide_gate::WallMillis;
 use abide_permissions::{
@@ -115,23 +114,46 @@ impl Reading<'_> {
     where
         B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
     {
-        let reader = self.reader;
-        let (status, options) = (response.status(), &reader.options);
-        let plan = plan(options, self.scan, self.method, (status, response.headers()));
-        let fields = self.fields(response.headers());
+        let options = &self.reader.options;
+        let (status, fields) = (response.status(), self.fields(response.headers()));
+        let reader = self.head_reader(status, response.headers());
         async move {
-            let seen = run(plan, response.body_mut()).await;
+            let body = response.body_mut();
+            let (head, later) = match reader {
+                Err(reason) => (Head::not_scanned(reason), None),
+                Ok(reader) if self.scan == Scan::Lazy => (not_scanned(), Some(body.scan_lazily(reader))),
+                Ok(reader) => (Box::pin(body.read_head(reader)).await, None),
+            };
+            body.take_what_is_here().await;
             let known = match self.store() {
                 // In a box: few crawlers have a store, and all would carry the room for it through every call.
                 Some(store) => {
-                    Box::pin(self.persist(store, &history, status, response.headers(), seen.head())).await
+                    Box::pin(self.persist(store, &history, status, response.headers(), head.clone())).await
                 }
                 None => None,
             };
-            let answer = seen.answer(options, &fields, known);
-            response.extensions_mut().insert(FetchInfo::new(options.clone(), history, fields, answer));
+            let outcome = match (later, known) {
+                (Some(later), _) => Outcome::Later(later),
+                (None, Some(known)) => Outcome::Stored(Box::new(known)),
+                (None, None) => Outcome::Known(fields.permissions(options, head)),
+            };
+            response.extensions_mut().insert(FetchInfo::new(options.clone(), history, fields, outcome));
             response
         }
+    }
+
+    /// Decides from the head of a response whether its body is looked at, and why not.
+    fn head_reader(&self, status: StatusCode, headers: &HeaderMap) -> Result<HeadReader, HeadEnd> {
+        if let Some(reason) = reason_to_leave(self.scan, self.method, (status, headers)) {
+            return Err(reason);
+        }
+        let content_type = content_type(headers);
+        let content_type = content_type.as_deref().map(String::from_utf8_lossy);
+        let read = &self.reader.options;
+        let head = HeadReader::new(HeadScanner::new(read, content_type.as_deref()), is_all(status, headers));
+        // A client that undoes a coding takes the length away, and some stop at the end of the first gzip member: a document that ends
+        // within its head may go on then. Where the whole document is scanned, its end is always that of the body.
+        Ok(head.with_sure_end(headers.contains_key(header::CONTENT_LENGTH) || read.has_body_metas()))
     }
 
     /// Where what this response says is kept: only these methods ask for the resource itself, and what may have lost fields says too
@@ -188,17 +210,6 @@ pub enum Scan {
     /// The header fields at once, the head while the caller reads the body:
     /// [`FetchInfo::settled`](crate::FetchInfo::settled) resolves when the head has ended or the body was dropped.
     Lazy,
-}
-
-/// What is done with a body.
-#[derive(Debug)]
-pub(crate) enum Plan {
-    /// Nothing, for this reason.
-    Leave(HeadEnd),
-    /// Its head is read before the caller gets it.
-    Ahead(HeadReader),
-    /// Its head is read as it passes.
-    Along(HeadReader),
 }
 
 /// The field lines of one response that hold rules, and when they came.
@@ -265,30 +276,6 @@ fn names_license(name: &HeaderName, value: &HeaderValue) -> bool {
     value.as_bytes().windows(word.len()).any(|part| part.eq_ignore_ascii_case(word))
 }
 
-/// Decides from the head of a response whether its body is looked at.
-pub(crate) fn plan(
-    read: &ReadOptions,
-    scan: Scan,
-    method: &Method,
-    (status, headers): (StatusCode, &HeaderMap),
-) -> Plan {
-    if let Some(reason) = reason_to_leave(scan, method, (status, headers)) {
-        return Plan::Leave(reason);
-    }
-    let content_type = content_type(headers);
-    let content_type = content_type.as_deref().map(String::from_utf8_lossy);
-    let scanner = HeadScanner::new(read, content_type.as_deref());
-    let head = HeadReader::new(scanner, is_all(status, headers));
-    // A client that undoes a coding takes the length away, and some stop at the end of the first gzip member: a document that ends
-    // within its head may go on then. Where the whole document is scanned, its end is always that of the body.
-    let has_length = headers.contains_key(header::CONTENT_LENGTH);
-    let head = head.with_sure_end(has_length || read.has_body_metas());
-    match scan {
-        Scan::Lazy => Plan::Along(head),
-        _ => Plan::Ahead(head),
-    }
-}
-
 /// All lines of the field, as one value.
 fn content_type(headers: &HeaderMap) -> Option<Cow<'_, [u8]>> {
     let mut lines = headers.get_all(header::CONTENT_TYPE).iter().map(HeaderValue::as_bytes);
@@ -297,7 +284,7 @@ fn content_type(headers: &HeaderMap) -> Option<Cow<'_, [u8]>> {
 }
 
 /// Only a final 2xx says something about its URL, and only a body that begins where the page does, decoded, and HTML.
-pub(crate) fn reason_to_leave(
+fn reason_to_leave(
     scan: Scan,
     method: &Method,
     (status, headers): (StatusCode, &HeaderMap),
@@ -343,51 +330,162 @@ fn is_coded(headers: &HeaderMap) -> bool {
         .any(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity"))
 }
 
-/// Carries the plan out: a head, or one that comes with the body.
-pub(crate) async fn run<B>(plan: Plan, body: &mut ResponseBody<B>) -> ScannedHead
-where
-    B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
-{
-    let seen = match plan {
-        Plan::Leave(reason) => ScannedHead::Now(Head::not_scanned(reason)),
-        Plan::Ahead(head) => ScannedHead::Now(Box::pin(body.read_head(head)).await),
-        Plan::Along(reader) => {
-            let (sender, head) = watch::channel(None);
-            body.scan_lazily(reader, sender);
-            ScannedHead::Later(head)
+/// A scanner, and what else of a body decides whether its head can be read.
+pub(crate) struct HeadReader {
+    /// In a box, as most responses are not scanned.
+    scanner: Box<HeadScanner>,
+    /// The beginning of the body, which shows whether it is text.
+    start: Vec<u8>,
+    is_scanned: bool,
+    /// Whether the body is all of the page, and not a part of it.
+    is_whole: bool,
+    /// Whether the end of the body is surely that of the document.
+    has_sure_end: bool,
+}
+
+impl HeadReader {
+    pub(crate) fn new(scanner: HeadScanner, is_whole: bool) -> Self {
+        let (scanner, start) = (Box::new(scanner), Vec::new());
+        Self { scanner, start, is_scanned: false, is_whole, has_sure_end: true }
+    }
+
+    pub(crate) fn with_sure_end(mut self, is_sure: bool) -> Self {
+        self.has_sure_end = is_sure;
+        self
+    }
+
+    /// Takes the next bytes of the body.
+    pub(crate) fn feed(&mut self, data: &[u8]) -> ControlFlow<()> {
+        let room = LOOKED_AT.saturating_sub(self.start.len());
+        self.start.extend_from_slice(data.get(..room).unwrap_or(data));
+        if has_magic(&self.start) {
+            return ControlFlow::Break(());
         }
-    };
-    body.take_what_is_here().await;
-    seen
+        self.is_scanned = self.is_scanned || self.scanner.feed(data).is_break();
+        // A server chooses the size of its frames: the first byte of a coding may be that of a text, which ends a head at once.
+        let is_judged = self.start.len() >= LOOKED_AT || begins_with_a_tag(&self.start);
+        if self.is_scanned && is_judged { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    /// The body has ended, or enough was seen.
+    pub(crate) fn finish(self) -> Head {
+        self.end(HeadScanner::finish)
+    }
+
+    /// The body broke off, or the caller stops reading.
+    pub(crate) fn interrupt(self) -> Head {
+        self.end(HeadScanner::interrupt)
+    }
+
+    fn end(self, end: impl FnOnce(HeadScanner) -> Head) -> Head {
+        if looks_coded(&self.start) {
+            return Head::not_scanned(HeadEnd::Undecoded);
+        }
+        let head = end(*self.scanner);
+        let is_cut = head.end() == HeadEnd::Eof && !self.has_sure_end;
+        if self.is_whole && !is_cut { head } else { head.of_part() }
+    }
 }
 
-/// What has been seen of a head when the caller gets the response.
-#[derive(Debug)]
-pub(crate) enum ScannedHead {
-    Now(Head),
-    Later(watch::Receiver<Option<Head>>),
+impl fmt::Debug for HeadReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeadReader").field("scanner", &self.scanner).finish_non_exhaustive()
+    }
 }
 
-impl ScannedHead {
-    /// The head as far as it is known now.
-    pub(crate) fn head(&self) -> Head {
-        match self {
-            Self::Now(head) => head.clone(),
-            Self::Later(_) => Head::not_scanned(HeadEnd::NotScanned),
+/// A coding where text should begin: a client undoes one of nested ones and removes the field with it. gzip and zstd have a name; what is
+/// neither UTF-8 nor UTF-16, and holds more control characters than any text, is taken for brotli or deflate.
+fn looks_coded(start: &[u8]) -> bool {
+    let is_many = |count: usize, parts| count.saturating_mul(parts) > start.len();
+    let is_wide = || is_many(start.iter().filter(|&&byte| byte == 0).count(), 8);
+    let odd = |byte: &&u8| matches!(byte, 1..=8 | 0x0e..=0x19 | 0x1c..=0x1f);
+    let is_odd = || is_many(start.iter().filter(odd).count(), 32);
+    // The cheapest question first: most pages are UTF-8.
+    let is_binary = std::str::from_utf8(start).is_err_and(|error| error.error_len().is_some());
+    has_magic(start) || start == [0x1f] || (is_binary && is_odd() && !is_wide())
+}
+
+/// gzip or zstd.
+fn has_magic(start: &[u8]) -> bool {
+    start.starts_with(&[0x1f, 0x8b]) || start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
+}
+
+/// As nearly all pages do: then the head need not be waited for any longer. Byte order marks, blanks and the zeros of UTF-16 may stand
+/// before it.
+fn begins_with_a_tag(start: &[u8]) -> bool {
+    let is_before =
+        |byte: &&u8| matches!(byte, 0 | 0xef | 0xbb | 0xbf | 0xfe | 0xff) || byte.is_ascii_whitespace();
+    start.iter().find(|byte| !is_before(byte)) == Some(&b'<')
+}
+
+/// Enough of a stream to hold what no text does.
+const LOOKED_AT: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use abide_permissions::ReadOptions;
+
+    use super::*;
+
+    fn read(body: &[u8], size: usize) -> Head {
+        let options = ReadOptions::new("ExampleBot".parse().unwrap());
+        let mut head = HeadReader::new(HeadScanner::new(&options, Some("text/html")), true);
+        for frame in body.chunks(size) {
+            if head.feed(frame).is_break() {
+                break;
+            }
+        }
+        head.finish()
+    }
+
+    const DEFLATE: &[u8] =
+        b"\x78\x9c\xb3\xc9\x28\xc9\xcd\xb1\xb3\xc9\x48\x4d\x4c\x01\x92\xb9\xa9\x25\x89\x0a";
+    const BROTLI: &[u8] = b"\x1b\x68\x00\xf8\x05\xe0\x6c\xe9\x8b\x12\x06\x91\x1f\xb2\x38\x0e";
+
+    #[test]
+    fn a_coding_is_noticed_in_frames_of_any_size() {
+        let zstd = b"\x28\xb5\x2f\xfd\x04\x00abc";
+        for body in [DEFLATE, BROTLI, b"\x1f\x8b\x08\x00\x00", zstd] {
+            for size in [1, 2, 3, 1000] {
+                assert_eq!(read(body, size).end(), HeadEnd::Undecoded, "{body:?} by {size}");
+            }
+        }
+        for body in [&b"text"[..], b"(text)", b"<title>x</title><p>", b"x <p>"] {
+            for size in [1, 2, 3, 1000] {
+                assert_eq!(read(body, size).end(), HeadEnd::Ended, "{body:?} by {size}");
+            }
         }
     }
 
-    /// The permissions, with what an earlier fetch has stored where that is more.
-    pub(crate) fn answer(
-        self,
-        read: &ReadOptions,
-        fields: &Fields,
-        known: Option<StoredPermissions>,
-    ) -> Outcome {
-        match (self, known) {
-            (Self::Later(head), _) => Outcome::Later(head),
-            (Self::Now(_), Some(known)) => Outcome::Stored(Box::new(known)),
-            (Self::Now(head), None) => Outcome::Known(fields.permissions(read, head)),
+    #[test]
+    fn a_page_that_begins_with_a_tag_is_not_waited_for() {
+        let options = ReadOptions::new("ExampleBot".parse().unwrap());
+        for (start, progress) in [
+            (&b"<body>"[..], ControlFlow::Break(())),
+            (b" \xef\xbb\xbf<p>", ControlFlow::Break(())),
+            (b"text", ControlFlow::Continue(())),
+        ] {
+            let mut head = HeadReader::new(HeadScanner::new(&options, None), true);
+            assert_eq!(head.feed(start), progress, "{start:?}");
+        }
+    }
+
+    #[test]
+    fn streams_without_a_name_are_no_pages() {
+        for (coded, start) in [
+            // A page in deflate and in brotli.
+            (true, &b"\x78\x9c\xb3\xc9\x28\xc9\xcd\xb1\xb3\xc9\x48\x4d\x4c\x01\x92\xb9\xa9\x25\x89\x0a"[..]),
+            (true, b"\x1b\x68\x00\xf8\x05\xe0\x6c\xe9\x8b\x12\x06\x91\x1f\xb2\x38\x0e"),
+            (true, b"\x1f\x8b\x08"),
+            (true, b"\x1f"),
+            // Windows-1251, UTF-16 without a mark, a stray control character, UTF-8 with many.
+            (false, b"<title>\xcf\xf0\xe8\xe2\xe5\xf2"),
+            (false, b"<\0t\0>\0\x1f\x04@\x048\x042\x045\x04"),
+            (false, b"<title>\xe9\x13</title><p>................................................"),
+            (false, b"\x01\x02\x03 \xc3\xa9"),
+            (false, b""),
+        ] {
+            assert_eq!(looks_coded(start), coded, "{start:?}");
         }
     }
 }

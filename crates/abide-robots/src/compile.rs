@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::block::{self, Block, Entry, Item};
-use crate::group::{Agent, Chosen, Gathered, Gatherer, Raw, Signals, Sink, agent};
+use crate::group::{Chosen, Gathered, Gatherer, Raw, Signals, Sink, agent};
 use crate::index;
 use crate::line::{self, Key, Lines, RecordKind};
 use crate::normal::{self, HASH, QUERY, REWRITE, STAR, Side};
@@ -241,12 +241,7 @@ impl Draft {
 
     /// By precedence, then by the place in the file.
     fn sort_wildcards(&mut self) {
-        /// More wildcards than this are dealt out.
-        const FEW: usize = 20;
         let wildcards = &mut self.wildcards;
-        if wildcards.len() <= FEW {
-            return wildcards.sort_by_key(Entry::rank);
-        }
         let ranks = || wildcards.iter().map(Entry::rank);
         let (Some(first), Some(last)) = (ranks().min(), ranks().max()) else { return };
         let span = last.wrapping_sub(first);
@@ -391,15 +386,8 @@ pub(crate) fn pattern_of(value: &[u8]) -> (&[u8], u8) {
 
 /// The name that a user-agent line gives; the whole value where it is one of our tokens.
 fn agent_name<'a>(value: &'a [u8], tokens: &[ProductToken], profile: Profile) -> &'a [u8] {
-    match agent(value, profile) {
-        Agent::Global => b"*",
-        Agent::Token(_) if is_ours(value, tokens, profile) => value,
-        Agent::Token(name) => name,
-    }
-}
-
-fn is_ours(value: &[u8], tokens: &[ProductToken], profile: Profile) -> bool {
-    profile == Profile::Rfc9309 && tokens.iter().any(|token| token.is_named_by(value))
+    let is_ours = profile == Profile::Rfc9309 && tokens.iter().any(|token| token.is_named_by(value));
+    if is_ours { value } else { agent(value, profile) }
 }
 
 /// Google's parser takes `Allow: /a/index.html` for the directory `/a/` as well.

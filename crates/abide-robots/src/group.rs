@@ -251,16 +251,15 @@ fn is_of_group(kind: RecordKind) -> bool {
 
 /// RFC 9309 §2.2.1: case-insensitive equality with the product token, never a prefix or a part of it.
 fn level(value: &[u8], tokens: &[ProductToken], profile: Profile) -> Level {
-    match agent(value, profile) {
-        Agent::Global => tokens.len(),
-        Agent::Token(name) => tokens
-            .iter()
-            // Lenient: tokens with digits exist; the whole value then is the token. Not so in Google's parser.
-            .position(|token| {
-                token.is_named_by(name) || (profile == Profile::Rfc9309 && token.is_named_by(value))
-            })
-            .unwrap_or(NOT_ADDRESSED),
+    let name = agent(value, profile);
+    if name == b"*" {
+        return tokens.len();
     }
+    // Lenient: tokens with digits exist; the whole value then is the token. Not so in Google's parser.
+    let is_named = |token: &ProductToken| {
+        token.is_named_by(name) || (profile == Profile::Rfc9309 && token.is_named_by(value))
+    };
+    tokens.iter().position(is_named).unwrap_or(NOT_ADDRESSED)
 }
 
 /// Whether a user-agent line addresses the crawler that goes by the token; without one, whether it addresses all.
@@ -271,11 +270,7 @@ pub(crate) fn addresses(value: &[u8], token: Option<&ProductToken>, profile: Pro
 /// The name that a user-agent line gives: `*`, or its product token. Where digits end that and the whole value is a token
 /// of [`ProductToken::lenient`], it is the value, as [`level`] takes it. Empty if it names no crawler.
 pub(crate) fn name(value: &[u8], profile: Profile) -> &[u8] {
-    match agent(value, profile) {
-        Agent::Global => b"*",
-        Agent::Token(_) if profile == Profile::Rfc9309 && is_lenient(value) => value,
-        Agent::Token(name) => name,
-    }
+    if profile == Profile::Rfc9309 && is_lenient(value) { value } else { agent(value, profile) }
 }
 
 /// Whether the value is a token of [`ProductToken::lenient`].
@@ -283,24 +278,16 @@ pub(crate) fn is_lenient(value: &[u8]) -> bool {
     !value.is_empty() && value.iter().all(|&byte| is_lenient_byte(byte))
 }
 
-/// The crawlers that a user-agent line addresses.
-pub(crate) enum Agent<'a> {
-    /// `*`
-    Global,
-    /// A product token; empty if the value starts with none.
-    Token(&'a [u8]),
-}
-
-/// `product-token = identifier / "*"`
+/// `product-token = identifier / "*"`; empty if the value starts with none.
 ///
 /// Lenient: what follows the token is ignored, as in `ExampleBot/1.0`.
-pub(crate) fn agent(value: &[u8], profile: Profile) -> Agent<'_> {
+pub(crate) fn agent(value: &[u8], profile: Profile) -> &[u8] {
     match value {
-        [b'*'] => Agent::Global,
-        [b'*', next, ..] if is_trimmed(*next, profile) => Agent::Global,
+        [b'*'] => b"*",
+        [b'*', next, ..] if is_trimmed(*next, profile) => b"*",
         _ => {
             let length = value.iter().position(|&byte| !is_token_byte(byte)).unwrap_or(value.len());
-            Agent::Token(slice::before(value, length))
+            slice::before(value, length)
         }
     }
 }
@@ -342,10 +329,7 @@ mod tests {
 
     #[test]
     fn a_token_ends_at_the_first_other_byte() {
-        let token = |value| match agent(value, Profile::Rfc9309) {
-            Agent::Global => &b"*"[..],
-            Agent::Token(name) => name,
-        };
+        let token = |value| agent(value, Profile::Rfc9309);
         assert_eq!(token(b"Foo/1.0"), b"Foo");
         assert_eq!(token(b"foobot*"), b"foobot");
         assert_eq!(token(b"foobot bar"), b"foobot");
@@ -355,7 +339,7 @@ mod tests {
         assert_eq!(token(b"*/1"), b"");
         assert_eq!(token(b"*bot"), b"");
         assert_eq!(token(b"*\x0cx"), b"");
-        assert!(matches!(agent(b"*\x0cx", Profile::Google), Agent::Global));
+        assert_eq!(agent(b"*\x0cx", Profile::Google), b"*");
     }
 
     #[test]

@@ -44,8 +44,9 @@ fn pieces<'a>(entry: &Entry, block: &'a [u8]) -> impl Iterator<Item = &'a [u8]> 
     pattern.strip_suffix(b"$").unwrap_or(pattern).split(|&byte| byte == b'*')
 }
 
+/// The bit of a pair of bytes in a signature.
 #[inline]
-fn bit([first, second]: [u8; 2]) -> u64 {
+pub(crate) fn bit([first, second]: [u8; 2]) -> u64 {
     let pair = u32::from(u16::from_le_bytes([first, second]));
     1 << (pair.wrapping_mul(SPREAD) >> 26)
 }

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use crate::compile;
 use crate::decode::Text;
 use crate::group::{Chosen, Raw, Sink};
+use crate::index;
 use crate::line::RecordKind;
 use crate::normal::{self, QUERY, REWRITE, STAR, Side};
 use crate::pattern::{self, can_match};
@@ -33,7 +34,7 @@ pub fn is_allowed(body: &[u8], tokens: &[ProductToken], target: &Target<'_>) -> 
         return true;
     }
     let text = Text::of(body, ParseOptions::new());
-    let question = Question { target, best: None, pairs: None, work: 0, scratch: Vec::new() };
+    let question = Question { target, best: None, signature: None, work: 0, scratch: Vec::new() };
     let gathered = compile::gather(&text.bytes, tokens, question);
     let Question { best, work, .. } = gathered.rules;
     if work > WORK_MAX {
@@ -46,43 +47,12 @@ pub fn is_allowed(body: &[u8], tokens: &[ProductToken], target: &Target<'_>) -> 
 /// then no wildcard is tried that cannot win.
 const WORK_MAX: usize = 4 << 20;
 
-/// A set of pairs of bytes that may hold more than it was given.
-struct Pairs([u64; Self::WORDS]);
-
-impl Pairs {
-    /// 1,024 bits: the pairs of a usual target fill one in ten.
-    const WORDS: usize = 16;
-
-    fn of(text: &[u8]) -> Self {
-        let mut pairs = Self([0; Self::WORDS]);
-        for pair in slice::windows(text) {
-            let (word, bit) = Self::place(pair);
-            if let Some(word) = pairs.0.get_mut(word) {
-                *word |= bit;
-            }
-        }
-        pairs
-    }
-
-    fn contains(&self, pair: [u8; 2]) -> bool {
-        let (word, bit) = Self::place(pair);
-        self.0.get(word).is_some_and(|word| word & bit != 0)
-    }
-
-    /// The word and the bit of a pair: ten bits of its product with the golden ratio.
-    #[inline]
-    fn place(pair: [u8; 2]) -> (usize, u64) {
-        let mixed = u32::from(u16::from_le_bytes(pair)).wrapping_mul(0x9e37_79b1) >> 22;
-        ((mixed >> 6) as usize, 1 << (mixed & 63))
-    }
-}
-
 /// The most specific of the rules so far that cover the target.
 struct Question<'t> {
     target: &'t Target<'t>,
     best: Option<Best>,
-    /// The pairs of bytes in the target, once a wildcard asks for them.
-    pairs: Option<Pairs>,
+    /// That of the target, once a wildcard asks for it.
+    signature: Option<u64>,
     work: usize,
     /// The normal form of the current pattern.
     scratch: Vec<u8>,
@@ -119,12 +89,15 @@ impl<'a> Sink<'a> for Question<'_> {
 impl Question<'_> {
     /// Whether a pattern holds two plain bytes side by side that the target does not. Most wildcards end here.
     fn is_ruled_out(&mut self, pattern: &[u8]) -> bool {
-        let pairs = self.pairs.get_or_insert_with(|| Pairs::of(self.target.bytes()));
+        let signature = *self.signature.get_or_insert_with(|| index::signature(self.target.bytes()));
         // From an escape or a comment on, bytes may mean something else.
         let certain = pattern.iter().take_while(|byte| !normal::is_rewritten(byte)).count();
         let mut before = b'*';
         for &byte in slice::before(pattern, certain) {
-            if normal::is_plain(&before) && normal::is_plain(&byte) && !pairs.contains([before, byte]) {
+            if normal::is_plain(&before)
+                && normal::is_plain(&byte)
+                && signature & index::bit([before, byte]) == 0
+            {
                 return true;
             }
             before = byte;

@@ -10,58 +10,13 @@ use core::ops::Range;
 use core::time::Duration;
 
 use crate::compile::directory_of_index;
-use crate::group::{self, Agent, agent, seconds};
+use crate::group::{self, agent, seconds};
 use crate::line::{self, Key, Lines, RecordKind, Spelling};
 use crate::normal::{self, Side};
 use crate::pattern::can_match;
 use crate::profile::{GOOGLE_LINE_MAX, LINE_MAX, Profile};
 use crate::robots::Robots;
 use crate::slice;
-
-/// What is remarked on, in the words that [`Remark::kind`] gives.
-mod kind {
-    /// A key is a known misspelling of another, as which it is read.
-    pub(super) const MISSPELT_KEY: &str = "misspelt-key";
-    /// The colon is missing, and is read as if it were there.
-    pub(super) const MISSING_COLON: &str = "missing-colon";
-    /// The line is neither a record nor a comment. An Allow whose colon is missing is none either: a guess could lift a
-    /// restriction.
-    pub(super) const UNREADABLE_LINE: &str = "unreadable-line";
-    /// The key is unknown to us; the record changes nothing.
-    pub(super) const UNKNOWN_RECORD: &str = "unknown-record";
-    /// A record stands before the first user-agent line, so it belongs to no group; a Content-Signal there counts for every
-    /// crawler.
-    pub(super) const OUTSIDE_GROUP: &str = "outside-group";
-    /// A user-agent line names no crawler.
-    pub(super) const NO_TOKEN: &str = "no-token";
-    /// Something follows the product token or `*`, and is ignored. It is not, where the whole value is a token with digits
-    /// by which a crawler goes ([`ProductToken::lenient`](crate::ProductToken::lenient)).
-    pub(super) const TOKEN_CUT: &str = "token-cut";
-    /// A record other than a rule stands between user-agent lines, which it does not separate.
-    pub(super) const RECORD_INSIDE_RUN: &str = "record-inside-run";
-    /// The pattern can match nothing.
-    pub(super) const NEVER_MATCHES: &str = "never-matches";
-    /// The same rule is in the group already, or in another group of the same agents, with which it is combined
-    /// (RFC 9309 §2.2.1). Patterns that differ only in stars that add nothing are the same.
-    pub(super) const DUPLICATE_RULE: &str = "duplicate-rule";
-    /// Another rule of the group, or of another group of the same agents, matches the same and takes precedence: it has more
-    /// bytes, or is an Allow.
-    pub(super) const HIDDEN_RULE: &str = "hidden-rule";
-    /// The value is longer than 16 KiB; in Google's profile, the line is longer than 16,663 bytes.
-    pub(super) const OVERLONG_LINE: &str = "overlong-line";
-    /// The line holds bytes that are no UTF-8, or control characters.
-    pub(super) const INVALID_BYTES: &str = "invalid-bytes";
-    /// The Crawl-delay is no number of seconds in decimal digits, or more than can be counted.
-    pub(super) const UNUSABLE_CRAWL_DELAY: &str = "unusable-crawl-delay";
-    /// The URL of a Sitemap or License is not absolute.
-    pub(super) const RELATIVE_URL: &str = "relative-url";
-    /// The file was cut by the limit.
-    pub(super) const CUT_BY_LIMIT: &str = "cut-by-limit";
-    /// The file is UTF-16.
-    pub(super) const UTF16: &str = "utf16";
-    /// The file looks like HTML.
-    pub(super) const HTML: &str = "html";
-}
 
 /// A remark on a place in a robots.txt. `Display` is one sentence.
 ///
@@ -196,10 +151,10 @@ impl Reader<'_> {
                 Lines::of(slice::before(text, first.saturating_add(1))).zip(1..).last()
         {
             let columns = line.len()..line.len().saturating_add(1);
-            self.remark(kind::HTML, number, columns, "the file looks like HTML, not like a robots.txt");
+            self.remark("html", number, columns, "the file looks like HTML, not like a robots.txt");
         }
         if self.robots.is_utf16() {
-            self.remark(kind::UTF16, 1, 1..1, "the file is UTF-16; RFC 9309 asks for UTF-8");
+            self.remark("utf16", 1, 1..1, "the file is UTF-16; RFC 9309 asks for UTF-8");
         }
         if self.robots.is_cut() {
             let last = Lines::of(text).count() as u32;
@@ -207,7 +162,7 @@ impl Reader<'_> {
                 "the file is longer than {} bytes; the rest is not read",
                 self.robots.options().limit
             );
-            self.remark(kind::CUT_BY_LIMIT, last.max(1), 1..1, sentence);
+            self.remark("cut-by-limit", last.max(1), 1..1, sentence);
         }
     }
 
@@ -221,7 +176,7 @@ impl Reader<'_> {
                 } else {
                     "the line is no record and is skipped"
                 };
-                self.remark(kind::UNREADABLE_LINE, place.number, columns, sentence);
+                self.remark("unreadable-line", place.number, columns, sentence);
             }
             return;
         };
@@ -246,7 +201,7 @@ impl Reader<'_> {
             };
             let byte = byte.escape_ascii();
             let sentence = format!("the byte {byte} is neither UTF-8 nor printable{consequence}");
-            self.remark(kind::INVALID_BYTES, place.number, at..at.saturating_add(1), sentence);
+            self.remark("invalid-bytes", place.number, at..at.saturating_add(1), sentence);
         }
     }
 
@@ -257,16 +212,16 @@ impl Reader<'_> {
         match key.spelling {
             Spelling::Misspelt => {
                 let sentence = format!("{shown} is read as \"{}\"", key.kind.name());
-                self.remark(kind::MISSPELT_KEY, place.number, columns, sentence);
+                self.remark("misspelt-key", place.number, columns, sentence);
             }
             Spelling::MissingColon => {
                 let end = columns.end;
                 let sentence = format!("a colon is missing behind {shown}, and is read as if it were there");
-                self.remark(kind::MISSING_COLON, place.number, end..end.saturating_add(1), sentence);
+                self.remark("missing-colon", place.number, end..end.saturating_add(1), sentence);
             }
             Spelling::Exact if key.kind == RecordKind::Other => {
                 let sentence = format!("the key {shown} is unknown; the record changes nothing");
-                self.remark(kind::UNKNOWN_RECORD, place.number, columns, sentence);
+                self.remark("unknown-record", place.number, columns, sentence);
             }
             Spelling::Exact => {}
         }
@@ -282,11 +237,11 @@ impl Reader<'_> {
             RecordKind::Sitemap | RecordKind::License if !is_absolute(value) => {
                 let sentence =
                     format!("a {} is an absolute URL, which {} is not", key.kind.name(), quoted(value));
-                self.remark(kind::RELATIVE_URL, place.number, columns, sentence);
+                self.remark("relative-url", place.number, columns, sentence);
             }
             kind if kind.is_rule() && !value.is_empty() && !can_match(value) => {
                 let sentence = format!("{} matches nothing, as every path starts with \"/\"", quoted(value));
-                self.remark(kind::NEVER_MATCHES, place.number, columns, sentence);
+                self.remark("never-matches", place.number, columns, sentence);
             }
             _ => {}
         }
@@ -298,12 +253,12 @@ impl Reader<'_> {
             Profile::Rfc9309 if value.len() > LINE_MAX => {
                 let sentence = "the value is longer than 16 KiB: of a Disallow or a User-agent its beginning counts, any \
                                 other record is dropped";
-                self.remark(kind::OVERLONG_LINE, place.number, value.clone(), sentence);
+                self.remark("overlong-line", place.number, value.clone(), sentence);
             }
             Profile::Google if place.line.len() > GOOGLE_LINE_MAX => {
                 let rest = GOOGLE_LINE_MAX.saturating_add(1)..line_end;
                 let sentence = "the line is longer than 16,663 bytes; the rest is not read";
-                self.remark(kind::OVERLONG_LINE, place.number, rest, sentence);
+                self.remark("overlong-line", place.number, rest, sentence);
             }
             _ => {}
         }
@@ -315,7 +270,7 @@ impl Reader<'_> {
             Some(Duration::MAX) => "is more than can be counted; it is read as the longest time there is",
             Some(_) => return,
         };
-        self.remark(kind::UNUSABLE_CRAWL_DELAY, line, columns, format!("{} {sentence}", quoted(value)));
+        self.remark("unusable-crawl-delay", line, columns, format!("{} {sentence}", quoted(value)));
     }
 
     fn agent(&mut self, line: u32, columns: Range<usize>, value: &[u8]) {
@@ -323,26 +278,26 @@ impl Reader<'_> {
         let is_name = self.profile == Profile::Rfc9309 && group::is_lenient(value);
         let rest = |name: &[u8]| columns.start.saturating_add(name.len())..columns.end;
         match agent(value, self.profile) {
-            Agent::Token([]) => {
+            [] => {
                 let whom = if is_name { "only a crawler with that name" } else { "no crawler" };
                 let sentence =
                     format!("{} is neither a product token nor \"*\"; the line names {whom}", quoted(value));
-                self.remark(kind::NO_TOKEN, line, columns, sentence);
+                self.remark("no-token", line, columns, sentence);
             }
-            Agent::Token(name) if name.len() < value.len() => {
+            b"*" if value.len() > 1 => {
+                let sentence = "\"*\" names all crawlers; the rest is ignored";
+                self.remark("token-cut", line, rest(b"*"), sentence);
+            }
+            name if name.len() < value.len() => {
                 let (shown, whole) = (quoted(name), quoted(value));
                 let sentence = if is_name {
                     format!("the product token is {shown}; only a crawler named {whole} reads the rest")
                 } else {
                     format!("the product token is {shown}; the rest is ignored")
                 };
-                self.remark(kind::TOKEN_CUT, line, rest(name), sentence);
+                self.remark("token-cut", line, rest(name), sentence);
             }
-            Agent::Global if value.len() > 1 => {
-                let sentence = "\"*\" names all crawlers; the rest is ignored";
-                self.remark(kind::TOKEN_CUT, line, rest(b"*"), sentence);
-            }
-            Agent::Token(_) | Agent::Global => {}
+            _ => {}
         }
     }
 
@@ -371,7 +326,7 @@ impl Reader<'_> {
                     }
                     _ => "the record stands before any user-agent line and belongs to no group",
                 };
-                self.remark(kind::OUTSIDE_GROUP, place.number, columns, sentence);
+                self.remark("outside-group", place.number, columns, sentence);
             }
             (Phase::Agents { .. } | Phase::Rules, kind) if kind.is_rule() => {
                 self.phase = Phase::Rules;
@@ -392,7 +347,7 @@ impl Reader<'_> {
         } else {
             "the record does not end the run of user-agent lines: it and what follows belong to all of them"
         };
-        self.remark(kind::RECORD_INSIDE_RUN, number, 1..width.saturating_add(1), sentence);
+        self.remark("record-inside-run", number, 1..width.saturating_add(1), sentence);
     }
 
     /// The number of the current group among those that name other crawlers; `None` if it names none.
@@ -449,10 +404,10 @@ impl Reader<'_> {
                     } else {
                         format!("the rule on line {line} says the same")
                     };
-                    self.remark(kind::DUPLICATE_RULE, hidden.number, hidden.columns, sentence);
+                    self.remark("duplicate-rule", hidden.number, hidden.columns, sentence);
                 } else {
                     let sentence = format!("the rule on line {line} matches the same and takes precedence");
-                    self.remark(kind::HIDDEN_RULE, hidden.number, hidden.columns, sentence);
+                    self.remark("hidden-rule", hidden.number, hidden.columns, sentence);
                 }
             }
         }

@@ -157,7 +157,6 @@ impl Search<'_> {
 mod tests {
     use alloc::format;
     use alloc::string::String;
-    use alloc::vec::Vec;
 
     use proptest::collection::vec;
     use proptest::prelude::*;
@@ -202,28 +201,6 @@ mod tests {
     }
 
     #[test]
-    fn a_wildcard_beats_a_shorter_literal() {
-        let many: String = (0..200).map(|n| format!("disallow: /*{n}-elsewhere\n")).collect();
-        for (literal, wildcard, deciding) in [
-            ("allow: /abc", "disallow: /*c", 2),
-            ("disallow: /abc", "allow: /*c", 2),
-            ("allow: /abc", "disallow: /*bc", 2),
-            ("disallow: /abc", "allow: /*bc", 3),
-            ("disallow: /abc", "disallow: /*bc", 2),
-            ("allow: /abc", "allow: /*bc", 2),
-            ("allow: /ab", "disallow: /*bc", 3),
-            ("disallow: /ab", "disallow: /*bc", 3),
-        ] {
-            for others in ["", &many] {
-                let text = format!("user-agent: *\n{literal}\n{wildcard}\n{others}");
-                let verdict = Rules::parse(text.as_bytes(), &[]).verdict(&Target::new("/abc"));
-                let rule = verdict.rule().expect("a rule decides");
-                assert_eq!(rule.line(), deciding, "{literal}, {wildcard}");
-            }
-        }
-    }
-
-    #[test]
     fn a_slot_that_the_target_names_again_and_again_exhausts_the_work() {
         // "aaaa" is the only group of four bytes in each pattern, and no signature lies within the target's.
         let lines: String = ('b'..='y')
@@ -245,17 +222,5 @@ mod tests {
         let index = || Index::of(&parts).expect("there are many wildcards");
         assert!(search(WORK_MAX).by_index(index()).is_err());
         assert_eq!(search(WORK_MAX).run(), None);
-    }
-
-    #[test]
-    fn hostile_files_are_answered_by_the_sweep() {
-        let mut lines = Vec::new();
-        for number in 0..2000 {
-            lines.push(format!("disallow: /*a*b{:b}*aaaaaaaab\n", number));
-        }
-        let rules = Rules::parse(format!("user-agent: *\n{}", lines.concat()).as_bytes(), &[]);
-        let target = format!("/{}{}", "ab0ab1".repeat(600), "aaaaaaa".repeat(1700));
-        assert!(rules.is_allowed(&Target::new(&target)));
-        assert!(!rules.is_allowed(&Target::new(&format!("{target}aaab"))));
     }
 }

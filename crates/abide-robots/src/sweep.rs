@@ -30,24 +30,19 @@ struct Pattern {
     at_end: bool,
 }
 
-/// A distinct piece, and the patterns that wait for it.
+/// A distinct piece, and the patterns that wait for it anywhere, and in the query.
 struct Piece<'a> {
     text: &'a [u8],
     link: u32,
-    /// The first pattern that waits for it anywhere, and in the query.
-    anywhere: u32,
-    in_query: u32,
+    anywhere: Vec<Waiting>,
+    in_query: Vec<Waiting>,
 }
 
-/// A pattern that waits; they form lists.
-#[derive(Clone, Copy)]
+/// A pattern that waits, and how many of its pieces have been found.
 struct Waiting {
     pattern: u32,
     stage: u32,
-    next: u32,
 }
-
-const NONE: u32 = u32::MAX;
 
 struct Sweep<'a> {
     target: &'a [u8],
@@ -58,10 +53,10 @@ struct Sweep<'a> {
     forms: Vec<[&'a [u8]; 2]>,
     numbers: Vec<[u32; 2]>,
     pieces: Vec<Piece<'a>>,
+    /// For each pattern, how many of its pieces have been found.
     stages: Vec<u32>,
-    waiting: Vec<Waiting>,
-    /// For each byte of the target, the first of the patterns whose next piece may start there.
-    starting: Vec<u32>,
+    /// For each byte of the target, the patterns whose next piece may start there.
+    starting: Vec<Vec<u32>>,
     best: Option<usize>,
 }
 
@@ -75,8 +70,7 @@ impl<'a> Sweep<'a> {
             numbers: Vec::new(),
             pieces: Vec::new(),
             stages: vec![0; count],
-            waiting: Vec::with_capacity(count),
-            starting: vec![NONE; target.len().saturating_add(1)],
+            starting: vec![Vec::new(); target.len().saturating_add(1)],
             best: None,
         };
         for index in 0..count {
@@ -128,7 +122,8 @@ impl<'a> Sweep<'a> {
                 let link = prefix::link(self.pieces.len(), shared, |index| {
                     self.pieces.get(index).map(|piece| (piece.text.len() as u32, piece.link))
                 });
-                self.pieces.push(Piece { text: text(number), link, anywhere: NONE, in_query: NONE });
+                let (anywhere, in_query) = (Vec::new(), Vec::new());
+                self.pieces.push(Piece { text: text(number), link, anywhere, in_query });
             }
             let piece = (self.pieces.len() as u32).wrapping_sub(1);
             if let Some([path, query]) = self.numbers.get_mut(number as usize / 2) {
@@ -145,11 +140,9 @@ impl<'a> Sweep<'a> {
 
     /// Patterns whose next piece may start at `at` begin to wait for it.
     fn start(&mut self, at: usize) {
-        let mut next = self.starting.get(at).copied().unwrap_or(NONE);
-        while let Some(&waiting) = self.waiting.get(next as usize) {
+        for pattern in self.starting.get_mut(at).map(core::mem::take).unwrap_or_default() {
             work::count(1);
-            self.wait_for_piece(waiting.pattern, at);
-            next = waiting.next;
+            self.wait_for_piece(pattern, at);
         }
     }
 
@@ -171,22 +164,18 @@ impl<'a> Sweep<'a> {
                 return;
             }
             if !is_empty {
-                let (anywhere, in_query) = (*anywhere, *in_query);
                 let stage = *stage;
-                return self.wait_for(number, stage, anywhere, in_query);
+                if let Some(piece) = self.pieces.get_mut(*anywhere as usize) {
+                    piece.anywhere.push(Waiting { pattern: number, stage });
+                }
+                if in_query != anywhere
+                    && let Some(piece) = self.pieces.get_mut(*in_query as usize)
+                {
+                    piece.in_query.push(Waiting { pattern: number, stage });
+                }
+                return;
             }
             *stage = stage.saturating_add(1);
-        }
-    }
-
-    fn wait_for(&mut self, number: u32, stage: u32, anywhere: u32, in_query: u32) {
-        if let Some(piece) = self.pieces.get_mut(anywhere as usize) {
-            push(&mut self.waiting, &mut piece.anywhere, number, stage);
-        }
-        if in_query != anywhere
-            && let Some(piece) = self.pieces.get_mut(in_query as usize)
-        {
-            push(&mut self.waiting, &mut piece.in_query, number, stage);
         }
     }
 
@@ -201,19 +190,18 @@ impl<'a> Sweep<'a> {
             work::count(1);
             let (length, link) = (piece.text.len(), piece.link);
             if length <= shared && length <= rest.len() {
-                let anywhere = core::mem::replace(&mut piece.anywhere, NONE);
-                let in_query =
-                    if at >= self.query { core::mem::replace(&mut piece.in_query, NONE) } else { NONE };
-                let end = at.saturating_add(length);
-                self.go_on(anywhere, end);
-                self.go_on(in_query, end);
+                let mut found = core::mem::take(&mut piece.anywhere);
+                if at >= self.query {
+                    found.append(&mut piece.in_query);
+                }
+                self.go_on(found, at.saturating_add(length));
             }
             number = link;
         }
     }
 
-    fn go_on(&mut self, mut next: u32, end: usize) {
-        while let Some(&Waiting { pattern, stage, next: following }) = self.waiting.get(next as usize) {
+    fn go_on(&mut self, found: Vec<Waiting>, end: usize) {
+        for Waiting { pattern, stage } in found {
             work::count(1);
             // It may have waited for two forms, and the other was found first.
             if let Some(at_hand) = self.stages.get_mut(pattern as usize)
@@ -227,13 +215,12 @@ impl<'a> Sweep<'a> {
                     self.wait_to_start(pattern, end);
                 }
             }
-            next = following;
         }
     }
 
     fn wait_to_start(&mut self, pattern: u32, at: usize) {
-        if let Some(list) = self.starting.get_mut(at) {
-            push(&mut self.waiting, list, pattern, 0);
+        if let Some(patterns) = self.starting.get_mut(at) {
+            patterns.push(pattern);
         }
     }
 
@@ -249,9 +236,4 @@ fn ends_with([path, in_query]: [&[u8]; 2], target: &[u8], from: usize, query: us
         || (in_query.len() < path.len()
             && from.max(query) <= target.len()
             && rest(from.max(query)).ends_with(in_query))
-}
-
-fn push(waiting: &mut Vec<Waiting>, list: &mut u32, pattern: u32, stage: u32) {
-    let next = core::mem::replace(list, waiting.len() as u32);
-    waiting.push(Waiting { pattern, stage, next });
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::recorder::public_url;
+use crate::sanitize::public_url;
 
 /// What a URL is fetched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -6,11 +6,13 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use indicatif::DecimalBytes;
+
 use crate::args::CrawlArgs;
 use crate::crawl::page::Class;
 use crate::crawl::report::{Event, Host, Report};
 use crate::crawl::summary;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, without_url};
 use crate::sanitize::{count, cut, sanitized, span};
 
 pub(crate) fn page(report: &Report, args: &CrawlArgs) -> String {
@@ -68,12 +70,12 @@ fn table(page: &mut String, report: &Report) {
         let to = row.final_url.as_ref().filter(|to| **to != row.url && row.class().is_some());
         let to = to.map(|to| format!("<br>→ {}", escaped(&cut(to)))).unwrap_or_default();
         let ms = row.ms.map(|ms| format!("{ms} ms")).unwrap_or_default();
-        let bytes = row.bytes.map(size).unwrap_or_default();
+        let bytes = row.bytes.map(|bytes| DecimalBytes(bytes).to_string()).unwrap_or_default();
         let index = match row.noindex {
             Some(true) => "noindex",
             _ => "",
         };
-        let why = row.why.strip_prefix(&row.url).and_then(|why| why.strip_prefix(": ")).unwrap_or(&row.why);
+        let why = without_url(&row.why, &row.url).unwrap_or(&row.why);
         // Of what is fetched the reason is always the same.
         let why = if row.class().is_some() { String::new() } else { escaped(&cut(why)) };
         let _ = writeln!(
@@ -121,15 +123,6 @@ fn figures(page: &mut String, report: &Report) {
         let _ = write!(page, "<div><dt>{name}</dt><dd>{value}</dd></div>");
     }
     page.push_str("</dl>\n");
-}
-
-/// `1.5 kB`.
-fn size(bytes: u64) -> String {
-    match bytes {
-        0..1000 => format!("{bytes} B"),
-        1000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
-        _ => format!("{:.1} MB", bytes as f64 / 1e6),
-    }
 }
 
 fn duration(time: Duration) -> String {

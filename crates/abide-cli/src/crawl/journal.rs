@@ -15,12 +15,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::Usage;
 use crate::crawl::frontier::{Frontier, Kind, known_as};
 use crate::crawl::page::Record;
 use crate::crawl::report::{Event, Report, Totals};
 use crate::json::StatedPreference;
-use crate::recorder::public_url;
+use crate::sanitize::public_url;
+use crate::status::Usage;
 
 /// One line.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,7 +13,6 @@ mod save;
 pub(crate) mod summary;
 
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -25,17 +24,19 @@ use url::Url;
 use crate::args::{CrawlArgs, FailOn, StoreArg};
 use crate::fetch::{self, Answer};
 use crate::input::{absolute, absolute_urls};
+use crate::json::millis;
 use crate::observer::GateObserver;
-use crate::online::{self, Interruption};
 use crate::outcome::Outcome;
 use crate::recorder::{self, Recorder, Sent};
-use crate::{Status, Usage, signal, style};
+use crate::sanitize::public_url;
+use crate::status::{Status, Usage};
+use crate::{online, style};
 use frontier::{Frontier, Kind, Next, Task};
 use journal::{Journal, Opening};
 use page::{Page, Record};
-use progress::Progress;
-use report::{Host, Report, millis};
-use save::Save;
+use progress::{Flight, Progress};
+use report::{Host, Report};
+use save::{BODY_MAX, Body, Save};
 
 pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
     let urls: Vec<Url> =
@@ -46,7 +47,7 @@ pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
     }
     let observer = Arc::new(GateObserver::all());
     let online = args.online.clone();
-    online::run(&online, &observer, Interruption::IsCalls, async |abide, inner| {
+    online::observed(&online, &observer, async |abide, inner| {
         let mut crawl = Crawl::new(args, &urls, abide, inner, Arc::clone(&observer))?;
         for url in &urls {
             crawl.queue(url, 0, Kind::Page)?;
@@ -105,13 +106,6 @@ struct Crawl {
     observer: Arc<GateObserver>,
 }
 
-/// A URL that is waited for.
-struct Flight {
-    task: Task,
-    recorder: Recorder,
-    since: Instant,
-}
-
 /// What came back for one URL.
 struct Done {
     task: Task,
@@ -155,7 +149,7 @@ impl Crawl {
 
     /// Until everything is fetched, the limit is reached, or a signal ends it, whose exit status it returns.
     async fn run(&mut self) -> anyhow::Result<Option<Status>> {
-        let mut interrupted = std::pin::pin!(signal::interruption());
+        let mut interrupted = std::pin::pin!(online::interruption());
         loop {
             let parked_until = self.dispatch();
             self.progress.show(self.fetched, &self.frontier, &self.report, &self.in_flight);
@@ -171,7 +165,7 @@ impl Crawl {
                     self.report.interrupted = true;
                     // What is under way ends here; dropping it gives its permits back.
                     self.running.abort_all();
-                    tokio::spawn(signal::end_at_once());
+                    tokio::spawn(online::end_at_once());
                     return Ok(Some(status));
                 }
             }
@@ -277,7 +271,7 @@ impl Crawl {
         let output = &self.args.online.output;
         self.progress.suspended(|| {
             if output.json {
-                online::print_json(page)
+                style::print_json(page)
             } else if output.verbose {
                 summary::print_page(page)
             } else {
@@ -330,7 +324,7 @@ impl Crawl {
         let sitemaps = verdict.sitemaps.iter().filter_map(|text| text.parse().ok());
         sitemaps
             .take(SITEMAPS_MAX)
-            .try_for_each(|url: Url| self.queue(&recorder::public_url(&url), task.depth, Kind::Sitemap))
+            .try_for_each(|url: Url| self.queue(&public_url(&url), task.depth, Kind::Sitemap))
     }
 
     /// The links of a page, or what a sitemap names.
@@ -343,10 +337,8 @@ impl Crawl {
         if task.kind == Kind::Sitemap || is_given {
             let (pages, sitemaps) = links::of_sitemap(&body.bytes, BODY_MAX);
             // What a sitemap names is as near as what was given, so with `--max-depth 0` exactly that is fetched.
-            pages.iter().try_for_each(|url| self.queue(&recorder::public_url(url), 0, Kind::Page))?;
-            return sitemaps
-                .iter()
-                .try_for_each(|url| self.queue(&recorder::public_url(url), 0, Kind::Sitemap));
+            pages.iter().try_for_each(|url| self.queue(&public_url(url), 0, Kind::Page))?;
+            return sitemaps.iter().try_for_each(|url| self.queue(&public_url(url), 0, Kind::Sitemap));
         }
         let obeys = !self.args.ignore_nofollow;
         if !is_html(answer.content_type.as_deref()) || (obeys && !answer.may_follow) {
@@ -356,7 +348,7 @@ impl Crawl {
         // A site gives no credentials to send.
         links::of_page(base, &body.bytes, obeys)
             .iter()
-            .try_for_each(|url| self.queue(&recorder::public_url(url), depth, Kind::Page))
+            .try_for_each(|url| self.queue(&public_url(url), depth, Kind::Page))
     }
 
     fn end(mut self) -> anyhow::Result<Status> {
@@ -452,28 +444,11 @@ async fn visit(
     Done { task, answer, sent: recorder.sent(), ended: Instant::now(), body }
 }
 
-/// The beginning of a body, all of it for nearly every page.
-#[derive(Debug, Default)]
-struct Body {
-    bytes: Vec<u8>,
-}
-
-impl Body {
-    /// What is beyond the limit need not be read.
-    fn push(&mut self, chunk: &[u8]) -> ControlFlow<()> {
-        let left = BODY_MAX - self.bytes.len();
-        self.bytes.extend_from_slice(chunk.get(..left).unwrap_or(chunk));
-        if self.bytes.len() < BODY_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    }
-}
-
 fn is_html(content_type: Option<&str>) -> bool {
     let essence = content_type.unwrap_or("text/html").split(';').next().unwrap_or_default().trim();
     essence.eq_ignore_ascii_case("text/html") || essence.eq_ignore_ascii_case("application/xhtml+xml")
 }
 
-/// Kept of a body: what links are read from, and what is saved. `--concurrency` of them may be in memory.
-const BODY_MAX: usize = 16 * 1024 * 1024;
 /// Sitemaps of one robots.txt.
 const SITEMAPS_MAX: usize = 100;
 /// A host that defers the same URL again and again, however long it was left alone, does not want to be asked.

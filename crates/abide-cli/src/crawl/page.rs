@@ -6,7 +6,7 @@ use url::Url;
 use crate::crawl::frontier::{Kind, Task, known_as};
 use crate::fetch::Answer;
 use crate::json::StatedPreference;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, without_url};
 
 /// One URL, as `--json` has it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,7 +15,7 @@ pub(crate) struct Page {
     pub(crate) status: Option<u16>,
     pub(crate) outcome: Outcome,
     pub(crate) why: String,
-    /// From its first request to the end of the body, waits for permits included.
+    /// From its last request to the end of the body.
     pub(crate) ms: Option<u64>,
     pub(crate) bytes: Option<u64>,
     pub(crate) noindex: Option<bool>,
@@ -112,7 +112,7 @@ fn cause(task: &Task, answer: &Answer) -> Cause {
         return Cause { text: rule.to_string(), line: Some(rule.line), host };
     }
     let last = line.final_url.as_deref().unwrap_or_default();
-    let without = |url: &str| line.why.strip_prefix(url).and_then(|why| why.strip_prefix(": "));
-    let sentence = || without(last).or_else(|| without(&line.url)).unwrap_or(&line.why);
+    let sentence =
+        || without_url(&line.why, last).or_else(|| without_url(&line.why, &line.url)).unwrap_or(&line.why);
     Cause { text: answer.cause.as_deref().unwrap_or_else(sentence).to_owned(), line: None, host }
 }

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::crawl::Flight;
-use crate::crawl::frontier::Frontier;
+use crate::crawl::frontier::{Frontier, Task};
 use crate::crawl::report::Report;
+use crate::recorder::Recorder;
 use crate::sanitize::{sanitized, span};
 
 pub(crate) struct Progress {
@@ -16,6 +16,13 @@ pub(crate) struct Progress {
     whole: ProgressBar,
     line: ProgressStyle,
     hosts: Vec<ProgressBar>,
+}
+
+/// A URL that is waited for.
+pub(crate) struct Flight {
+    pub(crate) task: Task,
+    pub(crate) recorder: Recorder,
+    pub(crate) since: Instant,
 }
 
 impl Progress {
@@ -129,7 +136,6 @@ const TICK_HIDDEN: Duration = Duration::from_secs(60);
 mod tests {
     use super::*;
     use crate::crawl::frontier::{Kind, Next};
-    use crate::recorder::Recorder;
 
     #[test]
     fn each_host_has_a_line_that_says_what_it_does() {

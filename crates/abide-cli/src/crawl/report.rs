@@ -9,7 +9,7 @@ use url::Url;
 
 use crate::crawl::frontier::{Kind, Task};
 use crate::crawl::page::{Class, Page, Record};
-use crate::json::source_name;
+use crate::json::{millis, source_name};
 use crate::observer::{Answered, Backoff, GateObserver, HostEvents};
 use crate::outcome::Outcome;
 use crate::recorder::Sent;
@@ -447,10 +447,6 @@ fn without_returned(permits: &[Duration], robots: &[Duration], delay: Duration) 
 const ROBOTS_MAX: usize = 1000;
 /// Rows of the table that is searched: some 200 bytes each.
 const PAGES_MAX: usize = 100_000;
-
-pub(crate) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
 
 /// Requests that are kept in detail, for the timeline: about 200 bytes each, and what a browser can draw.
 const EVENTS_MAX: usize = 20_000;

@@ -5,16 +5,15 @@
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Seek, SeekFrom, Write};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::Usage;
-use crate::crawl::Body;
 use crate::fetch::{Answer, Line};
 use crate::outcome::Outcome;
-use crate::recorder::public_url;
-use crate::sanitize::write_json;
+use crate::sanitize::{public_url, write_json};
+use crate::status::Usage;
 
 pub(crate) struct Save {
     directory: PathBuf,
@@ -83,6 +82,21 @@ impl Save {
     }
 }
 
+/// The beginning of a body, all of it for nearly every page.
+#[derive(Debug, Default)]
+pub(crate) struct Body {
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Body {
+    /// What is beyond the limit need not be read.
+    pub(crate) fn push(&mut self, chunk: &[u8]) -> ControlFlow<()> {
+        let left = BODY_MAX - self.bytes.len();
+        self.bytes.extend_from_slice(chunk.get(..left).unwrap_or(chunk));
+        if self.bytes.len() < BODY_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+}
+
 /// What counts of an entry that is there.
 #[derive(Debug, Deserialize)]
 struct Saved {
@@ -135,3 +149,6 @@ fn extension(content_type: Option<&str>) -> &'static str {
         _ => "bin",
     }
 }
+
+/// Kept of a body: what links are read from, and what is saved. `--concurrency` of them may be in memory.
+pub(crate) const BODY_MAX: usize = 16 * 1024 * 1024;

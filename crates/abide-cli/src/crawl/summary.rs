@@ -4,15 +4,14 @@ use serde_json::{Map, Value, json};
 
 use crate::crawl::page::Page;
 use crate::crawl::report::{DeniedBy, FailedBy, Host, Report};
-use crate::online;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, without_url};
 use crate::sanitize::{count, cut, span};
 use crate::style::{self, PLAIN};
 
 /// An object per host, then one for the whole crawl.
 pub(crate) fn print_json(report: &Report) -> anyhow::Result<()> {
-    report.hosts().try_for_each(online::print_json)?;
-    online::print_json(&whole(report))
+    report.hosts().try_for_each(style::print_json)?;
+    style::print_json(&whole(report))
 }
 
 /// The last line of `--json`.
@@ -58,7 +57,7 @@ pub(crate) fn print_page(page: &Page) -> anyhow::Result<()> {
     if let Some(to) = page.final_url.as_ref().filter(|to| **to != page.url) {
         text.push_str(&format!(" → {to}"));
     }
-    let why = page.why.strip_prefix(&page.url).and_then(|why| why.strip_prefix(": ")).unwrap_or(&page.why);
+    let why = without_url(&page.why, &page.url).unwrap_or(&page.why);
     if page.outcome == Outcome::Fetched {
         text.push_str(&page.ms.map_or_else(String::new, |ms| format!("  {ms} ms")));
         text.push_str(&page.bytes.map_or_else(String::new, |bytes| format!("  {bytes} bytes")));

@@ -81,26 +81,6 @@ async fn the_chain_of_agents_and_the_user_agent_are_used() {
 }
 
 #[tokio::test]
-async fn private_addresses_are_refused() {
-    let server = Server::start(|_| Reply::new(200, "")).await;
-    let url = format!("check --json http://{}/", server.address());
-    let ran = crate::blocking(move || crate::abide(&url)).await;
-    assert_eq!(ran.status, 1);
-    let line = ran.line();
-    assert_eq!(line["outcome"], json!("refused"), "{line}");
-    assert_eq!(keys(&line), LINE, "every key, also where there is no verdict");
-    assert!(line["error"].as_str().unwrap().contains("not a public address"), "{line}");
-    assert_eq!(
-        (&line["why"], &line["source"], &line["sitemaps"]),
-        (&line["error"], &json!("none"), &json!([]))
-    );
-    for key in ["allowed", "rule", "group", "crawl_delay", "robots_url", "retry_at", "not_before"] {
-        assert_eq!(line[key], json!(null), "{key}: {line}");
-    }
-    assert_eq!(server.asked().len(), 0);
-}
-
-#[tokio::test]
 async fn a_deferral_says_when_to_come_back() {
     let server = Server::start(|seen| match seen.host() {
         "down.example" => Reply::new(500, ""),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use abide_tests::{Reply, Server};
+use futures_util::future::join_all;
 use serde_json::json;
 
 use crate::{Ran, abide, abide_with, directory, has, online};
@@ -78,11 +79,12 @@ fn a_bad_line_of_any_batch_is_answered_in_its_place() {
 fn heads_beyond_a_limit_are_named() {
     let attributes: String = (0..50_000).map(|number| format!("a{number}=1 ")).collect();
     for (html, head) in [
-        (format!("<script>{}", "x".repeat(600 * 1024)), "byte_limit"),
-        (format!("<meta {attributes}>"), "memory_limit"),
+        (format!("<meta name=robots content=noindex><script>{}", "x".repeat(600 * 1024)), "byte_limit"),
+        (format!("<meta name=robots content=noindex><meta {attributes}>"), "memory_limit"),
     ] {
         let line = abide_with("tags --batch", json!({"agent": "a", "html": html}).to_string()).line();
         has(&line, json!({"head": head, "truncated": true}));
+        has(&line["rules"], json!({"noindex": true}));
     }
 }
 
@@ -120,16 +122,15 @@ async fn every_call_that_goes_online_takes_the_common_options() {
 
 #[tokio::test]
 async fn concurrency_limits_requests_over_all_hosts() {
-    for call in ["check", "fetch", "crawl", "explain"] {
-        for (concurrency, most, millis) in [("1", 1, 100), ("4", 4, 1000)] {
-            let server =
-                Server::start(move |_| Reply::html("<p>x").after(Duration::from_millis(millis))).await;
-            let hosts = "a.example/x b.example/x c.example/x d.example/x";
-            online(&server, format!("{call} --concurrency {concurrency} {hosts}")).await;
-            let log = server.log();
-            let under_way = |at| log.iter().filter(|seen| seen.at <= at && at < seen.answered).count();
-            let at_a_time = log.iter().map(|seen| under_way(seen.at)).max().unwrap();
-            assert!(at_a_time <= most && (most == 1 || at_a_time > 1), "{call}, {concurrency}: {at_a_time}");
-        }
-    }
+    let run = async |call: &str, most: usize, millis: u64| {
+        let server = Server::start(move |_| Reply::html("<p>x").after(Duration::from_millis(millis))).await;
+        let hosts = "a.example/x b.example/x c.example/x d.example/x";
+        online(&server, format!("{call} --concurrency {most} {hosts}")).await;
+        let log = server.log();
+        let under_way = |at| log.iter().filter(|seen| seen.at <= at && at < seen.answered).count();
+        let at_a_time = log.iter().map(|seen| under_way(seen.at)).max().unwrap();
+        assert!(at_a_time <= most && (most == 1 || at_a_time > 1), "{call}, {most}: {at_a_time}");
+    };
+    let calls = ["check", "fetch", "crawl", "explain"];
+    join_all(calls.iter().flat_map(|call| [run(call, 1, 100), run(call, 4, 1000)])).await;
 }

@@ -16,7 +16,7 @@ const HOST: &str = "\
 
 /// Two sites: a tree of pages, a forbidden one, a page without links to follow, a sitemap.
 async fn sites() -> Server {
-    let is_busy = AtomicBool::new(true);
+    let (is_busy, is_first) = (AtomicBool::new(true), AtomicBool::new(true));
     Server::start(move |seen| {
         let (site, port) = (seen.site(), seen.site().rsplit(':').next().unwrap().to_owned());
         match seen.path.as_str() {
@@ -42,7 +42,7 @@ async fn sites() -> Server {
             "/to-busy" => Reply::redirect(302, &format!("http://busy.example:{port}/2")),
             "/to-held" => Reply::redirect(302, &format!("http://held.example:{port}/deep")),
             "/held-long" => Reply::retry_after(429, 3600),
-            "/held" => Reply::with_headers(429, &[("retry-after", "2")], "<a href=/1>1</a>"),
+            "/held" if is_first.swap(false, Relaxed) => Reply::retry_after(429, 2),
             _ => Reply::html("end"),
         }
     })
@@ -341,7 +341,8 @@ async fn endless() -> Server {
             }
             Reply::raw(steps)
         }
-        _ => Reply::html("<a href=/flood>f</a><a href=/head>h</a><a href=/body>b</a><a href=/last>l</a>"),
+        _ if seen.host() == "b.example" => Reply::html("<a href=/body>b</a>"),
+        _ => Reply::html("<a href=/flood>f</a><a href=/head>h</a><a href=/last>l</a>"),
     })
     .await
 }
@@ -351,13 +352,13 @@ async fn a_page_that_never_ends_stalls_nothing() {
     let server = endless().await;
     let directory = directory();
     let save = directory.place("pages");
-    let ran = online(&server, format!("crawl --json --page-timeout 5s --save {save} a.example/")).await;
-    has(&only_host(&ran), json!({"fetched": 3, "errors": 2}));
+    let args = format!("crawl --json --page-timeout 3s --save {save} a.example/ b.example/");
+    has(&summary(&online(&server, args).await), json!({"fetched": 4, "errors": 2}));
     assert_eq!(server.count("a.example/last"), 1);
     let index = std::fs::read_to_string(save + "/index.jsonl").unwrap();
     for name in ["head", "body"] {
         let entry = index.lines().find(|line| line.contains(&format!("/{name}\",\"outcome"))).unwrap();
-        assert!(entry.contains("the page had not ended after 5 s (--page-timeout)"), "{entry}");
+        assert!(entry.contains("the page had not ended after 3 s (--page-timeout)"), "{entry}");
     }
 }
 
@@ -443,8 +444,8 @@ async fn the_report_of_the_houses_has_a_mark_of_every_kind() {
     let directory = directory();
     let report = directory.place("report.html");
     let urls = abide_examples::houses().map(|house| format!("{house}/")).join(" ");
-    let ran =
-        online(web.address(), format!("crawl --max-pages 90 --max-hold 1s --report {report} {urls}")).await;
+    let limits = "--max-pages 90 --host-max-pages station.example=3 --max-wait 2s --max-hold 2s";
+    let ran = online(web.address(), format!("crawl {limits} --report {report} {urls}")).await;
     ran.shows(&["Crawl-delay 1 s", "backed off for 7 s (503, ", "denied: "]);
     assert!(!ran.out.contains(" failed"), "{}", ran.out);
     let page = std::fs::read_to_string(&report).unwrap();

@@ -3,7 +3,7 @@
 use abide_tests::{Reply, Server};
 use serde_json::{Value, json};
 
-use crate::online;
+use crate::{has, keys, online};
 
 const ROBOTS: &str = "\
 User-agent: OtherBot
@@ -99,19 +99,19 @@ async fn all_that_is_known_of_a_robots_txt_is_printed() {
                 "redirected to http://moved.example:",
                 "/elsewhere.txt",
                 "1 remark (abide lint)",
-                "Crawl-delay: 0.25 s asked for, 1.5 s kept",
+                "Crawl-delay: 0.25 s asked for, 0.5 s kept",
             ][..],
         ),
         ("html.example", &["HTML without one rule"]),
         ("long.example", &["cut at the parsing limit", " remarks (abide lint)"]),
     ] {
-        let args = format!("explain --delay 1.5 {host}/x");
+        let args = format!("explain --delay 0.5 {host}/x");
         online(&server, &args).await.shows(texts);
         let line = online(&server, args + " --json").await.line();
-        assert_eq!(crate::keys(&line), format!("{} {FACTS}", crate::check::LINE));
+        assert_eq!(keys(&line), format!("{} {FACTS}", crate::check::LINE));
         let found = (&line["truncated"], &line["not_text"], &line["attempts"], &line["delay_s"]);
         let expected =
-            (&json!(host == "long.example"), &json!(host == "html.example"), &json!(0), &json!(1.5));
+            (&json!(host == "long.example"), &json!(host == "html.example"), &json!(0), &json!(0.5));
         assert_eq!(found, expected, "{line}");
         assert!(
             crate::unix_seconds(&line["fresh_until"]) > crate::unix_seconds(&line["fetched_at"]),
@@ -125,7 +125,7 @@ const FACTS: &str = "marks fetched_at fresh_until failing_since attempts truncat
 #[tokio::test]
 async fn hosts_are_asked_at_a_time_and_reported_in_order() {
     let server = Server::start(|seen| match seen.host() {
-        "slow.example" => Reply::new(200, ROBOTS).after(std::time::Duration::from_secs(2)),
+        "slow.example" => Reply::new(200, ROBOTS).after(std::time::Duration::from_secs(1)),
         _ => Reply::new(200, ROBOTS),
     })
     .await;
@@ -142,11 +142,23 @@ async fn hosts_are_asked_at_a_time_and_reported_in_order() {
     assert_eq!(log.len(), 3, "one robots.txt a host");
 }
 
-#[tokio::test]
-async fn a_refusal_has_every_key_and_no_marks() {
-    let ran = crate::blocking(|| crate::abide("explain --json http://127.0.0.1:9/x")).await;
-    let line = ran.line();
-    assert_eq!((ran.status, &line["outcome"]), (1, &json!("refused")));
-    assert_eq!(crate::keys(&line), format!("{} {FACTS}", crate::check::LINE));
-    assert_eq!((&line["marks"], &line["fetched_at"]), (&json!([]), &json!(null)));
+#[test]
+fn a_refusal_has_every_key_and_no_marks() {
+    for call in ["check", "explain"] {
+        let ran = crate::abide(format!("{call} --json http://127.0.0.1:9/x"));
+        let line = ran.ends_with(1).line();
+        has(&line, json!({"outcome": "refused", "source": "none", "sitemaps": [], "why": line["error"]}));
+        assert!(line["error"].as_str().unwrap().contains("not a public address"), "{line}");
+        for key in "allowed rule group crawl_delay robots_url retry_at not_before fetched_at".split(' ') {
+            assert_eq!(line[key], json!(null), "{key}: {line}");
+        }
+        if call == "check" {
+            assert_eq!(keys(&line), crate::check::LINE);
+        } else {
+            assert_eq!(
+                (keys(&line), &line["marks"]),
+                (format!("{} {FACTS}", crate::check::LINE), &json!([]))
+            );
+        }
+    }
 }

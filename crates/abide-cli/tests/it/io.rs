@@ -155,7 +155,7 @@ async fn header_fields_of_the_caller_reach_pages_alone() {
 async fn the_identity_comes_from_the_environment_and_is_hinted_at() {
     let server = site().await;
     let agents = async |variables: &'static [(&str, &str)], more: &str| {
-        let args = reaching(&server, format!("fetch a.example/x {more}"));
+        let args = reaching(&server, format!("check a.example/x {more}"));
         let output = blocking(move || command(&args).envs(variables.iter().copied()).output().unwrap());
         Ran::from(output.await)
     };

@@ -27,8 +27,6 @@ mod lint;
 mod offline;
 mod pacing;
 mod secrets;
-#[cfg(feature = "redis")]
-mod shared;
 mod store;
 #[cfg(target_os = "linux")]
 mod terminal;

@@ -119,14 +119,20 @@ fn tags_read_a_page_by_all_its_content_types() {
         (&page, &["text/html", "text/plain"], true),
         (&page, &["*/*"], true),
         (&page, &["text/plain", "image/png"], false),
+        (&page, &["application/pdf"], false),
         (&xhtml, &["application/xhtml+xml"], true),
     ] {
         let mut args = format!("tags --json --agent ExampleBot {page}").words();
         for kind in types {
             args.extend(["--header".to_owned(), format!("Content-Type: {kind}")]);
         }
-        assert_eq!(abide(&args).line()["rules"]["noindex"], json!(noindex), "{types:?}");
+        let line = abide(&args).line();
+        let is_read = line["head"] != "none";
+        assert_eq!((&line["rules"]["noindex"], is_read), (&json!(noindex), noindex), "{types:?}");
     }
+    // The option stands above a field.
+    let types = "-H 'content-TYPE: text/html' --content-type application/pdf";
+    assert_eq!(abide(format!("tags --json --agent a {page} {types}")).line()["head"], json!("none"));
 }
 
 #[test]
@@ -170,29 +176,13 @@ fn tags_as_json_have_the_fields_of_the_contract() {
 fn tags_read_a_page_from_standard_input() {
     let line = abide_with("tags --json --agent ExampleBot -", "<meta name=robots content=none>").line();
     assert_eq!((&line["rules"]["noindex"], &line["head"]), (&json!(true), &json!("eof")));
-}
-
-#[test]
-fn without_html_there_is_no_head() {
     let line = abide("tags --json --agent ExampleBot --header 'Robots-Tag: *;noindex'").line();
-    assert_eq!((&line["head"], &line["metas"]), (&json!("none"), &json!([])));
+    assert_eq!((&line["head"], &line["metas"]), (&json!("none"), &json!([])), "where there is one");
 }
 
 #[test]
-fn a_pdf_has_no_head() {
-    let page = file("<meta name=robots content=noindex>");
-    for kind in ["--content-type application/pdf", "--header 'content-TYPE: application/pdf'"] {
-        let line = abide(format!("tags --json --agent ExampleBot {page} {kind}")).line();
-        assert_eq!((&line["head"], &line["rules"]["noindex"]), (&json!("none"), &json!(false)), "{kind}");
-    }
-}
-
-#[test]
-fn what_a_file_contains_cannot_command_the_terminal() {
+fn with_colours_what_a_file_contains_commands_no_terminal() {
     let robots = file("User-agent: *\nDisallow: /\x1b]0;owned\x07\n");
-    let ran = abide(&["match", "--agent", "ExampleBot", "--robots", robots.path(), "/%1B]0;owned%07"]);
-    assert!(ran.out.contains("owned"), "{}", ran.out);
-    assert!(!ran.out.contains('\x1b'), "{:?}", ran.out);
     let ran =
         abide(&["match", "--color", "always", "--agent", "a", "--robots", robots.path(), "/\x1b]0;mine\x07"]);
     assert!(
@@ -200,9 +190,6 @@ fn what_a_file_contains_cannot_command_the_terminal() {
         "nor what a list of URLs contains: {:?}",
         ran.out
     );
-    let page = file("<meta name=robots content='noindex, \x1b]0;owned\x07'>");
-    let ran = abide(&["tags", "--color", "never", "--agent", "ExampleBot", page.path()]);
-    assert!(!ran.out.contains('\x1b'), "{:?}", ran.out);
 }
 
 #[test]

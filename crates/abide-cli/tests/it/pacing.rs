@@ -85,7 +85,8 @@ async fn plain_http_works_without_certificate_authorities() {
 async fn the_urls_of_one_host_do_not_defer_each_other() {
     let server = Server::start(|_| Reply::new(200, "")).await;
     let urls: String = (0..6).map(|number| format!("a.example/{number} ")).collect();
-    let ran = online(&server, format!("fetch --json --delay 500ms --max-wait 2s {urls} b.example/")).await;
+    let ran =
+        online(&server, format!("fetch --json --delay 300ms --max-wait 1200ms {urls} b.example/")).await;
     assert_eq!((ran.status, ran.lines().len()), (0, 7), "{}", ran.out);
     let place = |what: &str| server.asked().iter().position(|asked| asked == what);
     assert!(place("b.example/") < place("a.example/5"), "nor does one host wait for another");
@@ -95,8 +96,8 @@ async fn the_urls_of_one_host_do_not_defer_each_other() {
 async fn a_crawl_never_exceeds_a_quota() {
     let quota = Quota::new(10, Duration::from_secs(2));
     let (counter, server) = (quota.clone(), Server::start(move |seen| quota.answer(seen)).await);
-    let ran = online(&server, "crawl --json --max-pages 20 a.example/").await;
+    let ran = online(&server, "crawl --json --max-pages 14 a.example/").await;
     assert_eq!(ran.status, 0, "{}", ran.err);
     assert_eq!(counter.refused(), 0);
-    assert_eq!(server.log().len(), 21, "robots.txt and twenty pages");
+    assert_eq!(server.log().len(), 15, "robots.txt and fourteen pages");
 }

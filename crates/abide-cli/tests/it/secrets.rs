@@ -203,10 +203,11 @@ fn refusals_of_a_call_show_no_user_information() {
             ran_silently(&format!("{args:?}"), 2, &abide(&args));
             let question = serde_json::json!({"agent": "a", "url": url, "robots": ""}).to_string();
             let not_json = question.replace(PASSWORD, &format!("\u{1}{PASSWORD}"));
-            for line in [&question, &not_json, &question[..question.len() - 2]] {
-                let ran = abide_with(&[call, "--batch"], format!("{line}\n"));
-                ran_silently(&format!("{call} {line}"), 1, &ran);
-            }
+            let lines =
+                [&question, &not_json, &question[..question.len() - 2]].map(|line| format!("{line}\n"));
+            let ran = abide_with(&[call, "--batch"], lines.concat());
+            assert_eq!(ran.lines().len(), 3);
+            ran_silently(&format!("{call} {lines:?}"), 1, &ran);
         }
     }
     // Where no URL belongs.

@@ -1,15 +1,17 @@
-//! `--store`, and crawls that go on where they stopped.
+//! `--store`: crawls that go on where they stopped, and processes that share what a server states about its limit.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+#[cfg(feature = "redis")]
+use abide_tests::{Quota, Redis};
 use abide_tests::{Reply, Server};
 use serde_json::{Value, json};
 
-use crate::crawl::pages;
-use crate::{Ran, abide, directory, file, online, store};
+use crate::crawl::{only_host, pages};
+use crate::{Ran, abide, directory, file, has, online, store};
 
 /// Twelve pages in a chain of two links each; robots.txt with a rule.
 async fn site() -> Server {
@@ -199,7 +201,7 @@ fn a_store_that_was_left_out_is_named() {
 #[tokio::test]
 #[cfg(all(unix, feature = "redis"))]
 async fn calls_share_a_redis_and_a_crawl_starts_again() {
-    let Some(redis) = crate::shared::Redis::start() else { return };
+    let Some(redis) = Redis::start() else { return };
     let (server, store) = (site().await, redis.url());
     Ran::from(broken_off("-INT", &server, &store).await).reports(&["the next call starts again"]);
     let before = pages(&server).len();
@@ -212,6 +214,23 @@ async fn calls_share_a_redis_and_a_crawl_starts_again() {
         let line = online(&server, &["fetch", "--json", "--store", &store, url]).await.line();
         assert_eq!(line["outcome"], json!(outcome), "the backoff counts for the next call, too: {line}");
     }
+}
+
+#[tokio::test]
+#[cfg(feature = "redis")]
+async fn two_processes_never_exceed_a_quota() {
+    let Some(redis) = Redis::start() else { return };
+    // Each alone stays within it.
+    let quota = Quota::new(10, Duration::from_secs(2));
+    let (counter, server) = (quota.clone(), Server::start(move |seen| quota.answer(seen)).await);
+    let args = &format!("crawl --json --max-pages 8 --store {} a.example/", redis.url());
+    let (one, other) = tokio::join!(online(&server, args), online(&server, args));
+    for ran in [one, other] {
+        has(&only_host(ran.ends_with(0)), json!({"fetched": 8}));
+    }
+    assert_eq!(counter.refused(), 0);
+    assert_eq!(server.count("a.example/robots.txt"), 1, "they share that, too");
+    assert_eq!(server.log().len(), 17, "each process crawls eight pages");
 }
 
 #[tokio::test]

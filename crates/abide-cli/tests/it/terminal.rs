@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::process::Stdio;
 
 use abide_tests::{Reply, Server};
+use futures_util::future::join_all;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
@@ -86,7 +87,7 @@ async fn a_crawl_shows_its_progress_in_lines_that_fit() {
         _ => Reply::html("end").after(std::time::Duration::from_millis(300)),
     })
     .await;
-    for columns in [20, 80] {
+    join_all([20, 80].map(async |columns| {
         let args = to(&server, "crawl a.example/");
         let (text, status) = crate::blocking(move || shown(&args, columns, &[])).await;
         assert_eq!(status, 0);
@@ -105,7 +106,8 @@ async fn a_crawl_shows_its_progress_in_lines_that_fit() {
             report.contains("10 URLs: 10 ok") && !report.contains('░'),
             "the bar is gone by then: {report:?}"
         );
-    }
+    }))
+    .await;
 }
 
 #[test]

@@ -80,6 +80,8 @@ fn unreadable_files_are_named() {
         ("match --agent a / --robots", "/nonexistent"),
         ("match --agent a / --robots", "/"),
         ("tags --agent a", "/nonexistent"),
+        ("match --batch", "/nonexistent"),
+        ("directives --batch", "/"),
         ("check -q http://a.example/ --cacert", "/nonexistent"),
         ("check -q http://a.example/ --cacert", robots.path()),
         #[cfg(target_os = "linux")]
@@ -124,12 +126,13 @@ fn a_crawler_that_does_not_say_its_name_is_wrong_usage() {
 fn completions_and_the_manual_name_every_call() {
     let man = abide("man");
     assert_eq!((man.status, man.err.as_str()), (0, ""));
-    for call in ["MATCH", "DIRECTIVES", "TAGS", "CHECK", "FETCH", "CRAWL", "EXPLAIN", "LINT"] {
+    for call in ["MATCH", "DIRECTIVES", "TAGS", "CHECK", "FETCH", "CRAWL", "EXPLAIN", "LINT", "IDENTITY PAGE"]
+    {
         assert!(man.out.contains(&format!(".SH \"ABIDE {call}\"\n")), "{call}");
     }
     assert!(
-        !man.out.contains("(1)\n") && !man.out.contains("ABIDE HELP"),
-        "there are no other pages to name"
+        !["(1)\n", "ABIDE HELP", "EXTRA"].iter().any(|part| man.out.contains(part)),
+        "there are no other pages to name, and no parts without text"
     );
     for section in ["EXIT STATUS", "ENVIRONMENT", "FILES"] {
         assert!(

@@ -3,7 +3,7 @@
 
 use abide_permissions::{Head, HeadEnd, ReadOptions, reading_of};
 
-use crate::{options, read, read_with, scan};
+use crate::{options, read_with, scan};
 
 fn strict(lines: &[(&str, &str)]) -> String {
     read_with(&options().with_strict_sf(true), lines, Head::default()).rules().to_string()
@@ -58,25 +58,6 @@ fn a_bot_named_like_a_rule_is_a_token() {
     for value in ["archive;noindex", "archive: noindex", "archive=noindex"] {
         assert!(read_with(&options, &[("Robots-Tag", value)], Head::default()).rules().noindex(), "{value}");
     }
-}
-
-#[test]
-fn the_limit_is_counted_over_all_lines_of_one_name() {
-    let filler = format!("OtherBot;a=\"{}\"", "x".repeat(8192 - 13 - 2 - 9));
-    for (second, rules, truncated) in [("*;noindex", "noindex", false), ("*;noindexx, *;nofollow", "", true)]
-    {
-        let permissions = read(&[("Robots-Tag", &filler), ("Robots-Tag", second)]);
-        assert_eq!(permissions.rules().to_string(), rules, "{second}");
-        assert_eq!(permissions.is_truncated(), truncated, "{second}");
-    }
-    // Each name has its own count.
-    let lines = [
-        ("Robots-Tag", &*filler),
-        ("X-Robots-Tag", &filler),
-        ("Robots-Tag", "*;noindex"),
-        ("X-Robots-Tag", "a"),
-    ];
-    assert!(!read(&lines).is_truncated());
 }
 
 #[test]

@@ -249,16 +249,6 @@ proptest! {
         }
     }
 
-    #[test]
-    fn a_further_statement_never_lifts_a_disallow(values in proptest::collection::vec("(train-ai|search|x)=(y|n|\\?1)", 1..6)) {
-        let fields: Vec<(&str, &[u8])> = values.iter().map(|value| ("content-usage", value.as_bytes())).collect();
-        for end in 0..fields.len() {
-            let resolve = |count: usize| {
-                Preferences::default().with_fields(fields[..count].to_vec()).resolve(&Usage::TrainAi)
-            };
-            prop_assert!(resolve(end) != Preference::Disallow || resolve(fields.len()) == Preference::Disallow);
-        }
-    }
 }
 
 #[test]

@@ -46,33 +46,6 @@ fn every_row_of_metas_is_read_as_it_says() {
 }
 
 #[test]
-fn the_rules_of_all_lines_and_metas_are_united() {
-    for (lines, rules) in [
-        (
-            &[("Robots-Tag", "ExampleBot;noindex"), ("Robots-Tag", "ExampleBot;nosnippet")][..],
-            "noindex, nosnippet",
-        ),
-        (
-            &[("X-Robots-Tag", "noindex, nofollow"), ("X-Robots-Tag", "nosnippet")],
-            "noindex, nofollow, nosnippet",
-        ),
-        (&[("X-Robots-Tag", "nosnippet"), ("X-Robots-Tag", "noindex")], "noindex, nosnippet"),
-        // The scope of an agent ends with its line.
-        (&[("X-Robots-Tag", "googlebot: nofollow"), ("X-Robots-Tag", "noindex")], "noindex"),
-        // Neither field switches the other off.
-        (&[("X-Robots-Tag", "nofollow"), ("Robots-Tag", "*;noindex")], "noindex, nofollow"),
-        (&[("Robots-Tag", "*"), ("X-Robots-Tag", "noindex")], "noindex"),
-        (&[("Robots-Tag", "*;noindex"), ("X-Robots-Tag", "index")], "noindex"),
-        (&[("Robots-Tag", ""), ("X-Robots-Tag", "noindex")], "noindex"),
-        (&[], ""),
-    ] {
-        assert_eq!(read(lines).rules().to_string(), rules, "{lines:?}");
-        let index = Head::from_metas([Meta::new("robots", "index")], HeadEnd::Ended);
-        assert_eq!(read_with(&options(), lines, index).rules().to_string(), rules, "{lines:?} and a meta");
-    }
-}
-
-#[test]
 fn the_limit_cuts_the_first_grammar_at_a_comma_too() {
     let value = format!("*=noindex, {}nosnippet; ExampleBot=nofollow", "foo, ".repeat(2000));
     assert_eq!(read(&[("Robots-Tag", &value)]).rules().flags().count(), 1);

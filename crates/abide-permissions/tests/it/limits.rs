@@ -36,14 +36,6 @@ fn the_byte_limit_falls_where_it_falls() {
 }
 
 #[test]
-fn what_is_found_before_a_limit_counts_and_the_rest_is_unknown() {
-    let document = format!("<meta name=robots content=nosnippet>{}", " ".repeat(9000));
-    let found = read_with(&small(), &[], scan(&small(), document.as_bytes(), usize::MAX));
-    assert_eq!(found.rules().to_string(), "nosnippet");
-    assert!(found.is_truncated() && !found.is_complete());
-}
-
-#[test]
 fn a_huge_tag_meets_the_memory_limit_a_comment_does_not() {
     let attribute = format!("<link a='{}'>{META}", "x".repeat(64 * 1024));
     let default = ReadOptions::new("ExampleBot".parse().unwrap());
@@ -60,15 +52,6 @@ fn a_huge_tag_meets_the_memory_limit_a_comment_does_not() {
     ] {
         assert!(noindex(scan(&tight, document.as_bytes(), usize::MAX)), "{}…", &document[..20]);
     }
-}
-
-#[test]
-fn style_of_640_kib_in_one_chunk_passes_a_16_kib_memory_limit() {
-    let options = options().with_head_limit(1 << 20).unwrap().with_memory_limit(16 * 1024).unwrap();
-    let document = format!("<style>{}</style>{META}<p>", "x".repeat(640 * 1024));
-    let head = scan(&options, document.as_bytes(), usize::MAX);
-    assert_eq!(head.end(), HeadEnd::Ended);
-    assert!(noindex(head));
 }
 
 #[test]

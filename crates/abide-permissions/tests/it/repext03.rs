@@ -1,10 +1,6 @@
 //! draft-illyes-repext-03: limits, validity, the rendered document, and what is written. What is read is in `fields.rs`.
 
-use std::time::{Duration, SystemTime};
-
-use abide_permissions::{
-    Fetched, Head, HeadEnd, Meta, PermissionRecord, Permissions, Provenance, ReadOptions, write_field,
-};
+use abide_permissions::{Head, HeadEnd, Meta, Permissions, Provenance, ReadOptions, write_field};
 
 use crate::{options, page, read, read_with, scan};
 
@@ -67,18 +63,6 @@ fn a_cut_name_is_not_the_rule_that_it_begins_with() {
         let value = format!("*;a=\"{filler}\", {tail}");
         let permissions = read(&[("Robots-Tag", &value)]);
         assert!(!permissions.rules().noindex() && permissions.is_truncated(), "{tail}");
-    }
-}
-
-#[test]
-fn rules_stay_in_force_until_the_next_fetch() {
-    let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
-    for (cache_control, lifetime) in [("max-age=60", 60), ("no-store", 0)] {
-        let fields = [("Robots-Tag", b"*;noindex".as_slice()), ("Cache-Control", cache_control.as_bytes())];
-        let visit = Fetched::new(200, &fields, Head::default(), then);
-        let record = PermissionRecord::new("https://example.org/", &visit);
-        assert_eq!(record.fresh_until(&options()), then + Duration::from_secs(lifetime), "{cache_control}");
-        assert_eq!(record.rules(&options()).to_string(), "noindex", "{cache_control}");
     }
 }
 
