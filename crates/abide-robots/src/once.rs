@@ -1,4 +1,6 @@
 //! One question to a file that is used once: the rules are matched as they are read, and nothing is compiled.
+//!
+//! Command lines and tests ask about one URL, for which compiling costs up to four times as much.
 
 use alloc::vec::Vec;
 
@@ -40,7 +42,7 @@ pub fn is_allowed(body: &[u8], tokens: &[ProductToken], target: &Target<'_>) -> 
     if work > WORK_MAX {
         return Rules::parse(body, tokens).is_allowed(target);
     }
-    gathered.chosen == Chosen::None || best.is_none_or(|best| best.allow)
+    gathered.chosen == Chosen::None || best.is_none_or(|(_, allow)| allow)
 }
 
 /// Bytes of the target that wildcards may look at. A file made of wildcards and a long target are cheaper to compile:
@@ -50,20 +52,14 @@ const WORK_MAX: usize = 4 << 20;
 /// The most specific of the rules so far that cover the target.
 struct Question<'t> {
     target: &'t Target<'t>,
-    best: Option<Best>,
+    /// Its bytes, and whether it allows. RFC 9309 §2.2.2: "The match with the most octets"; of equivalent ones "the allow rule SHOULD be
+    /// used". The order of the two is that precedence.
+    best: Option<(usize, bool)>,
     /// That of the target, once a wildcard asks for it.
     signature: Option<u64>,
     work: usize,
     /// The normal form of the current pattern.
     scratch: Vec<u8>,
-}
-
-/// RFC 9309 §2.2.2: "The match with the most octets"; of equivalent ones "the allow rule SHOULD be used". The order of the fields
-/// is that precedence.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Best {
-    bytes: usize,
-    allow: bool,
 }
 
 impl<'a> Sink<'a> for Question<'_> {
@@ -73,7 +69,7 @@ impl<'a> Sink<'a> for Question<'_> {
         let shared = rule.value.iter().zip(target).take_while(|(a, b)| a == b && normal::is_plain(a)).count();
         let allow = rule.kind == RecordKind::Allow;
         match rule.value.get(shared) {
-            None if shared > 0 => self.best = self.best.max(Some(Best { bytes: shared, allow })),
+            None if shared > 0 => self.best = self.best.max(Some((shared, allow))),
             // Here the rule and the target differ, and a plain byte is the same in the normal form.
             Some(byte) if normal::is_plain(byte) => {}
             Some(b'*') if self.is_ruled_out(slice::from(rule.value, shared)) => {}
@@ -117,7 +113,7 @@ impl Question<'_> {
             pattern = &self.scratch;
         }
         let bytes = if classes & QUERY != 0 { normal::bytes(pattern) } else { pattern.len() };
-        let this = Some(Best { bytes, allow });
+        let this = Some((bytes, allow));
         if this <= self.best {
             return;
         }

@@ -1,4 +1,6 @@
 //! What a file's author should know: lines that are not read, or not read as written.
+//!
+//! Reading never fails, so this is where an author learns what was passed over. The kinds are explained in `docs/lint-codes.md`.
 
 use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -124,7 +126,6 @@ struct Reader<'a> {
     rules: BTreeMap<(usize, Vec<u8>), Known>,
 }
 
-#[derive(Clone)]
 struct Known {
     rank: (usize, bool),
     pattern: Vec<u8>,
@@ -377,34 +378,26 @@ impl Reader<'_> {
         let Some(group) = self.number_of_group() else { return };
         let matches = (group, without_idle_stars(&pattern));
         let columns = place.columns(0, line::trim(place.line));
-        let rule = Known { rank: (bytes, allow), pattern, number: place.number, columns };
-        match self.rules.entry(matches) {
+        let mut hidden = Known { rank: (bytes, allow), pattern, number: place.number, columns };
+        let known = match self.rules.entry(matches) {
             Entry::Vacant(place) => {
-                place.insert(rule);
+                place.insert(hidden);
+                return;
             }
-            Entry::Occupied(mut known) => {
-                let known = known.get_mut();
-                let duplicate = known.rank == rule.rank;
-                let same = known.pattern == rule.pattern;
-                let (hidden, by) = if rule.rank > known.rank {
-                    (core::mem::replace(known, rule.clone()), rule)
-                } else {
-                    (rule, known.clone())
-                };
-                let line = by.number;
-                if duplicate {
-                    let sentence = if same {
-                        format!("the rule stands on line {line} already")
-                    } else {
-                        format!("the rule on line {line} says the same")
-                    };
-                    self.remark("duplicate-rule", hidden.number, hidden.columns, sentence);
-                } else {
-                    let sentence = format!("the rule on line {line} matches the same and takes precedence");
-                    self.remark("hidden-rule", hidden.number, hidden.columns, sentence);
-                }
-            }
+            Entry::Occupied(known) => known.into_mut(),
+        };
+        if hidden.rank > known.rank {
+            core::mem::swap(&mut hidden, known);
         }
+        let line = known.number;
+        let (kind, sentence) = if hidden.rank != known.rank {
+            ("hidden-rule", format!("the rule on line {line} matches the same and takes precedence"))
+        } else if hidden.pattern == known.pattern {
+            ("duplicate-rule", format!("the rule stands on line {line} already"))
+        } else {
+            ("duplicate-rule", format!("the rule on line {line} says the same"))
+        };
+        self.remark(kind, hidden.number, hidden.columns, sentence);
     }
 }
 
