@@ -1,4 +1,6 @@
 //! Ed25519 keys: from a file, a text or the machine's random numbers; and what signs, if the key is elsewhere.
+//!
+//! The text that a key is read from is wiped from memory, and no `Debug` text, error or log shows the key.
 
 use std::fmt;
 use std::io::{Read, Write};

@@ -1,4 +1,6 @@
 //! A signature of one message: what it covers, its base, and its two fields (RFC 9421 §2 and §3.1).
+//!
+//! Requests and the directory of keys are signed by the same code, which the vectors of the RFC and of the draft hold byte for byte.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

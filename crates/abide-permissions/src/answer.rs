@@ -1,4 +1,6 @@
 //! `Answer`: may the content be used so? Yes, no or unknown, with the places that decided.
+//!
+//! Permissions and preferences answer with the same type, because a caller asks both the same question.
 
 use std::fmt;
 

@@ -1,4 +1,6 @@
 //! The dates of `unavailable_after`, in the forms that publishers write.
+//!
+//! Publishers write more forms than any one specification has, and a date that is not understood restricts nothing.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};

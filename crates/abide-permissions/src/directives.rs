@@ -1,4 +1,6 @@
 //! App-Directives: what a site asks of named applications, in robots.txt (draft-nottingham-plan-b).
+//!
+//! They are read here and obeyed by the application, because only it knows what its directives mean.
 
 use abide_robots::{RecordKind, Rules, Target};
 use sfv::{BareItem, Item, List, ListEntry, Parser};

@@ -1,4 +1,6 @@
 //! The grammar of metas and of `X-Robots-Tag`: elements between commas, values behind colons.
+//!
+//! Both carriers share it, so that a value means the same in a field and in a page.
 
 use crate::date::is_weekday;
 use crate::options::ReadOptions;

@@ -1,4 +1,6 @@
 //! What was found in the head of a document, and how the search ended.
+//!
+//! A head without metas and a head that was not read are different answers, so how the scan ended is part of what was found.
 
 use std::fmt;
 use std::sync::Arc;

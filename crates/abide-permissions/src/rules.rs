@@ -1,4 +1,6 @@
 //! `TagRules`: what has been stated, as one small value, and the only way to combine two of them.
+//!
+//! Everything that states rules ends in this type, and union is the only way to combine two, so no source can lift what another states.
 
 use std::fmt;
 use std::sync::Arc;

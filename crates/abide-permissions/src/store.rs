@@ -1,4 +1,6 @@
 //! Where records are kept between visits.
+//!
+//! The last known rules hold until the next fetch, which may be in another process, so a crawler that restarts needs a durable store.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;

@@ -1,4 +1,6 @@
 //! A bare value of a structured field (RFC 9651 §3.3).
+//!
+//! It is a type of this crate, so that a new version of sfv is no new version of ours.
 
 use sfv::BareItem;
 

@@ -1,4 +1,7 @@
 //! From the records of one crawler's group to a block.
+//!
+//! Lines are compiled as they are read. Only those of the crawler's own groups are read to their end, because the other groups of a large file
+//! are most of it.
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;

@@ -1,4 +1,6 @@
 //! From the bytes of a body to the text that is read: the limit, byte order marks, UTF-16.
+//!
+//! The limit comes first, so that nothing behind it costs memory or time.
 
 use alloc::borrow::Cow;
 use alloc::string::String;

@@ -1,4 +1,6 @@
 //! Which group applies to a crawler, RFC 9309 §2.2.1: a walk over the records in file order.
+//!
+//! One walk gathers what concerns one crawler and drops what a better group replaces, so memory is that of its own records, however long the file is.
 
 use alloc::vec::Vec;
 use core::time::Duration;

@@ -1,4 +1,6 @@
 //! The one reader: a file as lines, a line as a record. RFC 9309 §2.2.
+//!
+//! The document, the compiled rules and the single question all read lines here, so they cannot disagree about what a line states.
 
 use memchr::{memchr, memchr2};
 

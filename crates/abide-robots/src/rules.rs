@@ -1,4 +1,6 @@
 //! The rules for one crawler, compiled.
+//!
+//! A crawler keeps this for each host, so it is small, shared by clones, and equal for equal files.
 
 use alloc::vec::Vec;
 use core::fmt;

@@ -1,4 +1,7 @@
 //! The most specific rule that covers a target, RFC 9309 §2.2.2.
+//!
+//! Literal rules are found by one binary search. Wildcard rules are tried in order of precedence while they can still win, and when a file was
+//! made to make that expensive, the sweep decides.
 
 use crate::block::{Block, Entry, Found, Literals, Parts};
 use crate::index::{Index, signature};

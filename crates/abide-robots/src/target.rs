@@ -1,4 +1,6 @@
 //! What a rule is matched against: path and query as bytes, RFC 9309 §2.2.2.
+//!
+//! It is normalised once for each URL, so that comparing it with a rule is a comparison of bytes.
 
 use alloc::borrow::Cow;
 use alloc::string::String;

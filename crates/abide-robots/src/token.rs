@@ -1,4 +1,6 @@
 //! The name a crawler goes by, RFC 9309 §2.2.1.
+//!
+//! It is checked once, so that no other module meets a name that a user-agent line cannot hold.
 
 use alloc::format;
 use alloc::sync::Arc;

@@ -1,4 +1,6 @@
 //! Members of a field line: what lies between top-level commas (RFC 9651 §4.2.1).
+//!
+//! Members are parsed one by one, so that a bad one spoils no other, and a line that a limit cuts keeps those that have ended.
 
 /// The pieces of a line, in order, untrimmed. There is always at least one. An unclosed string or parenthesis swallows the
 /// rest; a closing parenthesis without an opening one is ignored.

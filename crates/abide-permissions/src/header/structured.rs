@@ -1,4 +1,6 @@
 //! One member of `Robots-Tag` as a structured field: an Item whose Parameters are rules (repext-03 §3.1.1).
+//!
+//! sfv's visitor is used, and not its list, because most members are for other crawlers and nothing need be kept of them.
 
 use std::collections::HashMap;
 use std::convert::Infallible;

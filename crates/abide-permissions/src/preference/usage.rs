@@ -1,4 +1,6 @@
 //! Content-Usage: a Dictionary of labels, each `y` or `n` (draft-ietf-aipref-vocab).
+//!
+//! A line that is no Dictionary states nothing by the draft; what it forbids is salvaged unless the reading is strict.
 
 use std::collections::BTreeMap;
 
