@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::Reading;
 use super::draft00;
 use super::split::{lower_case_outside_strings, pieces};
-use super::structured::{Member, ProductName, parse_member};
+use super::structured::{Member, parse_member};
 use crate::element::{read_elements, read_salvaged};
 use crate::options::ReadOptions;
 use crate::provenance::{Findings, Provenance};
@@ -42,7 +42,7 @@ pub(super) fn read<'a>(line: &'a [u8], options: &ReadOptions) -> Line<'a> {
         }
         let shape = member.as_ref().and_then(|member| legacy_shape(member, options));
         let stated = match (member, shape) {
-            (Some(member), None) if matches!(member.token, ProductName::Other) || !member.has_parameters => {
+            (Some(member), None) if !member.names_crawler || !member.has_parameters => {
                 continue;
             }
             (Some(member), None) => {
@@ -130,8 +130,7 @@ fn written(text: &[u8]) -> Box<str> {
 /// A Token that is no product token but a rule of the older grammars (X6): one with a colon in it (`Some(None)`), or the
 /// name of a rule, unless we are called that.
 fn legacy_shape(member: &Member<'_>, options: &ReadOptions) -> Option<Option<Known>> {
-    let ProductName::Token(token) = member.token else { return None };
-    let token = token.as_bytes();
+    let token = member.token?.as_bytes();
     if token.contains(&b':') {
         return Some(None);
     }

@@ -27,22 +27,13 @@ pub(super) fn parse_member<'a>(piece: &'a [u8], options: &ReadOptions) -> Option
 /// A member of the List. Its rules are collected only when its token binds us.
 #[derive(Default)]
 pub(super) struct Member<'a> {
-    pub(super) token: ProductName<'a>,
+    /// Its product token if that is a Token of SF, which the names of rules in the older grammars look like.
+    pub(super) token: Option<&'a str>,
+    /// Whether it has a product token: a Token, or a String, because RFC 9309 tokens may begin with `_` or `-`, and SF Tokens may not (X3).
+    pub(super) names_crawler: bool,
     pub(super) has_parameters: bool,
     pub(super) binds_us: bool,
     parameters: Parameters<'a>,
-}
-
-/// What a member has where the product token belongs.
-#[derive(Default)]
-pub(super) enum ProductName<'a> {
-    /// A Token.
-    Token(&'a str),
-    /// A String; RFC 9309 tokens may begin with `_` or `-`, and SF Tokens may not (X3).
-    String,
-    /// Another type, which names no crawler.
-    #[default]
-    Other,
 }
 
 impl Member<'_> {
@@ -165,10 +156,10 @@ impl<'a> ItemVisitor<'a> for &mut Collector<'a, '_> {
         item: BareItemFromInput<'a>,
     ) -> Result<impl ParameterVisitor<'a, Out = ()>, Infallible> {
         let binds = |text: &str| self.options.token_binds_us(text.trim_ascii().as_bytes());
-        (self.member.token, self.member.binds_us) = match item {
-            BareItemFromInput::Token(token) => (ProductName::Token(token.as_str()), binds(token.as_str())),
-            BareItemFromInput::String(text) => (ProductName::String, binds(text.as_str())),
-            _ => (ProductName::Other, false),
+        (self.member.token, self.member.names_crawler, self.member.binds_us) = match item {
+            BareItemFromInput::Token(token) => (Some(token.as_str()), true, binds(token.as_str())),
+            BareItemFromInput::String(text) => (None, true, binds(text.as_str())),
+            _ => (None, false, false),
         };
         Ok(&mut self.member)
     }
