@@ -92,6 +92,7 @@ impl PacedFetch {
                     }
                     _ => backoff,
                 };
+                // Before the body is read, which may take long: other processes must not send to a host that is backed off.
                 permit.saved().await;
                 let (status, headers) = (reply.status(), reply.headers().clone());
                 // The permit lives as long as the body, which is dropped when enough of it has been read.

@@ -146,6 +146,7 @@ pub(crate) fn enter(
     if let Some(exceeded) = exceeds_deadline(&mut locked, &claims, request.deadline, now) {
         return Admission::DeadlineExceeded(exceeded);
     }
+    // The origin is only made for those that wait: most requests do not.
     let (ticket, notify, origin) = (locked.draw_ticket(), Arc::new(WaiterNotify::default()), origin());
     for (scope, claim) in (0..).zip(claims.iter()) {
         let Some(schedule) = locked.schedule(claim.schedule) else { continue };
