@@ -1,4 +1,7 @@
 //! Which addresses may be contacted: public ones, and those that were named.
+//!
+//! A site can redirect or resolve to an address in the crawler's own network. A literal address in a URL never meets the resolver, so
+//! both are checked: each URL, and each address that the resolver returns.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

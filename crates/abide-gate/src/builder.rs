@@ -1,4 +1,7 @@
 //! The settings of a gate.
+//!
+//! One builder for the gate and for every client on top of it. It puts the two halves together: the cache fetches with permits of the
+//! pacer.
 
 use std::fmt;
 use std::sync::Arc;

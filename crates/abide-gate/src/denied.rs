@@ -260,25 +260,23 @@ impl fmt::Display for Denied {
         let shown = |url: &Url| Escaped(url.as_str().as_bytes()).to_string();
         let Inner { kind, url, redirects, retry_at, .. } = &*self.inner;
         let hop = Hop(redirects.len());
+        let not_requested = |f: &mut fmt::Formatter<'_>| write!(f, "{} is not requested{hop}: ", shown(url));
         match kind {
             DeniedKind::Disallowed { verdict } => write!(f, "{}{hop}: {verdict}", shown(url)),
-            DeniedKind::Unreachable { cause, .. } => write!(
-                f,
-                "{} is not requested{hop}: its robots.txt is unreachable ({cause}), so everything is disallowed",
-                shown(url)
-            ),
+            DeniedKind::Unreachable { cause, .. } => {
+                not_requested(f)?;
+                write!(f, "its robots.txt is unreachable ({cause}), so everything is disallowed")
+            }
             DeniedKind::Deferred { reason } => {
                 write!(f, "{} is deferred{hop}: ", shown(url))?;
                 reason.sentence(url.host_str().unwrap_or_default(), f)?;
                 let Some(retry_at) = retry_at else { return Ok(()) };
                 write!(f, "; not before {}", date(Some(*retry_at)))
             }
-            DeniedKind::CrawlDelayTooLong { asked } => write!(
-                f,
-                "{} is not requested{hop}: the site's Crawl-delay is {} s, and abide waits 24 h at most",
-                shown(url),
-                asked.as_secs()
-            ),
+            DeniedKind::CrawlDelayTooLong { asked } => {
+                not_requested(f)?;
+                write!(f, "the site's Crawl-delay is {} s, and abide waits 24 h at most", asked.as_secs())
+            }
             DeniedKind::AddressRefused { address: Some(address) } => write!(
                 f,
                 "{} is refused{hop}: {address} is not a public address (`allow_net` permits its network)",
@@ -320,21 +318,18 @@ impl fmt::Display for Denied {
                 Escaped(url.authority().as_bytes()),
                 url.scheme()
             ),
-            DeniedKind::NotSigned { reason } => write!(
-                f,
-                "{} is not requested{hop}: the request could not be signed: {}",
-                shown(url),
-                Escaped(reason.as_bytes())
-            ),
+            DeniedKind::NotSigned { reason } => {
+                not_requested(f)?;
+                write!(f, "the request could not be signed: {}", Escaped(reason.as_bytes()))
+            }
             DeniedKind::Store { reason } => write!(f, "the shared store failed: {reason}"),
             DeniedKind::Panicked { callback } => {
                 write!(f, "the {callback} panicked, so the request was not sent")
             }
-            DeniedKind::TdmrepUnknown => write!(
-                f,
-                "{} is not requested{hop}: the site's tdmrep.json, which is required, could not be fetched",
-                shown(url)
-            ),
+            DeniedKind::TdmrepUnknown => {
+                not_requested(f)?;
+                f.write_str("the site's tdmrep.json, which is required, could not be fetched")
+            }
             DeniedKind::NoTimers => f.write_str(crate::clock::NO_TIMERS),
             DeniedKind::Interrupted => f.write_str("the task that fetched robots.txt was lost; try again"),
         }

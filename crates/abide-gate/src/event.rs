@@ -1,4 +1,7 @@
 //! What the gate reports: to observers, for metrics, and to `tracing` (feature).
+//!
+//! One enum for all receivers, so that log, metrics and observers cannot disagree. No lock is held while one runs, because it may ask the
+//! gate for something.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -139,9 +142,9 @@ pub enum Event<'a> {
     },
 }
 
+#[cfg(feature = "tracing")]
 impl Event<'_> {
     /// Says the events of pacing in `tracing` (feature). The names are listed in `docs/observability.md`. The others are said where they happen.
-    #[cfg(feature = "tracing")]
     pub(crate) fn trace(&self) {
         use tracing::{debug, info, trace, warn};
         match self {
@@ -186,10 +189,6 @@ impl Event<'_> {
             _ => {}
         }
     }
-
-    #[cfg(not(feature = "tracing"))]
-    #[allow(clippy::unused_self, reason = "the same call with and without the feature")]
-    pub(crate) fn trace(&self) {}
 }
 
 /// What observes every [`Event`].

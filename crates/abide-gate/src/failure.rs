@@ -1,4 +1,7 @@
 //! Why a request failed: one enum for robots.txt and pages, for the circuit breaker, and for what is stored and shown.
+//!
+//! One enum and not one for each layer, because the same failure disallows a site, opens the breaker, is stored with the record, and is
+//! shown.
 
 use std::fmt;
 use std::net::IpAddr;

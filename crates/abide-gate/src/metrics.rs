@@ -1,4 +1,6 @@
 //! Counts for the facade `metrics`. No label holds a host, so their number is bounded; `docs/observability.md` lists them.
+//!
+//! An observer like any other: the crate does not depend on the facade without the feature.
 
 use metrics::{counter, gauge, histogram};
 

@@ -1,4 +1,6 @@
 //! The keys of everything that is known: the origin for rules, the host for pacing.
+//!
+//! Two keys, because RFC 9309 gives rules to scheme, host and port, while a server carries the load of all ports of its name.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,4 +1,6 @@
 //! robots.txt requests behind the address guard and with permits of their host, like all requests.
+//!
+//! The cache knows neither permits nor addresses: it gets a [`Fetch`] that is guarded, signed and rate-limited already.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,10 +47,17 @@ impl PacedFetch {
     }
 
     /// The last thing before the request is sent.
-    fn sign(&self, request: RobotsRequest, signer: &dyn SignRequest) -> Result<RobotsRequest, FetchError> {
+    fn sign(
+        &self,
+        mut request: RobotsRequest,
+        signer: &dyn SignRequest,
+    ) -> Result<RobotsRequest, FetchError> {
         let mut fields = HeaderMap::new();
         match signer.sign(&Method::GET, request.url(), &mut fields, self.clock.wall()) {
-            Ok(()) => Ok(request.with_signature(fields)),
+            Ok(()) => {
+                request.signature = fields;
+                Ok(request)
+            }
             Err(error) => {
                 Err(FetchError::new(Failure::Other, format!("the request could not be signed: {error}")))
             }
@@ -67,13 +76,13 @@ impl PacedFetch {
         let permit = self.pacer.acquire(request.url(), self.ask(request.url())).await;
         let started = self.clock.now();
         let waited = permit.as_ref().map_or(started.saturating_duration_since(asked), Permit::waited);
-        request.permit_wait().add(waited, started);
+        request.permit_wait.add(waited, started);
         let permit = permit.map_err(FetchError::deferred)?;
         let request = match signer {
             Some(signer) => self.sign(request, signer)?,
             None => request,
         };
-        let (url, throttle) = (request.url().clone(), request.throttle());
+        let (url, throttle) = (request.url().clone(), request.throttle);
         match self.fetch.fetch(request).await {
             Ok(reply) => {
                 let backoff = permit.observe(reply.status(), reply.headers());
@@ -161,7 +170,7 @@ impl RuledFetch {
         let mut waited = Duration::ZERO;
         let answer = self.robots.get_timed(&origin, &mut waited).await;
         if !waited.is_zero() {
-            request.permit_wait().add(waited, self.clock.now());
+            request.permit_wait.add(waited, self.clock.now());
         }
         let answer = answer.map_err(FetchError::deferred)?;
         if answer.is_allowed(&Target::of(url)) {

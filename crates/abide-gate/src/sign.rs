@@ -1,4 +1,6 @@
 //! Signing requests: what a gate and its clients ask of whatever signs.
+//!
+//! A trait, because keys and algorithms are in `abide-identity`, on which the gate does not depend.
 
 use std::fmt;
 use std::sync::Arc;

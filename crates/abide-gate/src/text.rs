@@ -1,4 +1,6 @@
 //! Text from strangers, made fit to be shown.
+//!
+//! An escape sequence of a server could rewrite the terminal that shows a log, and a Location may be 300 KB long.
 
 use std::fmt;
 

@@ -1,4 +1,7 @@
 //! Whether robots.txt allows a URL, and everything that explains it.
+//!
+//! An operator must be able to say why a page was fetched or not, so a verdict keeps the rule, its line, and the state of robots.txt that
+//! it was made from.
 
 use std::fmt;
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Syntax {
     Html,
-    /// Of unknown type: read as HTML, which it is unless its beginning says that it is XML.
+    /// Of no MIME type, or one that means "unknown": read as HTML, which it is unless its beginning says that it is XML.
     Unknown,
     Xml,
 }
@@ -26,27 +26,17 @@ pub(crate) struct ContentType<'a> {
     charset: Option<&'a [u8]>,
 }
 
-/// What one value of the field says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Html,
-    Xml,
-    /// No MIME type, or one that means "unknown".
-    Unknown,
-    Other,
-}
-
 impl<'a> ContentType<'a> {
     /// Reads the value of the field; of several lines, all of them with commas between them.
     pub(crate) fn read(value: Option<&'a [u8]>) -> Self {
         let mut kinds = Vec::new();
-        let mut last: Option<(&[u8], Kind)> = None;
+        let mut last: Option<(&[u8], Option<Syntax>)> = None;
         let (mut charset, mut charset_of_page) = (None, None);
         for value in split_outside_strings(value.unwrap_or_default(), b',').map(<[u8]>::trim_ascii) {
             let Some(mime) = Mime::parse(value) else {
                 // An empty value says nothing, and does not contradict the others either.
                 if !value.is_empty() {
-                    kinds.push(Kind::Unknown);
+                    kinds.push(Some(Syntax::Unknown));
                 }
                 continue;
             };
@@ -59,24 +49,16 @@ impl<'a> ContentType<'a> {
             let is_same = last.is_some_and(|(essence, _)| essence.eq_ignore_ascii_case(mime.essence));
             charset = mime.charset.or(charset.filter(|_| is_same));
             last = Some((mime.essence, kind));
-            if kind != Kind::Other {
+            if kind.is_some() {
                 charset_of_page = charset;
             }
         }
-        let kind = last.map_or(Kind::Unknown, |(_, kind)| kind);
-        let says = |kind| kinds.contains(&kind);
-        let syntax = match kind {
-            Kind::Html => Some(Syntax::Html),
-            Kind::Xml => Some(Syntax::Xml),
-            Kind::Unknown => Some(Syntax::Unknown),
-            // Stricter: Fetch takes the last value. A client that takes another one sees a page, and its metas.
-            Kind::Other if says(Kind::Html) => Some(Syntax::Html),
-            Kind::Other if says(Kind::Xml) => Some(Syntax::Xml),
-            Kind::Other if says(Kind::Unknown) => Some(Syntax::Unknown),
-            Kind::Other => None,
-        };
+        let says = |syntax: &Syntax| kinds.contains(&Some(*syntax));
+        // Stricter: Fetch takes the last value. A client that takes another one sees a page, and its metas.
+        let any = || [Syntax::Html, Syntax::Xml, Syntax::Unknown].into_iter().find(says);
+        let syntax = last.map_or(Some(Syntax::Unknown), |(_, kind)| kind).or_else(any);
         // One reading finds what the other misses. A page that is taken for something else has no metas.
-        let is_unclear = says(Kind::Xml) && (says(Kind::Html) || says(Kind::Unknown));
+        let is_unclear = says(&Syntax::Xml) && (says(&Syntax::Html) || says(&Syntax::Unknown));
         Self { syntax, is_unclear, charset: charset_of_page }
     }
 
@@ -133,16 +115,17 @@ impl<'a> Mime<'a> {
         Some(Self { essence, charset })
     }
 
-    fn kind(&self) -> Kind {
+    /// How a document of this type is read; `None`: it is not HTML.
+    fn kind(&self) -> Option<Syntax> {
         let is = |name: &str| self.essence.eq_ignore_ascii_case(name.as_bytes());
         if is("text/html") {
-            Kind::Html
+            Some(Syntax::Html)
         } else if is("application/xhtml+xml") {
-            Kind::Xml
+            Some(Syntax::Xml)
         } else if is("unknown/unknown") || is("application/unknown") {
-            Kind::Unknown
+            Some(Syntax::Unknown)
         } else {
-            Kind::Other
+            None
         }
     }
 }

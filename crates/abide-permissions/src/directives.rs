@@ -32,24 +32,22 @@ use crate::value::SfValue;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AppDirectives {
-    rules: Vec<AppRule>,
+    members: Vec<AppMember>,
     dropped: Vec<u32>,
 }
 
-/// One record that covers the URL.
-#[derive(Clone, Debug, PartialEq)]
-struct AppRule {
-    bytes: usize,
-    source: Provenance,
-    members: Vec<AppMember>,
-}
-
+/// What a record that covers the URL asks of one application.
 #[derive(Clone, Debug, PartialEq)]
 struct AppMember {
     app: Box<str>,
-    /// Each name with its last value (RFC 9651 §4.2.3.2).
-    parameters: Vec<(Box<str>, SfValue)>,
+    directives: Directives,
+    /// The bytes of the record's path; of the records that name an application, those with the longest path count.
+    bytes: usize,
+    source: Provenance,
 }
+
+/// Each name with its last value (RFC 9651 §4.2.3.2).
+type Directives = Vec<(Box<str>, SfValue)>;
 
 impl AppDirectives {
     /// Reads the records of the group of `rules`. A record that is not a List is dropped by itself (RFC 9309 §2.3.1.5 takes precedence over
@@ -60,15 +58,14 @@ impl AppDirectives {
         let group = rules.token().unwrap_or("*");
         for record in rules.records().filter(|record| record.kind() == RecordKind::AppDirectives) {
             let (path, value) = path_and_value(record.value());
-            match parse(value) {
-                None => found.dropped.push(record.line()),
-                Some(members) => {
-                    if let Some(bytes) = path.map_or(Some(0), |path| target.covered_by(path)) {
-                        let source = Provenance::of_record(&record, path, Some(group));
-                        found.rules.push(AppRule { bytes, source, members });
-                    }
-                }
-            }
+            let Some(apps) = parse(value) else {
+                found.dropped.push(record.line());
+                continue;
+            };
+            let Some(bytes) = path.map_or(Some(0), |path| target.covered_by(path)) else { continue };
+            let source = Provenance::of_record(&record, path, Some(group));
+            let member = |(app, directives)| AppMember { app, directives, bytes, source: source.clone() };
+            found.members.extend(apps.into_iter().map(member));
         }
         found
     }
@@ -80,12 +77,12 @@ impl AppDirectives {
     /// Tokens are case-sensitive, X16).
     #[must_use]
     pub fn for_app(&self, app: &str) -> Option<Vec<(&str, &SfValue, &Provenance)>> {
-        let named = || self.rules.iter().filter(|rule| rule.members_for(app).next().is_some());
-        let longest = named().map(|rule| rule.bytes).max()?;
-        let rules = named().filter(|rule| rule.bytes == longest);
-        Some(
-            rules.flat_map(|rule| rule.members_for(app).flat_map(|member| rule.directives(member))).collect(),
-        )
+        let named = || self.members.iter().filter(|member| member.app.eq_ignore_ascii_case(app));
+        let longest = named().map(|member| member.bytes).max()?;
+        let counting = named().filter(|member| member.bytes == longest);
+        let directives =
+            counting.flat_map(|member| member.directives.iter().map(|named| (named, &member.source)));
+        Some(directives.map(|((name, value), source)| (&**name, value, source)).collect())
     }
 
     /// The value of a directive for an application; of a repeated one the last (X15).
@@ -97,26 +94,13 @@ impl AppDirectives {
 
     /// The applications that the records name, as written, with repetitions.
     pub fn apps(&self) -> impl Iterator<Item = &str> {
-        self.rules.iter().flat_map(|rule| rule.members.iter().map(|member| &*member.app))
+        self.members.iter().map(|member| &*member.app)
     }
 
     /// The lines of records that could not be read.
     #[must_use]
     pub fn dropped(&self) -> &[u32] {
         &self.dropped
-    }
-}
-
-impl AppRule {
-    fn members_for<'a>(&'a self, app: &str) -> impl Iterator<Item = &'a AppMember> {
-        self.members.iter().filter(move |member| member.app.eq_ignore_ascii_case(app))
-    }
-
-    fn directives<'a>(
-        &'a self,
-        member: &'a AppMember,
-    ) -> impl Iterator<Item = (&'a str, &'a SfValue, &'a Provenance)> {
-        member.parameters.iter().map(|(name, value)| (&**name, value, &self.source))
     }
 }
 
@@ -143,13 +127,13 @@ pub(crate) fn problem(value: &[u8]) -> Option<String> {
 }
 
 /// The members of a List that are Tokens; others name no application. `None` when it is no List.
-fn parse(value: &[u8]) -> Option<Vec<AppMember>> {
+fn parse(value: &[u8]) -> Option<Vec<(Box<str>, Directives)>> {
     let members: List = Parser::new(value).parse().ok()?;
     let apps = members.into_iter().filter_map(|member| match member {
         ListEntry::Item(Item { bare_item: BareItem::Token(app), params }) => {
-            let parameters =
+            let directives =
                 params.into_iter().map(|(name, value)| (name.as_str().into(), SfValue::of(value)));
-            Some(AppMember { app: app.as_str().into(), parameters: parameters.collect() })
+            Some((app.as_str().into(), directives.collect()))
         }
         _ => None,
     });

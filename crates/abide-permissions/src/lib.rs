@@ -62,7 +62,6 @@ pub mod testing;
 
 mod date;
 mod element;
-mod item;
 mod link;
 mod rule;
 mod stated;

@@ -29,16 +29,14 @@ pub struct ReadOptions {
     content_limit: usize,
     head_limit: usize,
     memory_limit: usize,
-    strict_sf: bool,
     pub(crate) meta_scope: MetaScope,
     heuristic_percent: u32,
     default_ttl: Duration,
     unknown_is_permitted: bool,
-    unites_signals: bool,
-    policies: Option<Arc<[PolicyToken]>>,
+    pub(crate) preferences: PreferenceOptions,
 }
 
-/// How preferences are read.
+/// How preferences are read. Cheap to clone, so that they keep it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PreferenceOptions {
     pub(crate) strict: bool,
@@ -77,13 +75,11 @@ impl ReadOptions {
             content_limit: FIELD_LIMIT,
             head_limit: HEAD_LIMIT,
             memory_limit: MEMORY_LIMIT,
-            strict_sf: false,
             meta_scope: MetaScope::Head,
             heuristic_percent: 10,
             default_ttl: Duration::ZERO,
             unknown_is_permitted: false,
-            unites_signals: false,
-            policies: None,
+            preferences: PreferenceOptions::default(),
         }
     }
 
@@ -137,7 +133,7 @@ impl ReadOptions {
     /// because it loses restrictions that a publisher meant. `X-Robots-Tag` is not affected.
     #[must_use]
     pub const fn with_strict_sf(mut self, strict: bool) -> Self {
-        self.strict_sf = strict;
+        self.preferences.strict = strict;
         self
     }
 
@@ -154,7 +150,7 @@ impl ReadOptions {
     /// all crawlers did not mean to except those that it has rules for.
     #[must_use]
     pub const fn with_signals_united(mut self, unite: bool) -> Self {
-        self.unites_signals = unite;
+        self.preferences.unites_signals = unite;
         self
     }
 
@@ -163,9 +159,9 @@ impl ReadOptions {
     /// whether the URL is fetched. With `fallback`, the `*` group counts if no group names the token. abide has no built-in policy tokens.
     #[must_use]
     pub fn with_policy_token(mut self, token: ProductToken, usage: Usage, fallback: bool) -> Self {
-        let known = self.policies.as_deref().unwrap_or_default();
         let added = [PolicyToken { token, usage, fallback }];
-        self.policies = Some(known.iter().cloned().chain(added).collect());
+        let known = self.preferences.policies().iter().cloned();
+        self.preferences.policies = Some(known.chain(added).collect());
         self
     }
 
@@ -229,7 +225,7 @@ impl ReadOptions {
     /// Whether `Robots-Tag` is read strictly by RFC 9651, and broken preferences are dropped whole.
     #[must_use]
     pub const fn is_strict_sf(&self) -> bool {
-        self.strict_sf
+        self.preferences.strict
     }
 
     /// Whether the metas of the body count too.
@@ -254,14 +250,6 @@ impl ReadOptions {
     #[must_use]
     pub const fn is_unknown_permitted(&self) -> bool {
         self.unknown_is_permitted
-    }
-
-    pub(crate) fn preferences(&self) -> PreferenceOptions {
-        PreferenceOptions {
-            strict: self.strict_sf,
-            unites_signals: self.unites_signals,
-            policies: self.policies.clone(),
-        }
     }
 
     /// Whether the name of a meta, or the text before a colon, is one of ours, or one of those in `global` for all crawlers.

@@ -37,10 +37,8 @@ use crate::rules::TagRules;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Permissions {
     rules: TagRules,
-    statements: Vec<(Provenance, TagRules)>,
-    warnings: Vec<(Provenance, String)>,
+    findings: Findings,
     head: Head,
-    truncated: bool,
     fields_read: bool,
     unknown_is_permitted: bool,
     received_at: SystemTime,
@@ -59,14 +57,10 @@ impl Permissions {
         let mut findings = Findings::default();
         read_fields(options, fields, &mut findings);
         read_head(options, &head, &mut findings);
-        let mut rules = TagRules::default();
-        findings.statements.iter().for_each(|(_, stated)| rules.unite(stated));
         Self {
-            rules,
-            statements: findings.statements,
-            warnings: findings.warnings,
+            rules: findings.rules(),
+            findings,
             head,
-            truncated: findings.truncated,
             fields_read: true,
             unknown_is_permitted: options.is_unknown_permitted(),
             received_at,
@@ -105,12 +99,8 @@ impl Permissions {
     /// the exclusive source of truth).
     #[must_use]
     pub fn union_rendered(mut self, options: &ReadOptions, metas: &[Meta]) -> Self {
-        let mut findings = Findings::default();
-        read_metas(options, metas, |index, name| Provenance::Rendered { index, name }, &mut findings);
-        findings.statements.iter().for_each(|(_, stated)| self.rules.unite(stated));
-        self.statements.extend(findings.statements);
-        self.warnings.extend(findings.warnings);
-        self.truncated |= findings.truncated;
+        read_metas(options, metas, |index, name| Provenance::Rendered { index, name }, &mut self.findings);
+        self.rules = self.findings.rules();
         self
     }
 
@@ -123,13 +113,13 @@ impl Permissions {
     /// The effective rules one by one with their sources: fields first, then metas, then metas in `noscript`.
     #[must_use]
     pub fn statements(&self) -> &[(Provenance, TagRules)] {
-        &self.statements
+        &self.findings.statements
     }
 
     /// Places that could not be read as their publisher may have meant them, and why; at most 32.
     #[must_use]
     pub fn warnings(&self) -> &[(Provenance, String)] {
-        &self.warnings
+        &self.findings.warnings
     }
 
     /// The head as it was found, whichever crawlers its metas address.
@@ -153,7 +143,7 @@ impl Permissions {
     /// Whether a limit cut a field, a `content`, or the head, so that rules may be missing.
     #[must_use]
     pub const fn is_truncated(&self) -> bool {
-        self.truncated
+        self.findings.truncated
     }
 
     /// When the response was received.
@@ -166,7 +156,7 @@ impl Permissions {
     /// HTML. If not, only what [`Permissions::rules`] has is known.
     #[must_use]
     pub const fn is_complete(&self) -> bool {
-        self.fields_read && !self.truncated && self.head_end().is_complete()
+        self.fields_read && !self.findings.truncated && self.head_end().is_complete()
     }
 
     /// Whether the content may be in an index, as of when the response was received. Unknown is no: `true` only when
@@ -212,7 +202,7 @@ impl Permissions {
     }
 
     fn answer(&self, forbids: impl Fn(&TagRules) -> bool) -> Answer {
-        let forbidding = self.statements.iter().filter(|(_, rules)| forbids(rules));
+        let forbidding = self.findings.statements.iter().filter(|(_, rules)| forbids(rules));
         let sources: Vec<_> = forbidding.map(|(source, _)| source.clone()).collect();
         let preference = match (sources.is_empty(), self.is_complete()) {
             (false, _) => Preference::Disallow,
@@ -241,15 +231,7 @@ impl Permissions {
 /// Nothing is stated, and nothing was looked at.
 impl Default for Permissions {
     fn default() -> Self {
-        Self {
-            rules: TagRules::default(),
-            statements: Vec::new(),
-            warnings: Vec::new(),
-            head: Head::not_scanned(HeadEnd::NotScanned),
-            truncated: false,
-            fields_read: false,
-            unknown_is_permitted: false,
-            received_at: SystemTime::UNIX_EPOCH,
-        }
+        let head = Head::not_scanned(HeadEnd::NotScanned);
+        Self::read(&ReadOptions::for_tokens([]), [], head, SystemTime::UNIX_EPOCH).with_missing_fields()
     }
 }

@@ -151,7 +151,7 @@ impl fmt::Display for Shown<'_> {
 const SHOWN_CHARS_MAX: usize = 120;
 
 /// Statements and warnings while they are gathered.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Findings {
     pub(crate) statements: Vec<(Provenance, TagRules)>,
     pub(crate) warnings: Vec<(Provenance, String)>,
@@ -168,6 +168,13 @@ impl Findings {
         if !stated.rules.is_empty() {
             self.statements.push((source(), stated.rules));
         }
+    }
+
+    /// The rules of all statements.
+    pub(crate) fn rules(&self) -> TagRules {
+        let mut rules = TagRules::default();
+        self.statements.iter().for_each(|(_, stated)| rules.unite(stated));
+        rules
     }
 
     pub(crate) fn warn(&mut self, source: Provenance, problem: &str) {

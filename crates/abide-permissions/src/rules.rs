@@ -29,10 +29,10 @@ use crate::rule::{Flag, ImagePreview, Limit, ValuedRule};
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct TagRules {
     flags: u16,
-    max_snippet: Option<Limit>,
-    max_image_preview: Option<ImagePreview>,
-    max_video_preview: Option<Limit>,
-    unavailable_after: Option<UnavailableAfter>,
+    pub(crate) max_snippet: Option<Limit>,
+    pub(crate) max_image_preview: Option<ImagePreview>,
+    pub(crate) max_video_preview: Option<Limit>,
+    pub(crate) unavailable_after: Option<UnavailableAfter>,
     /// In order of appearance, which equality ignores. Most responses have none, so they take no room then.
     unknown: Option<Box<IndexSet<Arc<str>>>>,
 }
@@ -144,10 +144,10 @@ impl TagRules {
 
     pub(crate) fn unite(&mut self, other: &Self) {
         self.flags |= other.flags;
-        self.max_snippet = tighter(self.max_snippet, other.max_snippet);
-        self.max_image_preview = tighter(self.max_image_preview, other.max_image_preview);
-        self.max_video_preview = tighter(self.max_video_preview, other.max_video_preview);
-        self.unavailable_after = tighter(self.unavailable_after, other.unavailable_after);
+        tighten(&mut self.max_snippet, other.max_snippet);
+        tighten(&mut self.max_image_preview, other.max_image_preview);
+        tighten(&mut self.max_video_preview, other.max_video_preview);
+        tighten(&mut self.unavailable_after, other.unavailable_after);
         other.unknown.iter().flat_map(|names| names.iter()).for_each(|name| self.add_name(Arc::clone(name)));
     }
 
@@ -158,22 +158,6 @@ impl TagRules {
     /// States the flags with these bits.
     pub(crate) const fn state_all(&mut self, bits: u16) {
         self.flags |= bits;
-    }
-
-    pub(crate) fn limit_snippet(&mut self, limit: Limit) {
-        self.max_snippet = tighter(self.max_snippet, Some(limit));
-    }
-
-    pub(crate) fn limit_image_preview(&mut self, size: ImagePreview) {
-        self.max_image_preview = tighter(self.max_image_preview, Some(size));
-    }
-
-    pub(crate) fn limit_video_preview(&mut self, limit: Limit) {
-        self.max_video_preview = tighter(self.max_video_preview, Some(limit));
-    }
-
-    pub(crate) fn end_after(&mut self, after: UnavailableAfter) {
-        self.unavailable_after = tighter(self.unavailable_after, Some(after));
     }
 
     pub(crate) fn add_unknown(&mut self, name: &[u8]) {
@@ -188,11 +172,10 @@ impl TagRules {
     }
 }
 
-/// The smaller of what is stated. In each of the types the smaller value is the more restrictive one.
-fn tighter<T: Ord>(ours: Option<T>, theirs: Option<T>) -> Option<T> {
-    match (ours, theirs) {
-        (Some(ours), Some(theirs)) => Some(ours.min(theirs)),
-        (ours, theirs) => ours.or(theirs),
+/// Keeps the smaller of what is stated. In each of the types the smaller value is the more restrictive one.
+pub(crate) fn tighten<T: Copy + Ord>(ours: &mut Option<T>, theirs: Option<T>) {
+    if let Some(theirs) = theirs {
+        *ours = Some(ours.map_or(theirs, |ours| ours.min(theirs)));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::date::UnavailableAfter;
 use crate::rule::{Flag, ImagePreview, Known, Limit, ValuedRule, known};
-use crate::rules::TagRules;
+use crate::rules::{TagRules, tighten};
 
 /// The rules that a text states, and the values in it that are none.
 #[derive(Clone, Debug, Default)]
@@ -45,10 +45,16 @@ impl Stated {
 
     fn typed(&mut self, rule: ValuedRule, text: &str) -> Option<()> {
         match rule {
-            ValuedRule::MaxSnippet => self.rules.limit_snippet(Limit::parse(text)?),
-            ValuedRule::MaxVideoPreview => self.rules.limit_video_preview(Limit::parse(text)?),
-            ValuedRule::MaxImagePreview => self.rules.limit_image_preview(ImagePreview::parse(text)?),
-            ValuedRule::UnavailableAfter => self.rules.end_after(UnavailableAfter::parse(text)?),
+            ValuedRule::MaxSnippet => tighten(&mut self.rules.max_snippet, Some(Limit::parse(text)?)),
+            ValuedRule::MaxVideoPreview => {
+                tighten(&mut self.rules.max_video_preview, Some(Limit::parse(text)?))
+            }
+            ValuedRule::MaxImagePreview => {
+                tighten(&mut self.rules.max_image_preview, Some(ImagePreview::parse(text)?))
+            }
+            ValuedRule::UnavailableAfter => {
+                tighten(&mut self.rules.unavailable_after, Some(UnavailableAfter::parse(text)?))
+            }
         }
         Some(())
     }

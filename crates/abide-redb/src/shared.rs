@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use abide_gate::pacing::{HostState, LeaseAsk, LeaseStatus, Want};
-use abide_gate::robots_cache::RobotsRecord;
+use abide_gate::robots_cache::{RobotsLeases, RobotsRecord};
 use abide_gate::{Clock, Origin};
 use tokio::sync::oneshot::{Receiver, Sender, channel};
 
@@ -13,7 +13,6 @@ use crate::batch::{Batch, Permission};
 use crate::disk::Disk;
 use crate::error::Error;
 use crate::hosts::{Hosts, Now};
-use crate::leases::Leases;
 use crate::row::BackoffRow;
 
 #[derive(Debug)]
@@ -22,7 +21,7 @@ pub(crate) struct Shared {
     clock: Arc<dyn Clock>,
     write_behind: Duration,
     hosts: Mutex<Hosts>,
-    leases: Mutex<Leases>,
+    pub(crate) leases: RobotsLeases,
     queue: Mutex<Queue>,
     /// The writer is needed earlier than it thinks.
     wake: Condvar,
@@ -85,9 +84,8 @@ impl Pending {
 
 impl Shared {
     pub(crate) fn new(disk: Disk, clock: Arc<dyn Clock>, write_behind: Duration, hosts: Hosts) -> Self {
-        let (hosts, leases, queue, wake) =
-            (Mutex::new(hosts), Mutex::default(), Mutex::default(), Condvar::new());
-        Self { disk, clock, write_behind, hosts, leases, queue, wake }
+        let (hosts, queue, wake) = (Mutex::new(hosts), Mutex::default(), Condvar::new());
+        Self { disk, clock, write_behind, hosts, leases: RobotsLeases::default(), queue, wake }
     }
 
     /// One step of a host's lease. It counts at once. `Some`: the host's backoff is not on the disk yet, and the caller has to wait for
@@ -121,10 +119,6 @@ impl Shared {
 
     fn hosts(&self) -> MutexGuard<'_, Hosts> {
         self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn leases(&self) -> MutexGuard<'_, Leases> {
-        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {

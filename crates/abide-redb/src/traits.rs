@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus};
 use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
-use abide_gate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
+use abide_gate::{BoxFuture, HolderId, Origin, StoreError, StoreFuture, WallMillis};
 use abide_permissions::{PermissionError, PermissionRecord, PermissionStore};
 
 use crate::batch::{Permission, received_later};
@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::store::Store;
 
 impl RobotsStore for Store {
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
+    fn load<'a>(&'a self, origin: &'a Origin) -> StoreFuture<'a, Option<RobotsRecord>> {
         Box::pin(async move {
             if let Some(record) = self.shared().waiting_record(origin)? {
                 return Ok(Some(record));
@@ -24,15 +24,11 @@ impl RobotsStore for Store {
     }
 
     /// A record of a site that cannot be reached is on the disk when this returns: since when it has been so must not be lost.
-    fn save<'a>(
-        &'a self,
-        origin: &'a Origin,
-        record: &'a RobotsRecord,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn save<'a>(&'a self, origin: &'a Origin, record: &'a RobotsRecord) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             let is_urgent = record.failing_since().is_some();
             let pending = self.shared().put(is_urgent, |batch| batch.save(record));
-            self.shared().leases().release(origin, None);
+            self.shared().leases.release(origin, None);
             Ok(self.written(pending?).await?)
         })
     }
@@ -43,16 +39,16 @@ impl RobotsStore for Store {
         holder: HolderId,
         now: WallMillis,
         ttl: Duration,
-    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
-        Box::pin(ready(Ok(self.shared().leases().lease(origin, holder, now, ttl))))
+    ) -> StoreFuture<'a, Option<WallMillis>> {
+        Box::pin(ready(Ok(self.shared().leases.lease(origin, holder, now, ttl))))
     }
 
-    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.shared().leases().release(origin, Some(holder));
+    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> StoreFuture<'a, ()> {
+        self.shared().leases.release(origin, Some(holder));
         Box::pin(ready(Ok(())))
     }
 
-    fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>> {
+    fn sweep(&self, older_than: WallMillis) -> StoreFuture<'_, u64> {
         Box::pin(async move {
             // Also those that wait.
             self.flush().await?;
@@ -63,11 +59,7 @@ impl RobotsStore for Store {
 
 impl HostStore for Store {
     /// A backoff that was reported is on the disk when this returns.
-    fn exchange<'a>(
-        &'a self,
-        host: &'a str,
-        ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
+    fn exchange<'a>(&'a self, host: &'a str, ask: LeaseAsk) -> StoreFuture<'a, (LeaseStatus, HostState)> {
         Box::pin(async move {
             let (reply, pending) = self.shared().exchange(host, &ask)?;
             if pending.is_none() {

@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use abide_gate::StoreFuture;
 use abide_gate::pacing::{Backoff, BackoffCause, HostState, HostStore, LeaseAsk, LeaseStatus, Want};
-use abide_gate::{BoxFuture, StoreError};
 
 use redis::ToRedisArgs;
 
@@ -19,11 +19,7 @@ static EXCHANGE: LazyLock<Script> =
 type Reply = (String, i64, i64, i64, i64, i64, u8, String);
 
 impl HostStore for Store {
-    fn exchange<'a>(
-        &'a self,
-        host: &'a str,
-        ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
+    fn exchange<'a>(&'a self, host: &'a str, ask: LeaseAsk) -> StoreFuture<'a, (LeaseStatus, HostState)> {
         Box::pin(async move {
             let keys = &self.link.keys;
             let keys = [keys.of(Kind::Host, host), keys.marker(host)];

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
-use abide_gate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
+use abide_gate::{HolderId, Origin, StoreFuture, WallMillis};
 use redis::cluster_routing::{MultipleNodeRoutingInfo, ResponsePolicy, RoutingInfo, SingleNodeRoutingInfo};
 use redis::{Cmd, FromRedisValue, RedisResult, Value, cmd, from_redis_value, pipe};
 
@@ -16,15 +16,11 @@ use crate::{Error, Store};
 static FETCHING: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/fetching.lua")));
 
 impl RobotsStore for Store {
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
+    fn load<'a>(&'a self, origin: &'a Origin) -> StoreFuture<'a, Option<RobotsRecord>> {
         Box::pin(async move { Ok(load(self, &self.link.keys.of(Kind::Robots, origin.as_str())).await?) })
     }
 
-    fn save<'a>(
-        &'a self,
-        origin: &'a Origin,
-        record: &'a RobotsRecord,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn save<'a>(&'a self, origin: &'a Origin, record: &'a RobotsRecord) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             let keys = [Kind::Robots, Kind::Fetching].map(|kind| self.link.keys.of(kind, origin.as_str()));
             let mut both = pipe();
@@ -45,20 +41,20 @@ impl RobotsStore for Store {
         holder: HolderId,
         now: WallMillis,
         ttl: Duration,
-    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
+    ) -> StoreFuture<'a, Option<WallMillis>> {
         Box::pin(async move {
             let until: Option<u64> = fetching(self, origin, holder, now, ttl).await?;
             Ok(until.map(WallMillis::from_millis))
         })
     }
 
-    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             Ok(fetching(self, origin, holder, WallMillis::from_millis(0), Duration::ZERO).await?)
         })
     }
 
-    fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>> {
+    fn sweep(&self, older_than: WallMillis) -> StoreFuture<'_, u64> {
         Box::pin(async move { Ok(sweep(self, older_than).await?) })
     }
 }

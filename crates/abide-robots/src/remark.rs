@@ -68,6 +68,7 @@ impl Robots {
             profile: self.options().profile,
             remarks: Vec::new(),
             phase: Phase::Outside,
+            inside_run: None,
             agents: BTreeSet::new(),
             group: None,
             groups: BTreeMap::new(),
@@ -103,18 +104,9 @@ impl Place<'_> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Outside,
-    /// Inside a run of user-agent lines: where its first other record stands, if it has one.
-    Agents {
-        other: Option<Other>,
-    },
+    /// Inside a run of user-agent lines.
+    Agents,
     Rules,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Other {
-    kind: RecordKind,
-    number: u32,
-    width: usize,
 }
 
 struct Reader<'a> {
@@ -122,6 +114,8 @@ struct Reader<'a> {
     profile: Profile,
     remarks: Vec<Remark>,
     phase: Phase,
+    /// On the first other record of a run of user-agent lines; made if the run goes on behind it.
+    inside_run: Option<Remark>,
     /// The crawlers that the current group names. Groups that name the same crawlers are one group.
     agents: BTreeSet<Vec<u8>>,
     group: Option<usize>,
@@ -306,11 +300,13 @@ impl Reader<'_> {
         let kind = key.kind;
         match (self.phase, kind) {
             (phase, RecordKind::UserAgent) => {
-                match phase {
-                    Phase::Agents { other } => self.record_inside_run(other),
-                    Phase::Outside | Phase::Rules => self.agents.clear(),
+                let inside_run = self.inside_run.take();
+                if phase == Phase::Agents {
+                    self.remarks.extend(inside_run);
+                } else {
+                    self.agents.clear();
                 }
-                self.phase = Phase::Agents { other: None };
+                self.phase = Phase::Agents;
                 self.group = None;
                 let value = line::value(place.line, key.value_at, self.profile);
                 let name = group::name(value, self.profile);
@@ -328,26 +324,24 @@ impl Reader<'_> {
                 };
                 self.remark("outside-group", place.number, columns, sentence);
             }
-            (Phase::Agents { .. } | Phase::Rules, kind) if kind.is_rule() => {
+            (Phase::Agents | Phase::Rules, kind) if kind.is_rule() => {
                 self.phase = Phase::Rules;
                 self.rule(place, key);
             }
-            (Phase::Agents { other: None }, kind) => {
-                let other = Other { kind, number: place.number, width: place.line.len() };
-                self.phase = Phase::Agents { other: Some(other) };
+            (Phase::Agents, kind) if self.inside_run.is_none() => {
+                let what = if kind.stands_anywhere() {
+                    "what follows belongs"
+                } else {
+                    "it and what follows belong"
+                };
+                let text =
+                    format!("the record does not end the run of user-agent lines: {what} to all of them");
+                let columns = 1..place.line.len().saturating_add(1);
+                self.inside_run =
+                    Some(Remark { kind: "record-inside-run", line: place.number, columns, text });
             }
             _ => {}
         }
-    }
-
-    fn record_inside_run(&mut self, other: Option<Other>) {
-        let Some(Other { kind, number, width }) = other else { return };
-        let sentence = if kind.stands_anywhere() {
-            "the record does not end the run of user-agent lines: what follows belongs to all of them"
-        } else {
-            "the record does not end the run of user-agent lines: it and what follows belong to all of them"
-        };
-        self.remark("record-inside-run", number, 1..width.saturating_add(1), sentence);
     }
 
     /// The number of the current group among those that name other crawlers; `None` if it names none.

@@ -464,16 +464,6 @@ mod tests {
     }
 
     #[test]
-    fn scopes_are_numbered_from_the_host_on() {
-        let table = Table::new(100, Duration::ZERO);
-        let request = request(&table, "a.example", Some("group"), at(0));
-        for (scope, key) in [(0, "a.example"), (1, "group")] {
-            assert_eq!(request.scope(scope).key, key);
-        }
-        assert_eq!(request.scope(7).key, "a.example");
-    }
-
-    #[test]
     fn a_request_that_need_not_wait_takes_no_place_in_the_queue() {
         let (table, began) = (Table::new(100, Duration::ZERO), at(0));
         for group in [None, Some("group")] {

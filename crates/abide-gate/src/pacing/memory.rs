@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::host_state::HostEntry;
 use super::store::{HostState, HostStore, LeaseAsk, LeaseStatus};
-use crate::{BoxFuture, Clock, StoreError, SystemClock, caught_clock};
+use crate::{Clock, StoreFuture, SystemClock, caught_clock};
 
 /// Leases of hosts in memory, for several pacers in one process. A pacer alone needs none. After a restart it knows nothing; use a
 /// durable store where that matters.
@@ -52,11 +52,7 @@ impl MemoryHostStore {
 }
 
 impl HostStore for MemoryHostStore {
-    fn exchange<'a>(
-        &'a self,
-        host: &'a str,
-        ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
+    fn exchange<'a>(&'a self, host: &'a str, ask: LeaseAsk) -> StoreFuture<'a, (LeaseStatus, HostState)> {
         Box::pin(async move {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             // Under the lock: an exchange with an earlier time than the last one would be a clock that was set back.

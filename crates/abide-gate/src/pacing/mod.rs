@@ -18,9 +18,9 @@
 //! acquire(url, ask) ─▶ scope    the host, and groups that the policy adds
 //!                     schedule when: state × terms × now          (plain functions)
 //!                     queue    who waits
-//!                     obtain   whether this process has the lease of the host, if processes share a HostStore
+//!                     lease    whether this process has the lease of the host, if processes share a HostStore
 //!        Permit ◀──── permit   on the wire, until the response has ended
-//!        observe ───▶ feedback 429, 503, Retry-After; breaker: transport faults
+//!        observe ───▶ backoff  429, 503, Retry-After; breaker: transport faults
 //! ```
 //!
 //! # Not done here

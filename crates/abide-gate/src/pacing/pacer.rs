@@ -199,6 +199,7 @@ impl Core {
 
     /// Reports what happened. Never under a lock.
     pub(crate) fn report(&self, event: &Event<'_>) {
+        #[cfg(feature = "tracing")]
         event.trace();
         self.observers.notify(event);
     }

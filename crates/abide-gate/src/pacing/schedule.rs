@@ -109,6 +109,9 @@ const LEAD_MAX: Duration = Duration::from_secs(3_600);
 /// A body that has been open for longer is worth a warning.
 pub(crate) const OPEN_MAX: Duration = Duration::from_secs(60);
 
+/// That of a host without one.
+static NONE: Extra = Extra::NEW;
+
 impl Extra {
     const NEW: Self = Self {
         backoff: HostBackoff::NONE,
@@ -168,12 +171,11 @@ impl Schedule {
 
     /// Since when the oldest request is in flight. Never: none is.
     pub(crate) fn open_since(&self) -> Moment {
-        match self.extra.as_deref() {
-            _ if self.in_flight == 0 => Moment::NEVER,
-            Some(extra) if !extra.open.is_empty() => extra.open.iter().copied().min().unwrap_or_default(),
-            // With one in flight the anchor is its start: nothing else can have moved it.
-            _ => self.anchor,
+        if self.in_flight == 0 {
+            return Moment::NEVER;
         }
+        // With one in flight the anchor is its start: nothing else can have moved it.
+        self.extra().open.iter().copied().min().unwrap_or(self.anchor)
     }
 
     /// The terms as they are now: a slow site's delay is longer, and a host that could not be reached is probed by one request.
@@ -250,7 +252,7 @@ impl Schedule {
 
     /// Whether it has been said that a body is open for too long.
     pub(crate) fn is_warned(&self) -> bool {
-        self.extra.as_deref().is_some_and(|extra| extra.warned)
+        self.extra().warned
     }
 
     pub(crate) fn waited(&mut self, waited: Duration) {
@@ -269,12 +271,12 @@ impl Schedule {
     }
 
     pub(crate) fn backoff(&self) -> HostBackoff {
-        self.extra.as_deref().map_or(HostBackoff::NONE, |extra| extra.backoff)
+        self.extra().backoff
     }
 
     /// When the next request is due by the server's RateLimit fields. May have passed.
     pub(crate) fn quota(&self) -> Moment {
-        self.extra.as_deref().map_or(Moment::NEVER, |extra| extra.quota)
+        self.extra().quota
     }
 
     /// The next request is not due before `at`. Returns whether that is later than was known.
@@ -287,7 +289,7 @@ impl Schedule {
     }
 
     pub(crate) fn breaker(&self) -> Breaker {
-        self.extra.as_deref().map_or(Breaker::CLOSED, |extra| extra.breaker)
+        self.extra().breaker
     }
 
     /// When a deferred caller had best come back that could go at `earliest` if it were alone: a delay behind those that were deferred before
@@ -301,8 +303,7 @@ impl Schedule {
 
     /// There has been a backoff or a fault.
     pub(crate) fn has_trouble(&self) -> bool {
-        let extra = self.extra.as_deref();
-        extra.is_some_and(|extra| extra.backoff != HostBackoff::NONE || extra.breaker != Breaker::CLOSED)
+        self.backoff() != HostBackoff::NONE || self.breaker() != Breaker::CLOSED
     }
 
     /// Returns whether it was extended.
@@ -328,7 +329,7 @@ impl Schedule {
     }
 
     pub(crate) fn queue(&self) -> Option<&Queue> {
-        self.extra.as_deref()?.queue.as_deref()
+        self.extra().queue.as_deref()
     }
 
     pub(crate) fn queue_mut(&mut self) -> Option<&mut Queue> {
@@ -380,13 +381,12 @@ impl Schedule {
     /// Nothing is in flight or waited for, its delay and backoff have passed, its throttles are forgiven and its breaker is closed.
     pub(crate) fn owes_nothing(&self, delay: Duration, now: Moment) -> bool {
         let delay = delay.max(self.last_delay());
-        let quiet = |extra: &Extra| {
-            extra.backoff.is_forgiven(now)
-                && extra.quota <= now
-                && (extra.breaker.is_closed() || extra.breaker.is_over(now))
-                && extra.queue.as_deref().is_none_or(Queue::is_empty)
-        };
-        self.in_flight == 0 && self.anchor.plus(delay) <= now && self.extra.as_deref().is_none_or(quiet)
+        self.in_flight == 0
+            && self.waiting() == 0
+            && self.anchor.plus(delay) <= now
+            && self.quota() <= now
+            && self.backoff().is_forgiven(now)
+            && (self.breaker().is_closed() || self.breaker().is_over(now))
     }
 
     /// The delay that was last asked for.
@@ -397,6 +397,10 @@ impl Schedule {
     /// The next request will ask for this delay at least.
     pub(crate) fn will_ask(&mut self, delay: Duration) {
         self.delay_millis = self.delay_millis.max(whole_millis(delay));
+    }
+
+    fn extra(&self) -> &Extra {
+        self.extra.as_deref().unwrap_or(&NONE)
     }
 
     fn extra_mut(&mut self) -> &mut Extra {

@@ -9,7 +9,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::backoff::BackoffCause;
-use crate::{BoxFuture, HolderId, StoreError};
+use crate::{HolderId, StoreFuture};
 
 /// Leases of hosts, shared by processes or kept over restarts.
 ///
@@ -42,11 +42,7 @@ use crate::{BoxFuture, HolderId, StoreError};
 pub trait HostStore: fmt::Debug + Send + Sync + 'static {
     /// Merges what a process knows of a host into the stored state, takes, renews or gives up the host's lease, and returns who has the
     /// lease now and the state of all processes together.
-    fn exchange<'a>(
-        &'a self,
-        host: &'a str,
-        ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>>;
+    fn exchange<'a>(&'a self, host: &'a str, ask: LeaseAsk) -> StoreFuture<'a, (LeaseStatus, HostState)>;
 }
 
 /// What a process asks of a store, and what it knows of the host.

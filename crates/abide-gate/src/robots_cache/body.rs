@@ -1,4 +1,7 @@
 //! Reading a robots.txt up to the parsing limit (RFC 9309 §2.5).
+//!
+//! The body of a hostile server is endless, cut short, or a bomb. So memory is bounded by the limit, and a short body is never parsed:
+//! what is missing may be what disallows.
 
 use bytes::Bytes;
 use http_body_util::BodyExt;

@@ -1,4 +1,7 @@
 //! One attempt to fetch a robots.txt: from `/robots.txt` through its redirects to an outcome (RFC 9309 §2.3.1.2).
+//!
+//! The one loop over redirects: it counts them and keeps one deadline for all. What a response means is decided in `outcome.rs`, and
+//! where it leads in `redirect.rs`; each hop is checked and paced behind [`Fetch`](super::Fetch).
 
 use std::time::Duration;
 

@@ -64,9 +64,11 @@ pub struct RobotsRequest {
     pub(super) validators: Option<Validators>,
     pub(super) budget: Duration,
     pub(super) hop: usize,
-    pub(super) permit_wait: PermitWait,
-    pub(super) throttle: Option<Duration>,
-    pub(super) signature: HeaderMap,
+    /// To which the wait for its permit is added.
+    pub(crate) permit_wait: PermitWait,
+    /// For how long a 429 backs the host off at least, if the last response was one too.
+    pub(crate) throttle: Option<Duration>,
+    pub(crate) signature: HeaderMap,
 }
 
 impl RobotsRequest {
@@ -81,21 +83,6 @@ impl RobotsRequest {
             throttle: None,
             signature: HeaderMap::new(),
         }
-    }
-
-    /// For how long a 429 backs the host off at least, if the last response was one too.
-    pub(crate) fn throttle(&self) -> Option<Duration> {
-        self.throttle
-    }
-
-    /// To which the wait for the request's permit is added.
-    pub(crate) fn permit_wait(&self) -> &PermitWait {
-        &self.permit_wait
-    }
-
-    pub(crate) fn with_signature(mut self, fields: HeaderMap) -> Self {
-        self.signature = fields;
-        self
     }
 
     /// The URL: http or https, without user information and fragment.
@@ -336,42 +323,30 @@ impl fmt::Debug for RobotsResponse {
 /// print the URL: remove it first).
 #[derive(Clone)]
 pub struct FetchError {
-    why: Why,
+    /// The failure; or the pacer's refusal, by which nothing was sent, so that it does not count as an attempt.
+    why: Result<Failure, Refusal>,
     text: Arc<str>,
-}
-
-#[derive(Debug, Clone)]
-enum Why {
-    Failed(Failure),
-    /// Nothing was sent, because the wait would be too long. This does not count as an attempt.
-    Deferred(Refusal),
 }
 
 impl FetchError {
     /// An error of this kind, described by `text`.
     pub fn new(failure: Failure, text: impl Into<String>) -> Self {
-        Self { why: Why::Failed(failure), text: Arc::from(text.into()) }
+        Self { why: Ok(failure), text: Arc::from(text.into()) }
     }
 
     /// The pacer refused the permit.
     pub(crate) fn deferred(why: Refusal) -> Self {
-        Self { why: Why::Deferred(why), text: Arc::from("the request waits for the rate limit of its host") }
+        Self { why: Err(why), text: Arc::from("the request waits for the rate limit of its host") }
     }
 
     /// What went wrong; `None` if nothing was sent, because the request was deferred.
     pub fn failure(&self) -> Option<Failure> {
-        match self.why {
-            Why::Failed(failure) => Some(failure),
-            Why::Deferred(_) => None,
-        }
+        self.why.as_ref().ok().copied()
     }
 
     /// What went wrong, or when the request may be sent, and why not now.
     pub(crate) fn into_failure(self) -> Result<Failure, Refusal> {
-        match self.why {
-            Why::Failed(failure) => Ok(failure),
-            Why::Deferred(why) => Err(why),
-        }
+        self.why
     }
 }
 
@@ -383,9 +358,9 @@ impl fmt::Display for FetchError {
 
 impl fmt::Debug for FetchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.why {
-            Why::Failed(failure) => write!(f, "FetchError({failure:?}: {self})"),
-            Why::Deferred { .. } => write!(f, "FetchError(deferred: {self})"),
+        match self.failure() {
+            Some(failure) => write!(f, "FetchError({failure:?}: {self})"),
+            None => write!(f, "FetchError(deferred: {self})"),
         }
     }
 }

@@ -1,4 +1,7 @@
 //! For how long an answer counts (RFC 9309 §2.4, RFC 9111 §5.2.2), and when a failed one is tried again.
+//!
+//! Lifetimes have two bounds: no site has its robots.txt fetched with every page, and no copy is used for more than a day. Jitter keeps
+//! the hosts of one crawl from expiring together.
 
 use std::time::Duration;
 

@@ -40,10 +40,11 @@ mod policy;
 mod record;
 
 mod codec;
+mod leases;
 mod memory;
 mod store;
 
-/// What the flights share their state by. `tests/it/robots_cache/schedules.rs` reads them with another one, which tries out orders.
+/// What `single_flight.rs` shares its state by. `tests/parts/robots_cache/schedules.rs` includes it with another one, which tries out orders.
 mod sync {
     pub(crate) use std::sync::{Arc, Mutex, PoisonError};
 }
@@ -55,6 +56,7 @@ pub(crate) use fetch::Validators;
 pub use fetch::{Fetch, FetchError, RobotsRequest, RobotsResponse, on_the_wire};
 #[cfg(feature = "testing")]
 pub(crate) use freshness::stated_lifetime;
+pub use leases::RobotsLeases;
 pub use memory::MemoryRobotsStore;
 #[cfg(feature = "tracing")]
 pub(crate) use policy::LongOutage;

@@ -1,4 +1,7 @@
 //! What a response to a robots.txt request means (RFC 9309 §2.3.1).
+//!
+//! It follows §2.3.1 in its order: the head decides, and only the body of a 2xx is read. What is not understood is unreachable, never
+//! allowed.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
 //! The choices that RFC 9309 leaves to the crawler, with their bounds.
+//!
+//! Each default has its value and its reason here, once. Setters clamp, so that no setting goes below a limit that the RFC names.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
 //! Where a redirect of robots.txt leads (RFC 9309 §2.3.1.2), and which ones are not followed.
+//!
+//! A Location is where a server names the next URL that the crawler requests, so what is not known to be harmless is refused.
 
 use http::HeaderMap;
 use http::header::LOCATION;

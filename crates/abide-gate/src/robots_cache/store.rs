@@ -1,10 +1,12 @@
 //! The trait of stores for robots.txt records, and all that one promises.
+//!
+//! The cache works without a store. With one, records outlive the process, and of several processes one fetches a robots.txt for all.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::robots_cache::RobotsRecord;
-use crate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
+use crate::{HolderId, Origin, StoreFuture, WallMillis};
 
 /// Keeps robots.txt records between fetches, processes and restarts, and says which process fetches one.
 ///
@@ -23,14 +25,10 @@ use crate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
 ///   fetched for every page.
 pub trait RobotsStore: fmt::Debug + Send + Sync + 'static {
     /// The record of `origin` that was saved last, or `None` if there is no readable one.
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>>;
+    fn load<'a>(&'a self, origin: &'a Origin) -> StoreFuture<'a, Option<RobotsRecord>>;
 
     /// Keeps `record` in place of the last one, whatever the times in the two say, and ends the lease of the origin, whichever process has it.
-    fn save<'a>(
-        &'a self,
-        origin: &'a Origin,
-        record: &'a RobotsRecord,
-    ) -> BoxFuture<'a, Result<(), StoreError>>;
+    fn save<'a>(&'a self, origin: &'a Origin, record: &'a RobotsRecord) -> StoreFuture<'a, ()>;
 
     /// Makes `holder` the one process that fetches this robots.txt until `now + ttl`, unless another one is. Returns `None` if
     /// `holder` has the lease now, and the end of the other's lease if not.
@@ -44,12 +42,12 @@ pub trait RobotsStore: fmt::Debug + Send + Sync + 'static {
         holder: HolderId,
         now: WallMillis,
         ttl: Duration,
-    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>>;
+    ) -> StoreFuture<'a, Option<WallMillis>>;
 
     /// Ends the lease of `origin` without a record. Nothing happens unless `holder` has it.
-    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> BoxFuture<'a, Result<(), StoreError>>;
+    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> StoreFuture<'a, ()>;
 
     /// Removes the records whose [`asked_at`](RobotsRecord::asked_at) is before `older_than`, and returns how many. The cache never calls it; an
     /// operator does.
-    fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>>;
+    fn sweep(&self, older_than: WallMillis) -> StoreFuture<'_, u64>;
 }

@@ -1,4 +1,6 @@
 //! The store as the cache uses it: its failures change no decision.
+//!
+//! A store can fail, hang or panic. Then memory and network decide, and one warning is logged for each outage.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -217,8 +217,9 @@ fn counts(state: HostState) -> u8 {
     state.backoff.map_or(0, |backoff| backoff.throttles)
 }
 
-fn lease(ttl: Duration) -> Want {
-    Want::Lease { ttl, again_in: TTL, is_held: false }
+fn asks(holder: HolderId, ttl: Duration) -> LeaseAsk {
+    let want = Want::Lease { ttl, again_in: TTL, is_held: false };
+    LeaseAsk { holder, want, state: quiet() }
 }
 
 type Passing = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -252,20 +253,19 @@ impl Subject {
 
     /// Expects the lease.
     async fn leases(&self, host: &str, holder: HolderId, ttl: Duration, is_wanted: bool, why: &str) {
-        let (ask, leased) =
-            (LeaseAsk { holder, want: lease(ttl), state: quiet() }, LeaseStatus::Leased { is_wanted });
-        self.exchange(host, ask, &format!("{leased:?} ({why})"), |(lease, _)| lease == leased).await;
+        let leased = LeaseStatus::Leased { is_wanted };
+        self.exchange(host, asks(holder, ttl), &format!("{leased:?} ({why})"), |(lease, _)| lease == leased)
+            .await;
     }
 
     /// Expects that another process has the lease, or comes first.
     async fn refused(&self, host: &str, holder: HolderId, is_next: bool, why: &str) {
-        let ask = LeaseAsk { holder, want: lease(TTL), state: quiet() };
         let expected = format!("Busy {{ wait: up to {TTL:?}, is_next: {is_next} }} ({why})");
         let is_busy = |(lease, _)| match lease {
             LeaseStatus::Busy { wait, is_next: found } => !wait.is_zero() && wait <= TTL && found == is_next,
             _ => false,
         };
-        self.exchange(host, ask, &expected, is_busy).await;
+        self.exchange(host, asks(holder, TTL), &expected, is_busy).await;
     }
 
     async fn gives_up(&self, host: &str, holder: HolderId) {
@@ -288,7 +288,7 @@ impl Subject {
     /// A store that was just made may lease nothing for one `ttl`.
     async fn grace_ends(&self) {
         let (host, [one], mut passed) = (fresh("grace"), processes(), Duration::ZERO);
-        let ask = LeaseAsk { holder: one, want: lease(TTL), state: quiet() };
+        let ask = asks(one, TTL);
         while let (LeaseStatus::Busy { .. }, _) = replied("exchange", self.store.exchange(&host, ask).await)
             && passed < TTL + BLUR
         {
@@ -318,11 +318,10 @@ impl Subject {
         let (host, [one, other]) = (fresh("dead"), processes());
         self.leases(&host, one, SHORT, false, "the host is free").await;
         (self.pass)(SHORT + BLUR).await;
-        let ask = LeaseAsk { holder: other, want: lease(TTL), state: quiet() };
         let expected =
             "the lease, and quiet since the end of the other's lease, until which it may have sent";
         let since_its_end = |quiet: Option<Duration>| quiet.is_some_and(|quiet| quiet < TTL);
-        self.exchange(&host, ask, expected, |(lease, state)| {
+        self.exchange(&host, asks(other, TTL), expected, |(lease, state)| {
             lease == LeaseStatus::Leased { is_wanted: false } && since_its_end(state.quiet)
         })
         .await;
@@ -341,8 +340,7 @@ impl Subject {
     async fn a_dropped_call_can_be_asked_again(&self) {
         let (host, [one, other]) = (fresh("dropped"), processes());
         self.reports(&host, backoff(MINUTE, 1), "a backoff of 1 min", |state| lasts(state, MINUTE)).await;
-        let ask = LeaseAsk { holder: one, want: lease(TTL), state: quiet() };
-        poll_once(self.store.exchange(&host, ask)).await;
+        poll_once(self.store.exchange(&host, asks(one, TTL))).await;
         self.leases(&host, one, TTL, false, "its first call was dropped").await;
         self.refused(&host, other, true, "another process has the lease").await;
         let expected = "the backoff of 1 min from before the dropped call";
@@ -392,10 +390,9 @@ impl Subject {
         let given = HostState { quiet: Some(SHORT), delay: MINUTE, backoff: Some(THROTTLE) };
         let ask = LeaseAsk { holder: one, want: Want::Release, state: given };
         self.exchange(&host, ask, "Released", |(lease, _)| lease == LeaseStatus::Released).await;
-        let ask = LeaseAsk { holder: other, want: lease(TTL), state: quiet() };
         self.exchange(
             &host,
-            ask,
+            asks(other, TTL),
             &format!("the lease, with {given:?} of the last holder"),
             |(lease, state)| {
                 let since = state.quiet.unwrap_or_default();

@@ -1,4 +1,6 @@
 //! The suite that every [`RobotsStore`] passes.
+//!
+//! It is public, so that a store in another crate is held to the same promises. Every fact gets a store of its own.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -20,7 +20,7 @@ use abide_gate::robots_cache::{
     RobotsStore,
 };
 use abide_gate::{
-    BoxFuture, Clock, Gate, GateBuilder, HolderId, ManualClock, Origin, StoreError, WallMillis,
+    BoxFuture, Clock, Gate, GateBuilder, HolderId, ManualClock, Origin, StoreFuture, WallMillis,
 };
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
@@ -41,16 +41,12 @@ impl fmt::Debug for Bytes {
 }
 
 impl RobotsStore for Bytes {
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
+    fn load<'a>(&'a self, origin: &'a Origin) -> StoreFuture<'a, Option<RobotsRecord>> {
         let bytes = self.0.lock().unwrap().get(origin).cloned();
         Box::pin(ready(Ok(bytes.and_then(|bytes| RobotsRecord::decode(&bytes)))))
     }
 
-    fn save<'a>(
-        &'a self,
-        origin: &'a Origin,
-        record: &'a RobotsRecord,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn save<'a>(&'a self, origin: &'a Origin, record: &'a RobotsRecord) -> StoreFuture<'a, ()> {
         self.0.lock().unwrap().insert(origin.clone(), record.encode().into());
         Box::pin(ready(Ok(())))
     }
@@ -61,15 +57,15 @@ impl RobotsStore for Bytes {
         _: HolderId,
         _: WallMillis,
         _: Duration,
-    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
+    ) -> StoreFuture<'a, Option<WallMillis>> {
         Box::pin(ready(Ok(None)))
     }
 
-    fn release<'a>(&'a self, _: &'a Origin, _: HolderId) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn release<'a>(&'a self, _: &'a Origin, _: HolderId) -> StoreFuture<'a, ()> {
         Box::pin(ready(Ok(())))
     }
 
-    fn sweep(&self, _: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>> {
+    fn sweep(&self, _: WallMillis) -> StoreFuture<'_, u64> {
         Box::pin(ready(Ok(0)))
     }
 }

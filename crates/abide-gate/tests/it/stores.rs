@@ -12,7 +12,7 @@ use abide_gate::pacing::{
 use abide_gate::robots_cache::{MemoryRobotsStore, RobotsRecord, RobotsStore};
 use abide_gate::testing::robots_cache::sample_record;
 use abide_gate::testing::{hosts, robots_cache};
-use abide_gate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
+use abide_gate::{HolderId, Origin, StoreFuture, WallMillis};
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
@@ -72,15 +72,11 @@ impl Faulty {
 }
 
 impl RobotsStore for Faulty {
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
+    fn load<'a>(&'a self, origin: &'a Origin) -> StoreFuture<'a, Option<RobotsRecord>> {
         Box::pin(async move { self.records.load(&self.key(origin, Fault::MixesUpOrigins)).await })
     }
 
-    fn save<'a>(
-        &'a self,
-        origin: &'a Origin,
-        record: &'a RobotsRecord,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn save<'a>(&'a self, origin: &'a Origin, record: &'a RobotsRecord) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             let old = self.load(origin).await?;
             let old_at = old.as_ref().map_or(WallMillis::from_millis(0), RobotsRecord::asked_at);
@@ -112,7 +108,7 @@ impl RobotsStore for Faulty {
         holder: HolderId,
         now: WallMillis,
         ttl: Duration,
-    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
+    ) -> StoreFuture<'a, Option<WallMillis>> {
         let latest = self.latest.fetch_max(now.as_millis(), Ordering::SeqCst).max(now.as_millis());
         let (holder, now, ttl) = match self.fault {
             Fault::AllLead => return Box::pin(ready(Ok(None))),
@@ -126,7 +122,7 @@ impl RobotsStore for Faulty {
         Box::pin(async move { self.leases.lease(&origin, holder, now, ttl).await })
     }
 
-    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             match self.fault {
                 Fault::ReleasesNone => Ok(()),
@@ -136,7 +132,7 @@ impl RobotsStore for Faulty {
         })
     }
 
-    fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>> {
+    fn sweep(&self, older_than: WallMillis) -> StoreFuture<'_, u64> {
         Box::pin(async move {
             match self.fault {
                 Fault::SweepsNothing => Ok(1),
@@ -248,7 +244,7 @@ impl std::fmt::Debug for Hosts {
 }
 
 impl HostStore for Hosts {
-    fn exchange<'a>(&'a self, host: &'a str, ask: LeaseAsk) -> BoxFuture<'a, Result<Reply, StoreError>> {
+    fn exchange<'a>(&'a self, host: &'a str, ask: LeaseAsk) -> StoreFuture<'a, Reply> {
         Box::pin(async move {
             let mut entry = self.hosts.lock().unwrap().remove(host).unwrap_or_default();
             if self.is_lost_when_dropped {

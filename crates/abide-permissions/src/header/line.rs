@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::Reading;
 use super::draft00;
 use super::split::{lower_case_outside_strings, pieces};
-use super::structured::{Member, ProductName, parse_member};
+use super::structured::{Member, parse_member};
 use crate::element::{read_elements, read_salvaged};
 use crate::options::ReadOptions;
 use crate::provenance::{Findings, Provenance};
@@ -30,7 +30,7 @@ pub(super) fn read<'a>(line: &'a [u8], options: &ReadOptions) -> Line<'a> {
     if line.is_empty() {
         return Line { reading: Reading::Sf, parts: Vec::new() };
     }
-    let mut survey = Survey::default();
+    let (mut is_good, mut is_bad) = (false, false);
     let mut parts = Vec::new();
     for text in pieces(line).map(trim) {
         let folded;
@@ -40,31 +40,47 @@ pub(super) fn read<'a>(line: &'a [u8], options: &ReadOptions) -> Line<'a> {
             folded = fold(text);
             member = parse_member(&folded, options);
         }
-        let stated = match survey.take(member, options) {
-            Piece::States(member) if !member.binds_us() => continue,
-            Piece::States(member) => Some(member.stated()),
-            Piece::StatesFlag(flag) => {
+        let shape = member.as_ref().and_then(|member| legacy_shape(member, options));
+        let stated = match (member, shape) {
+            (Some(member), None) if !member.names_crawler || !member.has_parameters => {
+                continue;
+            }
+            (Some(member), None) => {
+                is_good = true;
+                if !member.binds_us {
+                    continue;
+                }
+                Some(member.stated())
+            }
+            // Stricter: beside members that are meant for the structured field, a bare `noindex` is meant too.
+            (Some(member), Some(Some(flag))) if flag.is_flag() && !member.has_parameters => {
+                is_bad = true;
                 let mut stated = Stated::default();
                 stated.flag(flag, text);
                 Some(stated)
             }
-            Piece::StatesNothing => continue,
-            Piece::Bad if text.iter().any(u8::is_ascii_whitespace) => {
-                let salvaged = read_salvaged(text, options);
-                if salvaged.rules.is_empty() { None } else { Some(salvaged) }
+            _ => {
+                is_bad = true;
+                let has_words = text.iter().any(u8::is_ascii_whitespace);
+                has_words.then(|| read_salvaged(text, options)).filter(|salvaged| !salvaged.rules.is_empty())
             }
-            Piece::Bad => None,
         };
         parts.push(Part { text, stated });
     }
+    let reading = match (is_good, is_bad) {
+        (_, false) => Reading::Sf,
+        (true, true) => Reading::SfSalvage,
+        // Stricter: what no grammar reads well still goes through the legacy one; to restrict too much is safe.
+        (false, true) if draft00::has_form(line) => Reading::Draft00,
+        (false, true) => Reading::Legacy,
+    };
     let part = |stated| Part { text: line, stated: Some(stated) };
-    match survey.reading(line) {
-        reading @ (Reading::Sf | Reading::SfSalvage) => Line { reading, parts },
-        reading @ Reading::Draft00 => {
-            Line { reading, parts: draft00::read(line, options).into_iter().map(part).collect() }
-        }
-        reading @ Reading::Legacy => Line { reading, parts: vec![part(read_elements(line, Some(options)))] },
+    match reading {
+        Reading::Sf | Reading::SfSalvage => {}
+        Reading::Draft00 => parts = draft00::read(line, options).into_iter().map(part).collect(),
+        Reading::Legacy => parts = vec![part(read_elements(line, Some(options)))],
     }
+    Line { reading, parts }
 }
 
 /// Reads the members of a structured field as they are written, without folding case, each with its offset in `value`.
@@ -111,64 +127,10 @@ fn written(text: &[u8]) -> Box<str> {
     std::str::from_utf8(text).map_or_else(|_| String::from_utf8_lossy(text).into(), Into::into)
 }
 
-/// What the pieces of a line show together.
-#[derive(Default)]
-struct Survey {
-    good: bool,
-    bad: bool,
-    legacy_shaped: bool,
-}
-
-/// What a piece states if the line turns out to be a structured field.
-enum Piece<'a> {
-    States(Member<'a>),
-    StatesFlag(Known),
-    StatesNothing,
-    Bad,
-}
-
-impl Survey {
-    fn take<'a>(&mut self, member: Option<Member<'a>>, options: &ReadOptions) -> Piece<'a> {
-        let Some(member) = member else {
-            self.bad = true;
-            return Piece::Bad;
-        };
-        if let ProductName::Token(token) = member.token
-            && let Some(flag) = legacy_shape(token.as_bytes(), options)
-        {
-            self.legacy_shaped = true;
-            return match flag {
-                // Stricter: beside members that are meant for the structured field, a bare `noindex` is meant too.
-                Some(flag) if flag.is_flag() && !member.has_parameters => Piece::StatesFlag(flag),
-                _ => Piece::Bad,
-            };
-        }
-        if matches!(member.token, ProductName::Other) || !member.has_parameters {
-            return Piece::StatesNothing;
-        }
-        self.good = true;
-        Piece::States(member)
-    }
-
-    fn reading(&self, line: &[u8]) -> Reading {
-        match (self.good, self.bad || self.legacy_shaped) {
-            (_, false) => Reading::Sf,
-            (true, true) => Reading::SfSalvage,
-            // Stricter: what no grammar reads well still goes through the legacy one; to restrict too much is safe.
-            (false, true) => {
-                if draft00::has_form(line) {
-                    Reading::Draft00
-                } else {
-                    Reading::Legacy
-                }
-            }
-        }
-    }
-}
-
 /// A Token that is no product token but a rule of the older grammars (X6): one with a colon in it (`Some(None)`), or the
 /// name of a rule, unless we are called that.
-fn legacy_shape(token: &[u8], options: &ReadOptions) -> Option<Option<Known>> {
+fn legacy_shape(member: &Member<'_>, options: &ReadOptions) -> Option<Option<Known>> {
+    let token = member.token?.as_bytes();
     if token.contains(&b':') {
         return Some(None);
     }

@@ -1,16 +1,15 @@
 //! One member of `Robots-Tag` as a structured field: an Item whose Parameters are rules (repext-03 §3.1.1).
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::convert::Infallible;
 
-use sfv::visitor::{EntryVisitor, Ignored, ItemVisitor, ListVisitor, ParameterVisitor};
+use sfv::visitor::{EntryVisitor, Ignored, InnerListVisitor, ItemVisitor, ListVisitor, ParameterVisitor};
 use sfv::{BareItemFromInput, KeyRef, Parser};
 
 use crate::date::UnavailableAfter;
-use crate::item::ItemOnly;
 use crate::options::ReadOptions;
 use crate::rule::{Known, ValuedRule, known};
+use crate::rules::tighten;
 use crate::stated::Stated;
 
 /// Whether the whole value is a List of RFC 9651.
@@ -28,29 +27,16 @@ pub(super) fn parse_member<'a>(piece: &'a [u8], options: &ReadOptions) -> Option
 /// A member of the List. Its rules are collected only when its token binds us.
 #[derive(Default)]
 pub(super) struct Member<'a> {
-    pub(super) token: ProductName<'a>,
+    /// Its product token if that is a Token of SF, which the names of rules in the older grammars look like.
+    pub(super) token: Option<&'a str>,
+    /// Whether it has a product token: a Token, or a String, because RFC 9309 tokens may begin with `_` or `-`, and SF Tokens may not (X3).
+    pub(super) names_crawler: bool,
     pub(super) has_parameters: bool,
-    binds_us: bool,
+    pub(super) binds_us: bool,
     parameters: Parameters<'a>,
 }
 
-/// What a member has where the product token belongs.
-#[derive(Default)]
-pub(super) enum ProductName<'a> {
-    /// A Token.
-    Token(&'a str),
-    /// A String; RFC 9309 tokens may begin with `_` or `-`, and SF Tokens may not (X3).
-    String,
-    /// Another type, which names no crawler.
-    #[default]
-    Other,
-}
-
 impl Member<'_> {
-    pub(super) const fn binds_us(&self) -> bool {
-        self.binds_us
-    }
-
     /// The rules for us.
     pub(super) fn stated(self) -> Stated {
         self.parameters.stated()
@@ -63,28 +49,16 @@ struct Parameters<'a> {
     /// Bits of [`Flag`](crate::Flag), and that of `none`.
     flags: u16,
     /// One for each valued rule at most.
-    values: Vec<(ValuedRule, Value<'a>)>,
+    values: Vec<(ValuedRule, BareItemFromInput<'a>)>,
     /// Other names, and whether they are stated.
     unknown: Vec<(&'a str, bool)>,
 }
 
 const NONE_BIT: u16 = 1 << 15;
 
-/// A value of a parameter, as far as rules have use for it.
-enum Value<'a> {
-    Integer(i64),
-    Text(Cow<'a, str>),
-    Date(i64),
-    /// `?0`: the rule is not stated.
-    False,
-    /// No value at all (`?1`), or of a type that no valued rule has.
-    Other,
-}
-
 impl<'a> Parameters<'a> {
     fn add(&mut self, name: &'a str, value: BareItemFromInput<'a>) {
-        let value = Value::of(value);
-        let stated = !matches!(value, Value::False);
+        let stated = !matches!(value, BareItemFromInput::Boolean(false));
         match known(name.as_bytes()) {
             Some(Known::Flag(flag)) => self.set(flag.bit(), stated),
             Some(Known::None) => self.set(NONE_BIT, stated),
@@ -112,42 +86,30 @@ impl<'a> Parameters<'a> {
         }
         stated.rules.state_all(self.flags & !NONE_BIT);
         for (rule, value) in self.values {
-            state_value(rule, value, &mut stated);
+            state_value(rule, &value, &mut stated);
         }
-        if self.unknown.iter().all(|(_, is_stated)| *is_stated) {
-            self.unknown.iter().for_each(|(name, _)| stated.rules.add_unknown(name.as_bytes()));
-        } else {
-            let last: HashMap<&str, bool> = self.unknown.iter().copied().collect();
-            let kept = self.unknown.iter().filter(|(name, _)| last.get(name) == Some(&true));
-            kept.for_each(|(name, _)| stated.rules.add_unknown(name.as_bytes()));
+        if self.unknown.is_empty() {
+            return stated;
         }
+        let last: HashMap<&str, bool> = self.unknown.iter().copied().collect();
+        let kept = self.unknown.iter().filter(|(name, _)| last.get(name) == Some(&true));
+        kept.for_each(|(name, _)| stated.rules.add_unknown(name.as_bytes()));
         stated
     }
 }
 
-fn state_value(rule: ValuedRule, value: Value<'_>, stated: &mut Stated) {
-    match (rule, value) {
-        (_, Value::False) => {}
-        (_, Value::Text(text)) => stated.value(rule, text.trim_ascii().as_bytes()),
-        (_, Value::Integer(number)) => stated.value(rule, number.to_string().as_bytes()),
-        (ValuedRule::UnavailableAfter, Value::Date(seconds)) => {
-            stated.rules.end_after(UnavailableAfter::from_unix_seconds(seconds));
+fn state_value(rule: ValuedRule, value: &BareItemFromInput<'_>, stated: &mut Stated) {
+    match value {
+        // The rule is not stated.
+        BareItemFromInput::Boolean(false) => {}
+        BareItemFromInput::Token(text) => stated.value(rule, text.as_str().as_bytes()),
+        BareItemFromInput::String(text) => stated.value(rule, text.as_str().trim_ascii().as_bytes()),
+        BareItemFromInput::Integer(number) => stated.value(rule, number.to_string().as_bytes()),
+        BareItemFromInput::Date(date) if rule == ValuedRule::UnavailableAfter => {
+            let after = UnavailableAfter::from_unix_seconds(date.unix_seconds().into());
+            tighten(&mut stated.rules.unavailable_after, Some(after));
         }
-        (_, Value::Date(_) | Value::Other) => stated.invalid(rule, b""),
-    }
-}
-
-impl<'a> Value<'a> {
-    fn of(value: BareItemFromInput<'a>) -> Self {
-        match value {
-            BareItemFromInput::Integer(number) => Self::Integer(number.into()),
-            BareItemFromInput::Token(token) => Self::Text(Cow::Borrowed(token.as_str())),
-            BareItemFromInput::String(Cow::Borrowed(text)) => Self::Text(Cow::Borrowed(text.as_str())),
-            BareItemFromInput::String(Cow::Owned(text)) => Self::Text(Cow::Owned(text.into())),
-            BareItemFromInput::Date(date) => Self::Date(date.unix_seconds().into()),
-            BareItemFromInput::Boolean(false) => Self::False,
-            _ => Self::Other,
-        }
+        _ => stated.invalid(rule, b""),
     }
 }
 
@@ -164,11 +126,24 @@ impl<'a> ListVisitor<'a> for &mut Collector<'a, '_> {
 
     fn entry(&mut self) -> Result<impl EntryVisitor<'a>, Infallible> {
         self.members = self.members.saturating_add(1);
-        Ok(ItemOnly(&mut **self))
+        Ok(&mut **self)
     }
 
     fn finish(self) -> Result<(), Infallible> {
         Ok(())
+    }
+}
+
+/// An inner list is passed over: the member then has no token.
+impl<'a> EntryVisitor<'a> for &mut Collector<'a, '_> {
+    type Error = Infallible;
+
+    fn item(self) -> Result<impl ItemVisitor<'a>, Infallible> {
+        Ok(self)
+    }
+
+    fn inner_list(self) -> Result<impl InnerListVisitor<'a>, Infallible> {
+        Ok(Ignored)
     }
 }
 
@@ -181,10 +156,10 @@ impl<'a> ItemVisitor<'a> for &mut Collector<'a, '_> {
         item: BareItemFromInput<'a>,
     ) -> Result<impl ParameterVisitor<'a, Out = ()>, Infallible> {
         let binds = |text: &str| self.options.token_binds_us(text.trim_ascii().as_bytes());
-        (self.member.token, self.member.binds_us) = match item {
-            BareItemFromInput::Token(token) => (ProductName::Token(token.as_str()), binds(token.as_str())),
-            BareItemFromInput::String(text) => (ProductName::String, binds(text.as_str())),
-            _ => (ProductName::Other, false),
+        (self.member.token, self.member.names_crawler, self.member.binds_us) = match item {
+            BareItemFromInput::Token(token) => (Some(token.as_str()), true, binds(token.as_str())),
+            BareItemFromInput::String(text) => (None, true, binds(text.as_str())),
+            _ => (None, false, false),
         };
         Ok(&mut self.member)
     }

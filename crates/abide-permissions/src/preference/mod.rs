@@ -155,7 +155,7 @@ impl Preferences {
     /// salvaged, the signals of `*` are not united with those of a named group, and there are no policy tokens.
     #[must_use]
     pub fn new(options: &ReadOptions) -> Self {
-        Self { options: options.preferences(), ..Self::default() }
+        Self { options: options.preferences.clone(), ..Self::default() }
     }
 
     /// Adds what robots.txt states: of Content-Usage the records with the longest path that covers the URL; of Content-Signal

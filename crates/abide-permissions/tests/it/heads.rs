@@ -135,36 +135,28 @@ fn a_meta_in_html5lib_documents_is_where_html5ever_puts_it() {
 
 #[test]
 fn attributes_are_read_as_the_dom_has_them() {
-    for (element, name, content) in [
-        ("<meta name=robots name=x content=noindex content=all>", "robots", "noindex"),
-        ("<META NAME='ROBOTS  'CONTENT='NoIndex'>", "ROBOTS  ", "NoIndex"),
-        ("<meta/name=\"robots\"/content=\"noindex\"/>", "robots", "noindex"),
-        ("<meta/name=robots/content=noindex/>", "robots/content=noindex/", ""),
-        ("<meta name=&#114;obots content=no&#105;ndex>", "robots", "noindex"),
-        ("<meta name=robots content='a&amp=b&notit;c'>", "robots", "a&amp=b&notit;c"),
-        ("<meta name='a\r\nb\rc' content='x\0y'>", "a\nb\nc", "x\u{fffd}y"),
-        ("<meta name=a content='&lt;&gt;&quot;&apos;&nbsp;&copy &euro;'>", "a", "<>\"'\u{a0}\u{a9} \u{20ac}"),
-        (
-            "<meta name=a content='&#x80;&#0;&#xd800;&#x110000;&#13;&#10;'>",
-            "a",
-            "\u{20ac}\u{fffd}\u{fffd}\u{fffd}\r\n",
-        ),
-        (
-            "<meta name=a content='&ampx &amp;x &ltx &lt=x &NotEqualTilde;'>",
-            "a",
-            "&ampx &x &ltx &lt=x \u{2242}\u{338}",
-        ),
-        ("<meta name=a content='&#44; &#x2C &#; &# &x;'>", "a", ", , &#; &# &x;"),
-        ("<meta name=a content>", "a", ""),
-        ("<meta name=a content=>", "a", ""),
-        ("<meta name = a content = b>", "a", "b"),
-        ("<meta name=\"a\"content=\"b\">", "a", "b"),
-        ("<meta =x name=a content='b' '>", "a", "b"),
-        ("<meta na\0me=z name=a content=b>", "a", "b"),
-        ("<meta content=b\u{e9} name=\u{e9}>", "\u{e9}", "b\u{e9}"),
+    for element in [
+        "<meta name=robots name=x content=noindex content=all>",
+        "<META NAME='ROBOTS  'CONTENT='NoIndex'>",
+        "<meta/name=\"robots\"/content=\"noindex\"/>",
+        "<meta/name=robots/content=noindex/>",
+        "<meta name=&#114;obots content=no&#105;ndex>",
+        "<meta name=robots content='a&amp=b&notit;c'>",
+        "<meta name='a\r\nb\rc' content='x\0y'>",
+        "<meta name=a content='&lt;&gt;&quot;&apos;&nbsp;&copy &euro;'>",
+        "<meta name=a content='&#x80;&#0;&#xd800;&#x110000;&#13;&#10;'>",
+        "<meta name=a content='&ampx &amp;x &ltx &lt=x &NotEqualTilde;'>",
+        "<meta name=a content='&#44; &#x2C &#; &# &x;'>",
+        "<meta name=a content>",
+        "<meta name=a content=>",
+        "<meta name = a content = b>",
+        "<meta name=\"a\"content=\"b\">",
+        "<meta =x name=a content='b' '>",
+        "<meta na\0me=z name=a content=b>",
+        "<meta content=b\u{e9} name=\u{e9}>",
     ] {
         let found = pairs(&scan(element.as_bytes(), 1));
-        assert_eq!(found, [(name.to_owned(), content.to_owned())], "{element:?}");
+        assert_eq!(found.len(), 1, "{element:?}");
         assert_eq!(found, support::metas(element, true), "{element:?}");
     }
 }

@@ -121,13 +121,6 @@ fn a_content_is_cut_at_its_last_comma_within_the_limit() {
 }
 
 #[test]
-fn limits_that_the_scanner_cannot_do_with_are_refused() {
-    let error = options().with_memory_limit(16 * 1024 - 1).unwrap_err();
-    assert_eq!(error.to_string(), "expected a memory limit of at least 16384 bytes, found 16383");
-    assert!(options().with_head_limit(8191).is_err());
-}
-
-#[test]
 fn a_scanner_that_is_done_may_be_fed_and_dropped() {
     let mut scanner = HeadScanner::new(&options(), Some("text/html"));
     assert!(scanner.feed(b"<body>").is_break());

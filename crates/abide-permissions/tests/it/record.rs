@@ -230,16 +230,6 @@ fn a_passed_unavailable_after_counts_when_it_is_asked_later() {
 }
 
 #[test]
-fn a_long_field_is_kept_within_bounds_and_still_truncated() {
-    let value = format!("*;noindex, {}", "OtherBot;a, ".repeat(10_000));
-    let fields = [("Robots-Tag", value.as_bytes())];
-    let record = PermissionRecord::new("u", &Fetched::new(200, &fields, Head::default(), day(0)));
-    assert!(record.lines("robots-tag").map(<[u8]>::len).sum::<usize>() <= 64 * 1024);
-    assert!(record.permissions(&options()).is_truncated());
-    assert_eq!(rules(&record), "noindex");
-}
-
-#[test]
 fn what_states_nothing_is_not_kept() {
     let record = record();
     assert_eq!(record.lines("server").count(), 0);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore};
 use abide_gate::robots_cache::{MemoryRobotsStore, RobotsRecord, RobotsStore};
-use abide_gate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
+use abide_gate::{HolderId, Origin, StoreError, StoreFuture, WallMillis};
 use tokio::time::{Instant, sleep};
 
 use super::judge::{Judge, Who};
@@ -59,6 +59,26 @@ impl Weather {
     }
 }
 
+/// `done` is what happens unless it fails before.
+async fn through<T>(
+    fault: Option<Fault>,
+    slow: Duration,
+    done: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let said = || StoreError::new("the simulation says so");
+    match fault {
+        Some(Fault::Error) => Err(said()),
+        Some(Fault::Lie) => done.await.and(Err(said())),
+        Some(Fault::Hang) => std::future::pending().await,
+        Some(Fault::Panic) => panic!("{}", PANIC),
+        Some(Fault::Slow) => {
+            sleep(slow).await;
+            done.await
+        }
+        Some(Fault::Rot) | None => done.await,
+    }
+}
+
 /// The records of all processes, as bytes.
 #[derive(Default)]
 pub(crate) struct Shelf {
@@ -82,20 +102,8 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// `done` is what happens unless it fails before.
     async fn through<T>(&self, done: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-        let said = || StoreError::new("the simulation says so");
-        match self.weather.fault() {
-            Some(Fault::Error) => Err(said()),
-            Some(Fault::Lie) => done.await.and(Err(said())),
-            Some(Fault::Hang) => std::future::pending().await,
-            Some(Fault::Panic) => panic!("{}", PANIC),
-            Some(Fault::Slow) => {
-                sleep(Duration::from_millis(1_500)).await;
-                done.await
-            }
-            Some(Fault::Rot) | None => done.await,
-        }
+        through(self.weather.fault(), Duration::from_millis(1_500), done).await
     }
 
     async fn read(&self, origin: &Origin) -> Result<Option<RobotsRecord>, StoreError> {
@@ -124,15 +132,11 @@ pub(crate) fn number(origin: &Origin) -> usize {
 }
 
 impl RobotsStore for Reader {
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
+    fn load<'a>(&'a self, origin: &'a Origin) -> StoreFuture<'a, Option<RobotsRecord>> {
         Box::pin(self.through(self.read(origin)))
     }
 
-    fn save<'a>(
-        &'a self,
-        origin: &'a Origin,
-        record: &'a RobotsRecord,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn save<'a>(&'a self, origin: &'a Origin, record: &'a RobotsRecord) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             self.judge.saves(self.who, number(origin), record.asked_at());
             self.through(self.write(record)).await
@@ -145,17 +149,17 @@ impl RobotsStore for Reader {
         holder: HolderId,
         now: WallMillis,
         ttl: Duration,
-    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
+    ) -> StoreFuture<'a, Option<WallMillis>> {
         self.judge.flies(self.who, number(origin), true);
         Box::pin(self.through(self.shelf.leases.lease(origin, holder, now, ttl)))
     }
 
-    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> StoreFuture<'a, ()> {
         self.judge.flies(self.who, number(origin), false);
         Box::pin(self.through(self.shelf.leases.release(origin, holder)))
     }
 
-    fn sweep(&self, _: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>> {
+    fn sweep(&self, _: WallMillis) -> StoreFuture<'_, u64> {
         Box::pin(async { Ok(0) })
     }
 }
@@ -175,30 +179,18 @@ fn host_number(scope: &str) -> usize {
 }
 
 impl HostStore for Hosts {
-    fn exchange<'a>(
-        &'a self,
-        host: &'a str,
-        ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
+    fn exchange<'a>(&'a self, host: &'a str, ask: LeaseAsk) -> StoreFuture<'a, (LeaseStatus, HostState)> {
         let fault = self.weather.fault();
-        if !matches!(fault, None | Some(Fault::Rot)) {
+        let is_well = matches!(fault, None | Some(Fault::Rot));
+        if !is_well {
             self.judge.store_stumbles(self.who, host_number(host));
         }
-        let done = self.inner.exchange(host, ask);
-        match fault {
-            None | Some(Fault::Rot) => Box::pin(async {
-                let reply = done.await;
+        Box::pin(async move {
+            let reply = through(fault, Duration::from_millis(700), self.inner.exchange(host, ask)).await;
+            if is_well {
                 self.judge.store_answers(self.who);
-                reply
-            }),
-            Some(Fault::Error) => Box::pin(async { Err(StoreError::new("connection refused")) }),
-            Some(Fault::Lie) => Box::pin(async { done.await.and(Err(StoreError::new("connection reset"))) }),
-            Some(Fault::Hang) => Box::pin(std::future::pending()),
-            Some(Fault::Panic) => panic!("{}", PANIC),
-            Some(Fault::Slow) => Box::pin(async {
-                sleep(Duration::from_millis(700)).await;
-                done.await
-            }),
-        }
+            }
+            reply
+        })
     }
 }

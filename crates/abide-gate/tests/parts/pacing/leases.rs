@@ -10,7 +10,7 @@ use abide_gate::pacing::{
     DeferReason, HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, PacePolicy,
 };
 use abide_gate::testing::hosts::{conformance, throttle_counts_are_forgiven};
-use abide_gate::{BoxFuture, Clock, StoreError, SystemClock};
+use abide_gate::{Clock, StoreFuture, SystemClock};
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -359,11 +359,7 @@ impl Flushed {
 }
 
 impl HostStore for Flushed {
-    fn exchange<'a>(
-        &'a self,
-        host: &'a str,
-        ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
+    fn exchange<'a>(&'a self, host: &'a str, ask: LeaseAsk) -> StoreFuture<'a, (LeaseStatus, HostState)> {
         Box::pin(async move {
             let (hosts, grace_until) = &mut *self.hosts.lock().unwrap();
             let entry = hosts.entry(host.into()).or_default();
@@ -429,11 +425,7 @@ async fn a_store_that_hangs_costs_one_command_and_then_nothing() {
 struct Yes(Duration);
 
 impl HostStore for Yes {
-    fn exchange<'a>(
-        &'a self,
-        _: &'a str,
-        ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
+    fn exchange<'a>(&'a self, _: &'a str, ask: LeaseAsk) -> StoreFuture<'a, (LeaseStatus, HostState)> {
         Box::pin(async move {
             sleep(self.0).await;
             Ok((LeaseStatus::Leased { is_wanted: true }, ask.state))

@@ -119,19 +119,6 @@ async fn a_table_of_hosts_in_use_grows_and_reports_it_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_open_body_is_reported_by_the_cleaning() {
-    let events = Arc::new(Events::default());
-    let pacer = Pacer::builder(one_second()).observer(events.observer()).build();
-    let open = pacer.take("forgotten.example").await;
-    sleep(s(61)).await;
-    for n in 0..100 {
-        strangers(&pacer, n * 1_000, 1_000).await;
-    }
-    assert_eq!(events.of("open forgotten.example").len(), 1);
-    drop(open);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_queue_is_bounded_where_the_delay_is_tiny() {
     let pacer = Pacer::new(one_second().danger_min_delay(ms(0)).with_max_wait(s(100)));
     let open = pacer.take("a.example").await;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, Want};
-use abide_gate::{BoxFuture, HolderId, StoreError};
+use abide_gate::{HolderId, StoreError, StoreFuture};
 
 /// How a store fails.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -78,10 +78,7 @@ impl Faulty {
         self.at.store(0, Ordering::SeqCst);
     }
 
-    fn or_fail<'a, T: Send + 'a>(
-        &'a self,
-        done: BoxFuture<'a, Result<T, StoreError>>,
-    ) -> BoxFuture<'a, Result<T, StoreError>> {
+    fn or_fail<'a, T: Send + 'a>(&'a self, done: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
         let call = self.calls.fetch_add(1, Ordering::SeqCst);
         if !(self.fails)(call, self.at.load(Ordering::SeqCst)) {
             return done;
@@ -99,11 +96,7 @@ impl Faulty {
 }
 
 impl HostStore for Faulty {
-    fn exchange<'a>(
-        &'a self,
-        host: &'a str,
-        ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
+    fn exchange<'a>(&'a self, host: &'a str, ask: LeaseAsk) -> StoreFuture<'a, (LeaseStatus, HostState)> {
         self.or_fail(self.inner.exchange(host, ask))
     }
 }

@@ -10,7 +10,7 @@ use abide_gate::pacing::DeferReason;
 use abide_gate::robots_cache::{
     FetchError, MemoryRobotsStore, RobotsEntry, RobotsPolicy, RobotsRecord, RobotsStore, Source,
 };
-use abide_gate::{BoxFuture, Clock, HolderId, ManualClock, Origin, StoreError, WallMillis};
+use abide_gate::{BoxFuture, Clock, HolderId, ManualClock, Origin, StoreError, StoreFuture, WallMillis};
 use abide_robots::{ProductToken, Target};
 
 pub(crate) const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
@@ -59,18 +59,14 @@ impl std::fmt::Debug for Hooked {
 }
 
 impl RobotsStore for Hooked {
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
+    fn load<'a>(&'a self, origin: &'a Origin) -> StoreFuture<'a, Option<RobotsRecord>> {
         Box::pin(async move {
             (self.before)(Op::Load).await?;
             self.inner.load(origin).await
         })
     }
 
-    fn save<'a>(
-        &'a self,
-        origin: &'a Origin,
-        record: &'a RobotsRecord,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn save<'a>(&'a self, origin: &'a Origin, record: &'a RobotsRecord) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             (self.before)(Op::Save).await?;
             self.inner.save(origin, record).await
@@ -83,21 +79,21 @@ impl RobotsStore for Hooked {
         holder: HolderId,
         now: WallMillis,
         ttl: Duration,
-    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
+    ) -> StoreFuture<'a, Option<WallMillis>> {
         Box::pin(async move {
             (self.before)(Op::Lease).await?;
             self.inner.lease(origin, holder, now, ttl).await
         })
     }
 
-    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             (self.before)(Op::Release).await?;
             self.inner.release(origin, holder).await
         })
     }
 
-    fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>> {
+    fn sweep(&self, older_than: WallMillis) -> StoreFuture<'_, u64> {
         self.inner.sweep(older_than)
     }
 }

@@ -1,0 +1,103 @@
+//! Which process fetches a robots.txt, for stores that keep that in memory.
+//!
+//! It is the rule of [`RobotsStore::lease`](super::RobotsStore::lease) and [`release`](super::RobotsStore::release): the store in memory uses
+//! it, and so does `abide-redb`, whose file belongs to one process.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::{HolderId, Origin, WallMillis};
+
+/// The leases of a [`RobotsStore`](super::RobotsStore), in memory.
+#[derive(Debug, Default)]
+pub struct RobotsLeases {
+    by_origin: Mutex<HashMap<Origin, (HolderId, WallMillis)>>,
+}
+
+/// More leases than a process has fetches; beyond it, those that are over are forgotten, then all: a lease only saves a second fetch.
+const LEASES_MAX: usize = 65_536;
+
+impl RobotsLeases {
+    /// Takes or renews the lease of an origin, as [`RobotsStore::lease`](super::RobotsStore::lease) says.
+    pub fn lease(
+        &self,
+        origin: &Origin,
+        holder: HolderId,
+        now: WallMillis,
+        ttl: Duration,
+    ) -> Option<WallMillis> {
+        let mut leases = self.by_origin.lock().unwrap_or_else(PoisonError::into_inner);
+        match leases.get(origin) {
+            // A lease that ends later than one begun now could was given by a clock that has been set back since.
+            Some(&(other, until)) if other != holder && now < until && until <= now.plus(ttl) => Some(until),
+            _ => {
+                if leases.len() >= LEASES_MAX {
+                    leases.retain(|_, (_, until)| now < *until);
+                }
+                if leases.len() >= LEASES_MAX {
+                    leases.clear();
+                }
+                leases.insert(origin.clone(), (holder, now.plus(ttl)));
+                None
+            }
+        }
+    }
+
+    /// Ends the lease of an origin; with a `holder`, only its own.
+    pub fn release(&self, origin: &Origin, holder: Option<HolderId>) {
+        let mut leases = self.by_origin.lock().unwrap_or_else(PoisonError::into_inner);
+        if leases.get(origin).is_some_and(|(other, _)| holder.is_none_or(|holder| holder == *other)) {
+            leases.remove(origin);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn origin(n: u32) -> Origin {
+        format!("https://h{n}.example").parse().unwrap()
+    }
+
+    #[test]
+    fn a_lease_ends_at_its_end_and_not_a_millisecond_before() {
+        let leases = RobotsLeases::default();
+        let ttl = Duration::from_millis(10);
+        let lease =
+            |holder, now| leases.lease(&origin(1), HolderId(holder), WallMillis::from_millis(now), ttl);
+        assert_eq!(lease(1, 100), None);
+        assert_eq!(lease(2, 109), Some(WallMillis::from_millis(110)));
+        assert_eq!(lease(2, 110), None);
+    }
+
+    #[test]
+    fn where_leases_are_too_many_those_that_have_ended_go_first() {
+        let leases = RobotsLeases::default();
+        let most = u32::try_from(LEASES_MAX).unwrap();
+        let lease = |n, holder, now, millis| {
+            leases.lease(
+                &origin(n),
+                HolderId(holder),
+                WallMillis::from_millis(now),
+                Duration::from_millis(millis),
+            )
+        };
+        // One that lasts, one that ends in the instant in which room is needed, and many that have ended before.
+        lease(0, 1, 0, 60_000);
+        lease(1, 1, 0, 1_000);
+        for n in 2..most {
+            lease(n, 1, 0, 10);
+        }
+        assert_eq!(leases.by_origin.lock().unwrap().len(), LEASES_MAX);
+        lease(most, 1, 1_000, 10);
+        assert_eq!(lease(0, 2, 1_000, 60_000), Some(WallMillis::from_millis(60_000)));
+        assert_eq!(leases.by_origin.lock().unwrap().len(), 2);
+        // Where none has ended, all go: a lease only saves a second fetch.
+        for n in 2..=most + 1 {
+            lease(n, 1, 1_000, 60_000);
+        }
+        assert!(leases.by_origin.lock().unwrap().len() <= LEASES_MAX);
+    }
+}
