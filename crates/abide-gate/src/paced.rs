@@ -140,9 +140,8 @@ impl PacedFetch {
 
     /// robots.txt keeps the same delay as the pages of its host.
     fn ask(&self, url: &Url) -> Ask {
-        Ask::new()
-            .with_crawl_delay(last_delay(&self.pacer, url).unwrap_or_default())
-            .with_budget(self.max_wait)
+        let crawl_delay = last_delay(&self.pacer, url).unwrap_or_default();
+        Ask { crawl_delay, budget: Some(self.max_wait), ..Ask::default() }
     }
 }
 

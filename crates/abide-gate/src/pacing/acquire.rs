@@ -464,19 +464,6 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_need_not_wait_takes_no_place_in_the_queue() {
-        let (table, began) = (Table::new(100, Duration::ZERO), at(0));
-        for group in [None, Some("group")] {
-            let host = group.unwrap_or("a.example");
-            let asked = request(&table, host, group.map(|_| "others"), began);
-            let claims = takes(&table, &asked, began);
-            end(&table, &claims, began, began, &mut Effects::default());
-            let free = began.plus(Duration::from_secs(1));
-            takes(&table, &asked, free);
-        }
-    }
-
-    #[test]
     fn a_known_free_host_without_waiters_takes_the_short_way() {
         let (table, began) = (Table::new(100, Duration::ZERO), at(0));
         let asked = request(&table, "a.example", None, began);

@@ -147,7 +147,6 @@ impl Inner {
         self.observers.notify(&Event::RobotsAnswered { entry: &answer });
         if answer.source() == Source::LastGood {
             self.count(1, |stats| &mut stats.robots_last_good);
-            self.observers.notify(&Event::RobotsLastGood { entry: &answer });
         }
         let old = previous.and_then(RobotsRecord::copy);
         if old.map(GoodCopy::body) != answer.record().copy().map(GoodCopy::body) {
