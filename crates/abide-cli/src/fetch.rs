@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use abide::{Abide, Denied, DeniedKind, FetchInfo, Options, Preference, RequestBuilderExt, ResponseExt};
+use abide::{Abide, Denied, DeniedKind, FetchInfo, Options, RequestBuilderExt, ResponseExt};
 use futures_util::StreamExt;
 use reqwest_middleware::ClientWithMiddleware;
 use serde::Serialize;
@@ -190,8 +190,6 @@ pub(crate) struct Answer {
     pub(crate) may_follow: bool,
     /// When to come back.
     pub(crate) not_before: Option<SystemTime>,
-    /// Uses of the content that the site asks to leave alone, such as `train-ai`.
-    pub(crate) reserved: Vec<String>,
     /// What the site states, each with the header field or meta that says it.
     pub(crate) statements: Vec<String>,
     /// Why it was refused or denied, in words that are the same for each URL, where `why` names the URL.
@@ -248,9 +246,8 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> Answer {
     let content_type = response.headers().get(http::header::CONTENT_TYPE);
     let content_type = content_type.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     let may_follow = info.as_ref().is_some_and(|info| info.permissions().may_follow());
-    let reserved = info.as_ref().map(reserved).unwrap_or_default();
     let statements = info.as_ref().map(statements).unwrap_or_default();
-    Answer { line, content_type, may_follow, reserved, statements, ..Answer::default() }
+    Answer { line, content_type, may_follow, statements, ..Answer::default() }
 }
 
 /// Reads the body, which ends here also when `sink` has enough.
@@ -290,19 +287,6 @@ fn statements(info: &FetchInfo) -> Vec<String> {
         format!("{}: {} {preference}", statement.source(), statement.usage())
     });
     rules.chain(usages).collect()
-}
-
-/// Each usage once that the site disallows, whichever of its statements counts in the end.
-fn reserved(info: &FetchInfo) -> Vec<String> {
-    let preferences = info.preferences();
-    let statements = preferences.statements().iter();
-    let mut names: Vec<String> = statements
-        .filter(|statement| statement.preference() == Preference::Disallow)
-        .map(|statement| statement.usage().to_string())
-        .collect();
-    names.sort();
-    names.dedup();
-    names
 }
 
 fn refused(abide: &Abide, text: &str, denied: &Denied, sent: &[Sent]) -> Line {

@@ -1,5 +1,6 @@
 //! The objects of the contract: their fields, in their order.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use abide::robots_cache::Source;
@@ -99,6 +100,11 @@ impl StatedPreference {
             source: statement.source().to_string(),
         });
         statements.collect()
+    }
+
+    /// The usages that the site asks to leave alone, such as `train-ai`, whichever of its statements counts in the end.
+    pub(crate) fn reserved(stated: &[Self]) -> BTreeSet<&str> {
+        stated.iter().filter(|stated| stated.preference == "disallow").map(|stated| &*stated.usage).collect()
     }
 
     /// Leaves at most `max`, what is disallowed first, and none of great length.

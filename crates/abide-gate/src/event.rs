@@ -25,7 +25,8 @@ pub enum Event<'a> {
         /// From its beginning to its end, waits and redirects included.
         took: Duration,
     },
-    /// An attempt to fetch a robots.txt ended with this result.
+    /// An attempt to fetch a robots.txt ended with this result. If it failed, the last good copy may apply
+    /// ([`Source::LastGood`](crate::robots_cache::Source::LastGood)).
     RobotsAnswered {
         /// What is known now.
         entry: &'a Arc<RobotsEntry>,
@@ -34,11 +35,6 @@ pub enum Event<'a> {
     RobotsChanged {
         /// What it said.
         old: Option<&'a GoodCopy>,
-        /// What is known now.
-        entry: &'a Arc<RobotsEntry>,
-    },
-    /// An attempt failed, and the last good copy applies.
-    RobotsLastGood {
         /// What is known now.
         entry: &'a Arc<RobotsEntry>,
     },

@@ -224,7 +224,7 @@ impl Gate {
 
     /// Refuses at once where the fetch, which all its callers share, would wait for its permit for longer than this caller has left.
     fn refuse_a_long_wait(&self, origin: &Origin, url: &Url, left: Duration) -> Result<(), Denied> {
-        let slot = self.pacer.next_slot(&origin.robots_url(), Ask::new());
+        let slot = self.pacer.next_slot(&origin.robots_url(), Ask::default());
         let slot = slot.map_err(|refusal| self.denied_by(url, refusal))?;
         if slot.wait <= left {
             return Ok(());
@@ -261,8 +261,8 @@ impl Gate {
             return None;
         }
         let place = verdict.entry()?.place();
-        let delay = verdict.crawl_delay().unwrap_or_default();
-        let ask = Ask::new().with_crawl_delay(delay).with_place(place.load(Ordering::Relaxed));
+        let crawl_delay = verdict.crawl_delay().unwrap_or_default();
+        let ask = Ask { crawl_delay, place: place.load(Ordering::Relaxed), ..Ask::default() };
         let permit = self.pacer.at_once(url, &ask)?;
         place.store(permit.place(), Ordering::Relaxed);
         Some(permit)
@@ -276,6 +276,7 @@ impl Gate {
     ) -> Result<Permit, Denied> {
         loop {
             let permit = self.permit(url, verdict, left).await?;
+            // Whoever has waited looks at the rules again: they may have changed meanwhile, also those of a fresh entry.
             let is_current = permit.waited().is_zero() && !verdict.has_lapsed(self.clock.wall());
             if is_current || verdict.override_reason().is_some() {
                 return Ok(permit);
@@ -305,7 +306,8 @@ impl Gate {
     async fn permit(&self, url: &Url, verdict: &Verdict, left: &mut Duration) -> Result<Permit, Denied> {
         let delay =
             if verdict.is_robots_txt() { last_delay(&self.pacer, url) } else { verdict.crawl_delay() };
-        let ask = Ask::new().with_crawl_delay(delay.unwrap_or_default()).with_budget(*left);
+        let crawl_delay = delay.unwrap_or_default();
+        let ask = Ask { crawl_delay, budget: Some(*left), ..Ask::default() };
         let began = self.clock.now();
         let permit = self.pacer.acquire(url, ask).await;
         let waited = match &permit {
@@ -323,7 +325,7 @@ impl Gate {
     pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Denied> {
         let origin = Origin::of(url).map_err(|_| self.denied(DeniedKind::UnsupportedUrl, url))?;
         let crawl_delay = self.robots.cached(&origin).and_then(|answer| answer.crawl_delay());
-        let ask = Ask::new().with_crawl_delay(crawl_delay.unwrap_or_default());
+        let ask = Ask { crawl_delay: crawl_delay.unwrap_or_default(), ..Ask::default() };
         self.pacer.next_slot(url, ask).map_err(|refusal| self.denied_by(url, refusal))
     }
 

@@ -24,11 +24,11 @@ pub fn record_metrics(event: &Event<'_>) {
         Event::RobotsAttempted { took, .. } => histogram!("abide_robots_seconds").record(*took),
         Event::RobotsAnswered { entry: answer } => {
             counter!("abide_robots_total", "outcome" => outcome(answer.source())).increment(1);
+            if answer.source() == Source::LastGood {
+                histogram!("abide_robots_last_good_age_seconds").record(age(answer));
+            }
         }
         Event::RobotsChanged { .. } => counter!("abide_robots_changes_total").increment(1),
-        Event::RobotsLastGood { entry: answer } => {
-            histogram!("abide_robots_last_good_age_seconds").record(age(answer))
-        }
         Event::RobotsStoreFailed { .. } => {
             counter!("abide_store_faults_total", "store" => "robots").increment(1)
         }

@@ -92,6 +92,7 @@ impl PacedFetch {
                     }
                     _ => backoff,
                 };
+                // Before the body is read, which may take long: other processes must not send to a host that is backed off.
                 permit.saved().await;
                 let (status, headers) = (reply.status(), reply.headers().clone());
                 // The permit lives as long as the body, which is dropped when enough of it has been read.
@@ -140,9 +141,8 @@ impl PacedFetch {
 
     /// robots.txt keeps the same delay as the pages of its host.
     fn ask(&self, url: &Url) -> Ask {
-        Ask::new()
-            .with_crawl_delay(last_delay(&self.pacer, url).unwrap_or_default())
-            .with_budget(self.max_wait)
+        let crawl_delay = last_delay(&self.pacer, url).unwrap_or_default();
+        Ask { crawl_delay, budget: Some(self.max_wait), ..Ask::default() }
     }
 }
 

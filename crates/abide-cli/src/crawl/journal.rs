@@ -84,7 +84,7 @@ impl Opening {
         let path = path(store, &names);
         let past = match OpenOptions::new().read(true).write(true).open(&path) {
             Ok(_) if restart => None,
-            Ok(mut file) => read(&mut file, &names).map_err(|error| error.named(&path))?,
+            Ok(mut file) => read(&path, &mut file, &names)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(Usage(format!("{}: {error}", path.display())).into()),
         };
@@ -218,13 +218,14 @@ fn path(store: &Path, names: &[String]) -> PathBuf {
 }
 
 /// Reads what is there and leaves the file ready to be appended to. `None`: nothing is there.
-fn read(file: &mut File, names: &[String]) -> Result<Option<Past>, Unreadable> {
+fn read(path: &Path, file: &mut File, names: &[String]) -> Result<Option<Past>, Usage> {
+    let wrong = |error: io::Error| Usage(format!("{}: {error}", path.display()));
     let mut past = Past::default();
     let mut lines = BufReader::new(&mut *file);
     let (mut line, mut whole, mut number) = (Vec::new(), 0_u64, 0_usize);
     loop {
         line.clear();
-        lines.by_ref().take(LINE_LEN_MAX).read_until(b'\n', &mut line)?;
+        lines.by_ref().take(LINE_LEN_MAX).read_until(b'\n', &mut line).map_err(wrong)?;
         if !line.ends_with(b"\n") && (line.len() as u64) < LINE_LEN_MAX {
             break;
         }
@@ -237,37 +238,17 @@ fn read(file: &mut File, names: &[String]) -> Result<Option<Past>, Unreadable> {
                 }
                 past.entries.push(entry);
             }
-            _ => return Err(Unreadable::Line(number)),
+            _ => {
+                let found =
+                    "expected the frontier of this crawl, found that of another or of another version";
+                let path = path.display();
+                return Err(Usage(format!("{path}:{number}: {found}; --restart starts again")));
+            }
         }
     }
     // What a kill has cut off.
-    file.set_len(whole)?;
-    file.seek(SeekFrom::End(0))?;
+    file.set_len(whole).and_then(|()| file.seek(SeekFrom::End(0))).map_err(wrong)?;
     Ok((number > 0).then_some(past))
-}
-
-#[derive(Debug)]
-enum Unreadable {
-    Io(io::Error),
-    Line(usize),
-}
-
-impl From<io::Error> for Unreadable {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-impl Unreadable {
-    fn named(self, path: &Path) -> Usage {
-        let path = path.display();
-        Usage(match self {
-            Self::Io(error) => format!("{path}: {error}"),
-            Self::Line(number) => format!(
-                "{path}:{number}: expected the frontier of this crawl, found that of another or of another version; --restart starts again"
-            ),
-        })
-    }
 }
 
 /// Of the format.

@@ -96,7 +96,8 @@ impl Record {
         let cause = (line.outcome != Outcome::Fetched).then(|| cause(task, answer));
         let tags = line.permissions.iter();
         let stated = tags.flat_map(|tags| tags.rules.stated()).map(str::to_owned);
-        let reserved = answer.reserved.iter().map(|usage| format!("no {usage}"));
+        let reserved = StatedPreference::reserved(&line.preferences);
+        let reserved = reserved.into_iter().map(|usage| format!("no {usage}"));
         let permissions = if task.kind == Kind::Page { stated.chain(reserved).collect() } else { Vec::new() };
         Self { page, cause, permissions }
     }

@@ -38,8 +38,11 @@ async fn urls_come_from_arguments_standard_input_and_files() {
         assert_eq!(names, ["1", "3", "2"], "{call}: {}{}", ran.out, ran.err);
     }
     let robots = file("User-agent: *\nDisallow: /x\n");
-    let ran = abide_with(format!("match --agent a --robots {robots} -"), "/x/1\nhttps://h/y\n");
-    assert_eq!((ran.status, ran.out.lines().count()), (1, 2), "{}{}", ran.out, ran.err);
+    for (call, status) in [("match", 1), ("directives", 0), ("explain", 1)] {
+        let args = format!("{call} --json --agent a --robots {robots} -");
+        assert_eq!(abide_with(args, "/x/1\nhttps://h/y\n").ends_with(status).lines().len(), 2, "{call}");
+        abide_with(format!("{call} --agent a --robots - -"), "").is_wrong_usage(&["not both"]);
+    }
     let bad = abide_with("check -", "http://a.example/\nnowhere\n");
     bad.is_wrong_usage(&["abide: standard input:2: url \"nowhere\": "]);
     abide_with("check -", "").is_wrong_usage(&[]);

@@ -10,8 +10,8 @@ use abide_tests::{Quota, Redis};
 use abide_tests::{Reply, Server};
 use serde_json::{Value, json};
 
-use crate::crawl::{only_host, pages};
-use crate::{Ran, abide, directory, file, has, online, store};
+use crate::crawl::pages;
+use crate::{Ran, abide, directory, file, online, store};
 
 /// Twelve pages in a chain of two links each; robots.txt with a rule.
 async fn site() -> Server {
@@ -226,7 +226,7 @@ async fn two_processes_never_exceed_a_quota() {
     let args = &format!("crawl --json --max-pages 8 --store {} a.example/", redis.url());
     let (one, other) = tokio::join!(online(&server, args), online(&server, args));
     for ran in [one, other] {
-        has(&only_host(ran.ends_with(0)), json!({"fetched": 8}));
+        crate::has(&crate::crawl::only_host(ran.ends_with(0)), json!({"fetched": 8}));
     }
     assert_eq!(counter.refused(), 0);
     assert_eq!(server.count("a.example/robots.txt"), 1, "they share that, too");

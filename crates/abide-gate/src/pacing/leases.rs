@@ -234,6 +234,7 @@ impl SharedStore {
 
     /// One command, and what its reply changes here.
     async fn exchange(&self, core: &Core, host: &HostLease, want: Want, now: Moment) -> Option<LeaseStatus> {
+        // Counted before the backoff is read: a change in between is sent once more, and none is taken for saved that was not sent.
         let (changes, mut state) = {
             let lease = lock(&host.lease);
             (lease.changes(), lease.state(now))

@@ -42,37 +42,12 @@ pub(crate) struct Pacer {
 /// What one request asks: the delay of its origin, and how long it is ready to wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ask {
-    crawl_delay: Duration,
-    budget: Option<Duration>,
-    place: u32,
-}
-
-impl Ask {
-    /// No delay but our own, and the policy's `max_wait`.
-    pub(crate) fn new() -> Self {
-        Self::default()
-    }
-
-    /// The Crawl-delay of this request's own origin. The larger of this and ours counts.
-    #[must_use]
-    pub(crate) fn with_crawl_delay(mut self, delay: Duration) -> Self {
-        self.crawl_delay = delay;
-        self
-    }
-
-    /// How long this call may still wait, all hops together. Zero: now or not at all.
-    #[must_use]
-    pub(crate) fn with_budget(mut self, left: Duration) -> Self {
-        self.budget = Some(left);
-        self
-    }
-
-    /// Where the host's schedule was found last: [`Permit::place`].
-    #[must_use]
-    pub(crate) fn with_place(mut self, place: u32) -> Self {
-        self.place = place;
-        self
-    }
+    /// That of this request's own origin. The larger of this and ours counts.
+    pub(crate) crawl_delay: Duration,
+    /// How long this call may still wait, all hops together. Zero: now or not at all. `None`: the policy's `max_wait`.
+    pub(crate) budget: Option<Duration>,
+    /// Where the host's schedule was found last: [`Permit::place`]. Zero: not known.
+    pub(crate) place: u32,
 }
 
 impl Pacer {

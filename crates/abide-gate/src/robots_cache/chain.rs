@@ -16,7 +16,7 @@ use crate::robots_cache::freshness::stated_lifetime;
 use crate::robots_cache::interner::RobotsText;
 use crate::robots_cache::outcome::{Head, Outcome, classify, has_rule_line, is_html, looks_coded};
 use crate::robots_cache::record::whole_seconds;
-use crate::robots_cache::{GoodCopy, RobotsPolicy, RobotsRecord, body, log, redirect};
+use crate::robots_cache::{GoodCopy, RobotsRecord, body, log, redirect};
 use crate::{Coding, Failure, Origin};
 
 /// The pacer deferred a request: this is no attempt.
@@ -30,7 +30,6 @@ pub(super) struct DeferredFetch {
 /// The requests for one robots.txt, each a redirect further.
 pub(super) struct Chain<'a> {
     cache: &'a Inner,
-    policy: &'a RobotsPolicy,
     origin: &'a Origin,
     copy: Option<&'a GoodCopy>,
     /// The URLs requested so far. At most one more than the policy's redirects.
@@ -56,7 +55,6 @@ impl<'a> Chain<'a> {
         let policy = &cache.policy;
         Self {
             cache,
-            policy,
             origin,
             copy: previous.and_then(RobotsRecord::copy),
             visited: vec![origin.at(policy.path)],
@@ -78,7 +76,7 @@ impl<'a> Chain<'a> {
                 Err(error) => return self.failed(error),
             };
             let (status, hold) = (reply.status(), reply.hold());
-            match classify(status, reply.headers(), hold, conditional, self.policy) {
+            match classify(status, reply.headers(), hold, conditional, &self.cache.policy) {
                 Head::ReadBody => return Ok(self.read(reply).await),
                 Head::Follow => match self.follow(&reply) {
                     Ok(()) => {}
@@ -125,7 +123,7 @@ impl<'a> Chain<'a> {
         };
         self.cache.count(1, |stats| &mut stats.robots_requests);
         // The budget is kept by `Fetch`, which knows when the slot was there; this only ends one that does not.
-        let patience = self.budget.saturating_add(self.policy.slot_wait_max);
+        let patience = self.budget.saturating_add(self.cache.policy.slot_wait_max);
         let reply = match timeout(patience, self.cache.fetch.fetch(request)).await {
             Ok(result) => result,
             Err(_) => Err(FetchError::new(Failure::Timeout, "no head in time")),
@@ -151,11 +149,11 @@ impl<'a> Chain<'a> {
 
     /// Follows one redirect. Its body is never read.
     fn follow(&mut self, reply: &RobotsResponse) -> Result<(), Outcome> {
-        let url = redirect::destination(self.here(), reply.headers(), self.policy)
+        let url = redirect::destination(self.here(), reply.headers(), &self.cache.policy)
             .map_err(|cause| Outcome::Unreachable { cause, hold: reply.hold() })?;
         // §2.3.1.2: if there are more than five consecutive redirects, crawlers MAY assume that the robots.txt file is
         // unavailable. Without cookies a URL met twice cannot end otherwise.
-        if self.visited.len() > self.policy.redirects_max || self.visited.contains(&url) {
+        if self.visited.len() > self.cache.policy.redirects_max || self.visited.contains(&url) {
             return Err(Outcome::TooManyRedirects);
         }
         self.visited.push(url);
@@ -173,7 +171,7 @@ impl<'a> Chain<'a> {
             return Outcome::Unreachable { cause: Failure::StillCoded, hold };
         };
         let body = body::decoded(reply.into_body(), coding);
-        let text = match timeout_at(until.into(), body::read(body, self.policy.body_limit)).await {
+        let text = match timeout_at(until.into(), body::read(body, self.cache.policy.body_limit)).await {
             Ok(Ok(text)) => text,
             Ok(Err(error)) => {
                 log::failed(self.origin, &error);
@@ -188,7 +186,7 @@ impl<'a> Chain<'a> {
         let content_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
         let html = is_html(content_type, &text.bytes) && !has_rule_line(&text.bytes);
         // Stricter (option): a page that only looks like a success says nothing about the rules.
-        if html && self.policy.html_is_unreachable {
+        if html && self.cache.policy.html_is_unreachable {
             return Outcome::Unreachable { cause: Failure::Html, hold };
         }
         let now = self.cache.clock.wall();
@@ -199,7 +197,7 @@ impl<'a> Chain<'a> {
             status,
             redirected_to: (self.visited.len() > 1).then(|| Box::new(self.here().clone())),
             validators: Validators::of(&headers),
-            lifetime: stated_lifetime(&headers, self.policy).and_then(whole_seconds),
+            lifetime: stated_lifetime(&headers, &self.cache.policy).and_then(whole_seconds),
             fetched_at: now,
             validated_at: now,
         })

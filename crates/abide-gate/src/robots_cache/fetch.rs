@@ -143,6 +143,7 @@ impl PermitWait {
     /// How much of it a caller that came at `came` has waited: callers can join a fetch at any time.
     pub(crate) fn since(&self, came: Instant) -> Duration {
         let waits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // The waits of before it came are not its own.
         let present = waits.until.map(|until| until.saturating_duration_since(came));
         waits.total.min(present.unwrap_or_default())
     }

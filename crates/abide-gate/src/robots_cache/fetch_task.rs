@@ -106,6 +106,7 @@ impl Inner {
         }
         let began = self.clock.now();
         let ended = {
+            // Held for the chain alone: a fetch that waits for another process takes no place from the others.
             let _permit = self.fetch_permits.acquire().await;
             Chain::new(self, origin, previous.as_ref(), permit_wait).run().await
         };
@@ -135,6 +136,7 @@ impl Inner {
             AttemptEnd { now: self.clock.wall(), jitter: self.jitter.draw(), spread: self.jitter.spread() };
         let revalidated = matches!(outcome, Outcome::NotModified { .. });
         let record = RobotsRecord::after(previous, origin, outcome, at, &self.policy);
+        // Saved first: this ends the lease, and followers in other processes look for the record.
         self.save_record(&record).await;
         let answer = self.publish(record);
         self.count(1, |stats| match answer.record().last() {
@@ -147,7 +149,6 @@ impl Inner {
         self.observers.notify(&Event::RobotsAnswered { entry: &answer });
         if answer.source() == Source::LastGood {
             self.count(1, |stats| &mut stats.robots_last_good);
-            self.observers.notify(&Event::RobotsLastGood { entry: &answer });
         }
         let old = previous.and_then(RobotsRecord::copy);
         if old.map(GoodCopy::body) != answer.record().copy().map(GoodCopy::body) {

@@ -44,9 +44,8 @@ pub async fn acquire(
     crawl_delay: Duration,
     budget: Duration,
 ) -> Result<Permit, Denied> {
-    let acquired =
-        gate.pacer.acquire(url, Ask::new().with_crawl_delay(crawl_delay).with_budget(budget)).await;
-    acquired.map_err(|refusal| gate.denied_by(url, refusal))
+    let ask = Ask { crawl_delay, budget: Some(budget), ..Ask::default() };
+    gate.pacer.acquire(url, ask).await.map_err(|refusal| gate.denied_by(url, refusal))
 }
 
 /// A lease that outlives a fact on a slow machine, and how late a store may reply on one.

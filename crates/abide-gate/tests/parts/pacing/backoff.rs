@@ -274,31 +274,6 @@ async fn backoffs_stay_with_the_host_unless_a_scope_wants_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn crossing_scopes_never_wait_for_each_other_in_a_circle() {
-    // Each request is in two of four groups, in both orders; a cancelled one leaves both.
-    let first = Scope::custom(|url| url.query().map(|query| query[..1].to_owned())).with_delay(ms(10));
-    let second = Scope::custom(|url| url.query().map(|query| query[1..].to_owned())).with_delay(ms(10));
-    let policy =
-        one_second().danger_min_delay(s(0)).danger_max_in_flight(99).with_scope(first).with_scope(second);
-    let (pacer, mut tasks) = (Pacer::new(policy.with_max_wait(s(500))), Vec::new());
-    for n in 0..300 {
-        let pair = ["ab", "ba", "bc", "cb", "ca", "ac", "dd"][n % 7];
-        let (pacer, to) = (pacer.clone(), url(&format!("http://h{n}.example/?{pair}")));
-        tasks.push(tokio::spawn(async move {
-            let permit = pacer.acquire(&to, Ask::new()).await.unwrap();
-            sleep(ms(3)).await;
-            drop(permit);
-        }));
-    }
-    sleep(ms(100)).await;
-    tasks.iter().step_by(5).for_each(|task| task.abort());
-    for task in tasks {
-        drop(task.await);
-    }
-    assert_eq!((pacer.stats().in_flight, pacer.stats().waiting), (0, 0));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_host_can_have_its_own_pace() {
     let policy =
         one_second().with_own_sites([host("mine.example")]).with_host_delay(host("slow.example"), s(10));

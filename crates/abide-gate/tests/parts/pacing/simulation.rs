@@ -305,15 +305,3 @@ proptest! {
         }
     }
 }
-
-/// Allowed work is done: with nothing in the way and enough patience, every caller goes, and no second is wasted.
-#[test]
-fn nothing_is_lost_and_nothing_is_lazy() {
-    let (budget, crawl_delay, wire, answer) = (s(1_000), s(0), ms(100), Answer::Plain(200));
-    let patient = Caller { host: 0, arrives: s(0), budget, crawl_delay, wire, answer, cancels: None };
-    let callers: Vec<Caller> = (0..200).map(|n| Caller { arrives: ms(n), ..patient.clone() }).collect();
-    let history = simulate(one_second(), &callers, &[]);
-    assert_eq!(history.seen.len(), 200);
-    let (first, last) = (&history.seen[0], &history.seen[199]);
-    assert_eq!(last.start - first.start, ms(1_200) * 199);
-}

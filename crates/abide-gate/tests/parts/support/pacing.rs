@@ -56,6 +56,20 @@ pub(crate) async fn joined<T>(tasks: impl IntoIterator<Item = JoinHandle<T>>) ->
     results
 }
 
+impl Ask {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn with_crawl_delay(self, crawl_delay: Duration) -> Self {
+        Self { crawl_delay, ..self }
+    }
+
+    pub(crate) fn with_budget(self, budget: Duration) -> Self {
+        Self { budget: Some(budget), ..self }
+    }
+}
+
 impl PacerBuilder {
     pub(crate) fn store(self, store: Arc<dyn HostStore>) -> Self {
         Self { store: Some(store), ..self }
