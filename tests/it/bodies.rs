@@ -101,9 +101,7 @@ async fn a_body_dropped_after_any_byte_ends_the_permit() {
 
 #[tokio::test]
 async fn an_error_met_while_reading_ahead_comes_at_its_place() {
-    let server = Server::without_rules(|_| Reply::raw(vec![Step::Send(
-            b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 500\r\n\r\n<head><title>x</title>".to_vec(),
-        )]))
+    let server = Server::without_rules(|_| Reply::raw(vec![Step::send(b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 500\r\n\r\n<head><title>x</title>")]))
     .await;
     let mut page = client(&server).get("http://a.example/x").send().await.unwrap();
     assert_eq!(page.status(), 200, "send() returns the response");

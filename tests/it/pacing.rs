@@ -81,7 +81,7 @@ async fn one_request_is_in_flight_until_its_body_has_ended() {
     let then = rest.clone();
     let server = Server::without_rules(move |seen| match seen.path.as_str() {
         "/slow" => Reply::raw(vec![
-            Step::Send(b"HTTP/1.1 200 OK\r\ncontent-length: 200000\r\n\r\n".to_vec()),
+            Step::send(b"HTTP/1.1 200 OK\r\ncontent-length: 200000\r\n\r\n"),
             Step::Repeat(vec![b'x'; 1000], 100),
             Step::Wait(then.clone()),
             Step::Repeat(vec![b'x'; 1000], 100),
@@ -107,10 +107,9 @@ async fn one_request_is_in_flight_until_its_body_has_ended() {
 #[tokio::test]
 async fn a_caller_with_an_open_body_is_deferred_for_it() {
     let server = Server::without_rules(|seen| match seen.path.as_str() {
-        "/open" => Reply::raw(vec![
-            Step::Send(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nx".to_vec()),
-            Step::Hang,
-        ]),
+        "/open" => {
+            Reply::raw(vec![Step::send(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nx"), Step::Hang])
+        }
         _ => Reply::html("page"),
     })
     .await;
@@ -136,10 +135,8 @@ fn silent(seen: &Seen) -> Reply {
         "/robots.txt" => Reply::new(404, ""),
         "/silent" => Reply::raw(vec![Step::Hang]),
         "/103" => {
-            let early = [
-                Step::Send(b"HTTP/1.1 103 Early Hints\r\n\r\n".to_vec()),
-                Step::Sleep(Duration::from_millis(20)),
-            ];
+            let early =
+                [Step::send(b"HTTP/1.1 103 Early Hints\r\n\r\n"), Step::Sleep(Duration::from_millis(20))];
             Reply::raw(early.into_iter().cycle().take(60_000).collect())
         }
         "/body" => Reply::raw(vec![Step::Send(head), Step::Hang]),
@@ -280,9 +277,7 @@ async fn the_permit_ends_with_the_wire_body_read_or_not() {
         "/304" => Reply::new(304, ""),
         "/empty" => Reply::new(200, ""),
         "/text" => Reply::new(200, "ok"),
-        "/chunked" => Reply::raw(vec![Step::Send(
-            b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ntransfer-encoding: chunked\r\n\r\n4\r\npage\r\n0\r\n\r\n".to_vec(),
-        )]),
+        "/chunked" => Reply::raw(vec![Step::send(b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ntransfer-encoding: chunked\r\n\r\n4\r\npage\r\n0\r\n\r\n")]),
         _ => Reply::html("<title>x</title>a small page"),
     })
     .await;
@@ -298,10 +293,9 @@ async fn the_permit_ends_with_the_wire_body_read_or_not() {
 #[tokio::test]
 async fn a_dropped_response_and_a_panic_end_the_permit() {
     let server = Server::without_rules(|seen| match seen.path.as_str() {
-        "/open" => Reply::raw(vec![
-            Step::Send(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nx".to_vec()),
-            Step::Hang,
-        ]),
+        "/open" => {
+            Reply::raw(vec![Step::send(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nx"), Step::Hang])
+        }
         _ => Reply::html("page"),
     })
     .await;

@@ -12,7 +12,7 @@ type Piece<'a> = (&'a [u8], usize);
 
 /// A page of these pieces; robots.txt allows all.
 async fn page(pieces: &[Piece<'_>]) -> Server {
-    let mut steps = vec![Step::Send(HTML.to_vec())];
+    let mut steps = vec![Step::send(HTML)];
     steps.extend(pieces.iter().map(|(bytes, times)| Step::Repeat(bytes.to_vec(), *times)));
     Server::without_rules(move |seen| match seen.path.as_str() {
         "/next" => Reply::html("page"),
@@ -77,11 +77,7 @@ async fn a_head_in_one_byte_chunks_costs_no_more_frames() {
     for byte in &beginning {
         head.extend_from_slice(&[b'1', b'\r', b'\n', *byte, b'\r', b'\n']);
     }
-    let steps = vec![
-        Step::Send(head),
-        Step::Repeat(b"1\r\nx\r\n".to_vec(), TIMES),
-        Step::Send(b"0\r\n\r\n".to_vec()),
-    ];
+    let steps = vec![Step::Send(head), Step::Repeat(b"1\r\nx\r\n".to_vec(), TIMES), Step::send(b"0\r\n\r\n")];
     let server = Server::without_rules(move |_| Reply::raw(steps.clone())).await;
     let mut answer = client(&server).get("http://a.example/x").send().await.unwrap();
     assert!(answer.permissions().rules().nosnippet(), "what was found counts");
@@ -101,7 +97,7 @@ fn tagged(lines: &[String]) -> Reply {
         head.push_str(line);
         head.push_str("\r\n");
     }
-    Reply::raw(vec![Step::Send(format!("{head}\r\npage").into_bytes())])
+    Reply::raw(vec![Step::send(format!("{head}\r\npage"))])
 }
 
 /// `*;noindex`, then members for another crawler, in exactly so many bytes.

@@ -39,11 +39,9 @@ async fn site() -> Server {
         }
         "/gone-coding" => Reply::html("<meta name=robots content=noindex>").with("content-encoding", "x-own"),
         "/late-meta" => Reply::raw(vec![
-            Step::Send(
-                b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n<head>".to_vec(),
-            ),
+            Step::send(b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n<head>"),
             Step::Sleep(Duration::from_millis(300)),
-            Step::Send(b"<meta name=robots content=noindex></head>".to_vec()),
+            Step::send(b"<meta name=robots content=noindex></head>"),
         ]),
         _ => page(""),
     })
@@ -86,10 +84,10 @@ async fn the_answer_is_there_before_the_page_is() {
     let then = end.clone();
     let server = Server::without_rules(move |_| {
         Reply::raw(vec![
-            Step::Send(b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n".to_vec()),
-            Step::Send(b"<head><meta name=robots content=noindex></head><body>".to_vec()),
+            Step::send(b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n"),
+            Step::send(b"<head><meta name=robots content=noindex></head><body>"),
             Step::Wait(then.clone()),
-            Step::Send(b"the end".to_vec()),
+            Step::send(b"the end"),
         ])
     })
     .await;
@@ -181,9 +179,8 @@ async fn a_304_comes_with_the_last_known_rules() {
 async fn reading_stops_when_the_head_has_ended() {
     let server = Server::without_rules(|_| {
         Reply::raw(vec![
-            Step::Send(
-                b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<head><title>x</title></head><body>"
-                    .to_vec(),
+            Step::send(
+                b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<head><title>x</title></head><body>",
             ),
             Step::Repeat(vec![b'x'; 64 * 1024], 1024),
         ])
@@ -220,12 +217,11 @@ async fn a_nested_coding_is_not_read_as_text() {
 
 #[tokio::test]
 async fn a_dripping_head_is_given_up_and_the_body_goes_on() {
-    let mut steps = vec![Step::Send(
-        b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n<head>".to_vec(),
-    )];
+    let mut steps =
+        vec![Step::send(b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n<head>")];
     for _ in 0..12 {
         steps.push(Step::Sleep(Duration::from_secs(1)));
-        steps.push(Step::Send(b"<link>".to_vec()));
+        steps.push(Step::send(b"<link>"));
     }
     let clock = StoppedClock::stop();
     let server = Server::without_rules(move |_| Reply::raw(steps.clone())).await;

@@ -143,7 +143,7 @@ async fn the_crawlers_timeout_is_for_all_hops_the_inner_for_each() {
 async fn a_large_body_of_a_redirect_is_unread_and_ends_the_permit() {
     let server = Server::without_rules(|seen| match seen.path.as_str() {
         "/go" => Reply::raw(vec![
-            Step::Send(b"HTTP/1.1 302 Found\r\nlocation: /x\r\n\r\n".to_vec()),
+            Step::send(b"HTTP/1.1 302 Found\r\nlocation: /x\r\n\r\n"),
             Step::Repeat(vec![b'x'; 64 * 1024], 16_384),
         ]),
         _ => Reply::html("page"),

@@ -192,9 +192,7 @@ async fn nothing_blocks_the_runtime() {
     let server = Server::start(move |seen| match seen.path.as_str() {
         "/robots.txt" => Reply::raw(vec![
             Step::Wait(then.clone()),
-            Step::Send(
-                b"HTTP/1.1 200 OK\r\ncontent-length: 32\r\n\r\nUser-agent: *\nDisallow: /secret\n".to_vec(),
-            ),
+            Step::send(b"HTTP/1.1 200 OK\r\ncontent-length: 32\r\n\r\nUser-agent: *\nDisallow: /secret\n"),
         ]),
         _ => Reply::html("page"),
     })

@@ -244,7 +244,7 @@ async fn a_connection_closed_between_requests_is_no_error() {
         let body = if seen.path == "/robots.txt" { "User-agent: *\nAllow: /\n" } else { "page" };
         // The length is stated, so the connection would be kept, and then it is closed all the same.
         let text = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
-        Reply::raw(vec![Step::Send(text.into_bytes())])
+        Reply::raw(vec![Step::send(text)])
     })
     .await;
     let client = client(&server);
@@ -282,7 +282,7 @@ async fn callers_that_give_up_do_not_cancel_the_fetch() {
     let server = Server::start(move |seen| match seen.path.as_str() {
         "/robots.txt" => Reply::raw(vec![
             Step::Wait(then.clone()),
-            Step::Send(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".to_vec()),
+            Step::send(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"),
         ]),
         _ => Reply::html("page"),
     })

@@ -69,13 +69,12 @@ fn bombs_and_endless_bodies_cost_a_mebibyte_beyond_the_limit() {
                 Reply::with_headers(200, &[("content-encoding", coding)], bomb.clone())
             }
             (host, "/robots.txt") if host.starts_with("endless") => Reply::raw(vec![
-                Step::Send(b"HTTP/1.1 200 OK\r\n\r\nUser-agent: *\nDisallow: /x\n".to_vec()),
+                Step::send(b"HTTP/1.1 200 OK\r\n\r\nUser-agent: *\nDisallow: /x\n"),
                 Step::Repeat(b"#aaaaaaaaaaaaaa\n".repeat(1024), 16_384),
             ]),
             (host, "/robots.txt") if host.starts_with("stated") => Reply::raw(vec![
-                Step::Send(
-                    b"HTTP/1.1 200 OK\r\ncontent-length: 9000000000000\r\n\r\nUser-agent: *\nDisallow: /x\n"
-                        .to_vec(),
+                Step::send(
+                    b"HTTP/1.1 200 OK\r\ncontent-length: 9000000000000\r\n\r\nUser-agent: *\nDisallow: /x\n",
                 ),
                 Step::Repeat(b"#aaaaaaaaaaaaaa\n".repeat(1024), 256),
             ]),

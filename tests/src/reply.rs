@@ -29,6 +29,13 @@ pub enum Step {
     Reset,
 }
 
+impl Step {
+    /// Sends these bytes.
+    pub fn send(bytes: impl Into<Vec<u8>>) -> Self {
+        Self::Send(bytes.into())
+    }
+}
+
 impl Reply {
     /// A status and a body, with its length.
     pub fn new(status: u16, body: impl Into<Vec<u8>>) -> Self {

@@ -300,7 +300,7 @@ fn judge_the_log(server: &Server, faults: &[Arc<Fault>]) {
 
 /// Bytes as they are, and then the end of the connection.
 fn raw(bytes: impl Into<Vec<u8>>) -> Reply {
-    Reply::raw(vec![Step::Send(bytes.into())])
+    Reply::raw(vec![Step::send(bytes)])
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

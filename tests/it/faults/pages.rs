@@ -143,7 +143,7 @@ fn bombs(table: &mut Vec<Fault>) {
     let mut bomb = |name: &str, rules, first: String, piece: &str, times: usize| {
         let head = format!("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n{first}");
         let piece = piece.repeat(65_536 / piece.len());
-        let steps = vec![Step::Send(head.into()), Step::Repeat(piece.into(), times)];
+        let steps = vec![Step::send(head), Step::Repeat(piece.into(), times)];
         let script = Arc::new(move || Reply::raw(steps.clone()));
         table.push(Fault { id: "A35", name: name.into(), rules, script, body: None });
     };
@@ -161,9 +161,9 @@ fn bombs(table: &mut Vec<Fault>) {
     bomb("end tags", NONE, "</x>".into(), "</br>", 200);
     bomb("nested elements of the body", NOINDEX, META.into(), "<div>", 200);
     bomb("white space", NONE, " ".into(), " ", 200);
-    let declared = vec![Step::Send(
-        format!("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 4000\r\n\r\n{META}").into(),
-    )];
+    let declared = vec![Step::send(format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 4000\r\n\r\n{META}"
+    ))];
     let script = Arc::new(move || Reply::raw(declared.clone()));
     table.push(Fault { id: "9", name: "a page that is cut".into(), rules: NOINDEX, script, body: None });
     for (name, kind, rules) in [

@@ -75,7 +75,7 @@ fn connections(table: &mut Table) {
         table.add("C5", name, Unreachable, raw(bytes));
     }
     table.add("C5", "reset at once", Unreachable, Reply::raw(vec![Step::Reset]));
-    table.add("C5", "reset in the head", Unreachable, Reply::raw(vec![Step::Send(OK.into()), Step::Reset]));
+    table.add("C5", "reset in the head", Unreachable, Reply::raw(vec![Step::send(OK), Step::Reset]));
     for (name, bytes) in [
         ("an SSH banner", "SSH-2.0-OpenSSH_9.2\r\n"),
         ("a mail server", "220 mail.example ESMTP\r\n"),
@@ -93,17 +93,12 @@ fn connections(table: &mut Table) {
 
 fn slowness(table: &mut Table) {
     table.add("C10", "never answers", Unreachable, Reply::raw(vec![Step::Hang]));
-    let stall = vec![Step::Send(OK.into()), Step::Hang];
+    let stall = vec![Step::send(OK), Step::Hang];
     table.add("C10", "stalls in the head", Unreachable, Reply::raw(stall));
     let head = format!("{OK}content-length: 500\r\n\r\n{TRAP}");
-    table.add(
-        "C10",
-        "stalls in the body",
-        Unreachable,
-        Reply::raw(vec![Step::Send(head.into()), Step::Hang]),
-    );
-    let mut drip = vec![Step::Send(format!("{OK}\r\n{TRAP}").into())];
-    drip.extend((0..60).flat_map(|_| [Step::Sleep(Duration::from_millis(500)), Step::Send(b"#".to_vec())]));
+    table.add("C10", "stalls in the body", Unreachable, Reply::raw(vec![Step::send(head), Step::Hang]));
+    let mut drip = vec![Step::send(format!("{OK}\r\n{TRAP}"))];
+    drip.extend((0..60).flat_map(|_| [Step::Sleep(Duration::from_millis(500)), Step::send(b"#")]));
     table.add("C10", "drips", Unreachable, Reply::raw(drip));
     table.play("C10", "slow redirects", Unreachable, |seen| match seen.path.strip_prefix("/r") {
         Some("5") => Reply::new(200, TRAP),
@@ -152,7 +147,7 @@ fn lengths(table: &mut Table) {
         table.add(id, name, Unreachable, reply);
     }
     let reset = vec![
-        Step::Send(format!("{OK}content-length: 500\r\n\r\n{TRAP}").into()),
+        Step::send(format!("{OK}content-length: 500\r\n\r\n{TRAP}")),
         Step::Sleep(Duration::from_millis(20)),
         Step::Reset,
     ];
@@ -172,7 +167,7 @@ fn lengths(table: &mut Table) {
 
     let rest = vec![b'#'; 64 * 1024];
     let endless = |head: &str, piece: Vec<u8>| {
-        Reply::raw(vec![Step::Send(format!("{OK}{head}").into()), Step::Repeat(piece, 16_384)])
+        Reply::raw(vec![Step::send(format!("{OK}{head}")), Step::Repeat(piece, 16_384)])
     };
     table.add("C9", "an endless line", Rules, endless(&format!("\r\n{GOOD}"), rest.clone()));
     table.add("C9", "endless lines", Rules, endless(&format!("\r\n{GOOD}"), b"Allow: /x\n".repeat(6_000)));
@@ -376,10 +371,8 @@ fn statuses(table: &mut Table) {
     ] {
         table.add("S1", status.to_string(), AllowAll, Reply::new(status, closed));
     }
-    let endless = vec![
-        Step::Send(b"HTTP/1.1 404 Not Found\r\n\r\n".to_vec()),
-        Step::Repeat(vec![b'x'; 64 * 1024], 16_384),
-    ];
+    let endless =
+        vec![Step::send(b"HTTP/1.1 404 Not Found\r\n\r\n"), Step::Repeat(vec![b'x'; 64 * 1024], 16_384)];
     table.add("S1", "404 with an endless body", AllowAll, Reply::raw(endless));
     table.add("S3", "429", Deferred, Reply::new(429, TRAP)).also(Also::BackedOff(60));
     table
@@ -486,7 +479,7 @@ fn redirects(table: &mut Table) {
         Reply::redirect(302, if seen.path == "/a" { "/b" } else { "/a" })
     });
     let bomb = vec![
-        Step::Send(b"HTTP/1.1 302 Found\r\nlocation: /rules\r\n\r\n".to_vec()),
+        Step::send(b"HTTP/1.1 302 Found\r\nlocation: /rules\r\n\r\n"),
         Step::Repeat(vec![b'x'; 64 * 1024], 16_384),
     ];
     table.play("S15", "a bomb in a redirect", Rules, move |seen| match seen.path.as_str() {
@@ -494,7 +487,7 @@ fn redirects(table: &mut Table) {
         _ => Reply::new(200, GOOD),
     });
     let coded = b"HTTP/1.1 302 Found\r\nlocation: /rules\r\ncontent-encoding: gzip\r\n\r\n";
-    let bomb = vec![Step::Send(coded.to_vec()), Step::Repeat(gzip(&[0; 16 * 1024 * 1024]), 65_536)];
+    let bomb = vec![Step::send(coded), Step::Repeat(gzip(&[0; 16 * 1024 * 1024]), 65_536)];
     table.play("S15", "a compressed bomb in a redirect", Rules, move |seen| match seen.path.as_str() {
         "/robots.txt" => Reply::raw(bomb.clone()),
         _ => Reply::new(200, GOOD),
