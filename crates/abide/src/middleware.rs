@@ -145,7 +145,7 @@ impl<'a> RedirectLoop<'a> {
         self.call.saved().await;
         let response = response?;
         // A cache below rebuilds its responses, also those that have just come from the wire.
-        if response.remote_addr().is_none() {
+        if self.call.history().last().is_none_or(|hop| hop.remote_addr().is_none()) {
             self.call.lost_fields();
         }
         Ok(response)
