@@ -101,23 +101,17 @@ impl Table {
     }
 
     fn lock_shards(&self, mut shards: impl Iterator<Item = u16>) -> Locked<'_> {
-        let mut first = shards.next().expect("a request has a host");
-        // Without other scopes the list is empty, and nothing is allocated.
-        let mut others: Vec<u16> = shards.collect();
-        if !others.is_empty() {
-            // In ascending order for all requests: two with the same scopes never each have a lock that the other waits for.
-            others.push(first);
-            others.sort_unstable();
-            others.dedup();
-            first = others.remove(0);
-        }
-        // The first lock is taken before the others.
-        let first = (first, self.guard(first));
-        Locked {
-            table: self,
-            first,
-            others: others.into_iter().map(|shard| (shard, self.guard(shard))).collect(),
-        }
+        let first = shards.next().expect("a request has a host");
+        let Some(second) = shards.next() else {
+            return Locked { table: self, first: (first, self.guard(first)), others: Vec::new() };
+        };
+        let mut all = vec![first, second];
+        all.extend(shards);
+        // In ascending order for all requests: two with the same scopes never each have a lock that the other waits for.
+        all.sort_unstable();
+        all.dedup();
+        let mut locked = all.into_iter().map(|shard| (shard, self.guard(shard)));
+        Locked { table: self, first: locked.next().expect("not empty"), others: locked.collect() }
     }
 
     /// Nothing of the user's runs under the lock, and nothing of ours panics there; should it, the others go on.
