@@ -10,7 +10,7 @@
 
 use std::borrow::Cow;
 
-use memchr::{memchr, memchr_iter};
+use memchr::{memchr, memchr_iter, memmem};
 
 use super::machine::{Machine, Take};
 use super::rewriter::decoded;
@@ -148,18 +148,16 @@ fn read_element<'a>(mut tag: Tag<'a>, machine: &mut Machine) -> Result<&'a [u8],
     let element = tag.name()?;
     let (mut name, mut content) = (None, None);
     while let Some((attribute, value)) = tag.attribute()? {
-        let is = |name: &[u8]| attribute.eq_ignore_ascii_case(name);
-        match element {
+        match (element, attribute) {
             // §13.2.5.33: of attributes with one name, the first counts.
-            b"meta" if is(b"name") => _ = name.get_or_insert(value),
-            b"meta" if is(b"content") => _ = content.get_or_insert(value),
+            (b"meta", b"name") => _ = name.get_or_insert(value),
+            (b"meta", b"content") => _ = content.get_or_insert(value),
             // A link to a licence (RSL), of which a site has one, is for lol_html.
-            b"link" if is(b"type") && may_be_license(value) => return Err(Stop::Unusual),
+            (b"link", b"type") if may_be_license(value) => return Err(Stop::Unusual),
             _ => {}
         }
     }
-    tag.eat(b'/');
-    let rest = tag.end()?;
+    let Tag(rest) = tag;
     // Most metas have no name, so their content does not matter.
     let meta = match name {
         None | Some(b"") => None,
@@ -185,20 +183,17 @@ fn may_be_license(kind: &[u8]) -> bool {
 
 /// Reads the raw text of an element and its end tag, and returns what follows (§13.2.5.11 to .17).
 fn read_raw_text<'a>(text: &'a [u8], element: &[u8], machine: &mut Machine) -> Result<&'a [u8], Stop> {
-    for at in memchr_iter(b'<', text) {
+    for at in memmem::find_iter(text, b"</") {
         let (before, tag) = text.split_at(at);
-        // §13.2.5.18 to .31: from here on, a script may hold its own end tag.
-        if element == b"script" && b"<!--".iter().zip(tag).all(|(a, b)| a == b) {
-            return Err(if tag.len() < 4 { Stop::More } else { Stop::Unusual });
-        }
-        let Some(after_slash) = tag.strip_prefix(b"</") else {
-            continue;
-        };
-        let Some((written, after)) = after_slash.split_at_checked(element.len()) else {
+        let Some((written, after)) = skip(tag, 2).split_at_checked(element.len()) else {
             return Err(Stop::More);
         };
         let mut after = Tag(after);
         if written.eq_ignore_ascii_case(element) && (after.is_at(END) || after.0.is_empty()) {
+            // §13.2.5.18 to .31: from there on, a script may hold its own end tag.
+            if element == b"script" && memmem::find(before, b"<!--").is_some() {
+                return Err(Stop::Unusual);
+            }
             let rest = after.end()?;
             machine.raw_text(before);
             machine.end_tag(element);
@@ -226,18 +221,9 @@ impl<'a> Tag<'a> {
 
     /// Takes all that is in this set.
     fn take(&mut self, set: u8) -> &'a [u8] {
-        if !self.is_at(set) {
-            return b"";
-        }
         let (taken, rest) = self.0.split_at(count(self.0, set));
         self.0 = rest;
         taken
-    }
-
-    fn eat(&mut self, byte: u8) -> bool {
-        let rest = self.0.strip_prefix(&[byte]);
-        self.0 = rest.unwrap_or(self.0);
-        rest.is_some()
     }
 
     /// The name of an element, if it is in lower case, as on most pages.
@@ -247,56 +233,64 @@ impl<'a> Tag<'a> {
         if is_name { Ok(name) } else { Err(self.stop()) }
     }
 
-    /// The next attribute, if there is one.
+    /// The next attribute, if its name is in lower case; behind the last one, takes the `>` too.
     fn attribute(&mut self) -> Result<Option<Attribute<'a>>, Stop> {
-        // Nearly always one space.
-        self.eat(b' ');
-        self.take(BLANK);
-        let name = self.take(ATTRIBUTE_NAME);
-        if name.is_empty() {
+        self.skip_blanks();
+        if let [b'>', rest @ ..] = self.0 {
+            self.0 = rest;
             return Ok(None);
         }
-        let is_ended = self.is_at(END);
-        self.take(BLANK);
-        if self.eat(b'=') {
-            self.take(BLANK);
-            return Ok(Some((name, self.value()?)));
+        let name = self.take(NAME);
+        if name.is_empty() {
+            return Err(self.stop());
         }
-        // At the end of the bytes the name may still get a value.
-        if is_ended && !self.0.is_empty() { Ok(Some((name, b""))) } else { Err(self.stop()) }
-    }
-
-    fn value(&mut self) -> Result<&'a [u8], Stop> {
         let value = match self.0 {
-            [quote @ (b'"' | b'\''), quoted @ ..] => {
+            [b'=', quote @ (b'"' | b'\''), quoted @ ..] => {
                 let (value, rest) = quoted.split_at(find(*quote, quoted).ok_or(Stop::More)?);
                 self.0 = skip(rest, 1);
                 value
             }
-            _ => match self.take(UNQUOTED) {
-                b"" => return Err(self.stop()),
-                value => value,
-            },
+            [b'=', value @ ..] => {
+                self.0 = value;
+                match self.take(UNQUOTED) {
+                    b"" => return Err(self.stop()),
+                    value => value,
+                }
+            }
+            _ if self.is_at(END) => b"",
+            _ => return Err(self.stop()),
         };
-        if self.is_at(END) { Ok(value) } else { Err(self.stop()) }
+        Ok(Some((name, value)))
     }
 
     /// What follows the `>` that is next.
     fn end(&mut self) -> Result<&'a [u8], Stop> {
-        self.take(BLANK);
-        if self.eat(b'>') { Ok(self.0) } else { Err(self.stop()) }
+        self.skip_blanks();
+        self.0.strip_prefix(b">").ok_or_else(|| self.stop())
+    }
+
+    fn skip_blanks(&mut self) {
+        // §13.2.5.40: a slash that does not end the tag is a blank.
+        while let [b' ' | b'\t' | b'\n' | b'\r' | b'\x0c' | b'/', rest @ ..] = self.0 {
+            self.0 = rest;
+        }
     }
 }
 
-/// How many of the first bytes are in this set. Apart from its callers, where it would be half as fast.
-#[inline(never)]
+/// How many of the first bytes are in this set, which lower-case letters are in.
 fn count(bytes: &[u8], set: u8) -> usize {
-    bytes.iter().position(|byte| !is_in(set, *byte)).unwrap_or(bytes.len())
+    let letters = bytes.first_chunk().map_or(0, |block| {
+        let block = u64::from_le_bytes(*block);
+        // These two bits are set in the letters, and otherwise only in bytes that a name and a value may hold as well.
+        let others = !(block & (block << 1)) & (ONES << 6);
+        others.trailing_zeros() as usize >> 3
+    });
+    let rest = skip(bytes, letters);
+    letters.wrapping_add(rest.iter().position(|byte| !is_in(set, *byte)).unwrap_or(rest.len()))
 }
 
 /// Where the byte is: for values, which are short, at half of what memchr takes.
 fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
-    const ONES: u64 = u64::from_le_bytes([1; 8]);
     let (blocks, rest) = bytes.as_chunks::<8>();
     for (number, block) in blocks.iter().enumerate() {
         let differ = u64::from_le_bytes(*block) ^ u64::from_le_bytes([byte; 8]);
@@ -310,17 +304,17 @@ fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
     Some((blocks.len() << 3).wrapping_add(at))
 }
 
+const ONES: u64 = u64::from_le_bytes([1; 8]);
+
 fn is_in(set: u8, byte: u8) -> bool {
     SETS.get(usize::from(byte)).is_some_and(|sets| sets & set != 0)
 }
 
-/// What names of elements are made of, names of attributes, and values without quotes.
+/// What names are made of here, and values without quotes.
 const NAME: u8 = 1;
-const ATTRIBUTE_NAME: u8 = 2;
-const UNQUOTED: u8 = 4;
-const BLANK: u8 = 8;
-/// What may follow a name or a value.
-const END: u8 = 16;
+const UNQUOTED: u8 = 2;
+/// What may follow a name.
+const END: u8 = 4;
 
 /// The sets that each byte is in.
 #[allow(clippy::arithmetic_side_effects, clippy::indexing_slicing, reason = "it is made by the compiler")]
@@ -330,10 +324,8 @@ const SETS: [u8; 256] = {
     while at < table.len() {
         let byte = at as u8;
         table[at] = match byte {
-            b'a'..=b'z' | b'0'..=b'9' => NAME | ATTRIBUTE_NAME | UNQUOTED,
-            b'A'..=b'Z' | b'-' | b'_' | b':' | b'.' | b'@' => ATTRIBUTE_NAME | UNQUOTED,
-            b' ' | b'\t' | b'\n' | b'\r' | b'\x0c' => BLANK | END,
-            b'>' => END,
+            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b':' | b'.' | b'@' => NAME | UNQUOTED,
+            b' ' | b'\t' | b'\n' | b'\r' | b'\x0c' | b'>' => END,
             b'/' => END | UNQUOTED,
             b'"' | b'\'' | b'<' | b'=' | b'`' | 0 => 0,
             _ => UNQUOTED,
