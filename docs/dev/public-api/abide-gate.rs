@@ -104,7 +104,6 @@ pub enum Event<'a> {
     RobotsAttempted { origin: &'a Origin, took: Duration },
     RobotsAnswered { entry: &'a Arc<RobotsEntry> },
     RobotsChanged { old: Option<&'a GoodCopy>, entry: &'a Arc<RobotsEntry> },
-    RobotsLastGood { entry: &'a Arc<RobotsEntry> },
     RobotsStoreFailed { origin: &'a Origin, error: &'a StoreError },
     Granted { scope: &'a str, waited: Duration },
     Deferred { scope: &'a str, wait: Duration, reason: &'a DeferReason },
@@ -311,7 +310,7 @@ pub trait HostStore: fmt::Debug + Send + Sync + 'static {
         &'a self,
         host: &'a str,
         ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>>;
+    ) -> StoreFuture<'a, (LeaseStatus, HostState)>;
 }
 impl HostStore for MemoryHostStore {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -465,6 +464,18 @@ impl RobotsEntry {
     pub fn record(&self) -> &RobotsRecord {}
 }
 impl fmt::Debug for RobotsEntry {}
+#[derive(Debug, Default)]
+pub struct RobotsLeases {}
+impl RobotsLeases {
+    pub fn lease(
+        &self,
+        origin: &Origin,
+        holder: HolderId,
+        now: WallMillis,
+        ttl: Duration,
+    ) -> Option<WallMillis> {}
+    pub fn release(&self, origin: &Origin, holder: Option<HolderId>) {}
+}
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RobotsPolicy {}
 impl Default for RobotsPolicy {}
@@ -549,28 +560,25 @@ impl RobotsResponse {
 }
 impl fmt::Debug for RobotsResponse {}
 pub trait RobotsStore: fmt::Debug + Send + Sync + 'static {
-    fn load<'a>(
-        &'a self,
-        origin: &'a Origin,
-    ) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>>;
+    fn load<'a>(&'a self, origin: &'a Origin) -> StoreFuture<'a, Option<RobotsRecord>>;
     fn save<'a>(
         &'a self,
         origin: &'a Origin,
         record: &'a RobotsRecord,
-    ) -> BoxFuture<'a, Result<(), StoreError>>;
+    ) -> StoreFuture<'a, ()>;
     fn lease<'a>(
         &'a self,
         origin: &'a Origin,
         holder: HolderId,
         now: WallMillis,
         ttl: Duration,
-    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>>;
+    ) -> StoreFuture<'a, Option<WallMillis>>;
     fn release<'a>(
         &'a self,
         origin: &'a Origin,
         holder: HolderId,
-    ) -> BoxFuture<'a, Result<(), StoreError>>;
-    fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>>;
+    ) -> StoreFuture<'a, ()>;
+    fn sweep(&self, older_than: WallMillis) -> StoreFuture<'_, u64>;
 }
 impl RobotsStore for MemoryRobotsStore {}
 #[derive(Clone)]
@@ -641,6 +649,7 @@ impl StoreError {
 impl fmt::Display for StoreError {}
 impl fmt::Debug for StoreError {}
 impl std::error::Error for StoreError {}
+pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 impl Clock for SystemClock {}
@@ -665,7 +674,18 @@ impl Verdict {
 }
 impl fmt::Display for Verdict {}
 impl fmt::Debug for Verdict {}
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Default,
+    Serialize,
+    Deserialize
+)]
 pub struct WallMillis(_);
 impl WallMillis {
     pub const fn from_millis(millis: u64) -> Self {}

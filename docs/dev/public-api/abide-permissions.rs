@@ -417,6 +417,7 @@ impl SfValue {
 pub struct TagRules {}
 impl TagRules {
     pub const FLAGS: &[&str] = Flag::NAMES;
+    pub const VALUED: &[&str] = ValuedRule::NAMES;
     #[must_use]
     pub fn states(&self, name: &str) -> bool {}
     pub fn flags(&self) -> impl Iterator<Item = &'static str> + '_ {}
