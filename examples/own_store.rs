@@ -10,10 +10,9 @@ use std::time::Duration;
 
 use abide::{Abide, Origin};
 use abide_examples::{Web, plain_client};
-use abide_gate::HolderId;
 use abide_gate::pacing::{HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus};
 use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
-use abide_gate::{BoxFuture, StoreError, WallMillis};
+use abide_gate::{BoxFuture, HolderId, StoreFuture, WallMillis};
 use abide_permissions::{PermissionError, PermissionRecord, PermissionStore};
 use tokio::time::Instant;
 
@@ -46,18 +45,14 @@ impl OwnStore {
 }
 
 impl RobotsStore for OwnStore {
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>> {
+    fn load<'a>(&'a self, origin: &'a Origin) -> StoreFuture<'a, Option<RobotsRecord>> {
         Box::pin(async move {
             // What cannot be decoded is absent: it is fetched again.
             Ok(self.lock().robots.get(origin).and_then(|bytes| RobotsRecord::decode(bytes)))
         })
     }
 
-    fn save<'a>(
-        &'a self,
-        origin: &'a Origin,
-        record: &'a RobotsRecord,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn save<'a>(&'a self, origin: &'a Origin, record: &'a RobotsRecord) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             let mut tables = self.lock();
             tables.robots.insert(origin.clone(), record.encode());
@@ -72,7 +67,7 @@ impl RobotsStore for OwnStore {
         holder: HolderId,
         now: WallMillis,
         ttl: Duration,
-    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
+    ) -> StoreFuture<'a, Option<WallMillis>> {
         Box::pin(async move {
             let mut tables = self.lock();
             match tables.fetching.get(origin) {
@@ -88,7 +83,7 @@ impl RobotsStore for OwnStore {
         })
     }
 
-    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             let fetching = &mut self.lock().fetching;
             if fetching.get(origin).is_some_and(|(other, _)| *other == holder) {
@@ -98,7 +93,7 @@ impl RobotsStore for OwnStore {
         })
     }
 
-    fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>> {
+    fn sweep(&self, older_than: WallMillis) -> StoreFuture<'_, u64> {
         Box::pin(async move {
             let robots = &mut self.lock().robots;
             let before = robots.len();
@@ -111,11 +106,7 @@ impl RobotsStore for OwnStore {
 }
 
 impl HostStore for OwnStore {
-    fn exchange<'a>(
-        &'a self,
-        host: &'a str,
-        ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
+    fn exchange<'a>(&'a self, host: &'a str, ask: LeaseAsk) -> StoreFuture<'a, (LeaseStatus, HostState)> {
         Box::pin(async move {
             let hosts = &mut self.lock().hosts;
             // Under the lock, so that no exchange has an earlier time than the one before.

@@ -77,7 +77,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// So many sites at once.
 const AT_ONCE: usize = 48;
 /// A gibibyte is on offer; what is taken are 512,000 bytes, and what the sockets of both sides hold (G6): on a busy machine Linux lets that of
-/// the client grow to 6 MiB (`tcp_rmem`).
+/// the client grow to some MiB (`tcp_rmem`; 6 by default). What the process itself keeps of it is measured in `tests/memory`.
 const SENT_MAX: usize = 512_000 + 7 * 1024 * 1024;
 /// Planted where only the pages' own origin may see it.
 const MARKER: &str = "s3cret-marker";
