@@ -252,10 +252,11 @@ impl<'a> Tag<'a> {
             }
             [b'=', value @ ..] => {
                 self.0 = value;
-                match self.take(UNQUOTED) {
-                    b"" => return Err(self.stop()),
-                    value => value,
+                let value = self.take(UNQUOTED);
+                if value.is_empty() || !self.is_at(END) {
+                    return Err(self.stop());
                 }
+                value
             }
             _ if self.is_at(END) => b"",
             _ => return Err(self.stop()),
