@@ -223,13 +223,9 @@ impl Machine {
     /// The noscript that was open, if any, has ended.
     pub(super) fn end_noscript(&mut self) {
         // Asked for each tag, and `take` writes.
-        if self.noscript.is_some() {
-            self.take_noscript();
-        }
-    }
-
-    fn take_noscript(&mut self) {
-        if let Some(noscript) = self.noscript.take() {
+        if self.noscript.is_some()
+            && let Some(noscript) = self.noscript.take()
+        {
             self.found.noscript_cut |= noscript.full;
             if !noscript.content.is_empty() {
                 self.noscripts.push(noscript);
