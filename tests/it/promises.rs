@@ -41,6 +41,11 @@ fn names(files: &[PathBuf]) -> Names {
         if file.extension().is_some_and(|extension| extension == "rs") {
             names.read(&std::fs::read_to_string(file).unwrap());
         }
+        if parts.iter().any(|part| part == "vectors")
+            && file.extension().is_some_and(|extension| extension == "toml")
+        {
+            names.read_cases(&std::fs::read_to_string(file).unwrap());
+        }
     }
     names
 }
@@ -59,6 +64,12 @@ impl Names {
             of_its_kind.insert(name);
             is_test = false;
         }
+    }
+
+    /// A case of a table is a test by its name.
+    fn read_cases(&mut self, table: &str) {
+        let names = table.lines().filter_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'));
+        self.tests.extend(names.map(str::to_owned));
     }
 
     fn has_test(&self, name: &str) -> bool {

@@ -4,13 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 
 use serde_json::{Value, json};
 
-use crate::offline::{DIRECTIVES, MATCH, RULES, TAGS};
-use crate::{abide, abide_with, command, file, keys};
-
-/// One question to `abide CALL --batch`, one answer.
-fn ask(call: &str, question: &Value) -> Value {
-    abide_with(&[call, "--batch"], format!("{question}\n")).line()
-}
+use crate::{abide_with, command, file};
 
 /// A question, or a line that is none, and what its answer has.
 #[derive(serde::Deserialize)]
@@ -45,43 +39,6 @@ fn each_question_has_its_answer() {
         }
         assert_eq!((ran.status, ran.err), ((!said.is_empty()).into(), said), "{call}");
     }
-}
-
-#[test]
-fn match_answers_with_every_field_in_order() {
-    let robots =
-        "User-agent: FooBot\nDisallow: /x\nCrawl-delay: 2\nSitemap: https://h/s1\nSitemap: https://h/s2";
-    let line = ask("match", &json!({"robots": robots, "agent": "FooBot", "url": "https://h/x?y"}));
-    assert_eq!(keys(&line), MATCH);
-    assert_eq!(keys(&line["rule"]), "kind pattern line");
-    assert_eq!(
-        line,
-        json!({
-            "allowed": false,
-            "rule": {"kind": "disallow", "pattern": "/x", "line": 2},
-            "group": ["foobot"],
-            "crawl_delay": 2.0,
-            "sitemaps": ["https://h/s1", "https://h/s2"],
-        })
-    );
-}
-
-#[test]
-fn a_good_batch_exits_with_0_though_urls_are_disallowed() {
-    let question = json!({"robots": "User-agent: *\nDisallow: /", "agent": "FooBot", "url": "https://h/x"});
-    let ran = abide_with("match --batch", format!("{question}\n{question}"));
-    assert_eq!((ran.status, ran.err.as_str(), ran.lines().len()), (0, "", 2));
-    assert_eq!(abide_with("match --batch", "").status, 0);
-}
-
-#[test]
-fn a_batch_may_be_a_file_and_have_windows_line_ends() {
-    let question = json!({"robots": "", "agent": "FooBot", "url": "https://h/x"});
-    let batch = file(format!("{question}\r\n{question}\r\n"));
-    assert_eq!(abide(&["match", "--batch", batch.path()]).lines().len(), 2);
-    let bad = file("{");
-    let ran = abide(&["match", "--batch", bad.path()]);
-    assert!(ran.err.starts_with(&format!("abide: {bad}:1: ")), "{}", ran.err);
 }
 
 #[test]
@@ -179,58 +136,10 @@ fn a_line_that_is_too_long_is_an_error_and_is_passed_over() {
 }
 
 #[test]
-fn a_long_quotation_is_cut() {
-    let line = ask("match", &json!({"robots": "", "agent": "FooBot", "url": "x".repeat(100_000)}));
-    assert!(line["error"].as_str().unwrap().len() < 400, "{line}");
-    let line = ask("match", &json!({"robots": "", "agent": {}, "url": {"é".repeat(100_000): 1}}));
-    assert!(line["error"].as_str().unwrap().len() < 2000);
-}
-
-#[test]
-fn tags_answer_with_every_field_in_order() {
-    let line = ask("tags", &json!({"agent": "ExampleBot"}));
-    assert_eq!(keys(&line), TAGS);
-    assert_eq!(keys(&line["rules"]), RULES);
-    let rules = line["rules"].as_object().unwrap();
-    assert_eq!(rules.values().filter(|value| value.is_null()).count(), 4);
-    assert!(rules.values().all(|value| value.is_null() || *value == false), "{line}");
-    assert_eq!((&line["unknown"], &line["metas"]), (&json!([]), &json!([])));
-    assert_eq!((&line["head"], &line["truncated"]), (&json!("none"), &json!(false)));
-}
-
-#[test]
-fn a_cut_is_reported() {
-    let field = format!("*;noindex, {}ExampleBot;noai", "OtherBot;nosnippet, ".repeat(1000));
-    let line = ask("tags", &json!({"agent": "ExampleBot", "headers": [["Robots-Tag", field]]}));
-    assert_eq!(line["truncated"], json!(true));
-    assert_eq!([&line["rules"]["noindex"], &line["rules"]["noai"]], [true, false]);
-}
-
-#[test]
-fn a_byte_order_mark_begins_no_line_but_the_first() {
-    let good = json!({"robots": "", "agent": "a", "url": "/"}).to_string();
-    let ran = abide_with("match --batch", format!("\u{feff}{good}\n\u{feff}{good}\n"));
-    let lines = ran.lines();
-    assert_eq!((&lines[0]["allowed"], &*keys(&lines[1])), (&json!(true), "error"));
+fn lines_that_are_not_utf_8_are_named() {
+    let good = r#"{"robots": "", "agent": "a", "url": "/"}"#;
     let utf16: Vec<u8> = [0xfeff].into_iter().chain(good.encode_utf16()).flat_map(u16::to_le_bytes).collect();
     assert_eq!(abide_with("match --batch", utf16).line(), json!({"error": "expected UTF-8, found UTF-16"}));
-}
-
-#[test]
-fn what_may_be_absent_may_be_null() {
-    let question =
-        json!({"agent": "a", "headers": null, "html": null, "html_base64": null, "content_type": null});
-    assert_eq!(keys(&ask("tags", &question)), TAGS);
-    let question = json!({"robots": "", "robots_base64": null, "agent": "a", "url": "/", "app": null});
-    assert_eq!(keys(&ask("match", &question)), MATCH);
-    assert_eq!(keys(&ask("directives", &question)), DIRECTIVES);
-}
-
-#[test]
-fn lines_that_no_json_can_be_are_named_as_well() {
-    let deep = format!("{{\"agent\": {}1{}}}", "[".repeat(200), "]".repeat(200));
-    let line = abide_with("match --batch", deep).line();
-    assert!(line["error"].as_str().unwrap().contains("nested too deeply"), "{line}");
     let line = abide_with("match --batch", *b"{\"robots\": \"\xff\"}").line();
     assert_eq!(line, json!({"error": "expected UTF-8, found the byte 0xff at column 13"}));
 }

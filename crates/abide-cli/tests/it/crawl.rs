@@ -6,13 +6,7 @@ use std::time::{Duration, Instant};
 use abide_tests::{Reply, Server, Step, gzip};
 use serde_json::{Value, json};
 
-use crate::{Ran, directory, has, keys, online, store};
-
-const HOST: &str = "\
-    host requests fetched denied deferred refused errors left noindex bytes holds waited_ms gap_min_ms \
-    crawl_delay robots robots_status robots_age_s longest_wait_ms requeued denied_by permissions \
-    failed_by sitemaps robots_requests sitemap_requests ok redirected client_errors server_errors \
-    unreachable";
+use crate::{Ran, directory, has, online, store};
 
 /// Two sites: a tree of pages, a forbidden one, a page without links to follow, a sitemap.
 async fn sites() -> Server {
@@ -82,59 +76,13 @@ pub(crate) fn summary(ran: &Ran) -> Value {
 }
 
 #[tokio::test]
-async fn the_sites_given_are_crawled_and_no_others() {
-    let server = sites().await;
-    let ran = online(&server, "crawl --json a.example/ b.example/").await;
-    assert_eq!(ran.status, 0, "it did what the site allows: {}", ran.err);
-    let of = |site: &str| ["/", "/1", "/2", "/deep"].map(|path| format!("{site}.example{path}"));
-    assert_eq!(pages(&server), [of("a"), of("b")].concat());
-    assert_eq!(ran.lines().len(), 10 + 2 + 1, "pages, hosts, and the whole");
-    let a = ran.host("a.example");
-    assert_eq!(keys(&a), HOST);
-    has(&a, json!({"requests": 5, "fetched": 4, "denied": 1, "noindex": 1, "left": 0, "robots": "fresh"}));
-    assert!(a["gap_min_ms"].is_u64());
-}
-
-#[tokio::test]
-async fn pages_come_breadth_first_and_not_deeper_than_asked() {
+async fn pages_come_breadth_first() {
     let server = sites().await;
     online(&server, "crawl a.example/").await;
     assert_eq!(
         server.asked(),
         ["a.example/robots.txt", "a.example/", "a.example/1", "a.example/2", "a.example/deep"]
     );
-    let server = sites().await;
-    online(&server, "crawl --max-depth 0 a.example/").await;
-    assert_eq!(pages(&server), ["a.example/"]);
-}
-
-#[tokio::test]
-async fn no_more_pages_than_asked() {
-    let server = sites().await;
-    let ran = online(&server, "crawl --json --max-pages 2 a.example/ b.example/").await;
-    assert_eq!(pages(&server).len(), 2);
-    let left: u64 = ran.lines().iter().filter_map(|line| line["left"].as_u64()).sum();
-    assert!(left > 0, "{}", ran.out);
-}
-
-#[tokio::test]
-async fn nofollow_and_sitemaps_are_as_asked() {
-    let server = sites().await;
-    online(&server, "crawl --ignore-nofollow a.example/").await;
-    let asked = pages(&server);
-    assert!(asked.contains(&"a.example/hidden".to_owned()) && asked.contains(&"a.example/beyond".to_owned()));
-    assert!(!asked.contains(&"a.example/secret/x".to_owned()), "robots.txt is another matter");
-    let server = sites().await;
-    online(&server, "crawl --sitemaps a.example/deep").await;
-    assert_eq!(pages(&server), ["a.example/deep", "a.example/map.xml", "a.example/mapped"]);
-}
-
-#[tokio::test]
-async fn a_start_page_that_moved_takes_its_site_along() {
-    let server = sites().await;
-    online(&server, "crawl a.example/moved").await;
-    let asked = pages(&server);
-    assert!(asked.contains(&"www.example/deep".to_owned()), "{asked:?}");
 }
 
 #[tokio::test]
@@ -238,16 +186,6 @@ async fn ctrl_c_ends_it_with_its_report() {
 }
 
 #[tokio::test]
-async fn a_redirect_to_a_backed_off_host_delays_no_other_page() {
-    let server = sites().await;
-    let urls = "a.example/deep a.example/to-held a.example/2";
-    let args = format!("crawl --json --max-wait 0 --max-hold 100ms --max-depth 0 {urls}");
-    let a = online(&server, args).await.host("a.example");
-    has(&a, json!({"fetched": 2, "deferred": 1, "left": 0}));
-    assert_eq!(server.count("held.example/deep"), 0);
-}
-
-#[tokio::test]
 async fn what_another_host_defers_is_fetched_later() {
     let server = sites().await;
     let args = "crawl --json --max-wait 0 --max-depth 0 a.example/to-busy a.example/2";
@@ -258,42 +196,6 @@ async fn what_another_host_defers_is_fetched_later() {
     let then = at(&server, "busy.example/2");
     assert!(at(&server, "a.example/2") < then, "its own host goes on meanwhile");
     assert!(then - at(&server, "busy.example/robots.txt") >= Duration::from_secs(2));
-}
-
-#[tokio::test]
-async fn the_report_has_denials_permissions_and_ages() {
-    let server = sites().await;
-    let args = "crawl --delay 200ms a.example/ held.example/";
-    let ran = online(&server, format!("{args} --json")).await;
-    let a = ran.host("a.example");
-    let denied_by = json!([{"rule": "Disallow: /secret", "line": 2, "host": "a.example", "urls": 1}]);
-    let permissions = json!({"nofollow": 1, "noindex": 1});
-    has(&a, json!({"denied_by": denied_by, "permissions": permissions, "robots_status": 200, "requests": 5}));
-    assert!(a["robots_age_s"].as_u64().unwrap() < 60, "{a}");
-    let [waited, longest] = ["waited_ms", "longest_wait_ms"].map(|key| a[key].as_u64().unwrap());
-    assert!(waited >= longest && longest > 0, "{a}");
-    has(&ran.host("held.example"), json!({"holds": 1, "requests": 1, "deferred": 1}));
-    online(&server, args).await.shows(&[
-        "a.example\n",
-        "\n  5 URLs: 4 ok, 1 denied\n",
-        "\n  5 requests (1 for robots.txt), at least ",
-        "\n  denied: 1 by \"Disallow: /secret\" on line 2\n",
-        "\n  permissions: nofollow on 1 page, noindex on 1 page\n",
-        "backed off for 6",
-        " min (429, Retry-After 3600 s)",
-        "\n6 requests to 2 hosts in ",
-    ]);
-}
-
-#[tokio::test]
-async fn a_report_or_a_page_that_cannot_be_written_is_wrong_usage() {
-    let server = sites().await;
-    for (args, said) in
-        [("--report /nonexistent/r.html", "abide: /nonexistent/r.html: "), ("--save /dev/null/x", "x")]
-    {
-        online(&server, format!("crawl {args} a.example/")).await.is_wrong_usage(&[said]);
-    }
-    assert_eq!(server.log().len(), 0);
 }
 
 #[tokio::test]
@@ -377,33 +279,6 @@ async fn a_call_that_is_refused_leaves_the_report_that_is_there() {
 }
 
 #[tokio::test]
-async fn the_report_says_why_something_was_refused_or_failed() {
-    let server = Server::without_rules(|seen| match seen.path.as_str() {
-        "/in" => Reply::redirect(302, "http://10.1.2.3/"),
-        "/in2" => Reply::redirect(302, "http://10.1.2.3/another"),
-        "/cut" => Reply::raw(vec![Step::Send(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nx".to_vec())]),
-        "/odd" | "/odd2" | "/odd3" => Reply::raw(vec![Step::Send(b"no HTTP\r\n\r\n".to_vec())]),
-        _ => Reply::html(
-            "<a href=/in>1</a><a href=/in2>2</a><a href=/cut>3</a><a href=/odd>4</a><a href=/odd2>5</a><a href=/odd3>6</a>",
-        ),
-    })
-    .await;
-    let ran = online(&server, "crawl --json a.example/").await;
-    let line = only_host(&ran);
-    // Those that failed alike are counted together.
-    let [odd, refused, cut] = line["failed_by"].as_array().unwrap().as_slice() else { panic!("{line}") };
-    has(odd, json!({"outcome": "error", "urls": 3}));
-    assert!(!odd["why"].as_str().unwrap().contains("http://"), "{line}");
-    assert_eq!(keys(refused), "outcome why host urls example");
-    let why = "10.1.2.3 is not a public address (--allow-net 10.1.2.3 permits it)";
-    has(refused, json!({"host": "10.1.2.3", "urls": 2, "why": why}));
-    assert!(refused["example"].as_str().unwrap().ends_with("/in"), "{line}");
-    has(cut, json!({"outcome": "error", "urls": 1}));
-    let ran = online(&server, "crawl a.example/").await;
-    ran.shows(&["\n  refused: 2 because ", "\n  failed: 3 because "]);
-}
-
-#[tokio::test]
 async fn sitemaps_may_be_gzip_files_and_are_counted_apart() {
     let server = Server::start(|seen| {
         let site = seen.site();
@@ -452,23 +327,6 @@ async fn the_report_of_the_houses_has_a_mark_of_every_kind() {
     for mark in ["m robots", "m good", "m moved", "m bad", "owed", "backoff"] {
         assert!(page.contains(&format!("<i class='{mark}' style=")), "{mark}");
     }
-}
-
-#[tokio::test]
-async fn sitemaps_that_name_others_without_end_come_to_one() {
-    let server = Server::start(|seen| {
-        let site = seen.site();
-        match seen.path.strip_prefix("/map?").map(|number| number.parse::<u32>().unwrap()) {
-            Some(number) => {
-                Reply::new(200, format!("<sitemapindex><loc>{site}/map?{}</loc></sitemapindex>", number + 1))
-            }
-            None if seen.path == "/robots.txt" => Reply::new(200, format!("Sitemap: {site}/map?0")),
-            None => Reply::html("end"),
-        }
-    })
-    .await;
-    let ran = online(&server, "crawl --json --sitemaps --max-pages 5 a.example/").await;
-    has(&only_host(&ran), json!({"sitemaps": 5, "fetched": 1, "left": 0}));
 }
 
 #[tokio::test]

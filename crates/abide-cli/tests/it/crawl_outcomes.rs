@@ -6,8 +6,8 @@ use std::time::Duration;
 use abide_tests::{Authority, Reply, Server};
 use serde_json::{Value, json};
 
-use crate::crawl::{only_host, page_lines, pages, summary};
-use crate::{Ran, Words, abide, blocking, has, keys, online, store};
+use crate::crawl::{only_host, page_lines, summary};
+use crate::{Ran, Words, abide, blocking, has, online, store};
 
 /// A page of every class. `/later` answers 503 once and `/never` always 429.
 async fn classes() -> Server {
@@ -62,54 +62,6 @@ async fn a_page_answered_with_429_or_503_is_asked_for_again() {
     assert_eq!((&summary(&ran)["client_errors"], ran.status), (&json!(1), 0));
 }
 
-#[tokio::test]
-async fn every_page_is_printed_as_it_comes() {
-    let server = classes().await;
-    let ran = online(&server, "crawl --json a.example/").await;
-    let lines = page_lines(&ran);
-    assert_eq!(lines.len(), 7, "{}", ran.out);
-    let ok = page(&ran, "/ok");
-    assert_eq!(keys(&ok), "url status outcome why ms bytes noindex final_url kind preferences");
-    has(&ok, json!({"status": 200, "outcome": "fetched", "noindex": true, "bytes": 37}));
-    assert!(ok["ms"].is_u64(), "{ok}");
-    let secret = page(&ran, "/secret");
-    has(&secret, json!({"outcome": "denied", "status": null}));
-    assert!(secret["why"].as_str().unwrap().contains("Disallow: /secret"), "{secret}");
-    assert!(page(&ran, "/moved")["final_url"].as_str().unwrap().ends_with("/target"));
-    let order: Vec<bool> = ran.lines().iter().map(|line| !line["url"].is_null()).collect();
-    assert_eq!(order, [&[true; 7][..], &[false; 2]].concat(), "pages, then the host, then the whole");
-
-    let ran = online(&server, "crawl -v a.example/").await;
-    assert!(!ran.err.contains("user-agent"), "{}", ran.err);
-    let text = ran.out;
-    let port = server.address().port();
-    for line in [
-        format!("200  http://a.example:{port}/ok  "),
-        format!("200  http://a.example:{port}/moved → http://a.example:{port}/target  "),
-        format!("404  http://a.example:{port}/gone  "),
-        format!("denied  http://a.example:{port}/secret  disallowed by "),
-    ] {
-        assert!(text.lines().any(|found| found.starts_with(&line)), "{line}: {text}");
-    }
-}
-
-#[tokio::test]
-async fn what_fails_a_crawl_is_as_asked() {
-    let server = classes().await;
-    for (fail_on, path, status) in [
-        ("denied", "/secret", 1),
-        ("4xx", "/gone", 1),
-        ("5xx", "/broken", 1),
-        ("4xx,5xx", "/secret", 0),
-        ("denied,5xx", "/gone", 0),
-        ("denied,4xx", "/broken", 0),
-    ] {
-        let ran = online(&server, format!("crawl --fail-on {fail_on} a.example{path}")).await;
-        assert_eq!(ran.status, status, "{fail_on} {path}: {}", ran.out);
-    }
-    online(&server, "crawl --fail-on 404 a.example/").await.is_wrong_usage(&["--fail-on"]);
-}
-
 /// A server that answers whatever it is sent with HTTP in the clear.
 fn plain_http() -> std::net::SocketAddr {
     use std::io::{Read, Write};
@@ -151,27 +103,6 @@ async fn what_keeps_a_robots_txt_away_is_named() {
 }
 
 #[tokio::test]
-async fn a_refused_address_is_ours_and_names_the_flag() {
-    let server = classes().await;
-    let port = server.address().port();
-    let url = format!("http://a.example:{port}/");
-    let as_json = format!("{url} --json");
-    for call in ["check", "fetch", "crawl", "explain"] {
-        for url in [&url, &as_json, "http://127.0.0.1:9/"] {
-            let args = format!("{call} --resolve *:{port}:127.0.0.1 {url}");
-            let ran = blocking(move || abide(args)).await;
-            ran.ends_with(1);
-            ran.shows(&["127.0.0.1 is not a public address (--allow-net 127.0.0.1 permits it)", "refused"]);
-            assert!(!ran.out.contains("deny"), "{call}: {}", ran.out);
-            if *url == as_json {
-                assert_eq!(ran.lines()[0]["outcome"], json!("refused"), "{call}: {}", ran.out);
-            }
-        }
-    }
-    assert_eq!(server.log().len(), 0);
-}
-
-#[tokio::test]
 async fn after_a_resume_the_whole_crawl_is_reported() {
     let server = classes().await;
     let (directory, store) = store();
@@ -197,37 +128,6 @@ async fn after_a_resume_the_whole_crawl_is_reported() {
     for chip in ["3 ok", "1 redirected", "1 client error", "1 server error", "1 denied"] {
         assert!(page.contains(&format!(">{chip}</li>")), "{chip}");
     }
-}
-
-#[tokio::test]
-async fn a_depth_of_zero_with_sitemaps_is_exactly_the_sitemap() {
-    let server = Server::start(|seen| {
-        let site = seen.site();
-        match seen.path.as_str() {
-            "/robots.txt" => {
-                Reply::new(200, format!("Sitemap: {site}/map.xml\nUser-agent: *\nDisallow: /closed"))
-            }
-            "/map.xml" => Reply::new(
-                200,
-                format!("<urlset><url><loc>{site}/1</loc></url><url><loc>{site}/2</loc></url></urlset>"),
-            ),
-            _ => Reply::html("<a href=/linked>l</a>"),
-        }
-    })
-    .await;
-    let asked = ["a.example/1", "a.example/2", "a.example/map.xml"];
-    for (start, extra) in [("/", Some("a.example/")), ("/closed", None), ("/map.xml", None)] {
-        let before = server.asked().len();
-        online(&server, format!("crawl --max-depth 0 --sitemaps a.example{start}")).await;
-        let mut expected: Vec<&str> = extra.into_iter().chain(asked).collect();
-        expected.sort_unstable();
-        let mut got: Vec<String> = server.asked().split_off(before);
-        got.retain(|what| !what.ends_with("/robots.txt"));
-        got.sort();
-        got.dedup();
-        assert_eq!(got, expected, "{start}");
-    }
-    assert!(!pages(&server).contains(&"a.example/linked".to_owned()));
 }
 
 #[tokio::test]

@@ -124,19 +124,3 @@ fn a_key_that_others_may_read_is_refused() {
     assert_eq!((ran.status, ran.out.as_str()), (1, ""));
     ran.reports(&["chmod 600"]);
 }
-
-#[test]
-fn the_page_says_who_why_and_how_to_stop_it() {
-    let ran = abide(
-        "identity page --agent ExampleBot --contact bot@example.com --why 'It finds <broken> links.' \
-         --network 192.0.2.0/24 --keys https://bot.example/",
-    );
-    ran.ends_with(0).shows(&[
-        "<title>ExampleBot</title>",
-        "It finds &lt;broken&gt; links.",
-        "<a href=\"mailto:bot@example.com\">bot@example.com</a>",
-        "User-agent: ExampleBot\nDisallow: /",
-        "<code>192.0.2.0/24</code>",
-        "<a href=\"https://bot.example/\">",
-    ]);
-}

@@ -11,6 +11,7 @@
 )]
 
 mod batch;
+mod calls;
 mod check;
 mod config;
 mod contract;
@@ -18,19 +19,15 @@ mod crawl;
 mod crawl_outcomes;
 #[cfg(unix)]
 mod documented;
-mod explain;
 mod fetch;
 mod hostile;
 mod identity;
 mod io;
-mod lint;
-mod offline;
 mod pacing;
 mod secrets;
 mod store;
 #[cfg(target_os = "linux")]
 mod terminal;
-mod usage;
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -178,7 +175,12 @@ fn abide(args: impl Words) -> Ran {
 
 /// With something on standard input.
 fn abide_with(args: impl Words, input: impl Into<Vec<u8>>) -> Ran {
-    let mut child = command(args).spawn().expect("the binary runs");
+    fed(&mut command(args), input)
+}
+
+/// Runs the command to its end.
+fn fed(command: &mut Command, input: impl Into<Vec<u8>>) -> Ran {
+    let mut child = command.spawn().expect("the binary runs");
     let mut stdin = child.stdin.take().expect("standard input is piped");
     let input = input.into();
     let feeder = std::thread::spawn(move || {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use abide_tests::{Authority, Quota, Reply, Server};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{abide, blocking, file, online};
 
@@ -100,4 +100,24 @@ async fn a_crawl_never_exceeds_a_quota() {
     assert_eq!(ran.status, 0, "{}", ran.err);
     assert_eq!(counter.refused(), 0);
     assert_eq!(server.log().len(), 15, "robots.txt and fourteen pages");
+}
+
+#[tokio::test]
+async fn hosts_are_asked_at_a_time_and_reported_in_order() {
+    let server = Server::start(|seen| match seen.host() {
+        "slow.example" => Reply::new(200, "User-agent: *\nDisallow: /a\n").after(Duration::from_secs(1)),
+        _ => Reply::new(200, "User-agent: *\nDisallow: /a\n"),
+    })
+    .await;
+    let hosts = ["slow.example", "b.example", "slow.example", "c.example"];
+    let urls = hosts.map(|host| format!("{host}/a")).join(" ");
+    let ran = online(&server, format!("explain --json {urls}")).await;
+    let host = |line: &Value| {
+        line["url"].as_str().unwrap().parse::<url::Url>().unwrap().host_str().unwrap().to_owned()
+    };
+    assert_eq!(ran.lines().iter().map(host).collect::<Vec<_>>(), hosts);
+    let log = server.log();
+    let of = |host: &str| log.iter().find(|seen| seen.host() == host).unwrap();
+    assert!(of("c.example").at < of("slow.example").answered, "no URL waits for the slow one");
+    assert_eq!(log.len(), 3, "one robots.txt a host");
 }
