@@ -317,16 +317,6 @@ mod tests {
     }
 
     #[test]
-    fn delimiters_in_the_query_count_as_encoded_but_for_google() {
-        // In bytes as written the wildcard is longer; as RFC 9309 §2.2.2 counts them, the literal is.
-        let file = b"user-agent: *\nallow: /a?//\ndisallow: /a*bbb\n";
-        let target = Target::new("/a?//bbb");
-        assert!(Rules::parse(file, &[]).is_allowed(&target));
-        let google = ParseOptions::google();
-        assert!(!Rules::parse_with(file, &[], google).is_allowed(&target));
-    }
-
-    #[test]
     fn where_there_is_no_file_all_or_nothing_is_allowed() {
         let target = Target::new("/a");
         let nothing = Rules::disallow_all().verdict(&target);
@@ -334,43 +324,6 @@ mod tests {
         assert!(Rules::disallow_all().is_allowed(&Target::new("/robots.txt")));
         let all = Rules::allow_all().verdict(&target);
         assert_eq!((all.is_allowed(), all.rules().has_group()), (true, false));
-    }
-
-    #[test]
-    fn google_reads_lines_and_targets_as_strings_of_c() {
-        let google = ParseOptions::google();
-        for (file, target, allowed) in [
-            (&b"user-agent: *\ndisallow: /a\0b"[..], "/a", false),
-            (b"user-agent: *\ndisallow: /a\x0b", "/a", false),
-            (b"user-agent: *\x0c\ndisallow: /a", "/a", false),
-            (b"user-agent: * \x0cx\ndisallow: /a", "/a", false),
-            // UTF-16 is nothing that it reads.
-            (b"\xff\xfeu\0s\0e\0r\0-\0a\0g\0e\0n\0t\0:\0*\0\n\0d\0i\0s\0a\0l\0l\0o\0w\0:\0/\0", "/a", true),
-            (b"user-agent: *\ndisallow: /$\xe4*a$", "/$\u{e4}*a", true),
-            (b"user-agent: *\ndisallow: /$b*a$", "/$b*a", false),
-        ] {
-            let rules = Rules::parse_with(file, &[], google);
-            assert_eq!(rules.is_allowed(&Target::new(target)), allowed, "{}", file.escape_ascii());
-            assert_eq!(Robots::parse_with(file, google).rules(&[]), rules);
-        }
-        let rules = Rules::parse_with(
-            b"user-agent: MJ12bot\ndisallow: /",
-            &[ProductToken::lenient("MJ12bot").unwrap()],
-            google,
-        );
-        assert!(!rules.has_group());
-    }
-
-    #[test]
-    fn google_says_too_whether_a_group_applies() {
-        let google = ParseOptions::google();
-        for (file, target, shown) in [
-            (&b"user-agent: a\ndisallow: /"[..], "/a", "allowed, because no group applies"),
-            (b"user-agent: *\ndisallow: /b", "/a", "allowed, because no rule matches"),
-            (b"user-agent: *\ndisallow: /", "/robots.txt", "disallowed by \"Disallow: /\" on line 2"),
-        ] {
-            assert_eq!(Rules::parse_with(file, &[], google).verdict(&Target::new(target)).to_string(), shown);
-        }
     }
 
     #[test]

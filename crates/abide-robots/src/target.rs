@@ -167,28 +167,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn path_and_query_are_kept_and_the_fragment_is_not() {
-        let table = [
-            ("/", "/"),
-            ("", "/"),
-            ("?a=b", "/?a=b"),
-            ("#x", "/"),
-            ("a", "/a"),
-            ("/a?b#c?d", "/a?b"),
-            ("/a#b", "/a"),
-            ("https://example.com", "/"),
-            ("https://example.com?x", "/?x"),
-            ("https://example.com:8080/a/b?c", "/a/b?c"),
-            ("//example.com/a", "//example.com/a"),
-            ("/a/../b", "/a/../b"),
-            ("/A", "/A"),
-        ];
-        for (given, expected) in table {
-            assert_eq!(Target::new(given).as_str(), expected, "{given}");
-        }
-    }
-
-    #[test]
     fn targets_are_equal_when_their_normal_forms_are() {
         assert_eq!(Target::new("/%7ea#top"), Target::new("/~a"));
         assert_ne!(Target::new("/a"), Target::new("/b"));

@@ -130,23 +130,6 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_says_why_in_a_sentence() {
-        for (token, target, text) in [
-            ("foobot", "/a", "disallowed by \"Disallow: /a\" on line 4"),
-            ("foobot", "/a/b", "allowed by \"Allow: /a/b\" on line 3"),
-            ("foobot", "/b", "allowed, because no rule matches"),
-            ("barbot", "/a", "allowed, because no group applies"),
-            ("foobot", "/robots.txt", "allowed, because robots.txt itself always is"),
-            // What a stranger wrote does not reach a terminal as it is.
-            ("foobot", "/%1BA", "disallowed by \"Disallow: /\\u{1b}%41\" on line 5"),
-        ] {
-            let verdict = verdict(FILE, token, target);
-            assert_eq!(verdict.to_string(), text, "{target}");
-            assert_eq!(verdict.is_robots_txt(), target == "/robots.txt");
-        }
-    }
-
-    #[test]
     fn a_rule_is_shown_escaped_and_cut_at_200_characters() {
         let file =
             format!("user-agent: *\ndisallow: /\u{202e}\u{2066}\u{200b}\u{9b}'\"\\{}\n", "x".repeat(300));

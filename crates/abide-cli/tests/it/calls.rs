@@ -94,6 +94,9 @@ struct Case {
     #[serde(default)]
     files: BTreeMap<String, String>,
     run: Vec<Map<String, Value>>,
+    /// Parts of no output.
+    #[serde(default)]
+    hides: Vec<String>,
     /// Hosts and paths, in any order.
     asked: Option<Vec<String>>,
 }
@@ -107,6 +110,9 @@ struct Run {
     input: String,
     #[serde(default)]
     env: BTreeMap<String, String>,
+    /// What stands in files of the case, instead of what stood there.
+    #[serde(default)]
+    files: BTreeMap<String, String>,
     status: Value,
     /// All of standard output, and of standard error.
     out: Option<String>,
@@ -189,7 +195,7 @@ fn differs(found: &Value, expected: &str) -> Option<String> {
 }
 
 /// What is wrong.
-fn problems(run: &Run, ran: &Ran) -> Vec<String> {
+fn problems(case: &Case, run: &Run, ran: &Ran) -> Vec<String> {
     let status = run.status.as_str().map_or_else(|| run.status.to_string(), str::to_owned);
     let mut found = Vec::new();
     let mut expect = |holds: bool, what: String| found.extend((!holds).then_some(what));
@@ -203,7 +209,7 @@ fn problems(run: &Run, ran: &Ran) -> Vec<String> {
     for (all, parts) in [(&ran.out, &run.shows), (&ran.err, &run.reports)] {
         parts.iter().for_each(|part| expect(all.contains(part), format!("expected {part:?}")));
     }
-    for part in &run.hides {
+    for part in case.hides.iter().chain(&run.hides) {
         expect(!ran.out.contains(part) && !ran.err.contains(part), format!("unexpected {part:?}"));
     }
     if let Some(expected) = &run.lines {
@@ -237,6 +243,9 @@ async fn run(case: &Case, table: &'static Table) -> Vec<String> {
     names.extend(server.iter().map(|server| ("PORT".to_owned(), server.address().port().to_string())));
     let mut found = Vec::new();
     for run in case.run.iter().flat_map(|run| runs(run, &names)) {
+        for (name, content) in &run.files {
+            std::fs::write(place.path().join(name), content).expect("a temporary file can be written");
+        }
         let args = server.as_ref().map(|server| to(server, run.call.as_str()));
         let (call, input, env) = (run.call.clone(), run.input.clone(), run.env.clone());
         let ran = blocking(move || {
@@ -244,7 +253,7 @@ async fn run(case: &Case, table: &'static Table) -> Vec<String> {
             crate::fed(command.envs(env), input)
         })
         .await;
-        for problem in problems(&run, &ran) {
+        for problem in problems(case, &run, &ran) {
             found.push(format!("{}: {}: {problem}\n{}{}", case.name, run.call, ran.out, ran.err));
         }
     }
@@ -300,4 +309,9 @@ async fn each_online_call() {
 #[tokio::test]
 async fn each_crawl() {
     table(include_str!("../vectors/calls/crawl.toml")).await;
+}
+
+#[tokio::test]
+async fn each_call_that_must_hide_something() {
+    table(include_str!("../vectors/calls/unsafe.toml")).await;
 }

@@ -3,7 +3,7 @@
 use abide_tests::{Reply, Server};
 use serde_json::json;
 
-use crate::{Words, abide, blocking, command, directory, file, has, reaching};
+use crate::{Words, blocking, command, directory, has, reaching};
 
 /// A call with this file, where every name leads to `server`; the directory holds the same file as `abide.toml`.
 async fn with(server: &Server, content: &str, args: impl Words, is_found: bool) -> crate::Ran {
@@ -63,27 +63,6 @@ async fn what_the_call_sets_for_a_host_stands_above_the_file() {
     let ran =
         with(&server, content, "crawl --json --host-max-pages=a.example=3 a.example/ b.example/", true).await;
     assert_eq!(["a", "b"].map(|host| ran.host(host)["fetched"].clone()), [3, 2].map(|pages| json!(pages)));
-}
-
-#[tokio::test]
-async fn what_is_wrong_with_a_file_is_named_with_its_place() {
-    let server = site().await;
-    for (content, said) in [
-        ("dely = 1\n", "unknown option \"dely\"; did you mean delay?"),
-        ("delay = \"soon\"\n", "--delay"),
-        ("\ndelay = \n", "abide.toml:2"),
-        ("[crawl]\npages = 3\n", "[crawl]: unknown option \"pages\""),
-        ("[nonsense]\nx = 3\n", "[\"nonsense\"]"),
-        ("[host.\"a.example\"]\nspeed = 3\n", "expected delay or max-pages, found \"speed\""),
-        ("config = \"other.toml\"\n", "a file cannot name another"),
-    ] {
-        with(&server, content, "crawl a.example/", false).await.is_wrong_usage(&["abide.toml", said]);
-    }
-    assert_eq!(server.log().len(), 0);
-    assert_eq!(abide("check --config /nonexistent.toml http://a.example/").status, 2);
-    // An empty name is no file.
-    let robots = file("");
-    abide(format!("match --config= --agent a --robots {robots} /")).ends_with(0);
 }
 
 #[test]

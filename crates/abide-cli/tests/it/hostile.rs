@@ -1,9 +1,8 @@
 //! What a site wrote commands no terminal, wherever it comes from.
 
 use abide_tests::{Reply, Server, Step};
-use serde_json::Value;
 
-use crate::{Ran, abide, abide_with, directory, file, online};
+use crate::{Ran, directory, online};
 
 /// A character of each kind that must not reach a terminal: an escape sequence, an overwritten line, C1, and what turns text around.
 const HOSTILE: &str = "\x1b\r\x08\x7f\u{9b}\u{61c}\u{200b}\u{200f}\u{202e}\u{2028}\u{2066}\u{e0041}";
@@ -19,63 +18,6 @@ fn is_tame(what: &str, text: &str) {
 fn ran_tamely(what: &str, ran: &Ran) {
     is_tame(&format!("{what} on stdout"), &ran.out);
     is_tame(&format!("{what} on stderr"), &ran.err);
-}
-
-#[test]
-fn offline_calls_escape_what_a_site_wrote() {
-    let h = HOSTILE;
-    // Lines end at CR.
-    let robots = h.replace('\r', "");
-    let robots = file(format!(
-        "User-agent: a{robots}\nDisallow: /\nUser-agent: *\nDisallow: /{robots}\nDisallow: /x{robots}\nCrawl-delay: {robots}\n\
-         {robots}: {robots}\nDisalow: {robots}\nSitemap: {robots}\nSitemap: http://a/{robots}\n\
-         App-Directives: x;text=\"{robots}\";other={robots}\nContent-Usage: train-ai=n, {robots}=y\nContent-Signal: ai-train=no, {robots}=yes, use={robots}\n"
-    ));
-    let html = file(format!(
-        "<head><meta name=robots content='noindex,{h}'><meta name='{h}' content='{h}'><meta name=tdm-policy content='{h}'>"
-    ));
-    let (url, header) = (format!("/{h}"), format!("Robots-Tag: *;noindex;{h}"));
-    let (other, wrong) = (format!("X-Robots-Tag: {h}: noindex, {h}"), format!("http://{h}[/"));
-    let usage = format!("Content-Usage: train-ai=n, {h}=y");
-    for (status, args) in [
-        (1, format!("match --agent a --robots {robots} '{url}' /x")),
-        (0, format!("directives --agent a --app x --robots {robots} '{url}'")),
-        (1, format!("lint {robots}")),
-        (0, format!("tags --agent a --header '{header}' --header '{other}' --header '{usage}' {html}")),
-        (2, format!("match --agent a --robots {robots} '{wrong}'")),
-        (2, format!("match --agent '{h}' --robots {robots} /")),
-        (2, format!("tags --agent a --header '{h}'")),
-        (2, format!("lint '{h}'")),
-        (2, format!("check '{wrong}'")),
-        (2, format!("check --delay '{h}' http://a.example/")),
-        (2, format!("check --store 'redb:/{h}/x' http://a.example/")),
-        (2, format!("'{h}'")),
-        (2, format!("'--{h}'")),
-    ] {
-        ran_tamely(&args, abide(&args).ends_with(status));
-        if status < 2 {
-            let (call, rest) = args.split_once(' ').unwrap();
-            let json = abide(format!("{call} --json {rest}"));
-            ran_tamely(&args, &json);
-            assert!(json.lines().len() > if call == "lint" { 3 } else { 0 }, "{}", json.out);
-        }
-    }
-}
-
-#[test]
-fn json_keeps_what_it_escapes() {
-    let pattern = format!("/x{}", HOSTILE.replace('\r', ""));
-    let robots = file(format!("User-agent: *\nDisallow: {pattern}\n"));
-    let question = serde_json::json!({"agent": "a", "url": pattern, "robots": format!("User-agent: *\nDisallow: {pattern}\n")});
-    for ran in [
-        abide(&["match", "--json", "--agent", "a", "--robots", robots.path(), &pattern]),
-        abide_with("match --batch", format!("{question}\n")),
-    ] {
-        ran_tamely("match", &ran);
-        let line = ran.line();
-        assert_eq!(line["rule"]["pattern"], Value::from(pattern.as_str()), "{line}");
-        assert!(line.get("url").is_none_or(|url| *url == pattern.as_str()));
-    }
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use abide_tests::{Reply, Server, Step};
 
-use crate::{Ran, Words, abide, abide_with, file, online, store};
+use crate::{Ran, Words, online, store};
 
 /// What stands before the `@`: neither half may be seen again.
 const USER: &str = "u5ern4me";
@@ -150,106 +150,5 @@ async fn a_crawl_neither_shows_nor_saves_user_information() {
         for (name, content) in written {
             is_silent(&name, &content);
         }
-    }
-}
-
-#[test]
-fn offline_calls_show_no_user_information() {
-    let url = format!("http://{USER}:{PASSWORD}@a.example/secret");
-    let sitemap = format!("http://{USER}:{PASSWORD}@a.example/map.xml");
-    let robots =
-        file(format!("User-agent: *\nDisallow: /secret\nContent-Usage: train-ai=n\nSitemap: {sitemap}\n"));
-    for (call, status) in
-        [("match", 1), ("match --json", 1), ("directives --app x", 0), ("directives --json", 0)]
-    {
-        let ran = abide(format!("{call} --agent a --robots {robots} {url}"));
-        ran_silently(call, status, ran.shows(&["a.example/secret"]));
-    }
-    let site = format!("http://{USER}:{PASSWORD}@a.example");
-    let remarked =
-        file(format!("Sitemap: //{USER}:{PASSWORD}@a.example/\nUser-agent: *\nDisallow: {site}/x\n"));
-    for call in ["lint", "lint --json"] {
-        let ran = abide(format!("{call} {remarked}"));
-        ran_silently(call, 1, ran.shows(&["never-matches", "relative-url"]));
-    }
-    for call in ["match", "directives"] {
-        let question = serde_json::json!({"agent": "a", "url": url, "robots": format!("Sitemap: {sitemap}")});
-        ran_silently(call, 0, &abide_with(&[call, "--batch"], format!("{question}\n")));
-    }
-}
-
-#[test]
-fn refusals_of_a_call_show_no_user_information() {
-    let given = format!("{USER}:{PASSWORD}@");
-    let robots = file("User-agent: *\n");
-    let wrong = [
-        format!("http://{given}a.example:port/"),
-        format!("http://{given}[a.example/"),
-        format!("http://{USER}:{PASSWORD}/1@a.example:port/"),
-        format!("http://{USER}:{PASSWORD} 1@a.example:port/"),
-        format!("ftp://{given}a.example/"),
-        format!("ht tp://{given}a.example/"),
-        format!("//{given}a.example/"),
-        format!("{given}a.example/"),
-        format!("{given}a.example"),
-        format!("{given}a.example/a@b"),
-    ];
-    for url in &wrong {
-        for call in ["check", "fetch", "crawl", "explain"] {
-            ran_silently(&format!("{call} {url}"), 2, &abide(&[call, url]));
-        }
-        for call in ["match", "directives"] {
-            let args = [call, "--agent", "a", "--robots", robots.path(), url];
-            ran_silently(&format!("{args:?}"), 2, &abide(&args));
-            let question = serde_json::json!({"agent": "a", "url": url, "robots": ""}).to_string();
-            let not_json = question.replace(PASSWORD, &format!("\u{1}{PASSWORD}"));
-            let lines =
-                [&question, &not_json, &question[..question.len() - 2]].map(|line| format!("{line}\n"));
-            let ran = abide_with(&[call, "--batch"], lines.concat());
-            assert_eq!(ran.lines().len(), 3);
-            ran_silently(&format!("{call} {lines:?}"), 1, &ran);
-        }
-    }
-    // Where no URL belongs.
-    let url = format!("https://{given}a.example/robots.txt");
-    let wrong = &wrong[8];
-    let quoted = url.replace(':', "\":");
-    for args in [
-        url.clone(),
-        wrong.clone(),
-        format!("check --delay {url} http://a.example/"),
-        format!("check --delay={wrong} http://a.example/"),
-        format!("check --resolve {wrong} http://a.example/"),
-        format!("check --resolve {url}:80:127.0.0.1 http://a.example/"),
-        format!("check --resolve a:80:{wrong} http://a.example/"),
-        format!("check --delay 5{wrong} http://a.example/"),
-        format!("check --delay {quoted} http://a.example/"),
-        format!("check --store {url} http://a.example/"),
-        format!("check --store redb:{url}/x http://a.example/"),
-        format!("check --allow-net {url} http://a.example/"),
-        format!("check --cacert {url} http://a.example/"),
-        format!("check --agent {url} http://a.example/"),
-        format!("crawl --report {url}/x http://a.example/"),
-        format!("crawl --save /dev/null {url}"),
-        format!("match --agent a --robots {url} /"),
-        format!("match --batch {url}"),
-        format!("match --agent {url} --robots {robots} /"),
-        format!("directives --agent a --robots {url} /"),
-        format!("tags --agent a {url}"),
-        format!("tags --agent a --header {}", &url[5..]),
-        format!("lint x{url}"),
-        format!("completions {url}"),
-    ] {
-        ran_silently(&args, 2, &abide(&args));
-    }
-    for line in [
-        format!("{{\"agent\": \"a\", \"robots\": \"\", \"url\": [\"{url}\"]}}"),
-        format!("{{\"agent\": \"{url}\", \"robots\": \"\", \"url\": \"/\"}}"),
-        format!("{{\"agent\": \"a\", \"robots_base64\": \"{url}\", \"url\": \"/\"}}"),
-        format!("{{\"agent\": {{\"{url}\": 1}}, \"robots\": \"\", \"url\": \"/\"}}"),
-        format!("{{\"url\": {url}}}"),
-        url.clone(),
-    ] {
-        ran_silently(&line, 1, &abide_with("match --batch", format!("{line}\n")));
     }
 }

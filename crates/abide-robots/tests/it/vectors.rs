@@ -46,6 +46,10 @@ struct Case {
     licenses: Option<Vec<String>>,
     records: Option<usize>,
     pattern: Option<String>,
+    #[serde(default)]
+    verdicts: BTreeMap<String, String>,
+    #[serde(default)]
+    google: bool,
 }
 
 fn foobot() -> Vec<String> {
@@ -82,14 +86,22 @@ fn run(case: &Case) {
     let body = bytes(&case.robots);
     let tokens: Vec<ProductToken> =
         case.agent.iter().map(|token| ProductToken::lenient(token).unwrap()).collect();
+    let options = if case.google { ParseOptions::google() } else { ParseOptions::new() };
+    let rules = Rules::parse_with(&body, &tokens, options);
     for (targets, allowed) in [(&case.allowed, true), (&case.denied, false)] {
         for target in targets {
             let target = String::from_utf8(bytes(target)).unwrap();
-            check(name, &body, &tokens, &target, allowed);
+            let verdict = rules.verdict(&Target::new(&target));
+            assert_eq!(verdict.is_allowed(), allowed, "{name}: {target}: {verdict}");
+            if !case.google {
+                check(name, &body, &tokens, &target, allowed);
+            }
         }
     }
-    let rules = Rules::parse(&body, &tokens);
-    agrees(name, &Robots::parse(&body), &rules, &tokens);
+    agrees(name, &Robots::parse_with(&body, options), &rules, &tokens);
+    for (target, shown) in &case.verdicts {
+        assert_eq!(rules.verdict(&Target::new(target)).to_string(), *shown, "{name}: {target}");
+    }
     for (target, line) in &case.lines {
         let verdict = rules.verdict(&Target::new(target));
         assert_eq!(verdict.rule().map(|rule| rule.line()), Some(*line), "{name}: line for {target}");
@@ -279,6 +291,21 @@ fn described(robots: &Robots, line: u32) -> String {
         robots.remarks().into_iter().filter(|remark| remark.line() == line).map(|remark| remark.kind());
     let remarks = remarks.filter(|kind| reported.contains(kind)).map(String::from);
     kinds.chain(remarks).collect::<Vec<_>>().join(", ")
+}
+
+/// The normal form of a text as a target, which is its own; as a pattern the text covers that, with these bytes.
+#[test]
+fn targets() {
+    let rows = include_str!("../vectors/targets.tsv").lines().filter(|row| !row.starts_with('#'));
+    for columns in rows.map(|row| row.split('\t').collect::<Vec<_>>()) {
+        let text = String::from_utf8(bytes(columns[0])).unwrap();
+        let target = Target::new(&text);
+        assert_eq!(target.as_str(), columns[1], "{text:?}");
+        assert_eq!(Target::new(columns[1]), target, "{text:?}");
+        if let Some(count) = columns.get(2) {
+            assert_eq!(target.covered_by(text.as_bytes()), count.parse().ok(), "{text:?}");
+        }
+    }
 }
 
 #[test]
