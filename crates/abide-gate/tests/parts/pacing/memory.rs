@@ -40,7 +40,7 @@ async fn no_host_is_forgotten_while_there_is_room() {
         strangers(&pacer, 1_000, 500).await;
     }
     assert_eq!(pacer.stats().hosts, 1_000);
-    assert_eq!(pacer.report_of("stranger-7.example").requests(), 1);
+    assert_eq!(pacer.report_of("stranger-7.example").requests, 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -60,11 +60,11 @@ async fn what_is_owed_is_never_forgotten() {
         strangers(&pacer, round * 500, 500).await;
         sleep(s(60)).await;
     }
-    assert_eq!(pacer.report_of("open.example").in_flight(), 1);
-    assert!(pacer.slot("dead.example").wait() > s(1_700), "an hour's pause");
+    assert_eq!(pacer.report_of("open.example").in_flight, 1);
+    assert!(pacer.slot("dead.example").wait > s(1_700), "an hour's pause");
     // The throttle is still known: the next one is the second, two minutes.
     throttle().await;
-    let wait = pacer.slot("throttled.example").wait();
+    let wait = pacer.slot("throttled.example").wait;
     assert!((s(120)..=s(132)).contains(&wait), "{wait:?}");
     drop(open);
     // Two hours later nothing is owed to any of them.
@@ -90,7 +90,7 @@ async fn the_scopes_of_a_request_do_not_make_room_for_each_other() {
     for n in 0..2_000 {
         let name = format!("h{n}.example");
         pacer.take_within(&name, s(0)).await.unwrap().finish();
-        assert_eq!(pacer.slot(&name).wait(), s(1), "all four are remembered");
+        assert_eq!(pacer.slot(&name).wait, s(1), "all four are remembered");
         sleep(s(2)).await;
     }
     assert!(pacer.stats().hosts < 200, "{:?}", pacer.stats());
@@ -104,7 +104,7 @@ async fn a_table_of_hosts_in_use_grows_and_reports_it_once() {
     strangers(&pacer, 0, 5_000).await;
     assert_eq!((pacer.stats().hosts, events.of("overgrown").len()), (5_000, 1));
     for n in 0..5_000 {
-        assert_eq!(pacer.slot(&format!("stranger-{n}.example")).wait(), s(3_600), "stranger {n}");
+        assert_eq!(pacer.slot(&format!("stranger-{n}.example")).wait, s(3_600), "stranger {n}");
     }
     // When nothing is owed any more, it shrinks to its bound again.
     sleep(s(3_601)).await;
