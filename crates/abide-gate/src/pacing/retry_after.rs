@@ -182,11 +182,5 @@ mod tests {
                 prop_assert!(!wait.is_zero() && wait <= RETRY_AFTER_MAX);
             }
         }
-
-        #[test]
-        fn seconds_are_what_they_say(seconds in 1_u64..=u64::MAX) {
-            let text = seconds.to_string();
-            prop_assert_eq!(wait(&[&text], None), Some(seconds.min(86_400)));
-        }
     }
 }

@@ -47,21 +47,6 @@ async fn a_refusing_host_is_asked_after_1_2_4_up_to_60_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_endless_body_counts_up_to_the_limit_and_is_dropped() {
-    let mut chunk = GOOD.to_owned();
-    chunk.push_str(&"# and so on\n".repeat(2000));
-    let world = World::of(Scripted::text(chunk.clone()).endless());
-    let answer = world.ask().await;
-    assert!(is_good(&answer) && answer.is_truncated());
-    let kept = answer.copy().unwrap().body().len();
-    assert!(kept <= 512_000 && kept > 512_000 - 12, "{kept}");
-    assert!(
-        world.fetch.pulled() <= 512_001 + chunk.len() as u64,
-        "no more is read than one piece beyond the limit"
-    );
-}
-
-#[tokio::test(start_paused = true)]
 async fn drips_and_stalls_end_at_the_deadline() {
     let seconds = Duration::from_secs;
     for (id, fault) in [
@@ -77,19 +62,6 @@ async fn drips_and_stalls_end_at_the_deadline() {
         assert_eq!(started.elapsed().as_secs(), 30, "{id}: within the deadline");
         assert_unreachable(fault, id).await;
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn slow_redirects_share_one_deadline() {
-    let fetch = ScriptedFetch::new(|request, _| {
-        let hop = request.hop();
-        Scripted::redirect(&format!("/robots.txt?{hop}")).head_after(Duration::from_secs(7))
-    });
-    let started = Instant::now();
-    let world = World::new(fetch);
-    assert_eq!(world.ask().await.source(), Source::Unreachable(Failure::Timeout));
-    assert_eq!(started.elapsed().as_secs(), 30);
-    assert_eq!(world.fetch.count(), 5);
 }
 
 #[tokio::test(start_paused = true)]

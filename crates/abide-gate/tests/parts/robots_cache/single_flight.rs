@@ -79,19 +79,3 @@ async fn a_lost_flight_is_interrupted_and_the_next_caller_starts_again() {
     assert_eq!(cache.stats().robots_lost, 1);
     assert!(cache.get(&origin()).await.unwrap().is_allowed(&Target::new("/y")));
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn on_several_threads_too() {
-    let fetch = ScriptedFetch::always(slow());
-    let cache = RobotsCache::builder(tokens(), Arc::new(fetch.clone())).build();
-    let mut callers = JoinSet::new();
-    for n in 0..10_000 {
-        let cache = cache.clone();
-        let origin: Origin = format!("https://h{}.example", n % 10).parse().unwrap();
-        callers.spawn(async move { !cache.get(&origin).await.unwrap().is_allowed(&Target::new("/x")) });
-    }
-    while let Some(answer) = callers.join_next().await {
-        assert!(answer.unwrap());
-    }
-    assert_eq!((fetch.count(), fetch.in_flight_max(), cache.stats().robots_in_flight), (10, 1, 0));
-}
