@@ -469,22 +469,6 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_counts_for_its_schedule_and_no_answer_for_more_than_a_day() {
-        let held = NOW.plus(26 * HOUR);
-        let record = after(None, Outcome::TooManyRequests { hold: Some(held) }, NOW);
-        assert_eq!((record.next_try, record.fresh_until), (held, NOW.plus(24 * HOUR)));
-    }
-
-    #[test]
-    fn attempts_count_once_in_twenty_hours() {
-        let mut record = after(None, down(), NOW);
-        for hour in 1..=100_u32 {
-            record = after(Some(&record), down(), NOW.plus(hour * HOUR));
-        }
-        assert_eq!((record.outage().attempts, record.outage().counted), (101, 6));
-    }
-
-    #[test]
     fn a_failure_in_the_future_is_counted_from_now() {
         let future = NOW.plus(1000 * 24 * HOUR);
         let record = after(Some(&after(None, down(), future)), down(), NOW);

@@ -2,33 +2,19 @@
 
 use std::sync::Arc;
 
-use crate::pacing::{Ask, Pacer};
+use crate::pacing::Pacer;
 use abide_gate::Failure;
 use abide_gate::pacing::Scope;
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
 
-use crate::parts::support::pacing::{Events, deferral, host, joined, ms, one_second, page, s};
+use crate::parts::support::pacing::{Events, host, joined, ms, one_second, s};
 
 /// Takes and ends a permit of `count` new hosts.
 async fn strangers(pacer: &Pacer, from: usize, count: usize) {
     for n in from..from + count {
         pacer.take(&format!("stranger-{n}.example")).await.finish();
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_slot_is_never_forgotten_while_its_delay_runs() {
-    let pacer = Pacer::new(one_second().with_hosts_max(64));
-    let take = || async { pacer.acquire(&page("a.example"), Ask::new().with_crawl_delay(s(600))).await };
-    take().await.unwrap().finish();
-    // Ten thousand other hosts come and go; each of them may be forgotten after a second.
-    for round in 0..100 {
-        strangers(&pacer, round * 100, 100).await;
-        sleep(s(2)).await;
-    }
-    assert!(pacer.stats().hosts < 1_000, "{:?}", pacer.stats());
-    assert_eq!(deferral(take().await).wait, s(400));
 }
 
 #[tokio::test(start_paused = true)]

@@ -160,12 +160,3 @@ fn eight_groups_are_kept() {
     let policy = (0..9).fold(one_second(), |policy, _| policy.with_scope(group("farm")));
     assert_eq!(policy.scopes().len(), 8);
 }
-
-#[tokio::test(start_paused = true)]
-async fn everything_can_be_shown_in_a_log() {
-    let pacer = Pacer::new(one_second().with_scope(group("farm")));
-    let permit = pacer.take("a.example").await;
-    for (shown, part) in [(format!("{pacer:?}"), "Scope"), (format!("{permit:?}"), "Permit")] {
-        assert!(shown.contains(part), "{shown}");
-    }
-}

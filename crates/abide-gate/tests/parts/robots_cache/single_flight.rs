@@ -8,10 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::Origin;
-use abide_gate::robots_cache::Source;
 use abide_robots::Target;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use crate::parts::support::robots_cache::*;
 
@@ -55,18 +54,6 @@ async fn a_cancelled_leader_does_not_cancel_the_fetch() {
     sleep(Duration::from_millis(50)).await;
     leader.abort();
     assert!(follower.await.unwrap());
-    assert_eq!(fetch.count(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn callers_that_all_give_up_still_fill_the_cache() {
-    let fetch = ScriptedFetch::always(slow());
-    let cache = cache(&fetch);
-    for _ in 0..20 {
-        assert!(timeout(Duration::from_millis(5), cache.get(&origin())).await.is_err());
-    }
-    sleep(Duration::from_millis(200)).await;
-    assert_eq!(cache.cached(&origin()).unwrap().source(), Source::Fresh);
     assert_eq!(fetch.count(), 1);
 }
 
