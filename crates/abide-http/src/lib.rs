@@ -81,6 +81,6 @@ pub use license::LicenseToken;
 pub use payment::{InvalidValue, PaymentPolicy, PaymentTerms, Price};
 pub use permitted_addresses::permitted_addresses;
 pub use preserved_fields::preserve_fields;
-pub use reader::Scan;
+pub use reader::{Reading, Scan};
 pub use redirect::{RedirectPolicy, same_resource};
 pub use spans::{CallSpan, log_failed};

@@ -100,16 +100,19 @@ impl CallSpan {
     /// The call has its response, after so many requests, and has `waited` for their permits.
     pub fn answered(&self, hops: usize, status: StatusCode, waited: Duration) {
         #[cfg(feature = "tracing")]
-        self.span.record("hops", hops).record("status", status.as_u16()).record("waited_ms", millis(waited));
+        if self.is_enabled() {
+            let waited = millis(waited);
+            self.span.record("hops", hops).record("status", status.as_u16()).record("waited_ms", waited);
+        }
     }
 
     /// The head of the hop's response is here: after `waited` for the permit, and `wire` on the wire.
     pub(crate) fn hop_answered(&self, status: StatusCode, waited: Duration, wire: Duration) {
         #[cfg(feature = "tracing")]
-        self.span
-            .record("status", status.as_u16())
-            .record("waited_ms", millis(waited))
-            .record("wire_ms", millis(wire));
+        if self.is_enabled() {
+            let (waited, wire) = (millis(waited), millis(wire));
+            self.span.record("status", status.as_u16()).record("waited_ms", waited).record("wire_ms", wire);
+        }
     }
 }
 

@@ -248,16 +248,15 @@ thread_local! {
 /// Sends, and counts how often the client that we build was used for it. Another client counts nothing.
 ///
 /// What tokio's task locals do, without a place for the future in them: it would be moved about in memory.
-pub(crate) async fn count_sends<F: Future + Unpin>(mut sending: F) -> (F::Output, u32) {
+pub(crate) fn count_sends<F: Future + Unpin>(mut sending: F) -> impl Future<Output = (F::Output, u32)> {
     let mut sends = 0;
-    poll_fn(|context| {
+    poll_fn(move |context| {
         let counting = Counting { outer: SENDS.replace(Some(sends)) };
         let polled = Pin::new(&mut sending).poll(context);
         sends = counting.sends();
         drop(counting);
         polled.map(|sent| (sent, sends))
     })
-    .await
 }
 
 /// Gives the place back to the counter outside, also when the poll panics.
