@@ -11,7 +11,7 @@ use http_body_util::BodyExt;
 use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse, on_the_wire};
 use abide_gate::{AddressGuard, BoxFuture, Clock, Failure, SystemClock};
 
-use crate::send::{observe_cookies, reqwest_failure};
+use crate::send::{observe_cookie, reqwest_failure};
 use abide_http::same_resource;
 
 /// One robots.txt request a call, through a reqwest client that neither follows redirects nor decodes bodies.
@@ -35,7 +35,7 @@ impl ReqwestFetch {
         }
         let sent = self.client.get(request.url().clone()).headers(headers).timeout(request.budget());
         let response = sent.send().await.map_err(classify)?;
-        observe_cookies(&self.has_cookies, response.headers());
+        response.headers().keys().for_each(|name| observe_cookie(&self.has_cookies, name));
         if !same_resource(response.url(), request.url()) {
             let text = "the inner client follows redirects by itself; build it with redirect::Policy::none()";
             return Err(FetchError::new(Failure::Other, text));
