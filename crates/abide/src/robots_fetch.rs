@@ -1,7 +1,6 @@
 //! robots.txt through reqwest: a clone of the inner client, so the same proxy, TLS and resolver, and never the middleware
 //! chain, which would wait for itself.
 
-use std::error::Error as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,7 +11,7 @@ use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse,
 use abide_gate::{AddressGuard, BoxFuture, Clock, Failure, SystemClock};
 
 use crate::send::{observe_cookie, reqwest_failure};
-use abide_http::same_resource;
+use abide_http::{root_cause, same_resource};
 
 /// One robots.txt request a call, through a reqwest client that neither follows redirects nor decodes bodies.
 #[derive(Debug)]
@@ -61,12 +60,5 @@ impl Fetch for ReqwestFetch {
 /// What a reqwest error was. Its text loses the URL, which may hold secrets.
 fn classify(error: reqwest::Error) -> FetchError {
     let failure = reqwest_failure(&error).unwrap_or(Failure::Other);
-    let error = error.without_url();
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = cause.to_string();
-        source = cause.source();
-    }
-    FetchError::new(failure, text)
+    FetchError::new(failure, root_cause(&error.without_url()).to_string())
 }

@@ -98,7 +98,7 @@ impl Claims {
     }
 
     pub(crate) fn lock<'t>(&self, table: &'t Table) -> Locked<'t> {
-        table.lock_schedules(self.iter().map(|claim| claim.schedule))
+        table.lock_shards(self.host.schedule.shard, self.others.iter().map(|claim| claim.schedule.shard))
     }
 }
 
@@ -140,8 +140,10 @@ pub(crate) fn enter(
     now: Moment,
     effects: &mut Effects,
 ) -> Admission {
-    let mut locked = table.lock(request.scopes().map(|scope| scope.hash));
-    locked.clean_sometimes(Table::shard_of(request.host.hash), now, effects);
+    let shard = |scope: &ScopeRequest<'_>| Table::shard_of(scope.hash);
+    let host = shard(&request.host);
+    let mut locked = table.lock_shards(host, request.others.iter().map(shard));
+    locked.clean_sometimes(host, now, effects);
     // Under the locks of all scopes from here to the end: no other request can take one of them meanwhile.
     let mut claims = claims(&mut locked, request, now, effects);
     for claim in claims.iter() {

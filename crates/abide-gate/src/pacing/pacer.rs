@@ -232,7 +232,7 @@ impl Core {
     /// Looks at the schedule of a host, if it is known.
     pub(crate) fn with_schedule<T>(&self, host: &str, look: impl FnOnce(&mut Schedule) -> T) -> Option<T> {
         let hash = self.table.hash(host);
-        let mut locked = self.table.lock([hash]);
+        let mut locked = self.table.lock(hash);
         let id = locked.find(hash, host)?;
         locked.schedule(id).map(look)
     }
@@ -246,7 +246,7 @@ impl Core {
     ) -> Option<T> {
         self.act(|effects| {
             let hash = self.table.hash(host);
-            let mut locked = self.table.lock([hash]);
+            let mut locked = self.table.lock(hash);
             locked.make_room(hash, host, now, effects);
             let id = locked.find_or_insert(hash, host);
             locked.schedule(id).map(|schedule| act(schedule, effects))

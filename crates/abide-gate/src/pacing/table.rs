@@ -103,38 +103,33 @@ impl Table {
         (hash >> 32) as u16 % SHARDS
     }
 
-    /// Locks the shards of these hashes: one at least.
-    pub(crate) fn lock(&self, hashes: impl IntoIterator<Item = u64>) -> Locked<'_> {
-        self.lock_shards(hashes.into_iter().map(Self::shard_of))
-    }
-
-    /// Locks the shards of these schedules: one at least.
-    pub(crate) fn lock_schedules(&self, ids: impl Iterator<Item = ScheduleId>) -> Locked<'_> {
-        self.lock_shards(ids.map(|id| id.shard))
+    /// Locks the shard of a hash.
+    pub(crate) fn lock(&self, hash: u64) -> Locked<'_> {
+        self.lock_shards(Self::shard_of(hash), std::iter::empty())
     }
 
     /// Locks the schedule of a key, if it is known. It is where it was found last, or at zero: of a million hosts, one at random is in no
     /// cache of the processor, and the place that is known already is two waits for memory less, and no hash.
     pub(crate) fn lock_known(&self, place: u32, key: &str) -> Option<(Locked<'_>, ScheduleId)> {
         let id = ScheduleId::at(place);
-        let mut locked = self.lock_shards(std::iter::once(id.shard));
+        let mut locked = self.lock_shards(id.shard, std::iter::empty());
         if locked.schedule(id).is_some_and(|schedule| schedule.key.as_bytes() == key.as_bytes()) {
             return Some((locked, id));
         }
         drop(locked);
         let hash = self.hash(key);
-        let mut locked = self.lock([hash]);
+        let mut locked = self.lock(hash);
         let id = locked.find(hash, key)?;
         Some((locked, id))
     }
 
-    fn lock_shards(&self, mut shards: impl Iterator<Item = u16>) -> Locked<'_> {
-        let first = shards.next().expect("a request has a host");
-        let Some(second) = shards.next() else {
-            return Locked { table: self, first: (first, self.guard(first)), others: Vec::new() };
+    /// Locks the shards of a request: that of its host, and those of its other scopes.
+    pub(crate) fn lock_shards(&self, host: u16, mut others: impl Iterator<Item = u16>) -> Locked<'_> {
+        let Some(other) = others.next() else {
+            return Locked { table: self, first: (host, self.guard(host)), others: Vec::new() };
         };
-        let mut all = vec![first, second];
-        all.extend(shards);
+        let mut all = vec![host, other];
+        all.extend(others);
         // In ascending order for all requests: two with the same scopes never each have a lock that the other waits for.
         all.sort_unstable();
         all.dedup();
@@ -305,7 +300,7 @@ mod tests {
 
     fn insert(table: &Table, key: &str) -> ScheduleId {
         let hash = table.hash(key);
-        table.lock([hash]).find_or_insert(hash, key)
+        table.lock(hash).find_or_insert(hash, key)
     }
 
     #[test]
@@ -332,7 +327,7 @@ mod tests {
     fn a_shard_is_cleaned_once_in_256_calls() {
         let table = Table::new(10_000, Duration::ZERO);
         let (hash, began) = (table.hash("a"), at(0));
-        let mut locked = table.lock([hash]);
+        let mut locked = table.lock(hash);
         let open = locked.find_or_insert(hash, "a");
         let terms = Terms { delay: Duration::ZERO, limit: 1 };
         locked.schedule(open).unwrap().grant(terms, began);
