@@ -281,36 +281,6 @@ mod tests {
         assert_eq!(WallMillis::from(UNIX_EPOCH - Duration::from_secs(1)), WallMillis(0));
     }
 
-    /// A clock that is a day ahead, or a broken one.
-    #[derive(Debug)]
-    struct Ahead(bool);
-
-    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-
-    impl Clock for Ahead {
-        fn now(&self) -> Instant {
-            assert!(self.0, "broken");
-            Instant::now() + DAY
-        }
-
-        fn wall(&self) -> WallMillis {
-            assert!(self.0, "broken");
-            SystemClock.wall().plus(DAY)
-        }
-    }
-
-    #[test]
-    fn the_machines_clock_stands_in_for_one_that_panics_and_only_for_that() {
-        for (works, ahead) in [(true, DAY), (false, Duration::ZERO)] {
-            let clock = caught_clock(Arc::new(Ahead(works)));
-            let wall = clock.wall().since(SystemTime::now().into());
-            let now = clock.now().saturating_duration_since(Instant::now());
-            for shown in [wall, now] {
-                assert!(shown.abs_diff(ahead) < DAY / 2, "{works}: {shown:?} ahead");
-            }
-        }
-    }
-
     #[test]
     fn a_moment_and_its_instant_are_the_same_time() {
         let line = Timeline::starting(Instant::now());

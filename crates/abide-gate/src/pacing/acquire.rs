@@ -533,24 +533,4 @@ mod tests {
             other => panic!("{other:?}"),
         }
     }
-    #[test]
-    fn a_deferral_names_a_body_open_for_longer_than_a_delay() {
-        let (table, began) = (Table::new(100, Duration::ZERO), at(0));
-        let asked = request(&table, "a.example", None, began);
-        let open = takes(&table, &asked, began);
-        queues(&table, &asked, began);
-        let (mut third, ticket, _) = queues(&table, &asked, began);
-        let mut why = |now: Moment| {
-            let who = Waiting { ticket, arrived: began, deadline: now };
-            match look(&table, &mut third, who, now, &mut Effects::default()) {
-                Progress::DeadlineExceeded(exceeded) => exceeded.start.why,
-                other => panic!("{other:?}"),
-            }
-        };
-        let (delay, second) = (WaitReason::Delay(Duration::from_secs(1)), began.plus(Duration::from_secs(1)));
-        let later = second.plus(Duration::from_nanos(1));
-        assert_eq!((why(second), why(later)), (delay, WaitReason::InFlight(began)));
-        end(&table, &open, began, later, &mut Effects::default());
-        assert_eq!(why(later.plus(Duration::from_secs(5))), delay, "nothing is open any more");
-    }
 }

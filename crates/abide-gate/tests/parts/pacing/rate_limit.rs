@@ -114,19 +114,6 @@ async fn ten_requests_a_minute_are_crawled_without_a_429() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn eight_tasks_of_one_process_share_the_quota() {
-    let server = Server::new(Window::Fixed, Style::Standard);
-    let pacer = Pacer::new(one_second());
-    let mut tasks = JoinSet::new();
-    for _ in 0..8 {
-        tasks.spawn(crawl(pacer.clone(), Arc::clone(&server)));
-    }
-    let pages: usize = tasks.join_all().await.iter().sum();
-    assert_eq!(*server.refused.lock().unwrap(), 0);
-    assert!((80..=108).contains(&pages), "{pages} of some 100 pages");
-}
-
-#[tokio::test(start_paused = true)]
 async fn processes_that_share_a_store_share_the_quota() {
     for kind in [Window::Fixed, Window::Sliding] {
         let (server, store) = (Server::new(kind, Style::Standard), Arc::new(MemoryHostStore::default()));

@@ -23,21 +23,6 @@ async fn a_verdict_has_the_rule_and_the_delay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_robots_txt_is_allowed_while_it_is_unreachable() {
-    let world = World::of(Scripted::error(Failure::Tls));
-    let answer = world.ask().await;
-    let page = answer.explain(&Target::new("/a"));
-    assert!(page.rules().is_none() && !page.is_allowed() && page.crawl_delay().is_none());
-    assert!(page.to_string().starts_with("disallowed for now, because "), "{page}");
-    let itself = answer.explain(&Target::new("/robots.txt"));
-    assert!(itself.is_allowed());
-    assert!(
-        itself.to_string().starts_with("allowed, because robots.txt itself always is, though "),
-        "{itself}"
-    );
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_entry_is_as_old_as_its_last_confirmation() {
     let world = World::of(Scripted::text(DELAY));
     let answer = world.ask().await;
