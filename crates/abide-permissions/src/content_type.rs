@@ -156,12 +156,13 @@ fn is_token_byte(byte: u8) -> bool {
 fn split_outside_strings(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     let (mut in_string, mut escaped) = (false, false);
     text.split(move |&byte| {
-        let ends = byte == separator && !in_string;
-        if byte == b'"' && !escaped {
-            in_string = !in_string;
+        if !in_string {
+            in_string = byte == b'"';
+            return byte == separator;
         }
-        escaped = in_string && byte == b'\\' && !escaped;
-        ends
+        in_string = byte != b'"' || escaped;
+        escaped = byte == b'\\' && !escaped;
+        false
     })
 }
 
