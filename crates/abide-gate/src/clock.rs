@@ -58,7 +58,8 @@ impl From<SystemTime> for WallMillis {
     /// Times before 1970 become 1970.
     fn from(time: SystemTime) -> Self {
         let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+        // Every check reads the clock: without the wide numbers of `as_millis`.
+        Self(since.as_secs().saturating_mul(1000).saturating_add(since.subsec_millis().into()))
     }
 }
 

@@ -166,10 +166,11 @@ impl<'a> Reading<'a> {
         let content_type = BodyFields::of(headers).content_type;
         let content_type = content_type.as_deref().map(String::from_utf8_lossy);
         let read = &self.asked.reader.options;
-        let head = HeadReader::new(HeadScanner::new(read, content_type.as_deref()), is_all(status, headers));
         // A client that undoes a coding takes the length away, and some stop at the end of the first gzip member: a document that ends
         // within its head may go on then. Where the whole document is scanned, its end is always that of the body.
-        head.with_sure_end(headers.contains_key(header::CONTENT_LENGTH) || read.has_body_metas())
+        let has_sure_end = headers.contains_key(header::CONTENT_LENGTH) || read.has_body_metas();
+        let scanner = HeadScanner::new(read, content_type.as_deref());
+        HeadReader { has_sure_end, ..HeadReader::new(scanner, is_all(status, headers)) }
     }
 
     /// Keeps what the response says for later fetches, under the URL that the last hop asked for.
@@ -375,11 +376,6 @@ impl HeadReader {
     pub(crate) fn new(scanner: HeadScanner, is_whole: bool) -> Self {
         let (scanner, start) = (Box::new(scanner), Vec::new());
         Self { scanner, start, is_scanned: false, is_whole, has_sure_end: true }
-    }
-
-    pub(crate) fn with_sure_end(mut self, is_sure: bool) -> Self {
-        self.has_sure_end = is_sure;
-        self
     }
 
     /// Takes the next bytes of the body.

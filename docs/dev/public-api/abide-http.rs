@@ -303,6 +303,7 @@ pub fn permitted_addresses(
     found: impl IntoIterator<Item = SocketAddr>,
 ) -> Result<Vec<SocketAddr>, BoxError> {}
 pub fn preserve_fields<B>(response: &mut Response<B>, now: WallMillis) {}
+pub fn root_cause<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {}
 pub fn same_resource(a: &Url, b: &Url) -> bool {}
 pub async fn with_read_timeout<F: Future + Unpin>(
     limit: Option<Duration>,

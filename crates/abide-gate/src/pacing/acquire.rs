@@ -33,6 +33,14 @@ pub(crate) struct ScopeRequest<'u> {
     pub(crate) feedback: bool,
 }
 
+/// The host of a request, as asked for.
+#[derive(Debug)]
+pub(crate) struct HostRequest<'u> {
+    pub(crate) key: Cow<'u, str>,
+    pub(crate) delay: Duration,
+    pub(crate) limit: u16,
+}
+
 /// All scopes of a request: the host, and what the policy adds.
 #[derive(Debug)]
 pub(crate) struct Request<'u> {
@@ -90,7 +98,7 @@ impl Claims {
     }
 
     pub(crate) fn lock<'t>(&self, table: &'t Table) -> Locked<'t> {
-        table.lock_schedules(self.iter().map(|claim| claim.schedule))
+        table.lock_shards(self.host.schedule.shard, self.others.iter().map(|claim| claim.schedule.shard))
     }
 }
 
@@ -132,8 +140,10 @@ pub(crate) fn enter(
     now: Moment,
     effects: &mut Effects,
 ) -> Admission {
-    let mut locked = table.lock(request.scopes().map(|scope| scope.hash));
-    locked.clean_sometimes(request.host.hash, now, effects);
+    let shard = |scope: &ScopeRequest<'_>| Table::shard_of(scope.hash);
+    let host = shard(&request.host);
+    let mut locked = table.lock_shards(host, request.others.iter().map(shard));
+    locked.clean_sometimes(host, now, effects);
     // Under the locks of all scopes from here to the end: no other request can take one of them meanwhile.
     let mut claims = claims(&mut locked, request, now, effects);
     for claim in claims.iter() {
@@ -169,22 +179,21 @@ pub(crate) fn enter(
 /// `place` is where the host's schedule was found last.
 pub(crate) fn enter_idle(
     table: &Table,
-    request: &Request<'_>,
+    host: &HostRequest<'_>,
     place: u32,
     now: Moment,
     effects: &mut Effects,
 ) -> Option<Claims> {
-    let ScopeRequest { ref key, hash, delay, limit, feedback } = request.host;
-    let mut locked = table.lock([hash]);
-    let id = locked.find_at(place, hash, key)?;
+    let (mut locked, id) = table.lock_known(place, &host.key)?;
     let schedule = locked.schedule(id)?;
-    let terms = schedule.terms(delay, limit);
+    let terms = schedule.terms(host.delay, host.limit);
     if schedule.waiting() > 0 || schedule.is_full(terms) || schedule.start(terms).at > now {
         return None;
     }
-    let host = Claim { schedule: id, delay, limit, feedback, before: schedule.anchor };
+    let (delay, limit, before) = (host.delay, host.limit, schedule.anchor);
+    let host = Claim { schedule: id, delay, limit, feedback: true, before };
     schedule.grant(terms, now);
-    locked.clean_sometimes(hash, now, effects);
+    locked.clean_sometimes(id.shard, now, effects);
     Some(Claims { host, others: Box::default() })
 }
 
@@ -468,7 +477,9 @@ mod tests {
     fn a_known_free_host_without_waiters_takes_the_short_way() {
         let (table, began) = (Table::new(100, Duration::ZERO), at(0));
         let asked = request(&table, "a.example", None, began);
-        let short = |now| enter_idle(&table, &asked, 0, now, &mut Effects::default());
+        let host = HostRequest { key: "a.example".into(), delay: Duration::from_secs(1), limit: 1 };
+        let short_from = |place, now| enter_idle(&table, &host, place, now, &mut Effects::default());
+        let short = |now| short_from(0, now);
         assert!(short(began).is_none(), "it is not known");
         let claims = takes(&table, &asked, began);
         assert!(short(began.plus(Duration::from_secs(5))).is_none(), "one is in flight");
@@ -481,7 +492,11 @@ mod tests {
         let later = free.plus(Duration::from_secs(2));
         assert!(short(later).is_none(), "a request waits, though the host is free");
         leave(&table, &waiting, ticket, &mut Effects::default());
-        assert!(short(later).is_some());
+        let place = waiting.host.schedule.place();
+        for place in [place, place + 1, u32::MAX] {
+            let claims = short_from(place, later).expect("wherever it is looked for first");
+            give_back(&table, &claims, later, later, &mut Effects::default());
+        }
     }
 
     #[test]
