@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::parts::support::robots_cache::*;
 use crate::parts::support::scripted::Scripted;
 use abide_gate::robots_cache::RobotsResponse;
-use abide_gate::{Clock, Failure, SystemClock};
+use abide_gate::{Clock, Failure, MemoryStore, SystemClock};
 use tokio::time::sleep;
 
 const DELAY: &str = "User-agent: *\nDisallow: /closed\nCrawl-delay: 7\n";
@@ -32,6 +32,6 @@ async fn debug_shows_nothing_that_a_server_sent() {
     world.ask().await;
     let (cache, store) = (format!("{:?}", world.cache), format!("{:?}", world.store));
     assert!(cache.starts_with("RobotsCache"), "{cache}");
-    assert!(store.starts_with("MemoryRobotsStore { records: "), "{store}");
+    assert!(store.starts_with("MemoryStore { records: "), "{store}");
     assert!([shown, cache, store].iter().all(|shown| !shown.contains("SECRET")));
 }
