@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use crate::scripted::{Scripted, ScriptedFetch};
 use crate::support::{SECOND, START, built, clock, origin, page, url};
-use abide_gate::pacing::{MemoryHostStore, PacePolicy};
+use abide_gate::pacing::PacePolicy;
 use abide_gate::robots_cache::RobotsPolicy;
-use abide_gate::{AddressGuard, DeniedKind, Event, Failure, Gate, Host, Origin, WallMillis};
+use abide_gate::{AddressGuard, DeniedKind, Event, Failure, Gate, Origin, WallMillis};
 use tokio::time::Instant;
 
 fn rules() -> ScriptedFetch {
@@ -58,16 +58,6 @@ async fn the_longest_wait_is_that_of_the_pace_unless_set() {
     let waits = PacePolicy::default().with_max_wait(3 * SECOND);
     assert_eq!(built(Gate::builder().pace(waits), &rules()).max_wait(), 3 * SECOND);
     assert_eq!(built(Gate::builder(), &rules()).max_wait(), 30 * SECOND);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_shared_host_store_shares_backoffs() {
-    let store = Arc::new(MemoryHostStore::default());
-    let [first, second] = [(); 2].map(|()| built(Gate::builder().host_store(store.clone()), &rules()));
-    first.back_off(Host::of(&page()).unwrap(), first.wall().plus(3600 * SECOND));
-    tokio::time::sleep(SECOND).await;
-    let error = second.admit(&page(), SECOND).await.unwrap_err();
-    assert!(matches!(error.kind(), DeniedKind::Deferred { .. }), "{error:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,21 +6,9 @@ use crate::parts::support::robots_cache::*;
 use crate::parts::support::scripted::Scripted;
 use abide_gate::robots_cache::RobotsResponse;
 use abide_gate::{Clock, Failure, SystemClock};
-use abide_robots::Target;
 use tokio::time::sleep;
 
 const DELAY: &str = "User-agent: *\nDisallow: /closed\nCrawl-delay: 7\n";
-
-#[tokio::test(start_paused = true)]
-async fn a_verdict_has_the_rule_and_the_delay() {
-    let world = World::of(Scripted::text(DELAY));
-    let answer = world.ask().await;
-    let verdict = answer.explain(&Target::new("/closed/a"));
-    assert_eq!((verdict.is_allowed(), verdict.rule().unwrap().line()), (false, 2));
-    assert_eq!(verdict.crawl_delay(), Some(Duration::from_secs(7)));
-    assert!(verdict.to_string().starts_with("disallowed by \"Disallow: /closed\" on line 2"), "{verdict}");
-    assert_eq!(format!("{verdict:?}"), format!("Verdict({verdict})"));
-}
 
 #[tokio::test(start_paused = true)]
 async fn an_entry_is_as_old_as_its_last_confirmation() {

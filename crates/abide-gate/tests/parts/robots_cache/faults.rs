@@ -424,21 +424,3 @@ async fn a_record_that_came_before_the_lease_is_not_fetched_again() {
     let free = inner.lease(&origin(), HolderId(42), world.wall(), HOUR).await.unwrap();
     assert_eq!(free, None, "and the lease was given back");
 }
-
-/// Two processes with one store.
-fn two(fetch: &ScriptedFetch, policy: &RobotsPolicy) -> [World; 2] {
-    let store = Arc::new(MemoryRobotsStore::new());
-    [(); 2].map(|()| World::with_store(fetch.clone(), policy.clone(), store.clone()))
-}
-
-#[tokio::test(start_paused = true)]
-async fn processes_with_equally_old_answers_fetch_once() {
-    let fetch = ScriptedFetch::always(Scripted::text(GOOD).head_after(Duration::from_secs(2)));
-    let [first, second] = two(&fetch, &RobotsPolicy::default());
-    for asked in 1..=3 {
-        let (one, other) = tokio::join!(first.ask(), second.ask());
-        assert!(is_good(&one) && is_good(&other));
-        assert_eq!((one.asked_at(), fetch.count()), (other.asked_at(), asked));
-        sleep(3 * DAY).await;
-    }
-}
