@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::parts::support::robots_cache::*;
 use crate::parts::support::scripted::Scripted;
 use abide_gate::robots_cache::RobotsResponse;
-use abide_gate::{Clock, Failure, MemoryStore, SystemClock};
+use abide_gate::{Clock, Failure, SystemClock};
 use tokio::time::sleep;
 
 const DELAY: &str = "User-agent: *\nDisallow: /closed\nCrawl-delay: 7\n";
