@@ -312,7 +312,7 @@ pub trait HostStore: fmt::Debug + Send + Sync + 'static {
         ask: LeaseAsk,
     ) -> StoreFuture<'a, (LeaseStatus, HostState)>;
 }
-impl HostStore for MemoryHostStore {}
+impl HostStore for MemoryStore {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseAsk {
     pub holder: HolderId,
@@ -335,21 +335,18 @@ impl ManualClock {
 }
 #[cfg(feature = "testing")]
 impl Clock for ManualClock {}
-#[derive(Debug)]
-pub struct MemoryHostStore {}
-impl Default for MemoryHostStore {}
-impl MemoryHostStore {
-    pub fn with_clock(clock: Arc<dyn Clock>) -> Self {}
-}
-impl HostStore for MemoryHostStore {}
-pub struct MemoryRobotsStore {}
-impl MemoryRobotsStore {
+pub struct MemoryStore {}
+impl MemoryStore {
     pub fn new() -> Self {}
-    pub fn with_capacity(bytes: u64) -> Self {}
+    #[must_use]
+    pub fn with_capacity(self, bytes: u64) -> Self {}
+    #[must_use]
+    pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {}
 }
-impl Default for MemoryRobotsStore {}
-impl fmt::Debug for MemoryRobotsStore {}
-impl RobotsStore for MemoryRobotsStore {}
+impl Default for MemoryStore {}
+impl fmt::Debug for MemoryStore {}
+impl RobotsStore for MemoryStore {}
+impl HostStore for MemoryStore {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NextSlot {
@@ -580,7 +577,7 @@ pub trait RobotsStore: fmt::Debug + Send + Sync + 'static {
     ) -> StoreFuture<'a, ()>;
     fn sweep(&self, older_than: WallMillis) -> StoreFuture<'_, u64>;
 }
-impl RobotsStore for MemoryRobotsStore {}
+impl RobotsStore for MemoryStore {}
 #[derive(Clone)]
 pub struct Scope {}
 impl Scope {

@@ -110,24 +110,11 @@ pub(crate) struct Waiting {
     pub(crate) deadline: Moment,
 }
 
-/// What a request in the queue finds when it looks.
-#[derive(Debug)]
-pub(crate) enum Progress {
-    /// It is its time, and it has taken the permit.
-    Granted,
-    /// The permit cannot come before its deadline.
-    DeadlineExceeded(DeadlineExceeded),
-    /// It waits, and looks again then at the latest.
-    Wait(Moment),
-}
-
 /// What a newcomer got.
 #[derive(Debug)]
 pub(crate) enum Admission {
     /// The permit.
     Granted(Claims),
-    /// Not in time.
-    DeadlineExceeded(DeadlineExceeded),
     /// A place in all queues.
     Queued(Claims, u64, Arc<WaiterNotify>),
 }
@@ -139,7 +126,7 @@ pub(crate) fn enter(
     origin: impl FnOnce() -> Option<Origin>,
     now: Moment,
     effects: &mut Effects,
-) -> Admission {
+) -> Result<Admission, DeadlineExceeded> {
     let shard = |scope: &ScopeRequest<'_>| Table::shard_of(scope.hash);
     let host = shard(&request.host);
     let mut locked = table.lock_shards(host, request.others.iter().map(shard));
@@ -151,11 +138,9 @@ pub(crate) fn enter(
     }
     if is_free(&mut locked, &claims, now) {
         grant(&mut locked, &mut claims, None, Duration::ZERO, now, effects);
-        return Admission::Granted(claims);
+        return Ok(Admission::Granted(claims));
     }
-    if let Some(exceeded) = exceeds_deadline(&mut locked, &claims, request.deadline, now) {
-        return Admission::DeadlineExceeded(exceeded);
-    }
+    in_time(&mut locked, &claims, request.deadline, now)?;
     // The origin is only made for those that wait: most requests do not.
     let (ticket, notify, origin) = (locked.draw_ticket(), Arc::new(WaiterNotify::default()), origin());
     for (scope, claim) in (0..).zip(claims.iter()) {
@@ -172,7 +157,7 @@ pub(crate) fn enter(
             notify,
         });
     }
-    Admission::Queued(claims, ticket, notify)
+    Ok(Admission::Queued(claims, ticket, notify))
 }
 
 /// What most requests meet: one scope, its host is known and free, and no request waits. It looks nothing up twice and allocates nothing.
@@ -227,13 +212,13 @@ fn is_free(locked: &mut Locked<'_>, claims: &Claims, now: Moment) -> bool {
     })
 }
 
-/// Whether the permit cannot come in time, as far as is known on arrival: a caller that would wait in vain is refused at once.
-fn exceeds_deadline(
+/// Whether the permit can come in time, as far as is known on arrival: a caller that would wait in vain is refused at once.
+fn in_time(
     locked: &mut Locked<'_>,
     claims: &Claims,
     deadline: Moment,
     now: Moment,
-) -> Option<DeadlineExceeded> {
+) -> Result<(), DeadlineExceeded> {
     let last = last_scope(locked, claims, |schedule, terms| {
         let queued = schedule.queue().map(Queue::delays).unwrap_or_default();
         schedule.arrival(terms, queued, now)
@@ -241,7 +226,7 @@ fn exceeds_deadline(
     let full = claims
         .iter()
         .any(|claim| claim.find(locked).is_some_and(|(schedule, _)| schedule.waiting() >= QUEUE_MAX));
-    (full || last.start.at > deadline).then(|| last.not_at_once(now))
+    if full || last.start.at > deadline { Err(last.not_at_once(now)) } else { Ok(()) }
 }
 
 /// The scope that is free last.
@@ -264,14 +249,14 @@ fn last_scope(
     last
 }
 
-/// A waiting request looks whether it can go.
+/// A waiting request looks whether it can go. Returns when it looks again at the latest; `None`: it has taken the permit.
 pub(crate) fn look(
     table: &Table,
     claims: &mut Claims,
     who: Waiting,
     now: Moment,
     effects: &mut Effects,
-) -> Progress {
+) -> Result<Option<Moment>, DeadlineExceeded> {
     let Waiting { ticket, arrived, deadline } = who;
     let mut locked = claims.lock(table);
     // The Crawl-delay may have changed while it waited.
@@ -288,15 +273,15 @@ pub(crate) fn look(
     let last = last_scope(&mut locked, claims, |schedule, terms| schedule.start(terms));
     if can_go && last.start.at <= now {
         grant(&mut locked, claims, Some(ticket), now.since(arrived), now, effects);
-        return Progress::Granted;
+        return Ok(None);
     }
     if can_go && last.start.at > deadline {
-        return Progress::DeadlineExceeded(last);
+        return Err(last);
     }
     if now >= deadline {
-        return Progress::DeadlineExceeded(past_deadline(&mut locked, claims, ticket, now));
+        return Err(past_deadline(&mut locked, claims, ticket, now));
     }
-    Progress::Wait(if can_go { last.start.at } else { deadline })
+    Ok(Some(if can_go { last.start.at } else { deadline }))
 }
 
 /// Why the wait was in vain: a response that is still open, or the requests that are still before this one.
@@ -410,21 +395,19 @@ impl QueuePlace {
     pub(crate) async fn wait(mut self, request: &Request<'_>) -> Result<Permit, Refusal> {
         loop {
             let now = self.core.now()?;
-            if let Some(exceeded) = self.notify.exceeded.get() {
-                return Err(self.core.defer(request, *exceeded, now));
-            }
             let claims = &mut self.claims;
-            let progress = self.core.act(|effects| look(&self.core.table, claims, self.who, now, effects));
-            let until = match progress {
-                Progress::Granted => {
-                    self.has_left = true;
-                    let waited = now.since(self.who.arrived);
-                    return Ok(Permit::unsent(Arc::clone(&self.core), self.claims.clone(), now, waited));
-                }
-                Progress::DeadlineExceeded(exceeded) => return Err(self.core.defer(request, exceeded, now)),
-                Progress::Wait(until) if has_timers() => until,
-                Progress::Wait(_) => return Err(Refusal::Denied(DeniedKind::NoTimers)),
+            let looked = match self.notify.exceeded.get() {
+                Some(exceeded) => Err(*exceeded),
+                None => self.core.act(|effects| look(&self.core.table, claims, self.who, now, effects)),
             };
+            let Some(until) = looked.map_err(|exceeded| self.core.defer(request, exceeded, now))? else {
+                self.has_left = true;
+                let waited = now.since(self.who.arrived);
+                return Ok(Permit::unsent(Arc::clone(&self.core), self.claims.clone(), now, waited));
+            };
+            if !has_timers() {
+                return Err(Refusal::Denied(DeniedKind::NoTimers));
+            }
             let _ = timeout_at(self.core.timeline.timer(until), self.notify.wake.notified()).await;
         }
     }
@@ -455,20 +438,25 @@ mod tests {
         Request { host, others, deadline: now.plus(Duration::from_secs(60)) }
     }
 
-    fn comes(table: &Table, request: &Request<'_>, now: Moment, effects: &mut Effects) -> Admission {
+    fn comes(
+        table: &Table,
+        request: &Request<'_>,
+        now: Moment,
+        effects: &mut Effects,
+    ) -> Result<Admission, DeadlineExceeded> {
         enter(table, request, || None, now, effects)
     }
 
     fn takes(table: &Table, request: &Request<'_>, now: Moment) -> Claims {
         match comes(table, request, now, &mut Effects::default()) {
-            Admission::Granted(claims) => claims,
+            Ok(Admission::Granted(claims)) => claims,
             other => panic!("{other:?}"),
         }
     }
 
     fn queues(table: &Table, request: &Request<'_>, now: Moment) -> (Claims, u64, Arc<WaiterNotify>) {
         match comes(table, request, now, &mut Effects::default()) {
-            Admission::Queued(claims, ticket, notify) => (claims, ticket, notify),
+            Ok(Admission::Queued(claims, ticket, notify)) => (claims, ticket, notify),
             other => panic!("{other:?}"),
         }
     }
@@ -511,7 +499,7 @@ mod tests {
         let (_, _, behind) = queues(&table, &asked, began);
         let woken = |seconds| {
             let mut effects = Effects::default();
-            comes(&table, &asked, began.plus(Duration::from_secs(seconds)), &mut effects);
+            let _ = comes(&table, &asked, began.plus(Duration::from_secs(seconds)), &mut effects);
             let which = |notify: &_| (Arc::ptr_eq(notify, &asleep), Arc::ptr_eq(notify, &behind));
             effects.wakers.iter().map(which).collect::<Vec<_>>()
         };
@@ -526,11 +514,8 @@ mod tests {
         let asked = request(&table, "a.example", Some("group"), began);
         let claims = takes(&table, &asked, began);
         end(&table, &claims, began, began, &mut Effects::default());
-        match comes(&table, &Request { deadline: began, ..asked }, began, &mut Effects::default()) {
-            Admission::DeadlineExceeded(exceeded) => {
-                assert_eq!((exceeded.scope, exceeded.start.at), (0, began.plus(Duration::from_secs(1))))
-            }
-            other => panic!("{other:?}"),
-        }
+        let late = Request { deadline: began, ..asked };
+        let exceeded = comes(&table, &late, began, &mut Effects::default()).unwrap_err();
+        assert_eq!((exceeded.scope, exceeded.start.at), (0, began.plus(Duration::from_secs(1))));
     }
 }

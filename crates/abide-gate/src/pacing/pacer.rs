@@ -92,9 +92,9 @@ impl Pacer {
         let now = self.core.now()?;
         let request = self.core.request(url, &ask, now)?;
         let (table, origin) = (&self.core.table, || Origin::of(url).ok());
-        let permit = match self.core.act(|effects| acquire::enter(table, &request, origin, now, effects)) {
+        let entered = self.core.act(|effects| acquire::enter(table, &request, origin, now, effects));
+        let permit = match entered.map_err(|exceeded| self.core.defer(&request, exceeded, now))? {
             Admission::Granted(claims) => Permit::unsent(Arc::clone(&self.core), claims, now, Duration::ZERO),
-            Admission::DeadlineExceeded(exceeded) => return Err(self.core.defer(&request, exceeded, now)),
             Admission::Queued(claims, ticket, notify) => {
                 let who = Waiting { ticket, arrived: now, deadline: request.deadline };
                 let place = QueuePlace { core: Arc::clone(&self.core), claims, who, notify, has_left: false };

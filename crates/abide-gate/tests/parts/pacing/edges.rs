@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::pacing::{Pacer, PacerBuilder};
-use abide_gate::pacing::{BackoffCause, MemoryHostStore, PacePolicy};
-use abide_gate::{Clock, Failure, ManualClock, WallMillis};
+use abide_gate::pacing::{BackoffCause, PacePolicy};
+use abide_gate::{Clock, Failure, ManualClock, MemoryStore, WallMillis};
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
 
@@ -75,7 +75,7 @@ async fn a_body_open_for_a_minute_is_reported() {
 #[tokio::test(start_paused = true)]
 async fn a_backoff_that_ends_with_the_wait_costs_no_more() {
     let (builder, clock, _) = builder(one_second());
-    let pacer = builder.store(Arc::new(MemoryHostStore::with_clock(clock.clone()))).build();
+    let pacer = builder.store(Arc::new(MemoryStore::new().with_clock(clock.clone()))).build();
     pacer.back_off("a.example", clock.wall().plus(s(5)), BackoffCause::Operator);
     assert_eq!(pacer.take("a.example").await.waited(), s(5));
 }
@@ -109,7 +109,7 @@ async fn a_store_that_is_down_is_asked_again_every_second() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_is_in_flight_since_its_host_is_leased() {
-    let store = Arc::new(MemoryHostStore::default());
+    let store = Arc::new(MemoryStore::new());
     let policy = || one_second().danger_max_in_flight(3);
     let pacers = [0, 1].map(|_| Pacer::builder(policy()).store(store.clone()).build());
     pacers[0].take("a.example").await.finish();
@@ -165,7 +165,7 @@ async fn where_something_is_in_flight_is_ready_after_where_nothing_is() {
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_lags_behind_is_waited_for_with_a_store_too() {
     let clock = Arc::new(Lagging(Instant::now()));
-    let store = Arc::new(MemoryHostStore::with_clock(clock.clone()));
+    let store = Arc::new(MemoryStore::new().with_clock(clock.clone()));
     let pacers =
         [0, 1].map(|_| Pacer::builder(one_second()).clock(clock.clone()).store(store.clone()).build());
     let began = Instant::now();

@@ -4,7 +4,8 @@ use crate::pacing::Pacer;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::pacing::{DeferReason, MemoryHostStore};
+use abide_gate::MemoryStore;
+use abide_gate::pacing::DeferReason;
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -116,7 +117,7 @@ async fn ten_requests_a_minute_are_crawled_without_a_429() {
 #[tokio::test(start_paused = true)]
 async fn processes_that_share_a_store_share_the_quota() {
     for kind in [Window::Fixed, Window::Sliding] {
-        let (server, store) = (Server::new(kind, Style::Standard), Arc::new(MemoryHostStore::default()));
+        let (server, store) = (Server::new(kind, Style::Standard), Arc::new(MemoryStore::new()));
         let mut tasks = JoinSet::new();
         for seed in 0..2 {
             let pacer = Pacer::builder(one_second()).store(store.clone()).seed(seed).build();

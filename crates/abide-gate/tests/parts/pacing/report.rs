@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::pacing::{Pacer, Refusal};
 use abide_gate::DeniedKind;
-use abide_gate::pacing::{DeferReason, MemoryHostStore, Permit};
-use abide_gate::{Clock, SystemClock, WallMillis};
+use abide_gate::pacing::{DeferReason, Permit};
+use abide_gate::{Clock, MemoryStore, SystemClock, WallMillis};
 use tokio::time::sleep;
 
 use crate::parts::support::pacing::{deferral, group, host, ms, one_second, s};
@@ -134,7 +134,7 @@ async fn every_group_counts_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deferral_by_the_store_names_its_scope() {
-    let store = Arc::new(MemoryHostStore::default());
+    let store = Arc::new(MemoryStore::new());
     let pacer = || {
         let group = group("farm").with_delay(s(50));
         Pacer::builder(one_second().with_scope(group)).store(store.clone()).build()

@@ -32,6 +32,6 @@ async fn debug_shows_nothing_that_a_server_sent() {
     world.ask().await;
     let (cache, store) = (format!("{:?}", world.cache), format!("{:?}", world.store));
     assert!(cache.starts_with("RobotsCache"), "{cache}");
-    assert!(store.starts_with("MemoryRobotsStore { records: "), "{store}");
+    assert!(store.starts_with("MemoryStore { records: "), "{store}");
     assert!([shown, cache, store].iter().all(|shown| !shown.contains("SECRET")));
 }
