@@ -460,7 +460,7 @@ async fn http2_refusals_are_sent_once_and_calm_backs_off() {
 /// How often the host was backed off.
 fn backoffs(abide: &Abide) -> u32 {
     let host = abide::Host::of(&"http://a.example/".parse().unwrap()).unwrap();
-    abide.gate_handle().report(&host).unwrap().backoffs()
+    abide.gate_handle().report(&host).unwrap().backoffs
 }
 
 /// A page's head and the first of its bytes, then these frames.

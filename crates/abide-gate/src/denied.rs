@@ -432,42 +432,27 @@ mod tests {
     }
 
     #[test]
-    fn temporary_refusals_say_when_to_ask_again() {
-        for (denied, is_disallowed, is_temporary, retry_at) in [
-            (disallowed(), true, false, None),
-            (unreachable(), false, true, Some(AT)),
-            (deferred(), false, true, Some(AT)),
-            (refused(), false, false, None),
-            (denied(DeniedKind::UnsupportedUrl), false, false, None),
-            (denied(DeniedKind::Store { reason: "away".to_owned() }), false, true, None),
-            (denied(DeniedKind::Panicked { callback: "clock" }), false, false, None),
-            (denied(DeniedKind::NoTimers), false, false, None),
-            (denied(DeniedKind::Interrupted), false, true, None),
-        ] {
-            let retry_at = retry_at.map(WallMillis::to_system_time);
-            assert_eq!(
-                (denied.is_disallowed(), denied.is_temporary(), denied.retry_at()),
-                (is_disallowed, is_temporary, retry_at),
-                "{denied:?}"
-            );
-            assert_eq!(denied.is_unreachable(), denied.name() == "unreachable");
-        }
-    }
-
-    #[test]
     fn a_refusal_says_what_where_and_when() {
-        for (denied, name) in [
-            (disallowed(), "disallowed"),
-            (unreachable(), "unreachable"),
-            (deferred(), "deferred"),
-            (refused(), "address_refused"),
-            (denied(DeniedKind::TooManyRedirects), "too_many_redirects"),
-            (denied(DeniedKind::RedirectBypass { got: url() }), "redirect_bypass"),
-            (denied(DeniedKind::Store { reason: "away".to_owned() }), "store"),
-            (denied(DeniedKind::NoTimers), "no_timers"),
-            (denied(DeniedKind::Interrupted), "interrupted"),
+        for (denied, name, is_temporary, retry_at) in [
+            (disallowed(), "disallowed", false, None),
+            (unreachable(), "unreachable", true, Some(AT)),
+            (deferred(), "deferred", true, Some(AT)),
+            (refused(), "address_refused", false, None),
+            (denied(DeniedKind::UnsupportedUrl), "unsupported_url", false, None),
+            (denied(DeniedKind::TooManyRedirects), "too_many_redirects", false, None),
+            (denied(DeniedKind::RedirectBypass { got: url() }), "redirect_bypass", false, None),
+            (denied(DeniedKind::Store { reason: "away".to_owned() }), "store", true, None),
+            (denied(DeniedKind::Panicked { callback: "clock" }), "panicked", false, None),
+            (denied(DeniedKind::NoTimers), "no_timers", false, None),
+            (denied(DeniedKind::Interrupted), "interrupted", true, None),
         ] {
             assert_eq!((denied.name(), denied.url(), denied.hop()), (name, &url(), 0));
+            let retry_at = retry_at.map(WallMillis::to_system_time);
+            assert_eq!((denied.is_temporary(), denied.retry_at()), (is_temporary, retry_at), "{name}");
+            assert_eq!(
+                (denied.is_disallowed(), denied.is_unreachable()),
+                (name == "disallowed", name == "unreachable")
+            );
             assert_eq!(denied.decided_at(), AT.to_system_time());
         }
         assert!(denied(DeniedKind::NoTimers).to_string().contains("enable_time"), "it says what to do");

@@ -79,6 +79,7 @@ mod builder;
 mod denied;
 mod event;
 mod gate;
+mod memory_store;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod paced;
@@ -107,6 +108,7 @@ pub use failure::Failure;
 /// What the traits of this crate return, so that they can be used as `dyn`.
 pub use futures_core::future::BoxFuture;
 pub use gate::Gate;
+pub use memory_store::MemoryStore;
 #[cfg(feature = "metrics")]
 pub use metrics::{record_metrics, sample_metrics};
 pub use origin::{Host, Origin, UnsupportedUrl, has_userinfo, without_userinfo};

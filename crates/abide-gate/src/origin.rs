@@ -231,9 +231,9 @@ pub fn without_userinfo(url: &Url) -> Url {
     url
 }
 
-/// Whether there is an `@` before the host, also after an empty user name.
+/// Whether there is a user name or a password before the host.
 pub fn has_userinfo(url: &Url) -> bool {
-    !url[Position::BeforeUsername..Position::BeforeHost].is_empty()
+    !url.username().is_empty() || url.password().is_some()
 }
 
 /// The URL is not http or https, so it is never allowed.

@@ -15,19 +15,16 @@ use url::Url;
 
 use crate::body::{BoxError, ResponseBody};
 use crate::crawler::{Crawler, Options};
-use crate::fetch_info::{FetchInfo, Hop, RedirectHistory};
+use crate::fetch_info::{Hop, RedirectHistory};
 use crate::identity::refuse_foreign_host;
 use crate::license::LicenseToken;
 use crate::payment::{Payment, PaymentTerms};
 use crate::preserved_fields::restore_fields;
-use crate::reader::{FieldSource, Reading};
+use crate::reader::{Asked, FieldSource, Reading};
 use crate::redirect::{HopRequest, Redirect, Target, redirect, same_resource};
 use crate::spans::CallSpan;
 use abide_gate::pacing::Permit;
-use abide_gate::{
-    Denied, DeniedKind, Failure, Origin, SignRequest, Verdict, WallMillis, has_userinfo, without_userinfo,
-};
-use abide_permissions::HeadEnd;
+use abide_gate::{Denied, DeniedKind, Failure, Origin, SignRequest, Verdict, has_userinfo, without_userinfo};
 
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -235,13 +232,6 @@ impl<'a> Call<'a> {
         pending.waited = pending.waited.saturating_add(waited);
     }
 
-    #[expect(clippy::expect_used, reason = "`checked` and `checked_above` put one in before `Step::Acquire`")]
-    pub(crate) fn take_verdict(&mut self) -> Verdict {
-        // If the wait for the permit is cancelled, the call checks again.
-        self.step = Step::Check;
-        self.pending().verdict.take().expect("a verdict comes before a permit")
-    }
-
     /// robots.txt has been checked.
     pub(crate) fn checked(&mut self, verdict: Verdict) -> Result<(), Denied> {
         let crawler = self.crawler;
@@ -261,31 +251,35 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// A permit was acquired, or not.
-    pub(crate) fn permitted(
-        &mut self,
-        verdict: Verdict,
-        permit: Result<Permit, Denied>,
-    ) -> Result<(), Denied> {
+    /// Acquires the permit of a hop that was checked, whose verdict the gate replaces if rules change during the wait.
+    #[expect(
+        clippy::expect_used,
+        reason = "`checked` and `checked_above` put a verdict in before `Step::Acquire`"
+    )]
+    async fn acquire(&mut self) -> Result<(), Denied> {
+        // If the wait for the permit is cancelled, the call checks again.
+        self.step = Step::Check;
+        let (gate, mut left) = (&self.crawler.gate, self.wait_left);
+        let hop = self.hop.as_mut().expect("see `pending`");
+        let verdict = hop.verdict.as_mut().expect("a verdict comes before a permit");
+        let permit = self.span.cover(pin!(gate.acquire(&hop.url, verdict, &mut left))).await;
+        let is_allowed = verdict.is_allowed();
+        self.spend(left);
         match permit {
             Ok(permit) => {
                 self.permit = Some(Unsent { permit: Some(permit), is_sent: false });
-                self.pending().verdict = Some(verdict);
                 self.step = Step::Send;
                 Ok(())
             }
             // The rules have changed during the wait. `checked` overrides them.
-            Err(_) if !verdict.is_allowed() && self.override_reason().is_some() => {
-                self.step = Step::Check;
-                Ok(())
-            }
+            Err(_) if !is_allowed && self.override_reason().is_some() => Ok(()),
             Err(denied) => Err(denied),
         }
     }
 
     /// Why the request goes out although robots.txt denies it: for the origin that the caller named, or for all.
     fn override_reason(&self) -> Option<&Arc<str>> {
-        let for_one = self.options.ignore_robots.as_ref();
+        let for_one = self.options.ignore_robots.as_deref();
         let for_one = for_one.filter(|(origin, _)| Origin::of(self.url()).is_ok_and(|url| url == *origin));
         for_one.map(|(_, why)| why).or(self.crawler.report_only.as_ref())
     }
@@ -441,8 +435,8 @@ impl<'a> Call<'a> {
             hop: self.history.hops().len().saturating_sub(1).saturating_sub(self.given.count()),
             is_repeatable: head.is_repeatable,
         };
-        let policy = self.options.redirects.clone().unwrap_or_default();
-        match redirect(&policy, asked, head.status, head.headers) {
+        let policy = self.options.redirects.as_ref().unwrap_or(&self.crawler.redirects);
+        match redirect(policy, asked, head.status, head.headers) {
             Redirect::Follow(target) => {
                 self.signer = None;
                 self.license = self.license.take().filter(|_| target.keeps_credentials);
@@ -566,33 +560,23 @@ impl<'a> Call<'a> {
         target.keeps_body
     }
 
-    fn reading<'r>(&'r self, request: Option<&'r HeaderMap>, received: WallMillis) -> Reading<'r> {
-        let reader = &self.crawler.reader;
-        Reading {
-            reader,
-            scan: self.options.scan.unwrap_or(reader.scan),
-            method: &self.method,
-            received,
-            request,
-            source: self.source,
-        }
+    /// Reads the fields of the last response, and decides whether its body is read for permissions. `request` has the fields that were
+    /// sent, if it has any that a 304 may be the response to.
+    pub fn reading<'r>(
+        &'r mut self,
+        request: Option<&'r HeaderMap>,
+        status: StatusCode,
+        headers: &HeaderMap,
+    ) -> Reading<'r> {
+        let history = std::mem::take(&mut self.history);
+        let Self { crawler, options, method, source, .. } = self;
+        let reader = &crawler.reader;
+        let scan = options.scan.unwrap_or(reader.scan);
+        let asked = Asked { reader, scan, method, request, source: *source };
+        Reading::new(asked, history, (status, headers), || crawler.gate.wall())
     }
 
-    /// Why the body of this response is not read for permissions. `None`: call [`finish`](Self::finish).
-    pub fn reason_to_leave(&self, status: StatusCode, headers: &HeaderMap) -> Option<HeadEnd> {
-        self.reading(None, WallMillis::default()).reason_to_leave(status, headers)
-    }
-
-    /// The fetch info of a response whose body is not read, for this reason.
-    pub fn fetch_info(&mut self, reason: HeadEnd, headers: &HeaderMap) -> FetchInfo {
-        let history = self.take_history();
-        // Only what a field says is judged by the time.
-        let received = || self.crawler.gate.wall();
-        self.reading(None, WallMillis::default()).fetch_info(reason, history, headers, received)
-    }
-
-    /// The response for the caller: its head is read, and a [`FetchInfo`] put into its extensions. `request` has the fields that were sent,
-    /// if it has any that a 304 may be the response to.
+    /// The response for the caller: its head is read, and a [`FetchInfo`](crate::FetchInfo) put into its extensions.
     // Not `async`: a future that takes things by value has room for them twice.
     pub fn finish<'r, B>(
         &'r mut self,
@@ -602,8 +586,7 @@ impl<'a> Call<'a> {
     where
         B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
     {
-        let history = self.take_history();
-        self.reading(request, self.crawler.gate.wall()).finish(history, response)
+        self.reading(request, response.status(), response.headers()).finish(response)
     }
 
     /// The hops so far.
@@ -611,16 +594,9 @@ impl<'a> Call<'a> {
         &self.history
     }
 
-    /// The hops, for the response.
-    fn take_history(&mut self) -> RedirectHistory {
-        std::mem::take(&mut self.history)
-    }
-
     /// The redirect that is about to be followed keeps its own permissions: they are for its own URL only.
     pub async fn keep_rules(&mut self, status: StatusCode, headers: &HeaderMap) {
-        let mut history = self.take_history();
-        self.reading(None, self.crawler.gate.wall()).followed(&mut history, status, headers).await;
-        self.history = history;
+        self.history = self.reading(None, status, headers).followed(status, headers).await;
     }
 
     /// Creates a refusal of this hop.
@@ -639,7 +615,7 @@ impl<'a> Call<'a> {
     /// The hops of a call that ends without a response, with how long it has waited.
     pub fn without_response(&mut self) -> RedirectHistory {
         let max_wait = self.options.max_wait.unwrap_or(self.crawler.gate.max_wait());
-        let mut history = self.take_history();
+        let mut history = std::mem::take(&mut self.history);
         history.ends_after(max_wait.saturating_sub(self.wait_left));
         history
     }
@@ -671,21 +647,15 @@ impl Drop for Unsent {
 /// # Errors
 /// A refusal of any kind.
 pub async fn admit(call: &mut Call<'_>) -> Result<(), Denied> {
-    let gate = &call.crawler.gate;
     loop {
-        let mut left = call.wait_left;
         match call.step() {
             Step::Check => {
-                let verdict = gate.check(call.url(), &mut left).await;
+                let mut left = call.wait_left;
+                let verdict = call.crawler.gate.check(call.url(), &mut left).await;
                 call.spend(left);
                 call.checked(verdict?)?;
             }
-            Step::Acquire => {
-                let mut verdict = call.take_verdict();
-                let permit = call.cover(pin!(gate.acquire(call.url(), &mut verdict, &mut left))).await;
-                call.spend(left);
-                call.permitted(verdict, permit)?;
-            }
+            Step::Acquire => call.acquire().await?,
             Step::Send | Step::Follow | Step::Done => return Ok(()),
         }
     }

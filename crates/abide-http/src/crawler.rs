@@ -25,6 +25,8 @@ pub struct Crawler {
     pub(crate) gate: Gate,
     pub(crate) identity: Identity,
     pub(crate) reader: Reader,
+    /// Of requests without a policy of their own.
+    pub(crate) redirects: RedirectPolicy,
     pub(crate) report_only: Option<Arc<str>>,
     pub(crate) payment: Option<PaymentPolicy>,
     pub(crate) license: Option<LicenseTokens>,
@@ -42,6 +44,7 @@ impl Crawler {
             read: ReadOptions::for_tokens([]),
             policies: Vec::new(),
             permission_store: None,
+            redirects: RedirectPolicy::default(),
             report_only: None,
             payment: None,
             license: None,
@@ -72,6 +75,7 @@ pub struct CrawlerBuilder {
     read: ReadOptions,
     policies: Vec<(String, Usage, bool)>,
     permission_store: Option<Arc<dyn PermissionStore>>,
+    redirects: RedirectPolicy,
     report_only: Option<Arc<str>>,
     payment: Option<PaymentPolicy>,
     license: Option<LicenseTokens>,
@@ -127,6 +131,12 @@ impl CrawlerBuilder {
     /// Where permissions are kept between fetches, so that a 304 has the last known rules. Default: nowhere.
     pub fn permission_store(mut self, store: Arc<dyn PermissionStore>) -> Self {
         self.permission_store = Some(store);
+        self
+    }
+
+    /// How page redirects are followed. Default: 10 hops. `abide-tower` follows none.
+    pub fn redirects(mut self, policy: RedirectPolicy) -> Self {
+        self.redirects = policy;
         self
     }
 
@@ -196,6 +206,7 @@ impl CrawlerBuilder {
             identity,
             gate: gate.build(tokens, fetch),
             reader: Reader { options: read, scan: self.scan, store: self.permission_store },
+            redirects: self.redirects,
             report_only: self.report_only,
             payment: self.payment,
             license: self.license,
@@ -292,7 +303,8 @@ pub struct Options {
     pub(crate) max_wait: Option<Duration>,
     pub(crate) scan: Option<Scan>,
     pub(crate) redirects: Option<RedirectPolicy>,
-    pub(crate) ignore_robots: Option<(Origin, Arc<str>)>,
+    /// In a box, because every call carries the room for it.
+    pub(crate) ignore_robots: Option<Box<(Origin, Arc<str>)>>,
 }
 
 impl Options {
@@ -329,7 +341,7 @@ impl Options {
     /// redirect, and the rate limit stays.
     #[must_use]
     pub fn danger_ignore_robots(mut self, origin: Origin, why: &str) -> Self {
-        self.ignore_robots = Some((origin, why.into()));
+        self.ignore_robots = Some(Box::new((origin, why.into())));
         self
     }
 

@@ -42,6 +42,11 @@ pub fn body_failure_of(error: &(dyn Error + 'static)) -> Failure {
     }
 }
 
+/// The innermost source of an error, or the error itself. It says what happened; the texts around it may hold the URL.
+pub fn root_cause<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
+    std::iter::successors(Some(error), |&error| error.source()).last().unwrap_or(error)
+}
+
 /// The error and its sources, outermost first.
 fn sources<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |error| inner(*error)).take(CAUSES_MAX)

@@ -13,10 +13,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use thiserror::Error;
 use url::Url;
 
-// As names, because each response is looked at for them: a text would be made a name each time.
-static PRICE: HeaderName = HeaderName::from_static("crawler-price");
-static CHARGED: HeaderName = HeaderName::from_static("crawler-charged");
-static ERROR: HeaderName = HeaderName::from_static("crawler-error");
+const PRICE: &str = "crawler-price";
+const CHARGED: &str = "crawler-charged";
+const ERROR: &str = "crawler-error";
 const EXACT_PRICE: &str = "crawler-exact-price";
 const MAX_PRICE: &str = "crawler-max-price";
 
@@ -117,11 +116,15 @@ pub struct PaymentTerms {
 impl PaymentTerms {
     /// What these fields say. `None`: nothing. A field that occurs twice, or has no price in it, says nothing.
     pub(crate) fn of(status: StatusCode, headers: &HeaderMap) -> Option<Self> {
+        // A look at the few names of a response is less than a look-up.
+        if !headers.keys().any(|name| name.as_str().starts_with("crawler-")) {
+            return None;
+        }
         let price = |name, counts: bool| if counts { one(headers, name)?.parse().ok() } else { None };
         let terms = Self {
-            price: price(&PRICE, status == StatusCode::PAYMENT_REQUIRED),
-            charged: price(&CHARGED, status.is_success()),
-            error: one(headers, &ERROR).map(|error| error.chars().take(ERROR_LEN_MAX).collect()),
+            price: price(PRICE, status == StatusCode::PAYMENT_REQUIRED),
+            charged: price(CHARGED, status.is_success()),
+            error: one(headers, ERROR).map(|error| error.chars().take(ERROR_LEN_MAX).collect()),
         };
         (terms != Self::default()).then_some(terms)
     }
@@ -144,10 +147,10 @@ impl PaymentTerms {
 
 const ERROR_LEN_MAX: usize = 100;
 
-fn one<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
-    // Nearly no response has the field, and looking for one line of it costs half as much as looking for all.
-    let value = headers.get(name)?;
-    if headers.get_all(name).iter().nth(1).is_some() { None } else { value.to_str().ok() }
+fn one<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    let mut lines = headers.get_all(name).iter();
+    let value = lines.next()?;
+    if lines.next().is_some() { None } else { value.to_str().ok() }
 }
 
 /// The most that may be paid for a page, a host and a run. Without a policy, nothing is ever paid.

@@ -36,16 +36,34 @@ impl fmt::Debug for Reader {
     }
 }
 
-/// One response that is about to be read.
+/// What was asked for, and how its response is read.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reading<'a> {
+pub(crate) struct Asked<'a> {
     pub(crate) reader: &'a Reader,
     pub(crate) scan: Scan,
     pub(crate) method: &'a Method,
-    pub(crate) received: WallMillis,
     /// The fields that were sent with the request: a 304 may be about the version that they name.
     pub(crate) request: Option<&'a HeaderMap>,
     pub(crate) source: FieldSource,
+}
+
+impl<'a> Asked<'a> {
+    /// Where what the response says is kept: only these methods ask for the resource itself, and what may have lost fields says too
+    /// little.
+    fn store(&self) -> Option<&'a Arc<dyn PermissionStore>> {
+        let asks = matches!(*self.method, Method::GET | Method::HEAD) && self.scan != Scan::Off;
+        self.reader.store.as_ref().filter(|_| asks && self.source != FieldSource::Unknown)
+    }
+}
+
+/// A response whose fields have been read, and whose body has not.
+#[derive(Debug)]
+pub struct Reading<'a> {
+    asked: Asked<'a>,
+    history: RedirectHistory,
+    fields: Fields,
+    /// Why the body is not read.
+    reason: Option<HeadEnd>,
 }
 
 /// Where an answer comes from, as far as its fields are concerned.
@@ -59,131 +77,122 @@ pub(crate) enum FieldSource {
     Unknown,
 }
 
-impl Reading<'_> {
-    fn fields(&self, headers: &HeaderMap) -> Fields {
-        Fields::of(self.scan, headers, self.source != FieldSource::Unknown, self.received)
-    }
-
-    /// A redirect that is followed: the last hop of `history` keeps its own rules.
-    pub(crate) async fn followed(
-        self,
-        history: &mut RedirectHistory,
-        status: StatusCode,
-        headers: &HeaderMap,
-    ) {
-        let fields = self.fields(headers);
-        history.keep_rules(fields.permissions(&self.reader.options, not_scanned()));
-        if let Some(store) = self.store() {
-            self.persist(store, history, status, headers, not_scanned()).await;
-        }
-    }
-
-    /// Why the body is not read; `None` also for a response that is kept for later fetches.
-    pub(crate) fn reason_to_leave(&self, status: StatusCode, headers: &HeaderMap) -> Option<HeadEnd> {
-        reason_to_leave(self.scan, self.method, (status, headers)).filter(|_| self.store().is_none())
-    }
-
-    /// The fetch info of a response whose body is not read for this reason.
-    pub(crate) fn fetch_info(
-        self,
-        reason: HeadEnd,
+impl<'a> Reading<'a> {
+    pub(crate) fn new(
+        asked: Asked<'a>,
         history: RedirectHistory,
-        headers: &HeaderMap,
+        (status, headers): (StatusCode, &HeaderMap),
         received: impl FnOnce() -> WallMillis,
-    ) -> FetchInfo {
-        let (read, mut fields) = (&self.reader.options, self.fields(headers));
-        let outcome = if fields.is_empty() {
+    ) -> Self {
+        let (mut fields, body) = Fields::of(asked.scan, headers, asked.source != FieldSource::Unknown);
+        let reason = reason_to_leave(asked.scan, asked.method, (status, headers), &body);
+        // Only what a field or a page says is judged by the time.
+        if reason.is_none() || !fields.is_empty() || asked.store().is_some() {
+            fields.received = received();
+        }
+        Self { asked, history, fields, reason }
+    }
+
+    /// Whether nothing of the body is wanted: it is not read, and nothing is kept for later fetches.
+    pub fn leaves_body(&self) -> bool {
+        self.reason.is_some() && self.asked.store().is_none()
+    }
+
+    /// The fetch info of a response whose body is not read.
+    pub fn fetch_info(self) -> FetchInfo {
+        let read = &self.asked.reader.options;
+        let reason = self.reason.unwrap_or(HeadEnd::NotScanned);
+        let outcome = if self.fields.is_empty() {
             // Made on request, which costs no more than a copy.
             Outcome::Nothing(reason)
         } else {
-            fields.received = received();
-            Outcome::Known(fields.permissions(read, Head::not_scanned(reason)))
+            Outcome::Known(self.fields.permissions(read, Head::not_scanned(reason)))
         };
-        FetchInfo::new(read.clone(), history, fields, outcome)
+        FetchInfo::new(read.clone(), self.history, self.fields, outcome)
+    }
+
+    /// A redirect that is followed: the last hop keeps its own rules.
+    pub(crate) async fn followed(mut self, status: StatusCode, headers: &HeaderMap) -> RedirectHistory {
+        self.history.keep_rules(self.fields.permissions(&self.asked.reader.options, not_scanned()));
+        if let Some(store) = self.asked.store() {
+            self.persist(store, status, headers, not_scanned()).await;
+        }
+        self.history
     }
 
     /// The answer that the caller gets: its head is read, and a [`FetchInfo`] put into its extensions.
     ///
     /// Its URL is that of the history's last hop; without one nothing is kept for later fetches.
     // Not `async`: a future that takes things by value has room for them twice.
-    pub(crate) fn finish<B>(
+    pub fn finish<B>(
         self,
-        history: RedirectHistory,
         mut response: Response<ResponseBody<B>>,
-    ) -> impl Future<Output = Response<ResponseBody<B>>>
+    ) -> impl Future<Output = Response<ResponseBody<B>>> + use<'a, B>
     where
         B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
     {
-        let options = &self.reader.options;
-        let (status, fields) = (response.status(), self.fields(response.headers()));
-        let reader = self.head_reader(status, response.headers());
+        let status = response.status();
+        let reader = match self.reason {
+            Some(reason) => Err(reason),
+            None => Ok(self.head_reader(status, response.headers())),
+        };
         async move {
+            let (options, scan) = (&self.asked.reader.options, self.asked.scan);
             let body = response.body_mut();
             let (head, later) = match reader {
                 Err(reason) => (Head::not_scanned(reason), None),
-                Ok(reader) if self.scan == Scan::Lazy => (not_scanned(), Some(body.scan_lazily(reader))),
+                Ok(reader) if scan == Scan::Lazy => (not_scanned(), Some(body.scan_lazily(reader))),
                 Ok(reader) => (Box::pin(body.read_head(reader)).await, None),
             };
             body.take_what_is_here().await;
-            let known = match self.store() {
+            let known = match self.asked.store() {
                 // In a box: few crawlers have a store, and all would carry the room for it through every call.
-                Some(store) => {
-                    Box::pin(self.persist(store, &history, status, response.headers(), head.clone())).await
-                }
+                Some(store) => Box::pin(self.persist(store, status, response.headers(), head.clone())).await,
                 None => None,
             };
             let outcome = match (later, known) {
                 (Some(later), _) => Outcome::Later(later),
                 (None, Some(known)) => Outcome::Stored(Box::new(known)),
-                (None, None) => Outcome::Known(fields.permissions(options, head)),
+                (None, None) => Outcome::Known(self.fields.permissions(options, head)),
             };
-            response.extensions_mut().insert(FetchInfo::new(options.clone(), history, fields, outcome));
+            let info = FetchInfo::new(options.clone(), self.history, self.fields, outcome);
+            response.extensions_mut().insert(info);
             response
         }
     }
 
-    /// Decides from the head of a response whether its body is looked at, and why not.
-    fn head_reader(&self, status: StatusCode, headers: &HeaderMap) -> Result<HeadReader, HeadEnd> {
-        if let Some(reason) = reason_to_leave(self.scan, self.method, (status, headers)) {
-            return Err(reason);
-        }
-        let content_type = content_type(headers);
+    /// Reads the head of a page.
+    fn head_reader(&self, status: StatusCode, headers: &HeaderMap) -> HeadReader {
+        let content_type = BodyFields::of(headers).content_type;
         let content_type = content_type.as_deref().map(String::from_utf8_lossy);
-        let read = &self.reader.options;
-        let head = HeadReader::new(HeadScanner::new(read, content_type.as_deref()), is_all(status, headers));
+        let read = &self.asked.reader.options;
         // A client that undoes a coding takes the length away, and some stop at the end of the first gzip member: a document that ends
         // within its head may go on then. Where the whole document is scanned, its end is always that of the body.
-        Ok(head.with_sure_end(headers.contains_key(header::CONTENT_LENGTH) || read.has_body_metas()))
-    }
-
-    /// Where what this response says is kept: only these methods ask for the resource itself, and what may have lost fields says too
-    /// little.
-    fn store(&self) -> Option<&Arc<dyn PermissionStore>> {
-        let asks = matches!(*self.method, Method::GET | Method::HEAD) && self.scan != Scan::Off;
-        self.reader.store.as_ref().filter(|_| asks && self.source != FieldSource::Unknown)
+        let has_sure_end = headers.contains_key(header::CONTENT_LENGTH) || read.has_body_metas();
+        let scanner = HeadScanner::new(read, content_type.as_deref());
+        HeadReader { has_sure_end, ..HeadReader::new(scanner, is_all(status, headers)) }
     }
 
     /// Keeps what the response says for later fetches, under the URL that the last hop asked for.
     async fn persist(
         &self,
         store: &Arc<dyn PermissionStore>,
-        history: &RedirectHistory,
         status: StatusCode,
         headers: &HeaderMap,
         head: Head,
     ) -> Option<StoredPermissions> {
-        let hop = history.last()?;
-        let robots = with_robots(Preferences::new(&self.reader.options), hop);
-        let received = match self.source {
+        let (hop, read) = (self.history.last()?, &self.asked.reader.options);
+        let robots = with_robots(Preferences::new(read), hop);
+        let received = match self.asked.source {
             FieldSource::Kept(time) => time,
-            FieldSource::Wire | FieldSource::Unknown => self.received,
+            FieldSource::Wire | FieldSource::Unknown => self.fields.received,
         };
         let fields = lines(headers);
-        let asked = self.request.map(lines).unwrap_or_default();
+        let asked = self.asked.request.map(lines).unwrap_or_default();
         let info = Fetched::new(status.as_u16(), &fields, head, received.to_system_time())
             .with_request(&asked)
             .with_preferences(&robots);
-        persist(store, &self.reader.options, hop.url(), &info, status).await
+        persist(store, read, hop.url(), &info, status).await
     }
 }
 
@@ -222,14 +231,17 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
-    /// Takes the lines, or none if nothing is to be read.
-    pub(crate) fn of(scan: Scan, headers: &HeaderMap, are_all: bool, received: WallMillis) -> Self {
-        let are_read = scan != Scan::Off;
-        let lines = headers
-            .iter()
-            .filter(|(name, value)| are_read && (holds_rules(name.as_str()) || names_license(name, value)));
-        let lines = lines.map(|(name, value)| (name.clone(), value.clone())).collect();
-        Self { lines, are_all: are_all && are_read, received }
+    /// Takes the lines, or none if nothing is to be read. In one pass with what the fields say of the body, because every response comes
+    /// here.
+    fn of(scan: Scan, headers: &HeaderMap, are_all: bool) -> (Self, BodyFields<'_>) {
+        let (are_read, mut lines, mut body) = (scan != Scan::Off, Vec::new(), BodyFields::default());
+        for (name, value) in headers {
+            body.add(name, value);
+            if are_read && (holds_rules(name.as_str()) || names_license(name, value)) {
+                lines.push((name.clone(), value.clone()));
+            }
+        }
+        (Self { lines, are_all: are_all && are_read, received: WallMillis::default() }, body)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -276,11 +288,36 @@ fn names_license(name: &HeaderName, value: &HeaderValue) -> bool {
     value.as_bytes().windows(word.len()).any(|part| part.eq_ignore_ascii_case(word))
 }
 
-/// All lines of the field, as one value.
-fn content_type(headers: &HeaderMap) -> Option<Cow<'_, [u8]>> {
-    let mut lines = headers.get_all(header::CONTENT_TYPE).iter().map(HeaderValue::as_bytes);
-    let first = lines.next()?;
-    Some(lines.fold(Cow::Borrowed(first), |all, line| Cow::Owned([&*all, b", ", line].concat())))
+/// What the fields of a response say of its body.
+#[derive(Default)]
+struct BodyFields<'h> {
+    /// All lines of `Content-Type`, as one value.
+    content_type: Option<Cow<'h, [u8]>>,
+    /// Whether the client did not undo the content coding.
+    is_coded: bool,
+}
+
+impl<'h> BodyFields<'h> {
+    fn of(headers: &'h HeaderMap) -> Self {
+        let mut fields = Self::default();
+        headers.iter().for_each(|(name, value)| fields.add(name, value));
+        fields
+    }
+
+    fn add(&mut self, name: &HeaderName, value: &'h HeaderValue) {
+        if *name == header::CONTENT_TYPE {
+            let line = value.as_bytes();
+            self.content_type = Some(match self.content_type.take() {
+                None => Cow::Borrowed(line),
+                Some(before) => Cow::Owned([&*before, b", ", line].concat()),
+            });
+        } else if *name == header::CONTENT_ENCODING {
+            // An element of the list may be empty (RFC 9110 §5.6.1), and then names none.
+            let mut codings = value.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+            let is_one = |coding: &[u8]| !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity");
+            self.is_coded = self.is_coded || codings.any(is_one);
+        }
+    }
 }
 
 /// Only a final 2xx says something about its URL, and only a body that begins where the page does, decoded, and HTML.
@@ -288,6 +325,7 @@ fn reason_to_leave(
     scan: Scan,
     method: &Method,
     (status, headers): (StatusCode, &HeaderMap),
+    body: &BodyFields<'_>,
 ) -> Option<HeadEnd> {
     let skipped = matches!(scan, Scan::Off | Scan::Headers)
         || !status.is_success()
@@ -297,10 +335,10 @@ fn reason_to_leave(
     if skipped {
         return Some(HeadEnd::NotScanned);
     }
-    if is_coded(headers) {
+    if body.is_coded {
         return Some(HeadEnd::Undecoded);
     }
-    if HeadScanner::scans(content_type(headers).as_deref()) {
+    if HeadScanner::scans(body.content_type.as_deref()) {
         return None;
     }
     // The type of a part may be that of several parts.
@@ -321,15 +359,6 @@ fn starts_at_zero(headers: &HeaderMap) -> bool {
     range.is_some_and(|range| range.starts_with(b"bytes 0-"))
 }
 
-/// The client did not undo the content coding. An element of the list may be empty (RFC 9110 §5.6.1), and then names none.
-fn is_coded(headers: &HeaderMap) -> bool {
-    let lines = headers.get_all(header::CONTENT_ENCODING).iter();
-    lines
-        .flat_map(|line| line.as_bytes().split(|byte| *byte == b','))
-        .map(<[u8]>::trim_ascii)
-        .any(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity"))
-}
-
 /// A scanner, and what else of a body decides whether its head can be read.
 pub(crate) struct HeadReader {
     /// In a box, as most responses are not scanned.
@@ -347,11 +376,6 @@ impl HeadReader {
     pub(crate) fn new(scanner: HeadScanner, is_whole: bool) -> Self {
         let (scanner, start) = (Box::new(scanner), Vec::new());
         Self { scanner, start, is_scanned: false, is_whole, has_sure_end: true }
-    }
-
-    pub(crate) fn with_sure_end(mut self, is_sure: bool) -> Self {
-        self.has_sure_end = is_sure;
-        self
     }
 
     /// Takes the next bytes of the body.

@@ -13,6 +13,9 @@ use url::Url;
 
 use abide_permissions::PermissionError;
 
+#[cfg(feature = "tracing")]
+use crate::failure::root_cause;
+
 /// The span of one call, `abide.request`, or of one hop of it. Without the feature `tracing` it is nothing.
 #[derive(Debug)]
 pub struct CallSpan {
@@ -100,16 +103,19 @@ impl CallSpan {
     /// The call has its response, after so many requests, and has `waited` for their permits.
     pub fn answered(&self, hops: usize, status: StatusCode, waited: Duration) {
         #[cfg(feature = "tracing")]
-        self.span.record("hops", hops).record("status", status.as_u16()).record("waited_ms", millis(waited));
+        if self.is_enabled() {
+            let waited = millis(waited);
+            self.span.record("hops", hops).record("status", status.as_u16()).record("waited_ms", waited);
+        }
     }
 
     /// The head of the hop's response is here: after `waited` for the permit, and `wire` on the wire.
     pub(crate) fn hop_answered(&self, status: StatusCode, waited: Duration, wire: Duration) {
         #[cfg(feature = "tracing")]
-        self.span
-            .record("status", status.as_u16())
-            .record("waited_ms", millis(waited))
-            .record("wire_ms", millis(wire));
+        if self.is_enabled() {
+            let (waited, wire) = (millis(waited), millis(wire));
+            self.span.record("status", status.as_u16()).record("waited_ms", waited).record("wire_ms", wire);
+        }
     }
 }
 
@@ -120,7 +126,7 @@ pub fn log_failed(hops: usize, url: &Url, error: &(dyn Error + 'static)) {
     #[cfg(feature = "tracing")]
     tracing::debug!(
         name: "abide.request.failed", target: "abide::request", origin = %origin(url), hop = hops,
-        error = ?root_cause(error), "the network failed"
+        error = ?cause(error), "the network failed"
     );
     #[cfg(not(feature = "tracing"))]
     let _ = (hops, url, error);
@@ -144,9 +150,8 @@ fn origin(url: &Url) -> String {
 }
 
 #[cfg(feature = "tracing")]
-fn root_cause(error: &(dyn Error + 'static)) -> String {
-    let cause = std::iter::successors(error.source(), |&cause| cause.source()).last();
-    cause.map_or_else(|| "no cause is known".to_owned(), ToString::to_string)
+fn cause(error: &(dyn Error + 'static)) -> String {
+    error.source().map_or_else(|| "no cause is known".to_owned(), |cause| root_cause(cause).to_string())
 }
 
 #[cfg(feature = "tracing")]

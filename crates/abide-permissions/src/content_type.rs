@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use memchr::memchr2;
+
 /// How a document is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Syntax {
@@ -13,6 +15,12 @@ pub(crate) enum Syntax {
     /// Of no MIME type, or one that means "unknown": read as HTML, which it is unless its beginning says that it is XML.
     Unknown,
     Xml,
+}
+
+impl Syntax {
+    const fn bit(self) -> u8 {
+        1 << self as u8
+    }
 }
 
 /// What a Content-Type says.
@@ -29,14 +37,14 @@ pub(crate) struct ContentType<'a> {
 impl<'a> ContentType<'a> {
     /// Reads the value of the field; of several lines, all of them with commas between them.
     pub(crate) fn read(value: Option<&'a [u8]>) -> Self {
-        let mut kinds = Vec::new();
+        let mut said = 0;
         let mut last: Option<(&[u8], Option<Syntax>)> = None;
         let (mut charset, mut charset_of_page) = (None, None);
         for value in split_outside_strings(value.unwrap_or_default(), b',').map(<[u8]>::trim_ascii) {
             let Some(mime) = Mime::parse(value) else {
                 // An empty value says nothing, and does not contradict the others either.
                 if !value.is_empty() {
-                    kinds.push(Some(Syntax::Unknown));
+                    said |= Syntax::Unknown.bit();
                 }
                 continue;
             };
@@ -44,7 +52,7 @@ impl<'a> ContentType<'a> {
                 continue;
             }
             let kind = mime.kind();
-            kinds.push(kind);
+            said |= kind.map_or(0, Syntax::bit);
             // Fetch, "extract a MIME type": the last one counts, and the charset of one before it that is the same.
             let is_same = last.is_some_and(|(essence, _)| essence.eq_ignore_ascii_case(mime.essence));
             charset = mime.charset.or(charset.filter(|_| is_same));
@@ -53,7 +61,7 @@ impl<'a> ContentType<'a> {
                 charset_of_page = charset;
             }
         }
-        let says = |syntax: &Syntax| kinds.contains(&Some(*syntax));
+        let says = |syntax: &Syntax| said & syntax.bit() != 0;
         // Stricter: Fetch takes the last value. A client that takes another one sees a page, and its metas.
         let any = || [Syntax::Html, Syntax::Xml, Syntax::Unknown].into_iter().find(says);
         let syntax = last.map_or(Some(Syntax::Unknown), |(_, kind)| kind).or_else(any);
@@ -154,14 +162,25 @@ fn is_token_byte(byte: u8) -> bool {
 
 /// Fetch, "get, decode, and split": a separator within quotes is none.
 fn split_outside_strings(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
-    let (mut in_string, mut escaped) = (false, false);
-    text.split(move |&byte| {
-        let ends = byte == separator && !in_string;
-        if byte == b'"' && !escaped {
-            in_string = !in_string;
-        }
-        escaped = in_string && byte == b'\\' && !escaped;
-        ends
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        // Most values have no strings.
+        let plain = memchr2(separator, b'"', text).unwrap_or(text.len());
+        let (mut in_string, mut escaped) = (false, false);
+        let end = text.iter().skip(plain).position(|&byte| {
+            if !in_string {
+                in_string = byte == b'"';
+                return byte == separator;
+            }
+            in_string = byte != b'"' || escaped;
+            escaped = byte == b'\\' && !escaped;
+            false
+        });
+        let end = end.map_or(text.len(), |end| plain.saturating_add(end));
+        let (value, after) = text.split_at(end);
+        rest = after.get(1..);
+        Some(value)
     })
 }
 

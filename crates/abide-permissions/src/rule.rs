@@ -23,8 +23,8 @@ macro_rules! vocabulary {
             }
 
             /// The one of this name, which is in lower case.
-            fn named(name: &str) -> Option<Self> {
-                let place = Self::NAMES.iter().position(|known| *known == name)?;
+            fn named(name: &[u8]) -> Option<Self> {
+                let place = Self::NAMES.iter().position(|known| known.as_bytes() == name)?;
                 Self::ALL.get(place).copied()
             }
         }
@@ -164,11 +164,10 @@ pub(crate) fn known(name: &[u8]) -> Option<Known> {
     let lower = buffer.get_mut(..name.len())?;
     lower.copy_from_slice(name);
     lower.make_ascii_lowercase();
-    let lower = std::str::from_utf8(lower).ok()?;
-    match lower {
-        "all" | "index" | "follow" | "archive" => return Some(Known::Permits),
-        "none" => return Some(Known::None),
-        "nositelinkssearchbox" | "noodp" | "noydir" | "noyaca" | "noml" => return Some(Known::Data),
+    match &*lower {
+        b"all" | b"index" | b"follow" | b"archive" => return Some(Known::Permits),
+        b"none" => return Some(Known::None),
+        b"nositelinkssearchbox" | b"noodp" | b"noydir" | b"noyaca" | b"noml" => return Some(Known::Data),
         _ => {}
     }
     Flag::named(lower).map(Known::Flag).or_else(|| ValuedRule::named(lower).map(Known::Valued))

@@ -19,10 +19,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use abide_gate::pacing::{Backoff, BackoffCause, HostState, HostStore, LeaseAsk, PacePolicy, Want};
-use abide_gate::robots_cache::{MemoryRobotsStore, RobotsRecord, RobotsStore};
+use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
 use abide_gate::testing::hosts;
 use abide_gate::testing::robots_cache::sample_record;
-use abide_gate::{Clock, Gate, HolderId, Origin, SystemClock, WallMillis};
+use abide_gate::{Clock, Gate, HolderId, MemoryStore, Origin, SystemClock, WallMillis};
 use abide_permissions::{Fetched, Head, PermissionRecord, PermissionStore};
 use abide_redb::Store;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -195,7 +195,7 @@ async fn permissions(store: &Store) -> Outcome<()> {
 
 /// The same in memory, to compare.
 async fn memory() -> Outcome<()> {
-    let (store, region) = (MemoryRobotsStore::new(), Region::new(ALLOCATOR));
+    let (store, region) = (MemoryStore::new(), Region::new(ALLOCATOR));
     for n in 0..RECORDS {
         store.save(&origin(n)?, &record(n)?).await?;
     }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse, on_the_wire};
 use abide_gate::{BoxFuture, Clock, Failure, SystemClock};
-use abide_http::{body_failure_of, same_resource};
+use abide_http::{body_failure_of, root_cause, same_resource};
 use bytes::Bytes;
 use http::header::{HeaderValue, USER_AGENT};
 use http::{Request, Response, Uri};
@@ -112,9 +112,5 @@ fn other(error: &dyn fmt::Display) -> FetchError {
 
 /// The failure, in the words of its innermost cause.
 fn failed(error: &(dyn std::error::Error + 'static), failure: Failure) -> FetchError {
-    let mut innermost = error;
-    while let Some(cause) = innermost.source() {
-        innermost = cause;
-    }
-    FetchError::new(failure, innermost.to_string())
+    FetchError::new(failure, root_cause(error).to_string())
 }

@@ -27,7 +27,6 @@ use crate::send::never_again;
 pub struct Builder {
     /// What every client has in common.
     crawler: CrawlerBuilder,
-    redirects: RedirectPolicy,
     timeout: Option<Duration>,
     connect_timeout: Duration,
     read_timeout: Duration,
@@ -41,7 +40,6 @@ impl Builder {
     pub(crate) fn new(token: &str) -> Self {
         Self {
             crawler: Crawler::builder(token),
-            redirects: RedirectPolicy::default(),
             timeout: None,
             connect_timeout: Duration::from_secs(10),
             read_timeout: Duration::from_secs(60),
@@ -120,9 +118,8 @@ impl Builder {
     }
 
     /// How page redirects are followed. Default: 10 hops.
-    pub fn redirects(mut self, policy: RedirectPolicy) -> Self {
-        self.redirects = policy;
-        self
+    pub fn redirects(self, policy: RedirectPolicy) -> Self {
+        self.shared(|crawler| crawler.redirects(policy))
     }
 
     /// How permissions are read. Default: [`Scan::Eager`].
@@ -342,7 +339,6 @@ impl Builder {
         let core = Core {
             resolver: self.resolver_of_all(),
             crawler: self.crawler.build(fetch)?,
-            redirects: self.redirects,
             timeout: self.timeout,
             read_timeout: Some(self.read_timeout).filter(|&limit| limit < Duration::MAX),
             decodes: self.decodes,

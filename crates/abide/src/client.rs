@@ -13,7 +13,7 @@ use url::Url;
 use abide_gate::pacing::{NextSlot, Permit};
 use abide_gate::robots_cache::RobotsEntry;
 use abide_gate::{Denied, Gate, Origin, Verdict};
-use abide_http::{Crawler, RedirectPolicy};
+use abide_http::Crawler;
 
 use crate::builder::Builder;
 use crate::middleware::{AbideMiddleware, Part};
@@ -44,8 +44,6 @@ pub struct Abide {
 /// What all clones and middlewares of an [`Abide`] share.
 pub(crate) struct Core {
     pub(crate) crawler: Crawler,
-    /// Of requests without a policy of their own.
-    pub(crate) redirects: RedirectPolicy,
     /// Of requests without a timeout of their own: for the wire, all hops together.
     pub(crate) timeout: Option<Duration>,
     /// How long a server may be silent. `None`: without limit.

@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, reason = "each hop has one request, as `ONE_REQUEST` says")]
 
 use std::future::ready;
+use std::io;
 use std::pin::{Pin, pin};
 use std::sync::atomic::Ordering;
 
@@ -83,7 +84,6 @@ impl<'a> RedirectLoop<'a> {
     #[inline]
     fn new(core: &'a Core, part: Part, extensions: &mut Extensions, request: Request) -> Box<Self> {
         let options = extensions.get::<Options>().cloned().unwrap_or_default();
-        let options = options.or(Options::new().with_redirects(core.redirects.clone()));
         // Of an attempt before this one, if something above sends again.
         extensions.remove::<RedirectHistory>();
         let timeout = request.timeout().copied().or(core.timeout);
@@ -100,27 +100,21 @@ impl<'a> RedirectLoop<'a> {
     async fn run(mut self: Box<Self>, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
         // Within the future: what is above may enter its own span only when it is polled.
         let span = CallSpan::begin(self.call.method(), self.call.url());
-        let response = span.cover(pin!(self.hops(extensions, &next))).await;
-        let response = match response {
-            Ok(response) => response,
-            Err(error) => {
-                extensions.insert(self.call.without_response());
-                return Err(error);
-            }
-        };
-        let history = self.call.history();
-        span.answered(history.hops().len(), response.status(), history.waited());
-        // Apart from the wait: what is matched on would be kept through it.
-        let reading = match self.finish(response) {
-            Ok(response) => return Ok(response),
-            Err(reading) => reading,
-        };
-        Ok(into_reqwest(span.cover(reading).await))
+        let response = span.cover(pin!(self.hops(&span, extensions, &next))).await;
+        if response.is_err() {
+            extensions.insert(self.call.without_response());
+        }
+        response
     }
 
-    /// The last response.
-    async fn hops(&mut self, extensions: &mut Extensions, next: &Next<'_>) -> Result<Response> {
-        loop {
+    /// Hop by hop to the last response, with its fetch info.
+    async fn hops(
+        &mut self,
+        span: &CallSpan,
+        extensions: &mut Extensions,
+        next: &Next<'_>,
+    ) -> Result<Response> {
+        let response = loop {
             let request = self.request.as_mut().expect(ONE_REQUEST);
             self.call.sign(request.headers_mut()).map_err(|denied| self.refused(denied))?;
             admit(&mut self.call).await.map_err(|denied| self.refused(denied))?;
@@ -130,16 +124,23 @@ impl<'a> RedirectLoop<'a> {
             };
             let response = response.map_err(|error| self.failed(error))?;
             if self.call.step() != Step::Follow {
-                return Ok(response);
+                break response;
             }
             Box::pin(self.follow(response)).await;
-        }
+        };
+        let history = self.call.history();
+        span.answered(history.hops().len(), response.status(), history.waited());
+        // Apart from the wait: what is matched on would be kept through it.
+        let reading = match self.finish(response) {
+            Ok(response) => return Ok(response),
+            Err(reading) => reading,
+        };
+        Ok(into_reqwest(reading.await))
     }
 
     async fn send(&mut self, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
-        let (mut request, is_repeatable) = (self.request.take().expect(ONE_REQUEST), self.is_repeatable());
-        self.call.add_signature(request.headers_mut()).map_err(refuse)?;
-        let sending = pin!(sending(self.core, &mut self.call, request, extensions, next));
+        let is_repeatable = self.is_repeatable();
+        let sending = pin!(self.sending(extensions, next)?);
         let answer = count_sends(self.call.cover(sending)).await;
         let response = answered(self.core, &mut self.call, answer, is_repeatable);
         self.call.saved().await;
@@ -149,6 +150,17 @@ impl<'a> RedirectLoop<'a> {
             self.call.lost_fields();
         }
         Ok(response)
+    }
+
+    /// Not `async`, so that the future of a call has no room for a request.
+    fn sending<'f>(
+        &mut self,
+        extensions: &'f mut Extensions,
+        next: Next<'f>,
+    ) -> Result<impl Future<Output = io::Result<Result<Response>>> + use<'f>> {
+        let mut request = self.request.take().expect(ONE_REQUEST);
+        self.call.add_signature(request.headers_mut()).map_err(refuse)?;
+        Ok(sending(self.core, &mut self.call, request, extensions, next))
     }
 
     /// Through the chain to the half that paces.
@@ -195,18 +207,16 @@ impl<'a> RedirectLoop<'a> {
         let (url, permit) = (self.call.url().clone(), self.call.take_permit());
         // The half that paces counts the silence of its server.
         let limit = self.core.read_timeout.filter(|_| permit.is_some());
-        let ahead = match self.call.reason_to_leave(response.status(), response.headers()) {
-            None => None,
-            Some(reason) => match take_short_body(&mut response) {
-                Ok(body) => {
-                    let info = self.call.fetch_info(reason, response.headers());
-                    return Ok(with_whole_body(url, response, body, info));
-                }
-                Err(ahead) => ahead,
-            },
-        };
         let request = self.copy.as_ref().map(|copy| &copy.headers);
-        Err(Box::pin(self.call.finish(request, into_http(url, ahead, response, permit, limit))))
+        let reading = self.call.reading(request, response.status(), response.headers());
+        let mut ahead = None;
+        if reading.leaves_body() {
+            match take_short_body(&mut response) {
+                Ok(body) => return Ok(with_whole_body(url, response, body, reading.fetch_info())),
+                Err(taken) => ahead = taken,
+            }
+        }
+        Err(Box::pin(reading.finish(into_http(url, ahead, response, permit, limit))))
     }
 
     fn refused(&self, denied: Denied) -> reqwest_middleware::Error {

@@ -1,7 +1,6 @@
 //! robots.txt through reqwest: a clone of the inner client, so the same proxy, TLS and resolver, and never the middleware
 //! chain, which would wait for itself.
 
-use std::error::Error as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,8 +10,8 @@ use http_body_util::BodyExt;
 use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse, on_the_wire};
 use abide_gate::{AddressGuard, BoxFuture, Clock, Failure, SystemClock};
 
-use crate::send::{observe_cookies, reqwest_failure};
-use abide_http::same_resource;
+use crate::send::{observe_cookie, reqwest_failure};
+use abide_http::{root_cause, same_resource};
 
 /// One robots.txt request a call, through a reqwest client that neither follows redirects nor decodes bodies.
 #[derive(Debug)]
@@ -35,7 +34,7 @@ impl ReqwestFetch {
         }
         let sent = self.client.get(request.url().clone()).headers(headers).timeout(request.budget());
         let response = sent.send().await.map_err(classify)?;
-        observe_cookies(&self.has_cookies, response.headers());
+        response.headers().keys().for_each(|name| observe_cookie(&self.has_cookies, name));
         if !same_resource(response.url(), request.url()) {
             let text = "the inner client follows redirects by itself; build it with redirect::Policy::none()";
             return Err(FetchError::new(Failure::Other, text));
@@ -61,12 +60,5 @@ impl Fetch for ReqwestFetch {
 /// What a reqwest error was. Its text loses the URL, which may hold secrets.
 fn classify(error: reqwest::Error) -> FetchError {
     let failure = reqwest_failure(&error).unwrap_or(Failure::Other);
-    let error = error.without_url();
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = cause.to_string();
-        source = cause.source();
-    }
-    FetchError::new(failure, text)
+    FetchError::new(failure, root_cause(&error.without_url()).to_string())
 }

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderValue, SET_COOKIE};
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, HeaderName, HeaderValue, SET_COOKIE};
 use http::{Extensions, Version};
 use reqwest::{Request, Response};
 use reqwest_middleware::{Next, Result};
@@ -60,8 +60,13 @@ pub(crate) fn answered(
         call.failed(Some(Failure::Timeout));
         Err(reqwest_middleware::Error::middleware(silence))
     });
+    let mut is_coded = false;
     if let Ok(response) = &response {
-        observe_cookies(&core.has_cookies, response.headers());
+        // A look at the few names of a response is less than two look-ups.
+        for name in response.headers().keys() {
+            observe_cookie(&core.has_cookies, name);
+            is_coded |= *name == CONTENT_ENCODING;
+        }
     }
     if times > 1 {
         if let Ok(response) = &response {
@@ -71,12 +76,12 @@ pub(crate) fn answered(
     }
     let response = response.map_err(|error| failed(call, error))?;
     call.answered(head_of(&response, is_repeatable)).map_err(refuse)?;
-    Ok(if core.decodes { decoded(response) } else { response })
+    Ok(if is_coded && core.decodes { decoded(response) } else { response })
 }
 
-/// A response may have filled the client's cookie jar, if it has one.
-pub(crate) fn observe_cookies(has_cookies: &AtomicBool, headers: &HeaderMap) {
-    if headers.contains_key(SET_COOKIE) {
+/// A response with such a field may have filled the client's cookie jar, if it has one.
+pub(crate) fn observe_cookie(has_cookies: &AtomicBool, name: &HeaderName) {
+    if *name == SET_COOKIE {
         has_cookies.store(true, Ordering::Relaxed);
     }
 }
@@ -248,16 +253,15 @@ thread_local! {
 /// Sends, and counts how often the client that we build was used for it. Another client counts nothing.
 ///
 /// What tokio's task locals do, without a place for the future in them: it would be moved about in memory.
-pub(crate) async fn count_sends<F: Future + Unpin>(mut sending: F) -> (F::Output, u32) {
+pub(crate) fn count_sends<F: Future + Unpin>(mut sending: F) -> impl Future<Output = (F::Output, u32)> {
     let mut sends = 0;
-    poll_fn(|context| {
+    poll_fn(move |context| {
         let counting = Counting { outer: SENDS.replace(Some(sends)) };
         let polled = Pin::new(&mut sending).poll(context);
         sends = counting.sends();
         drop(counting);
         polled.map(|sent| (sent, sends))
     })
-    .await
 }
 
 /// Gives the place back to the counter outside, also when the poll panics.

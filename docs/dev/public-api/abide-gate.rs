@@ -285,19 +285,19 @@ impl HostEntry {
     pub fn merge(&mut self, reported: &HostState, now: Duration) {}
 }
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostReport {}
-impl HostReport {
-    pub fn scope(&self) -> &str {}
-    pub fn requests(&self) -> u32 {}
-    pub fn deferrals(&self) -> u32 {}
-    pub fn backoffs(&self) -> u32 {}
-    pub fn waited(&self) -> Duration {}
-    pub fn longest_wait(&self) -> Duration {}
-    pub fn in_flight(&self) -> usize {}
-    pub fn waiting(&self) -> usize {}
-    pub fn open(&self) -> Option<Duration> {}
-    pub fn backed_off_until(&self) -> Option<WallMillis> {}
-    pub fn delay(&self) -> Duration {}
+#[non_exhaustive]
+pub struct HostReport {
+    pub scope: Box<str>,
+    pub requests: u32,
+    pub deferrals: u32,
+    pub backoffs: u32,
+    pub waited: Duration,
+    pub longest_wait: Duration,
+    pub in_flight: usize,
+    pub waiting: usize,
+    pub open: Option<Duration>,
+    pub backed_off_until: Option<WallMillis>,
+    pub delay: Duration,
 }
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostState {
@@ -312,7 +312,7 @@ pub trait HostStore: fmt::Debug + Send + Sync + 'static {
         ask: LeaseAsk,
     ) -> StoreFuture<'a, (LeaseStatus, HostState)>;
 }
-impl HostStore for MemoryHostStore {}
+impl HostStore for MemoryStore {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseAsk {
     pub holder: HolderId,
@@ -335,29 +335,26 @@ impl ManualClock {
 }
 #[cfg(feature = "testing")]
 impl Clock for ManualClock {}
-#[derive(Debug)]
-pub struct MemoryHostStore {}
-impl Default for MemoryHostStore {}
-impl MemoryHostStore {
-    pub fn with_clock(clock: Arc<dyn Clock>) -> Self {}
-}
-impl HostStore for MemoryHostStore {}
-pub struct MemoryRobotsStore {}
-impl MemoryRobotsStore {
+pub struct MemoryStore {}
+impl MemoryStore {
     pub fn new() -> Self {}
-    pub fn with_capacity(bytes: u64) -> Self {}
+    #[must_use]
+    pub fn with_capacity(self, bytes: u64) -> Self {}
+    #[must_use]
+    pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {}
 }
-impl Default for MemoryRobotsStore {}
-impl fmt::Debug for MemoryRobotsStore {}
-impl RobotsStore for MemoryRobotsStore {}
+impl Default for MemoryStore {}
+impl fmt::Debug for MemoryStore {}
+impl RobotsStore for MemoryStore {}
+impl HostStore for MemoryStore {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NextSlot {}
-impl NextSlot {
-    pub fn not_before(&self) -> WallMillis {}
-    pub fn wait(&self) -> Duration {}
-    pub fn overdue(&self) -> Option<Duration> {}
-    pub fn waiting(&self) -> usize {}
-    pub fn in_flight(&self) -> usize {}
+#[non_exhaustive]
+pub struct NextSlot {
+    pub not_before: WallMillis,
+    pub wait: Duration,
+    pub overdue: Option<Duration>,
+    pub waiting: usize,
+    pub in_flight: usize,
 }
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Origin {}
@@ -580,7 +577,7 @@ pub trait RobotsStore: fmt::Debug + Send + Sync + 'static {
     ) -> StoreFuture<'a, ()>;
     fn sweep(&self, older_than: WallMillis) -> StoreFuture<'_, u64>;
 }
-impl RobotsStore for MemoryRobotsStore {}
+impl RobotsStore for MemoryStore {}
 #[derive(Clone)]
 pub struct Scope {}
 impl Scope {

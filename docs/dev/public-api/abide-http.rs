@@ -57,12 +57,12 @@ impl<'a> Call<'a> {
     pub fn permit(&self) -> Option<&Permit> {}
     pub fn take_permit(&mut self) -> Option<Permit> {}
     pub fn follow(&mut self, headers: &mut HeaderMap) -> bool {}
-    pub fn reason_to_leave(
-        &self,
+    pub fn reading<'r>(
+        &'r mut self,
+        request: Option<&'r HeaderMap>,
         status: StatusCode,
         headers: &HeaderMap,
-    ) -> Option<HeadEnd> {}
-    pub fn fetch_info(&mut self, reason: HeadEnd, headers: &HeaderMap) -> FetchInfo {}
+    ) -> Reading<'r> {}
     pub fn finish<'r, B>(
         &'r mut self,
         request: Option<&'r HeaderMap>,
@@ -108,6 +108,7 @@ impl CrawlerBuilder {
     pub fn read_options(mut self, options: ReadOptions) -> Self {}
     pub fn policy_token(mut self, token: &str, usage: Usage, fallback: bool) -> Self {}
     pub fn permission_store(mut self, store: Arc<dyn PermissionStore>) -> Self {}
+    pub fn redirects(mut self, policy: RedirectPolicy) -> Self {}
     #[cfg(feature = "identity")]
     pub fn sign_requests(mut self, identity: abide_identity::WebBotAuth) -> Self {}
     pub fn payment(mut self, policy: PaymentPolicy) -> Self {}
@@ -203,6 +204,19 @@ impl FromStr for Price {
     type Err = InvalidValue;
 }
 impl fmt::Display for Price {}
+#[derive(Debug)]
+pub struct Reading<'a> {}
+impl<'a> Reading<'a> {
+    pub fn leaves_body(&self) -> bool {}
+    pub fn fetch_info(self) -> FetchInfo {}
+    pub fn finish<B>(
+        self,
+        mut response: Response<ResponseBody<B>>,
+    ) -> impl Future<Output = Response<ResponseBody<B>>> + use<'a, B>
+    where
+        B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
+    {}
+}
 #[derive(Debug, Clone, Default)]
 pub struct RedirectHistory {}
 impl RedirectHistory {
@@ -289,6 +303,7 @@ pub fn permitted_addresses(
     found: impl IntoIterator<Item = SocketAddr>,
 ) -> Result<Vec<SocketAddr>, BoxError> {}
 pub fn preserve_fields<B>(response: &mut Response<B>, now: WallMillis) {}
+pub fn root_cause<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {}
 pub fn same_resource(a: &Url, b: &Url) -> bool {}
 pub async fn with_read_timeout<F: Future + Unpin>(
     limit: Option<Duration>,

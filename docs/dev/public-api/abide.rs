@@ -50,7 +50,7 @@ impl Builder {
     pub fn timeout(mut self, timeout: Duration) -> Self {}
     pub fn read_timeout(mut self, timeout: Duration) -> Self {}
     pub fn decode(mut self, on: bool) -> Self {}
-    pub fn redirects(mut self, policy: RedirectPolicy) -> Self {}
+    pub fn redirects(self, policy: RedirectPolicy) -> Self {}
     pub fn scan(self, scan: Scan) -> Self {}
     pub fn read_options(self, options: ReadOptions) -> Self {}
     pub fn fetch_tdmrep(self) -> Self {}

@@ -248,11 +248,11 @@ impl Crawl {
         }
         let last = answer.line.final_url.as_deref().and_then(|text| text.parse().ok());
         let Ok(slot) = self.abide.next_slot(last.as_ref().unwrap_or(&task.url)) else { return false };
-        if slot.wait() > self.args.max_hold {
+        if slot.wait > self.args.max_hold {
             return false;
         }
         self.report.requeued(task);
-        let until = Instant::now() + slot.wait().max(BACKOFF_MIN);
+        let until = Instant::now() + slot.wait.max(BACKOFF_MIN);
         let again = Task { tries: task.tries.saturating_add(1), ..task.clone() };
         self.put_back(again, answer, until);
         true

@@ -33,6 +33,14 @@ pub(crate) struct ScopeRequest<'u> {
     pub(crate) feedback: bool,
 }
 
+/// The host of a request, as asked for.
+#[derive(Debug)]
+pub(crate) struct HostRequest<'u> {
+    pub(crate) key: Cow<'u, str>,
+    pub(crate) delay: Duration,
+    pub(crate) limit: u16,
+}
+
 /// All scopes of a request: the host, and what the policy adds.
 #[derive(Debug)]
 pub(crate) struct Request<'u> {
@@ -90,7 +98,7 @@ impl Claims {
     }
 
     pub(crate) fn lock<'t>(&self, table: &'t Table) -> Locked<'t> {
-        table.lock_schedules(self.iter().map(|claim| claim.schedule))
+        table.lock_shards(self.host.schedule.shard, self.others.iter().map(|claim| claim.schedule.shard))
     }
 }
 
@@ -102,24 +110,11 @@ pub(crate) struct Waiting {
     pub(crate) deadline: Moment,
 }
 
-/// What a request in the queue finds when it looks.
-#[derive(Debug)]
-pub(crate) enum Progress {
-    /// It is its time, and it has taken the permit.
-    Granted,
-    /// The permit cannot come before its deadline.
-    DeadlineExceeded(DeadlineExceeded),
-    /// It waits, and looks again then at the latest.
-    Wait(Moment),
-}
-
 /// What a newcomer got.
 #[derive(Debug)]
 pub(crate) enum Admission {
     /// The permit.
     Granted(Claims),
-    /// Not in time.
-    DeadlineExceeded(DeadlineExceeded),
     /// A place in all queues.
     Queued(Claims, u64, Arc<WaiterNotify>),
 }
@@ -131,9 +126,11 @@ pub(crate) fn enter(
     origin: impl FnOnce() -> Option<Origin>,
     now: Moment,
     effects: &mut Effects,
-) -> Admission {
-    let mut locked = table.lock(request.scopes().map(|scope| scope.hash));
-    locked.clean_sometimes(request.host.hash, now, effects);
+) -> Result<Admission, DeadlineExceeded> {
+    let shard = |scope: &ScopeRequest<'_>| Table::shard_of(scope.hash);
+    let host = shard(&request.host);
+    let mut locked = table.lock_shards(host, request.others.iter().map(shard));
+    locked.clean_sometimes(host, now, effects);
     // Under the locks of all scopes from here to the end: no other request can take one of them meanwhile.
     let mut claims = claims(&mut locked, request, now, effects);
     for claim in claims.iter() {
@@ -141,11 +138,9 @@ pub(crate) fn enter(
     }
     if is_free(&mut locked, &claims, now) {
         grant(&mut locked, &mut claims, None, Duration::ZERO, now, effects);
-        return Admission::Granted(claims);
+        return Ok(Admission::Granted(claims));
     }
-    if let Some(exceeded) = exceeds_deadline(&mut locked, &claims, request.deadline, now) {
-        return Admission::DeadlineExceeded(exceeded);
-    }
+    in_time(&mut locked, &claims, request.deadline, now)?;
     // The origin is only made for those that wait: most requests do not.
     let (ticket, notify, origin) = (locked.draw_ticket(), Arc::new(WaiterNotify::default()), origin());
     for (scope, claim) in (0..).zip(claims.iter()) {
@@ -162,29 +157,28 @@ pub(crate) fn enter(
             notify,
         });
     }
-    Admission::Queued(claims, ticket, notify)
+    Ok(Admission::Queued(claims, ticket, notify))
 }
 
 /// What most requests meet: one scope, its host is known and free, and no request waits. It looks nothing up twice and allocates nothing.
 /// `place` is where the host's schedule was found last.
 pub(crate) fn enter_idle(
     table: &Table,
-    request: &Request<'_>,
+    host: &HostRequest<'_>,
     place: u32,
     now: Moment,
     effects: &mut Effects,
 ) -> Option<Claims> {
-    let ScopeRequest { ref key, hash, delay, limit, feedback } = request.host;
-    let mut locked = table.lock([hash]);
-    let id = locked.find_at(place, hash, key)?;
+    let (mut locked, id) = table.lock_known(place, &host.key)?;
     let schedule = locked.schedule(id)?;
-    let terms = schedule.terms(delay, limit);
+    let terms = schedule.terms(host.delay, host.limit);
     if schedule.waiting() > 0 || schedule.is_full(terms) || schedule.start(terms).at > now {
         return None;
     }
-    let host = Claim { schedule: id, delay, limit, feedback, before: schedule.anchor };
+    let (delay, limit, before) = (host.delay, host.limit, schedule.anchor);
+    let host = Claim { schedule: id, delay, limit, feedback: true, before };
     schedule.grant(terms, now);
-    locked.clean_sometimes(hash, now, effects);
+    locked.clean_sometimes(id.shard, now, effects);
     Some(Claims { host, others: Box::default() })
 }
 
@@ -218,13 +212,13 @@ fn is_free(locked: &mut Locked<'_>, claims: &Claims, now: Moment) -> bool {
     })
 }
 
-/// Whether the permit cannot come in time, as far as is known on arrival: a caller that would wait in vain is refused at once.
-fn exceeds_deadline(
+/// Whether the permit can come in time, as far as is known on arrival: a caller that would wait in vain is refused at once.
+fn in_time(
     locked: &mut Locked<'_>,
     claims: &Claims,
     deadline: Moment,
     now: Moment,
-) -> Option<DeadlineExceeded> {
+) -> Result<(), DeadlineExceeded> {
     let last = last_scope(locked, claims, |schedule, terms| {
         let queued = schedule.queue().map(Queue::delays).unwrap_or_default();
         schedule.arrival(terms, queued, now)
@@ -232,7 +226,7 @@ fn exceeds_deadline(
     let full = claims
         .iter()
         .any(|claim| claim.find(locked).is_some_and(|(schedule, _)| schedule.waiting() >= QUEUE_MAX));
-    (full || last.start.at > deadline).then(|| last.not_at_once(now))
+    if full || last.start.at > deadline { Err(last.not_at_once(now)) } else { Ok(()) }
 }
 
 /// The scope that is free last.
@@ -255,14 +249,14 @@ fn last_scope(
     last
 }
 
-/// A waiting request looks whether it can go.
+/// A waiting request looks whether it can go. Returns when it looks again at the latest; `None`: it has taken the permit.
 pub(crate) fn look(
     table: &Table,
     claims: &mut Claims,
     who: Waiting,
     now: Moment,
     effects: &mut Effects,
-) -> Progress {
+) -> Result<Option<Moment>, DeadlineExceeded> {
     let Waiting { ticket, arrived, deadline } = who;
     let mut locked = claims.lock(table);
     // The Crawl-delay may have changed while it waited.
@@ -279,15 +273,15 @@ pub(crate) fn look(
     let last = last_scope(&mut locked, claims, |schedule, terms| schedule.start(terms));
     if can_go && last.start.at <= now {
         grant(&mut locked, claims, Some(ticket), now.since(arrived), now, effects);
-        return Progress::Granted;
+        return Ok(None);
     }
     if can_go && last.start.at > deadline {
-        return Progress::DeadlineExceeded(last);
+        return Err(last);
     }
     if now >= deadline {
-        return Progress::DeadlineExceeded(past_deadline(&mut locked, claims, ticket, now));
+        return Err(past_deadline(&mut locked, claims, ticket, now));
     }
-    Progress::Wait(if can_go { last.start.at } else { deadline })
+    Ok(Some(if can_go { last.start.at } else { deadline }))
 }
 
 /// Why the wait was in vain: a response that is still open, or the requests that are still before this one.
@@ -401,21 +395,19 @@ impl QueuePlace {
     pub(crate) async fn wait(mut self, request: &Request<'_>) -> Result<Permit, Refusal> {
         loop {
             let now = self.core.now()?;
-            if let Some(exceeded) = self.notify.exceeded.get() {
-                return Err(self.core.defer(request, *exceeded, now));
-            }
             let claims = &mut self.claims;
-            let progress = self.core.act(|effects| look(&self.core.table, claims, self.who, now, effects));
-            let until = match progress {
-                Progress::Granted => {
-                    self.has_left = true;
-                    let waited = now.since(self.who.arrived);
-                    return Ok(Permit::unsent(Arc::clone(&self.core), self.claims.clone(), now, waited));
-                }
-                Progress::DeadlineExceeded(exceeded) => return Err(self.core.defer(request, exceeded, now)),
-                Progress::Wait(until) if has_timers() => until,
-                Progress::Wait(_) => return Err(Refusal::Denied(DeniedKind::NoTimers)),
+            let looked = match self.notify.exceeded.get() {
+                Some(exceeded) => Err(*exceeded),
+                None => self.core.act(|effects| look(&self.core.table, claims, self.who, now, effects)),
             };
+            let Some(until) = looked.map_err(|exceeded| self.core.defer(request, exceeded, now))? else {
+                self.has_left = true;
+                let waited = now.since(self.who.arrived);
+                return Ok(Permit::unsent(Arc::clone(&self.core), self.claims.clone(), now, waited));
+            };
+            if !has_timers() {
+                return Err(Refusal::Denied(DeniedKind::NoTimers));
+            }
             let _ = timeout_at(self.core.timeline.timer(until), self.notify.wake.notified()).await;
         }
     }
@@ -446,20 +438,25 @@ mod tests {
         Request { host, others, deadline: now.plus(Duration::from_secs(60)) }
     }
 
-    fn comes(table: &Table, request: &Request<'_>, now: Moment, effects: &mut Effects) -> Admission {
+    fn comes(
+        table: &Table,
+        request: &Request<'_>,
+        now: Moment,
+        effects: &mut Effects,
+    ) -> Result<Admission, DeadlineExceeded> {
         enter(table, request, || None, now, effects)
     }
 
     fn takes(table: &Table, request: &Request<'_>, now: Moment) -> Claims {
         match comes(table, request, now, &mut Effects::default()) {
-            Admission::Granted(claims) => claims,
+            Ok(Admission::Granted(claims)) => claims,
             other => panic!("{other:?}"),
         }
     }
 
     fn queues(table: &Table, request: &Request<'_>, now: Moment) -> (Claims, u64, Arc<WaiterNotify>) {
         match comes(table, request, now, &mut Effects::default()) {
-            Admission::Queued(claims, ticket, notify) => (claims, ticket, notify),
+            Ok(Admission::Queued(claims, ticket, notify)) => (claims, ticket, notify),
             other => panic!("{other:?}"),
         }
     }
@@ -468,7 +465,9 @@ mod tests {
     fn a_known_free_host_without_waiters_takes_the_short_way() {
         let (table, began) = (Table::new(100, Duration::ZERO), at(0));
         let asked = request(&table, "a.example", None, began);
-        let short = |now| enter_idle(&table, &asked, 0, now, &mut Effects::default());
+        let host = HostRequest { key: "a.example".into(), delay: Duration::from_secs(1), limit: 1 };
+        let short_from = |place, now| enter_idle(&table, &host, place, now, &mut Effects::default());
+        let short = |now| short_from(0, now);
         assert!(short(began).is_none(), "it is not known");
         let claims = takes(&table, &asked, began);
         assert!(short(began.plus(Duration::from_secs(5))).is_none(), "one is in flight");
@@ -481,7 +480,11 @@ mod tests {
         let later = free.plus(Duration::from_secs(2));
         assert!(short(later).is_none(), "a request waits, though the host is free");
         leave(&table, &waiting, ticket, &mut Effects::default());
-        assert!(short(later).is_some());
+        let place = waiting.host.schedule.place();
+        for place in [place, place + 1, u32::MAX] {
+            let claims = short_from(place, later).expect("wherever it is looked for first");
+            give_back(&table, &claims, later, later, &mut Effects::default());
+        }
     }
 
     #[test]
@@ -496,7 +499,7 @@ mod tests {
         let (_, _, behind) = queues(&table, &asked, began);
         let woken = |seconds| {
             let mut effects = Effects::default();
-            comes(&table, &asked, began.plus(Duration::from_secs(seconds)), &mut effects);
+            let _ = comes(&table, &asked, began.plus(Duration::from_secs(seconds)), &mut effects);
             let which = |notify: &_| (Arc::ptr_eq(notify, &asleep), Arc::ptr_eq(notify, &behind));
             effects.wakers.iter().map(which).collect::<Vec<_>>()
         };
@@ -511,31 +514,8 @@ mod tests {
         let asked = request(&table, "a.example", Some("group"), began);
         let claims = takes(&table, &asked, began);
         end(&table, &claims, began, began, &mut Effects::default());
-        match comes(&table, &Request { deadline: began, ..asked }, began, &mut Effects::default()) {
-            Admission::DeadlineExceeded(exceeded) => {
-                assert_eq!((exceeded.scope, exceeded.start.at), (0, began.plus(Duration::from_secs(1))))
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-    #[test]
-    fn a_deferral_names_a_body_open_for_longer_than_a_delay() {
-        let (table, began) = (Table::new(100, Duration::ZERO), at(0));
-        let asked = request(&table, "a.example", None, began);
-        let open = takes(&table, &asked, began);
-        queues(&table, &asked, began);
-        let (mut third, ticket, _) = queues(&table, &asked, began);
-        let mut why = |now: Moment| {
-            let who = Waiting { ticket, arrived: began, deadline: now };
-            match look(&table, &mut third, who, now, &mut Effects::default()) {
-                Progress::DeadlineExceeded(exceeded) => exceeded.start.why,
-                other => panic!("{other:?}"),
-            }
-        };
-        let (delay, second) = (WaitReason::Delay(Duration::from_secs(1)), began.plus(Duration::from_secs(1)));
-        let later = second.plus(Duration::from_nanos(1));
-        assert_eq!((why(second), why(later)), (delay, WaitReason::InFlight(began)));
-        end(&table, &open, began, later, &mut Effects::default());
-        assert_eq!(why(later.plus(Duration::from_secs(5))), delay, "nothing is open any more");
+        let late = Request { deadline: began, ..asked };
+        let exceeded = comes(&table, &late, began, &mut Effects::default()).unwrap_err();
+        assert_eq!((exceeded.scope, exceeded.start.at), (0, began.plus(Duration::from_secs(1))));
     }
 }

@@ -218,20 +218,6 @@ mod tests {
     }
 
     #[test]
-    fn throttles_of_another_process_lengthen_the_next_backoff() {
-        // The count of its own, the count in the store, and how long the next backoff is.
-        let rows = [(0, 0, 60), (0, 1, 120), (0, 3, 480), (2, 1, 240), (2, 2, 240), (2, 3, 480)];
-        for (own, known, seconds) in rows.into_iter().chain([(2, u8::MAX, 86_400)]) {
-            for until in [5, 10, 15] {
-                let own = HostBackoff { throttles: own, until: second(10), ..HostBackoff::NONE };
-                let learnt = own.extended(BackoffCause::Shared, second(until), known, second(19));
-                let next = learnt.after(PLAIN, second(20), second(21), 0.0);
-                assert_eq!(length(next), seconds, "{own:?}, {known}");
-            }
-        }
-    }
-
-    #[test]
     fn a_shared_backoff_brings_the_larger_count() {
         let first = HostBackoff { throttles: 1, until: second(1), ..HostBackoff::NONE };
         let own = first.after(PLAIN, second(1), second(10), 0.0);

@@ -462,25 +462,6 @@ mod tests {
     }
 
     #[test]
-    fn a_host_leased_elsewhere_is_left_alone_in_an_outage() {
-        let mut lease = Lease::new(at(0));
-        lease.enter(DELAY);
-        assert_eq!(lease.readiness(DELAY, SHARED, down(500, 1_000), at(1_100)), Readiness::Alone);
-        lease.refused(true, at(2_000), at(2_000));
-        assert_eq!(lease.readiness(DELAY, SHARED, down(500, 1_000), at(1_100)), Readiness::Leased);
-    }
-
-    #[test]
-    fn the_request_of_another_process_is_kept_at_a_distance() {
-        let mut lease = Lease::new(at(0));
-        lease.enter(DELAY);
-        lease.replied(0, at(900));
-        lease.leased(false, SHARED, at(1_000), at(1_010));
-        assert_eq!(lease.readiness(DELAY, SHARED, NONE, at(1_010)), Readiness::At(at(1_900)));
-        assert_eq!(lease.readiness(DELAY, SHARED, NONE, at(1_900)), Readiness::Now);
-    }
-
-    #[test]
     fn our_own_request_in_a_reply_delays_nothing() {
         let mut lease = held(false);
         sends(&mut lease, 2_000, 3_000);
@@ -522,29 +503,6 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_lease_is_given_up_and_one_in_use_is_renewed() {
-        let mut lease = held(false);
-        sends(&mut lease, 1_000, 1_100);
-        assert_eq!(lease.plan(false, NONE, at(5_000)), Plan::Ask { is_held: true }, "a request waits");
-        lease.leave();
-        assert_eq!(lease.plan(false, NONE, at(1_200)), Plan::Sleep(at(3_100)));
-        assert_eq!(lease.plan(false, NONE, at(3_100)), Plan::Release);
-        lease.leave_soon();
-        assert_eq!(lease.plan(false, NONE, at(1_200)), Plan::Release);
-    }
-
-    #[test]
-    fn a_change_is_saved_at_once_and_its_number_is_known() {
-        let mut lease = held(false);
-        lease.change();
-        let change = lease.changes();
-        assert!(!lease.is_saved(change));
-        assert_eq!(lease.plan(true, NONE, at(1_100)), Plan::Ask { is_held: true });
-        lease.replied(change, Moment::NEVER);
-        assert!(lease.is_saved(change));
-    }
-
-    #[test]
     fn a_task_ends_when_nothing_needs_the_lease_and_nothing_is_owed() {
         let mut lease = held(false);
         lease.give_up(at(9_000), at(9_000));
@@ -560,13 +518,6 @@ mod tests {
         assert_eq!(lease.plan(false, NONE, at(2_000)), Plan::End, "and is over");
         lease.refused(true, at(3_000), at(3_000));
         assert_eq!(lease.plan(false, NONE, at(2_000)), Plan::Release, "its place in queue");
-    }
-
-    #[test]
-    fn while_the_store_is_away_one_question_a_second_is_asked() {
-        let lease = held(false);
-        assert_eq!(lease.plan(false, down(2_000, 2_000), at(2_500)), Plan::Sleep(at(3_000)));
-        assert_eq!(lease.plan(false, down(2_000, 2_000), at(3_000)), Plan::Probe);
     }
 
     #[test]

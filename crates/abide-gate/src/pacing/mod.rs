@@ -63,12 +63,10 @@ mod acquire_lease;
 mod host_state;
 mod lease;
 mod leases;
-mod memory;
 mod store;
 
 pub use backoff::{BackoffCause, THROTTLES_KEPT};
 pub use host_state::HostEntry;
-pub use memory::MemoryHostStore;
 pub(crate) use pacer::{Ask, Pacer, PacerBuilder};
 pub use permit::Permit;
 pub use policy::{DELAY_MAX, PacePolicy};

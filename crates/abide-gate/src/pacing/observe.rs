@@ -105,12 +105,9 @@ impl Core {
     }
 
     fn report_ignored(&self, claims: &Claims, field: &'static str) {
-        let mut host = None;
-        acquire::each(&self.table, claims, |schedule, claim| {
-            if claim.schedule == claims.host.schedule {
-                host = Some(schedule.key.as_str().to_owned());
-            }
-        });
+        let mut locked = claims.lock(&self.table);
+        let host = locked.schedule(claims.host.schedule).map(|schedule| schedule.key.as_str().to_owned());
+        drop(locked);
         if let Some(scope) = &host {
             self.report(&Event::RateLimitIgnored { scope, field });
         }

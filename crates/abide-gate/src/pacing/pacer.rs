@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::acquire::{self, Admission, QueuePlace, Request, ScopeRequest, Waiting};
+use super::acquire::{self, Admission, HostRequest, QueuePlace, Request, ScopeRequest, Waiting};
 use super::acquire_lease::acquire_lease;
 use super::leases::SharedStore;
 use super::permit::Permit;
@@ -76,28 +76,25 @@ impl Pacer {
             return None;
         }
         let now = self.core.now().ok()?;
-        let request = self.core.request(url, ask, now).ok()?;
-        let table = &self.core.table;
-        let claims =
-            self.core.act(|effects| acquire::enter_idle(table, &request, ask.place, now, effects))?;
+        let (table, host) = (&self.core.table, self.core.host(url, ask).ok()?);
+        let claims = self.core.act(|effects| acquire::enter_idle(table, &host, ask.place, now, effects))?;
         let permit = Permit::unsent(Arc::clone(&self.core), claims, now, Duration::ZERO).send();
-        self.core.report(&Event::Granted { scope: &request.host.key, waited: Duration::ZERO });
+        self.core.report(&Event::Granted { scope: &host.key, waited: Duration::ZERO });
         Some(permit)
     }
 
     /// Where the schedule of a host is; zero if it is not known.
     pub(crate) fn place(&self, host: &Host) -> u32 {
-        let hash = self.core.table.hash(host.as_str());
-        self.core.table.lock([hash]).find(hash, host.as_str()).map_or(0, |schedule| schedule.index)
+        self.core.table.lock_known(0, host.as_str()).map_or(0, |(_, schedule)| schedule.place())
     }
 
     async fn wait(&self, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
         let now = self.core.now()?;
         let request = self.core.request(url, &ask, now)?;
         let (table, origin) = (&self.core.table, || Origin::of(url).ok());
-        let permit = match self.core.act(|effects| acquire::enter(table, &request, origin, now, effects)) {
+        let entered = self.core.act(|effects| acquire::enter(table, &request, origin, now, effects));
+        let permit = match entered.map_err(|exceeded| self.core.defer(&request, exceeded, now))? {
             Admission::Granted(claims) => Permit::unsent(Arc::clone(&self.core), claims, now, Duration::ZERO),
-            Admission::DeadlineExceeded(exceeded) => return Err(self.core.defer(&request, exceeded, now)),
             Admission::Queued(claims, ticket, notify) => {
                 let who = Waiting { ticket, arrived: now, deadline: request.deadline };
                 let place = QueuePlace { core: Arc::clone(&self.core), claims, who, notify, has_left: false };
@@ -195,20 +192,20 @@ impl Core {
 
     /// The scopes and terms of a request.
     pub(crate) fn request<'u>(&self, url: &'u Url, ask: &Ask, now: Moment) -> Result<Request<'u>, Refusal> {
-        let host = host_of(url)?;
+        let HostRequest { key, delay, limit } = self.host(url, ask)?;
+        let host = ScopeRequest { hash: self.table.hash(&key), key, delay, limit, feedback: true };
+        let budget = ask.budget.unwrap_or(self.policy.max_wait);
+        Ok(Request { host, others: self.groups(url, ask)?, deadline: now.plus(budget) })
+    }
+
+    /// The host of a request and its terms.
+    fn host<'u>(&self, url: &'u Url, ask: &Ask) -> Result<HostRequest<'u>, Refusal> {
+        let key = host_of(url)?;
         if ask.crawl_delay > DELAY_MAX {
             return Err(Refusal::Denied(DeniedKind::CrawlDelayTooLong { asked: ask.crawl_delay }));
         }
-        let pace = self.policy.pace_of(&host);
-        let host = ScopeRequest {
-            hash: self.table.hash(&host),
-            key: host,
-            delay: pace.delay.max(ask.crawl_delay),
-            limit: pace.max_in_flight,
-            feedback: true,
-        };
-        let budget = ask.budget.unwrap_or(self.policy.max_wait);
-        Ok(Request { host, others: self.groups(url, ask)?, deadline: now.plus(budget) })
+        let pace = self.policy.pace_of(&key);
+        Ok(HostRequest { key, delay: pace.delay.max(ask.crawl_delay), limit: pace.max_in_flight })
     }
 
     /// The scopes beside the host. Two scopes that make the same key are one.
@@ -235,7 +232,7 @@ impl Core {
     /// Looks at the schedule of a host, if it is known.
     pub(crate) fn with_schedule<T>(&self, host: &str, look: impl FnOnce(&mut Schedule) -> T) -> Option<T> {
         let hash = self.table.hash(host);
-        let mut locked = self.table.lock([hash]);
+        let mut locked = self.table.lock(hash);
         let id = locked.find(hash, host)?;
         locked.schedule(id).map(look)
     }
@@ -249,7 +246,7 @@ impl Core {
     ) -> Option<T> {
         self.act(|effects| {
             let hash = self.table.hash(host);
-            let mut locked = self.table.lock([hash]);
+            let mut locked = self.table.lock(hash);
             locked.make_room(hash, host, now, effects);
             let id = locked.find_or_insert(hash, host);
             locked.schedule(id).map(|schedule| act(schedule, effects))

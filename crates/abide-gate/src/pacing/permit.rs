@@ -76,7 +76,7 @@ impl Permit {
 
     /// Where the host's schedule is, for the next permit of it.
     pub(crate) fn place(&self) -> u32 {
-        self.claims.host.schedule.index
+        self.claims.host.schedule.place()
     }
 
     /// It goes out now.

@@ -293,15 +293,4 @@ mod tests {
             assert_eq!(policy.shared.lease, Duration::from_millis(lives));
         }
     }
-
-    #[test]
-    fn a_host_can_have_its_own_pace() {
-        let host = Host::of(&"http://example.com/".parse().unwrap()).unwrap();
-        let policy = PacePolicy::default().with_own_sites([host]);
-        assert_eq!(
-            policy.pace_of("example.com"),
-            &Pace { delay: OWN_SITE.0, max_in_flight: OWN_SITE.1, is_leased: true }
-        );
-        assert_eq!(policy.pace_of("example.org"), &Pace::default());
-    }
 }

@@ -248,15 +248,4 @@ mod tests {
         assert_eq!(exceeded.start, Start { at: at(110), why: WaitReason::Delay(Duration::from_secs(10)) });
         assert_eq!((wakers.len(), waiting.delays(), waiting.len()), (1, Duration::from_secs(20), 2));
     }
-
-    #[test]
-    fn a_waiter_not_polled_for_a_second_is_passed_over() {
-        let mut wakers = Wakers::new();
-        let mut waiting = queue(&[(1, 10, 1), (2, 90, 1)]);
-        waiting.drop_unpolled(at(11), &mut wakers);
-        assert!(waiting.is_first(1) && wakers.is_empty(), "it may not have run yet");
-        waiting.drop_unpolled(at(11).plus(Duration::from_nanos(1)), &mut wakers);
-        assert!(waiting.is_first(2) && wakers.len() == 1);
-        assert_eq!(waiting.delays(), Duration::from_secs(1));
-    }
 }

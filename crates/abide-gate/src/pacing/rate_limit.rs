@@ -8,8 +8,8 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use http::HeaderMap;
 use http::header::AGE;
-use http::{HeaderMap, HeaderName};
 use sfv::{BareItem, Item, List, ListEntry, Parser};
 
 use super::retry_after::server_time;
@@ -45,10 +45,8 @@ const EPOCH_SECONDS_MIN: i64 = 1_000_000_000;
 
 /// Most responses say nothing.
 pub(crate) fn has_rate_limit(headers: &HeaderMap) -> bool {
-    // As names: a text would be made one for each response.
-    static FIELDS: [HeaderName; 2] =
-        [HeaderName::from_static(RATELIMIT), HeaderName::from_static(X_REMAINING)];
-    FIELDS.iter().any(|name| headers.contains_key(name))
+    // A look at the few names of a response is less than a look-up.
+    headers.keys().any(|name| matches!(name.as_str(), RATELIMIT | X_REMAINING))
 }
 
 /// How long the next request had best wait: by `RateLimit`; without that field, or if it is malformed, by `X-RateLimit-Remaining`. Of

@@ -117,110 +117,44 @@ fn report(schedule: &Schedule, now: Moment, wall: WallMillis) -> HostReport {
 
 /// When the next request to a host could be sent. Reserves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NextSlot {
-    pub(crate) not_before: WallMillis,
-    pub(crate) wait: Duration,
-    pub(crate) overdue: Option<Duration>,
-    pub(crate) waiting: usize,
-    pub(crate) in_flight: usize,
-}
-
-impl NextSlot {
     /// The earliest time of a request that is made now. Requests in flight count as if they ended now.
-    pub fn not_before(&self) -> WallMillis {
-        self.not_before
-    }
-
+    pub not_before: WallMillis,
     /// The same, from now. Zero if it could be sent at once.
-    pub fn wait(&self) -> Duration {
-        self.wait
-    }
-
+    pub wait: Duration,
     /// How long the host has been free. `None` if it is not free, or had no request so far.
-    pub fn overdue(&self) -> Option<Duration> {
-        self.overdue
-    }
-
+    pub overdue: Option<Duration>,
     /// How many requests wait for the host.
-    pub fn waiting(&self) -> usize {
-        self.waiting
-    }
-
+    pub waiting: usize,
     /// How many requests are in flight.
-    pub fn in_flight(&self) -> usize {
-        self.in_flight
-    }
+    pub in_flight: usize,
 }
 
 /// The state and counts of one host, or group of hosts. Counters stop at 4,294,967,295.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HostReport {
-    pub(crate) scope: Box<str>,
-    pub(crate) requests: u32,
-    pub(crate) deferrals: u32,
-    pub(crate) backoffs: u32,
-    pub(crate) waited: Duration,
-    pub(crate) longest_wait: Duration,
-    pub(crate) in_flight: usize,
-    pub(crate) waiting: usize,
-    pub(crate) open: Option<Duration>,
-    pub(crate) backed_off_until: Option<WallMillis>,
-    pub(crate) delay: Duration,
-}
-
-impl HostReport {
     /// The host, or the key of the group.
-    pub fn scope(&self) -> &str {
-        &self.scope
-    }
-
+    pub scope: Box<str>,
     /// Requests that got a permit.
-    pub fn requests(&self) -> u32 {
-        self.requests
-    }
-
+    pub requests: u32,
     /// Requests that were deferred.
-    pub fn deferrals(&self) -> u32 {
-        self.deferrals
-    }
-
+    pub deferrals: u32,
     /// How often it was backed off.
-    pub fn backoffs(&self) -> u32 {
-        self.backoffs
-    }
-
+    pub backoffs: u32,
     /// All waits together, in whole milliseconds, each rounded up; at most 49 days.
-    pub fn waited(&self) -> Duration {
-        self.waited
-    }
-
+    pub waited: Duration,
     /// The longest wait.
-    pub fn longest_wait(&self) -> Duration {
-        self.longest_wait
-    }
-
+    pub longest_wait: Duration,
     /// Requests in flight.
-    pub fn in_flight(&self) -> usize {
-        self.in_flight
-    }
-
+    pub in_flight: usize,
     /// Requests that wait.
-    pub fn waiting(&self) -> usize {
-        self.waiting
-    }
-
+    pub waiting: usize,
     /// How long the oldest response in flight has been open.
-    pub fn open(&self) -> Option<Duration> {
-        self.open
-    }
-
+    pub open: Option<Duration>,
     /// The end of the backoff in force.
-    pub fn backed_off_until(&self) -> Option<WallMillis> {
-        self.backed_off_until
-    }
-
+    pub backed_off_until: Option<WallMillis>,
     /// The delay that applied last.
-    pub fn delay(&self) -> Duration {
-        self.delay
-    }
+    pub delay: Duration,
 }

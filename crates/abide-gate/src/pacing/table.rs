@@ -25,8 +25,21 @@ use crate::clock::Moment;
 /// The number of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ScheduleId {
-    shard: u16,
-    pub(crate) index: u32,
+    pub(crate) shard: u16,
+    index: u32,
+}
+
+impl ScheduleId {
+    /// As one number, for the next request to the host. Zero, which is most likely another's, where it does not fit.
+    pub(crate) fn place(self) -> u32 {
+        let place = self.index.checked_mul(SHARDS.into());
+        place.map_or(0, |place| place + u32::from(self.shard))
+    }
+
+    fn at(place: u32) -> Self {
+        let shards = u32::from(SHARDS);
+        Self { shard: (place % shards) as u16, index: place / shards }
+    }
 }
 
 /// The schedules of all hosts and groups.
@@ -86,27 +99,37 @@ impl Table {
     }
 
     /// The shard of a hash. The table inside uses the low and the top bits, so these are from the middle.
-    fn shard_of(hash: u64) -> u16 {
+    pub(crate) fn shard_of(hash: u64) -> u16 {
         (hash >> 32) as u16 % SHARDS
     }
 
-    /// Locks the shards of these hashes: one at least.
-    pub(crate) fn lock(&self, hashes: impl IntoIterator<Item = u64>) -> Locked<'_> {
-        self.lock_shards(hashes.into_iter().map(Self::shard_of))
+    /// Locks the shard of a hash.
+    pub(crate) fn lock(&self, hash: u64) -> Locked<'_> {
+        self.lock_shards(Self::shard_of(hash), std::iter::empty())
     }
 
-    /// Locks the shards of these schedules: one at least.
-    pub(crate) fn lock_schedules(&self, ids: impl Iterator<Item = ScheduleId>) -> Locked<'_> {
-        self.lock_shards(ids.map(|id| id.shard))
+    /// Locks the schedule of a key, if it is known. It is where it was found last, or at zero: of a million hosts, one at random is in no
+    /// cache of the processor, and the place that is known already is two waits for memory less, and no hash.
+    pub(crate) fn lock_known(&self, place: u32, key: &str) -> Option<(Locked<'_>, ScheduleId)> {
+        let id = ScheduleId::at(place);
+        let mut locked = self.lock_shards(id.shard, std::iter::empty());
+        if locked.schedule(id).is_some_and(|schedule| schedule.key.as_bytes() == key.as_bytes()) {
+            return Some((locked, id));
+        }
+        drop(locked);
+        let hash = self.hash(key);
+        let mut locked = self.lock(hash);
+        let id = locked.find(hash, key)?;
+        Some((locked, id))
     }
 
-    fn lock_shards(&self, mut shards: impl Iterator<Item = u16>) -> Locked<'_> {
-        let first = shards.next().expect("a request has a host");
-        let Some(second) = shards.next() else {
-            return Locked { table: self, first: (first, self.guard(first)), others: Vec::new() };
+    /// Locks the shards of a request: that of its host, and those of its other scopes.
+    pub(crate) fn lock_shards(&self, host: u16, mut others: impl Iterator<Item = u16>) -> Locked<'_> {
+        let Some(other) = others.next() else {
+            return Locked { table: self, first: (host, self.guard(host)), others: Vec::new() };
         };
-        let mut all = vec![first, second];
-        all.extend(shards);
+        let mut all = vec![host, other];
+        all.extend(others);
         // In ascending order for all requests: two with the same scopes never each have a lock that the other waits for.
         all.sort_unstable();
         all.dedup();
@@ -162,14 +185,6 @@ impl Locked<'_> {
         index.find(hash, same).map(|index| ScheduleId { shard, index: *index })
     }
 
-    /// The same, with what was found last for this key, or zero. Of a million hosts, one at random is in no cache of the processor, and the
-    /// place that is known already is two waits for memory less.
-    pub(crate) fn find_at(&mut self, place: u32, hash: u64, key: &str) -> Option<ScheduleId> {
-        let id = ScheduleId { shard: Table::shard_of(hash), index: place };
-        let is_there = self.schedule(id).is_some_and(|schedule| schedule.key.as_bytes() == key.as_bytes());
-        if is_there { Some(id) } else { self.find(hash, key) }
-    }
-
     /// Drawn under the locks: of two requests that stand in one queue, the one that is before has the lower one.
     pub(crate) fn draw_ticket(&self) -> u64 {
         self.table.tickets.fetch_add(1, Ordering::Relaxed)
@@ -204,9 +219,8 @@ impl Locked<'_> {
     }
 
     /// Cleans a little every few hundred calls. To be called before a schedule is looked up, or after its grant, which keeps it.
-    pub(crate) fn clean_sometimes(&mut self, hash: u64, now: Moment, effects: &mut Effects) {
-        let table = self.table;
-        let shard = self.shard(Table::shard_of(hash));
+    pub(crate) fn clean_sometimes(&mut self, shard: u16, now: Moment, effects: &mut Effects) {
+        let (table, shard) = (self.table, self.shard(shard));
         // Counted per shard, so that the requests to a shard pay for its cleaning and no other lock is taken.
         shard.since_cleaning += 1;
         if shard.since_cleaning >= CLEAN_EVERY {
@@ -286,7 +300,7 @@ mod tests {
 
     fn insert(table: &Table, key: &str) -> ScheduleId {
         let hash = table.hash(key);
-        table.lock([hash]).find_or_insert(hash, key)
+        table.lock(hash).find_or_insert(hash, key)
     }
 
     #[test]
@@ -301,10 +315,19 @@ mod tests {
     }
 
     #[test]
+    fn a_place_leads_back_to_its_schedule_if_it_fits() {
+        for (shard, index) in [(0, 0), (63, 0), (5, 7), (63, (1 << 26) - 1)] {
+            let id = ScheduleId { shard, index };
+            assert_eq!(ScheduleId::at(id.place()), id);
+        }
+        assert_eq!(ScheduleId { shard: 1, index: 1 << 26 }.place(), 0);
+    }
+
+    #[test]
     fn a_shard_is_cleaned_once_in_256_calls() {
         let table = Table::new(10_000, Duration::ZERO);
         let (hash, began) = (table.hash("a"), at(0));
-        let mut locked = table.lock([hash]);
+        let mut locked = table.lock(hash);
         let open = locked.find_or_insert(hash, "a");
         let terms = Terms { delay: Duration::ZERO, limit: 1 };
         locked.schedule(open).unwrap().grant(terms, began);
@@ -312,7 +335,7 @@ mod tests {
         let mut effects = Effects::default();
         for call in 1..=CLEAN_EVERY {
             assert!(effects.open.is_empty(), "before call {call}");
-            locked.clean_sometimes(hash, later, &mut effects);
+            locked.clean_sometimes(open.shard, later, &mut effects);
         }
         assert_eq!(effects.open, [("a".into(), Duration::from_secs(61))]);
     }

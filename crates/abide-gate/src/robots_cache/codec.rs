@@ -166,98 +166,78 @@ mod tests {
 
     use super::*;
 
-    /// The first and the last, and all that hold a value.
-    fn failures() -> Vec<Failure> {
+    /// Every result, for failures the first and the last and all that hold a value; with all fields at their largest, at their smallest,
+    /// and absent.
+    fn records() -> Vec<RobotsRecord> {
         let addresses: [std::net::IpAddr; 2] = [[10, 0, 0, 1].into(), [1, 2, 3, 4, 5, 6, 7, 8].into()];
-        let with_values = addresses.map(Failure::AddressRefused).into_iter();
-        let with_values = with_values.chain([100, 503, 999].map(Failure::Status));
-        with_values.chain([Failure::Dns, Failure::RedirectDowngrade, Failure::Other]).collect()
-    }
-
-    fn copies() -> impl Strategy<Value = GoodCopy> {
-        let bytes = |max| proptest::collection::vec(any::<u8>(), 0..max);
-        let value = || proptest::option::of("[!-~]{1,40}");
-        (bytes(300), any::<[bool; 4]>(), 200_u16..300, value(), value(), any::<[u64; 2]>()).prop_map(
-            |(body, [truncated, html, redirected, stated], status, etag, date, [fetched, validated])| {
-                GoodCopy {
-                    text: RobotsText::new(body),
-                    truncated,
-                    html,
-                    status,
-                    redirected_to: redirected
-                        .then(|| Box::new("https://b.example/robots.txt?x".parse().unwrap())),
-                    validators: Validators::new(
-                        etag.as_deref().map(str::as_bytes),
-                        date.as_deref().map(str::as_bytes),
-                    ),
-                    lifetime: stated.then_some(NonZeroU32::new(600).unwrap()),
-                    fetched_at: WallMillis::from_millis(fetched),
-                    validated_at: WallMillis::from_millis(validated),
-                }
-            },
-        )
-    }
-
-    fn records() -> impl Strategy<Value = RobotsRecord> {
-        let last = prop_oneof![
-            Just(LastResult::Rules),
-            (400_u16..500).prop_map(LastResult::Unavailable),
-            Just(LastResult::TooManyRedirects),
-            proptest::sample::select(failures()).prop_map(LastResult::Unreachable),
-        ];
-        let failing = (any::<Option<u64>>(), any::<u32>(), any::<u32>(), any::<Option<u64>>()).prop_map(
-            |(since, attempts, counted, last)| Outage {
-                since: since.map(WallMillis::from_millis),
-                attempts,
-                counted,
-                last_counted: last.map(WallMillis::from_millis),
-            },
-        );
-        (last, any::<u64>(), 0_u64..=86_400_000, any::<u64>(), failing, proptest::option::of(copies()))
-            .prop_filter_map("rules need a copy", |(last, asked, fresh, next, failing, copy)| {
-                let record = RobotsRecord {
-                    origin: "http://[::1]:8080".parse().unwrap(),
-                    asked_at: WallMillis::from_millis(asked),
-                    fresh_until: WallMillis::from_millis(asked.saturating_add(fresh)),
-                    next_try: WallMillis::from_millis(next),
-                    exception: Exception::boxed(last, failing),
+        let failures = addresses.map(Failure::AddressRefused).into_iter();
+        let failures = failures.chain([100, 503, 999].map(Failure::Status));
+        let failures = failures.chain([Failure::Dns, Failure::RedirectDowngrade, Failure::Other]);
+        let results = [LastResult::Rules, LastResult::Unavailable(404), LastResult::TooManyRedirects];
+        let [least, most] = [0, u64::MAX].map(WallMillis::from_millis);
+        let small = GoodCopy {
+            text: RobotsText::new(*b""),
+            validators: Validators::default(),
+            fetched_at: least,
+            validated_at: least,
+            ..sample().copy.unwrap()
+        };
+        let large = GoodCopy {
+            text: RobotsText::new((0..=255).collect::<Vec<u8>>()),
+            truncated: true,
+            html: true,
+            status: 299,
+            validators: Validators::new(Some(b"W/\"~\""), Some(b"yesterday")),
+            lifetime: NonZeroU32::new(86_400),
+            fetched_at: most,
+            validated_at: most,
+            ..redirected_to("https://b.example/robots.txt?x").copy.unwrap()
+        };
+        let outage = Outage { since: Some(most), attempts: u32::MAX, counted: 1, last_counted: Some(least) };
+        let mut records = Vec::new();
+        for last in results.into_iter().chain(failures.map(LastResult::Unreachable)) {
+            for (copy, time, outage) in [
+                (Some(large.clone()), most, outage),
+                (Some(small.clone()), least, Outage::NONE),
+                (None, least, outage),
+            ] {
+                records.push(RobotsRecord {
+                    asked_at: time,
+                    fresh_until: time,
+                    next_try: time,
+                    exception: Exception::boxed(last, outage),
                     copy,
-                };
-                record.can_be().then_some(record)
-            })
+                    origin: "http://[::1]:8080".parse().unwrap(),
+                });
+            }
+        }
+        records.retain(RobotsRecord::can_be);
+        records
+    }
+
+    #[test]
+    fn what_was_encoded_is_decoded_and_nothing_that_was_changed() {
+        for record in records() {
+            let mut bytes = record.encode();
+            assert_eq!(RobotsRecord::decode(&bytes), Some(record));
+            for bit in 0..8 * bytes.len() {
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(RobotsRecord::decode(&bytes), None, "bit {bit} is flipped");
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
+            for len in 0..bytes.len() {
+                assert_eq!(RobotsRecord::decode(&bytes[..len]), None, "cut to {len} bytes");
+            }
+            bytes.push(0);
+            assert_eq!(RobotsRecord::decode(&bytes), None, "one byte more");
+        }
     }
 
     proptest! {
-        #[test]
-        fn what_was_encoded_is_decoded(record in records()) {
-            prop_assert_eq!(RobotsRecord::decode(&record.encode()), Some(record));
-        }
-
-        #[test]
-        fn a_flipped_bit_makes_it_absent(record in records(), at in any::<prop::sample::Index>(), bit in 0_u8..8) {
-            let mut bytes = record.encode();
-            let at = at.index(bytes.len());
-            bytes[at] ^= 1 << bit;
-            prop_assert_eq!(RobotsRecord::decode(&bytes), None);
-        }
-
-        #[test]
-        fn a_cut_or_longer_record_is_absent(record in records(), at in any::<prop::sample::Index>()) {
-            let mut bytes = record.encode();
-            prop_assert_eq!(RobotsRecord::decode(&bytes[..at.index(bytes.len())]), None);
-            bytes.push(0);
-            prop_assert_eq!(RobotsRecord::decode(&bytes), None);
-        }
-
-        #[test]
-        fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
-            prop_assert_eq!(RobotsRecord::decode(&bytes), None);
-        }
-
         /// Behind a right checksum, so that the fields themselves meet any bytes.
         #[test]
         fn any_fields_are_read_without_panic(
-            record in records(),
+            record in proptest::sample::select(records()),
             at in any::<prop::sample::Index>(),
             with in proptest::collection::vec(any::<u8>(), 0..20),
         ) {

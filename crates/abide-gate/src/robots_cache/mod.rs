@@ -41,7 +41,6 @@ mod record;
 
 mod codec;
 mod leases;
-mod memory;
 mod store;
 
 /// What `single_flight.rs` shares its state by. `tests/parts/robots_cache/schedules.rs` includes it with another one, which tries out orders.
@@ -57,7 +56,6 @@ pub use fetch::{Fetch, FetchError, RobotsRequest, RobotsResponse, on_the_wire};
 #[cfg(feature = "testing")]
 pub(crate) use freshness::stated_lifetime;
 pub use leases::RobotsLeases;
-pub use memory::MemoryRobotsStore;
 #[cfg(feature = "tracing")]
 pub(crate) use policy::LongOutage;
 pub use policy::RobotsPolicy;

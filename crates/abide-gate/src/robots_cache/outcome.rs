@@ -204,24 +204,15 @@ mod tests {
 
     #[test]
     fn a_coding_that_is_left_is_unreachable() {
-        for (value, coded) in [
-            ("gzip", false),
-            ("identity", false),
-            ("identity, br", false),
-            ("", false),
-            ("x-what", true),
-            ("br, gzip", true),
-            ("gzip, gzip", true),
+        for (name, value, coded) in [
+            (CONTENT_ENCODING, "gzip", false),
+            (CONTENT_ENCODING, "x-what", true),
+            (TRANSFER_ENCODING, "chunked", false),
+            (TRANSFER_ENCODING, "Chunked", false),
+            (TRANSFER_ENCODING, "gzip, chunked", true),
+            (TRANSFER_ENCODING, "gzip", true),
         ] {
-            let mut headers = HeaderMap::new();
-            headers.insert(CONTENT_ENCODING, HeaderValue::from_static(value));
-            assert_eq!(is_coded(&headers), coded, "{value}");
-        }
-        for (value, coded) in
-            [("chunked", false), ("Chunked", false), ("gzip, chunked", true), ("gzip", true)]
-        {
-            let mut headers = HeaderMap::new();
-            headers.insert(TRANSFER_ENCODING, HeaderValue::from_static(value));
+            let headers = HeaderMap::from_iter([(name, HeaderValue::from_static(value))]);
             assert_eq!(is_coded(&headers), coded, "{value}");
         }
         assert!(looks_coded(b"\x1f\x8b\x08") && looks_coded(&[0x28, 0xb5, 0x2f, 0xfd]));

@@ -404,7 +404,6 @@ impl RobotsRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jitter::Jitter;
 
     const NOW: WallMillis = WallMillis::from_millis(1_800_000_000_000);
     const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -470,22 +469,6 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_counts_for_its_schedule_and_no_answer_for_more_than_a_day() {
-        let held = NOW.plus(26 * HOUR);
-        let record = after(None, Outcome::TooManyRequests { hold: Some(held) }, NOW);
-        assert_eq!((record.next_try, record.fresh_until), (held, NOW.plus(24 * HOUR)));
-    }
-
-    #[test]
-    fn attempts_count_once_in_twenty_hours() {
-        let mut record = after(None, down(), NOW);
-        for hour in 1..=100_u32 {
-            record = after(Some(&record), down(), NOW.plus(hour * HOUR));
-        }
-        assert_eq!((record.outage().attempts, record.outage().counted), (101, 6));
-    }
-
-    #[test]
     fn a_failure_in_the_future_is_counted_from_now() {
         let future = NOW.plus(1000 * 24 * HOUR);
         let record = after(Some(&after(None, down(), future)), down(), NOW);
@@ -527,25 +510,5 @@ mod tests {
         assert_eq!(record.weight(), size_of::<RobotsRecord>() + others);
         let shown = format!("{:?}", record.copy().unwrap());
         assert!(shown.contains("bytes: 13") && !shown.contains("User-agent"), "{shown}");
-    }
-
-    #[test]
-    fn a_hundred_thousand_hosts_of_one_minute_do_not_expire_together() {
-        const HOSTS: u64 = 100_000;
-        for seed in 0..5 {
-            let jitter = Jitter::new(seed);
-            let mut per_second = std::collections::HashMap::<u64, u32>::new();
-            for n in 0..HOSTS {
-                let now = NOW.plus(Duration::from_millis(n * 60_000 / HOSTS));
-                let moment = AttemptEnd { now, jitter: jitter.draw(), spread: jitter.spread() };
-                let outcome = Outcome::Unavailable { status: 404, lifetime: LIFETIME_MAX };
-                let record = RobotsRecord::after(None, &origin(), outcome, moment, &RobotsPolicy::default());
-                *per_second.entry(record.next_try.as_millis() / 1000).or_default() += 1;
-            }
-            let seconds = per_second.keys().max().unwrap() - per_second.keys().min().unwrap() + 1;
-            let most = per_second.values().max().unwrap();
-            assert!((17_280..=17_400).contains(&seconds), "a fifth of a day: {seconds}");
-            assert!(u64::from(*most) * seconds <= 3 * HOSTS, "seed {seed}: {most} in one second");
-        }
     }
 }

@@ -16,11 +16,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::robots_cache::{
-    Fetch, FetchError, MemoryRobotsStore, RobotsPolicy, RobotsRecord, RobotsRequest, RobotsResponse,
-    RobotsStore,
+    Fetch, FetchError, RobotsPolicy, RobotsRecord, RobotsRequest, RobotsResponse, RobotsStore,
 };
 use abide_gate::{
-    BoxFuture, Clock, Gate, GateBuilder, HolderId, ManualClock, Origin, StoreFuture, WallMillis,
+    BoxFuture, Clock, Gate, GateBuilder, HolderId, ManualClock, MemoryStore, Origin, StoreFuture, WallMillis,
 };
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
@@ -183,7 +182,7 @@ async fn a_million_hosts_for_a_day() {
     let hosts = hosts.unwrap_or(1_000_000);
     let policy = RobotsPolicy::default();
     if std::env::var("ABIDE_KEEP").is_ok_and(|keep| keep == "all") {
-        let store = MemoryRobotsStore::with_capacity(1 << 34);
+        let store = MemoryStore::new().with_capacity(1 << 34);
         soak(hosts, Arc::new(store), policy.with_memory_max(1 << 34)).await;
     } else {
         let grown = soak(hosts, Arc::new(Bytes::default()), policy).await;

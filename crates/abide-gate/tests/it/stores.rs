@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::pacing::{
-    Backoff, BackoffCause, HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, Want,
+    Backoff, BackoffCause, HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, Want,
 };
-use abide_gate::robots_cache::{MemoryRobotsStore, RobotsRecord, RobotsStore};
+use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
 use abide_gate::testing::robots_cache::sample_record;
 use abide_gate::testing::{hosts, robots_cache};
-use abide_gate::{HolderId, Origin, StoreFuture, WallMillis};
+use abide_gate::{HolderId, MemoryStore, Origin, StoreFuture, WallMillis};
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
@@ -51,14 +51,14 @@ enum Fault {
 #[derive(Debug)]
 struct Faulty {
     fault: Fault,
-    records: MemoryRobotsStore,
-    leases: MemoryRobotsStore,
+    records: MemoryStore,
+    leases: MemoryStore,
     latest: AtomicU64,
 }
 
 impl Faulty {
     fn new(fault: Fault) -> Self {
-        let [records, leases] = [(); 2].map(|()| MemoryRobotsStore::new());
+        let [records, leases] = [(); 2].map(|()| MemoryStore::new());
         Self { fault, records, leases, latest: AtomicU64::new(0) }
     }
 
@@ -189,7 +189,7 @@ async fn wrong_robots_stores_are_rejected() {
 
 #[tokio::test]
 async fn a_store_that_loses_everything_does_not_survive_reopening() {
-    let suite = robots_cache::survives_reopening(|| ready(MemoryRobotsStore::new()));
+    let suite = robots_cache::survives_reopening(|| ready(MemoryStore::new()));
     let text = rejection("memory", suite).await;
     assert!(text.contains("(it was saved before the store was closed), found none"), "{text}");
 }
@@ -508,8 +508,8 @@ async fn wrong_host_stores_are_rejected_when_the_clock_is_set_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_host_store_that_loses_everything_does_not_survive_reload() {
-    let suite = hosts::backoffs_survive_reload(Arc::new(MemoryHostStore::default()), |_| {
-        ready(Arc::new(MemoryHostStore::default()) as Arc<_>)
+    let suite = hosts::backoffs_survive_reload(Arc::new(MemoryStore::new()), |_| {
+        ready(Arc::new(MemoryStore::new()) as Arc<_>)
     });
     rejects("memory", suite, "the backoff of 1 h from before the restart").await;
 }
@@ -525,6 +525,6 @@ async fn a_host_store_with_a_clock_of_its_own_passes_every_suite() {
 #[tokio::test(start_paused = true)]
 async fn the_wall_clock_does_not_matter_to_the_memory_host_store() {
     let clock = clock();
-    let store = Arc::new(MemoryHostStore::with_clock(clock.clone()));
+    let store = Arc::new(MemoryStore::new().with_clock(clock.clone()));
     hosts::survives_a_clock_set_back(store, sleep, |by| clock.jump_to(START.minus(by))).await;
 }

@@ -4,8 +4,7 @@ use crate::parts::support::scripted::{Scripted, ScriptedFetch};
 use std::sync::Arc;
 
 use crate::pacing::{Ask, Pacer, Refusal};
-use abide_gate::pacing::MemoryHostStore;
-use abide_gate::{DeniedKind, Gate, lacks_timers};
+use abide_gate::{DeniedKind, Gate, MemoryStore, lacks_timers};
 
 use crate::parts::support::pacing::one_second;
 
@@ -27,7 +26,7 @@ fn a_permit_that_must_be_waited_for_is_refused() {
 
 #[test]
 fn a_pacer_with_a_shared_store_is_refused() {
-    let pacer = Pacer::builder(one_second()).store(Arc::new(MemoryHostStore::default())).build();
+    let pacer = Pacer::builder(one_second()).store(Arc::new(MemoryStore::new())).build();
     let refused = without_timers().block_on(pacer.acquire(&"http://a.example/".parse().unwrap(), Ask::new()));
     assert!(matches!(refused, Err(Refusal::Denied(DeniedKind::NoTimers))));
     assert_eq!(pacer.stats().in_flight, 0);

@@ -89,6 +89,8 @@ impl Machine {
     }
 
     /// A start tag; its name is in lower case.
+    // Where the name is a constant, little is left of this.
+    #[inline(always)]
     pub(super) fn start_tag(&mut self, name: &[u8]) -> Take {
         self.end_noscript();
         if self.template_depth > 0 {
@@ -113,6 +115,7 @@ impl Machine {
         self.start_tag_in_head(name)
     }
 
+    #[inline(always)]
     fn start_tag_in_head(&mut self, name: &[u8]) -> Take {
         match (name, self.place) {
             (_, Place::Done) => return Take::Pass,
@@ -221,15 +224,19 @@ impl Machine {
     }
 
     /// The noscript that was open, if any, has ended.
+    #[inline]
     pub(super) fn end_noscript(&mut self) {
         // Asked for each tag, and `take` writes.
-        if self.noscript.is_some()
-            && let Some(noscript) = self.noscript.take()
-        {
-            self.found.noscript_cut |= noscript.full;
-            if !noscript.content.is_empty() {
-                self.noscripts.push(noscript);
-            }
+        if self.noscript.is_some() {
+            self.close_noscript();
+        }
+    }
+
+    fn close_noscript(&mut self) {
+        let Some(noscript) = self.noscript.take() else { return };
+        self.found.noscript_cut |= noscript.full;
+        if !noscript.content.is_empty() {
+            self.noscripts.push(noscript);
         }
     }
 

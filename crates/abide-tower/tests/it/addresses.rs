@@ -68,5 +68,5 @@ async fn rebinding_gains_nothing() {
     assert_eq!(*address, Some(then.ip()));
     assert_eq!(server.asked(), ["a.example/robots.txt"]);
     // It was no request: the next is not made to wait for it.
-    assert!(client.gate().next_slot(&"http://a.example/y".parse().unwrap()).unwrap().wait().is_zero());
+    assert!(client.gate().next_slot(&"http://a.example/y".parse().unwrap()).unwrap().wait.is_zero());
 }

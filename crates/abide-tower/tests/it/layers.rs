@@ -131,7 +131,7 @@ async fn waiting_for_one_host_blocks_no_other() {
     // Backed off for a second, inside the call.
     let waiting = tokio::spawn(client.clone().oneshot(get("http://a.example/x")));
     let host = abide_tower::Host::of(&"http://a.example/".parse().unwrap()).unwrap();
-    until("it waits", || client.gate().report(&host).is_some_and(|report| report.waiting() == 1)).await;
+    until("it waits", || client.gate().report(&host).is_some_and(|report| report.waiting == 1)).await;
     assert_eq!(client.clone().oneshot(get("http://b.example/x")).await.unwrap().status(), 200);
     assert!(!waiting.is_finished());
     assert_eq!(clock.pass_until(waiting).await.unwrap().unwrap().status(), 200);

@@ -40,18 +40,6 @@ async fn a_verdict_is_at_hand_for_the_known_origin_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_invalidated_verdict_is_gone_until_fetched_again() {
-    let (gate, page) = (gate(), "https://example.org/a");
-    let origin = Origin::of(&url(page)).unwrap();
-    gate.answer(&origin).await.unwrap();
-    assert_eq!(at_once(&gate, page), Some(true));
-    gate.invalidate(&origin).await;
-    assert_eq!(at_once(&gate, page), None);
-    gate.answer(&origin).await.unwrap();
-    assert_eq!(at_once(&gate, page), Some(true));
-}
-
-#[tokio::test(start_paused = true)]
 async fn many_origins_are_known_at_once_and_none_is_taken_for_another() {
     let gate = gate();
     let pages: Vec<String> = (0..3000).map(|number| format!("https://h{number}.example/private/")).collect();

@@ -9,7 +9,6 @@ use crate::support::{SECOND, built, clock, one_second, page};
 use abide_gate::pacing::DeferReason;
 use abide_gate::testing::hosts;
 use abide_gate::{Clock, DeniedKind, Gate, Host, SystemClock, WallMillis};
-use http::HeaderMap;
 use tokio::time::Instant;
 
 fn rules() -> Scripted {
@@ -170,16 +169,4 @@ async fn repeated_429s_of_robots_txt_lengthen_the_backoff_to_an_hour() {
     }
     assert_eq!((delays.len(), asked.len()), (THROTTLES, THROTTLES + 1));
     assert!(admitted >= *asked.last().unwrap() && admitted > began + 3 * 3_600 * SECOND);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_retry_after_of_a_second_is_a_second_each_time() {
-    let gate = timed_gate(&ScriptedFetch::always(rules()));
-    let fields = HeaderMap::from_iter([(http::header::RETRY_AFTER, "1".parse().unwrap())]);
-    let began = Instant::now();
-    for _ in 0..10 {
-        let (_, permit) = gate.admit(&page(), 30 * SECOND).await.unwrap();
-        permit.finish_with(http::StatusCode::TOO_MANY_REQUESTS, &fields);
-    }
-    assert!(began.elapsed() < 15 * SECOND, "{:?}", began.elapsed());
 }

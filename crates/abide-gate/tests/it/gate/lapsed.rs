@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use abide_gate::robots_cache::{MemoryRobotsStore, RobotsStore};
+use abide_gate::robots_cache::RobotsStore;
 use abide_gate::testing::robots_cache::sample_record;
-use abide_gate::{Clock, Event, Gate, ManualClock};
+use abide_gate::{Clock, Event, Gate, ManualClock, MemoryStore};
 use tokio::time::{Instant, sleep};
 
 use crate::scripted::{Scripted, ScriptedFetch};
@@ -17,14 +17,14 @@ struct World {
     gate: Gate,
     fetch: ScriptedFetch,
     clock: Arc<ManualClock>,
-    store: Arc<MemoryRobotsStore>,
+    store: Arc<MemoryStore>,
     /// How many permits were reported as granted.
     granted: Arc<AtomicUsize>,
 }
 
 async fn world() -> World {
     let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nCrawl-delay: 10"));
-    let (clock, store) = (clock(), Arc::new(MemoryRobotsStore::new()));
+    let (clock, store) = (clock(), Arc::new(MemoryStore::new()));
     let granted = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&granted);
     let builder = Gate::builder()

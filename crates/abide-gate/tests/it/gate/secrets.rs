@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::scripted::{Scripted, ScriptedFetch};
 use crate::support::{built, clock, url};
-use abide_gate::robots_cache::{MemoryRobotsStore, RobotsStore};
-use abide_gate::{Event, Failure, Gate, GateBuilder, Origin};
+use abide_gate::robots_cache::RobotsStore;
+use abide_gate::{Event, Failure, Gate, GateBuilder, MemoryStore, Origin};
 
 const SECRET: &str = "s3cret-marker";
 /// As a server writes it into a text: a terminal would obey it.
@@ -130,7 +130,7 @@ async fn nothing_secret_is_shown_or_stored() {
             Some("b.example") => Scripted::text("User-agent: *\nDisallow: /closed\n"),
             _ => answer.clone(),
         });
-        let (events, store) = (shown.clone(), Arc::new(MemoryRobotsStore::new()));
+        let (events, store) = (shown.clone(), Arc::new(MemoryStore::new()));
         let builder = GateBuilder::new()
             .robots_store(store.clone())
             .clock(clock())

@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use crate::scripted::{Scripted, ScriptedFetch};
 use crate::support::{SECOND, START, built, clock, origin, page, url};
-use abide_gate::pacing::{MemoryHostStore, PacePolicy};
-use abide_gate::robots_cache::{MemoryRobotsStore, RobotsPolicy};
-use abide_gate::{AddressGuard, DeniedKind, Event, Failure, Gate, Host, Origin, WallMillis};
+use abide_gate::pacing::PacePolicy;
+use abide_gate::robots_cache::RobotsPolicy;
+use abide_gate::{AddressGuard, DeniedKind, Event, Failure, Gate, Origin, WallMillis};
 use tokio::time::Instant;
 
 fn rules() -> ScriptedFetch {
@@ -50,7 +50,7 @@ async fn the_policies_of_robots_txt_and_of_pace_are_those_that_were_set() {
     let began = Instant::now();
     assert_eq!(gate.answer(&origin()).await.unwrap().failure(), Some(Failure::Timeout));
     assert_eq!(began.elapsed(), 3 * SECOND);
-    assert_eq!(gate.next_slot(&page()).unwrap().wait(), 7 * SECOND);
+    assert_eq!(gate.next_slot(&page()).unwrap().wait, 7 * SECOND);
 }
 
 #[tokio::test(start_paused = true)]
@@ -58,27 +58,6 @@ async fn the_longest_wait_is_that_of_the_pace_unless_set() {
     let waits = PacePolicy::default().with_max_wait(3 * SECOND);
     assert_eq!(built(Gate::builder().pace(waits), &rules()).max_wait(), 3 * SECOND);
     assert_eq!(built(Gate::builder(), &rules()).max_wait(), 30 * SECOND);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_shared_robots_store_saves_the_second_fetch() {
-    let store = Arc::new(MemoryRobotsStore::new());
-    for fetches in [1, 0] {
-        let fetch = rules();
-        let gate = built(Gate::builder().robots_store(store.clone()), &fetch);
-        let verdict = gate.check(&url("https://a.example/private/x"), &mut { SECOND }).await.unwrap();
-        assert_eq!((verdict.is_allowed(), fetch.count()), (false, fetches));
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_shared_host_store_shares_backoffs() {
-    let store = Arc::new(MemoryHostStore::default());
-    let [first, second] = [(); 2].map(|()| built(Gate::builder().host_store(store.clone()), &rules()));
-    first.back_off(Host::of(&page()).unwrap(), first.wall().plus(3600 * SECOND));
-    tokio::time::sleep(SECOND).await;
-    let error = second.admit(&page(), SECOND).await.unwrap_err();
-    assert!(matches!(error.kind(), DeniedKind::Deferred { .. }), "{error:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,7 +79,7 @@ async fn a_run_with_the_same_seed_repeats_what_was_left_to_chance() {
         for number in 0..8 {
             let origin = Origin::of(&url(&format!("https://h{number}.example/"))).unwrap();
             let fresh_until = gate.answer(&origin).await.unwrap().fresh_until();
-            let backoff = gate.next_slot(&origin.robots_url()).unwrap().wait();
+            let backoff = gate.next_slot(&origin.robots_url()).unwrap().wait;
             drawn.push((fresh_until, backoff));
         }
         drawn

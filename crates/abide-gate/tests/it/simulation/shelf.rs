@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
-use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore};
-use abide_gate::robots_cache::{MemoryRobotsStore, RobotsRecord, RobotsStore};
-use abide_gate::{HolderId, Origin, StoreError, StoreFuture, WallMillis};
+use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus};
+use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
+use abide_gate::{HolderId, MemoryStore, Origin, StoreError, StoreFuture, WallMillis};
 use tokio::time::{Instant, sleep};
 
 use super::judge::{Judge, Who};
@@ -83,7 +83,7 @@ async fn through<T>(
 #[derive(Default)]
 pub(crate) struct Shelf {
     records: Mutex<HashMap<Origin, Vec<u8>>>,
-    leases: MemoryRobotsStore,
+    leases: MemoryStore,
 }
 
 impl fmt::Debug for Shelf {
@@ -168,7 +168,7 @@ impl RobotsStore for Reader {
 #[derive(Debug)]
 pub(crate) struct Hosts {
     pub(crate) who: Who,
-    pub(crate) inner: Arc<MemoryHostStore>,
+    pub(crate) inner: Arc<MemoryStore>,
     pub(crate) judge: Arc<Judge>,
     pub(crate) weather: Arc<Weather>,
 }

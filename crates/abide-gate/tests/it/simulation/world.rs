@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::pacing::{
-    DeferReason, HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, PacePolicy, Permit, Want,
+    DeferReason, HostState, HostStore, LeaseAsk, LeaseStatus, PacePolicy, Permit, Want,
 };
 use abide_gate::robots_cache::RobotsPolicy;
 use abide_gate::testing::hosts;
 use abide_gate::{
-    Clock, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, HolderId, Host, ManualClock, Origin,
-    WallMillis,
+    Clock, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, HolderId, Host, ManualClock, MemoryStore,
+    Origin, WallMillis,
 };
 
 use tokio::sync::watch;
@@ -75,7 +75,7 @@ struct World {
     judge: Arc<Judge>,
     clock: Arc<ManualClock>,
     shelf: Arc<Shelf>,
-    hosts: Option<Arc<MemoryHostStore>>,
+    hosts: Option<Arc<MemoryStore>>,
     weather: Arc<Weather>,
     pace_weather: Arc<Weather>,
     processes: Mutex<Vec<Process>>,
@@ -111,7 +111,7 @@ impl World {
         let clock = Arc::new(ManualClock::starting_at(START));
         let weather = |is_bad: bool, n| Arc::new(Weather::new(is_bad.then_some(plan.seed * 10 + n)));
         let pace_weather = weather(setting.pace_faults, 7);
-        let hosts = setting.host_store.then(|| Arc::new(MemoryHostStore::with_clock(clock.clone())));
+        let hosts = setting.host_store.then(|| Arc::new(MemoryStore::new().with_clock(clock.clone())));
         let world = Self {
             web,
             judge,

@@ -6,11 +6,9 @@ use std::time::Duration;
 
 use crate::pacing::{Ask, Pacer, Refusal};
 use abide_gate::DeniedKind;
-use abide_gate::pacing::{
-    DeferReason, HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, PacePolicy,
-};
+use abide_gate::pacing::{DeferReason, HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, PacePolicy};
 use abide_gate::testing::hosts::{conformance, throttle_counts_are_forgiven};
-use abide_gate::{Clock, StoreFuture, SystemClock};
+use abide_gate::{Clock, MemoryStore, StoreFuture, SystemClock};
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -33,8 +31,8 @@ fn healthy() -> Arc<Faulty> {
 
 #[tokio::test(start_paused = true)]
 async fn the_memory_store_passes_the_suites() {
-    conformance(Arc::new(MemoryHostStore::default()), sleep).await;
-    throttle_counts_are_forgiven(Arc::new(MemoryHostStore::default()), sleep).await;
+    conformance(Arc::new(MemoryStore::new()), sleep).await;
+    throttle_counts_are_forgiven(Arc::new(MemoryStore::new()), sleep).await;
 }
 
 /// Processes that want a page of each of four hosts all the time, for a minute. Pages of each process, and commands of the store.
@@ -468,7 +466,7 @@ async fn a_host_is_backed_off_during_the_lease_of_its_group() {
 #[test]
 fn a_permit_with_a_lease_may_outlive_its_runtime() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let pacer = Pacer::builder(one_second()).store(Arc::new(MemoryHostStore::default())).build();
+    let pacer = Pacer::builder(one_second()).store(Arc::new(MemoryStore::new())).build();
     let permit = runtime.block_on(pacer.take("a.example"));
     drop(runtime);
     permit.finish_with(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new());
@@ -479,7 +477,7 @@ fn a_permit_with_a_lease_may_outlive_its_runtime() {
 fn a_pacer_outlives_the_runtime_that_asked_for_its_leases() {
     let runtime =
         || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    let pacer = Pacer::builder(one_second()).store(Arc::new(MemoryHostStore::default())).build();
+    let pacer = Pacer::builder(one_second()).store(Arc::new(MemoryStore::new())).build();
     for n in 0..2 {
         let permit = runtime().block_on(pacer.try_take("a.example"));
         assert!(permit.is_ok(), "in runtime {n}: {permit:?}");
@@ -536,7 +534,7 @@ async fn a_host_of_ones_own_can_be_left_out_of_leases() {
 
 #[tokio::test(start_paused = true)]
 async fn groups_of_hosts_are_leased_too() {
-    let (store, log) = (Arc::new(MemoryHostStore::default()), Log::default());
+    let (store, log) = (Arc::new(MemoryStore::new()), Log::default());
     let group = group("farm").with_delay(s(2));
     let policy = one_second().with_scope(group).with_max_wait(s(300));
     let mut tasks = JoinSet::new();

@@ -9,4 +9,3 @@ mod memory;
 mod rate_limit;
 mod report;
 mod schedules;
-mod simulation;

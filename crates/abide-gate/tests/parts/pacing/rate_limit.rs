@@ -4,7 +4,8 @@ use crate::pacing::Pacer;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::pacing::{DeferReason, MemoryHostStore};
+use abide_gate::MemoryStore;
+use abide_gate::pacing::DeferReason;
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -114,22 +115,9 @@ async fn ten_requests_a_minute_are_crawled_without_a_429() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn eight_tasks_of_one_process_share_the_quota() {
-    let server = Server::new(Window::Fixed, Style::Standard);
-    let pacer = Pacer::new(one_second());
-    let mut tasks = JoinSet::new();
-    for _ in 0..8 {
-        tasks.spawn(crawl(pacer.clone(), Arc::clone(&server)));
-    }
-    let pages: usize = tasks.join_all().await.iter().sum();
-    assert_eq!(*server.refused.lock().unwrap(), 0);
-    assert!((80..=108).contains(&pages), "{pages} of some 100 pages");
-}
-
-#[tokio::test(start_paused = true)]
 async fn processes_that_share_a_store_share_the_quota() {
     for kind in [Window::Fixed, Window::Sliding] {
-        let (server, store) = (Server::new(kind, Style::Standard), Arc::new(MemoryHostStore::default()));
+        let (server, store) = (Server::new(kind, Style::Standard), Arc::new(MemoryStore::new()));
         let mut tasks = JoinSet::new();
         for seed in 0..2 {
             let pacer = Pacer::builder(one_second()).store(store.clone()).seed(seed).build();

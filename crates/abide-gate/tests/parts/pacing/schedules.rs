@@ -3,6 +3,7 @@
 //!
 //! There are no timers here: the delay is zero, so that every wait must be ended by another task. `ABIDE_SCHEDULES=100000` runs more.
 
+use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
@@ -49,20 +50,28 @@ fn schedules(test: impl Fn() + Send + Sync + 'static) {
 }
 
 /// Who is on the wire, and who was.
-#[derive(Clone, Default)]
-struct Wire(Arc<Mutex<(usize, Vec<usize>)>>);
+#[derive(Clone)]
+struct Wire {
+    /// How many may be on it at once.
+    limit: usize,
+    now_and_ever: Arc<Mutex<(usize, Vec<usize>)>>,
+}
 
 impl Wire {
-    /// A request: no other may be on the wire meanwhile.
+    fn new(limit: usize) -> Self {
+        Self { limit, now_and_ever: Arc::default() }
+    }
+
+    /// A request, beside as many others as the limit allows.
     async fn send(&self, who: usize, permit: Permit) {
         {
-            let mut wire = self.0.lock().unwrap();
-            assert_eq!(wire.0, 0, "two in flight");
+            let mut wire = self.now_and_ever.lock().unwrap();
             wire.0 += 1;
+            assert!(wire.0 <= self.limit, "{} in flight, of at most {}", wire.0, self.limit);
             wire.1.push(who);
         }
         future::yield_now().await;
-        self.0.lock().unwrap().0 -= 1;
+        self.now_and_ever.lock().unwrap().0 -= 1;
         match thread_rng().gen_range(0..3) {
             0 => drop(permit),
             1 => drop(thread::spawn(move || drop(permit)).join()),
@@ -103,7 +112,8 @@ fn tasks<F: Future<Output = ()> + Send + 'static>(count: usize, task: impl Fn(us
 #[test]
 fn waiters_come_and_go_under_any_schedule() {
     schedules(|| {
-        let (pacer, wire) = (pacer(one_second()), Wire::default());
+        let limit = thread_rng().gen_range(1..4);
+        let (pacer, wire) = (pacer(one_second().danger_max_in_flight(limit)), Wire::new(limit.into()));
         tasks(6, |who| {
             let (pacer, wire) = (pacer.clone(), wire.clone());
             async move {
@@ -120,7 +130,7 @@ fn waiters_come_and_go_under_any_schedule() {
             }
         });
         assert_eq!((pacer.stats().in_flight, pacer.stats().waiting), (0, 0));
-        let went = wire.0.lock().unwrap().1.clone();
+        let went = wire.now_and_ever.lock().unwrap().1.clone();
         assert!([0, 2, 4].iter().all(|who| went.contains(who)), "{went:?}");
     });
 }
@@ -128,7 +138,7 @@ fn waiters_come_and_go_under_any_schedule() {
 #[test]
 fn a_permit_given_back_goes_on_under_any_schedule() {
     schedules(|| {
-        let (pacer, wire) = (pacer(one_second()), Wire::default());
+        let (pacer, wire) = (pacer(one_second()), Wire::new(1));
         tasks(5, |who| {
             let (pacer, wire) = (pacer.clone(), wire.clone());
             async move {
@@ -137,7 +147,7 @@ fn a_permit_given_back_goes_on_under_any_schedule() {
             }
         });
         let report = &pacer.reports()[0];
-        assert_eq!((report.requests(), report.in_flight(), report.waiting()), (2, 0, 0));
+        assert_eq!((report.requests, report.in_flight, report.waiting), (2, 0, 0));
     });
 }
 
@@ -151,13 +161,16 @@ fn crossing_scopes_are_no_deadlock_under_any_schedule() {
         let policy = one_second().with_scope(group(0)).with_scope(group(1)).with_scope(group(2));
         let pacer = pacer(policy);
         let groups = ["abc", "bca", "cab", "abd", "ddd", "cba"];
+        let wires: HashMap<char, Wire> = "abcd".chars().map(|group| (group, Wire::new(1))).collect();
         tasks(groups.len(), |n| {
             let (pacer, to) = (pacer.clone(), url(&format!("http://h{}.example/?{}", n % 2, groups[n])));
+            let group = wires[&groups[n].chars().next().unwrap()].clone();
             async move {
                 let acquire = pacer.acquire(&to, Ask::new());
                 let permit = if n == 3 { at_most(1, acquire).await } else { Some(acquire.await) };
-                future::yield_now().await;
-                drop(permit);
+                if let Some(permit) = permit {
+                    group.send(n, permit.unwrap()).await;
+                }
             }
         });
         assert_eq!((pacer.stats().in_flight, pacer.stats().waiting), (0, 0));

@@ -6,36 +6,9 @@ use crate::parts::support::robots_cache::*;
 use crate::parts::support::scripted::Scripted;
 use abide_gate::robots_cache::RobotsResponse;
 use abide_gate::{Clock, Failure, SystemClock};
-use abide_robots::Target;
 use tokio::time::sleep;
 
 const DELAY: &str = "User-agent: *\nDisallow: /closed\nCrawl-delay: 7\n";
-
-#[tokio::test(start_paused = true)]
-async fn a_verdict_has_the_rule_and_the_delay() {
-    let world = World::of(Scripted::text(DELAY));
-    let answer = world.ask().await;
-    let verdict = answer.explain(&Target::new("/closed/a"));
-    assert_eq!((verdict.is_allowed(), verdict.rule().unwrap().line()), (false, 2));
-    assert_eq!(verdict.crawl_delay(), Some(Duration::from_secs(7)));
-    assert!(verdict.to_string().starts_with("disallowed by \"Disallow: /closed\" on line 2"), "{verdict}");
-    assert_eq!(format!("{verdict:?}"), format!("Verdict({verdict})"));
-}
-
-#[tokio::test(start_paused = true)]
-async fn only_robots_txt_is_allowed_while_it_is_unreachable() {
-    let world = World::of(Scripted::error(Failure::Tls));
-    let answer = world.ask().await;
-    let page = answer.explain(&Target::new("/a"));
-    assert!(page.rules().is_none() && !page.is_allowed() && page.crawl_delay().is_none());
-    assert!(page.to_string().starts_with("disallowed for now, because "), "{page}");
-    let itself = answer.explain(&Target::new("/robots.txt"));
-    assert!(itself.is_allowed());
-    assert!(
-        itself.to_string().starts_with("allowed, because robots.txt itself always is, though "),
-        "{itself}"
-    );
-}
 
 #[tokio::test(start_paused = true)]
 async fn an_entry_is_as_old_as_its_last_confirmation() {
@@ -59,6 +32,6 @@ async fn debug_shows_nothing_that_a_server_sent() {
     world.ask().await;
     let (cache, store) = (format!("{:?}", world.cache), format!("{:?}", world.store));
     assert!(cache.starts_with("RobotsCache"), "{cache}");
-    assert!(store.starts_with("MemoryRobotsStore { records: "), "{store}");
+    assert!(store.starts_with("MemoryStore { records: "), "{store}");
     assert!([shown, cache, store].iter().all(|shown| !shown.contains("SECRET")));
 }

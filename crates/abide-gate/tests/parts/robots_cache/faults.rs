@@ -9,10 +9,9 @@ use crate::parts::support::robots_cache::*;
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
 use crate::robots_cache::{RobotsCache, RobotsCacheBuilder};
 use abide_gate::HolderId;
-use abide_gate::pacing::MemoryHostStore;
-use abide_gate::robots_cache::{MemoryRobotsStore, RobotsEntry, RobotsPolicy, RobotsStore, Source};
+use abide_gate::robots_cache::{RobotsEntry, RobotsPolicy, RobotsStore, Source};
 use abide_gate::testing::robots_cache::sample_record;
-use abide_gate::{Clock, Event, Failure, StoreError, WallMillis};
+use abide_gate::{Clock, Event, Failure, MemoryStore, StoreError, WallMillis};
 use tokio::time::{Instant, sleep};
 
 #[tokio::test(start_paused = true)]
@@ -192,7 +191,7 @@ async fn the_machines_clock_stands_in_for_one_that_panics() {
     let cache =
         RobotsCacheBuilder { clock: Arc::new(Broken), ..RobotsCache::builder(tokens(), fetch) }.build();
     assert!(is_good(&cache.get(&origin()).await.unwrap()));
-    let store = Arc::new(MemoryHostStore::with_clock(Arc::new(Broken)));
+    let store = Arc::new(MemoryStore::new().with_clock(Arc::new(Broken)));
     abide_gate::testing::hosts::conformance(store, sleep).await;
 }
 
@@ -219,7 +218,7 @@ async fn records_that_cannot_be_used_are_absent() {
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_goes_on_with_the_stored_record() {
-    let store: Arc<dyn RobotsStore> = Arc::new(MemoryRobotsStore::new());
+    let store: Arc<dyn RobotsStore> = Arc::new(MemoryStore::new());
     let world = || {
         let fetch = ScriptedFetch::new(|request, _| match request.is_conditional() {
             true => Scripted::status(304),
@@ -270,7 +269,7 @@ async fn a_restart_in_an_outage_during_a_backoff_serves_the_copy() {
 
 #[tokio::test(start_paused = true)]
 async fn two_processes_share_one_fetch() {
-    let store: Arc<dyn RobotsStore> = Arc::new(MemoryRobotsStore::new());
+    let store: Arc<dyn RobotsStore> = Arc::new(MemoryStore::new());
     let fetch = ScriptedFetch::always(Scripted::text(GOOD).head_after(Duration::from_secs(3)));
     let caches: Vec<RobotsCache> = (0..5)
         .map(|_| World::with_store(fetch.clone(), RobotsPolicy::default(), store.clone()).cache)
@@ -407,7 +406,7 @@ async fn a_leader_that_gives_up_is_not_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn a_record_that_came_before_the_lease_is_not_fetched_again() {
     let record = World::of(Scripted::text(GOOD)).ask().await.record().clone();
-    let inner = Arc::new(MemoryRobotsStore::new());
+    let inner = Arc::new(MemoryStore::new());
     let saved = Arc::clone(&inner);
     let store = Hooked::new(move |op| {
         let (saved, record) = (Arc::clone(&saved), record.clone());
@@ -423,22 +422,4 @@ async fn a_record_that_came_before_the_lease_is_not_fetched_again() {
     // A lease for longer than this one would be taken for one of a clock that was set back.
     let free = inner.lease(&origin(), HolderId(42), world.wall(), HOUR).await.unwrap();
     assert_eq!(free, None, "and the lease was given back");
-}
-
-/// Two processes with one store.
-fn two(fetch: &ScriptedFetch, policy: &RobotsPolicy) -> [World; 2] {
-    let store = Arc::new(MemoryRobotsStore::new());
-    [(); 2].map(|()| World::with_store(fetch.clone(), policy.clone(), store.clone()))
-}
-
-#[tokio::test(start_paused = true)]
-async fn processes_with_equally_old_answers_fetch_once() {
-    let fetch = ScriptedFetch::always(Scripted::text(GOOD).head_after(Duration::from_secs(2)));
-    let [first, second] = two(&fetch, &RobotsPolicy::default());
-    for asked in 1..=3 {
-        let (one, other) = tokio::join!(first.ask(), second.ask());
-        assert!(is_good(&one) && is_good(&other));
-        assert_eq!((one.asked_at(), fetch.count()), (other.asked_at(), asked));
-        sleep(3 * DAY).await;
-    }
 }

@@ -1,8 +1,6 @@
 //! What is said in logs: once per outage, with origins only, nothing secret and nothing raw.
 
-use crate::pacing::{Ask, Pacer};
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
-use crate::robots_cache::RobotsCache;
 use std::fmt;
 use std::future::ready;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +8,6 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use crate::parts::support::robots_cache::*;
-use abide_gate::pacing::PacePolicy;
 use abide_gate::robots_cache::RobotsPolicy;
 use abide_gate::{Failure, StoreError};
 use tokio::time::sleep;
@@ -149,25 +146,6 @@ async fn logs_have_origins_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pacing_is_logged_by_host_and_without_urls() {
-    let listener = Listener::default();
-    let _guard = listener.listen();
-    let (pacer, page) =
-        (Pacer::new(PacePolicy::default()), "http://a.example/MARKER?MARKER".parse().unwrap());
-    let permit = pacer.acquire(&page, Ask::new()).await.unwrap();
-    sleep(Duration::from_secs(61)).await;
-    permit.finish_with(http::StatusCode::TOO_MANY_REQUESTS, &http::HeaderMap::new());
-    pacer.acquire(&page, Ask::new()).await.unwrap_err();
-    let captured = listener.captured();
-    let levels: Vec<Level> = captured.iter().map(|(level, _)| *level).collect();
-    assert_eq!(levels, [Level::TRACE, Level::INFO, Level::WARN, Level::DEBUG], "{captured:?}");
-    assert!(
-        captured.iter().all(|(_, line)| line.contains("scope=\"a.example\"") && !line.contains("MARKER")),
-        "{captured:?}"
-    );
-}
-
-#[tokio::test(start_paused = true)]
 async fn each_way_in_which_a_fetch_fails_is_logged() {
     for (answer, level, said) in [
         (Scripted::error(Failure::Tls), Level::DEBUG, "the robots.txt request failed"),
@@ -183,20 +161,4 @@ async fn each_way_in_which_a_fetch_fails_is_logged() {
             "{captured:?}"
         );
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_observer_that_panics_is_logged() {
-    let listener = Listener::default();
-    let _guard = listener.listen();
-    let fetch = ScriptedFetch::always(Scripted::text(GOOD));
-    let mut cache = RobotsCache::builder(tokens(), Arc::new(fetch));
-    cache.observers = vec![Arc::new(|_: &abide_gate::Event<'_>| panic!("the observer is broken"))];
-    let cache = cache.build();
-    assert!(is_good(&cache.get(&origin()).await.unwrap()));
-    let captured = listener.captured();
-    assert!(
-        captured.iter().any(|(level, line)| *level == Level::ERROR && line.contains("an observer panicked")),
-        "{captured:?}"
-    );
 }

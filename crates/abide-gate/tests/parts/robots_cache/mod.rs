@@ -11,7 +11,6 @@ mod outage;
 mod outcome;
 mod redirect;
 mod schedules;
-mod script;
 mod single_flight;
 mod store;
 mod text;

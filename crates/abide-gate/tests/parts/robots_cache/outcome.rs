@@ -47,21 +47,6 @@ async fn a_refusing_host_is_asked_after_1_2_4_up_to_60_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_endless_body_counts_up_to_the_limit_and_is_dropped() {
-    let mut chunk = GOOD.to_owned();
-    chunk.push_str(&"# and so on\n".repeat(2000));
-    let world = World::of(Scripted::text(chunk.clone()).endless());
-    let answer = world.ask().await;
-    assert!(is_good(&answer) && answer.is_truncated());
-    let kept = answer.copy().unwrap().body().len();
-    assert!(kept <= 512_000 && kept > 512_000 - 12, "{kept}");
-    assert!(
-        world.fetch.pulled() <= 512_001 + chunk.len() as u64,
-        "no more is read than one piece beyond the limit"
-    );
-}
-
-#[tokio::test(start_paused = true)]
 async fn drips_and_stalls_end_at_the_deadline() {
     let seconds = Duration::from_secs;
     for (id, fault) in [
@@ -77,19 +62,6 @@ async fn drips_and_stalls_end_at_the_deadline() {
         assert_eq!(started.elapsed().as_secs(), 30, "{id}: within the deadline");
         assert_unreachable(fault, id).await;
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn slow_redirects_share_one_deadline() {
-    let fetch = ScriptedFetch::new(|request, _| {
-        let hop = request.hop();
-        Scripted::redirect(&format!("/robots.txt?{hop}")).head_after(Duration::from_secs(7))
-    });
-    let started = Instant::now();
-    let world = World::new(fetch);
-    assert_eq!(world.ask().await.source(), Source::Unreachable(Failure::Timeout));
-    assert_eq!(started.elapsed().as_secs(), 30);
-    assert_eq!(world.fetch.count(), 5);
 }
 
 #[tokio::test(start_paused = true)]
@@ -125,20 +97,6 @@ async fn a_fetch_that_never_answers_is_ended() {
     let started = Instant::now();
     assert_eq!(cache.get(&origin()).await.unwrap().source(), Source::Unreachable(Failure::Timeout));
     assert_eq!(started.elapsed().as_secs(), 90);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_4xx_allows_all_and_its_body_is_unread() {
-    for status in [400, 401, 403, 404, 405, 410, 418, 451, 499] {
-        let world = World::of(Scripted::status(status).body("User-agent: *\nDisallow: /\n"));
-        let answer = world.ask().await;
-        assert!(allows_all(&answer), "{status}");
-        assert_eq!(answer.source(), Source::Unavailable(status));
-        assert_eq!(world.fetch.pulled(), 0, "{status}");
-        sleep(23 * HOUR).await;
-        world.settle().await;
-        assert!(allows_all(&world.ask().await), "{status} lasts");
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -208,24 +166,15 @@ async fn a_408_421_425_change_nothing_and_are_fetched_soon() {
 
 #[tokio::test(start_paused = true)]
 async fn a_2xx_answers_count_by_their_body() {
-    let rules = |status| World::of(Scripted::status(status).body(GOOD));
-    for status in [200, 201, 202, 203, 205, 226, 299] {
-        let answer = rules(status).ask().await;
+    for status in [200, 205, 299] {
+        let answer = World::of(Scripted::status(status).body(GOOD)).ask().await;
         assert!(is_good(&answer), "{status}");
         assert_eq!(answer.status(), Some(status));
-    }
-    for status in [200, 204, 205] {
-        assert!(allows_all(&World::of(Scripted::status(status)).ask().await), "{status} without a body");
     }
     for (status, coding) in [(204, "gzip"), (205, "gzip"), (204, "x-what"), (205, "br, gzip")] {
         let empty = Scripted::status(status).header("content-encoding", coding.as_bytes());
         assert!(allows_all(&World::of(empty).ask().await), "{status} without a body, in {coding}");
     }
-    let challenge =
-        Scripted::status(202).header("content-type", b"text/html").body("<html>Wait a moment</html>");
-    let answer = World::of(challenge).ask().await;
-    assert!(allows_all(&answer) && answer.is_not_text());
-    assert_unreachable(Scripted::status(206).body(GOOD), "206").await;
 }
 
 #[tokio::test(start_paused = true)]

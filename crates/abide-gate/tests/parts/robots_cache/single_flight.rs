@@ -8,10 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::Origin;
-use abide_gate::robots_cache::Source;
 use abide_robots::Target;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use crate::parts::support::robots_cache::*;
 
@@ -59,18 +58,6 @@ async fn a_cancelled_leader_does_not_cancel_the_fetch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn callers_that_all_give_up_still_fill_the_cache() {
-    let fetch = ScriptedFetch::always(slow());
-    let cache = cache(&fetch);
-    for _ in 0..20 {
-        assert!(timeout(Duration::from_millis(5), cache.get(&origin())).await.is_err());
-    }
-    sleep(Duration::from_millis(200)).await;
-    assert_eq!(cache.cached(&origin()).unwrap().source(), Source::Fresh);
-    assert_eq!(fetch.count(), 1);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_lost_flight_is_interrupted_and_the_next_caller_starts_again() {
     let fetch = ScriptedFetch::new(|_, times| if times == 0 { Scripted::panic() } else { slow() });
     let cache = cache(&fetch);
@@ -78,20 +65,4 @@ async fn a_lost_flight_is_interrupted_and_the_next_caller_starts_again() {
     assert_eq!(cache.stats().robots_in_flight, 0);
     assert_eq!(cache.stats().robots_lost, 1);
     assert!(cache.get(&origin()).await.unwrap().is_allowed(&Target::new("/y")));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn on_several_threads_too() {
-    let fetch = ScriptedFetch::always(slow());
-    let cache = RobotsCache::builder(tokens(), Arc::new(fetch.clone())).build();
-    let mut callers = JoinSet::new();
-    for n in 0..10_000 {
-        let cache = cache.clone();
-        let origin: Origin = format!("https://h{}.example", n % 10).parse().unwrap();
-        callers.spawn(async move { !cache.get(&origin).await.unwrap().is_allowed(&Target::new("/x")) });
-    }
-    while let Some(answer) = callers.join_next().await {
-        assert!(answer.unwrap());
-    }
-    assert_eq!((fetch.count(), fetch.in_flight_max(), cache.stats().robots_in_flight), (10, 1, 0));
 }

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use abide_gate::robots_cache::{MemoryRobotsStore, RobotsPolicy, RobotsStore, Source};
+use abide_gate::robots_cache::{RobotsPolicy, RobotsStore, Source};
 use abide_gate::testing::robots_cache::conformance;
-use abide_gate::{Origin, StoreError};
+use abide_gate::{MemoryStore, Origin, StoreError};
 use tokio::time::sleep;
 
 use crate::parts::support::robots_cache::*;
 
 #[tokio::test]
 async fn the_memory_store_conforms() {
-    conformance(|| async { MemoryRobotsStore::new() }).await;
+    conformance(|| async { MemoryStore::new() }).await;
 }
 
 /// Old rules, new rules, and then the site is down.

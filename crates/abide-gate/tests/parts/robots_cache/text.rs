@@ -84,5 +84,7 @@ async fn an_explanation_is_one_sentence() {
     let start = "disallowed for now, because https://a.example/robots.txt is unreachable since \
                  Fri, 15 Jan 2027 08:00:00 GMT: it returned status 500; next attempt at ";
     assert!(shown.starts_with(start), "{shown}");
-    assert!(down.explain(&"/robots.txt".into()).is_allowed());
+    let itself = down.explain(&"/robots.txt".into());
+    let start = "allowed, because robots.txt itself always is, though ";
+    assert!(itself.is_allowed() && itself.to_string().starts_with(start), "{itself}");
 }

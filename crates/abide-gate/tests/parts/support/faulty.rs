@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, Want};
-use abide_gate::{HolderId, StoreError, StoreFuture};
+use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, Want};
+use abide_gate::{HolderId, MemoryStore, StoreError, StoreFuture};
 
 /// How a store fails.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,7 +35,7 @@ pub(crate) async fn is_free(store: &dyn HostStore, host: &str) -> bool {
 /// A store that fails at some of its calls.
 #[derive(Debug)]
 pub(crate) struct Faulty {
-    inner: Arc<MemoryHostStore>,
+    inner: Arc<MemoryStore>,
     calls: AtomicUsize,
     fails: fn(usize, usize) -> bool,
     at: AtomicUsize,

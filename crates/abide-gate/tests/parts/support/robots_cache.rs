@@ -7,10 +7,10 @@ use crate::pacing::{Deferral, Refusal};
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
 use crate::robots_cache::{RobotsCache, RobotsCacheBuilder};
 use abide_gate::pacing::DeferReason;
-use abide_gate::robots_cache::{
-    FetchError, MemoryRobotsStore, RobotsEntry, RobotsPolicy, RobotsRecord, RobotsStore, Source,
+use abide_gate::robots_cache::{FetchError, RobotsEntry, RobotsPolicy, RobotsRecord, RobotsStore, Source};
+use abide_gate::{
+    BoxFuture, Clock, HolderId, ManualClock, MemoryStore, Origin, StoreError, StoreFuture, WallMillis,
 };
-use abide_gate::{BoxFuture, Clock, HolderId, ManualClock, Origin, StoreError, StoreFuture, WallMillis};
 use abide_robots::{ProductToken, Target};
 
 pub(crate) const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
@@ -35,7 +35,7 @@ type Before = Box<dyn Fn(Op) -> BoxFuture<'static, Result<(), StoreError>> + Sen
 
 /// A store in memory.
 pub(crate) struct Hooked {
-    inner: Arc<MemoryRobotsStore>,
+    inner: Arc<MemoryStore>,
     before: Before,
 }
 
@@ -46,7 +46,7 @@ impl Hooked {
         Self { inner: Arc::default(), before: Box::new(move |op| Box::pin(before(op))) }
     }
 
-    pub(crate) fn over(mut self, inner: Arc<MemoryRobotsStore>) -> Self {
+    pub(crate) fn over(mut self, inner: Arc<MemoryStore>) -> Self {
         self.inner = inner;
         self
     }
@@ -122,7 +122,7 @@ impl World {
     }
 
     pub(crate) fn with_policy(fetch: ScriptedFetch, policy: RobotsPolicy) -> Self {
-        Self::with_store(fetch, policy, Arc::new(MemoryRobotsStore::new()))
+        Self::with_store(fetch, policy, Arc::new(MemoryStore::new()))
     }
 
     pub(crate) fn with_store(

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use abide_gate::pacing::{Backoff, BackoffCause, HostState, HostStore, LeaseAsk, LeaseStatus, Want};
-use abide_gate::robots_cache::{MemoryRobotsStore, RobotsRecord, RobotsStore};
+use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
 use abide_gate::testing::robots_cache::{sample_record, unpaced};
-use abide_gate::{Clock, Gate, HolderId, Origin, StoreError, WallMillis};
+use abide_gate::{Clock, Gate, HolderId, MemoryStore, Origin, StoreError, WallMillis};
 use abide_permissions::{Fetched, Head, PermissionRecord, PermissionStore};
 use abide_redb::{Error, Store};
 use http::HeaderMap;
@@ -139,7 +139,7 @@ pub(crate) async fn failing(n: u64, version: u64) -> RobotsRecord {
             self.0
         }
     }
-    let (store, origin) = (Arc::new(MemoryRobotsStore::new()), down(n));
+    let (store, origin) = (Arc::new(MemoryStore::new()), down(n));
     let fetch = ScriptedFetch::always(Scripted::status(503));
     let settings = Gate::builder()
         .robots_store(store.clone())
