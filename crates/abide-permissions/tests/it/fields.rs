@@ -46,12 +46,6 @@ fn every_row_of_metas_is_read_as_it_says() {
 }
 
 #[test]
-fn the_limit_cuts_the_first_grammar_at_a_comma_too() {
-    let value = format!("*=noindex, {}nosnippet; ExampleBot=nofollow", "foo, ".repeat(2000));
-    assert_eq!(read(&[("Robots-Tag", &value)]).rules().flags().count(), 1);
-}
-
-#[test]
 fn obs_text_is_harmless() {
     for value in
         [&b"*;noindex, \xff\xfe;nosnippet"[..], b"noindex, caf\xe9", b"caf\xe9=x, noindex", b"noindex,\x80"]
@@ -125,17 +119,6 @@ fn what_ends_counts_at_the_time_at_which_the_page_was_received() {
 }
 
 #[test]
-fn fields_of_other_names_state_nothing_however_long_their_names() {
-    for name in
-        ["Set-Cookie", "User-Agent", "Connection", "Content-Type", "Max-Forwards", "Robots-Tags", "Robots"]
-    {
-        let read = read(&[(name, "noindex"), (name, "*;noindex")]);
-        assert!(read.statements().is_empty() && read.warnings().is_empty(), "{name}");
-    }
-    assert_eq!(read(&[("ROBOTS-tag", "*;noindex"), ("x-robots-TAG", "noai")]).statements().len(), 2);
-}
-
-#[test]
 fn unknown_rules_are_the_same_in_any_order_and_others_are_not() {
     let of = |names: &str| read(&[("X-Robots-Tag", &format!("noindex, {names}"))]).rules().clone();
     assert_eq!(of("foo, bar"), of("bar, foo, bar"));
@@ -170,29 +153,4 @@ fn remarks_are_bounded_by_line_and_by_response() {
         let read = read(&vec![("X-Robots-Tag", value.as_str()); lines]);
         assert_eq!(read.warnings().len(), expected, "{lines} lines");
     }
-}
-
-#[test]
-fn where_a_limit_was_met_is_shown_without_the_text() {
-    let cut = format!("*;noindex, {}", "a".repeat(9_000));
-    let read = read(&[("Robots-Tag", "*;nosnippet"), ("Robots-Tag", &cut)]);
-    assert_eq!(read.warnings()[0].0.to_string(), "Robots-Tag, field 2");
-    assert_eq!(read.rules().to_string(), "noindex, nosnippet");
-}
-
-#[test]
-fn read_strictly_each_statement_still_has_its_line() {
-    let strict = options().with_strict_sf(true);
-    let lines =
-        [("Robots-Tag", "*;noindex"), ("Robots-Tag", "other;noai, *;nosnippet"), ("Robots-Tag", "*;noai")];
-    let read = read_with(&strict, &lines, Head::default());
-    let places: Vec<_> = read.statements().iter().map(|(place, _)| place.to_string()).collect();
-    assert_eq!(
-        places,
-        [
-            "Robots-Tag, field 1 (sf): *;noindex",
-            "Robots-Tag, field 2 (sf): *;nosnippet",
-            "Robots-Tag, field 3 (sf): *;noai"
-        ]
-    );
 }

@@ -132,31 +132,3 @@ fn a_meta_in_html5lib_documents_is_where_html5ever_puts_it() {
     differences.retain(|variant| !variant.starts_with("<template><svg><foo><template>"));
     assert_eq!(differences.len(), 0, "of {variants} variants");
 }
-
-#[test]
-fn attributes_are_read_as_the_dom_has_them() {
-    for element in [
-        "<meta name=robots name=x content=noindex content=all>",
-        "<META NAME='ROBOTS  'CONTENT='NoIndex'>",
-        "<meta/name=\"robots\"/content=\"noindex\"/>",
-        "<meta/name=robots/content=noindex/>",
-        "<meta name=&#114;obots content=no&#105;ndex>",
-        "<meta name=robots content='a&amp=b&notit;c'>",
-        "<meta name='a\r\nb\rc' content='x\0y'>",
-        "<meta name=a content='&lt;&gt;&quot;&apos;&nbsp;&copy &euro;'>",
-        "<meta name=a content='&#x80;&#0;&#xd800;&#x110000;&#13;&#10;'>",
-        "<meta name=a content='&ampx &amp;x &ltx &lt=x &NotEqualTilde;'>",
-        "<meta name=a content='&#44; &#x2C &#; &# &x;'>",
-        "<meta name=a content>",
-        "<meta name=a content=>",
-        "<meta name = a content = b>",
-        "<meta name=\"a\"content=\"b\">",
-        "<meta =x name=a content='b' '>",
-        "<meta na\0me=z name=a content=b>",
-        "<meta content=b\u{e9} name=\u{e9}>",
-    ] {
-        let found = pairs(&scan(element.as_bytes(), 1));
-        assert_eq!(found.len(), 1, "{element:?}");
-        assert_eq!(found, support::metas(element, true), "{element:?}");
-    }
-}

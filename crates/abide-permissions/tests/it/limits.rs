@@ -90,19 +90,6 @@ fn of_noscript_elements_256_are_looked_at() {
 }
 
 #[test]
-fn of_a_noscript_64_kib_are_looked_at() {
-    for (length, expected) in [(60_000, true), (70_000, false)] {
-        let document = format!("<noscript>{}{META}</noscript><p>", " ".repeat(length));
-        let head = scan(&options(), document.as_bytes(), 4096);
-        assert_eq!(head.end(), HeadEnd::Ended);
-        assert_eq!(head.noscript_cut(), !expected);
-        let permissions = read_with(&options(), &[], head);
-        assert_eq!(permissions.rules().noindex(), expected);
-        assert_eq!(permissions.noindex_known(), if expected { Some(true) } else { None });
-    }
-}
-
-#[test]
 fn a_content_is_cut_at_its_last_comma_within_the_limit() {
     let options = options().with_content_limit(8192).unwrap();
     for (content, rules) in [

@@ -10,13 +10,13 @@
     reason = "a test fails by it"
 )]
 
-mod contradictions;
 mod directives;
 mod fields;
 mod heads;
 mod limits;
 mod preference_table;
 mod properties;
+mod readings;
 mod record;
 mod repext03;
 mod store;

@@ -233,33 +233,6 @@ fn at_every_cut_the_members_that_have_ended_count() {
 }
 
 #[test]
-fn a_limit_in_the_second_line_or_in_the_join_cuts_there() {
-    let first = format!("*;a=\"{}\"", "x".repeat(8192 - 8));
-    let limit = |extra: usize| {
-        ReadOptions::new("ExampleBot".parse().unwrap()).with_field_limit(8192 + extra).unwrap()
-    };
-    assert_eq!(first.len(), 8190);
-    for (extra, second, rules) in [
-        (0, "*;noindex", "a"),
-        (1, "*;noindex", "a"),
-        (2, "*;noindex", "a"),
-        (8, "*;noindex", "a"),
-        (9, "*;noindex", "noindex, a"),
-        (9, "*;noindex,*;nofollow", "a"),
-        (10, "*;noindex,*;nofollow", "noindex, a"),
-        (19, "*;noindex,*;nofollow", "noindex, a"),
-        (20, "*;noindex,*;nofollow", "noindex, nofollow, a"),
-    ] {
-        let read =
-            read_with(&limit(extra), &[("Robots-Tag", &first), ("Robots-Tag", second)], Head::default());
-        assert_eq!(read.rules().to_string(), rules, "{extra} {second}");
-        assert_eq!(read.is_truncated(), second.len() > extra, "{extra} {second}");
-    }
-    let each_name = [("Robots-Tag", &*first), ("X-Robots-Tag", &*first)];
-    assert!(!read_with(&limit(0), &each_name, Head::default()).is_truncated(), "each name has its own count");
-}
-
-#[test]
 fn a_document_cut_anywhere_has_the_metas_that_have_ended() {
     let document = "<!doctype html><html><head><title>a</title><meta name=a content=1><script>'<meta>'</script>\
                     <noscript><meta name=n content=2></noscript><!-- c --><meta name=b content=3></head><p>x";

@@ -1,35 +1,8 @@
 //! draft-illyes-repext-03: limits, validity, the rendered document, and what is written. What is read is in `fields.rs`.
 
-use abide_permissions::{Head, HeadEnd, Meta, Permissions, Provenance, ReadOptions, write_field};
+use abide_permissions::{Meta, Permissions, Provenance, ReadOptions, write_field};
 
-use crate::{options, page, read, read_with, scan};
-
-#[test]
-fn each_statement_has_its_source() {
-    let document = b"<meta name=viewport content=x><meta name=' Robots' content=noindex><p>";
-    let lines = [
-        ("Robots-Tag", "otherbot;noai"),
-        ("robots-tag", "*;noai,ExampleBot;nosnippet"),
-        ("X-Robots-Tag", "noml"),
-        ("Robots-Tag", "*;noindex, ?"),
-        ("robots-tag", "*=nofollow"),
-    ];
-    let permissions = read_with(&options(), &lines, scan(&options(), document, usize::MAX));
-    let sources: Vec<String> =
-        permissions.statements().iter().map(|(place, rules)| format!("{place}: {rules}")).collect();
-    assert_eq!(
-        sources,
-        [
-            "Robots-Tag, field 2 (sf): *;noai: noai",
-            "Robots-Tag, field 2 (sf): ExampleBot;nosnippet: nosnippet",
-            "X-Robots-Tag, field 1 (legacy): noml: noml",
-            "Robots-Tag, field 3 (sf-salvage): *;noindex: noindex",
-            "Robots-Tag, field 4 (draft-00): *=nofollow: nofollow",
-            "meta 2 named  Robots: noindex",
-        ]
-    );
-    assert_eq!(permissions.rules().to_string(), "noindex, nofollow, nosnippet, noai, noml", "united");
-}
+use crate::{options, page, read};
 
 #[test]
 fn limits_have_defaults_and_are_at_least_8_kib() {
@@ -45,20 +18,6 @@ fn limits_have_defaults_and_are_at_least_8_kib() {
 }
 
 #[test]
-fn a_member_that_the_limit_cuts_is_ignored() {
-    let value = format!("{}examplebot;noindex", "otherbot;nosnippet, ".repeat(409));
-    assert_eq!(value.len(), 8198);
-    for (limit, rules) in [(8198, "noindex"), (8197, ""), (8192, "")] {
-        for strict in [false, true] {
-            let options = options().with_field_limit(limit).unwrap().with_strict_sf(strict);
-            let permissions = read_with(&options, &[("Robots-Tag", &value)], Head::default());
-            assert_eq!(permissions.rules().to_string(), rules, "limit {limit}, strict {strict}");
-            assert_eq!(permissions.is_truncated(), limit < 8198);
-        }
-    }
-}
-
-#[test]
 fn the_rendered_document_adds_and_never_replaces() {
     for (document, rendered, rules) in [
         ("<meta name=robots content=noindex><p>", None, "noindex"),
@@ -71,18 +30,6 @@ fn the_rendered_document_adds_and_never_replaces() {
     }
     let united = page("<p>").union_rendered(&options(), &[Meta::new("robots", "nosnippet")]);
     assert!(matches!(united.statements()[0].0, Provenance::Rendered { index: 0, .. }));
-}
-
-#[test]
-fn the_scan_of_the_head_is_limited() {
-    let options = options().with_head_limit(8192).unwrap();
-    let document = format!(
-        "<meta name=robots content=nosnippet><!--{}--><meta name=robots content=noindex>",
-        " ".repeat(9000)
-    );
-    let head = scan(&options, document.as_bytes(), 1000);
-    assert_eq!((head.end(), head.bytes()), (HeadEnd::ByteLimit, 8192));
-    assert_eq!(read_with(&options, &[], head).rules().to_string(), "nosnippet");
 }
 
 #[test]
