@@ -371,21 +371,15 @@ impl ReadOptions {
     #[must_use]
     pub const fn field_limit(&self) -> usize {}
     #[must_use]
-    pub const fn content_limit(&self) -> usize {}
     #[must_use]
     pub const fn head_limit(&self) -> usize {}
     #[must_use]
-    pub const fn memory_limit(&self) -> usize {}
     #[must_use]
-    pub const fn is_strict_sf(&self) -> bool {}
     #[must_use]
     pub const fn has_body_metas(&self) -> bool {}
     #[must_use]
-    pub const fn heuristic_percent(&self) -> u32 {}
     #[must_use]
-    pub const fn default_ttl(&self) -> Duration {}
     #[must_use]
-    pub const fn is_unknown_permitted(&self) -> bool {}
 }
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -405,13 +399,10 @@ impl SfValue {
     #[must_use]
     pub const fn as_integer(&self) -> Option<i64> {}
     #[must_use]
-    pub const fn as_decimal(&self) -> Option<f64> {}
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {}
     #[must_use]
-    pub const fn as_date(&self) -> Option<i64> {}
     #[must_use]
-    pub fn as_bytes(&self) -> Option<&[u8]> {}
 }
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct TagRules {}

@@ -46,7 +46,7 @@ pub(crate) fn read_metas(
             continue;
         }
         let source = || source(index, meta.name().into());
-        let content = within_limit(meta.content().as_bytes(), options.content_limit());
+        let content = within_limit(meta.content().as_bytes(), options.content_limit);
         if content.len() < meta.content().len() {
             findings.truncated(source());
         }
