@@ -16,7 +16,6 @@ use memchr::{memchr, memchr_iter};
 
 use super::machine::{Machine, Take};
 use super::rewriter::decoded;
-use crate::options::MetaScope;
 
 /// Reads the bytes of a head as they come, in pieces of any size.
 pub(super) struct CommonHead {
@@ -47,8 +46,8 @@ enum Stop {
 
 impl CommonHead {
     /// At the start of a document in UTF-8, scripting on.
-    pub(super) fn new() -> Self {
-        Self { machine: Machine::scripted(MetaScope::Head), held: Vec::new() }
+    pub(super) fn new(body_metas: bool) -> Self {
+        Self { machine: Machine::scripted(body_metas), held: Vec::new() }
     }
 
     /// Takes the next bytes. After [`Progress::Unusual`] it takes no more.
@@ -75,6 +74,11 @@ impl CommonHead {
     /// The machine as it stands, and the bytes from the first token on that it has not seen.
     pub(super) fn into_parts(self) -> (Machine, Vec<u8>) {
         (self.machine, self.held)
+    }
+
+    /// Whether there are bytes that the machine has not seen.
+    pub(super) fn is_within_token(&self) -> bool {
+        !self.held.is_empty()
     }
 
     /// What has been found so far.

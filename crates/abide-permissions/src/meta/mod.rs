@@ -7,6 +7,8 @@ mod common;
 #[cfg(feature = "html")]
 mod decode;
 #[cfg(feature = "html")]
+mod html;
+#[cfg(feature = "html")]
 mod machine;
 #[cfg(feature = "html")]
 mod prescan;

@@ -16,7 +16,6 @@ use lol_html::{AsciiCompatibleEncoding, HandlerResult, MemorySettings, OutputSin
 use super::between::{Between, Found};
 use super::machine::{Machine, Take};
 use crate::license;
-use crate::options::MetaScope;
 
 /// A rewriter and the machine that it drives. It is gone once it has stopped: lol_html panics when it is used after an
 /// error, and is never fed again here.
@@ -50,11 +49,13 @@ impl Driver {
         Self { rewriter, shared }
     }
 
-    /// Takes bytes, at most a few KiB at once: lol_html buffers a whole chunk when it buffers anything.
+    /// Takes bytes.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Stop> {
-        let Some(rewriter) = &mut self.rewriter else { return Err(Stop::Done) };
-        let written = rewriter.write(bytes);
-        self.check(written)
+        bytes.chunks(SLICE_BYTES).try_for_each(|slice| {
+            let Some(rewriter) = &mut self.rewriter else { return Err(Stop::Done) };
+            let written = rewriter.write(slice);
+            self.check(written)
+        })
     }
 
     /// The document ends here.
@@ -74,7 +75,7 @@ impl Driver {
 
     /// Gives the machine back.
     pub(super) fn into_machine(self) -> Machine {
-        let empty = Machine::scripted(MetaScope::Head);
+        let empty = Machine::scripted(false);
         self.machine(|machine| std::mem::replace(machine, empty))
     }
 
@@ -93,6 +94,9 @@ impl Driver {
         Err(stop)
     }
 }
+
+/// lol_html appends the whole of a chunk to what it has buffered, so small slices keep its memory small.
+const SLICE_BYTES: usize = 4 * 1024;
 
 /// Selectors are compiled once.
 #[allow(clippy::expect_used, reason = "the text is a constant, and every test of the scanner parses it")]

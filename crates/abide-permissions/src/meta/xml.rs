@@ -13,15 +13,17 @@ use xml::reader::{ErrorKind, EventReader, ParserConfig, XmlEvent};
 
 use crate::head::{self, HeadEnd, Meta};
 use crate::license;
-use crate::options::MetaScope;
+use crate::options::ReadOptions;
 
-/// Finds the metas of an XHTML head. Fed with bytes, it stops by an error: the end.
+/// Finds the metas of an XHTML head.
 pub(super) struct XmlScan {
     stage: Stage,
     declared: Option<&'static Encoding>,
     reader: EventReader<Fed>,
     place: Place,
     pub(super) found: head::Found,
+    /// How it has ended, once it has.
+    pub(super) end: Option<HeadEnd>,
 }
 
 enum Stage {
@@ -32,7 +34,7 @@ enum Stage {
 
 /// Where in the tree the reader is.
 struct Place {
-    scope: MetaScope,
+    body_metas: bool,
     depth: usize,
     /// At which depth the element is that is called so, while it is open.
     head: Option<usize>,
@@ -40,35 +42,34 @@ struct Place {
 }
 
 impl XmlScan {
-    pub(super) fn new(charset: Option<&[u8]>, scope: MetaScope, memory_limit: usize) -> Self {
+    pub(super) fn new(charset: Option<&[u8]>, options: &ReadOptions) -> Self {
         let mut config = ParserConfig::new()
             .ignore_end_of_stream(true)
             .coalesce_characters(false)
             .allow_multiple_root_elements(false)
             .override_encoding(Some(xml::Encoding::Utf8))
             .ignore_invalid_encoding_declarations(true);
-        config.max_data_length = memory_limit;
-        config.max_attribute_length = memory_limit;
+        config.max_data_length = options.memory_limit;
+        config.max_attribute_length = options.memory_limit;
         config.max_name_length = NAME_BYTES_MAX;
         config.max_attributes = ATTRIBUTES_MAX;
         Self {
             stage: Stage::Start(Vec::new()),
             declared: charset.and_then(Encoding::for_label),
             reader: EventReader::new_with_config(Fed::default(), config),
-            place: Place { scope, depth: 0, head: None, template: None },
+            place: Place { body_metas: options.has_body_metas(), depth: 0, head: None, template: None },
             found: head::Found::default(),
+            end: None,
         }
     }
 
-    /// Takes the next bytes. An error is the end of the scan.
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), HeadEnd> {
-        self.step(bytes, false)
-    }
-
-    /// The document ends here: too early, else the scan would have ended.
-    pub(super) fn end(&mut self) -> HeadEnd {
-        let ended = self.step(b"", true);
-        ended.err().unwrap_or(HeadEnd::Malformed)
+    /// Takes the next bytes, which may be the `last`. Returns how the scan has ended, once it has.
+    pub(super) fn write(&mut self, bytes: &[u8], last: bool) -> Option<HeadEnd> {
+        if self.end.is_none() {
+            // A document that ends before its head does is not well-formed.
+            self.end = self.step(bytes, last).err().or(last.then_some(HeadEnd::Malformed));
+        }
+        self.end
     }
 
     fn step(&mut self, bytes: &[u8], last: bool) -> Result<(), HeadEnd> {
@@ -77,10 +78,10 @@ impl XmlScan {
             Stage::Decoding(decoder) => (decoder, bytes),
             Stage::Start(first) => {
                 first.extend_from_slice(bytes);
-                let Some(found) = encoding(first, self.declared, last)? else { return Ok(()) };
+                let Some((encoding, mark)) = encoding(first, self.declared, last)? else { return Ok(()) };
                 held = std::mem::take(first);
-                let rest = held.get(found.mark..).unwrap_or_default();
-                self.stage = Stage::Decoding(Box::new(found.encoding.new_decoder_without_bom_handling()));
+                let rest = held.get(mark..).unwrap_or_default();
+                self.stage = Stage::Decoding(Box::new(encoding.new_decoder_without_bom_handling()));
                 let Stage::Decoding(decoder) = &mut self.stage else { return Ok(()) };
                 (decoder, rest)
             }
@@ -160,7 +161,7 @@ impl Place {
                 if self.template == Some(ended) {
                     self.template = None;
                 }
-                let is_head = self.head == Some(ended) && self.scope == MetaScope::Head;
+                let is_head = self.head == Some(ended) && !self.body_metas;
                 if is_head || ended == 1 { Err(HeadEnd::Ended) } else { Ok(()) }
             }
             XmlEvent::EndDocument => Err(HeadEnd::Ended),
@@ -170,7 +171,7 @@ impl Place {
 
     /// The content of a template is a document fragment of its own, not the head.
     fn counts(&self) -> bool {
-        self.template.is_none() && (self.head.is_some() || self.scope == MetaScope::Document)
+        self.template.is_none() && (self.head.is_some() || self.body_metas)
     }
 }
 
@@ -182,23 +183,21 @@ fn html_name(name: &OwnedName) -> Option<&str> {
 
 const HTML: &str = "http://www.w3.org/1999/xhtml";
 
-/// An encoding, and how many bytes its mark has.
-struct Found {
-    encoding: &'static Encoding,
-    mark: usize,
-}
-
-/// The encoding of a document that begins with these bytes; `None` when they are too few to tell. The byte order mark goes before the
+/// The encoding of a document that begins with these bytes, and the length of its mark; `None` when they are too few to tell. The byte order mark goes before the
 /// Content-Type, and that before the XML declaration (RFC 7303 §3).
-fn encoding(first: &[u8], declared: Option<&'static Encoding>, last: bool) -> Result<Option<Found>, HeadEnd> {
+fn encoding(
+    first: &[u8],
+    declared: Option<&'static Encoding>,
+    last: bool,
+) -> Result<Option<(&'static Encoding, usize)>, HeadEnd> {
     const MARKS: [&[u8]; 3] = [b"\xef\xbb\xbf", b"\xfe\xff", b"\xff\xfe"];
-    if let Some((encoding, mark)) = Encoding::for_bom(first) {
-        return Ok(Some(Found { encoding, mark }));
+    if let Some(found) = Encoding::for_bom(first) {
+        return Ok(Some(found));
     }
     if !last && MARKS.iter().any(|mark| mark.starts_with(first)) {
         return Ok(None);
     }
-    let found = |encoding| Ok(Some(Found { encoding, mark: 0 }));
+    let found = |encoding| Ok(Some((encoding, 0)));
     if let Some(encoding) = declared {
         return found(encoding);
     }
