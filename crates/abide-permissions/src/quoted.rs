@@ -4,8 +4,13 @@ use std::borrow::Cow;
 
 /// The parts of a value between separators that are not within quotes, nor within `<` and `>` if these are `brackets`.
 pub(crate) fn split(value: &[u8], separator: u8, brackets: bool) -> impl Iterator<Item = &[u8]> {
+    // Most values have no strings.
+    let is_plain = !brackets && !value.contains(&b'"');
     let (mut in_string, mut in_brackets, mut escaped) = (false, false, false);
     value.split(move |byte| {
+        if is_plain {
+            return *byte == separator;
+        }
         let is_escaped = std::mem::take(&mut escaped);
         match byte {
             b'\\' if in_string => escaped = !is_escaped,
