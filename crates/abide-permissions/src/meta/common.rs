@@ -16,6 +16,7 @@ use memchr::{memchr, memchr_iter};
 
 use super::machine::{Machine, Take};
 use super::rewriter::decoded;
+use crate::head::Meta;
 
 /// Reads the bytes of a head as they come, in pieces of any size.
 pub(super) struct CommonHead {
@@ -181,7 +182,7 @@ fn read_meta<'a>(tag: Tag<'a>, machine: &mut Machine) -> Result<&'a [u8], Stop> 
     if machine.start_tag(b"meta") == Take::Meta
         && let Some((name, content)) = meta
     {
-        machine.meta(name.into_owned(), content.into_owned());
+        machine.found.metas.push(Meta::new(name, content));
     }
     Ok(rest)
 }

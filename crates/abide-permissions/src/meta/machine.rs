@@ -3,7 +3,7 @@
 //! `</head>` does not end it for metas: after it, metadata elements are still put *into* the head element. What ends it is
 //! text, or an element that belongs into the body.
 
-use crate::head::{Found, Meta};
+use crate::head::Found;
 
 /// The place in a document, and the metas found on the way to it.
 pub(super) struct Machine {
@@ -40,9 +40,9 @@ enum Place {
 pub(super) enum Take {
     /// Nothing.
     Pass,
-    /// It is a meta that counts: hand in its attributes.
+    /// It is a meta that counts: `found` takes its attributes.
     Meta,
-    /// It is a link of the head: hand in the URL of a licence.
+    /// It is a link of the head: `found` takes its attributes.
     Link,
     /// A noscript that is markup to us: its content must be scanned as such.
     Markup,
@@ -199,16 +199,6 @@ impl Machine {
         }
         content.extend_from_slice(kept);
         noscript.full |= text.len() > room;
-    }
-
-    /// Takes the meta that [`Machine::start_tag`] has asked for. It has a name.
-    pub(super) fn meta(&mut self, name: String, content: String) {
-        self.found.metas.push(Meta::new(name, content));
-    }
-
-    /// Takes the URL of a licence that a link of the head has named.
-    pub(super) fn license(&mut self, url: String) {
-        self.found.add_license(url);
     }
 
     fn open_noscript(&mut self) -> Take {

@@ -7,12 +7,10 @@ use std::collections::VecDeque;
 use std::io::{self, Read};
 
 use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8, UTF_16BE, UTF_16LE};
-use xml::attribute::OwnedAttribute;
 use xml::name::OwnedName;
 use xml::reader::{ErrorKind, EventReader, ParserConfig, XmlEvent};
 
-use crate::head::{self, HeadEnd, Meta};
-use crate::license;
+use crate::head::{Found, HeadEnd};
 use crate::options::ReadOptions;
 
 /// Finds the metas of an XHTML head.
@@ -21,7 +19,7 @@ pub(super) struct XmlScan {
     declared: Option<&'static Encoding>,
     reader: EventReader<Fed>,
     place: Place,
-    pub(super) found: head::Found,
+    pub(super) found: Found,
     /// How it has ended, once it has.
     pub(super) end: Option<HeadEnd>,
 }
@@ -58,7 +56,7 @@ impl XmlScan {
             declared: charset.and_then(Encoding::for_label),
             reader: EventReader::new_with_config(Fed::default(), config),
             place: Place { body_metas: options.has_body_metas(), depth: 0, head: None, template: None },
-            found: head::Found::default(),
+            found: Found::default(),
             end: None,
         }
     }
@@ -109,16 +107,8 @@ impl XmlScan {
     }
 }
 
-/// The value of an attribute without a namespace.
-fn value<'a>(attributes: &'a [OwnedAttribute], name: &str) -> Option<&'a str> {
-    let own = |name: &OwnedName| name.namespace.is_none() && name.prefix.is_none();
-    let mut attributes = attributes.iter();
-    let found = attributes.find(|a| a.name.local_name == name && own(&a.name));
-    found.map(|attribute| attribute.value.as_str())
-}
-
 impl Place {
-    fn take(&mut self, event: XmlEvent, found: &mut head::Found) -> Result<(), HeadEnd> {
+    fn take(&mut self, event: XmlEvent, found: &mut Found) -> Result<(), HeadEnd> {
         match event {
             // A few bytes may stand for many.
             XmlEvent::Doctype { syntax, .. } if syntax.contains("<!ENTITY") => Err(HeadEnd::MemoryLimit),
@@ -128,6 +118,10 @@ impl Place {
                     return Err(HeadEnd::MemoryLimit);
                 }
                 let is_first = self.depth == 1;
+                let attribute = |name| {
+                    let mut own = attributes.iter().filter(|other| other.name.prefix.is_none());
+                    own.find(|own| own.name.local_name == name).map(|own| own.value.clone())
+                };
                 match html_name(&name) {
                     Some("html") if is_first => {}
                     // HTML that is no document of XML, as it is written by hand.
@@ -136,21 +130,8 @@ impl Place {
                     None if is_first => return Err(HeadEnd::Ended),
                     Some("head") if self.depth == 2 && self.head.is_none() => self.head = Some(self.depth),
                     Some("template") if self.template.is_none() => self.template = Some(self.depth),
-                    Some("meta") if self.counts() => {
-                        if let Some(name) = value(&attributes, "name").filter(|name| !name.is_empty()) {
-                            let content = value(&attributes, "content").unwrap_or_default();
-                            found.metas.push(Meta::new(name, content));
-                        }
-                    }
-                    Some("link") if self.counts() => {
-                        let is_license = value(&attributes, "rel").zip(value(&attributes, "type"));
-                        if is_license.is_some_and(|(rel, kind)| license::is_license(rel, kind))
-                            && let Some(url) = value(&attributes, "href").map(str::trim_ascii)
-                            && !url.is_empty()
-                        {
-                            found.add_license(url);
-                        }
-                    }
+                    Some("meta") if self.counts() => found.add_meta(attribute),
+                    Some("link") if self.counts() => found.add_link(attribute),
                     _ => {}
                 }
                 Ok(())
