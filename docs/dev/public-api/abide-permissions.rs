@@ -92,7 +92,10 @@ impl HeadScanner {
     #[must_use]
     pub fn new(options: &ReadOptions, content_type: Option<&str>) -> Self {}
     #[must_use]
-    pub fn scans(content_type: Option<&[u8]>) -> bool {}
+    pub fn of_page(
+        options: &ReadOptions,
+        content_type: Option<&[u8]>,
+    ) -> Option<Self> {}
     pub fn feed(&mut self, bytes: &[u8]) -> ControlFlow<()> {}
     #[must_use]
     pub fn finish(mut self) -> Head {}

@@ -49,22 +49,26 @@ impl HeadScanner {
     /// [`HeadEnd::NotHtml`] at once.
     #[must_use]
     pub fn new(options: &ReadOptions, content_type: Option<&str>) -> Self {
-        let content_type = ContentType::read(content_type.map(str::as_bytes));
+        Self::of(options, &ContentType::read(content_type.map(str::as_bytes)))
+    }
+
+    /// The same for a response whose page is to be scanned; `None` if it has none.
+    #[must_use]
+    pub fn of_page(options: &ReadOptions, content_type: Option<&[u8]>) -> Option<Self> {
+        let content_type = ContentType::read(content_type);
+        content_type.syntax.map(|_| Self::of(options, &content_type))
+    }
+
+    fn of(options: &ReadOptions, content_type: &ContentType<'_>) -> Self {
         let charset = content_type.charset();
         let is_xml = content_type.syntax == Some(Syntax::Xml);
         Self {
-            html: HtmlScan::new(options, charset.as_deref(), &content_type),
+            html: HtmlScan::new(options, charset.as_deref(), content_type),
             xml: is_xml.then(|| Box::new(XmlScan::new(charset.as_deref(), options))),
             head_limit: options.head_limit(),
             bytes: 0,
             end: if content_type.syntax.is_some() { None } else { Some(HeadEnd::NotHtml) },
         }
-    }
-
-    /// Whether a response with this Content-Type is scanned at all: no scanner need be made for another.
-    #[must_use]
-    pub fn scans(content_type: Option<&[u8]>) -> bool {
-        ContentType::read(content_type).syntax.is_some()
     }
 
     /// Takes the next bytes of the body. `Break`: nothing that follows can matter, so finish.
