@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use tokio::time::timeout_at;
 
+use super::acquire_lease::Leases;
 use super::pacer::Core;
 use super::permit::Permit;
 use super::queue::{DeadlineExceeded, QUEUE_MAX, Queue, Waiter, WaiterNotify};
@@ -97,17 +98,14 @@ impl Claims {
         std::iter::once(&mut self.host).chain(&mut self.others)
     }
 
+    /// The claims with the numbers of their scopes, the host last.
+    pub(crate) fn widest_first(&self) -> impl Iterator<Item = (u8, &Claim)> {
+        (1..=u8::MAX).zip(&self.others).rev().chain([(0, &self.host)])
+    }
+
     pub(crate) fn lock<'t>(&self, table: &'t Table) -> Locked<'t> {
         table.lock_shards(self.host.schedule.shard, self.others.iter().map(|claim| claim.schedule.shard))
     }
-}
-
-/// A request that waits.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Waiting {
-    pub(crate) ticket: u64,
-    pub(crate) arrived: Moment,
-    pub(crate) deadline: Moment,
 }
 
 /// What a newcomer got.
@@ -119,10 +117,12 @@ pub(crate) enum Admission {
     Queued(Claims, u64, Arc<WaiterNotify>),
 }
 
-/// Finds the schedules of all scopes and takes the permit, or a place in each queue, or neither.
+/// Finds the schedules of all scopes and takes the permit, or a place in each queue, or neither. A request that needs leases waits for them as
+/// the queue head.
 pub(crate) fn enter(
     table: &Table,
     request: &Request<'_>,
+    is_leased: bool,
     origin: impl FnOnce() -> Option<Origin>,
     now: Moment,
     effects: &mut Effects,
@@ -136,7 +136,7 @@ pub(crate) fn enter(
     for claim in claims.iter() {
         drop_unpolled(&mut locked, claim, now, effects);
     }
-    if is_free(&mut locked, &claims, now) {
+    if !is_leased && is_free(&mut locked, &claims, now) {
         grant(&mut locked, &mut claims, None, Duration::ZERO, now, effects);
         return Ok(Admission::Granted(claims));
     }
@@ -249,39 +249,14 @@ fn last_scope(
     last
 }
 
-/// A waiting request looks whether it can go. Returns when it looks again at the latest; `None`: it has taken the permit.
-pub(crate) fn look(
-    table: &Table,
-    claims: &mut Claims,
-    who: Waiting,
-    now: Moment,
-    effects: &mut Effects,
-) -> Result<Option<Moment>, DeadlineExceeded> {
-    let Waiting { ticket, arrived, deadline } = who;
-    let mut locked = claims.lock(table);
-    // The Crawl-delay may have changed while it waited.
-    for claim in claims.iter_mut() {
-        let queue = locked.schedule(claim.schedule).and_then(|schedule| schedule.queue());
-        claim.delay = queue.and_then(|queue| queue.delay_of(ticket)).unwrap_or(claim.delay);
-    }
-    // First in every queue, and no host has as many in flight as it may.
-    let can_go = claims.iter().all(|claim| {
-        claim.find(&mut locked).is_some_and(|(schedule, terms)| {
-            !schedule.is_full(terms) && schedule.queue().is_some_and(|queue| queue.is_first(ticket))
-        })
-    });
-    let last = last_scope(&mut locked, claims, |schedule, terms| schedule.start(terms));
-    if can_go && last.start.at <= now {
-        grant(&mut locked, claims, Some(ticket), now.since(arrived), now, effects);
-        return Ok(None);
-    }
-    if can_go && last.start.at > deadline {
-        return Err(last);
-    }
-    if now >= deadline {
-        return Err(past_deadline(&mut locked, claims, ticket, now));
-    }
-    Ok(Some(if can_go { last.start.at } else { deadline }))
+/// What a waiting request finds.
+enum Look {
+    /// It has taken the permit.
+    Granted,
+    /// It is its turn, but for the leases.
+    Unleased,
+    /// It looks again then, at the latest.
+    Until(Moment),
 }
 
 /// Why the wait was in vain: a response that is still open, or the requests that are still before this one.
@@ -364,11 +339,6 @@ pub(crate) fn give_back(table: &Table, claims: &Claims, started: Moment, now: Mo
     });
 }
 
-/// The request goes on the wire later than it was granted.
-pub(crate) fn start_later(table: &Table, claims: &Claims, granted: Moment, now: Moment) {
-    each(table, claims, |schedule, _| schedule.start_later(granted, now));
-}
-
 /// Does something to the schedule of each scope, under all locks.
 pub(crate) fn each(table: &Table, claims: &Claims, mut action: impl FnMut(&mut Schedule, &Claim)) {
     let mut locked = claims.lock(table);
@@ -384,8 +354,11 @@ pub(crate) fn each(table: &Table, claims: &Claims, mut action: impl FnMut(&mut S
 pub(crate) struct QueuePlace {
     pub(crate) core: Arc<Core>,
     pub(crate) claims: Claims,
-    pub(crate) who: Waiting,
+    pub(crate) ticket: u64,
+    pub(crate) arrived: Moment,
     pub(crate) notify: Arc<WaiterNotify>,
+    /// Where processes share a store: the queue head waits for them in its place.
+    pub(crate) leases: Option<Leases>,
     pub(crate) has_left: bool,
 }
 
@@ -395,15 +368,20 @@ impl QueuePlace {
     pub(crate) async fn wait(mut self, request: &Request<'_>) -> Result<Permit, Refusal> {
         loop {
             let now = self.core.now()?;
-            let claims = &mut self.claims;
             let looked = match self.notify.exceeded.get() {
                 Some(exceeded) => Err(*exceeded),
-                None => self.core.act(|effects| look(&self.core.table, claims, self.who, now, effects)),
+                None => self.look(request, now),
             };
-            let Some(until) = looked.map_err(|exceeded| self.core.defer(request, exceeded, now))? else {
-                self.has_left = true;
-                let waited = now.since(self.who.arrived);
-                return Ok(Permit::unsent(Arc::clone(&self.core), self.claims.clone(), now, waited));
+            let until = match looked.map_err(|exceeded| self.core.defer(request, exceeded, now))? {
+                Look::Granted => return Ok(self.permit(now)),
+                Look::Until(until) => until,
+                Look::Unleased => match self.obstacle(request, now)? {
+                    None => continue,
+                    Some(exceeded) if exceeded.start.at > request.deadline => {
+                        return Err(self.core.defer(request, exceeded, now));
+                    }
+                    Some(exceeded) => exceeded.start.at,
+                },
             };
             if !has_timers() {
                 return Err(Refusal::Denied(DeniedKind::NoTimers));
@@ -411,12 +389,60 @@ impl QueuePlace {
             let _ = timeout_at(self.core.timeline.timer(until), self.notify.wake.notified()).await;
         }
     }
+
+    /// Looks whether the request can go, and takes the permit then.
+    fn look(&mut self, request: &Request<'_>, now: Moment) -> Result<Look, DeadlineExceeded> {
+        let Self { core, claims, leases, .. } = self;
+        let (ticket, waited) = (self.ticket, now.since(self.arrived));
+        core.act(|effects| {
+            let mut locked = claims.lock(&core.table);
+            for claim in claims.iter_mut() {
+                let Some(schedule) = locked.schedule(claim.schedule) else { continue };
+                // The Crawl-delay may have changed while it waited.
+                claim.delay =
+                    schedule.queue().and_then(|queue| queue.delay_of(ticket)).unwrap_or(claim.delay);
+                claim.before = schedule.anchor;
+            }
+            // First in every queue, and no host has as many in flight as it may.
+            let can_go = claims.iter().all(|claim| {
+                claim.find(&mut locked).is_some_and(|(schedule, terms)| {
+                    !schedule.is_full(terms) && schedule.queue().is_some_and(|queue| queue.is_first(ticket))
+                })
+            });
+            let last = last_scope(&mut locked, claims, |schedule, terms| schedule.start(terms));
+            if can_go && last.start.at <= now {
+                // Under the locks, so that no backoff begins between the leases and the grant.
+                if leases.as_mut().is_some_and(|leases| !leases.try_begin(request, claims, now)) {
+                    return Ok(Look::Unleased);
+                }
+                grant(&mut locked, claims, Some(ticket), waited, now, effects);
+                return Ok(Look::Granted);
+            }
+            if can_go && last.start.at > request.deadline {
+                return Err(last);
+            }
+            if now >= request.deadline {
+                return Err(past_deadline(&mut locked, claims, ticket, now));
+            }
+            Ok(Look::Until(if can_go { last.start.at } else { request.deadline }))
+        })
+    }
+
+    fn obstacle(&mut self, request: &Request<'_>, now: Moment) -> Result<Option<DeadlineExceeded>, Refusal> {
+        self.leases.as_mut().map_or(Ok(None), |leases| leases.obstacle(request, &self.claims, now))
+    }
+
+    fn permit(mut self, now: Moment) -> Permit {
+        self.has_left = true;
+        let users = self.leases.take().map(|leases| leases.users.into()).unwrap_or_default();
+        Permit::new(Arc::clone(&self.core), self.claims.clone(), now, now.since(self.arrived), users)
+    }
 }
 
 impl Drop for QueuePlace {
     fn drop(&mut self) {
         if !self.has_left {
-            self.core.act(|effects| leave(&self.core.table, &self.claims, self.who.ticket, effects));
+            self.core.act(|effects| leave(&self.core.table, &self.claims, self.ticket, effects));
         }
     }
 }
@@ -444,7 +470,7 @@ mod tests {
         now: Moment,
         effects: &mut Effects,
     ) -> Result<Admission, DeadlineExceeded> {
-        enter(table, request, || None, now, effects)
+        enter(table, request, false, || None, now, effects)
     }
 
     fn takes(table: &Table, request: &Request<'_>, now: Moment) -> Claims {

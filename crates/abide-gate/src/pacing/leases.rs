@@ -4,6 +4,7 @@
 //! given up independently of the requests that need it. The tasks end when nothing needs them; they do not keep the pacer alive.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -11,7 +12,6 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::time::{timeout, timeout_at};
 
-use super::acquire::Claim;
 use super::lease::{Lease, Outage, Plan, RETRY, Readiness, SLACK};
 use super::pacer::Core;
 use super::policy::Shared;
@@ -26,6 +26,8 @@ pub(crate) struct SharedStore {
     store: Arc<dyn HostStore>,
     pub(crate) options: Shared,
     core: Weak<Core>,
+    /// What differs between processes and stays the same in one.
+    seed: u64,
     holder: HolderId,
     health: Mutex<Health>,
     /// Where tasks are started from, if a response is observed outside a runtime.
@@ -52,19 +54,15 @@ pub(crate) struct HostLease {
     lease: Mutex<Lease>,
     /// The task of the host should look.
     news: Notify,
-    /// The requests that wait for the lease, or for the store to know of a backoff, should look.
-    changed: watch::Sender<()>,
+    /// The requests that wait for the store to know of a backoff should look.
+    saved: watch::Sender<()>,
 }
 
 /// A request that needs the lease of a host. Dropping it says that it does not any more.
 #[derive(Debug)]
 pub(crate) struct User {
-    /// Which of the request's scopes the host is, and its terms.
-    pub(crate) scope: u8,
-    pub(crate) claim: Claim,
     store: Arc<SharedStore>,
     host: Arc<HostLease>,
-    changed: watch::Receiver<()>,
     /// It is on the wire.
     in_flight: bool,
 }
@@ -73,11 +71,12 @@ pub(crate) struct User {
 const PAUSE: Duration = Duration::from_millis(500);
 
 impl SharedStore {
-    pub(crate) fn new(store: Arc<dyn HostStore>, options: Shared, core: Weak<Core>) -> Self {
+    pub(crate) fn new(store: Arc<dyn HostStore>, options: Shared, core: Weak<Core>, seed: u64) -> Self {
         Self {
             store,
             options,
             core,
+            seed,
             holder: HolderId::random(),
             health: Mutex::default(),
             runtime: OnceLock::new(),
@@ -95,20 +94,25 @@ impl SharedStore {
         lock(&self.health).reason.as_deref().unwrap_or_default().to_owned()
     }
 
+    /// From 0 to 1, for this process and this host.
+    pub(crate) fn unit(&self, key: &str) -> f64 {
+        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one((self.seed, key));
+        crate::jitter::unit(hash)
+    }
+
     /// A request needs the lease of a host: from now on its task asks for it.
     pub(crate) fn enter(
         self: &Arc<Self>,
         key: Arc<str>,
         under: Option<Arc<str>>,
-        (scope, claim): (u8, Claim),
+        delay: Duration,
         now: Moment,
     ) -> User {
         let mut hosts = lock(&self.hosts);
         let host = self.host(&mut hosts, key, under, now);
-        lock(&host.lease).enter(claim.delay);
+        lock(&host.lease).enter(delay);
         host.news.notify_one();
-        let changed = host.changed.subscribe();
-        User { scope, claim, store: Arc::clone(self), host, changed, in_flight: false }
+        User { store: Arc::clone(self), host, in_flight: false }
     }
 
     /// The state of a host has changed, and the store must know.
@@ -117,7 +121,6 @@ impl SharedStore {
         let host = self.host(&mut hosts, Arc::from(key), None, now);
         lock(&host.lease).change();
         host.news.notify_one();
-        host.changed.send_replace(());
     }
 
     fn host(
@@ -135,7 +138,7 @@ impl SharedStore {
             under,
             lease: Mutex::new(Lease::new(now)),
             news: Notify::new(),
-            changed: watch::Sender::new(()),
+            saved: watch::Sender::new(()),
         });
         // Without a runtime nothing can be said to the store; nor can anything have been sent.
         let Some(runtime) = Handle::try_current().ok().or_else(|| self.runtime.get().cloned()) else {
@@ -210,7 +213,7 @@ impl SharedStore {
             None => lease.unanswered(&self.options, now),
         }
         drop(lease);
-        host.changed.send_replace(());
+        host.changed(core);
     }
 
     async fn release(&self, core: &Core, host: &HostLease, now: Moment) {
@@ -229,7 +232,7 @@ impl SharedStore {
             self.exchange(core, &other, Want::Release, now).await;
         }
         self.exchange(core, host, Want::Release, now).await;
-        host.changed.send_replace(());
+        host.changed(core);
     }
 
     /// One command, and what its reply changes here.
@@ -284,7 +287,7 @@ impl SharedStore {
             Ok(_) => {
                 lock(&self.health).outage.back = now;
                 core.report(&Event::StoreBack);
-                self.look_again();
+                self.look_again(core);
             }
             Err(error) => self.failed(core, &key, &error, asked, now),
         }
@@ -310,14 +313,16 @@ impl SharedStore {
         if is_news {
             core.report(&Event::StoreDown { reason: &reason });
             // The requests that wait for a lease go by local limits.
-            self.look_again();
+            self.look_again(core);
         }
     }
 
-    fn look_again(&self) {
-        for host in lock(&self.hosts).values() {
+    fn look_again(&self, core: &Core) {
+        // Their wakers are foreign code, which is not called under a lock.
+        let hosts: Vec<_> = lock(&self.hosts).values().cloned().collect();
+        for host in hosts {
             host.news.notify_one();
-            host.changed.send_replace(());
+            host.changed(core);
         }
     }
 
@@ -344,16 +349,22 @@ impl Drop for Kept<'_> {
     }
 }
 
+impl HostLease {
+    /// The lease has become another, or the store knows more: those that wait for that look.
+    fn changed(&self, core: &Core) {
+        self.saved.send_replace(());
+        core.wake_first(&self.key);
+    }
+}
+
 impl User {
-    /// Something has happened since this was last awaited.
-    pub(crate) async fn news(&mut self) {
-        // The sender lives as long as the host that is kept here.
-        let _ = self.changed.changed().await;
+    pub(crate) fn key(&self) -> Arc<str> {
+        Arc::clone(&self.host.key)
     }
 
-    pub(crate) fn readiness(&self, now: Moment) -> Readiness {
+    pub(crate) fn readiness(&self, delay: Duration, now: Moment) -> Readiness {
         let (options, outage) = (&self.store.options, self.store.outage());
-        let readiness = lock(&self.host.lease).readiness(self.claim.delay, options, outage, now);
+        let readiness = lock(&self.host.lease).readiness(delay, options, outage, now);
         if readiness == Readiness::Leased {
             self.host.news.notify_one();
         }
@@ -361,9 +372,9 @@ impl User {
     }
 
     /// The request goes on the wire, if it may still.
-    pub(crate) fn try_begin(&mut self, now: Moment) -> bool {
+    pub(crate) fn try_begin(&mut self, delay: Duration, now: Moment) -> bool {
         let (options, outage) = (&self.store.options, self.store.outage());
-        self.in_flight = lock(&self.host.lease).try_begin(self.claim.delay, options, outage, now);
+        self.in_flight = lock(&self.host.lease).try_begin(delay, options, outage, now);
         self.in_flight
     }
 
@@ -382,11 +393,11 @@ impl User {
 
     /// Waits until the store knows what has changed until now, or is away; for `limit` at most.
     pub(crate) async fn saved(&self) {
-        let mut changed = self.changed.clone();
+        let mut saved = self.host.saved.subscribe();
         let change = lock(&self.host.lease).changes();
         let is_saved_or_away =
             |(): &()| lock(&self.host.lease).is_saved(change) || !self.store.outage().is_over();
-        let _ = timeout(self.store.options.timeout, changed.wait_for(is_saved_or_away)).await;
+        let _ = timeout(self.store.options.timeout, saved.wait_for(is_saved_or_away)).await;
     }
 }
 

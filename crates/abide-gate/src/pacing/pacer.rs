@@ -14,12 +14,12 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::acquire::{self, Admission, HostRequest, QueuePlace, Request, ScopeRequest, Waiting};
-use super::acquire_lease::acquire_lease;
+use super::acquire::{self, Admission, HostRequest, QueuePlace, Request, ScopeRequest};
+use super::acquire_lease::Leases;
 use super::leases::SharedStore;
 use super::permit::Permit;
 use super::policy::{DELAY_MAX, PacePolicy};
-use super::queue::wake;
+use super::queue::{Queue, wake};
 use super::refusal::Refusal;
 use super::schedule::Schedule;
 use super::store::HostStore;
@@ -78,7 +78,7 @@ impl Pacer {
         let now = self.core.now().ok()?;
         let (table, host) = (&self.core.table, self.core.host(url, ask).ok()?);
         let claims = self.core.act(|effects| acquire::enter_idle(table, &host, ask.place, now, effects))?;
-        let permit = Permit::unsent(Arc::clone(&self.core), claims, now, Duration::ZERO).send();
+        let permit = Permit::new(Arc::clone(&self.core), claims, now, Duration::ZERO, Box::default());
         self.core.report(&Event::Granted { scope: &host.key, waited: Duration::ZERO });
         Some(permit)
     }
@@ -92,20 +92,21 @@ impl Pacer {
         let now = self.core.now()?;
         let request = self.core.request(url, &ask, now)?;
         let (table, origin) = (&self.core.table, || Origin::of(url).ok());
-        let entered = self.core.act(|effects| acquire::enter(table, &request, origin, now, effects));
+        // A host of the operator's own may be left out.
+        let is_leased = self.core.policy.pace_of(&request.host.key).is_leased;
+        let leases =
+            self.core.store.as_ref().filter(|_| is_leased).map(|store| Leases::new(Arc::clone(store)));
+        let entered =
+            self.core.act(|effects| acquire::enter(table, &request, leases.is_some(), origin, now, effects));
         let permit = match entered.map_err(|exceeded| self.core.defer(&request, exceeded, now))? {
-            Admission::Granted(claims) => Permit::unsent(Arc::clone(&self.core), claims, now, Duration::ZERO),
+            Admission::Granted(claims) => {
+                Permit::new(Arc::clone(&self.core), claims, now, Duration::ZERO, Box::default())
+            }
             Admission::Queued(claims, ticket, notify) => {
-                let who = Waiting { ticket, arrived: now, deadline: request.deadline };
-                let place = QueuePlace { core: Arc::clone(&self.core), claims, who, notify, has_left: false };
+                let (core, arrived, has_left) = (Arc::clone(&self.core), now, false);
+                let place = QueuePlace { core, claims, ticket, arrived, notify, leases, has_left };
                 Box::pin(place.wait(&request)).await?
             }
-        };
-        let permit = match &self.core.store {
-            None => permit.send(),
-            // A host of the operator's own may be left out.
-            Some(_) if !self.core.policy.pace_of(&request.host.key).is_leased => permit.send(),
-            Some(store) => Box::pin(acquire_lease(store, &request, permit)).await?,
         };
         self.core.report(&Event::Granted { scope: &request.host.key, waited: permit.waited() });
         Ok(permit)
@@ -139,8 +140,6 @@ pub(crate) struct Core {
     pub(crate) timeline: Timeline,
     observers: Observers,
     pub(crate) jitter: Jitter,
-    /// Drawn once: what differs between processes and stays the same in one.
-    pub(crate) seed: u64,
     pub(crate) store: Option<Arc<SharedStore>>,
     is_overgrown: AtomicBool,
     /// Whether the task runs that reports open bodies.
@@ -237,6 +236,12 @@ impl Core {
         locked.schedule(id).map(look)
     }
 
+    /// Has the first in the queue of a host look again.
+    pub(crate) fn wake_first(&self, host: &str) {
+        let first = self.with_schedule(host, |schedule| schedule.queue().and_then(Queue::first).cloned());
+        wake(first.flatten().into_iter().collect());
+    }
+
     /// The same; a host that is not known is known from now on.
     pub(crate) fn with_new_schedule<T>(
         &self,
@@ -287,13 +292,13 @@ impl PacerBuilder {
         let began = catch("clock", || clock.now()).unwrap_or_else(|_| SystemClock.now());
         // Cyclic, because the tasks that keep leases must not keep the pacer alive.
         let core = Arc::new_cyclic(|core| Core {
-            store: store.map(|store| Arc::new(SharedStore::new(store, policy.shared, core.clone()))),
+            store: store
+                .map(|store| Arc::new(SharedStore::new(store, policy.shared, core.clone(), jitter.bits()))),
             table: Table::new(policy.max_hosts, policy.min_delay()),
             timeline: Timeline::starting(began),
             is_overgrown: AtomicBool::new(false),
             is_watched: AtomicBool::new(false),
             observers: Observers::new(observers),
-            seed: jitter.bits(),
             policy,
             clock,
             jitter,

@@ -54,47 +54,29 @@ pub struct Permit {
     /// When the request went on the wire, as far as we know.
     started: Moment,
     waited: Duration,
-    /// Until it is the caller's, nothing was sent.
+    /// Unless it is given back.
     is_sent: bool,
     /// What keeps the leases of its hosts, if there is a shared store.
     users: Box<[User]>,
 }
 
 impl Permit {
-    /// A permit that was granted in this process and is not the caller's yet.
-    pub(crate) fn unsent(core: Arc<Core>, claims: Claims, started: Moment, waited: Duration) -> Self {
-        Self { core, claims, started, waited, is_sent: false, users: Box::default() }
-    }
-
-    pub(crate) fn core(&self) -> &Arc<Core> {
-        &self.core
-    }
-
-    pub(crate) fn claims(&self) -> &Claims {
-        &self.claims
+    pub(crate) fn new(
+        core: Arc<Core>,
+        claims: Claims,
+        started: Moment,
+        waited: Duration,
+        users: Box<[User]>,
+    ) -> Self {
+        if !core.is_watched.load(Ordering::Relaxed) {
+            open_bodies::watch(&core);
+        }
+        Self { core, claims, started, waited, is_sent: true, users }
     }
 
     /// Where the host's schedule is, for the next permit of it.
     pub(crate) fn place(&self) -> u32 {
         self.claims.host.schedule.place()
-    }
-
-    /// It goes out now.
-    pub(crate) fn send(mut self) -> Self {
-        self.is_sent = true;
-        if !self.core.is_watched.load(Ordering::Relaxed) {
-            open_bodies::watch(&self.core);
-        }
-        self
-    }
-
-    /// The leases of its hosts are there, and time has passed over it.
-    pub(crate) fn send_later(mut self, users: Box<[User]>, now: Moment) -> Self {
-        acquire::start_later(&self.core.table, &self.claims, self.started, now);
-        self.waited += now.since(self.started);
-        self.started = now;
-        self.users = users;
-        self.send()
     }
 
     /// How long this call has waited for the permit.

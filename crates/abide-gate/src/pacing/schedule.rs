@@ -201,14 +201,6 @@ impl Schedule {
         }
     }
 
-    /// The request starts later than it was granted, because a lease had to be awaited.
-    pub(crate) fn start_later(&mut self, granted: Moment, now: Moment) {
-        self.anchor = self.anchor.max(now);
-        if let Some(open) = self.open_entry(granted) {
-            *open = now;
-        }
-    }
-
     /// A response has ended.
     pub(crate) fn end(&mut self, started: Moment, now: Moment) {
         self.leave_flight(started);
@@ -234,10 +226,6 @@ impl Schedule {
         if self.in_flight == 0 {
             extra.open.clear();
         }
-    }
-
-    fn open_entry(&mut self, started: Moment) -> Option<&mut Moment> {
-        self.extra.as_deref_mut()?.open.iter_mut().find(|open| **open == started)
     }
 
     /// How long the oldest body has been open, said once when it passes `limit`.
@@ -456,17 +444,6 @@ mod tests {
         assert_eq!(schedule.open_since(), at(2));
         schedule.end(at(2), at(10));
         assert_eq!(schedule.open_since(), Moment::NEVER);
-    }
-
-    #[test]
-    fn a_start_that_was_later_than_its_grant_counts_from_then() {
-        let mut schedule = Schedule::new("a.example");
-        schedule.grant(terms(2), at(1));
-        schedule.grant(terms(2), at(2));
-        schedule.start_later(at(1), at(5));
-        assert_eq!((schedule.open_since(), schedule.anchor), (at(2), at(5)));
-        schedule.end(at(2), at(6));
-        assert_eq!(schedule.open_since(), at(5));
     }
 
     #[test]
