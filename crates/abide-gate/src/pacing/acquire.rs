@@ -384,7 +384,7 @@ impl QueuePlace {
                 },
             };
             if !has_timers() {
-                return Err(Refusal::Denied(DeniedKind::NoTimers));
+                return Err(DeniedKind::NoTimers.into());
             }
             let _ = timeout_at(self.core.timeline.timer(until), self.notify.wake.notified()).await;
         }

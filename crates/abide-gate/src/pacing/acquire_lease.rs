@@ -73,7 +73,7 @@ impl Leases {
                     (if is_patient { request.deadline } else { now.plus(wait) }, WaitReason::OtherProcess)
                 }
                 Readiness::Alone if self.store.options.fail_closed => {
-                    return Err(Refusal::Denied(DeniedKind::Store { reason: self.store.reason() }));
+                    return Err(DeniedKind::Store { reason: self.store.reason() }.into());
                 }
                 Readiness::Alone => {
                     let delay = claim.delay.saturating_mul(self.store.options.expected_workers);

@@ -28,7 +28,7 @@ use crate::clock::{Moment, Timeline};
 use crate::event::{Event, Observer, Observers};
 use crate::jitter::{Jitter, random_seed};
 use crate::origin::pacing_key;
-use crate::{Clock, DeniedKind, Host, Origin, SystemClock, UnsupportedUrl, WallMillis};
+use crate::{Clock, DeniedKind, Host, Origin, SystemClock, WallMillis};
 
 /// Knows when the next request to a host may go out. Cheap to clone; all clones are one.
 ///
@@ -57,8 +57,7 @@ impl Pacer {
     /// place: a queue head that is not polled is dropped one second after its deadline.
     ///
     /// # Errors
-    /// [`Refusal::Deferred`] as soon as it is certain that the permit cannot come within the budget, most often at once; the other
-    /// [`Refusal`]s at once.
+    /// A deferral as soon as it is certain that the permit cannot come within the budget, most often at once; the other [`Refusal`]s at once.
     pub(crate) async fn acquire(&self, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
         match self.at_once(url, &ask) {
             Some(permit) => Ok(permit),
@@ -201,7 +200,7 @@ impl Core {
     fn host<'u>(&self, url: &'u Url, ask: &Ask) -> Result<HostRequest<'u>, Refusal> {
         let key = host_of(url)?;
         if ask.crawl_delay > DELAY_MAX {
-            return Err(Refusal::Denied(DeniedKind::CrawlDelayTooLong { asked: ask.crawl_delay }));
+            return Err(DeniedKind::CrawlDelayTooLong { asked: ask.crawl_delay }.into());
         }
         let pace = self.policy.pace_of(&key);
         Ok(HostRequest { key, delay: pace.delay.max(ask.crawl_delay), limit: pace.max_in_flight })
@@ -260,9 +259,9 @@ impl Core {
 }
 
 /// The pacing key of a URL, as [`Host::of`] makes it, without allocating for names.
-fn host_of(url: &Url) -> Result<Cow<'_, str>, UnsupportedUrl> {
+fn host_of(url: &Url) -> Result<Cow<'_, str>, Refusal> {
     if !matches!(url.scheme(), "http" | "https") {
-        Host::of(url)?;
+        Host::of(url).map_err(|_| DeniedKind::UnsupportedUrl)?;
     }
     Ok(pacing_key(url.host_str().unwrap_or_default()))
 }
@@ -270,7 +269,7 @@ fn host_of(url: &Url) -> Result<Cow<'_, str>, UnsupportedUrl> {
 /// Runs user code. A panic in it goes no further.
 fn catch<T>(callback: &'static str, run: impl FnOnce() -> T) -> Result<T, Refusal> {
     let result = catch_unwind(AssertUnwindSafe(run));
-    result.map_err(|_| Refusal::Denied(DeniedKind::Panicked { callback }))
+    result.map_err(|_| DeniedKind::Panicked { callback }.into())
 }
 
 /// What a [`Pacer`] is made of.
