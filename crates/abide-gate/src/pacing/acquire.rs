@@ -18,7 +18,7 @@ use super::pacer::Core;
 use super::permit::Permit;
 use super::queue::{DeadlineExceeded, QUEUE_MAX, Queue, Waiter, WaiterNotify};
 use super::refusal::Refusal;
-use super::schedule::{OPEN_MAX, Schedule, Start, Terms, WaitReason};
+use super::schedule::{Schedule, Start, Terms, WaitReason};
 use super::table::{Effects, Locked, ScheduleId, Table};
 use crate::clock::{Moment, has_timers};
 use crate::{DeniedKind, Origin};
@@ -130,7 +130,7 @@ pub(crate) fn enter(
     let shard = |scope: &ScopeRequest<'_>| Table::shard_of(scope.hash);
     let host = shard(&request.host);
     let mut locked = table.lock_shards(host, request.others.iter().map(shard));
-    locked.clean_sometimes(host, now, effects);
+    locked.clean_sometimes(host, now);
     // Under the locks of all scopes from here to the end: no other request can take one of them meanwhile.
     let mut claims = claims(&mut locked, request, now, effects);
     for claim in claims.iter() {
@@ -162,13 +162,7 @@ pub(crate) fn enter(
 
 /// What most requests meet: one scope, its host is known and free, and no request waits. It looks nothing up twice and allocates nothing.
 /// `place` is where the host's schedule was found last.
-pub(crate) fn enter_idle(
-    table: &Table,
-    host: &HostRequest<'_>,
-    place: u32,
-    now: Moment,
-    effects: &mut Effects,
-) -> Option<Claims> {
+pub(crate) fn enter_idle(table: &Table, host: &HostRequest<'_>, place: u32, now: Moment) -> Option<Claims> {
     let (mut locked, id) = table.lock_known(place, &host.key)?;
     let schedule = locked.schedule(id)?;
     let terms = schedule.terms(host.delay, host.limit);
@@ -178,7 +172,7 @@ pub(crate) fn enter_idle(
     let (delay, limit, before) = (host.delay, host.limit, schedule.anchor);
     let host = Claim { schedule: id, delay, limit, feedback: true, before };
     schedule.grant(terms, now);
-    locked.clean_sometimes(id.shard, now, effects);
+    locked.clean_sometimes(id.shard, now);
     Some(Claims { host, others: Box::default() })
 }
 
@@ -318,14 +312,7 @@ pub(crate) fn leave(table: &Table, claims: &Claims, ticket: u64, effects: &mut E
 
 /// The response has ended: the delay counts from now.
 pub(crate) fn end(table: &Table, claims: &Claims, started: Moment, now: Moment, effects: &mut Effects) {
-    each(table, claims, |schedule, claim| {
-        // Reported for the host, not once more for each group that it is in.
-        if claim.schedule == claims.host.schedule
-            && now.since(started) >= OPEN_MAX
-            && let Some(open) = schedule.open_too_long(OPEN_MAX, now)
-        {
-            effects.open.push((schedule.key.as_str().into(), open));
-        }
+    each(table, claims, |schedule, _| {
         schedule.end(started, now);
         schedule.changed(now, &mut effects.wakers);
     });
@@ -492,7 +479,7 @@ mod tests {
         let (table, began) = (Table::new(100, Duration::ZERO), at(0));
         let asked = request(&table, "a.example", None, began);
         let host = HostRequest { key: "a.example".into(), delay: Duration::from_secs(1), limit: 1 };
-        let short_from = |place, now| enter_idle(&table, &host, place, now, &mut Effects::default());
+        let short_from = |place, now| enter_idle(&table, &host, place, now);
         let short = |now| short_from(0, now);
         assert!(short(began).is_none(), "it is not known");
         let claims = takes(&table, &asked, began);

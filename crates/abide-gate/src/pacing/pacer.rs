@@ -76,7 +76,7 @@ impl Pacer {
         }
         let now = self.core.now().ok()?;
         let (table, host) = (&self.core.table, self.core.host(url, ask).ok()?);
-        let claims = self.core.act(|effects| acquire::enter_idle(table, &host, ask.place, now, effects))?;
+        let claims = acquire::enter_idle(table, &host, ask.place, now)?;
         let permit = Permit::new(Arc::clone(&self.core), claims, now, Duration::ZERO, Box::default());
         self.core.report(&Event::Granted { scope: &host.key, waited: Duration::ZERO });
         Some(permit)
@@ -179,9 +179,6 @@ impl Core {
         let mut effects = Effects::default();
         let result = step(&mut effects);
         wake(effects.wakers);
-        for (scope, open) in effects.open {
-            self.report(&Event::BodyOpen { scope: &scope, open });
-        }
         if effects.is_overgrown && !self.is_overgrown.swap(true, Ordering::Relaxed) {
             self.report(&Event::Overgrown { hosts: self.table.len() });
         }

@@ -10,7 +10,7 @@ use super::acquire::Request;
 use super::backoff::BackoffCause;
 use super::pacer::Core;
 use super::queue::DeadlineExceeded;
-use super::schedule::{OPEN_MAX, Schedule, WaitReason};
+use super::schedule::{Schedule, WaitReason};
 use crate::clock::Moment;
 use crate::event::Event;
 use crate::text::Escaped;
@@ -120,17 +120,13 @@ impl Core {
         // The user's clock is read before the lock is taken.
         let (asked, wall) = (request.scope(exceeded.scope), self.wall());
         let scope = &*asked.key;
-        let (at, reason, open) = self
+        let (at, reason) = self
             .with_schedule(scope, |schedule| {
                 schedule.counts.deferrals = schedule.counts.deferrals.saturating_add(1);
-                let open = schedule.open_too_long(OPEN_MAX, now);
                 let at = schedule.come_back(exceeded.start.at, asked.delay);
-                (at, DeferReason::of(exceeded.start.why, schedule, now, wall), open)
+                (at, DeferReason::of(exceeded.start.why, schedule, now, wall))
             })
-            .unwrap_or((exceeded.start.at, DeferReason::OtherProcess, None));
-        if let Some(open) = open {
-            self.report(&Event::BodyOpen { scope, open });
-        }
+            .unwrap_or((exceeded.start.at, DeferReason::OtherProcess));
         let wait = at.since(now);
         self.report(&Event::Deferred { scope, wait, reason: &reason });
         Refusal { kind: DeniedKind::Deferred { reason }, not_before: Some(self.wall_at(now, at)) }

@@ -90,8 +90,6 @@ pub(crate) struct Extra {
     queue: Option<Box<Queue>>,
     /// Most in flight, as the last that joined the queue has asked.
     limit: u16,
-    /// It has been said that a body is open for too long.
-    warned: bool,
     /// The delay by the time its answers take. Zero: not adaptive.
     adaptive_millis: u32,
     /// When the caller that was deferred last may come back.
@@ -106,9 +104,6 @@ pub(crate) struct Extra {
 /// those of all others away.
 const LEAD_MAX: Duration = Duration::from_secs(3_600);
 
-/// A body that has been open for longer is worth a warning.
-pub(crate) const OPEN_MAX: Duration = Duration::from_secs(60);
-
 /// That of a host without one.
 static NONE: Extra = Extra::NEW;
 
@@ -118,7 +113,6 @@ impl Extra {
         breaker: Breaker::CLOSED,
         queue: None,
         limit: 1,
-        warned: false,
         adaptive_millis: 0,
         deferred_until: Moment::NEVER,
         quota: Moment::NEVER,
@@ -189,10 +183,6 @@ impl Schedule {
     pub(crate) fn grant(&mut self, terms: Terms, now: Moment) {
         self.anchor = self.anchor.max(now);
         self.in_flight = self.in_flight.saturating_add(1);
-        // Each open body is reported once: this is a new one.
-        if let Some(extra) = self.extra.as_deref_mut() {
-            extra.warned = false;
-        }
         self.delay_millis = whole_millis(terms.delay);
         self.counts.requests = self.counts.requests.saturating_add(1);
         // Once the list is in use it is kept until nothing is in flight, so that it is complete.
@@ -226,21 +216,6 @@ impl Schedule {
         if self.in_flight == 0 {
             extra.open.clear();
         }
-    }
-
-    /// How long the oldest body has been open, said once when it passes `limit`.
-    pub(crate) fn open_too_long(&mut self, limit: Duration, now: Moment) -> Option<Duration> {
-        let open = now.since(self.open_since());
-        if self.in_flight == 0 || self.is_warned() || open < limit {
-            return None;
-        }
-        self.extra_mut().warned = true;
-        Some(open)
-    }
-
-    /// Whether it has been said that a body is open for too long.
-    pub(crate) fn is_warned(&self) -> bool {
-        self.extra().warned
     }
 
     pub(crate) fn waited(&mut self, waited: Duration) {

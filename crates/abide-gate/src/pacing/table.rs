@@ -19,7 +19,7 @@ use hashbrown::HashTable;
 use slab::Slab;
 
 use super::queue::Wakers;
-use super::schedule::{OPEN_MAX, Schedule};
+use super::schedule::Schedule;
 use crate::clock::Moment;
 
 /// The number of a schedule.
@@ -67,8 +67,6 @@ pub(crate) struct Shard {
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
     pub(crate) wakers: Wakers,
-    /// Bodies that have been open for too long, reported once each.
-    pub(crate) open: Vec<(Box<str>, Duration)>,
     /// The table had to grow beyond its bound.
     pub(crate) is_overgrown: bool,
 }
@@ -219,13 +217,13 @@ impl Locked<'_> {
     }
 
     /// Cleans a little every few hundred calls. To be called before a schedule is looked up, or after its grant, which keeps it.
-    pub(crate) fn clean_sometimes(&mut self, shard: u16, now: Moment, effects: &mut Effects) {
+    pub(crate) fn clean_sometimes(&mut self, shard: u16, now: Moment) {
         let (table, shard) = (self.table, self.shard(shard));
         // Counted per shard, so that the requests to a shard pay for its cleaning and no other lock is taken.
         shard.since_cleaning += 1;
         if shard.since_cleaning >= CLEAN_EVERY {
             shard.since_cleaning = 0;
-            shard.clean(table, now, effects);
+            shard.clean(table, now);
         }
     }
 }
@@ -251,13 +249,10 @@ impl Shard {
     }
 
     /// Looks at the next few schedules: puts away what is not needed, and forgets hosts while there are more than `max`.
-    fn clean(&mut self, table: &Table, now: Moment, effects: &mut Effects) {
+    fn clean(&mut self, table: &Table, now: Moment) {
         for _ in 0..CLEAN_STEPS.min(self.schedules.capacity()) {
             let (place, crowded) = (self.advance(), self.schedules.len() > table.shard_max);
             let Some(schedule) = self.schedules.get_mut(place) else { continue };
-            if let Some(open) = schedule.open_too_long(OPEN_MAX, now) {
-                effects.open.push((schedule.key.as_str().into(), open));
-            }
             // Before the question whether it may go: what is over must not keep it.
             schedule.tidy(now);
             if crowded && schedule.owes_nothing(table.min_delay, now) {
@@ -294,7 +289,6 @@ impl Shard {
 
 #[cfg(test)]
 mod tests {
-    use super::super::schedule::Terms;
     use super::*;
     use crate::clock::second as at;
 
@@ -324,23 +318,6 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_is_cleaned_once_in_256_calls() {
-        let table = Table::new(10_000, Duration::ZERO);
-        let (hash, began) = (table.hash("a"), at(0));
-        let mut locked = table.lock(hash);
-        let open = locked.find_or_insert(hash, "a");
-        let terms = Terms { delay: Duration::ZERO, limit: 1 };
-        locked.schedule(open).unwrap().grant(terms, began);
-        let later = began.plus(Duration::from_secs(61));
-        let mut effects = Effects::default();
-        for call in 1..=CLEAN_EVERY {
-            assert!(effects.open.is_empty(), "before call {call}");
-            locked.clean_sometimes(open.shard, later, &mut effects);
-        }
-        assert_eq!(effects.open, [("a".into(), Duration::from_secs(61))]);
-    }
-
-    #[test]
     fn a_shard_grows_by_an_eighth() {
         let (mut shard, hasher, mut growths) = (Shard::default(), RandomState::new(), 0);
         for n in 0_usize..4_000 {
@@ -360,10 +337,9 @@ mod tests {
             let key = n.to_string();
             shard.insert(hasher.hash_one(&*key), &key, &hasher);
         }
-        let mut effects = Effects::default();
         for (max, left) in [(101, 100), (100, 100), (99, 99), (40, 40)] {
             let table = Table { shard_max: max, hasher: hasher.clone(), ..Table::new(0, Duration::ZERO) };
-            shard.clean(&table, at(10), &mut effects);
+            shard.clean(&table, at(10));
             assert_eq!(shard.schedules.len(), left);
             assert_eq!(shard.index.len(), left);
         }

@@ -61,18 +61,6 @@ async fn a_backoff_is_over_in_the_instant_of_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_open_for_a_minute_is_reported() {
-    for (millis, expected) in [(59_999, vec![]), (60_000, vec!["open a.example 60s"])] {
-        let (builder, _, events) = builder(one_second());
-        let pacer = builder.build();
-        let permit = pacer.take("a.example").await;
-        sleep(ms(millis)).await;
-        drop(permit);
-        assert_eq!(events.take(), expected, "{millis}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_backoff_that_ends_with_the_wait_costs_no_more() {
     let (builder, clock, _) = builder(one_second());
     let pacer = builder.store(Arc::new(MemoryStore::new().with_clock(clock.clone()))).build();
