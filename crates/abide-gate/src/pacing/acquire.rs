@@ -27,19 +27,9 @@ use crate::{DeniedKind, Origin};
 #[derive(Debug)]
 pub(crate) struct ScopeRequest<'u> {
     pub(crate) key: Cow<'u, str>,
-    pub(crate) hash: u64,
-    pub(crate) delay: Duration,
-    pub(crate) limit: u16,
+    pub(crate) terms: Terms,
     /// Whether Crawl-delay, backoffs and the breaker belong to it.
     pub(crate) feedback: bool,
-}
-
-/// The host of a request, as asked for.
-#[derive(Debug)]
-pub(crate) struct HostRequest<'u> {
-    pub(crate) key: Cow<'u, str>,
-    pub(crate) delay: Duration,
-    pub(crate) limit: u16,
 }
 
 /// All scopes of a request: the host, and what the policy adds.
@@ -66,8 +56,7 @@ impl<'u> Request<'u> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
     pub(crate) schedule: ScheduleId,
-    pub(crate) delay: Duration,
-    pub(crate) limit: u16,
+    pub(crate) terms: Terms,
     pub(crate) feedback: bool,
     /// The anchor before the grant: for giving it back, and for a longer delay.
     pub(crate) before: Moment,
@@ -77,7 +66,7 @@ impl Claim {
     /// The schedule, and the terms on it as they are now.
     fn find<'l>(&self, locked: &'l mut Locked<'_>) -> Option<(&'l mut Schedule, Terms)> {
         let schedule = locked.schedule(self.schedule)?;
-        let terms = schedule.terms(self.delay, self.limit);
+        let terms = schedule.terms(self.terms);
         Some((schedule, terms))
     }
 }
@@ -127,7 +116,7 @@ pub(crate) fn enter(
     now: Moment,
     effects: &mut Effects,
 ) -> Result<Admission, DeadlineExceeded> {
-    let shard = |scope: &ScopeRequest<'_>| Table::shard_of(scope.hash);
+    let shard = |scope: &ScopeRequest<'_>| table.shard_of(&scope.key);
     let host = shard(&request.host);
     let mut locked = table.lock_shards(host, request.others.iter().map(shard));
     locked.clean_sometimes(host, now);
@@ -148,10 +137,11 @@ pub(crate) fn enter(
         let (deadline, origin, notify) = (request.deadline, origin.clone(), Arc::clone(&notify));
         // A Crawl-delay that changes concerns the scopes that it counts in.
         let origin = origin.filter(|_| claim.feedback);
-        schedule.open_queue(claim.limit).push(Waiter {
+        let delay = claim.terms.delay;
+        schedule.open_queue(claim.terms.limit).push(Waiter {
             ticket,
             deadline,
-            delay: claim.delay,
+            delay,
             scope,
             origin,
             notify,
@@ -162,15 +152,14 @@ pub(crate) fn enter(
 
 /// What most requests meet: one scope, its host is known and free, and no request waits. It looks nothing up twice and allocates nothing.
 /// `place` is where the host's schedule was found last.
-pub(crate) fn enter_idle(table: &Table, host: &HostRequest<'_>, place: u32, now: Moment) -> Option<Claims> {
+pub(crate) fn enter_idle(table: &Table, host: &ScopeRequest<'_>, place: u32, now: Moment) -> Option<Claims> {
     let (mut locked, id) = table.lock_known(place, &host.key)?;
     let schedule = locked.schedule(id)?;
-    let terms = schedule.terms(host.delay, host.limit);
+    let terms = schedule.terms(host.terms);
     if schedule.waiting() > 0 || schedule.is_full(terms) || schedule.start(terms).at > now {
         return None;
     }
-    let (delay, limit, before) = (host.delay, host.limit, schedule.anchor);
-    let host = Claim { schedule: id, delay, limit, feedback: true, before };
+    let host = Claim { schedule: id, terms: host.terms, feedback: true, before: schedule.anchor };
     schedule.grant(terms, now);
     locked.clean_sometimes(id.shard, now);
     Some(Claims { host, others: Box::default() })
@@ -178,11 +167,10 @@ pub(crate) fn enter_idle(table: &Table, host: &HostRequest<'_>, place: u32, now:
 
 /// The schedules of all scopes, new where they are not known.
 fn claims(locked: &mut Locked<'_>, request: &Request<'_>, now: Moment, effects: &mut Effects) -> Claims {
-    request.scopes().for_each(|scope| locked.make_room(scope.hash, &scope.key, now, effects));
+    request.scopes().for_each(|scope| locked.make_room(&scope.key, now, effects));
     let mut claim = |scope: &ScopeRequest<'_>| {
-        let &ScopeRequest { ref key, hash, delay, limit, feedback } = scope;
-        let schedule = locked.find_or_insert(hash, key);
-        Claim { schedule, delay, limit, feedback, before: Moment::NEVER }
+        let (schedule, before) = (locked.find_or_insert(&scope.key), Moment::NEVER);
+        Claim { schedule, terms: scope.terms, feedback: scope.feedback, before }
     };
     Claims { host: claim(&request.host), others: request.others.iter().map(claim).collect() }
 }
@@ -230,7 +218,7 @@ fn last_scope(
     start: impl Fn(&Schedule, Terms) -> Start,
 ) -> DeadlineExceeded {
     let mut last = DeadlineExceeded {
-        start: Start { at: Moment::NEVER, why: WaitReason::Delay(claims.host.delay) },
+        start: Start { at: Moment::NEVER, why: WaitReason::Delay(claims.host.terms.delay) },
         scope: 0,
     };
     for (scope, claim) in (0..).zip(claims.iter()) {
@@ -386,8 +374,8 @@ impl QueuePlace {
             for claim in claims.iter_mut() {
                 let Some(schedule) = locked.schedule(claim.schedule) else { continue };
                 // The Crawl-delay may have changed while it waited.
-                claim.delay =
-                    schedule.queue().and_then(|queue| queue.delay_of(ticket)).unwrap_or(claim.delay);
+                let delay = schedule.queue().and_then(|queue| queue.delay_of(ticket));
+                claim.terms.delay = delay.unwrap_or(claim.terms.delay);
                 claim.before = schedule.anchor;
             }
             // First in every queue, and no host has as many in flight as it may.
@@ -431,104 +419,5 @@ impl Drop for QueuePlace {
         if !self.has_left {
             self.core.act(|effects| leave(&self.core.table, &self.claims, self.ticket, effects));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::clock::millisecond as at;
-
-    /// A request with delays of a second, for a host and a group, that waits for a minute at most.
-    fn request<'u>(table: &Table, host: &'u str, group: Option<&str>, now: Moment) -> Request<'u> {
-        let (delay, limit, feedback) = (Duration::from_secs(1), 1, true);
-        let host = ScopeRequest { key: host.into(), hash: table.hash(host), delay, limit, feedback };
-        let other = |key: &str| {
-            let (key, hash) = (key.to_owned().into(), table.hash(key));
-            ScopeRequest { key, hash, delay, limit, feedback: false }
-        };
-        let others = group.map(other).into_iter().collect();
-        Request { host, others, deadline: now.plus(Duration::from_secs(60)) }
-    }
-
-    fn comes(
-        table: &Table,
-        request: &Request<'_>,
-        now: Moment,
-        effects: &mut Effects,
-    ) -> Result<Admission, DeadlineExceeded> {
-        enter(table, request, false, || None, now, effects)
-    }
-
-    fn takes(table: &Table, request: &Request<'_>, now: Moment) -> Claims {
-        match comes(table, request, now, &mut Effects::default()) {
-            Ok(Admission::Granted(claims)) => claims,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn queues(table: &Table, request: &Request<'_>, now: Moment) -> (Claims, u64, Arc<WaiterNotify>) {
-        match comes(table, request, now, &mut Effects::default()) {
-            Ok(Admission::Queued(claims, ticket, notify)) => (claims, ticket, notify),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn a_known_free_host_without_waiters_takes_the_short_way() {
-        let (table, began) = (Table::new(100, Duration::ZERO), at(0));
-        let asked = request(&table, "a.example", None, began);
-        let host = HostRequest { key: "a.example".into(), delay: Duration::from_secs(1), limit: 1 };
-        let short_from = |place, now| enter_idle(&table, &host, place, now);
-        let short = |now| short_from(0, now);
-        assert!(short(began).is_none(), "it is not known");
-        let claims = takes(&table, &asked, began);
-        assert!(short(began.plus(Duration::from_secs(5))).is_none(), "one is in flight");
-        end(&table, &claims, began, began, &mut Effects::default());
-        let free = began.plus(Duration::from_secs(1));
-        assert!(short(began.plus(Duration::from_millis(999))).is_none(), "the delay");
-        let claims = short(free).expect("the delay has passed in this instant");
-        end(&table, &claims, free, free, &mut Effects::default());
-        let (waiting, ticket, _) = queues(&table, &asked, free);
-        let later = free.plus(Duration::from_secs(2));
-        assert!(short(later).is_none(), "a request waits, though the host is free");
-        leave(&table, &waiting, ticket, &mut Effects::default());
-        let place = waiting.host.schedule.place();
-        for place in [place, place + 1, u32::MAX] {
-            let claims = short_from(place, later).expect("wherever it is looked for first");
-            give_back(&table, &claims, later, later, &mut Effects::default());
-        }
-    }
-
-    #[test]
-    fn a_new_request_wakes_the_one_behind_an_unpolled_head() {
-        let (table, began) = (Table::new(100, Duration::ZERO), at(0));
-        let asked = request(&table, "a.example", None, began);
-        let claims = takes(&table, &asked, began);
-        end(&table, &claims, began, began, &mut Effects::default());
-        let deadline = began.plus(Duration::from_secs(2));
-        let impatient = Request { deadline, ..request(&table, "a.example", None, began) };
-        let (_, _, asleep) = queues(&table, &impatient, began);
-        let (_, _, behind) = queues(&table, &asked, began);
-        let woken = |seconds| {
-            let mut effects = Effects::default();
-            let _ = comes(&table, &asked, began.plus(Duration::from_secs(seconds)), &mut effects);
-            let which = |notify: &_| (Arc::ptr_eq(notify, &asleep), Arc::ptr_eq(notify, &behind));
-            effects.wakers.iter().map(which).collect::<Vec<_>>()
-        };
-        assert_eq!(woken(2), [], "it may not have run yet");
-        assert_eq!(woken(4), [(true, false), (false, true)]);
-        assert_eq!(woken(5), []);
-    }
-
-    #[test]
-    fn of_two_scopes_that_are_free_at_once_the_first_is_named() {
-        let (table, began) = (Table::new(100, Duration::ZERO), at(0));
-        let asked = request(&table, "a.example", Some("group"), began);
-        let claims = takes(&table, &asked, began);
-        end(&table, &claims, began, began, &mut Effects::default());
-        let late = Request { deadline: began, ..asked };
-        let exceeded = comes(&table, &late, began, &mut Effects::default()).unwrap_err();
-        assert_eq!((exceeded.scope, exceeded.start.at), (0, began.plus(Duration::from_secs(1))));
     }
 }

@@ -38,7 +38,7 @@ impl Leases {
         let has_all = self.users.len() > claims.others.len();
         let is_free = has_all && matches!(self.obstacle(request, claims, now), Ok(None));
         let mut users = self.users.iter_mut().zip(claims.widest_first());
-        if is_free && users.all(|(user, (_, claim))| user.try_begin(claim.delay, now)) {
+        if is_free && users.all(|(user, (_, claim))| user.try_begin(claim.terms.delay, now)) {
             return true;
         }
         // One has just been given up: the others are not used either.
@@ -57,29 +57,29 @@ impl Leases {
             let key = &*request.scope(scope).key;
             if n == self.users.len() {
                 let under = self.users.first().map(User::key);
-                self.users.push(self.store.enter(key.into(), under, claim.delay, now));
+                self.users.push(self.store.enter(key.into(), under, claim.terms.delay, now));
             }
             let Some(user) = self.users.get(n) else { break };
-            let (at, why) = match user.readiness(claim.delay, now) {
+            let (at, why) = match user.readiness(claim.terms.delay, now) {
                 Readiness::Now => continue,
-                Readiness::At(at) => (at, WaitReason::Delay(claim.delay)),
+                Readiness::At(at) => (at, WaitReason::Delay(claim.terms.delay)),
                 Readiness::Leased => {
                     // Another process may need the others under that group.
                     if n == 0 {
                         self.users.truncate(1);
                     }
                     let is_patient = now < request.deadline;
-                    let wait = request.host.delay.max(LEASE_WAIT_MIN);
+                    let wait = request.host.terms.delay.max(LEASE_WAIT_MIN);
                     (if is_patient { request.deadline } else { now.plus(wait) }, WaitReason::OtherProcess)
                 }
                 Readiness::Alone if self.store.options.fail_closed => {
                     return Err(DeniedKind::Store { reason: self.store.reason() }.into());
                 }
                 Readiness::Alone => {
-                    let delay = claim.delay.saturating_mul(self.store.options.expected_workers);
+                    let delay = claim.terms.delay.saturating_mul(self.store.options.expected_workers);
                     // At a time of its own within the first of these delays: all processes notice the outage at once.
                     let first = self.store.outage().began.plus(delay.mul_f64(self.store.unit(key)));
-                    (claim.before.plus(delay).max(first), WaitReason::Delay(claim.delay))
+                    (claim.before.plus(delay).max(first), WaitReason::Delay(claim.terms.delay))
                 }
             };
             if at > now {

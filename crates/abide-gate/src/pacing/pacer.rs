@@ -14,14 +14,14 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::acquire::{self, Admission, HostRequest, QueuePlace, Request, ScopeRequest};
+use super::acquire::{self, Admission, QueuePlace, Request, ScopeRequest};
 use super::acquire_lease::Leases;
 use super::leases::SharedStore;
 use super::permit::Permit;
 use super::policy::{DELAY_MAX, PacePolicy};
 use super::queue::{Queue, wake};
 use super::refusal::Refusal;
-use super::schedule::Schedule;
+use super::schedule::{Schedule, Terms};
 use super::store::HostStore;
 use super::table::{Effects, Table};
 use crate::clock::{Moment, Timeline};
@@ -187,20 +187,19 @@ impl Core {
 
     /// The scopes and terms of a request.
     pub(crate) fn request<'u>(&self, url: &'u Url, ask: &Ask, now: Moment) -> Result<Request<'u>, Refusal> {
-        let HostRequest { key, delay, limit } = self.host(url, ask)?;
-        let host = ScopeRequest { hash: self.table.hash(&key), key, delay, limit, feedback: true };
         let budget = ask.budget.unwrap_or(self.policy.max_wait);
-        Ok(Request { host, others: self.groups(url, ask)?, deadline: now.plus(budget) })
+        Ok(Request { host: self.host(url, ask)?, others: self.groups(url, ask)?, deadline: now.plus(budget) })
     }
 
     /// The host of a request and its terms.
-    fn host<'u>(&self, url: &'u Url, ask: &Ask) -> Result<HostRequest<'u>, Refusal> {
+    fn host<'u>(&self, url: &'u Url, ask: &Ask) -> Result<ScopeRequest<'u>, Refusal> {
         let key = host_of(url)?;
         if ask.crawl_delay > DELAY_MAX {
             return Err(DeniedKind::CrawlDelayTooLong { asked: ask.crawl_delay }.into());
         }
         let pace = self.policy.pace_of(&key);
-        Ok(HostRequest { key, delay: pace.delay.max(ask.crawl_delay), limit: pace.max_in_flight })
+        let terms = Terms { delay: pace.delay.max(ask.crawl_delay), limit: pace.max_in_flight };
+        Ok(ScopeRequest { key, terms, feedback: true })
     }
 
     /// The scopes beside the host. Two scopes that make the same key are one.
@@ -211,24 +210,19 @@ impl Core {
             if groups.iter().any(|group| group.key == key) {
                 continue;
             }
-            let (delay, limit, feedback) = scope.limits();
-            let delay = if feedback { delay.max(ask.crawl_delay) } else { delay };
-            groups.push(ScopeRequest {
-                hash: self.table.hash(&key),
-                key: key.into(),
-                delay,
-                limit,
-                feedback,
-            });
+            let (mut terms, feedback) = (scope.terms, scope.feedback);
+            if feedback {
+                terms.delay = terms.delay.max(ask.crawl_delay);
+            }
+            groups.push(ScopeRequest { key: key.into(), terms, feedback });
         }
         Ok(groups)
     }
 
     /// Looks at the schedule of a host, if it is known.
     pub(crate) fn with_schedule<T>(&self, host: &str, look: impl FnOnce(&mut Schedule) -> T) -> Option<T> {
-        let hash = self.table.hash(host);
-        let mut locked = self.table.lock(hash);
-        let id = locked.find(hash, host)?;
+        let mut locked = self.table.lock(host);
+        let id = locked.find(host)?;
         locked.schedule(id).map(look)
     }
 
@@ -246,10 +240,9 @@ impl Core {
         act: impl FnOnce(&mut Schedule, &mut Effects) -> T,
     ) -> Option<T> {
         self.act(|effects| {
-            let hash = self.table.hash(host);
-            let mut locked = self.table.lock(hash);
-            locked.make_room(hash, host, now, effects);
-            let id = locked.find_or_insert(hash, host);
+            let mut locked = self.table.lock(host);
+            locked.make_room(host, now, effects);
+            let id = locked.find_or_insert(host);
             locked.schedule(id).map(|schedule| act(schedule, effects))
         })
     }

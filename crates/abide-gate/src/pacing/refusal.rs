@@ -123,7 +123,7 @@ impl Core {
         let (at, reason) = self
             .with_schedule(scope, |schedule| {
                 schedule.counts.deferrals = schedule.counts.deferrals.saturating_add(1);
-                let at = schedule.come_back(exceeded.start.at, asked.delay);
+                let at = schedule.come_back(exceeded.start.at, asked.terms.delay);
                 (at, DeferReason::of(exceeded.start.why, schedule, now, wall))
             })
             .unwrap_or((exceeded.start.at, DeferReason::OtherProcess));

@@ -11,7 +11,7 @@ use url::Url;
 use super::acquire::ScopeRequest;
 use super::pacer::{Ask, Pacer};
 use super::refusal::Refusal;
-use super::schedule::Schedule;
+use super::schedule::{Schedule, Terms};
 use crate::clock::Moment;
 use crate::{Host, Stats, WallMillis};
 
@@ -23,7 +23,7 @@ impl Pacer {
     pub(crate) fn next_slot(&self, url: &Url, ask: Ask) -> Result<NextSlot, Refusal> {
         let now = self.core.now()?;
         let request = self.core.request(url, &ask, now)?;
-        let slot = |scope: &ScopeRequest<'_>| self.slot_at(&scope.key, scope.delay, scope.limit, now);
+        let slot = |scope: &ScopeRequest<'_>| self.slot_at(&scope.key, scope.terms, now);
         let others = request.others.iter().map(slot);
         Ok(others.fold(slot(&request.host), |last, other| if other.wait > last.wait { other } else { last }))
     }
@@ -43,12 +43,12 @@ impl Pacer {
         let pace = self.core.policy.pace_of(host.as_str());
         let last =
             self.core.with_schedule(host.as_str(), |schedule| schedule.last_delay()).unwrap_or_default();
-        self.slot_at(host.as_str(), pace.delay.max(last), pace.max_in_flight, now)
+        self.slot_at(host.as_str(), Terms { delay: pace.delay.max(last), limit: pace.max_in_flight }, now)
     }
 
-    fn slot_at(&self, key: &str, delay: Duration, limit: u16, now: Moment) -> NextSlot {
+    fn slot_at(&self, key: &str, asked: Terms, now: Moment) -> NextSlot {
         let found = self.core.with_schedule(key, |schedule| {
-            let terms = schedule.terms(delay, limit);
+            let terms = schedule.terms(asked);
             let queued = schedule.queue().map(|queue| queue.delays()).unwrap_or_default();
             let (start, waiting) = (schedule.start(terms).at, schedule.waiting());
             // A host that was never asked is free as well, but not overdue.

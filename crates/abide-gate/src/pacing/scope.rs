@@ -10,6 +10,7 @@ use std::time::Duration;
 use url::Url;
 
 use super::policy::PacePolicy;
+use super::schedule::Terms;
 
 /// A group of hosts with a rate limit of its own, in addition to that of each host.
 ///
@@ -27,9 +28,8 @@ use super::policy::PacePolicy;
 #[derive(Clone)]
 pub struct Scope {
     kind: Kind,
-    delay: Duration,
-    max_in_flight: u16,
-    feedback: bool,
+    pub(crate) terms: Terms,
+    pub(crate) feedback: bool,
 }
 
 /// The key of a request, made by the user.
@@ -56,20 +56,20 @@ impl Scope {
     }
 
     fn new(kind: Kind) -> Self {
-        Self { kind, delay: PacePolicy::DELAY, max_in_flight: 1, feedback: false }
+        Self { kind, terms: Terms { delay: PacePolicy::DELAY, limit: 1 }, feedback: false }
     }
 
     /// Least time between the end of a response and the start of the next request in this scope. Default 1 s, at most 24 h.
     #[must_use]
     pub fn with_delay(mut self, delay: Duration) -> Self {
-        self.delay = delay.min(super::policy::DELAY_MAX);
+        self.terms.delay = delay.min(super::policy::DELAY_MAX);
         self
     }
 
     /// Most requests in flight in this scope, at least 1. Default 1. The limit of each host stays what it is.
     #[must_use]
     pub fn with_max_in_flight(mut self, max: u16) -> Self {
-        self.max_in_flight = max.max(1);
+        self.terms.limit = max.max(1);
         self
     }
 
@@ -78,10 +78,6 @@ impl Scope {
     pub fn with_feedback(mut self) -> Self {
         self.feedback = true;
         self
-    }
-
-    pub(crate) fn limits(&self) -> (Duration, u16, bool) {
-        (self.delay, self.max_in_flight, self.feedback)
     }
 
     /// The key of this request. May run user code.
@@ -101,9 +97,7 @@ impl fmt::Debug for Scope {
             Kind::RegistrableDomain => "RegistrableDomain",
             Kind::Custom(_) => "Custom",
         };
-        let mut debug = f.debug_struct("Scope");
-        debug.field("kind", &kind).field("delay", &self.delay).field("max_in_flight", &self.max_in_flight);
-        debug.field("feedback", &self.feedback).finish()
+        write!(f, "Scope({kind}, {:?}, feedback: {})", self.terms, self.feedback)
     }
 }
 

@@ -92,18 +92,14 @@ impl Table {
         }
     }
 
-    pub(crate) fn hash(&self, key: &str) -> u64 {
-        self.hasher.hash_one(key)
+    /// The shard of a key. The table inside uses the low and the top bits of its hash, so these are from the middle.
+    pub(crate) fn shard_of(&self, key: &str) -> u16 {
+        (self.hasher.hash_one(key) >> 32) as u16 % SHARDS
     }
 
-    /// The shard of a hash. The table inside uses the low and the top bits, so these are from the middle.
-    pub(crate) fn shard_of(hash: u64) -> u16 {
-        (hash >> 32) as u16 % SHARDS
-    }
-
-    /// Locks the shard of a hash.
-    pub(crate) fn lock(&self, hash: u64) -> Locked<'_> {
-        self.lock_shards(Self::shard_of(hash), std::iter::empty())
+    /// Locks the shard of a key.
+    pub(crate) fn lock(&self, key: &str) -> Locked<'_> {
+        self.lock_shards(self.shard_of(key), std::iter::empty())
     }
 
     /// Locks the schedule of a key, if it is known. It is where it was found last, or at zero: of a million hosts, one at random is in no
@@ -115,9 +111,8 @@ impl Table {
             return Some((locked, id));
         }
         drop(locked);
-        let hash = self.hash(key);
-        let mut locked = self.lock(hash);
-        let id = locked.find(hash, key)?;
+        let mut locked = self.lock(key);
+        let id = locked.find(key)?;
         Some((locked, id))
     }
 
@@ -174,8 +169,8 @@ impl Locked<'_> {
         &mut other.expect("the shards of all keys of the request were locked").1
     }
 
-    pub(crate) fn find(&mut self, hash: u64, key: &str) -> Option<ScheduleId> {
-        let shard = Table::shard_of(hash);
+    pub(crate) fn find(&mut self, key: &str) -> Option<ScheduleId> {
+        let (hash, shard) = (self.table.hasher.hash_one(key), self.table.shard_of(key));
         let Shard { index, schedules, .. } = self.shard(shard);
         let same = |index: &u32| {
             schedules.get(*index as usize).is_some_and(|schedule| schedule.key.as_bytes() == key.as_bytes())
@@ -190,12 +185,12 @@ impl Locked<'_> {
 
     /// Forgets a host, if this key is new and its shard is full. To be called for all keys of a request before any of their schedules
     /// is used: a new one owes nothing, and could be forgotten for the next.
-    pub(crate) fn make_room(&mut self, hash: u64, key: &str, now: Moment, effects: &mut Effects) {
+    pub(crate) fn make_room(&mut self, key: &str, now: Moment, effects: &mut Effects) {
         let table = self.table;
-        if self.find(hash, key).is_some() {
+        if self.find(key).is_some() {
             return;
         }
-        let shard = self.shard(Table::shard_of(hash));
+        let shard = self.shard(table.shard_of(key));
         if shard.schedules.len() >= table.shard_max {
             shard.make_room(table, now);
             effects.is_overgrown |= shard.schedules.len() >= table.shard_max;
@@ -203,12 +198,13 @@ impl Locked<'_> {
     }
 
     /// The schedule of a key, new if it was not known.
-    pub(crate) fn find_or_insert(&mut self, hash: u64, key: &str) -> ScheduleId {
-        if let Some(schedule) = self.find(hash, key) {
+    pub(crate) fn find_or_insert(&mut self, key: &str) -> ScheduleId {
+        if let Some(schedule) = self.find(key) {
             return schedule;
         }
-        let (shard, hasher) = (Table::shard_of(hash), &self.table.hasher);
-        ScheduleId { shard, index: self.shard(shard).insert(hash, key, hasher) }
+        let table = self.table;
+        let shard = table.shard_of(key);
+        ScheduleId { shard, index: self.shard(shard).insert(key, &table.hasher) }
     }
 
     /// The schedule with this number. It is there as long as something that has the number is in flight or waiting.
@@ -229,7 +225,7 @@ impl Locked<'_> {
 }
 
 impl Shard {
-    fn insert(&mut self, hash: u64, key: &str, hasher: &RandomState) -> u32 {
+    fn insert(&mut self, key: &str, hasher: &RandomState) -> u32 {
         self.grow_slowly();
         let place = self.schedules.insert(Schedule::new(key));
         let place = u32::try_from(place).expect("four billion schedules do not fit into memory");
@@ -237,7 +233,7 @@ impl Shard {
         let rehash = |index: &u32| {
             schedules.get(*index as usize).map_or(0, |schedule| hasher.hash_one(schedule.key.as_str()))
         };
-        self.index.insert_unique(hash, place, rehash);
+        self.index.insert_unique(hasher.hash_one(key), place, rehash);
         place
     }
 
@@ -293,8 +289,7 @@ mod tests {
     use crate::clock::second as at;
 
     fn insert(table: &Table, key: &str) -> ScheduleId {
-        let hash = table.hash(key);
-        table.lock(hash).find_or_insert(hash, key)
+        table.lock(key).find_or_insert(key)
     }
 
     #[test]
@@ -322,7 +317,7 @@ mod tests {
         let (mut shard, hasher, mut growths) = (Shard::default(), RandomState::new(), 0);
         for n in 0_usize..4_000 {
             let (key, before) = (n.to_string(), shard.schedules.capacity());
-            shard.insert(hasher.hash_one(&*key), &key, &hasher);
+            shard.insert(&key, &hasher);
             let room = shard.schedules.capacity();
             assert!(room <= n + n / 8 + 4, "room for {room} with {n}");
             growths += usize::from(room != before);
@@ -335,7 +330,7 @@ mod tests {
         let (mut shard, hasher) = (Shard::default(), RandomState::new());
         for n in 0..100 {
             let key = n.to_string();
-            shard.insert(hasher.hash_one(&*key), &key, &hasher);
+            shard.insert(&key, &hasher);
         }
         for (max, left) in [(101, 100), (100, 100), (99, 99), (40, 40)] {
             let table = Table { shard_max: max, hasher: hasher.clone(), ..Table::new(0, Duration::ZERO) };

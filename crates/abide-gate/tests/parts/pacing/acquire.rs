@@ -10,7 +10,9 @@ use abide_gate::{Clock, ManualClock, Origin, WallMillis};
 use futures_util::FutureExt;
 use tokio::time::{Instant, advance, sleep};
 
-use crate::parts::support::pacing::{Lagging, Log, deferral, joined, ms, one_second, page, s, url};
+use crate::parts::support::pacing::{
+    Deferral, Lagging, Log, deferral, host, joined, ms, one_second, page, s, url,
+};
 
 #[tokio::test(start_paused = true)]
 async fn one_in_flight_and_the_delay_from_the_end_of_the_response() {
@@ -164,8 +166,8 @@ async fn a_wait_beyond_max_wait_is_deferred_at_once() {
     assert_eq!(deferred.len(), 10);
     for (wait, (refusal, at)) in (31..).zip(deferred) {
         assert_eq!(at, began);
-        let deferral = deferral(Err::<(), _>(refusal));
-        assert_eq!((deferral.reason, deferral.wait), (DeferReason::Delay { delay: s(1) }, s(wait)));
+        let Deferral { reason, wait: left } = deferral(Err::<(), _>(refusal));
+        assert_eq!((reason, began.elapsed() + left), (DeferReason::Delay { delay: s(1) }, s(wait)));
     }
 }
 
@@ -306,9 +308,35 @@ async fn a_queue_head_that_is_not_polled_is_passed_over() {
     pacer.take("a.example").await.finish();
     let mut asleep = Box::pin(pacer.take_within("a.example", s(2)));
     assert!(asleep.as_mut().now_or_never().is_none());
+    let behind = pacer.spawn_take("a.example", s(60));
     sleep(s(4)).await;
-    assert_eq!(pacer.take("a.example").await.waited(), s(0));
+    assert_eq!(pacer.take("a.example").await.waited(), s(1), "after the one behind, which it has woken");
+    assert!(behind.await.unwrap().0.is_ok());
     assert!(asleep.await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_known_free_host_without_waiters_takes_the_short_way() {
+    let pacer = Pacer::new(one_second());
+    let short_from = |place| pacer.at_once(&page("a.example"), &Ask { place, ..Ask::new() });
+    assert!(short_from(0).is_none(), "it is not known");
+    let open = pacer.take("a.example").await;
+    sleep(s(5)).await;
+    assert!(short_from(0).is_none(), "one is in flight");
+    drop(open);
+    sleep(ms(999)).await;
+    assert!(short_from(0).is_none(), "the delay");
+    sleep(ms(1)).await;
+    short_from(0).expect("the delay has passed in this instant").finish();
+    let mut waiting = Box::pin(pacer.try_take("a.example"));
+    assert!(waiting.as_mut().now_or_never().is_none());
+    sleep(s(2)).await;
+    assert!(short_from(0).is_none(), "a request waits, though the host is free");
+    drop(waiting);
+    let place = pacer.place(&host("a.example"));
+    for place in [place, place + 1, u32::MAX] {
+        short_from(place).expect("wherever it is looked for first").give_back();
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -183,7 +183,7 @@ async fn adaptive_delay_follows_the_site_and_never_speeds_up_by_errors() {
         permit.observe(StatusCode::from_u16(status).unwrap(), &HeaderMap::new());
         permit.waited()
     };
-    assert_eq!(waited(s(2), 200).await, s(0));
+    assert_eq!(waited(s(2), 502).await, s(0));
     assert_eq!(waited(ms(10), 500).await, s(10), "five times two seconds");
     assert_eq!(waited(s(60), 200).await, s(10), "a quick error has not lowered it");
     assert_eq!(waited(ms(10), 200).await, s(30), "at most 30 s");

@@ -111,9 +111,11 @@ async fn a_request_is_in_flight_since_its_host_is_leased() {
 
 #[tokio::test(start_paused = true)]
 async fn of_equal_slots_the_first_is_returned() {
-    let group = group("group").with_delay(s(1));
-    let pacer = Pacer::new(one_second().with_scope(group));
+    let (builder, _, events) = builder(one_second().with_scope(group("group").with_delay(s(1))));
+    let pacer = builder.build();
     pacer.take("a.example").await.finish();
+    pacer.take_within("a.example", s(0)).await.unwrap_err();
+    assert_eq!(events.of("deferred"), ["deferred a.example"]);
     sleep(s(10)).await;
     let slot = pacer.slot("a.example");
     assert_eq!((slot.wait, slot.overdue), (s(0), Some(s(9))));
