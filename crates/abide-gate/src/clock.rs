@@ -189,9 +189,14 @@ impl Moment {
         if self == Self::NEVER { Self::NEVER } else { Self(self.0.saturating_add(nanos(by))) }
     }
 
-    /// `by` earlier, but never [`NEVER`](Self::NEVER).
+    /// `by` earlier, at the beginning at most. What never happened never did.
     pub(crate) fn minus(self, by: Duration) -> Self {
-        Self(self.0.saturating_sub(nanos(by)).max(1))
+        if self == Self::NEVER { Self::NEVER } else { Self(self.0.saturating_sub(nanos(by)).max(1)) }
+    }
+
+    /// So long after the beginning.
+    pub(crate) fn after(beginning: Duration) -> Self {
+        Self(nanos(beginning).saturating_add(1))
     }
 
     /// The time since `earlier`.
@@ -224,7 +229,7 @@ impl Timeline {
 
     /// An instant before the start counts as the start.
     pub(crate) fn moment(&self, at: Instant) -> Moment {
-        Moment(nanos(at.saturating_duration_since(self.began)).saturating_add(1))
+        Moment::after(at.saturating_duration_since(self.began))
     }
 
     /// Not earlier than `at`: a timer set to it never fires inside a delay.

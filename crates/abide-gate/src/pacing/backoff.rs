@@ -9,6 +9,7 @@ use std::time::Duration;
 use http::StatusCode;
 
 use super::retry_after::RETRY_AFTER_MAX;
+use super::store::Backoff;
 use crate::clock::Moment;
 
 /// Why a host is backed off.
@@ -55,6 +56,12 @@ const JITTER: f64 = 0.1;
 /// The longest backoff of our own is 24 h and a tenth; some more for clocks that differ.
 const BACKOFF_CREDIBLE: Duration = Duration::from_secs(27 * 3_600);
 
+impl Default for HostBackoff {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
 impl HostBackoff {
     pub(crate) const NONE: Self =
         Self { began: Moment::NEVER, until: Moment::NEVER, throttles: 0, cause: BackoffCause::Operator };
@@ -90,16 +97,38 @@ impl HostBackoff {
     /// The backoff that lasts until `until` at least, with this throttle count at least. Backoffs are only extended, never shortened. One that is
     /// over matters for its throttles.
     pub(crate) fn extended(&self, cause: BackoffCause, until: Moment, throttles: u8, now: Moment) -> Self {
-        if until <= now && throttles == 0 {
+        let other = Self { began: now.min(until), until, throttles, cause };
+        if !other.counts(now) {
             return *self;
         }
-        let throttles = self.throttles_at(now).max(throttles.min(THROTTLES_MAX));
+        if !self.counts(now) {
+            return other;
+        }
+        let throttles = throttles.max(self.throttles);
         // The longer one stays in force, with its own cause.
         if until <= self.until {
             return Self { throttles, ..*self };
         }
-        let began = if self.until > now { self.began } else { now.min(until) };
-        Self { began, until, throttles, cause }
+        let began = if self.until > now { self.began } else { other.began };
+        Self { began, throttles, ..other }
+    }
+
+    /// With what another process knows, or knew. What lies further ahead than any backoff is the mistake of a clock.
+    pub(crate) fn merged(&self, shared: Backoff, now: Moment) -> Self {
+        let until = now.minus(shared.over).plus(credible(shared.left));
+        self.extended(shared.cause, until, shared.throttles, now)
+    }
+
+    /// As other processes are told of it, unless it does not count any more.
+    pub(crate) fn shared(&self, now: Moment) -> Option<Backoff> {
+        let (left, over) = (self.until.since(now), now.since(self.until));
+        let (throttles, cause) = (self.throttles, self.cause);
+        self.counts(now).then_some(Backoff { left, over, throttles, cause })
+    }
+
+    /// It is not over, or its throttles are not forgiven.
+    fn counts(&self, now: Moment) -> bool {
+        now < self.until || self.throttles_at(now) > 0
     }
 }
 
@@ -221,9 +250,7 @@ mod tests {
     fn a_shared_backoff_brings_the_larger_count() {
         let first = HostBackoff { throttles: 1, until: second(1), ..HostBackoff::NONE };
         let own = first.after(PLAIN, second(1), second(10), 0.0);
-        for (until, known, throttles) in
-            [(20, 1, 2), (20, 5, 5), (400, 1, 2), (400, 5, 5), (400, 200, THROTTLES_MAX)]
-        {
+        for (until, known, throttles) in [(20, 1, 2), (20, 5, 5), (400, 1, 2), (400, 5, 5)] {
             let learnt = own.extended(BackoffCause::Shared, second(until), known, second(15));
             assert_eq!((learnt.until, learnt.throttles), (second(until).max(own.until), throttles));
         }

@@ -196,24 +196,20 @@ impl Core {
     /// The backoff of a host as it is shared with other processes, unless it is over and its count forgiven.
     pub(crate) fn backoff(&self, key: &str, now: Moment) -> Option<Backoff> {
         let (backoff, quota) = self.with_schedule(key, |schedule| (schedule.backoff(), schedule.quota()))?;
-        let throttles = backoff.throttles_at(now);
-        // To other processes it is the same why they must wait.
-        if quota > now && quota > backoff.until {
-            let (left, over) = (quota.since(now), Duration::ZERO);
-            return Some(Backoff { left, over, throttles, cause: BackoffCause::Shared });
+        if quota <= backoff.until.max(now) {
+            return backoff.shared(now);
         }
-        let (left, over) = (backoff.until.since(now), now.since(backoff.until));
-        let counts = backoff != HostBackoff::NONE && (!left.is_zero() || throttles > 0);
-        counts.then_some(Backoff { left, over, throttles, cause: backoff.cause })
+        // To other processes it is the same why they must wait.
+        let (throttles, cause) = (backoff.throttles_at(now), BackoffCause::Shared);
+        HostBackoff { began: now, until: quota, throttles, cause }.shared(now)
     }
 
     /// A backoff that the shared store knows of already. It may be over.
-    pub(crate) fn merge_backoff(&self, key: &str, backoff: Backoff, now: Moment) {
-        let Backoff { left, over, throttles, cause } = backoff;
-        let until = if left.is_zero() { now.minus(over) } else { now.plus(left) };
-        // A time that goes to the store and back has become longer by the way: that is no news.
+    pub(crate) fn merge_backoff(&self, key: &str, shared: Backoff, now: Moment) {
         let known = self.with_schedule(key, |schedule| (schedule.backoff(), schedule.quota()));
         let (known, quota) = known.unwrap_or((HostBackoff::NONE, Moment::NEVER));
+        let HostBackoff { until, throttles, cause, .. } = HostBackoff::NONE.merged(shared, now);
+        // A time that goes to the store and back has become longer by the way: that is no news.
         if until <= known.until.max(quota).plus(SLACK) && throttles <= known.throttles_at(now) {
             return;
         }
