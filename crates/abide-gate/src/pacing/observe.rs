@@ -14,7 +14,7 @@ use super::breaker::Breaker;
 use super::lease::SLACK;
 use super::pacer::{Core, Pacer};
 use super::policy::DELAY_MAX;
-use super::rate_limit::{RateLimit, has_rate_limit, rate_limit};
+use super::rate_limit::{has_rate_limit, rate_limit};
 use super::retry_after::retry_after;
 use super::schedule::Schedule;
 use super::store::Backoff;
@@ -80,15 +80,14 @@ impl Core {
             status: status.as_u16(),
             retry_after: retry_after(headers, self.wall()),
         });
-        let limit = if has_limit { rate_limit(headers, self.wall()) } else { RateLimit::None };
-        let quota = match (limit, cause) {
+        let quota = match cause {
             // The draft, "Client Behavior": "the Retry-After field MUST take precedence".
-            (_, Some(BackoffCause::Answer { retry_after: Some(_), .. })) | (RateLimit::None, _) => None,
-            (RateLimit::Wait(wait), _) => Some(now.plus(wait)),
-            (RateLimit::Absurd(field), _) => {
+            Some(BackoffCause::Answer { retry_after: Some(_), .. }) => None,
+            _ if !has_limit => None,
+            _ => rate_limit(headers, self.wall()).unwrap_or_else(|field| {
                 self.report_ignored(claims, field);
                 None
-            }
+            }),
         };
         let jitter = if is_throttle { self.jitter.draw() } else { 0.0 };
         self.feed_back(claims, now, |schedule| {
@@ -100,7 +99,7 @@ impl Core {
             if let Some(cause) = cause {
                 changed |= schedule.set_backoff(schedule.backoff().after(cause, started, now, jitter), now);
             }
-            changed | quota.is_some_and(|quota| schedule.set_quota(quota))
+            changed | quota.is_some_and(|wait| schedule.set_quota(now.plus(wait)))
         })
     }
 
