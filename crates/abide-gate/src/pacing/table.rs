@@ -324,27 +324,4 @@ mod tests {
         }
         assert!(growths < 70, "{growths}");
     }
-
-    #[test]
-    fn a_cleaning_forgets_down_to_the_bound_and_not_below() {
-        let (mut shard, hasher) = (Shard::default(), RandomState::new());
-        for n in 0..100 {
-            let key = n.to_string();
-            shard.insert(&key, &hasher);
-        }
-        for (max, left) in [(101, 100), (100, 100), (99, 99), (40, 40)] {
-            let table = Table { shard_max: max, hasher: hasher.clone(), ..Table::new(0, Duration::ZERO) };
-            shard.clean(&table, at(10));
-            assert_eq!(shard.schedules.len(), left);
-            assert_eq!(shard.index.len(), left);
-        }
-    }
-
-    #[test]
-    fn the_hand_goes_round_every_place_once() {
-        let mut shard = Shard { schedules: Slab::with_capacity(10), ..Shard::default() };
-        let places: Vec<usize> = (0..20).map(|_| shard.advance()).collect();
-        let round = [1, 2, 3, 4, 5, 6, 7, 8, 9, 0];
-        assert_eq!(places, [round, round].concat());
-    }
 }

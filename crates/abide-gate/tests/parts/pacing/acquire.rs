@@ -33,15 +33,6 @@ async fn several_in_flight_start_a_delay_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hosts_do_not_wait_for_each_other() {
-    let (pacer, log) = (Pacer::new(one_second()), Log::default());
-    for name in ["a", "b", "c"] {
-        log.send(0, &pacer, &format!("{name}.example"), ms(0)).await;
-    }
-    assert_eq!(log.starts("c.example"), [ms(0)]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_thousand_tasks_are_served_in_order() {
     let (pacer, log) = (Pacer::new(one_second().with_max_wait(s(5_000))), Log::default());
     joined(log.crowd(1_000, &pacer, Ask::new(), ms(100))).await;
@@ -172,21 +163,6 @@ async fn a_wait_beyond_max_wait_is_deferred_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn slow_responses_defer_those_behind_early() {
-    let (pacer, log) = (Pacer::new(one_second()), Log::default());
-    let tasks = log.crowd(25, &pacer, Ask::new(), s(4)).into_iter().map(|task| {
-        let log = log.clone();
-        tokio::spawn(async move { (task.await.unwrap().is_err(), log.now()) })
-    });
-    let results = joined(tasks).await;
-    // Every 5 s one goes: 0, 5 ... 30.
-    assert_eq!(log.starts("a.example").len(), 7);
-    // At the end of the first response, 4 s, it is certain that none goes after 4 + 26 delays.
-    assert!(results.iter().all(|(deferred, at)| !deferred || *at < s(30)));
-    log.judge(s(1));
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_impatient_waiter_behind_a_patient_one_is_deferred_early() {
     let pacer = Pacer::new(one_second());
     let open = pacer.take("a.example").await;
@@ -240,20 +216,6 @@ async fn any_waiter_may_be_cancelled() {
         assert_eq!(starts, (0..expected.len() as u64).map(s).collect::<Vec<_>>(), "cancelled {who:?}");
         assert_eq!((pacer.stats().waiting, pacer.stats().in_flight), (0, 0));
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_last_of_100_waiters_is_not_early_when_99_are_cancelled() {
-    let pacer = Pacer::new(one_second().danger_min_delay(ms(20)));
-    pacer.take("a.example").await.finish();
-    let mut waiters: Vec<_> = (0..99).map(|_| Box::pin(pacer.try_take("a.example"))).collect();
-    for waiter in &mut waiters {
-        assert!(waiter.as_mut().now_or_never().is_none());
-    }
-    let mut last = Box::pin(pacer.try_take("a.example"));
-    assert!(last.as_mut().now_or_never().is_none());
-    drop(waiters);
-    assert_eq!(last.await.unwrap().waited(), ms(20));
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,7 +12,8 @@ use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
 
 use crate::parts::support::pacing::{
-    Events, Log, TokioClock, deferral, group, host, joined, left, ms, one_second, retry_after, s, url,
+    Events, Log, TokioClock, deferral, group, host, joined, left, ms, observed, one_second, retry_after, s,
+    url,
 };
 
 const TOO_MANY: StatusCode = StatusCode::TOO_MANY_REQUESTS;
@@ -33,8 +34,10 @@ fn assert_about(actual: Duration, expected: Duration) {
 
 #[tokio::test(start_paused = true)]
 async fn a_429_with_retry_after_backs_off_its_host_only() {
-    let pacer = Pacer::new(one_second());
+    let (pacer, events) = observed(one_second());
     assert_about(answer(&pacer, TOO_MANY, &retry_after("120")).await.unwrap(), s(120));
+    let reported = events.take();
+    assert!(reported.len() == 1 && reported[0].starts_with("backed off a.example 12"), "{reported:?}");
     let deferral = deferral(pacer.acquire(&url("https://a.example:8443/x"), Ask::new()).await);
     let reason = DeferReason::Backoff { status: Some(429), retry_after: Some(s(120)) };
     assert_eq!(deferral.reason, reason);
@@ -60,13 +63,14 @@ async fn eight_429s_in_flight_count_as_one_throttle() {
     for _ in 0..8 {
         permits.push(pacer.take("a.example").await);
     }
-    for permit in permits {
+    // One of them names a time: that is honoured, and still no throttle.
+    for (n, permit) in permits.into_iter().enumerate() {
         sleep(ms(10)).await;
-        permit.finish_with(TOO_MANY, &HeaderMap::new());
+        permit.finish_with(TOO_MANY, &if n == 5 { retry_after("300") } else { HeaderMap::new() });
     }
     assert_eq!(pacer.report_of("a.example").backoffs, 1);
+    assert_about(pacer.slot("a.example").wait, s(300));
     // One throttle, so the next is the second: two minutes.
-    sleep(s(70)).await;
     assert_about(answer(&pacer, TOO_MANY, &HeaderMap::new()).await.unwrap(), s(120));
 }
 
@@ -130,7 +134,7 @@ async fn fail(pacer: &Pacer, fault: Failure) -> Option<Duration> {
 #[tokio::test(start_paused = true)]
 async fn five_failures_in_a_row_open_the_breaker() {
     use Failure::Refused;
-    let pacer = Pacer::new(one_second());
+    let (pacer, events) = observed(one_second());
     for _ in 0..4 {
         assert_eq!(fail(&pacer, Refused).await, None);
     }
@@ -138,7 +142,9 @@ async fn five_failures_in_a_row_open_the_breaker() {
     for _ in 0..4 {
         assert_eq!(fail(&pacer, Refused).await, None);
     }
+    assert_eq!(events.take(), [""; 0]);
     assert_about(fail(&pacer, Refused).await.unwrap(), s(60));
+    assert_eq!(events.take(), ["breaker a.example 60s the connection was refused"]);
     let deferral = deferral(pacer.try_take("a.example").await);
     assert_eq!(deferral.reason, DeferReason::Breaker { cause: Refused });
     // The probe fails: doubled. The next one is answered: closed.
@@ -195,8 +201,7 @@ async fn adaptive_delay_follows_the_site_and_never_speeds_up_by_errors() {
 async fn scopes_are_taken_all_or_none() {
     let shops = Scope::custom(|url| url.path().strip_prefix("/shop/").map(|_| "shops".to_owned()));
     let policy = one_second().with_scope(shops.with_delay(s(5)).with_max_in_flight(1));
-    let (events, log) = (Arc::new(Events::default()), Log::default());
-    let pacer = Pacer::builder(policy).observer(events.observer()).build();
+    let ((pacer, events), log) = (observed(policy), Log::default());
     let fetch = |to: String| {
         let (pacer, log) = (pacer.clone(), log.clone());
         tokio::spawn(async move { log.fetch_as(0, &pacer, &url(&to), Ask::new(), ms(0)).await.unwrap() })
@@ -243,10 +248,7 @@ async fn a_host_can_have_its_own_pace() {
 
 #[tokio::test(start_paused = true)]
 async fn a_body_open_for_a_minute_is_reported_once() {
-    let events = Arc::new(Events::default());
-    let pacer = Pacer::builder(one_second().with_scope(group("all").with_max_in_flight(9)))
-        .observer(events.observer())
-        .build();
+    let (pacer, events) = observed(one_second().with_scope(group("all").with_max_in_flight(9)));
     let unread = pacer.take("a.example").await;
     sleep(s(20)).await;
     let other = pacer.take("b.example").await;
@@ -277,9 +279,7 @@ async fn a_group_can_be_backed_off_by_its_key() {
 
 #[tokio::test(start_paused = true)]
 async fn an_exception_to_politeness_is_reported_once_at_the_start() {
-    let events = Arc::new(Events::default());
-    let policy = one_second().danger_min_delay(ms(5)).with_own_sites([host("mine.example")]);
-    Pacer::builder(policy).observer(events.observer()).build();
+    let (_, events) = observed(one_second().danger_min_delay(ms(5)).with_own_sites([host("mine.example")]));
     assert_eq!(events.of("exception"), ["exception every host", "exception mine.example"]);
 }
 

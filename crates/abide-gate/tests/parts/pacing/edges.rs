@@ -19,32 +19,6 @@ fn builder(policy: PacePolicy) -> (PacerBuilder, Arc<ManualClock>, Arc<Events>) 
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unreachable_host_is_reported_once_and_not_backed_off() {
-    let (builder, _, events) = builder(one_second());
-    let pacer = builder.build();
-    for n in 1..=5 {
-        assert_eq!(events.take(), [""; 0], "before fault {n}");
-        let until = pacer.take("a.example").await.failed(Failure::Refused);
-        assert_eq!(until.is_some(), n == 5);
-    }
-    assert_eq!(events.take(), ["breaker a.example 60s the connection was refused"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_backed_off_host_is_reported_once_and_opens_no_breaker() {
-    let (builder, _, events) = builder(one_second());
-    let pacer = builder.build();
-    let permit = pacer.take("a.example").await;
-    sleep(ms(1)).await;
-    permit.observe(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new());
-    let reported = events.take();
-    assert!(reported.len() == 1 && reported[0].starts_with("backed off a.example 6"), "{reported:?}");
-    // The same event says nothing new.
-    permit.observe(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new());
-    assert_eq!(events.take(), [""; 0]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_backoff_is_over_in_the_instant_of_its_end() {
     for (after, is_held) in [(9_999, true), (10_000, false), (10_001, false)] {
         let (builder, clock, _) = builder(one_second());
@@ -132,15 +106,6 @@ async fn a_host_that_nothing_was_sent_to_is_not_overdue() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_equal_hosts_the_first_is_ready() {
-    let pacer = Pacer::new(one_second());
-    for names in [["a.example", "b.example"], ["b.example", "a.example"]] {
-        let hosts = names.map(host);
-        assert_eq!(pacer.next_ready(&hosts).unwrap().0, &hosts[0]);
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn where_something_is_in_flight_is_ready_after_where_nothing_is() {
     let pacer = Pacer::new(one_second().danger_max_in_flight(2));
     let _open = pacer.take("open.example").await;
@@ -150,17 +115,4 @@ async fn where_something_is_in_flight_is_ready_after_where_nothing_is() {
     let hosts = ["open.example", "closed.example"].map(host);
     let (ready, slot) = pacer.next_ready(&hosts).unwrap();
     assert_eq!((ready, slot.overdue), (&hosts[1], Some(s(4))));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_clock_that_lags_behind_is_waited_for_with_a_store_too() {
-    let clock = Arc::new(Lagging(Instant::now()));
-    let store = Arc::new(MemoryStore::new().with_clock(clock.clone()));
-    let pacers =
-        [0, 1].map(|_| Pacer::builder(one_second()).clock(clock.clone()).store(store.clone()).build());
-    let began = Instant::now();
-    pacers[0].take("a.example").await.finish();
-    assert!(pacers[0].settled(s(1)).await);
-    pacers[1].take("a.example").await.finish();
-    assert!((s(2)..s(3)).contains(&began.elapsed()), "{:?}", began.elapsed());
 }

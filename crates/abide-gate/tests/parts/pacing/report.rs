@@ -98,6 +98,8 @@ async fn the_next_ready_is_new_or_free_for_longest_or_free_first() {
         }
     }
     assert!(pacer.next_ready(&[]).is_none());
+    let equals = ["new", "newer", "newest"].map(|name| host(&format!("{name}.example")));
+    assert_eq!(pacer.next_ready(&equals).unwrap().0, &equals[0], "the first of equals");
 }
 
 #[tokio::test(start_paused = true)]

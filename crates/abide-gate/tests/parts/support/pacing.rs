@@ -196,6 +196,12 @@ impl Events {
     }
 }
 
+/// A pacer, and what it reports.
+pub(crate) fn observed(policy: PacePolicy) -> (Pacer, Arc<Events>) {
+    let events = Arc::new(Events::default());
+    (Pacer::builder(policy).observer(events.observer()).build(), events)
+}
+
 /// Why a request was deferred, and for how long.
 #[derive(Debug)]
 pub(crate) struct Deferral {
