@@ -27,36 +27,36 @@ use super::schedule::Terms;
 /// ```
 #[derive(Clone)]
 pub struct Scope {
-    kind: Kind,
+    /// The kind of the group, with which its keys begin.
+    kind: &'static str,
+    key: Arc<KeyOf>,
     pub(crate) terms: Terms,
     pub(crate) feedback: bool,
 }
 
-/// The key of a request, made by the user.
+/// The group of a request.
 type KeyOf = dyn Fn(&Url) -> Option<String> + Send + Sync;
-
-#[derive(Clone)]
-enum Kind {
-    #[cfg(feature = "psl")]
-    RegistrableDomain,
-    Custom(Arc<KeyOf>),
-}
 
 impl Scope {
     /// Groups by registrable domain (`example.co.uk` for `www.example.co.uk`), by the Public Suffix List that is compiled in. Addresses and
     /// names without a suffix belong to no group.
     #[cfg(feature = "psl")]
     pub fn registrable_domain() -> Self {
-        Self::new(Kind::RegistrableDomain)
+        Self::new("domain", |url| registrable(url).map(str::to_owned))
     }
 
     /// Groups by a key of your own; a request with `None` belongs to no group. If the function panics, the URL is refused.
     pub fn custom(key: impl Fn(&Url) -> Option<String> + Send + Sync + 'static) -> Self {
-        Self::new(Kind::Custom(Arc::new(key)))
+        Self::new("custom", key)
     }
 
-    fn new(kind: Kind) -> Self {
-        Self { kind, terms: Terms { delay: PacePolicy::DELAY, limit: 1 }, feedback: false }
+    fn new(kind: &'static str, key: impl Fn(&Url) -> Option<String> + Send + Sync + 'static) -> Self {
+        Self {
+            kind,
+            key: Arc::new(key),
+            terms: Terms { delay: PacePolicy::DELAY, limit: 1 },
+            feedback: false,
+        }
     }
 
     /// Least time between the end of a response and the start of the next request in this scope. Default 1 s, at most 24 h.
@@ -82,22 +82,13 @@ impl Scope {
 
     /// The key of this request. May run user code.
     pub(crate) fn key(&self, url: &Url) -> Option<String> {
-        match &self.kind {
-            #[cfg(feature = "psl")]
-            Kind::RegistrableDomain => Some(format!("domain/{}", registrable(url)?)),
-            Kind::Custom(key) => Some(format!("custom/{}", key(url)?)),
-        }
+        Some(format!("{}/{}", self.kind, (self.key)(url)?))
     }
 }
 
 impl fmt::Debug for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match &self.kind {
-            #[cfg(feature = "psl")]
-            Kind::RegistrableDomain => "RegistrableDomain",
-            Kind::Custom(_) => "Custom",
-        };
-        write!(f, "Scope({kind}, {:?}, feedback: {})", self.terms, self.feedback)
+        write!(f, "Scope({}, {:?}, feedback: {})", self.kind, self.terms, self.feedback)
     }
 }
 
