@@ -12,6 +12,17 @@ use crate::stated::Stated;
 
 /// The place where a site states something. `Display` is one phrase: `X-Robots-Tag, field 1 (legacy): noindex, nofollow`. Text of servers
 /// is escaped and cut.
+///
+/// ```
+/// use abide_permissions::{Permissions, Provenance};
+///
+/// /// The fields of a response that forbid something.
+/// fn fields(permissions: &Permissions) -> Vec<&str> {
+///     let sources = permissions.statements().iter().map(|(source, _)| source);
+///     let name = |source| if let Provenance::Field { name, .. } = source { Some(&**name) } else { None };
+///     sources.filter_map(name).collect()
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
