@@ -16,11 +16,12 @@ use crate::stated::Stated;
 /// ```
 /// use abide_permissions::{Permissions, Provenance};
 ///
-/// /// The fields of a response that forbid something.
-/// fn fields(permissions: &Permissions) -> Vec<&str> {
-///     let sources = permissions.statements().iter().map(|(source, _)| source);
-///     let name = |source| if let Provenance::Field { name, .. } = source { Some(&**name) } else { None };
-///     sources.filter_map(name).collect()
+/// fn print_fields(permissions: &Permissions) {
+///     for (source, rules) in permissions.statements() {
+///         if let Provenance::Field { name, .. } = source {
+///             println!("{name}: {rules}");
+///         }
+///     }
 /// }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
