@@ -26,7 +26,7 @@ pub struct Gate {
     pub(crate) robots: RobotsCache,
     pub(crate) tdmrep: Option<RobotsCache>,
     pub(crate) requires_tdmrep: bool,
-    pub(crate) pacer: Pacer,
+    pub(crate) pacer: Arc<Pacer>,
     pub(crate) addresses: Arc<AddressGuard>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) max_wait: Duration,

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::time::timeout_at;
 
 use super::acquire_lease::Leases;
-use super::pacer::Core;
+use super::pacer::Pacer;
 use super::permit::Permit;
 use super::queue::{DeadlineExceeded, QUEUE_MAX, Queue, Waiter, WaiterNotify};
 use super::refusal::Refusal;
@@ -327,7 +327,7 @@ pub(crate) fn each(table: &Table, claims: &Claims, mut action: impl FnMut(&mut S
 /// The place of a request in its queues. Dropping it, as a caller that is cancelled does, leaves all of them and wakes the next.
 #[derive(Debug)]
 pub(crate) struct QueuePlace {
-    pub(crate) core: Arc<Core>,
+    pub(crate) pacer: Arc<Pacer>,
     pub(crate) claims: Claims,
     pub(crate) ticket: u64,
     pub(crate) arrived: Moment,
@@ -342,18 +342,18 @@ impl QueuePlace {
     /// of a semaphore, the last of a hundred waiters, the others of which were cancelled, went in after 14.5 ms of a delay of 20 ms.
     pub(crate) async fn wait(mut self, request: &Request<'_>) -> Result<Permit, Refusal> {
         loop {
-            let now = self.core.now()?;
+            let now = self.pacer.now()?;
             let looked = match self.notify.exceeded.get() {
                 Some(exceeded) => Err(*exceeded),
                 None => self.look(request, now),
             };
-            let until = match looked.map_err(|exceeded| self.core.defer(request, exceeded, now))? {
+            let until = match looked.map_err(|exceeded| self.pacer.defer(request, exceeded, now))? {
                 Look::Granted => return Ok(self.permit(now)),
                 Look::Until(until) => until,
                 Look::Unleased => match self.obstacle(request, now)? {
                     None => continue,
                     Some(exceeded) if exceeded.start.at > request.deadline => {
-                        return Err(self.core.defer(request, exceeded, now));
+                        return Err(self.pacer.defer(request, exceeded, now));
                     }
                     Some(exceeded) => exceeded.start.at,
                 },
@@ -361,16 +361,16 @@ impl QueuePlace {
             if !has_timers() {
                 return Err(DeniedKind::NoTimers.into());
             }
-            let _ = timeout_at(self.core.timeline.timer(until), self.notify.wake.notified()).await;
+            let _ = timeout_at(self.pacer.timeline.timer(until), self.notify.wake.notified()).await;
         }
     }
 
     /// Looks whether the request can go, and takes the permit then.
     fn look(&mut self, request: &Request<'_>, now: Moment) -> Result<Look, DeadlineExceeded> {
-        let Self { core, claims, leases, .. } = self;
+        let Self { pacer, claims, leases, .. } = self;
         let (ticket, waited) = (self.ticket, now.since(self.arrived));
-        core.act(|effects| {
-            let mut locked = claims.lock(&core.table);
+        pacer.act(|effects| {
+            let mut locked = claims.lock(&pacer.table);
             for claim in claims.iter_mut() {
                 let Some(schedule) = locked.schedule(claim.schedule) else { continue };
                 // The Crawl-delay may have changed while it waited.
@@ -410,14 +410,14 @@ impl QueuePlace {
     fn permit(mut self, now: Moment) -> Permit {
         self.has_left = true;
         let users = self.leases.take().map(|leases| leases.users.into()).unwrap_or_default();
-        Permit::new(Arc::clone(&self.core), self.claims.clone(), now, now.since(self.arrived), users)
+        Permit::new(Arc::clone(&self.pacer), self.claims.clone(), now, now.since(self.arrived), users)
     }
 }
 
 impl Drop for QueuePlace {
     fn drop(&mut self) {
         if !self.has_left {
-            self.core.act(|effects| leave(&self.core.table, &self.claims, self.ticket, effects));
+            self.pacer.act(|effects| leave(&self.pacer.table, &self.claims, self.ticket, effects));
         }
     }
 }

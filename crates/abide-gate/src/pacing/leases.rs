@@ -13,7 +13,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{timeout, timeout_at};
 
 use super::lease::{Lease, Outage, Plan, RETRY, Readiness, SLACK};
-use super::pacer::Core;
+use super::pacer::Pacer;
 use super::policy::Shared;
 use super::store::{HostState, HostStore, LeaseAsk, LeaseStatus, Want};
 use crate::clock::Moment;
@@ -25,7 +25,7 @@ use crate::{HolderId, StoreError};
 pub(crate) struct SharedStore {
     store: Arc<dyn HostStore>,
     pub(crate) options: Shared,
-    core: Weak<Core>,
+    pacer: Weak<Pacer>,
     /// What differs between processes and stays the same in one.
     seed: u64,
     holder: HolderId,
@@ -71,11 +71,11 @@ pub(crate) struct User {
 const PAUSE: Duration = Duration::from_millis(500);
 
 impl SharedStore {
-    pub(crate) fn new(store: Arc<dyn HostStore>, options: Shared, core: Weak<Core>, seed: u64) -> Self {
+    pub(crate) fn new(store: Arc<dyn HostStore>, options: Shared, pacer: Weak<Pacer>, seed: u64) -> Self {
         Self {
             store,
             options,
-            core,
+            pacer,
             seed,
             holder: HolderId::random(),
             health: Mutex::default(),
@@ -155,17 +155,17 @@ impl SharedStore {
     async fn keep(self: Arc<Self>, host: Arc<HostLease>) {
         let _kept = Kept { store: &self, host: &host };
         loop {
-            let Some(core) = self.core.upgrade() else { return };
-            let now = core.now_or_system();
+            let Some(pacer) = self.pacer.upgrade() else { return };
+            let now = pacer.now_or_system();
             let plan = {
                 // Under both locks: a request that comes now finds the host, or makes a new one.
                 let mut hosts = lock(&self.hosts);
-                let owed = core.backoff(&host.key, now).is_some();
+                let owed = pacer.backoff(&host.key, now).is_some();
                 let mut lease = lock(&host.lease);
                 let plan = lease.plan(owed, self.outage(), now);
                 if plan == Plan::Release {
                     // Under the lock: from now on nothing starts.
-                    let poll = lease.poll(false).mul_f64(1.0 + 0.2 * core.jitter.draw());
+                    let poll = lease.poll(false).mul_f64(1.0 + 0.2 * pacer.jitter.draw());
                     lease.give_up(now.plus(poll), now.plus(self.options.lease));
                 }
                 drop(lease);
@@ -176,13 +176,13 @@ impl SharedStore {
             };
             match plan {
                 Plan::End => return,
-                Plan::Ask { is_held } => self.ask(&core, &host, is_held, now).await,
-                Plan::Release => self.release(&core, &host, now).await,
-                Plan::Probe => self.probe(&core, now).await,
+                Plan::Ask { is_held } => self.ask(&pacer, &host, is_held, now).await,
+                Plan::Release => self.release(&pacer, &host, now).await,
+                Plan::Probe => self.probe(&pacer, now).await,
                 Plan::Sleep(until) => {
-                    let until = core.timeline.timer(until);
+                    let until = pacer.timeline.timer(until);
                     // Nothing of the pacer is kept alive while its last handle may be dropped.
-                    drop(core);
+                    drop(pacer);
                     let _ = timeout_at(until, host.news.notified()).await;
                 }
             }
@@ -196,27 +196,27 @@ impl SharedStore {
         }
     }
 
-    async fn ask(&self, core: &Core, host: &HostLease, is_held: bool, asked: Moment) {
+    async fn ask(&self, pacer: &Pacer, host: &HostLease, is_held: bool, asked: Moment) {
         let ttl = self.options.lease;
         // Until then it is expected to ask again, with jitter and the time that a reply takes.
         let again_in = lock(&host.lease).poll(false).mul_f64(1.5).saturating_add(SLACK);
-        let reply = self.exchange(core, host, Want::Lease { ttl, again_in, is_held }, asked).await;
-        let now = core.now_or_system();
+        let reply = self.exchange(pacer, host, Want::Lease { ttl, again_in, is_held }, asked).await;
+        let now = pacer.now_or_system();
         let mut lease = lock(&host.lease);
         match reply {
             Some(LeaseStatus::Leased { is_wanted }) => lease.leased(is_wanted, &self.options, asked, now),
             Some(LeaseStatus::Busy { wait, is_next }) => {
-                let poll = lease.poll(is_next).mul_f64(1.0 + 0.2 * core.jitter.draw());
+                let poll = lease.poll(is_next).mul_f64(1.0 + 0.2 * pacer.jitter.draw());
                 lease.refused(is_next, now.plus(poll.min(wait + SLACK)), now.plus(ttl));
             }
             Some(LeaseStatus::Released) => {}
             None => lease.unanswered(&self.options, now),
         }
         drop(lease);
-        host.changed(core);
+        host.changed(pacer);
     }
 
-    async fn release(&self, core: &Core, host: &HostLease, now: Moment) {
+    async fn release(&self, pacer: &Pacer, host: &HostLease, now: Moment) {
         // The next holder of this one needs those at once.
         let is_under = |other: &&Arc<HostLease>| other.under.as_ref() == Some(&host.key);
         let under: Vec<_> = lock(&self.hosts).values().filter(is_under).cloned().collect();
@@ -229,25 +229,31 @@ impl SharedStore {
                 }
                 lease.give_up(now, now.plus(self.options.lease));
             }
-            self.exchange(core, &other, Want::Release, now).await;
+            self.exchange(pacer, &other, Want::Release, now).await;
         }
-        self.exchange(core, host, Want::Release, now).await;
-        host.changed(core);
+        self.exchange(pacer, host, Want::Release, now).await;
+        host.changed(pacer);
     }
 
     /// One command, and what its reply changes here.
-    async fn exchange(&self, core: &Core, host: &HostLease, want: Want, now: Moment) -> Option<LeaseStatus> {
+    async fn exchange(
+        &self,
+        pacer: &Pacer,
+        host: &HostLease,
+        want: Want,
+        now: Moment,
+    ) -> Option<LeaseStatus> {
         // Counted before the backoff is read: a change in between is sent once more, and none is taken for saved that was not sent.
         let (changes, mut state) = {
             let lease = lock(&host.lease);
             (lease.changes(), lease.state(now))
         };
-        state.backoff = core.backoff(&host.key, now);
+        state.backoff = pacer.backoff(&host.key, now);
         let reply = self.command(&host.key, LeaseAsk { holder: self.holder, want, state }).await;
-        let (asked, now) = (now, core.now_or_system());
-        let (lease, state) = reply.map_err(|error| self.failed(core, &host.key, &error, asked, now)).ok()?;
+        let (asked, now) = (now, pacer.now_or_system());
+        let (lease, state) = reply.map_err(|error| self.failed(pacer, &host.key, &error, asked, now)).ok()?;
         if let Some(backoff) = state.backoff {
-            core.merge_backoff(&host.key, backoff, now);
+            pacer.merge_backoff(&host.key, backoff, now);
         }
         let last = state.quiet.map_or(Moment::NEVER, |quiet| now.minus(quiet));
         lock(&host.lease).replied(changes, last);
@@ -269,7 +275,7 @@ impl SharedStore {
     }
 
     /// Asks for the host that the store did not reply for, under another name: nothing is given up by it.
-    async fn probe(&self, core: &Core, now: Moment) {
+    async fn probe(&self, pacer: &Pacer, now: Moment) {
         let key = {
             let mut health = lock(&self.health);
             if health.outage.is_over() || health.outage.probe > now {
@@ -282,19 +288,19 @@ impl SharedStore {
         let Some(key) = key else { return };
         let ask = LeaseAsk { holder: HolderId::random(), want: Want::Release, state: HostState::default() };
         let reply = self.command(&key, ask).await;
-        let (asked, now) = (now, core.now_or_system());
+        let (asked, now) = (now, pacer.now_or_system());
         match reply {
             Ok(_) => {
                 lock(&self.health).outage.back = now;
-                core.report(&Event::StoreBack);
-                self.look_again(core);
+                pacer.notify(&Event::StoreBack);
+                self.look_again(pacer);
             }
-            Err(error) => self.failed(core, &key, &error, asked, now),
+            Err(error) => self.failed(pacer, &key, &error, asked, now),
         }
     }
 
     /// It did not reply. Reported once per outage.
-    fn failed(&self, core: &Core, key: &Arc<str>, error: &StoreError, asked: Moment, now: Moment) {
+    fn failed(&self, pacer: &Pacer, key: &Arc<str>, error: &StoreError, asked: Moment, now: Moment) {
         let reason: Arc<str> = error.to_string().into();
         let mut health = lock(&self.health);
         // This process stood still for so long, and not the store: it may have leased the host to another since.
@@ -311,18 +317,18 @@ impl SharedStore {
         health.reason = Some(Arc::clone(&reason));
         drop(health);
         if is_news {
-            core.report(&Event::StoreDown { reason: &reason });
+            pacer.notify(&Event::StoreDown { reason: &reason });
             // The requests that wait for a lease go by local limits.
-            self.look_again(core);
+            self.look_again(pacer);
         }
     }
 
-    fn look_again(&self, core: &Core) {
+    fn look_again(&self, pacer: &Pacer) {
         // Their wakers are foreign code, which is not called under a lock.
         let hosts: Vec<_> = lock(&self.hosts).values().cloned().collect();
         for host in hosts {
             host.news.notify_one();
-            host.changed(core);
+            host.changed(pacer);
         }
     }
 
@@ -351,9 +357,9 @@ impl Drop for Kept<'_> {
 
 impl HostLease {
     /// The lease has become another, or the store knows more: those that wait for that look.
-    fn changed(&self, core: &Core) {
+    fn changed(&self, pacer: &Pacer) {
         self.saved.send_replace(());
-        core.wake_first(&self.key);
+        pacer.wake_first(&self.key);
     }
 }
 

@@ -12,7 +12,7 @@ use super::acquire::{self, Claim, Claims};
 use super::backoff::{BackoffCause, HostBackoff, credible, is_throttle};
 use super::breaker::Breaker;
 use super::lease::SLACK;
-use super::pacer::{Core, Pacer};
+use super::pacer::Pacer;
 use super::policy::DELAY_MAX;
 use super::rate_limit::{has_rate_limit, rate_limit};
 use super::retry_after::retry_after;
@@ -29,23 +29,23 @@ impl Pacer {
     ///
     /// More than 27 h ahead is taken for a mistake and cut to 24 h.
     pub(crate) fn back_off(&self, scope: &str, until: WallMillis, cause: BackoffCause) -> WallMillis {
-        let core = &self.core;
-        let now = core.now_or_system();
-        let until = now.plus(credible(until.since(core.wall())));
-        let (backoff, is_extended) = core.extend_backoff(scope, until, 0, cause, now);
+        let pacer = self;
+        let now = pacer.now_or_system();
+        let until = now.plus(credible(until.since(pacer.wall())));
+        let (backoff, is_extended) = pacer.extend_backoff(scope, until, 0, cause, now);
         if is_extended {
-            core.report_backoff(scope, backoff, now);
+            pacer.report_backoff(scope, backoff, now);
         }
-        core.wall_at(now, backoff.until)
+        pacer.wall_at(now, backoff.until)
     }
 
     /// The Crawl-delay of an origin has become this. It also counts for those who already wait for it in the queue of its host, and for
     /// those who ask with the delay that was last asked for.
     pub(crate) fn change_crawl_delay(&self, origin: &Origin, delay: Duration) {
-        let (now, host) = (self.core.now_or_system(), origin.host());
-        let delay = self.core.policy.pace_of(host.as_str()).delay.max(delay.min(DELAY_MAX));
-        self.core.act(|effects| {
-            self.core.with_schedule(host.as_str(), |schedule| {
+        let (now, host) = (self.now_or_system(), origin.host());
+        let delay = self.policy.pace_of(host.as_str()).delay.max(delay.min(DELAY_MAX));
+        self.act(|effects| {
+            self.with_schedule(host.as_str(), |schedule| {
                 if let Some(queue) = schedule.queue_mut() {
                     queue.change_delay(origin, delay);
                 }
@@ -56,7 +56,7 @@ impl Pacer {
     }
 }
 
-impl Core {
+impl Pacer {
     /// A response: it closes the breaker, may back the host off, and shows how fast the host is. Returns the end of the host's backoff.
     pub(crate) fn observe(
         &self,
@@ -108,7 +108,7 @@ impl Core {
         let host = locked.schedule(claims.host.schedule).map(|schedule| schedule.key.as_str().to_owned());
         drop(locked);
         if let Some(scope) = &host {
-            self.report(&Event::RateLimitIgnored { scope, field });
+            self.notify(&Event::RateLimitIgnored { scope, field });
         }
     }
 
@@ -174,14 +174,14 @@ impl Core {
             }
             if before.1.until < after.1.until {
                 let (lasts, failure) = (after.1.until.since(now), after.1.cause);
-                self.report(&Event::BreakerOpened { scope, lasts, failure });
+                self.notify(&Event::BreakerOpened { scope, lasts, failure });
             }
         }
         (until > now).then(|| self.wall_at(now, until))
     }
 
     fn report_backoff(&self, scope: &str, backoff: HostBackoff, now: Moment) {
-        self.report(&Event::BackedOff { scope, lasts: backoff.until.since(now), cause: backoff.cause });
+        self.notify(&Event::BackedOff { scope, lasts: backoff.until.since(now), cause: backoff.cause });
         self.share(scope, now);
     }
 
@@ -213,7 +213,7 @@ impl Core {
             return;
         }
         if let (backoff, true) = self.extend_backoff(key, until, throttles, cause, now) {
-            self.report(&Event::BackedOff { scope: key, lasts: backoff.until.since(now), cause });
+            self.notify(&Event::BackedOff { scope: key, lasts: backoff.until.since(now), cause });
         }
     }
 

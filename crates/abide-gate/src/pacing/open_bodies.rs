@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
-use super::pacer::Core;
+use super::pacer::Pacer;
 use crate::clock::{Moment, has_timers};
 use crate::event::Event;
 
@@ -22,15 +22,15 @@ const OPEN_MAX: Duration = Duration::from_secs(60);
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 
 /// Starts the task, unless it runs. The permit calls it when a request goes on the wire.
-pub(crate) fn watch(core: &Arc<Core>) {
-    let is_watched = &core.is_watched;
+pub(crate) fn watch(pacer: &Arc<Pacer>) {
+    let is_watched = &pacer.is_watched;
     if is_watched.swap(true, Ordering::AcqRel) {
         return;
     }
     match Handle::try_current() {
         // Without timers it stays on, so that this is not tried again for each request.
         Ok(runtime) if has_timers() => {
-            drop(runtime.spawn(run(Watching(Arc::downgrade(core)), core.now_or_system())));
+            drop(runtime.spawn(run(Watching(Arc::downgrade(pacer)), pacer.now_or_system())));
         }
         Ok(_) => {}
         // Granted outside of a runtime: the next may not be.
@@ -38,7 +38,7 @@ pub(crate) fn watch(core: &Arc<Core>) {
     }
 }
 
-impl Core {
+impl Pacer {
     /// Reports what has come of age since `seen`. Returns when the next does, if something is in flight that may.
     fn report_open(&self, seen: Moment, now: Moment) -> Option<Duration> {
         let (mut open, mut next) = (Vec::new(), None::<Moment>);
@@ -55,7 +55,7 @@ impl Core {
             }
         });
         for (scope, open) in open {
-            self.report(&Event::BodyOpen { scope: &scope, open });
+            self.notify(&Event::BodyOpen { scope: &scope, open });
         }
         next.map(|at| at.since(now).max(PAUSE_MIN))
     }
@@ -65,12 +65,12 @@ async fn run(watching: Watching, mut seen: Moment) {
     let mut pause = OPEN_MAX;
     loop {
         sleep(pause).await;
-        let Some(core) = watching.0.upgrade() else { return };
+        let Some(pacer) = watching.0.upgrade() else { return };
         // Off before it looks: a request that starts meanwhile is seen here, or begins a watch of its own.
-        core.is_watched.store(false, Ordering::Release);
-        let now = core.now_or_system();
-        match core.report_open(seen, now) {
-            Some(next) if !core.is_watched.swap(true, Ordering::AcqRel) => (seen, pause) = (now, next),
+        pacer.is_watched.store(false, Ordering::Release);
+        let now = pacer.now_or_system();
+        match pacer.report_open(seen, now) {
+            Some(next) if !pacer.is_watched.swap(true, Ordering::AcqRel) => (seen, pause) = (now, next),
             // Nothing is in flight, or another watch has begun, which `watching` must not turn off.
             _ => return watching.end(),
         }
@@ -78,7 +78,7 @@ async fn run(watching: Watching, mut seen: Moment) {
 }
 
 /// The task. If its runtime goes down, the next request begins another.
-struct Watching(Weak<Core>);
+struct Watching(Weak<Pacer>);
 
 impl Watching {
     /// Ends without a word.
@@ -89,8 +89,8 @@ impl Watching {
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        if let Some(core) = self.0.upgrade() {
-            core.is_watched.store(false, Ordering::Release);
+        if let Some(pacer) = self.0.upgrade() {
+            pacer.is_watched.store(false, Ordering::Release);
         }
     }
 }

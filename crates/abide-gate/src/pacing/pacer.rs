@@ -1,7 +1,7 @@
-//! The pacer: what all its handles share, and how a request comes to its permit.
+//! The pacer, and how a request comes to its permit.
 //!
 //! It drives the decisions of the other files and holds no rule itself: `acquire` takes the permit or a place in the queue, `schedule` says
-//! when, `observe` writes down what came back, and `acquire_lease` asks for the lease where processes share a store. User code (clock,
+//! when, `observe` writes down what came back, and `acquire_lease` asks for leases where processes share a store. User code (clock,
 //! observers, scopes, wakers) is called from here, with no lock held, and a panic in it goes no further: it may ask the pacer for something,
 //! and a lock that it poisons would stop every crawl of the process.
 
@@ -30,13 +30,21 @@ use crate::jitter::{Jitter, random_seed};
 use crate::origin::pacing_key;
 use crate::{Clock, DeniedKind, Host, Origin, SystemClock, WallMillis};
 
-/// Knows when the next request to a host may go out. Cheap to clone; all clones are one.
+/// Knows when the next request to a host may go out: what all that use it share.
 ///
 /// For every host, over all tasks: at most one request in flight until its response has ended, at least the delay from then to the next
 /// request, nothing during a backoff, first come first served, and no call waits longer than its budget.
-#[derive(Clone)]
 pub(crate) struct Pacer {
-    pub(crate) core: Arc<Core>,
+    pub(crate) policy: PacePolicy,
+    pub(crate) table: Table,
+    clock: Arc<dyn Clock>,
+    pub(crate) timeline: Timeline,
+    observers: Observers,
+    pub(crate) jitter: Jitter,
+    pub(crate) store: Option<Arc<SharedStore>>,
+    is_overgrown: AtomicBool,
+    /// Whether the task runs that reports open bodies.
+    pub(crate) is_watched: AtomicBool,
 }
 
 /// What one request asks: the delay of its origin, and how long it is ready to wait.
@@ -58,7 +66,7 @@ impl Pacer {
     ///
     /// # Errors
     /// A deferral as soon as it is certain that the permit cannot come within the budget, most often at once; the other [`Refusal`]s at once.
-    pub(crate) async fn acquire(&self, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
+    pub(crate) async fn acquire(self: &Arc<Self>, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
         match self.at_once(url, &ask) {
             Some(permit) => Ok(permit),
             // Boxed, so that a call that need not wait does not carry the room for waiting in its future.
@@ -70,44 +78,43 @@ impl Pacer {
     ///
     /// A second path beside `wait`, because most requests of a crawler that looks for a free host take it: it allocates nothing, and a permit
     /// acquired and ended costs 150 ns.
-    pub(crate) fn at_once(&self, url: &Url, ask: &Ask) -> Option<Permit> {
-        if self.core.store.is_some() || !self.core.policy.scopes().is_empty() {
+    pub(crate) fn at_once(self: &Arc<Self>, url: &Url, ask: &Ask) -> Option<Permit> {
+        if self.store.is_some() || !self.policy.scopes().is_empty() {
             return None;
         }
-        let now = self.core.now().ok()?;
-        let (table, host) = (&self.core.table, self.core.host(url, ask).ok()?);
+        let now = self.now().ok()?;
+        let (table, host) = (&self.table, self.host(url, ask).ok()?);
         let claims = acquire::enter_idle(table, &host, ask.place, now)?;
-        let permit = Permit::new(Arc::clone(&self.core), claims, now, Duration::ZERO, Box::default());
-        self.core.report(&Event::Granted { scope: &host.key, waited: Duration::ZERO });
+        let permit = Permit::new(Arc::clone(self), claims, now, Duration::ZERO, Box::default());
+        self.notify(&Event::Granted { scope: &host.key, waited: Duration::ZERO });
         Some(permit)
     }
 
     /// Where the schedule of a host is; zero if it is not known.
     pub(crate) fn place(&self, host: &Host) -> u32 {
-        self.core.table.lock_known(0, host.as_str()).map_or(0, |(_, schedule)| schedule.place())
+        self.table.lock_known(0, host.as_str()).map_or(0, |(_, schedule)| schedule.place())
     }
 
-    async fn wait(&self, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
-        let now = self.core.now()?;
-        let request = self.core.request(url, &ask, now)?;
-        let (table, origin) = (&self.core.table, || Origin::of(url).ok());
+    async fn wait(self: &Arc<Self>, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
+        let now = self.now()?;
+        let request = self.request(url, &ask, now)?;
+        let (table, origin) = (&self.table, || Origin::of(url).ok());
         // A host of the operator's own may be left out.
-        let is_leased = self.core.policy.pace_of(&request.host.key).is_leased;
-        let leases =
-            self.core.store.as_ref().filter(|_| is_leased).map(|store| Leases::new(Arc::clone(store)));
+        let is_leased = self.policy.pace_of(&request.host.key).is_leased;
+        let leases = self.store.as_ref().filter(|_| is_leased).map(|store| Leases::new(Arc::clone(store)));
         let entered =
-            self.core.act(|effects| acquire::enter(table, &request, leases.is_some(), origin, now, effects));
-        let permit = match entered.map_err(|exceeded| self.core.defer(&request, exceeded, now))? {
+            self.act(|effects| acquire::enter(table, &request, leases.is_some(), origin, now, effects));
+        let permit = match entered.map_err(|exceeded| self.defer(&request, exceeded, now))? {
             Admission::Granted(claims) => {
-                Permit::new(Arc::clone(&self.core), claims, now, Duration::ZERO, Box::default())
+                Permit::new(Arc::clone(self), claims, now, Duration::ZERO, Box::default())
             }
             Admission::Queued(claims, ticket, notify) => {
-                let (core, arrived, has_left) = (Arc::clone(&self.core), now, false);
-                let place = QueuePlace { core, claims, ticket, arrived, notify, leases, has_left };
+                let (pacer, arrived, has_left) = (Arc::clone(self), now, false);
+                let place = QueuePlace { pacer, claims, ticket, arrived, notify, leases, has_left };
                 Box::pin(place.wait(&request)).await?
             }
         };
-        self.core.report(&Event::Granted { scope: &request.host.key, waited: permit.waited() });
+        self.notify(&Event::Granted { scope: &request.host.key, waited: permit.waited() });
         Ok(permit)
     }
 
@@ -117,7 +124,7 @@ impl Pacer {
     /// Before a process ends, it drops what is left of responses, awaits this, and closes its store. Without it, other processes wait for
     /// its hosts until the leases end.
     pub(crate) async fn settled(&self, limit: Duration) -> bool {
-        match &self.core.store {
+        match &self.store {
             Some(store) => store.settled(limit).await,
             None => true,
         }
@@ -126,26 +133,11 @@ impl Pacer {
 
 impl fmt::Debug for Pacer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pacer").field("policy", &self.core.policy).finish_non_exhaustive()
+        f.debug_struct("Pacer").field("policy", &self.policy).finish_non_exhaustive()
     }
 }
 
-/// What all handles of a pacer share.
-#[derive(Debug)]
-pub(crate) struct Core {
-    pub(crate) policy: PacePolicy,
-    pub(crate) table: Table,
-    clock: Arc<dyn Clock>,
-    pub(crate) timeline: Timeline,
-    observers: Observers,
-    pub(crate) jitter: Jitter,
-    pub(crate) store: Option<Arc<SharedStore>>,
-    is_overgrown: AtomicBool,
-    /// Whether the task runs that reports open bodies.
-    pub(crate) is_watched: AtomicBool,
-}
-
-impl Core {
+impl Pacer {
     /// The user's clock, which may panic.
     pub(crate) fn now(&self) -> Result<Moment, Refusal> {
         let now = catch("clock", || self.clock.now())?;
@@ -168,7 +160,7 @@ impl Core {
     }
 
     /// Reports what happened. Never under a lock.
-    pub(crate) fn report(&self, event: &Event<'_>) {
+    pub(crate) fn notify(&self, event: &Event<'_>) {
         #[cfg(feature = "tracing")]
         event.trace();
         self.observers.notify(event);
@@ -180,7 +172,7 @@ impl Core {
         let result = step(&mut effects);
         wake(effects.wakers);
         if effects.is_overgrown && !self.is_overgrown.swap(true, Ordering::Relaxed) {
-            self.report(&Event::Overgrown { hosts: self.table.len() });
+            self.notify(&Event::Overgrown { hosts: self.table.len() });
         }
         result
     }
@@ -275,14 +267,14 @@ pub(crate) struct PacerBuilder {
 
 impl PacerBuilder {
     /// The pacer.
-    pub(crate) fn build(self) -> Pacer {
+    pub(crate) fn build(self) -> Arc<Pacer> {
         let Self { policy, store, clock, observers, seed } = self;
         let jitter = Jitter::new(seed.unwrap_or_else(random_seed));
         let began = catch("clock", || clock.now()).unwrap_or_else(|_| SystemClock.now());
         // Cyclic, because the tasks that keep leases must not keep the pacer alive.
-        let core = Arc::new_cyclic(|core| Core {
+        let pacer = Arc::new_cyclic(|pacer| Pacer {
             store: store
-                .map(|store| Arc::new(SharedStore::new(store, policy.shared, core.clone(), jitter.bits()))),
+                .map(|store| Arc::new(SharedStore::new(store, policy.shared, pacer.clone(), jitter.bits()))),
             table: Table::new(policy.max_hosts, policy.min_delay()),
             timeline: Timeline::starting(began),
             is_overgrown: AtomicBool::new(false),
@@ -292,10 +284,10 @@ impl PacerBuilder {
             clock,
             jitter,
         });
-        for (scope, pace) in core.policy.exceptions() {
+        for (scope, pace) in pacer.policy.exceptions() {
             let (delay, max_in_flight) = (pace.delay, pace.max_in_flight);
-            core.report(&Event::Exception { scope, delay, max_in_flight });
+            pacer.notify(&Event::Exception { scope, delay, max_in_flight });
         }
-        Pacer { core }
+        pacer
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::acquire::Request;
 use super::backoff::BackoffCause;
-use super::pacer::Core;
+use super::pacer::Pacer;
 use super::queue::DeadlineExceeded;
 use super::schedule::{Schedule, WaitReason};
 use crate::clock::Moment;
@@ -122,7 +122,7 @@ impl DeferReason {
     }
 }
 
-impl Core {
+impl Pacer {
     /// Refuses a request whose permit cannot come before its deadline: reports and counts it, and finds out why.
     pub(crate) fn defer(&self, request: &Request<'_>, exceeded: DeadlineExceeded, now: Moment) -> Refusal {
         // The user's clock is read before the lock is taken.
@@ -136,7 +136,7 @@ impl Core {
             })
             .unwrap_or((exceeded.start.at, DeferReason::OtherProcess));
         let wait = at.since(now);
-        self.report(&Event::Deferred { scope, wait, reason: &reason });
+        self.notify(&Event::Deferred { scope, wait, reason: &reason });
         Refusal { kind: DeniedKind::Deferred { reason }, not_before: Some(self.wall_at(now, at)) }
     }
 }

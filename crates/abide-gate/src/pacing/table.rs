@@ -286,7 +286,6 @@ impl Shard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::second as at;
 
     fn insert(table: &Table, key: &str) -> ScheduleId {
         table.lock(key).find_or_insert(key)

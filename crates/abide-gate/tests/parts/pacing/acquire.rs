@@ -42,7 +42,7 @@ async fn a_thousand_tasks_are_served_in_order() {
 }
 
 /// Asks again whenever a deferral says so. Returns how often it asked.
-async fn requeue(pacer: Pacer, budget: Duration, wire: Duration) -> usize {
+async fn requeue(pacer: Arc<Pacer>, budget: Duration, wire: Duration) -> usize {
     for calls in 1.. {
         match pacer.take_within("a.example", budget).await {
             Ok(permit) => {
@@ -193,7 +193,7 @@ async fn of_several_in_flight_the_oldest_counts() {
 }
 
 /// What 10 waiters at a delay of 1 s do when some of them go away at 3.5 s, given by their numbers.
-async fn cancelled(who: &[usize]) -> (Vec<usize>, Vec<Duration>, Pacer) {
+async fn cancelled(who: &[usize]) -> (Vec<usize>, Vec<Duration>, Arc<Pacer>) {
     let (pacer, log) = (Pacer::new(one_second()), Log::default());
     let tasks = log.crowd(10, &pacer, Ask::new(), ms(0));
     sleep(ms(3_500)).await;

@@ -19,7 +19,7 @@ use crate::parts::support::pacing::{
 const TOO_MANY: StatusCode = StatusCode::TOO_MANY_REQUESTS;
 const UNAVAILABLE: StatusCode = StatusCode::SERVICE_UNAVAILABLE;
 
-async fn answer(pacer: &Pacer, status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
+async fn answer(pacer: &Arc<Pacer>, status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
     let permit = pacer.take_within("a.example", s(200_000)).await.unwrap();
     let until = permit.observe(status, headers)?;
     Some(left(until))
@@ -126,7 +126,7 @@ async fn backoffs_by_the_operator_are_extended_and_cut_to_a_day() {
     assert_about(answer(&pacer, TOO_MANY, &HeaderMap::new()).await.unwrap(), s(60));
 }
 
-async fn fail(pacer: &Pacer, fault: Failure) -> Option<Duration> {
+async fn fail(pacer: &Arc<Pacer>, fault: Failure) -> Option<Duration> {
     let permit = pacer.take_within("a.example", s(4_000)).await.unwrap();
     Some(left(permit.failed(fault)?))
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use crate::pacing::{Pacer, PacerBuilder};
 use abide_gate::pacing::{BackoffCause, PacePolicy};
-use abide_gate::{Clock, Failure, ManualClock, MemoryStore, WallMillis};
+use abide_gate::{Clock, ManualClock, MemoryStore, WallMillis};
 use http::{HeaderMap, StatusCode};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use crate::parts::support::faulty::Faulty;
-use crate::parts::support::pacing::{Events, Lagging, group, host, ms, one_second, s};
+use crate::parts::support::pacing::{Events, group, host, ms, one_second, s};
 
 /// With both clocks on tokio's time. This seed's first draws are small: at most 130 ms for a minute.
 fn builder(policy: PacePolicy) -> (PacerBuilder, Arc<ManualClock>, Arc<Events>) {

@@ -21,7 +21,7 @@ use crate::parts::support::pacing::{
 /// The life of a lease, by default.
 const LEASE: Duration = Duration::from_secs(7);
 
-fn process(store: &Arc<Faulty>, policy: PacePolicy) -> Pacer {
+fn process(store: &Arc<Faulty>, policy: PacePolicy) -> Arc<Pacer> {
     Pacer::builder(policy).store(store.clone()).build()
 }
 
@@ -100,7 +100,7 @@ async fn a_backoff_is_shared() {
 }
 
 /// A request is answered with 429 and no Retry-After, and its host is backed off for so long then, and for the jitter.
-async fn complain(pacer: &Pacer, expected: u64) {
+async fn complain(pacer: &Arc<Pacer>, expected: u64) {
     let permit = pacer.take("a.example").await;
     let until = permit.observe(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new()).unwrap();
     drop(permit);

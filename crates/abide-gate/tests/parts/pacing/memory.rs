@@ -1,5 +1,7 @@
 //! What is remembered, and what may be forgotten.
 
+use std::sync::Arc;
+
 use crate::pacing::Pacer;
 use abide_gate::Failure;
 use abide_gate::pacing::Scope;
@@ -9,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use crate::parts::support::pacing::{host, joined, ms, observed, one_second, s};
 
 /// Takes and ends a permit of `count` new hosts.
-async fn strangers(pacer: &Pacer, from: usize, count: usize) {
+async fn strangers(pacer: &Arc<Pacer>, from: usize, count: usize) {
     for n in from..from + count {
         pacer.take(&format!("stranger-{n}.example")).await.finish();
     }

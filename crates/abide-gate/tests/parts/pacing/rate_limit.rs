@@ -81,7 +81,7 @@ impl Server {
 }
 
 /// Asks for pages again and again, for ten minutes. How many came.
-async fn crawl(pacer: Pacer, server: Arc<Server>) -> usize {
+async fn crawl(pacer: Arc<Pacer>, server: Arc<Server>) -> usize {
     let (mut pages, until) = (0, Instant::now() + s(600));
     while Instant::now() < until {
         let permit = match pacer.try_take("a.example").await {

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use crate::parts::support::pacing::{Events, deferral, group, host, left, ms, one_second, s};
 
 /// A response of `a.example` has been open for one second, and two requests wait.
-async fn busy(pacer: &Pacer) -> Permit {
+async fn busy(pacer: &Arc<Pacer>) -> Permit {
     let open = pacer.take("a.example").await;
     for _ in 0..2 {
         pacer.spawn_take("a.example", s(30));

@@ -35,7 +35,7 @@ impl Clock for Standstill {
     }
 }
 
-fn pacer(policy: PacePolicy) -> Pacer {
+fn pacer(policy: PacePolicy) -> Arc<Pacer> {
     Pacer::builder(policy.danger_min_delay(Duration::ZERO))
         .clock(Arc::new(Standstill(Instant::now())))
         .build()

@@ -97,26 +97,30 @@ impl Pacer {
     }
 
     /// Alone.
-    pub(crate) fn new(policy: PacePolicy) -> Self {
+    pub(crate) fn new(policy: PacePolicy) -> Arc<Self> {
         Self::builder(policy).build()
     }
 
     /// A permit of this host, which must come.
-    pub(crate) async fn take(&self, host: &str) -> Permit {
+    pub(crate) async fn take(self: &Arc<Self>, host: &str) -> Permit {
         self.try_take(host).await.unwrap()
     }
 
-    pub(crate) async fn try_take(&self, host: &str) -> Result<Permit, Refusal> {
+    pub(crate) async fn try_take(self: &Arc<Self>, host: &str) -> Result<Permit, Refusal> {
         self.acquire(&page(host), Ask::new()).await
     }
 
-    pub(crate) async fn take_within(&self, host: &str, budget: Duration) -> Result<Permit, Refusal> {
+    pub(crate) async fn take_within(
+        self: &Arc<Self>,
+        host: &str,
+        budget: Duration,
+    ) -> Result<Permit, Refusal> {
         self.acquire(&page(host), Ask::new().with_budget(budget)).await
     }
 
     /// The same in a task of its own, which ends the response at once and says when.
     pub(crate) fn spawn_take(
-        &self,
+        self: &Arc<Self>,
         host: &'static str,
         budget: Duration,
     ) -> JoinHandle<(Result<(), Refusal>, Instant)> {
@@ -197,7 +201,7 @@ impl Events {
 }
 
 /// A pacer, and what it reports.
-pub(crate) fn observed(policy: PacePolicy) -> (Pacer, Arc<Events>) {
+pub(crate) fn observed(policy: PacePolicy) -> (Arc<Pacer>, Arc<Events>) {
     let events = Arc::new(Events::default());
     (Pacer::builder(policy).observer(events.observer()).build(), events)
 }
@@ -279,7 +283,7 @@ impl Log {
     pub(crate) async fn fetch_as(
         &self,
         who: usize,
-        pacer: &Pacer,
+        pacer: &Arc<Pacer>,
         url: &Url,
         ask: Ask,
         wire: Duration,
@@ -290,7 +294,7 @@ impl Log {
     }
 
     /// The same for a page of a host, which must be permitted.
-    pub(crate) async fn send(&self, who: usize, pacer: &Pacer, host: &str, wire: Duration) {
+    pub(crate) async fn send(&self, who: usize, pacer: &Arc<Pacer>, host: &str, wire: Duration) {
         self.fetch_as(who, pacer, &page(host), Ask::new(), wire).await.unwrap();
     }
 
@@ -299,7 +303,7 @@ impl Log {
         self,
         end: Instant,
         who: usize,
-        pacer: Pacer,
+        pacer: Arc<Pacer>,
         host: String,
         wire: Duration,
     ) {
@@ -312,7 +316,7 @@ impl Log {
     pub(crate) fn crowd(
         &self,
         tasks: usize,
-        pacer: &Pacer,
+        pacer: &Arc<Pacer>,
         ask: Ask,
         wire: Duration,
     ) -> Vec<JoinHandle<Result<(), Refusal>>> {
