@@ -125,7 +125,9 @@ pub(crate) fn enter(
     for claim in claims.iter() {
         drop_unpolled(&mut locked, claim, now, effects);
     }
-    if !is_leased && is_free(&mut locked, &claims, now) {
+    let mut is_free =
+        |claim: &Claim| claim.find(&mut locked).is_some_and(|(schedule, terms)| schedule.is_free(terms, now));
+    if !is_leased && claims.iter().all(&mut is_free) {
         grant(&mut locked, &mut claims, None, Duration::ZERO, now, effects);
         return Ok(Admission::Granted(claims));
     }
@@ -156,7 +158,7 @@ pub(crate) fn enter_idle(table: &Table, host: &ScopeRequest<'_>, place: u32, now
     let (mut locked, id) = table.lock_known(place, &host.key)?;
     let schedule = locked.schedule(id)?;
     let terms = schedule.terms(host.terms);
-    if schedule.waiting() > 0 || schedule.is_full(terms) || schedule.start(terms).at > now {
+    if !schedule.is_free(terms, now) {
         return None;
     }
     let host = Claim { schedule: id, terms: host.terms, feedback: true, before: schedule.anchor };
@@ -183,15 +185,6 @@ fn drop_unpolled(locked: &mut Locked<'_>, claim: &Claim, now: Moment, effects: &
     if effects.wakers.len() > before {
         effects.wakers.extend(queue.first().cloned());
     }
-}
-
-/// No request waits, and this one could start this instant.
-fn is_free(locked: &mut Locked<'_>, claims: &Claims, now: Moment) -> bool {
-    claims.iter().all(|claim| {
-        claim.find(locked).is_some_and(|(schedule, terms)| {
-            schedule.waiting() == 0 && !schedule.is_full(terms) && schedule.start(terms).at <= now
-        })
-    })
 }
 
 /// Whether the permit can come in time, as far as is known on arrival: a caller that would wait in vain is refused at once.

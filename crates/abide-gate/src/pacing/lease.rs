@@ -158,13 +158,9 @@ impl Lease {
         self.leaves = false;
     }
 
-    /// A request does not need it any more. Whether the task of the host should look at it.
-    pub(crate) fn leave(&mut self) -> bool {
+    /// A request does not need it any more.
+    pub(crate) fn leave(&mut self) {
         self.users = self.users.saturating_sub(1);
-        self.users == 0
-            && (self.leaves
-                || self.changes > self.saved
-                || !matches!(self.phase, Phase::Held(held) if !held.is_wanted))
     }
 
     pub(crate) fn readiness(
@@ -228,17 +224,13 @@ impl Lease {
         }
     }
 
-    /// Its response has ended, or it was not sent after all. Whether the task of the host should look at it.
-    pub(crate) fn end(&mut self, now: Moment) -> bool {
+    /// Its response has ended, or it was not sent after all.
+    pub(crate) fn end(&mut self, now: Moment) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.last = self.last.max(now);
-        match self.phase {
-            Phase::Held(held) => held.is_wanted,
-            // The response outlived the lease: the process that has it now must know.
-            Phase::NotHeld { .. } => {
-                self.changes += 1;
-                true
-            }
+        // The response outlived the lease: the process that has it now must know.
+        if matches!(self.phase, Phase::NotHeld { .. }) {
+            self.changes += 1;
         }
     }
 
@@ -424,7 +416,7 @@ mod tests {
 
     #[test]
     fn a_process_sends_until_shortly_before_its_lease_ends() {
-        let lease = held(false);
+        let mut lease = held(false);
         for (now, readiness) in [
             (1_000, Readiness::Now),
             (8_499, Readiness::Now),
@@ -433,11 +425,7 @@ mod tests {
         ] {
             assert_eq!(lease.readiness(DELAY, SHARED, NONE, at(now)), readiness, "at {now} ms");
         }
-    }
-
-    #[test]
-    fn a_lease_counts_from_when_it_was_asked_for() {
-        let mut lease = held(false);
+        // Its life counts from when it was asked for.
         lease.leased(false, SHARED, at(5_000), at(6_000));
         assert_eq!(lease.readiness(DELAY, SHARED, NONE, at(12_499)), Readiness::Now);
         assert_eq!(lease.readiness(DELAY, SHARED, NONE, at(12_500)), Readiness::Leased);

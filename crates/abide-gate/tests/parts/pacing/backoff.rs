@@ -12,8 +12,7 @@ use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
 
 use crate::parts::support::pacing::{
-    Events, Log, TokioClock, deferral, group, host, joined, left, ms, observed, one_second, retry_after, s,
-    url,
+    Log, TokioClock, deferral, group, host, joined, left, ms, observed, one_second, retry_after, s, url,
 };
 
 const TOO_MANY: StatusCode = StatusCode::TOO_MANY_REQUESTS;

@@ -4,7 +4,7 @@
 //! The long run of `docs/dev/store-figures.md`:
 //!
 //! ```text
-//! GAPS=100000 TASKS=10000 HOSTS=50 cargo test --release -p abide-gate --test it loopback -- --nocapture
+//! GAPS=100000 TASKS=10000 HOSTS=50 cargo test --release -p abide-gate --all-features --lib loopback -- --nocapture
 //! ```
 
 use std::net::SocketAddr;
