@@ -123,7 +123,10 @@ pub(crate) fn enter(
     // Under the locks of all scopes from here to the end: no other request can take one of them meanwhile.
     let mut claims = claims(&mut locked, request, now, effects);
     for claim in claims.iter() {
-        drop_unpolled(&mut locked, claim, now, effects);
+        // A queue head whose task is never polled again would stop its host, so every new request looks for one.
+        if let Some(queue) = locked.schedule(claim.schedule).and_then(Schedule::queue_mut) {
+            queue.drop_unpolled(now, &mut effects.wakers);
+        }
     }
     let mut is_free =
         |claim: &Claim| claim.find(&mut locked).is_some_and(|(schedule, terms)| schedule.is_free(terms, now));
@@ -177,16 +180,6 @@ fn claims(locked: &mut Locked<'_>, request: &Request<'_>, now: Moment, effects: 
     Claims { host: claim(&request.host), others: request.others.iter().map(claim).collect() }
 }
 
-/// A queue head whose task is never polled again would stop its host, so every new request looks for one.
-fn drop_unpolled(locked: &mut Locked<'_>, claim: &Claim, now: Moment, effects: &mut Effects) {
-    let Some(queue) = locked.schedule(claim.schedule).and_then(Schedule::queue_mut) else { return };
-    let before = effects.wakers.len();
-    queue.drop_unpolled(now, &mut effects.wakers);
-    if effects.wakers.len() > before {
-        effects.wakers.extend(queue.first().cloned());
-    }
-}
-
 /// Whether the permit can come in time, as far as is known on arrival: a caller that would wait in vain is refused at once.
 fn in_time(
     locked: &mut Locked<'_>,
@@ -222,16 +215,6 @@ fn last_scope(
         }
     }
     last
-}
-
-/// What a waiting request finds.
-enum Look {
-    /// It has taken the permit.
-    Granted,
-    /// It is its turn, but for the leases.
-    Unleased,
-    /// It looks again then, at the latest.
-    Until(Moment),
 }
 
 /// Why the wait was in vain: a response that is still open, or the requests that are still before this one.
@@ -278,17 +261,13 @@ fn grant(
     }
 }
 
-/// A request gives up its place. The one that becomes first by that is woken.
+/// A request gives up its place.
 pub(crate) fn leave(table: &Table, claims: &Claims, ticket: u64, effects: &mut Effects) {
-    let mut locked = claims.lock(table);
-    for claim in claims.iter() {
-        let Some(queue) = locked.schedule(claim.schedule).and_then(Schedule::queue_mut) else { continue };
-        let was_first = queue.is_first(ticket);
-        queue.remove(ticket);
-        if was_first {
-            effects.wakers.extend(queue.first().cloned());
+    each(table, claims, |schedule, _| {
+        if let Some(queue) = schedule.queue_mut() {
+            queue.leave(ticket, &mut effects.wakers);
         }
-    }
+    });
 }
 
 /// The response has ended: the delay counts from now.
@@ -315,6 +294,16 @@ pub(crate) fn each(table: &Table, claims: &Claims, mut action: impl FnMut(&mut S
             action(schedule, claim);
         }
     }
+}
+
+/// What a waiting request finds.
+enum Look {
+    /// It has taken the permit.
+    Granted,
+    /// It is its turn, but for the leases.
+    Unleased,
+    /// It looks again then, at the latest.
+    Until(Moment),
 }
 
 /// The place of a request in its queues. Dropping it, as a caller that is cancelled does, leaves all of them and wakes the next.

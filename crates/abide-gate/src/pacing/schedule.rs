@@ -86,8 +86,6 @@ pub(crate) struct Counts {
 pub(crate) struct Extra {
     feedback: Feedback,
     queue: Option<Box<Queue>>,
-    /// Most in flight, as the last that joined the queue has asked.
-    limit: u16,
     /// When the caller that was deferred last may come back.
     deferred_until: Moment,
     /// The starts of what is in flight, where more than one request may be.
@@ -102,13 +100,8 @@ const LEAD_MAX: Duration = Duration::from_secs(3_600);
 static NONE: Extra = Extra::NEW;
 
 impl Extra {
-    const NEW: Self = Self {
-        feedback: Feedback::NONE,
-        queue: None,
-        limit: 1,
-        deferred_until: Moment::NEVER,
-        open: Vec::new(),
-    };
+    const NEW: Self =
+        Self { feedback: Feedback::NONE, queue: None, deferred_until: Moment::NEVER, open: Vec::new() };
 }
 
 impl Schedule {
@@ -262,9 +255,9 @@ impl Schedule {
 
     /// The queue, put up if there was none.
     pub(crate) fn open_queue(&mut self, limit: u16) -> &mut Queue {
-        let extra = self.extra_mut();
-        extra.limit = limit;
-        extra.queue.get_or_insert_default()
+        let queue = self.extra_mut().queue.get_or_insert_default();
+        queue.limit = limit;
+        queue
     }
 
     pub(crate) fn waiting(&self) -> usize {
@@ -275,8 +268,8 @@ impl Schedule {
     pub(crate) fn changed(&mut self, now: Moment, wakers: &mut Wakers) {
         // Taken out, so that the rest can be looked at meanwhile.
         let Some(extra) = self.extra.as_deref_mut() else { return };
-        let (Some(mut queue), limit) = (extra.queue.take(), extra.limit) else { return };
-        let terms = self.terms(Terms { delay: Duration::ZERO, limit });
+        let Some(mut queue) = extra.queue.take() else { return };
+        let terms = self.terms(Terms { delay: Duration::ZERO, limit: queue.limit });
         let first = |delay: Duration| -> Start {
             self.arrival(Terms { delay: delay.max(terms.delay), ..terms }, Duration::ZERO, now)
         };

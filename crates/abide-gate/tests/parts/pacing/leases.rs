@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::pacing::{Ask, Pacer};
+use crate::pacing::Pacer;
 use abide_gate::DeniedKind;
 use abide_gate::pacing::{DeferReason, HostState, HostStore, LeaseAsk, LeaseStatus, PacePolicy};
 use abide_gate::testing::hosts::{conformance, throttle_counts_are_forgiven};
@@ -389,7 +389,7 @@ impl HostStore for Yes {
 #[tokio::test(start_paused = true)]
 async fn local_pacing_runs_on_top_of_any_store() {
     let (pacer, log) = (Pacer::builder(one_second()).store(Arc::new(Yes(ms(0)))).build(), Log::default());
-    joined(log.crowd(20, &pacer, Ask::new(), ms(50))).await;
+    joined(log.crowd(20, &pacer, ms(50))).await;
     log.judge(s(1));
     assert_eq!(log.order(), (0..20).collect::<Vec<_>>());
 }

@@ -99,7 +99,7 @@ impl Client {
     /// One request, which goes away after so long on the wire. Returns the time on the wire, if it did not.
     async fn request(&self, host: usize, patience: Duration) -> Option<Duration> {
         let url: Url = format!("http://h{host}.example/").parse().unwrap();
-        let permit = self.pacer.acquire(&url, Ask::new()).await.unwrap();
+        let permit = self.pacer.acquire(&url, Ask::default()).await.unwrap();
         let request =
             Request { requests: Arc::clone(&self.requests), host, began: Instant::now(), _permit: permit };
         tokio::time::timeout(patience, self.exchange(host)).await.ok()?;

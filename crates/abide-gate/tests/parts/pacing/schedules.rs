@@ -151,7 +151,7 @@ fn crossing_scopes_are_no_deadlock_under_any_schedule() {
             let (pacer, to) = (pacer.clone(), url(&format!("http://h{}.example/?{}", n % 2, groups[n])));
             let group = wires[&groups[n].chars().next().unwrap()].clone();
             async move {
-                let acquire = pacer.acquire(&to, Ask::new());
+                let acquire = pacer.acquire(&to, Ask::default());
                 let permit = if n == 3 { at_most(1, acquire).await } else { Some(acquire.await) };
                 if let Some(permit) = permit {
                     group.send(n, permit.unwrap()).await;
