@@ -146,7 +146,9 @@ async fn a_full_disk_at_close_is_an_error_and_loses_nothing_written() {
     let disk = Disk::of_size(2 << 20);
     let store = open(&disk).unwrap();
     let written = fill(&store).await;
-    assert!(matches!(store.close().await, Err(Error::Io { .. })));
+    for _ in 0..3 {
+        assert!(matches!(store.close().await, Err(Error::Io { .. })));
+    }
     assert!(matches!(store.flush().await, Err(Error::Closed { .. })));
     disk.set_room(None);
     has_all(&open(&disk).unwrap(), 0..written, "it was written").await;
