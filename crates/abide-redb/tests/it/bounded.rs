@@ -33,23 +33,6 @@ async fn the_oldest_records_make_room_under_load() {
 }
 
 #[tokio::test]
-async fn a_record_fetched_again_is_young_again() {
-    let disk = Disk::default();
-    let store = bounded(&disk, 10);
-    for n in 0..10 {
-        save(&store, n, n).await.unwrap();
-    }
-    store.flush().await.unwrap();
-    save(&store, 0, 100).await.unwrap();
-    save(&store, 50, 101).await.unwrap();
-    store.flush().await.unwrap();
-    for (n, is_there) in [(0, true), (50, true), (1, false)] {
-        assert_eq!(load(&store, n).await.is_some(), is_there, "{n}");
-    }
-    assert_eq!(store.usage().await.unwrap().robots, 10);
-}
-
-#[tokio::test]
 async fn large_records_are_bounded_by_their_bytes() {
     let disk = Disk::default();
     let builder = Store::builder().max_bytes(1 << 20).write_behind(HOUR);

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use abide_gate::robots_cache::RobotsStore;
 use abide_gate::{Clock, HolderId, ManualClock, WallMillis};
 use abide_permissions::PermissionStore;
 use abide_redb::{Error, Store};
+use futures_executor::block_on;
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::advance;
 
@@ -300,25 +301,8 @@ async fn a_host_is_not_forgotten_within_a_delay_of_the_end_of_its_lease() {
 fn it_works_without_a_runtime() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::open(directory.path().join("abide.redb")).unwrap();
-    wait_for(save_permission(&store, 1, 1));
-    wait_for(store.flush()).unwrap();
-    assert_eq!(wait_for(load_permission(&store, 1)), Some(permission(1, 1)));
-    wait_for(store.close()).unwrap();
-}
-
-/// A runtime of one future.
-fn wait_for<T>(future: impl Future<Output = T>) -> T {
-    struct Thread(thread::Thread);
-    impl Wake for Thread {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let (mut future, waker) = (pin!(future), Waker::from(Arc::new(Thread(thread::current()))));
-    loop {
-        if let Poll::Ready(done) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return done;
-        }
-        thread::park();
-    }
+    block_on(save_permission(&store, 1, 1));
+    block_on(store.flush()).unwrap();
+    assert_eq!(block_on(load_permission(&store, 1)), Some(permission(1, 1)));
+    block_on(store.close()).unwrap();
 }
