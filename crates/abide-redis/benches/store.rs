@@ -16,14 +16,9 @@ use abide_gate::robots_cache::RobotsStore;
 use abide_gate::testing::robots_cache::sample_record;
 use abide_gate::{HolderId, Origin, WallMillis};
 use abide_redis::Store;
+use abide_tests::Redis;
 use redis::cmd;
 
-#[allow(dead_code, reason = "the tests use the rest")]
-#[path = "../tests/it/support/redis.rs"]
-mod server;
-
-/// How long the server may take to start.
-const LONG: Duration = Duration::from_secs(30);
 /// How often each thing is done.
 const TIMES: usize = 20_000;
 /// So many at a time, where it is not one after the other.
@@ -32,7 +27,7 @@ const AT_ONCE: usize = 64;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Without a redis-server nothing is measured, which `start` says.
-    let Some(server) = server::Redis::start() else { return Ok(()) };
+    let Some(server) = Redis::start_new(&[]) else { return Ok(()) };
     let url = server.url();
     let mut client = redis::Client::open(url.as_str())?.get_multiplexed_async_connection().await?;
     for _ in 0..2 {

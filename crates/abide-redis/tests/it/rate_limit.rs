@@ -1,18 +1,16 @@
-//! Two crawlers that share a Redis, and a server that says how many requests are left.
+//! Two crawlers that share a Redis: one fetches robots.txt for both, and they share what the server says of requests that are left.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use abide::Abide;
 use abide::pacing::PacePolicy;
-use abide_tests::{Quota, Server};
+use abide_tests::{Quota, Redis, Server};
 use tokio::task::JoinSet;
 
-use crate::support::Redis;
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_crawlers_share_a_quota() {
-    let Some(redis) = Redis::start_aged(&[]) else { return };
+async fn two_crawlers_share_a_quota_and_a_robots_txt() {
+    let Some(redis) = Redis::start() else { return };
     let quota = Quota::new(10, Duration::from_secs(2));
     let (counter, server) = (quota.clone(), Server::start(move |seen| quota.answer(seen)).await);
     let mut crawlers = JoinSet::new();
@@ -36,6 +34,6 @@ async fn two_crawlers_share_a_quota() {
     }
     crawlers.join_all().await;
     assert_eq!(counter.refused(), 0);
-    let pages = server.log().iter().filter(|seen| seen.path != "/robots.txt").count();
-    assert_eq!(pages, 24);
+    let robots = server.log().iter().filter(|seen| seen.path == "/robots.txt").count();
+    assert_eq!((server.log().len(), robots), (25, 1));
 }
