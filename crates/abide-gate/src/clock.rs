@@ -15,6 +15,16 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 /// A wall-clock time as stores keep it: milliseconds since 1970-01-01T00:00:00Z.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use abide_gate::WallMillis;
+///
+/// let at = WallMillis::from_millis(1_000).plus(Duration::from_secs(2));
+/// assert_eq!(at.as_millis(), 3_000);
+/// assert_eq!(WallMillis::from_millis(0).since(at), Duration::ZERO);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct WallMillis(u64);
 

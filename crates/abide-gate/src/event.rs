@@ -15,6 +15,18 @@ use crate::verdict::Verdict;
 use crate::{Failure, Origin, StoreError};
 
 /// Something that happened, for observers. Events of pacing name hosts only: no URL and no path.
+///
+/// ```
+/// use abide_gate::Event;
+///
+/// fn observe(event: &Event<'_>) {
+///     match event {
+///         Event::BackedOff { scope, lasts, .. } => println!("{scope} is backed off for {lasts:?}"),
+///         Event::Refused { denied, .. } => println!("{denied}"),
+///         _ => {}
+///     }
+/// }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {

@@ -55,6 +55,14 @@ impl From<UnsupportedUrl> for Refusal {
 }
 
 /// What a deferred request would have had to wait for.
+///
+/// ```
+/// use abide_gate::pacing::DeferReason;
+///
+/// fn is_the_servers_wish(reason: &DeferReason) -> bool {
+///     matches!(reason, DeferReason::Backoff { .. } | DeferReason::RateLimit)
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeferReason {

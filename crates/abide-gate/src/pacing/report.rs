@@ -116,6 +116,16 @@ fn report(schedule: &Schedule, now: Moment, wall: WallMillis) -> HostReport {
 }
 
 /// When the next request to a host could be sent. Reserves nothing.
+///
+/// ```
+/// use abide_gate::Gate;
+/// use url::Url;
+///
+/// /// Seconds until the host of a URL can be sent to, for a queue that is sorted by it.
+/// fn seconds(gate: &Gate, url: &Url) -> Option<u64> {
+///     gate.next_slot(url).ok().map(|slot| slot.wait.as_secs())
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NextSlot {
@@ -132,6 +142,16 @@ pub struct NextSlot {
 }
 
 /// The state and counts of one host, or group of hosts. Counters stop at 4,294,967,295.
+///
+/// ```
+/// use abide_gate::Gate;
+///
+/// fn print_slowest(gate: &Gate) {
+///     if let Some(host) = gate.reports().into_iter().max_by_key(|host| host.longest_wait) {
+///         println!("{}: {} requests, one waited {:?}", host.scope, host.requests, host.longest_wait);
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HostReport {
