@@ -7,7 +7,6 @@ use abide_gate::pacing::{BackoffCause, HostState, PacePolicy};
 use abide_gate::testing::hosts;
 use abide_gate::{Clock, Gate, ManualClock};
 use abide_redb::Store;
-use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, advance, sleep};
 
 use crate::support::{
@@ -126,42 +125,6 @@ async fn retry_after_outlives_restarts_and_kills() {
     assert_eq!(state(&store, &host(2)).await.backoff, None, "it was over");
     sleep(HOUR + SECOND).await;
     assert_eq!(left(&store, &host(1)).await, Duration::ZERO);
-}
-
-/// With the whole pacer, a new one each time: killed while the host is backed off, closed then, or killed when that is over.
-#[tokio::test(start_paused = true)]
-async fn the_next_429_after_a_restart_doubles_from_where_it_stood() {
-    let mut machine = Machine::new();
-    let url = "http://a.example/".parse().unwrap();
-    for (n, expected) in [60, 120, 240, 480, 960, 1_920].into_iter().enumerate() {
-        let store = machine.open();
-        let pace = PacePolicy::default().with_store_timeout(60 * SECOND);
-        let settings = Gate::builder().pace(pace).host_store(Arc::new(store.clone()));
-        let gate = hosts::gate(settings.clock(machine.clock.clone()));
-        let permit = hosts::acquire(&gate, &url, Duration::ZERO, HOUR).await.unwrap();
-        let until = permit.observe(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new()).unwrap();
-        let found = until.since(machine.clock.wall()).as_secs();
-        assert!((expected..=expected + expected / 10).contains(&found), "life {n}: {found}, not {expected}");
-        // While the disk is waited for, a clock that stands still would run ahead, by minutes on a busy machine.
-        tokio::time::resume();
-        permit.saved().await;
-        tokio::time::pause();
-        drop(permit);
-        if n % 3 == 2 {
-            sleep(Duration::from_secs(found + 1) + 25 * 60 * SECOND).await;
-        }
-        if n % 3 == 1 {
-            store.close().await.unwrap();
-        }
-        machine = machine.after_a_kill();
-        drop((gate, store));
-    }
-    // Half an hour after the last backoff has ended its row is not needed any more.
-    sleep(Duration::from_secs(1_920 + 192 + 31 * 60)).await;
-    let store = machine.open();
-    assert_eq!(state(&store, "a.example").await.backoff, None);
-    store.close().await.unwrap();
-    assert_eq!(rows(&machine), 0);
 }
 
 /// A clock that is set in one life changes nothing there. The next life goes by the wall clock, and cuts what is too far ahead: once, so

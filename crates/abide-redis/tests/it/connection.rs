@@ -1,6 +1,5 @@
 //! What becomes of a connection, and what is said at the first one.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use abide_gate::pacing::HostState;
@@ -11,7 +10,7 @@ use abide_redis::Store;
 use abide_tests::Redis;
 use tokio::time::timeout;
 
-use crate::support::{self, Cluster, Proxy, connect, follow, ms, wait_for};
+use crate::support::{self, Cluster, PATIENCE, Proxy, connect, follow, ms, refusal, wait_for};
 
 async fn probe(store: &Store) -> Result<HostState, StoreError> {
     support::probe(store, "a.example").await
@@ -26,7 +25,7 @@ async fn back(store: &Store) {
 async fn a_server_without_eval_is_refused_with_the_reason() {
     let removed = ["--rename-command", "EVAL", "", "--rename-command", "EVALSHA", ""];
     let Some(redis) = Redis::start_new(&removed) else { return };
-    let error = Store::connect(&redis.url()).await.unwrap_err().to_string();
+    let error = refusal(&redis.url()).await;
     assert!(error.ends_with("abide needs EVAL, and the server does not have it"), "{error}");
     let Some(redis) = Redis::start() else { return };
     for (forbidden, reason) in [
@@ -36,7 +35,7 @@ async fn a_server_without_eval_is_refused_with_the_reason() {
         let user = ["ACL", "SETUSER", "crawler", "reset", "on", ">s3cret", "~abide:*", "+@all"];
         redis.ask::<()>(&[&user[..], &forbidden[..]].concat());
         let url = redis.url().replace("//", "//crawler:s3cret@");
-        let error = Store::connect(&url).await.unwrap_err().to_string();
+        let error = refusal(&url).await;
         assert!(error.contains(reason) && !error.contains("s3cret"), "{error}");
     }
 }
@@ -74,7 +73,7 @@ async fn a_replica_is_refused_also_if_it_takes_writes() {
         let Some(primary) = Redis::start_new(&[]) else { return };
         let Some(replica) = Redis::start_new(&["--replica-read-only", read_only]) else { return };
         follow(&replica, &primary);
-        let error = Store::connect(&replica.url()).await.unwrap_err().to_string();
+        let error = refusal(&replica.url()).await;
         assert!(error.ends_with("READONLY: it is a replica"), "{error}");
     }
 }
@@ -83,9 +82,9 @@ async fn a_replica_is_refused_also_if_it_takes_writes() {
 async fn one_node_of_a_cluster_is_refused_with_the_url_that_is_right() {
     let Some(cluster) = Cluster::start() else { return };
     for node in &cluster.nodes {
-        let error = Store::connect(&node.url()).await.unwrap_err();
+        let error = refusal(&node.url()).await;
         let right = format!("expected a URL such as redis+cluster://127.0.0.1:{}", node.port());
-        assert!(error.to_string().ends_with(&right), "{error}");
+        assert!(error.ends_with(&right), "{error}");
         // And from any one node the others are found.
         let store = connect(&format!("redis+cluster://127.0.0.1:{}", node.port())).await;
         for n in 0..6 {
@@ -96,7 +95,7 @@ async fn one_node_of_a_cluster_is_refused_with_the_url_that_is_right() {
     assert!(elsewhere.is_unreachable(), "{elsewhere}");
     let Some(redis) = Redis::start() else { return };
     let url = redis.url().replace("redis://", "redis+cluster://");
-    let error = Store::connect(&url).await.unwrap_err().to_string();
+    let error = refusal(&url).await;
     assert!(error.contains("it is not a cluster"), "{error}");
 }
 
@@ -105,7 +104,7 @@ async fn one_node_of_a_cluster_is_refused_with_the_url_that_is_right() {
 async fn cancelled_commands_never_give_their_replies_to_others() {
     let (Some(redis), Some(cluster)) = (Redis::start(), Cluster::start()) else { return };
     for url in [redis.url(), cluster.url()] {
-        let store = Store::builder(&url).command_timeout(ms(20_000)).connect().await.unwrap();
+        let store = connect(&url).await;
         let origin = |n: usize| -> Origin { format!("https://h{n}.example").parse().unwrap() };
         for n in 0..50 {
             let body = format!("# {n} {}", "x".repeat(n * 997 % 9_000));
@@ -145,7 +144,7 @@ async fn cancelled_commands_never_give_their_replies_to_others() {
 #[tokio::test]
 async fn a_lost_server_fails_commands_at_once_and_is_found_again() {
     let Some(mut redis) = Redis::start() else { return };
-    let store = Store::builder(&redis.url()).open().unwrap();
+    let store = Store::builder(&redis.url()).command_timeout(PATIENCE).open().unwrap();
     for _ in 0..2 {
         redis.kill();
         // A command that waited for it would say that it did not answer.
@@ -203,8 +202,7 @@ async fn no_error_has_a_password() {
         format!("redis+cluster://operator:s3cret-of-ours@127.0.0.1:{port}"),
         format!("redis+sentinel://operator:s3cret-of-ours@127.0.0.1:{port}/main"),
     ] {
-        let error = Store::connect(&url).await.unwrap_err();
-        let shown = format!("{error} {error:?} {:?}", Arc::new(Store::builder(&url).open().unwrap()));
+        let shown = format!("{} {:?}", refusal(&url).await, Store::builder(&url).open().unwrap());
         assert!(shown.contains("wrong user name or password"), "{url}: {shown}");
         assert!(!shown.contains("s3cret") && !shown.contains("operator"), "{shown}");
     }
@@ -213,7 +211,7 @@ async fn no_error_has_a_password() {
     for scheme in ["redis", "redis+cluster", "redis+sentinel"] {
         let name = if scheme.ends_with("sentinel") { "/main" } else { "" };
         let url = format!("{scheme}://:s3cret-of-ours@127.0.0.1:{}{name}", redis.port());
-        let error = Store::connect(&url).await.unwrap_err().to_string();
+        let error = refusal(&url).await;
         assert!(!error.contains("s3cret") && error.starts_with("the store at 127.0.0.1:"), "{error}");
     }
 }

@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use abide::Abide;
 use abide::pacing::PacePolicy;
+use abide::robots_cache::RobotsPolicy;
 use abide_tests::{Quota, Redis, Server};
 use tokio::task::JoinSet;
+
+use crate::support::{PATIENCE, connect};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_crawlers_share_a_quota_and_a_robots_txt() {
@@ -15,11 +18,12 @@ async fn two_crawlers_share_a_quota_and_a_robots_txt() {
     let (counter, server) = (quota.clone(), Server::start(move |seen| quota.answer(seen)).await);
     let mut crawlers = JoinSet::new();
     for crawler in 0..2 {
-        let store = Arc::new(abide_redis::Store::connect(&redis.url()).await.unwrap());
+        let store = Arc::new(connect(&redis.url()).await);
         let client = Abide::builder("ExampleBot")
             .resolver(server.names())
             .allow_net(server.address().ip().into())
-            .pace(PacePolicy::default().danger_min_delay(Duration::ZERO))
+            .pace(PacePolicy::default().danger_min_delay(Duration::ZERO).with_store_timeout(PATIENCE))
+            .robots(RobotsPolicy::default().with_store_timeout(PATIENCE))
             .max_wait(Duration::from_secs(300))
             .host_store(store.clone())
             .robots_store(store)

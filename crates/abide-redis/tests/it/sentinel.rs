@@ -8,7 +8,7 @@ use tokio::task::spawn_blocking;
 
 use crate::support::judge::{start, stop_and_judge, until_all_came, until_served, website};
 use crate::support::workers::Crew;
-use crate::support::{Watched, connect, ms, probe, start_sentinel, wait_for};
+use crate::support::{Watched, connect, ms, probe, refusal, start_sentinel, wait_for};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failover_by_sentinels_shortens_no_delay() {
@@ -38,10 +38,10 @@ async fn a_failover_by_sentinels_shortens_no_delay() {
 async fn a_name_unknown_to_sentinels_is_an_error() {
     let Some(watched) = Watched::start() else { return };
     probe(&connect(&watched.url()).await, "a.example").await.unwrap();
-    let error = Store::connect(&watched.url().replace("/main", "/other")).await.unwrap_err().to_string();
+    let error = refusal(&watched.url().replace("/main", "/other")).await;
     assert!(error.ends_with("no primary of this name is known there"), "{error}");
     let server = watched.primary.url().replace("redis://", "redis+sentinel://") + "main";
-    let error = Store::connect(&server).await.unwrap_err().to_string();
+    let error = refusal(&server).await;
     assert!(error.ends_with("it is not a sentinel: use redis:// instead"), "{error}");
     let nothing = Store::connect("redis+sentinel://127.0.0.1:1/main").await.unwrap_err();
     assert!(nothing.is_unreachable(), "{nothing}");
@@ -66,7 +66,7 @@ async fn the_password_is_for_the_primary_and_asking_sentinels() {
         }
         let url = |password| format!("redis+sentinel://:{password}@127.0.0.1:{}/main", sentinel.port());
         probe(&connect(&url("s3cret")).await, "a.example").await.unwrap();
-        let error = Store::connect(&url("wr0ng")).await.unwrap_err().to_string();
+        let error = refusal(&url("wr0ng")).await;
         assert!(error.ends_with("wrong user name or password") && !error.contains("wr0ng"), "{error}");
     }
 }

@@ -251,7 +251,7 @@ pub(crate) fn steps(seed: u64, first: u64, count: u64, keys: u64) -> Vec<Step> {
 pub(crate) async fn perform(store: &Store, step: Step) -> bool {
     match step {
         Step::Put(Kind::Robots, n, version) => {
-            let _ = RobotsStore::save(store, &origin(n), &record(n, version)).await;
+            let _ = save(store, n, version).await;
             false
         }
         Step::Put(Kind::Permission, n, version) => {
@@ -318,7 +318,7 @@ impl Ledger {
 async fn found(store: &Store, kind: Kind, n: u64) -> Option<u64> {
     match kind {
         Kind::Robots => {
-            let found = RobotsStore::load(store, &origin(n)).await.unwrap()?;
+            let found = load(store, n).await?;
             let version = version_of(found.asked_at());
             assert_eq!(found, record(n, version));
             Some(version)
@@ -330,7 +330,7 @@ async fn found(store: &Store, kind: Kind, n: u64) -> Option<u64> {
             Some(version)
         }
         Kind::Permission => {
-            let found = PermissionStore::load(store, &url(n)).await.unwrap()?;
+            let found = load_permission(store, n).await?;
             let version = version_of(found.received_at().into());
             assert_eq!(found, permission(n, version));
             Some(version)

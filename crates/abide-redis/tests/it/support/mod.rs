@@ -22,7 +22,7 @@ pub(crate) fn ms(millis: u64) -> Duration {
 }
 
 /// For one command. The machine may be busy with other things.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Longer than anything takes on a machine that does other things as well.
 const LONG: Duration = Duration::from_secs(120);
@@ -45,9 +45,13 @@ pub(crate) async fn wait_for(what: &str, is_so: impl AsyncFn() -> bool) {
     }
 }
 
-/// A store that has time to connect on a machine that does other things as well.
 pub(crate) async fn connect(url: &str) -> Store {
     Store::builder(url).command_timeout(PATIENCE).connect().await.unwrap()
+}
+
+/// Why a store cannot be connected.
+pub(crate) async fn refusal(url: &str) -> String {
+    Store::builder(url).command_timeout(PATIENCE).connect().await.unwrap_err().to_string()
 }
 
 /// What one process asks, that reports nothing.
