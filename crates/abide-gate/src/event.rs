@@ -98,8 +98,7 @@ pub enum Event<'a> {
         /// The last failure.
         failure: Failure,
     },
-    /// A body has been open for long. Reported once per body: after 60 s if another request waits for the host or the body ends, else after
-    /// five minutes.
+    /// A body has been open for 60 s. Reported once per body.
     BodyOpen {
         /// The host.
         scope: &'a str,
