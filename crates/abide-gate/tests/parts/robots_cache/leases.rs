@@ -7,8 +7,6 @@ use crate::pacing::Refusal;
 use crate::parts::support::robots_cache::*;
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
 use abide_gate::HolderId;
-use abide_gate::StoreError;
-use abide_gate::robots_cache::RobotsPolicy;
 use tokio::time::{Instant, sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -22,7 +20,7 @@ fn put_off() -> Scripted {
 async fn a_lease_lasts_as_long_as_its_fetch_may_take() {
     let slowest = Scripted::text(GOOD).slot_after(59 * SECOND).head_after(29 * SECOND);
     let first = World::of(slowest);
-    let second = World::with_store(first.fetch.clone(), RobotsPolicy::default(), first.store.clone());
+    let second = World::with_store(first.fetch.clone(), first.store.clone());
     let (one, other) = tokio::join!(first.ask(), second.ask());
     assert!(is_good(&one) && is_good(&other));
     assert_eq!(first.fetch.count(), 1, "the second process waited for the first");
@@ -50,11 +48,7 @@ async fn leaders_that_bring_nothing_are_waited_for_during_two_leases() {
 async fn a_deferred_fetch_gives_its_lease_back() {
     let first = World::of(put_off());
     assert!(matches!(first.cache.get(&origin()).await, Err(Refusal::Deferred(_))));
-    let second = World::with_store(
-        ScriptedFetch::always(Scripted::text(GOOD)),
-        RobotsPolicy::default(),
-        first.store.clone(),
-    );
+    let second = World::with_store(ScriptedFetch::always(Scripted::text(GOOD)), first.store.clone());
     let began = Instant::now();
     assert!(is_good(&second.ask().await));
     assert_eq!(began.elapsed(), Duration::ZERO, "no other process is asking");
@@ -62,10 +56,8 @@ async fn a_deferred_fetch_gives_its_lease_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_cannot_be_given_back_is_a_fault_of_the_store() {
-    let store = Arc::new(Hooked::new(|op| {
-        std::future::ready(if op == Op::Release { Err(StoreError::new("disk full")) } else { Ok(()) })
-    }));
-    let world = World::with_store(ScriptedFetch::always(put_off()), RobotsPolicy::default(), store);
+    let store = Arc::new(Hooked::failing(|op| op == Op::Release));
+    let world = World::with_store(ScriptedFetch::always(put_off()), store);
     assert!(matches!(world.cache.get(&origin()).await, Err(Refusal::Deferred(_))));
     assert_eq!(world.cache.stats().robots_store_faults, 1);
 }
