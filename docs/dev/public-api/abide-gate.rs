@@ -500,8 +500,6 @@ impl RobotsPolicy {
     pub fn with_deadline(mut self, deadline: Duration) -> Self {}
     pub fn deadline(&self) -> Duration {}
     #[must_use]
-    pub fn with_slot_wait_max(mut self, wait: Duration) -> Self {}
-    #[must_use]
     pub fn with_fetches_max(mut self, fetches: usize) -> Self {}
     #[must_use]
     pub fn with_store_timeout(mut self, timeout: Duration) -> Self {}
@@ -513,8 +511,6 @@ pub struct RobotsRecord {}
 impl RobotsRecord {
     pub fn origin(&self) -> &Origin {}
     pub fn asked_at(&self) -> WallMillis {}
-    pub fn fresh_until(&self) -> WallMillis {}
-    pub fn next_try(&self) -> WallMillis {}
     pub fn copy(&self) -> Option<&GoodCopy> {}
     pub fn failing_since(&self) -> Option<WallMillis> {}
     pub fn weight(&self) -> usize {}

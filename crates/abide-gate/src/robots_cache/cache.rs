@@ -15,8 +15,8 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use url::Url;
 
-use crate::event::Observers;
-use crate::jitter::Jitter;
+use crate::event::{Observer, Observers};
+use crate::jitter::{Jitter, random_seed};
 use crate::origin::OriginOf;
 use crate::pacing::Refusal;
 use crate::robots_cache::bounded_table::BoundedTable;
@@ -28,7 +28,7 @@ use crate::robots_cache::interner::Interner;
 use crate::robots_cache::reuse::Reuse;
 use crate::robots_cache::single_flight::SingleFlight;
 use crate::robots_cache::{RobotsPolicy, RobotsRecord, RobotsStore};
-use crate::{Clock, DeniedKind, HolderId, Origin, Stats, WallMillis};
+use crate::{Clock, DeniedKind, HolderId, Origin, Stats, SystemClock, WallMillis, caught_clock};
 
 /// The access results of RFC 9309 §2.3–2.4: the robots.txt of each origin, fetched once for all callers that wait, used while it is fresh, and
 /// kept through outages. Cheap to clone.
@@ -63,6 +63,19 @@ pub(super) struct Inner {
 }
 
 impl RobotsCache {
+    /// A cache for a crawler with these product tokens; the first that has a group counts.
+    pub(crate) fn builder(tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> RobotsCacheBuilder {
+        RobotsCacheBuilder {
+            tokens,
+            fetch,
+            policy: RobotsPolicy::default(),
+            store: None,
+            clock: Arc::new(SystemClock),
+            observers: Vec::new(),
+            seed: None,
+        }
+    }
+
     /// The entry of the origin: from memory, or fetched, once for all callers that wait.
     ///
     /// The fetch belongs to no caller: dropping this future does not cancel it. Within a tokio runtime only.
@@ -169,6 +182,50 @@ impl RobotsCache {
     }
 }
 
+/// Settings of a [`RobotsCache`]. All have defaults but the tokens and the [`Fetch`].
+pub(crate) struct RobotsCacheBuilder {
+    pub(crate) tokens: Vec<ProductToken>,
+    pub(crate) fetch: Arc<dyn Fetch>,
+    pub(crate) policy: RobotsPolicy,
+    /// Where records are kept besides the memory of the cache.
+    pub(crate) store: Option<Arc<dyn RobotsStore>>,
+    /// Where it panics, the machine's replaces it.
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) observers: Vec<Arc<Observer>>,
+    /// Of all chance, for runs that must be repeatable.
+    pub(crate) seed: Option<u64>,
+}
+
+/// How many origins may be fetched or wait for it at a time. More are deferred.
+const FLIGHTS_MAX: usize = 100_000;
+/// Of how many origins a deferral is remembered.
+const DEFERRALS_MAX: u64 = 10_000;
+
+impl RobotsCacheBuilder {
+    /// The finished cache.
+    pub(crate) fn build(self) -> RobotsCache {
+        let inner = Inner {
+            tokens: self.tokens,
+            fetch: self.fetch,
+            clock: caught_clock(self.clock),
+            observers: Observers::new(self.observers),
+            store: self.store,
+            holder: HolderId::random(),
+            reading_fails: AtomicBool::new(false),
+            writing_fails: AtomicBool::new(false),
+            entries: BoundedTable::new(self.policy.memory_max),
+            texts: Interner::new(),
+            deferrals: Cache::new(DEFERRALS_MAX),
+            in_flight: SingleFlight::new(FLIGHTS_MAX),
+            fetch_permits: Semaphore::new(self.policy.fetches_max),
+            jitter: Jitter::new(self.seed.unwrap_or_else(random_seed)),
+            stats: Mutex::default(),
+            policy: self.policy,
+        };
+        RobotsCache { inner: Arc::new(inner) }
+    }
+}
+
 impl Inner {
     /// Adds to one of the counts.
     pub(super) fn count(&self, by: u64, counter: impl FnOnce(&mut Stats) -> &mut u64) {
@@ -208,9 +265,8 @@ impl Inner {
         match (stored, own) {
             // Of two that were asked for at the same time, one was invalidated.
             (Some(stored), Some(own)) => {
-                let order =
-                    stored.asked_at().cmp(&own.asked_at()).then(own.fresh_until().cmp(&stored.fresh_until()));
-                Some(if order.is_lt() { own } else { stored })
+                let is_newer = (own.asked_at, stored.fresh_until) > (stored.asked_at, own.fresh_until);
+                Some(if is_newer { own } else { stored })
             }
             (stored, own) => stored.or(own),
         }
