@@ -77,7 +77,7 @@ impl<'a> Chain<'a> {
             };
             let (status, hold) = (reply.status(), reply.hold());
             match classify(status, reply.headers(), hold, conditional, &self.cache.policy) {
-                Head::ReadBody => return Ok(self.read(reply).await),
+                Head::ReadBody(coding) => return Ok(self.read(reply, coding).await),
                 Head::Follow => match self.follow(&reply) {
                     Ok(()) => {}
                     Err(outcome) => return Ok(outcome),
@@ -162,14 +162,9 @@ impl<'a> Chain<'a> {
     }
 
     /// §2.3.1.1: reads the body within what is left of the deadline, counted from the request's start.
-    async fn read(&self, reply: RobotsResponse) -> Outcome {
+    async fn read(&self, reply: RobotsResponse, coding: Option<Coding>) -> Outcome {
         let (status, hold, headers) = (reply.status().as_u16(), reply.hold(), reply.headers().clone());
         let until = reply.started().checked_add(self.budget).unwrap_or(reply.started());
-        // 204 and 205 have no content; a body that comes all the same is looked at below.
-        let coding = if matches!(status, 204 | 205) { Ok(None) } else { Coding::of(&headers) };
-        let Ok(coding) = coding else {
-            return Outcome::Unreachable { cause: Failure::StillCoded, hold };
-        };
         let body = body::decoded(reply.into_body(), coding);
         let text = match timeout_at(until.into(), body::read(body, self.cache.policy.body_limit)).await {
             Ok(Ok(text)) => text,
