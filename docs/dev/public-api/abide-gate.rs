@@ -8,7 +8,6 @@ pub mod robots_cache;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AddressGuard {}
 impl AddressGuard {
-    pub fn new() -> Self {}
     #[must_use]
     pub fn with_allowed_net(mut self, net: IpNet) -> Self {}
     #[must_use]
@@ -250,7 +249,6 @@ impl GoodCopy {
     pub fn body(&self) -> &[u8] {}
     pub fn is_truncated(&self) -> bool {}
     pub fn status(&self) -> u16 {}
-    pub fn etag(&self) -> Option<&[u8]> {}
     pub fn fetched_at(&self) -> WallMillis {}
     pub fn validated_at(&self) -> WallMillis {}
 }

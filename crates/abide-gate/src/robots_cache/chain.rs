@@ -10,13 +10,12 @@ use tokio::time::{timeout, timeout_at};
 use url::Url;
 
 use crate::pacing::Refusal;
-use crate::robots_cache::cache::Inner;
 use crate::robots_cache::fetch::{FetchError, PermitWait, RobotsRequest, RobotsResponse, Validators};
 use crate::robots_cache::freshness::stated_lifetime;
 use crate::robots_cache::interner::RobotsText;
 use crate::robots_cache::outcome::{Head, Outcome, classify, has_rule_line, is_html, looks_coded};
 use crate::robots_cache::record::whole_seconds;
-use crate::robots_cache::{GoodCopy, RobotsRecord, body, log, redirect};
+use crate::robots_cache::{GoodCopy, RobotsCache, RobotsRecord, body, log, redirect};
 use crate::{Coding, Failure, Origin};
 
 /// The pacer deferred a request: this is no attempt.
@@ -29,7 +28,7 @@ pub(super) struct DeferredFetch {
 
 /// The requests for one robots.txt, each a redirect further.
 pub(super) struct Chain<'a> {
-    cache: &'a Inner,
+    cache: &'a RobotsCache,
     origin: &'a Origin,
     copy: Option<&'a GoodCopy>,
     /// The URLs requested so far. At most one more than the policy's redirects.
@@ -47,7 +46,7 @@ pub(super) struct Chain<'a> {
 
 impl<'a> Chain<'a> {
     pub(super) fn new(
-        cache: &'a Inner,
+        cache: &'a RobotsCache,
         origin: &'a Origin,
         previous: Option<&'a RobotsRecord>,
         permit_wait: &'a PermitWait,

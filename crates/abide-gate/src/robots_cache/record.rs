@@ -293,11 +293,6 @@ impl GoodCopy {
         self.status
     }
 
-    /// Its entity tag, as the server wrote it.
-    pub fn etag(&self) -> Option<&[u8]> {
-        self.validators.etag()
-    }
-
     /// When its body was received.
     pub fn fetched_at(&self) -> WallMillis {
         self.fetched_at

@@ -232,7 +232,7 @@ async fn a_restart_in_an_outage_during_a_backoff_serves_the_copy() {
 async fn two_processes_share_one_fetch() {
     let store: Arc<dyn RobotsStore> = Arc::new(MemoryStore::new());
     let fetch = ScriptedFetch::always(Scripted::text(GOOD).head_after(Duration::from_secs(3)));
-    let caches: Vec<RobotsCache> =
+    let caches: Vec<Arc<RobotsCache>> =
         (0..5).map(|_| World::with_store(fetch.clone(), store.clone()).cache).collect();
     let started = Instant::now();
     let callers: Vec<_> = caches

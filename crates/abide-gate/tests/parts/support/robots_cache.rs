@@ -121,7 +121,7 @@ pub(crate) struct World {
     pub(crate) fetch: ScriptedFetch,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) store: Arc<dyn RobotsStore>,
-    pub(crate) cache: RobotsCache,
+    pub(crate) cache: Arc<RobotsCache>,
 }
 
 impl World {
