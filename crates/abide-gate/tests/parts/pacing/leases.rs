@@ -405,19 +405,6 @@ async fn a_backoff_set_during_an_exchange_is_seen() {
     assert_eq!(pacer.stats().in_flight, 0);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_host_is_backed_off_during_the_lease_of_its_group() {
-    let policy = one_second().with_scope(group("farm"));
-    let pacer = Pacer::builder(policy).store(Arc::new(Yes(ms(500)))).build();
-    let began = Instant::now();
-    let (result, ()) = tokio::join!(pacer.try_take("a.example"), async {
-        sleep(ms(200)).await;
-        pacer.back_off_for("a.example", s(5));
-    });
-    result.unwrap().finish();
-    assert!(began.elapsed() > s(5), "it sleeps until the backoff is over, and lets other tasks run");
-}
-
 #[test]
 fn a_permit_with_a_lease_may_outlive_its_runtime() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
