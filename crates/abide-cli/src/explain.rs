@@ -12,7 +12,7 @@ use url::Url;
 
 use crate::args::ExplainArgs;
 use crate::check::{self, Checked};
-use crate::excerpt::{self, Excerpt, Mark};
+use crate::excerpt::{self, Mark};
 use crate::input::{absolute_urls, name, parse_url, robots_and_urls, tokens};
 use crate::json::{Match, rfc3339, source_name};
 use crate::sanitize::{count, cut, public, span};
@@ -86,8 +86,11 @@ fn offline(args: &ExplainArgs, path: &Path) -> anyhow::Result<Status> {
 }
 
 fn marked(marks: Vec<Mark>, robots: &Robots) -> Vec<Marked> {
-    let excerpt = Excerpt::of(robots.text());
-    let text = |line| String::from_utf8_lossy(excerpt.line(line)).into_owned();
+    let lines = excerpt::lines(robots.text());
+    let text = |number| {
+        let line = excerpt::line(&lines, number).unwrap_or_default();
+        String::from_utf8_lossy(&line).into_owned()
+    };
     marks.into_iter().map(|mark| Marked { line: mark.line, text: text(mark.line), why: mark.label }).collect()
 }
 
@@ -204,12 +207,11 @@ fn excerpt(
         return Ok(());
     }
     let (path, target) = (cut(path), cut(target.as_str()));
-    let excerpt = Excerpt::of(robots.text());
+    let snippet = excerpt::snippet(&excerpt::lines(robots.text()), &path, marks);
     let word = if is_allowed { "allowed" } else { "disallowed" };
     let title = Level::NOTE.primary_title(format!("this is why {target} is {word}"));
     style::say::<&str>(&[])?;
-    excerpt::print(&[title.element(excerpt.all(&path, marks))])?;
-    Ok(())
+    Ok(excerpt::print(&[title.element(snippet)])?)
 }
 
 /// The text that was judged by, if there is one.

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::args::{Format, LintArgs};
 use crate::check::{self, Checked};
-use crate::excerpt::{self, Excerpt, Mark};
+use crate::excerpt::{self, Mark};
 use crate::findings::{self, CODES, Finding, Severity};
 use crate::input::{self, absolute, read_file};
 use crate::sanitize::{count, public_url, quoted, sanitized, without_user};
@@ -123,12 +123,12 @@ fn line<'a>(file: &'a str, found: &Finding) -> Line<'a> {
 
 fn print(name: &str, robots: &Robots, findings: &[Finding]) -> anyhow::Result<()> {
     let path = sanitized(name);
-    let excerpt = Excerpt::of(robots.text());
+    let lines = excerpt::lines(robots.text());
     for found in findings.iter().take(SHOWN_MAX) {
         let label = found.help.as_deref().map(sanitized).unwrap_or_default();
         let mark = Mark { line: found.line, columns: found.columns.clone(), label, is_primary: true };
         let title = found.severity.level().primary_title(sanitized(&found.message)).id(found.code);
-        excerpt::print(&[title.element(excerpt.one(&path, &mark))])?;
+        excerpt::print(&[title.element(excerpt::snippet(&lines, &path, &[mark]))])?;
     }
     let of = |severity| findings.iter().filter(|found| found.severity == severity).count();
     let counts: Vec<String> = [Severity::Error, Severity::Warning, Severity::Note]

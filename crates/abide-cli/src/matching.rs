@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use abide_robots::Rules;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::args::MatchArgs;
+use crate::batch::{self, OneOrMore};
 use crate::input::{one_stdin, parse_url, read_file, robots_and_urls, tokens};
 use crate::json::{self, Match, Rule};
 use crate::sanitize::public;
-use crate::schema::{OneOrMore, question};
 use crate::status::{Status, Usage};
-use crate::{batch, style};
+use crate::style;
 
 pub(crate) fn run(args: MatchArgs) -> anyhow::Result<Status> {
     let batch = match (&args.batch, &args.file.robots) {
@@ -64,19 +64,17 @@ fn bulk(rules: &Rules, line: &[u8]) -> Result<Bulk, String> {
     Ok(Bulk { url: url.without_user(text), allowed, rule })
 }
 
-question! {
-    struct UrlOnly {
-        url: String,
-    }
+#[derive(Debug, Deserialize)]
+struct UrlOnly {
+    url: String,
 }
 
-question! {
-    struct Question {
-        robots: Option<String>,
-        robots_base64: Option<String>,
-        agent: OneOrMore,
-        url: String,
-    }
+#[derive(Debug, Deserialize)]
+struct Question {
+    robots: Option<String>,
+    robots_base64: Option<String>,
+    agent: OneOrMore,
+    url: String,
 }
 
 fn answer(question: Question) -> Result<Match, String> {

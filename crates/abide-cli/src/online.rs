@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use abide::identity::WebBotAuth;
 use abide::pacing::PacePolicy;
 use abide::robots_cache::RobotsPolicy;
-use abide::{Abide, BuildError};
+use abide::{Abide, BuildError, Event};
 use futures_util::stream::{self, Stream, StreamExt};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 #[cfg(unix)]
@@ -17,7 +18,6 @@ use url::Url;
 
 use crate::args::{Online, ResolveArg};
 use crate::input::read_file;
-use crate::observer::GateObserver;
 use crate::status::{Status, Usage};
 use crate::stores::Stores;
 use crate::{identity, proxy, style};
@@ -27,36 +27,49 @@ pub(crate) fn run(
     online: &Online,
     call: impl AsyncFnOnce(Abide, reqwest::Client) -> anyhow::Result<Status>,
 ) -> anyhow::Result<Status> {
-    observed(online, &Arc::new(GateObserver::stores()), async |abide, inner| {
-        tokio::select! {
-            result = call(abide, inner) => result,
-            status = interruption() => {
-                style::complain(format_args!("interrupted"));
-                Ok(status)
+    observed(
+        online,
+        |_| {},
+        async |abide, inner| {
+            tokio::select! {
+                result = call(abide, inner) => result,
+                status = interruption() => {
+                    style::complain(format_args!("interrupted"));
+                    Ok(status)
+                }
             }
-        }
-    })
+        },
+    )
 }
 
-/// The same for a call that deals with Ctrl-C itself. `observer` sees what the crawler does. The store is opened before and closed after.
+/// The same for a call that deals with Ctrl-C itself. `observe` sees what the crawler does. The store is opened before and closed after.
 pub(crate) fn observed(
     online: &Online,
-    observer: &Arc<GateObserver>,
+    observe: impl Fn(&Event<'_>) + Send + Sync + 'static,
     call: impl AsyncFnOnce(Abide, reqwest::Client) -> anyhow::Result<Status>,
 ) -> anyhow::Result<Status> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let is_store_reported = Arc::new(AtomicBool::new(false));
+    let is_reported = Arc::clone(&is_store_reported);
+    let observer: Observer = Arc::new(move |event| {
+        if let Some(failure) = store_failure(event).filter(|_| !is_reported.swap(true, Ordering::Relaxed)) {
+            style::complain(format_args!("{failure}; going on with what is in memory"));
+        }
+        observe(event);
+    });
     let result = runtime.block_on(async {
         // What is wrong with the options is reported before a store is opened.
         let signature = signature(online)?;
         drop(settings(online, signature.as_ref())?);
         let stores = Stores::open(&online.store).await?;
-        let crawler = crawler(online, observer, &stores, signature.as_ref());
+        let crawler = crawler(online, &observer, &stores, signature.as_ref());
         let gate = crawler.as_ref().ok().map(|(abide, _)| abide.gate_handle().clone());
         let result = match crawler {
             Ok((abide, inner)) => call(abide, inner).await,
             Err(error) => Err(error),
         };
-        observer.is_over();
+        // The store is closed from here on, and what fails later is not reported.
+        is_store_reported.store(true, Ordering::Relaxed);
         let closed = stores.close(gate).await;
         result.and_then(|status| closed.map(|()| status))
     });
@@ -65,15 +78,25 @@ pub(crate) fn observed(
     result
 }
 
+type Observer = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
+
+fn store_failure(event: &Event<'_>) -> Option<String> {
+    match event {
+        Event::StoreDown { reason } => Some((*reason).to_owned()),
+        Event::RobotsStoreFailed { error, .. } => Some(error.to_string()),
+        _ => None,
+    }
+}
+
 /// The crawler that the options describe, and its inner client.
 fn crawler(
     online: &Online,
-    observer: &Arc<GateObserver>,
+    observer: &Observer,
     stores: &Stores,
     signature: Option<&WebBotAuth>,
 ) -> anyhow::Result<(Abide, reqwest::Client)> {
     let build = |inner: reqwest::ClientBuilder| -> anyhow::Result<_> {
-        let builder = settings(online, signature)?.observer(observer.for_builder());
+        let builder = settings(online, signature)?.observer(Arc::clone(observer));
         Ok(stores.on(builder).build_with(inner))
     };
     warn_of_haste(online);

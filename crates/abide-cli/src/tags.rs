@@ -4,14 +4,15 @@ use std::time::SystemTime;
 
 use abide_permissions::{Head, HeadScanner, Permissions, Preferences, ProductToken, ReadOptions, TagRules};
 use lol_html::{HtmlRewriter, Settings, element};
+use serde::Deserialize;
 
 use crate::args::TagsArgs;
+use crate::batch::{self, OneOrMore};
 use crate::input::{read_file, tokens};
 use crate::json::Tags;
-use crate::schema::{OneOrMore, question};
+use crate::nearest;
 use crate::status::{Status, Usage};
 use crate::style::{self, PLAIN};
-use crate::{batch, nearest};
 
 pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
     if let Some(input) = &args.batch {
@@ -37,14 +38,13 @@ pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
     Ok(Status::Done)
 }
 
-question! {
-    struct Question {
-        agent: OneOrMore,
-        headers: Option<Vec<(String, String)>>,
-        html: Option<String>,
-        html_base64: Option<String>,
-        content_type: Option<String>,
-    }
+#[derive(Debug, Deserialize)]
+struct Question {
+    agent: OneOrMore,
+    headers: Option<Vec<(String, String)>>,
+    html: Option<String>,
+    html_base64: Option<String>,
+    content_type: Option<String>,
 }
 
 fn answer(question: Question) -> Result<Tags, String> {

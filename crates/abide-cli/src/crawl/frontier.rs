@@ -15,6 +15,8 @@ pub(crate) enum Kind {
     #[default]
     Page,
     Sitemap,
+    /// By the gate, before the others of its site.
+    Robots,
 }
 
 /// One URL to fetch.

@@ -9,8 +9,10 @@ use std::time::Duration;
 use indicatif::DecimalBytes;
 
 use crate::args::CrawlArgs;
+use crate::crawl::facts::Request;
+use crate::crawl::frontier::Kind;
 use crate::crawl::page::Class;
-use crate::crawl::report::{Event, Host, Report};
+use crate::crawl::report::{Host, Report};
 use crate::crawl::summary;
 use crate::outcome::{Outcome, without_url};
 use crate::sanitize::{count, cut, sanitized, span};
@@ -43,7 +45,7 @@ pub(crate) fn page(report: &Report, args: &CrawlArgs) -> String {
 
 /// Every URL, its status and what there is to say of it.
 fn table(page: &mut String, report: &Report) {
-    let rows = report.pages();
+    let rows = &report.pages;
     page.push_str("<section><h2>URLs</h2>\n");
     if report.sum(Host::urls) > rows.len() {
         let rest = report.sum(Host::urls).saturating_sub(rows.len());
@@ -173,20 +175,20 @@ fn lane(page: &mut String, host: &Host, chart: &Chart) {
     }
     let owed =
         chart.delay.max(Duration::try_from_secs_f64(host.crawl_delay.unwrap_or(0.0)).unwrap_or_default());
-    for event in &host.events {
+    for event in &host.drawn {
         if let Some(end) = event.end {
             chart.bar(page, "owed", end, end + owed, "");
         }
     }
-    for event in &host.events {
+    for event in &host.drawn {
         chart.bar(page, class(event), event.at, event.end.unwrap_or(event.at), &tooltip(event));
     }
     page.push_str("</div></div>\n");
 }
 
-fn class(event: &Event) -> &'static str {
+fn class(event: &Request) -> &'static str {
     match event.status {
-        _ if event.is_robots => "m robots",
+        _ if event.kind == Kind::Robots => "m robots",
         Some(200..300) => "m good",
         Some(300..400) => "m moved",
         Some(_) => "m bad",
@@ -195,9 +197,9 @@ fn class(event: &Event) -> &'static str {
 }
 
 /// What is shown where a mark is pointed at.
-fn tooltip(event: &Event) -> String {
+fn tooltip(event: &Request) -> String {
     let status = event.status.map_or_else(|| "no answer".to_owned(), |status| status.to_string());
-    let status = if event.is_robots && event.status.is_none() { String::new() } else { status };
+    let status = if event.kind == Kind::Robots && event.status.is_none() { String::new() } else { status };
     let took =
         event.end.map(|end| format!(" in {:.0} ms", (end.saturating_sub(event.at)).as_secs_f64() * 1e3));
     format!("{:.2} s: {} {status}{}", event.at.as_secs_f64(), cut(&event.url), took.unwrap_or_default())
@@ -233,7 +235,7 @@ struct Chart {
 
 impl Chart {
     fn of(report: &Report, delay: Duration) -> Self {
-        let ends = report.hosts().flat_map(|host| &host.events).map(|event| event.end.unwrap_or(event.at));
+        let ends = report.hosts().flat_map(|host| &host.drawn).map(|event| event.end.unwrap_or(event.at));
         let length = ends.max().unwrap_or_default().mul_f64(1.01).max(Duration::from_secs(1));
         Self { length, delay }
     }
@@ -309,7 +311,7 @@ mod tests {
     #[test]
     fn what_a_site_wrote_stays_text() {
         let url = "http://a/<script>'\"&\x1b\u{202e}".to_owned();
-        let event = Event { at: Duration::ZERO, end: None, status: None, url, is_robots: false };
+        let event = Request { at: Duration::ZERO, end: None, status: None, url, kind: Kind::Page };
         let mut page = String::new();
         chart(1).bar(&mut page, class(&event), event.at, event.at, &tooltip(&event));
         assert!(

@@ -94,14 +94,25 @@ impl Record {
             preferences: line.preferences.clone(),
         };
         let cause = (line.outcome != Outcome::Fetched).then(|| cause(task, answer));
-        let tags = line.permissions.iter();
-        let stated = tags.flat_map(|tags| tags.rules.stated()).map(str::to_owned);
+        let stated = line.permissions.iter().flat_map(|tags| &tags.stated).map(|name| (*name).to_owned());
         let reserved = StatedPreference::reserved(&line.preferences);
         let reserved = reserved.into_iter().map(|usage| format!("no {usage}"));
         let permissions = if task.kind == Kind::Page { stated.chain(reserved).collect() } else { Vec::new() };
         Self { page, cause, permissions }
     }
+
+    /// Drops what no report counts, and what does not fit a line of the journal: a site may state more than that.
+    pub(crate) fn cut(&mut self) {
+        self.page.preferences.clear();
+        self.permissions.retain(|stated| stated.len() <= STATED_LEN_MAX);
+        self.permissions.truncate(STATED_MAX);
+    }
 }
+
+/// What is kept of what one page states.
+const STATED_MAX: usize = 64;
+/// Nor is any name of this length.
+const STATED_LEN_MAX: usize = 1024;
 
 fn cause(task: &Task, answer: &Answer) -> Cause {
     let line = &answer.line;

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::crawl::page::Page;
-use crate::crawl::report::{DeniedBy, FailedBy, Host, Report};
+use crate::crawl::report::{Denial, Failure, Host, Report, Tally};
 use crate::outcome::{Outcome, without_url};
 use crate::sanitize::{count, cut, span};
 use crate::style::{self, PLAIN};
@@ -107,9 +107,12 @@ pub(crate) fn lines(host: &Host) -> Vec<String> {
         lines.push(format!("denied: {}", list(host.denied_by.iter().map(|by| denial(by, &host.host)))));
     }
     for (outcome, word) in [(Outcome::Refused, "refused"), (Outcome::Error, "failed")] {
-        let those = || host.failed_by.iter().filter(|by| by.outcome == outcome);
+        let those = || host.failed_by.iter().filter(|by| by.why.outcome == outcome);
         if those().next().is_some() {
-            let each = |by: &FailedBy| format!("{} because {} ({})", by.urls, by.why, cut(&by.example));
+            let each = |by: &Tally<Failure>| {
+                let example = cut(by.example.as_deref().unwrap_or_default());
+                format!("{} because {} ({example})", by.urls, by.why.why)
+            };
             lines.push(format!("{word}: {}", list(those().map(each))));
         }
     }
@@ -198,11 +201,11 @@ fn robots(host: &Host) -> String {
 }
 
 /// `3 by "Disallow: /private/" on line 2`, of another host if it is not that of `own`.
-fn denial(by: &DeniedBy, own: &str) -> String {
-    let whose = if by.host == own { String::new() } else { format!(" of {}", by.host) };
-    match by.line {
-        Some(line) => format!("{} by \"{}\" on line {line}{whose}", by.urls, cut(&by.rule)),
-        None => format!("{} because {}{whose}", by.urls, by.rule),
+fn denial(Tally { why, urls, .. }: &Tally<Denial>, own: &str) -> String {
+    let whose = if why.host == own { String::new() } else { format!(" of {}", why.host) };
+    match why.line {
+        Some(line) => format!("{urls} by \"{}\" on line {line}{whose}", cut(&why.rule)),
+        None => format!("{urls} because {}{whose}", why.rule),
     }
 }
 

@@ -139,7 +139,10 @@ fn a_line_that_is_too_long_is_an_error_and_is_passed_over() {
 fn lines_that_are_not_utf_8_are_named() {
     let good = r#"{"robots": "", "agent": "a", "url": "/"}"#;
     let utf16: Vec<u8> = [0xfeff].into_iter().chain(good.encode_utf16()).flat_map(u16::to_le_bytes).collect();
-    assert_eq!(abide_with("match --batch", utf16).line(), json!({"error": "expected UTF-8, found UTF-16"}));
+    assert_eq!(
+        abide_with("match --batch", utf16).line(),
+        json!({"error": "expected UTF-8: invalid utf-8 sequence of 1 bytes from index 0"})
+    );
     let line = abide_with("match --batch", *b"{\"robots\": \"\xff\"}").line();
-    assert_eq!(line, json!({"error": "expected UTF-8, found the byte 0xff at column 13"}));
+    assert_eq!(line, json!({"error": "expected UTF-8: invalid utf-8 sequence of 1 bytes from index 12"}));
 }
