@@ -13,7 +13,7 @@ use serde::Serialize;
 use url::Url;
 
 use crate::args::FetchArgs;
-use crate::input::absolute_urls;
+use crate::input::{absolute_urls, can_write};
 use crate::json::{OnlineVerdict, StatedPreference, Tags, millis, not_before};
 use crate::online;
 use crate::outcome::{self, Outcome};
@@ -97,74 +97,37 @@ async fn fetch_to(
     client: &ClientWithMiddleware,
 ) -> anyhow::Result<Status> {
     let is_piped = path == Path::new("-");
+    if !is_piped {
+        can_write(path)?;
+    }
     let named = |error: io::Error| anyhow::Error::new(error).context(path.display().to_string());
-    let mut out = Destination::at(path).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
     let recorder = Recorder::with_page_max(args.page_timeout);
-    let mut failed = None;
-    let answer = ask(abide, client, url, &recorder, Options::new(), |chunk| match out.write(chunk) {
-        Ok(()) => ControlFlow::Continue(()),
-        Err(error) => {
-            failed = Some(error);
-            ControlFlow::Break(())
-        }
-    })
-    .await;
+    let (mut out, mut failed) = (None, None);
+    let answer =
+        ask(abide, client, url, &recorder, Options::new(), |chunk| match write(&mut out, path, chunk) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        })
+        .await;
     let is_fetched = answer.line.outcome == Outcome::Fetched;
-    let ended = if is_fetched { out.write(&[]) } else { Ok(()) };
-    failed.map_or(ended, Err).and_then(|()| out.flush()).map_err(named)?;
+    let ended = if is_fetched { write(&mut out, path, &[]) } else { Ok(()) };
+    let flushed = |()| out.as_mut().map_or(Ok(()), |out| out.flush());
+    failed.map_or(ended, Err).and_then(flushed).map_err(named)?;
     show(args, &answer, is_piped)?;
     Ok(Status::of(is_fetched))
 }
 
-/// Where a body goes. A file that exists keeps its content until there is something to replace it.
-enum Destination<'a> {
-    /// Not begun: the file, if it exists.
-    Untouched(&'a Path, Option<File>),
-    Begun(Box<dyn Write>),
-}
-
-impl<'a> Destination<'a> {
-    /// Refuses at once what cannot be written to.
-    fn at(path: &'a Path) -> io::Result<Self> {
-        if path == Path::new("-") {
-            return Ok(Self::Begun(Box::new(io::stdout().lock())));
-        }
-        match File::options().write(true).open(path) {
-            Ok(file) => Ok(Self::Untouched(path, Some(file))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-                directory.map_or(Ok(()), |directory| directory.metadata().map(drop))?;
-                Ok(Self::Untouched(path, None))
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    fn write(&mut self, chunk: &[u8]) -> io::Result<()> {
-        if let Self::Untouched(path, file) = self {
-            let file = match file.take() {
-                Some(file) => {
-                    if file.metadata()?.is_file() {
-                        file.set_len(0)?;
-                    }
-                    file
-                }
-                None => File::create(path)?,
-            };
-            *self = Self::Begun(Box::new(BufWriter::new(file)));
-        }
-        match self {
-            Self::Begun(out) => out.write_all(chunk),
-            Self::Untouched(..) => Ok(()),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Begun(out) => out.flush(),
-            Self::Untouched(..) => Ok(()),
-        }
-    }
+/// Writes to a file that is created, or emptied, now: one that exists keeps its content until there is something to replace it.
+fn write(out: &mut Option<Box<dyn Write>>, path: &Path, chunk: &[u8]) -> io::Result<()> {
+    let out = match out {
+        Some(out) => out,
+        None if path == Path::new("-") => out.insert(Box::new(io::stdout().lock())),
+        None => out.insert(Box::new(BufWriter::new(File::create(path)?))),
+    };
+    out.write_all(chunk)
 }
 
 fn show(args: &FetchArgs, answer: &Answer, is_piped: bool) -> anyhow::Result<()> {

@@ -177,6 +177,20 @@ pub(crate) fn open(path: &Path) -> Result<Box<dyn Read>, Usage> {
     Ok(Box::new(file))
 }
 
+/// Refuses a file that cannot be written to. Nothing is changed: the call may yet be refused.
+pub(crate) fn can_write(path: &Path) -> Result<(), Usage> {
+    let try_it = || {
+        let is_new = !path.try_exists()?;
+        if path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+            // A pipe would end for its reader if it was closed again.
+            return Ok(());
+        }
+        std::fs::OpenOptions::new().append(true).create(true).open(path)?;
+        if is_new { std::fs::remove_file(path) } else { Ok(()) }
+    };
+    try_it().map_err(|error: std::io::Error| Usage(format!("{}: {error}", path.display())))
+}
+
 /// How a file is called in messages.
 pub(crate) fn name(input: &Path) -> String {
     if input == Path::new("-") { "standard input".to_owned() } else { input.display().to_string() }

@@ -140,8 +140,8 @@ fn settings(online: &Online, signature: Option<&WebBotAuth>) -> anyhow::Result<a
         .pace(pace(online))
         .max_wait(online.max_wait)
         // reqwest's own counts (`inner`).
-        .read_timeout(std::time::Duration::MAX)
-        .resolver(Arc::new(Fixed::of(&online.resolve)?));
+        .read_timeout(std::time::Duration::MAX);
+    builder = resolving(builder, &online.resolve)?;
     for token in rest {
         builder = builder.fallback(token);
     }
@@ -252,44 +252,37 @@ where
     stream::iter(parsed).map(one).buffered(AHEAD_MAX)
 }
 
-/// `--resolve`, before the operating system.
+/// `builder` with the entries of `--resolve`, which go before the operating system.
 ///
 /// A resolver does not know the port, so the entries of one name must agree.
-struct Fixed {
-    names: HashMap<String, Vec<SocketAddr>>,
-    any: Vec<SocketAddr>,
-}
-
-impl Fixed {
-    fn of(entries: &[ResolveArg]) -> Result<Self, Usage> {
-        let mut names: HashMap<String, (u16, Vec<SocketAddr>)> = HashMap::new();
-        for ResolveArg { host, port, addresses } in entries {
-            match names.get(host) {
-                Some((other, known)) if other != port && known != addresses => {
-                    return Err(Usage(format!(
-                        "--resolve {host}: a name leads to the same addresses on every port, found others for {port} than for {other}"
-                    )));
-                }
-                // As in curl, the last entry for a host and port counts.
-                _ => names.insert(host.clone(), (*port, addresses.clone())),
-            };
+fn resolving(mut builder: abide::Builder, entries: &[ResolveArg]) -> Result<abide::Builder, Usage> {
+    let mut names: HashMap<&str, (u16, &[SocketAddr])> = HashMap::new();
+    for ResolveArg { host, port, addresses } in entries {
+        // As in curl, the last entry for a host and port counts.
+        let before = names.insert(host, (*port, addresses));
+        if let Some((other, _)) = before.filter(|(other, known)| other != port && known != addresses) {
+            return Err(Usage(format!(
+                "--resolve {host}: a name leads to the same addresses on every port, found others for {port} than for {other}"
+            )));
         }
-        let any = names.remove("*").map(|(_, addresses)| addresses).unwrap_or_default();
-        Ok(Self { names: names.into_iter().map(|(host, (_, addresses))| (host, addresses)).collect(), any })
     }
+    for (name, (_, addresses)) in names {
+        if name == "*" {
+            builder = builder.resolver(Arc::new(Everywhere(addresses.to_vec())));
+            continue;
+        }
+        builder = addresses.iter().fold(builder, |builder, address| builder.resolve(name, *address));
+    }
+    Ok(builder)
 }
 
-impl Resolve for Fixed {
-    fn resolve(&self, name: Name) -> Resolving {
-        let host = name.as_str().trim_end_matches('.').to_ascii_lowercase();
-        let found = self.names.get(&host).unwrap_or(&self.any).clone();
-        Box::pin(async move {
-            if !found.is_empty() {
-                return Ok(Box::new(found.into_iter()) as Addrs);
-            }
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            Ok(Box::new(found.collect::<Vec<_>>().into_iter()) as Addrs)
-        })
+/// Every name leads to these addresses.
+struct Everywhere(Vec<SocketAddr>);
+
+impl Resolve for Everywhere {
+    fn resolve(&self, _: Name) -> Resolving {
+        let found = self.0.clone().into_iter();
+        Box::pin(async move { Ok(Box::new(found) as Addrs) })
     }
 }
 

@@ -307,33 +307,6 @@ mod tests {
     }
 
     #[test]
-    fn hosts_alternate_one_url_at_a_time() {
-        let mut frontier = frontier(&["http://a/1", "http://a/2", "http://b/1", "http://b/2"], None);
-        let (one, two) = (next(&mut frontier).unwrap(), next(&mut frontier).unwrap());
-        assert_eq!((one.url.as_str(), two.url.as_str()), ("http://a/1", "http://b/1"));
-        assert!(next(&mut frontier).is_none(), "both are busy");
-        frontier.ended(&one);
-        frontier.ended(&two);
-        assert_eq!(next(&mut frontier).unwrap().url.as_str(), "http://a/2");
-        assert_eq!(next(&mut frontier).unwrap().url.as_str(), "http://b/2");
-    }
-
-    #[test]
-    fn known_deep_and_foreign_urls_are_left_out() {
-        let mut frontier = frontier(&["http://a/"], Some(1));
-        let first = next(&mut frontier).unwrap();
-        for (text, depth) in [("http://a/#x", 1), ("http://b/", 1), ("ftp://a/x", 1), ("http://a/deep", 2)] {
-            assert!(!frontier.add(&url(text), depth, Kind::Page), "{text}");
-        }
-        frontier.know(url("http://a/known"));
-        assert!(!frontier.add(&url("http://a/known"), 1, Kind::Page));
-        frontier.ended(&first);
-        assert!(next(&mut frontier).is_none());
-        assert!(frontier.add(&url("http://a/x"), 1, Kind::Page));
-        assert_eq!(next(&mut frontier).unwrap().url.as_str(), "http://a/x");
-    }
-
-    #[test]
     fn urls_of_any_length_fill_no_more_than_there_is_room_for() {
         let mut frontier = frontier(&["http://a/"], None);
         frontier.bytes = BYTES_MAX - 100;
@@ -345,18 +318,6 @@ mod tests {
         // One that is known already is none of them.
         assert!(!frontier.add(&url(&format!("http://a/0{long}")), 1, Kind::Page));
         assert_eq!(frontier.dropped(), 7);
-    }
-
-    #[test]
-    fn a_parked_host_waits_and_its_task_comes_first_then() {
-        let mut frontier = frontier(&["http://a/1", "http://a/2"], None);
-        let first = next(&mut frontier).unwrap();
-        frontier.ended(&first);
-        let until = Instant::now() + Duration::from_secs(60);
-        frontier.park(first, until);
-        assert!(matches!(frontier.next(Instant::now()), Next::Parked(at) if at == until));
-        let Next::Task(task) = frontier.next(until) else { panic!("its time has come") };
-        assert_eq!((task.url.as_str(), task.deferrals), ("http://a/1", 1));
     }
 
     #[test]
@@ -373,17 +334,5 @@ mod tests {
         assert!(matches!(frontier.next(Instant::now()), Next::Parked(at) if at == until));
         let Next::Task(task) = frontier.next(until) else { panic!("its time has come") };
         assert_eq!((task.url.as_str(), task.deferrals), ("http://a/1", 1));
-    }
-
-    #[test]
-    fn a_start_page_may_move_to_another_host() {
-        let mut frontier = frontier(&["http://a/"], None);
-        let first = next(&mut frontier).unwrap();
-        assert!(frontier.may_widen(&first));
-        assert!(frontier.widen(&url("http://www.a/")));
-        assert!(!frontier.widen(&url("http://www.a/")));
-        assert!(frontier.add(&url("http://www.a/x"), 1, Kind::Page));
-        assert_eq!(next(&mut frontier).unwrap().url.as_str(), "http://www.a/x");
-        assert!(!frontier.may_widen(&Task { url: url("http://a/x"), ..first }));
     }
 }

@@ -121,14 +121,6 @@ mod tests {
     }
 
     #[test]
-    fn nofollow_links_are_for_those_who_ask() {
-        let html = b"<a href=1 rel='noopener NoFollow'>1</a><a href=2 rel=ugc>2</a><a href=3 rel=me>3</a>";
-        let url = "http://a/".parse().unwrap();
-        assert_eq!(texts(&of_page(&url, html, true)), ["http://a/3"]);
-        assert_eq!(of_page(&url, html, false).len(), 3);
-    }
-
-    #[test]
     fn sitemaps_are_pages_indexes_or_lists() {
         let pages = "<?xml version='1.0'?><urlset><url><loc> http://a/?x&amp;y </loc></url><url>\
                      <loc><![CDATA[http://a/&]]></loc></url><url><loc>bad</loc></url></urlset>";

@@ -24,12 +24,12 @@ use url::Url;
 
 use crate::args::{CrawlArgs, FailOn, StoreArg};
 use crate::fetch::{self, Answer};
-use crate::input::{absolute, absolute_urls};
+use crate::input::{absolute, absolute_urls, can_write};
 use crate::json::millis;
 use crate::outcome::Outcome;
 use crate::recorder::{self, Recorder, Sent};
 use crate::sanitize::public_url;
-use crate::status::{Status, Usage};
+use crate::status::Status;
 use crate::{online, style};
 use facts::{Fact, OF_PAGE, Request, Stopwatch, Watch};
 use frontier::{Frontier, Kind, Next, Task};
@@ -44,7 +44,7 @@ pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
         absolute_urls(&args.urls)?.iter().map(|text| absolute(text)).collect::<Result<_, _>>()?;
     if let Some(path) = &args.report {
         // Better now than after the crawl.
-        can_write(path).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
+        can_write(path)?;
     }
     let watch = Arc::new(Watch::default());
     let (online, watching) = (args.online.clone(), Arc::clone(&watch));
@@ -62,13 +62,6 @@ pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
             result.map(|interrupted| interrupted.unwrap_or(status))
         },
     )
-}
-
-/// Whether there can be a file. Nothing is changed: the call may yet be refused.
-fn can_write(path: &std::path::Path) -> std::io::Result<()> {
-    let is_new = !path.try_exists()?;
-    std::fs::OpenOptions::new().append(true).create(true).open(path)?;
-    if is_new { std::fs::remove_file(path) } else { Ok(()) }
 }
 
 /// The journal beside a durable store and the directory to save to, with what an earlier run has left put into the frontier.
@@ -392,7 +385,7 @@ impl Crawl {
         }
         self.report.end(&self.abide, self.time.at(Instant::now()));
         let drawn = self.args.report.as_ref().map_or(Ok(()), |path| {
-            std::fs::write(path, html::page(&self.report, &self.args))
+            std::fs::write(path, html::page(&self.report, &self.args)?)
                 .map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))
         });
         let printed = if self.args.online.output.json {

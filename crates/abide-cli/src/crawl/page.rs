@@ -38,17 +38,26 @@ pub(crate) enum Class {
 }
 
 impl Page {
+    /// Where it has redirected to.
+    pub(crate) fn moved_to(&self) -> Option<&str> {
+        self.final_url.as_deref().filter(|url| *url != self.url)
+    }
+
+    /// Why, without the URL.
+    pub(crate) fn reason(&self) -> &str {
+        without_url(&self.why, &self.url).unwrap_or(&self.why)
+    }
+
     /// `None`: there was no whole response.
     pub(crate) fn class(&self) -> Option<Class> {
         if self.outcome != Outcome::Fetched {
             return None;
         }
-        let is_elsewhere = self.final_url.as_ref().is_some_and(|url| *url != self.url);
         Some(match self.status? {
             400..500 => Class::ClientError,
             500.. => Class::ServerError,
             300..400 => Class::Redirected,
-            _ if is_elsewhere => Class::Redirected,
+            _ if self.moved_to().is_some() => Class::Redirected,
             _ => Class::Ok,
         })
     }

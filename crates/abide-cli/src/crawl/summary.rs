@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::crawl::page::Page;
 use crate::crawl::report::{Denial, Failure, Host, Report, Tally};
-use crate::outcome::{Outcome, without_url};
+use crate::outcome::Outcome;
 use crate::sanitize::{count, cut, span};
 use crate::style::{self, PLAIN};
 
@@ -54,16 +54,15 @@ pub(crate) fn print_page(page: &Page) -> anyhow::Result<()> {
         (outcome, _) => (style::BAD, outcome.as_str()),
     };
     let mut text = format!("  {}", page.url);
-    if let Some(to) = page.final_url.as_ref().filter(|to| **to != page.url) {
+    if let Some(to) = page.moved_to() {
         text.push_str(&format!(" → {to}"));
     }
-    let why = without_url(&page.why, &page.url).unwrap_or(&page.why);
     if page.outcome == Outcome::Fetched {
         text.push_str(&page.ms.map_or_else(String::new, |ms| format!("  {ms} ms")));
         text.push_str(&page.bytes.map_or_else(String::new, |bytes| format!("  {bytes} bytes")));
         text.push_str(if page.noindex == Some(true) { "  noindex" } else { "" });
     } else {
-        text.push_str(&format!("  {}", cut(why)));
+        text.push_str(&format!("  {}", cut(page.reason())));
     }
     Ok(style::say(&[mark, (PLAIN, &text)])?)
 }

@@ -5,29 +5,7 @@ use std::time::Duration;
 use abide_tests::{Reply, Server};
 use futures_util::future::join_all;
 
-use crate::{directory, online};
-
-#[tokio::test]
-async fn every_call_that_goes_online_takes_the_common_options() {
-    let server = Server::without_rules(|_| Reply::html("<p>end")).await;
-    let directory = directory();
-    let authority = crate::file(abide_tests::Authority::new().pem());
-    for call in ["check", "fetch", "crawl", "explain"] {
-        for store in ["memory".to_owned(), format!("redb:{}", directory.place(call))] {
-            let ran = online(
-                &server,
-                format!(
-                    "{call} --agent ExampleBot-News --user-agent ExampleBot-News/1 --delay 0.01 --max-wait 10s --timeout 5s \
-                     --allow-net 10.0.0.0/8 --allow-net ::1 --resolve other.example:443:[::1] --store {store} \
-                     --cacert {authority} --concurrency 3 --json --color never a.example/x"
-                ),
-            )
-            .await;
-            let lines = if call == "crawl" { 3 } else { 1 };
-            assert_eq!((ran.status, ran.lines().len()), (0, lines), "{call}: {} {}", ran.out, ran.err);
-        }
-    }
-}
+use crate::online;
 
 #[tokio::test]
 async fn concurrency_limits_requests_over_all_hosts() {

@@ -7,7 +7,7 @@ use abide_tests::{Authority, Reply, Server};
 use serde_json::{Value, json};
 
 use crate::crawl::{only_host, page_lines, summary};
-use crate::{Ran, Words, abide, blocking, has, online, store};
+use crate::{Ran, abide, blocking, has, online, store};
 
 /// A page of every class. `/later` answers 503 once and `/never` always 429.
 async fn classes() -> Server {
@@ -116,8 +116,8 @@ async fn after_a_resume_the_whole_crawl_is_reported() {
         last = summary(&ran);
     }
     let whole = summary(&online(&classes().await, "crawl --json a.example/").await);
-    for key in "urls fetched ok redirected client_errors server_errors denied noindex bytes".words() {
-        assert_eq!(last[&key], whole[&key], "{key}: {last}");
+    for key in "urls fetched ok redirected client_errors server_errors denied noindex bytes".split(' ') {
+        assert_eq!(last[key], whole[key], "{key}: {last}");
     }
     assert_eq!(last["requests"].as_u64().unwrap(), server.log().len() as u64, "{last}");
     assert_eq!(lines.len(), 7, "each page is printed by the run that fetched it");

@@ -6,13 +6,11 @@ use abide_tests::{Reply, Server, Step};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use crate::{Ran, Words, online};
+use crate::{Ran, online};
 
 /// The one line of a fetch, and the exit status.
-async fn fetch(server: &Server, args: impl Words) -> (Value, i32) {
-    let mut words = "fetch --json".words();
-    words.extend(args.words());
-    let ran = online(server, &words).await;
+async fn fetch(server: &Server, args: impl std::fmt::Display) -> (Value, i32) {
+    let ran = online(server, format!("fetch --json {args}")).await;
     (ran.line(), ran.status)
 }
 
