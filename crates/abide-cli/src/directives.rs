@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::args::DirectivesArgs;
 use crate::batch::{self, OneOrMore};
-use crate::input::{Asked, parse_url, robots_and_urls, tokens};
+use crate::input::{Asked, robots_and_urls, tokens};
 use crate::sanitize::public;
 use crate::status::{Status, Usage};
 use crate::style::{self, PLAIN};
@@ -42,10 +42,9 @@ pub(crate) fn run(args: DirectivesArgs) -> anyhow::Result<Status> {
     let tokens = tokens(&args.file.agent).map_err(Usage)?;
     let (body, texts) = robots_and_urls(args.file.robots.as_deref().unwrap_or(Path::new("-")), &args.urls)?;
     let rules = Rules::parse(&body, &tokens);
-    for text in &texts {
-        let url = parse_url(text).map_err(Usage)?;
+    for (text, url) in &texts {
         let answer =
-            Answer { url: Some(public(text).into()), ..Answer::new(&rules, &url, args.app.as_deref()) };
+            Answer { url: Some(public(text).into()), ..Answer::new(&rules, url, args.app.as_deref()) };
         if args.output.json {
             style::print_json(&answer)?;
         } else {

@@ -9,19 +9,23 @@ use std::sync::LazyLock;
 use abide_permissions::record_problem;
 use abide_robots::{Record, RecordKind, Robots};
 use annotate_snippets::Level;
+use serde::Serialize;
 
 use crate::nearest;
-use crate::sanitize::quoted;
+use crate::sanitize::{quoted, without_user};
 
-/// One mistake, and where it stands.
-#[derive(Debug)]
+/// One mistake, and where it stands: what `--json` has of it.
+#[derive(Debug, Serialize)]
 pub(crate) struct Finding {
     pub(crate) line: u32,
     /// Bytes of the line, the first being 1.
-    pub(crate) columns: Range<usize>,
+    pub(crate) column: usize,
+    /// Behind the last.
+    pub(crate) column_end: usize,
+    #[serde(rename = "kind")]
     pub(crate) code: &'static str,
-    pub(crate) severity: Severity,
     pub(crate) message: String,
+    pub(crate) severity: Severity,
     /// What to write instead.
     pub(crate) help: Option<String>,
 }
@@ -33,13 +37,19 @@ pub(crate) fn of(robots: &Robots) -> Vec<Finding> {
         record_alone(robots, &record, &mut findings);
     }
     repeated_groups(robots, &mut findings);
-    findings.sort_by_key(|finding| (finding.line, finding.columns.start));
+    findings.sort_by_key(|finding| (finding.line, finding.column));
+    for text in
+        findings.iter_mut().flat_map(|found| [Some(&mut found.message), found.help.as_mut()]).flatten()
+    {
+        *text = without_user(text).into_owned();
+    }
     findings
 }
 
 fn finding(line: u32, columns: Range<usize>, code: &'static str, message: String) -> Finding {
     let severity = self::code(code).map_or(Severity::Warning, |code| code.severity);
-    Finding { line, columns, code, severity, message, help: None }
+    let (column, column_end) = (columns.start, columns.end);
+    Finding { line, column, column_end, code, message, severity, help: None }
 }
 
 /// The remarks of the parser, with the likely correction.
@@ -57,7 +67,7 @@ fn remarks(robots: &Robots) -> Vec<Finding> {
                     NON_STANDARD.iter().find(|(name, _)| name.eq_ignore_ascii_case(&marked))
                 {
                     let message = format!("{} is not in the standard: {who}", quoted(&marked));
-                    found = finding(remark.line(), found.columns, "non-standard-record", message);
+                    found = finding(remark.line(), remark.columns(), "non-standard-record", message);
                 } else if let Some(name) = nearest::to(&marked, KEYS) {
                     found.help = Some(format!("did you mean {name}?"));
                 }
@@ -202,7 +212,7 @@ const NON_STANDARD: [(&str, &str); 5] = [
 ];
 
 /// How bad a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Severity {
     /// Something of the file is not read, or not as its author can have meant it.

@@ -6,18 +6,19 @@ use std::time::Duration;
 use abide::robots_cache::Source;
 use abide::{Denied, WallMillis};
 use abide_permissions::{Meta, Permissions, Preferences, TagRules};
-use abide_robots::{RecordKind, RobotsVerdict, Rules};
+use abide_robots::{RecordKind, RobotsVerdict};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::sanitize::public;
 
 /// What `match` answers for one URL.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct Match {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) url: Option<String>,
-    pub(crate) allowed: bool,
+    /// `None`: there is no verdict.
+    pub(crate) allowed: Option<bool>,
     pub(crate) rule: Option<Rule>,
     pub(crate) group: Option<Vec<String>>,
     pub(crate) crawl_delay: Option<f64>,
@@ -45,11 +46,11 @@ impl Match {
         let rules = verdict.rules();
         Self {
             url,
-            allowed: verdict.is_allowed(),
+            allowed: Some(verdict.is_allowed()),
             rule: rule(verdict),
-            group: group(rules),
-            crawl_delay: crawl_delay(rules),
-            sitemaps: sitemaps(rules),
+            group: rules.has_group().then(|| rules.group().map(str::to_owned).collect()),
+            crawl_delay: rules.crawl_delay().map(|delay| delay.as_secs_f64()),
+            sitemaps: rules.sitemaps().map(|text| public(text).into()).collect(),
         }
     }
 }
@@ -58,18 +59,6 @@ pub(crate) fn rule(verdict: &RobotsVerdict) -> Option<Rule> {
     let rule = verdict.rule()?;
     let kind = if rule.kind() == RecordKind::Allow { "allow" } else { "disallow" };
     Some(Rule { kind, pattern: String::from_utf8_lossy(rule.value()).into_owned(), line: rule.line() })
-}
-
-pub(crate) fn group(rules: &Rules) -> Option<Vec<String>> {
-    rules.has_group().then(|| rules.group().map(str::to_owned).collect())
-}
-
-fn sitemaps(rules: &Rules) -> Vec<String> {
-    rules.sitemaps().map(|text| public(text).into()).collect()
-}
-
-pub(crate) fn crawl_delay(rules: &Rules) -> Option<f64> {
-    rules.crawl_delay().map(|delay| delay.as_secs_f64())
 }
 
 /// What `tags` answers.
@@ -143,12 +132,8 @@ impl Tags {
 /// A verdict of the network, with where it comes from.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct OnlineVerdict {
-    /// `None`: there is no verdict, and `why` says what was in the way.
-    pub(crate) allowed: Option<bool>,
-    pub(crate) rule: Option<Rule>,
-    pub(crate) group: Option<Vec<String>>,
-    pub(crate) crawl_delay: Option<f64>,
-    pub(crate) sitemaps: Vec<String>,
+    #[serde(flatten)]
+    pub(crate) found: Match,
     pub(crate) source: &'static str,
     pub(crate) robots_url: Option<String>,
     pub(crate) final_url: Option<String>,
@@ -163,11 +148,11 @@ impl OnlineVerdict {
         let answer = verdict.entry();
         let rules = verdict.rules();
         Self {
-            allowed: Some(verdict.is_allowed()),
-            rule: rules.and_then(rule),
-            group: rules.and_then(|verdict| group(verdict.rules())),
-            crawl_delay: verdict.crawl_delay().map(|delay| delay.as_secs_f64()),
-            sitemaps: rules.map(|verdict| sitemaps(verdict.rules())).unwrap_or_default(),
+            found: Match {
+                allowed: Some(verdict.is_allowed()),
+                crawl_delay: verdict.crawl_delay().map(|delay| delay.as_secs_f64()),
+                ..rules.map(|rules| Match::new(None, rules)).unwrap_or_default()
+            },
             source: source_name(verdict.source()),
             robots_url: answer.map(|answer| answer.origin().robots_url().into()),
             final_url: answer.and_then(|answer| answer.final_url()).map(String::from),

@@ -31,8 +31,8 @@ pub(crate) fn run(args: MatchArgs) -> anyhow::Result<Status> {
     let (body, texts) = robots_and_urls(robots, &args.urls)?;
     let rules = Rules::parse(&body, &tokens);
     let mut status = Status::Done;
-    for text in &texts {
-        let verdict = rules.verdict(&parse_url(text).map_err(Usage)?.target());
+    for (text, url) in &texts {
+        let verdict = rules.verdict(&url.target());
         status = status.and(Status::of(verdict.is_allowed()));
         if args.output.json {
             style::print_json(&Match::new(Some(public(text).into()), &verdict))?;

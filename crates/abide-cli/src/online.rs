@@ -65,7 +65,10 @@ pub(crate) fn observed(
         let crawler = crawler(online, &observer, &stores, signature.as_ref());
         let gate = crawler.as_ref().ok().map(|(abide, _)| abide.gate_handle().clone());
         let result = match crawler {
-            Ok((abide, inner)) => call(abide, inner).await,
+            Ok((abide, inner)) => {
+                notes(online);
+                call(abide, inner).await
+            }
             Err(error) => Err(error),
         };
         // The store is closed from here on, and what fails later is not reported.
@@ -99,8 +102,7 @@ fn crawler(
         let builder = settings(online, signature)?.observer(Arc::clone(observer));
         Ok(stores.on(builder).build_with(inner))
     };
-    warn_of_haste(online);
-    let built = match build(inner(online)?)? {
+    match build(inner(online)?)? {
         Err(BuildError::Client(_)) if online.cacert.is_none() => {
             // A bare container has no certificate authorities. What has no TLS can be reached from there, too.
             let built = build(inner(online)?.tls_certs_only([]))?.map_err(|error| explain(error, online))?;
@@ -110,11 +112,7 @@ fn crawler(
             Ok(built)
         }
         built => built.map_err(|error| explain(error, online)),
-    };
-    if built.is_ok() {
-        hint_at_contact(online);
     }
-    built
 }
 
 /// What signs the requests. Read once, because a key may come from a pipe.
@@ -157,16 +155,12 @@ fn settings(online: &Online, signature: Option<&WebBotAuth>) -> anyhow::Result<a
     Ok(builder)
 }
 
-/// Any delay is possible; one below the default gets a note.
-fn warn_of_haste(online: &Online) {
+/// Any delay is possible; and sites that have a question must be able to ask it.
+fn notes(online: &Online) {
     if online.delay < PacePolicy::DELAY {
         let shortest = PacePolicy::DELAY.as_secs_f64();
         style::note(format_args!("a delay below {shortest} s is less considerate than most sites expect"));
     }
-}
-
-/// Sites that have a question must be able to ask it.
-fn hint_at_contact(online: &Online) {
     if is_unnamed(online) && online.user_agent.is_none() {
         style::note(format_args!(
             "requests go out as abide/{}, without a contact; better --agent MyBot --user-agent 'MyBot/1.0 (+https://example.com/bot)'",
@@ -182,7 +176,8 @@ fn is_unnamed(online: &Online) -> bool {
 
 fn pace(online: &Online) -> PacePolicy {
     let policy = PacePolicy::default().danger_min_delay(online.delay).with_max_wait(online.max_wait);
-    let hosts = online.host_delay.iter();
+    // The first one of a host counts: those of a file come last.
+    let hosts = online.host_delay.iter().rev();
     hosts.fold(policy, |policy, (host, delay)| policy.danger_host(host.clone(), *delay, 1))
 }
 
@@ -223,12 +218,12 @@ fn token_of(user_agent: &str) -> Option<&str> {
     user_agent.get(..end.unwrap_or(user_agent.len())).filter(|token| !token.is_empty() && *token != "Mozilla")
 }
 
-/// Runs `ask` for every URL, which has been parsed before, some at a time and one a host; the answers come in the order of the URLs.
+/// Runs `ask` for every URL, some at a time and one a host; the answers come in the order of the URLs.
 ///
 /// A host's URLs go one after the other, so each waits for its own permit only, and not for all that were given before it.
 pub(crate) fn in_order<'a, F, A>(
     online: &'a Online,
-    urls: &'a [String],
+    urls: &'a [(String, Url)],
     ask: impl Fn(&'a str, Url) -> F + 'a,
 ) -> impl Stream<Item = A> + 'a
 where
@@ -238,18 +233,17 @@ where
     let slots = Arc::new(Semaphore::new(usize::from(online.concurrency)));
     let mut hosts: HashMap<String, Arc<Mutex<()>>> = HashMap::new();
     let ask = Arc::new(ask);
-    let one = move |(text, url): (&'a str, Url)| {
+    let one = move |(text, url): &'a (String, Url)| {
         let host = url.host_str().unwrap_or_default().to_owned();
         let host = Arc::clone(hosts.entry(host).or_default());
         let (slots, ask) = (Arc::clone(&slots), Arc::clone(&ask));
         async move {
             let _turn = host.lock().await;
             let _slot = slots.acquire().await;
-            ask(text, url).await
+            ask(text, url.clone()).await
         }
     };
-    let parsed = urls.iter().filter_map(|text| Some((text.as_str(), text.parse().ok()?)));
-    stream::iter(parsed).map(one).buffered(AHEAD_MAX)
+    stream::iter(urls).map(one).buffered(AHEAD_MAX)
 }
 
 /// `builder` with the entries of `--resolve`, which go before the operating system.

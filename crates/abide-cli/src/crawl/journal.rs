@@ -275,22 +275,4 @@ mod tests {
             assert_eq!(found, lines.saturating_sub(1) + 1, "at {len}");
         }
     }
-
-    #[test]
-    fn a_line_that_is_none_is_named_and_a_restart_forgets_it() {
-        let directory = tempfile::tempdir().unwrap();
-        let (store, urls) = (directory.path().join("s.redb"), urls(&["http://a/"]));
-        let path = begun(&store, &urls);
-        let text = fs::read_to_string(&path).unwrap();
-        for (line, bad) in [
-            (1, text.replacen("\"version\":4", "\"version\":9", 1)),
-            (2, text.replacen("{\"add\"", "{\"sub\"", 1)),
-            (1, "x".repeat(2 * LINE_LEN_MAX as usize)),
-        ] {
-            fs::write(&path, bad).unwrap();
-            let error = Past::of(&store, &urls, false).unwrap_err().to_string();
-            assert!(error.contains(&format!(".frontier:{line}: expected")), "{error}");
-        }
-        assert!(Past::of(&store, &urls, true).unwrap().known().is_none());
-    }
 }

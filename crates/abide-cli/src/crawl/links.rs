@@ -41,7 +41,7 @@ pub(crate) fn of_page(url: &Url, html: &[u8], obeys: bool) -> Vec<Url> {
 }
 
 /// A page that cannot be read to its end still has the links that were seen.
-fn scan(html: &[u8], settings: Settings<'_, '_>) {
+pub(crate) fn scan(html: &[u8], settings: Settings<'_, '_>) {
     let mut rewriter = HtmlRewriter::new(settings, |_: &[u8]| {});
     if rewriter.write(html).is_ok() {
         let _ = rewriter.end();

@@ -6,7 +6,7 @@ mod facts;
 mod frontier;
 mod html;
 mod journal;
-mod links;
+pub(crate) mod links;
 mod page;
 mod progress;
 mod report;
@@ -24,7 +24,7 @@ use url::Url;
 
 use crate::args::{CrawlArgs, FailOn, StoreArg};
 use crate::fetch::{self, Answer};
-use crate::input::{absolute, absolute_urls, can_write};
+use crate::input::{absolute_urls, can_write};
 use crate::json::millis;
 use crate::outcome::Outcome;
 use crate::recorder::{self, Recorder, Sent};
@@ -35,13 +35,12 @@ use facts::{Fact, OF_PAGE, Request, Stopwatch, Watch};
 use frontier::{Frontier, Kind, Next, Task};
 use journal::{Journal, Past};
 use page::{Page, Record};
-use progress::{Flight, Progress};
+use progress::Progress;
 use report::{Host, Report};
 use save::{BODY_MAX, Body, Save};
 
 pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
-    let urls: Vec<Url> =
-        absolute_urls(&args.urls)?.iter().map(|text| absolute(text)).collect::<Result<_, _>>()?;
+    let urls: Vec<Url> = absolute_urls(&args.urls)?.into_iter().map(|(_, url)| url).collect();
     if let Some(path) = &args.report {
         // Better now than after the crawl.
         can_write(path)?;
@@ -96,7 +95,7 @@ struct Crawl {
     save: Option<Save>,
     running: JoinSet<Done>,
     /// What is under way, by host.
-    in_flight: HashMap<String, Flight>,
+    in_flight: HashMap<String, (Task, Recorder)>,
     fetched: usize,
     /// Sitemaps that were queued: as many as pages at most. One may name others without end.
     sitemaps: usize,
@@ -123,7 +122,8 @@ impl Crawl {
         watch: Arc<Watch>,
     ) -> anyhow::Result<Self> {
         let mut frontier = Frontier::new(urls, args.max_depth);
-        for (host, max) in &args.host_max_pages {
+        // The first one of a host counts: those of a file come last.
+        for (host, max) in args.host_max_pages.iter().rev() {
             frontier.limit(host.as_str(), *max);
         }
         let mut report = Report::new(args.report.is_some());
@@ -153,7 +153,7 @@ impl Crawl {
         let mut interrupted = std::pin::pin!(online::interruption());
         loop {
             let parked_until = self.dispatch();
-            self.progress.show(self.fetched, &self.frontier, &self.report, &self.in_flight);
+            self.progress.show(self.fetched, &self.frontier, &self.report);
             if self.running.is_empty() && parked_until.is_none() {
                 return Ok(None);
             }
@@ -191,8 +191,7 @@ impl Crawl {
 
     fn start(&mut self, task: Task) {
         let recorder = Recorder::with_page_max(self.args.page_timeout);
-        let flight = Flight { task: task.clone(), recorder: recorder.clone(), since: Instant::now() };
-        self.in_flight.insert(task.host.clone(), flight);
+        self.in_flight.insert(task.host.clone(), (task.clone(), recorder.clone()));
         let patience = self.args.max_hold.max(self.args.online.max_wait);
         let options = if task.is_patient { Options::new().with_max_wait(patience) } else { Options::new() };
         self.running.spawn(visit(self.abide.clone(), self.client.clone(), task, recorder, options));
@@ -279,12 +278,8 @@ impl Crawl {
     /// Says that it did.
     fn put_back(&mut self, task: Task, answer: &Answer, wait: Duration) -> anyhow::Result<bool> {
         self.log(Fact::Back(public_url(&task.url)))?;
-        let until = Instant::now() + wait.max(BACKOFF_MIN);
-        if is_of_its_host(&task, answer) {
-            self.frontier.park(task, until);
-        } else {
-            self.frontier.postpone(task, until);
-        }
+        let rests = is_of_its_host(&task, answer);
+        self.frontier.put_back(task, Instant::now() + wait.max(BACKOFF_MIN), rests);
         Ok(true)
     }
 
@@ -340,7 +335,7 @@ impl Crawl {
     fn queue_sitemaps(&mut self, task: &Task, answer: &Answer) -> anyhow::Result<()> {
         let verdict = answer.line.verdict.as_ref().filter(|_| self.args.sitemaps);
         let Some(verdict) = verdict else { return Ok(()) };
-        let sitemaps = verdict.sitemaps.iter().filter_map(|text| text.parse().ok());
+        let sitemaps = verdict.found.sitemaps.iter().filter_map(|text| text.parse().ok());
         sitemaps
             .take(SITEMAPS_MAX)
             .try_for_each(|url: Url| self.queue(&public_url(&url), task.depth, Kind::Sitemap))
@@ -374,9 +369,9 @@ impl Crawl {
         self.progress.clear();
         let in_flight = std::mem::take(&mut self.in_flight);
         let mut logged = self.sent(Kind::Page, &[], None);
-        for flight in in_flight.values() {
-            logged = logged.and(self.sent(flight.task.kind, &flight.recorder.sent(), None));
-            self.report.left(&flight.task, 1);
+        for (task, recorder) in in_flight.values() {
+            logged = logged.and(self.sent(task.kind, &recorder.sent(), None));
+            self.report.left(task, 1);
         }
         let mut left = in_flight.len();
         for task in self.frontier.left() {

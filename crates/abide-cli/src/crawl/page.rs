@@ -128,7 +128,7 @@ fn cause(task: &Task, answer: &Answer) -> Cause {
     let hop = line.hops.last().and_then(|hop| hop.url.parse::<Url>().ok());
     let hop = hop.as_ref().unwrap_or(&task.url);
     let host = hop.host_str().unwrap_or_default().to_owned();
-    let rule = line.verdict.as_ref().and_then(|verdict| verdict.rule.as_ref());
+    let rule = line.verdict.as_ref().and_then(|verdict| verdict.found.rule.as_ref());
     if let Some(rule) = rule.filter(|_| line.outcome == Outcome::Denied) {
         return Cause { text: rule.to_string(), line: Some(rule.line), host };
     }

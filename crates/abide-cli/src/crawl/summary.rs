@@ -1,6 +1,6 @@
 //! The report for people, in lines that are read at any width, and for programs.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::crawl::page::Page;
 use crate::crawl::report::{Denial, Failure, Host, Report, Tally};
@@ -11,36 +11,24 @@ use crate::style::{self, PLAIN};
 /// An object per host, then one for the whole crawl.
 pub(crate) fn print_json(report: &Report) -> anyhow::Result<()> {
     report.hosts().try_for_each(style::print_json)?;
-    style::print_json(&whole(report))
+    style::print_json(&whole(report)?)
 }
 
 /// The last line of `--json`.
-fn whole(report: &Report) -> Map<String, Value> {
-    let counts: [(&str, Pick); 14] = [
-        ("requests", |host| host.requests),
-        ("urls", Host::urls),
-        ("fetched", |host| host.fetched),
-        ("ok", |host| host.ok),
-        ("redirected", |host| host.redirected),
-        ("client_errors", |host| host.client_errors),
-        ("server_errors", |host| host.server_errors),
-        ("denied", |host| host.denied),
-        ("deferred", |host| host.deferred),
-        ("refused", |host| host.refused),
-        ("errors", |host| host.errors),
-        ("left", |host| host.left),
-        ("sitemaps", |host| host.sitemaps),
-        ("noindex", |host| host.noindex),
-    ];
-    let mut line = Map::from_iter([("hosts".to_owned(), report.hosts().count().into())]);
-    line.extend(counts.map(|(name, pick)| (name.to_owned(), report.sum(pick).into())));
-    let bytes: u64 = report.hosts().map(|host| host.bytes).sum();
-    let seconds = report.lasted.as_millis() as f64 / 1e3;
-    let rest =
-        [("bytes", json!(bytes)), ("seconds", json!(seconds)), ("interrupted", json!(report.interrupted))];
-    line.extend(rest.map(|(name, value)| (name.to_owned(), value)));
-    line
+fn whole(report: &Report) -> anyhow::Result<Value> {
+    let hosts = report.hosts().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
+    let sum = |key: &str| hosts.iter().filter_map(|host| host.get(key)?.as_u64()).sum::<u64>();
+    let mut line = Map::from_iter([("hosts".to_owned(), hosts.len().into())]);
+    line.extend(SUMS.split(' ').map(|key| (key.to_owned(), sum(key).into())));
+    line.insert("urls".to_owned(), report.sum(Host::urls).into());
+    line.insert("seconds".to_owned(), (report.lasted.as_millis() as f64 / 1e3).into());
+    line.insert("interrupted".to_owned(), report.interrupted.into());
+    Ok(line.into())
 }
+
+/// Of the keys of a host; `urls` is not one of them.
+const SUMS: &str = "requests urls fetched ok redirected client_errors server_errors denied deferred refused errors left sitemaps noindex \
+    bytes";
 
 /// `200  http://a.example/x  120 ms  345 bytes`.
 pub(crate) fn print_page(page: &Page) -> anyhow::Result<()> {

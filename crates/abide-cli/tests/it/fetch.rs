@@ -59,21 +59,6 @@ async fn the_waits_of_failed_calls_are_reported() {
 }
 
 #[tokio::test]
-async fn a_page_that_always_has_more_ends_at_its_limit() {
-    let server = Server::without_rules(|_| {
-        Reply::raw(vec![
-            Step::Send(b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<body>".to_vec()),
-            Step::Repeat(vec![b'x'; 64 * 1024], usize::MAX),
-        ])
-    })
-    .await;
-    let (line, status) = fetch(&server, "a.example/flood --page-timeout 2s").await;
-    assert_eq!((status, &line["outcome"], &line["status"]), (1, &json!("error"), &json!(200)), "{line}");
-    assert_eq!(line["why"], json!("the page had not ended after 2 s (--page-timeout)"));
-    assert!(line["bytes"].as_u64().unwrap() > 64 * 1024, "{line}");
-}
-
-#[tokio::test]
 #[cfg(unix)]
 async fn ctrl_c_ends_it_after_what_was_answered() {
     let server = Server::without_rules(|seen| match seen.path.as_str() {

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use abide_tests::{Reply, Server};
-use serde_json::Value;
 
-use crate::{Ran, abide, abide_with, blocking, command, directory, file, online, reaching, to};
+use crate::{Ran, abide, blocking, command, directory, file, online, reaching, to};
 
 async fn site() -> Server {
     Server::with_rules("User-agent: *\nDissallow: /secret\nDisallow: /closed\n", |seen| {
@@ -17,26 +16,6 @@ async fn site() -> Server {
         }
     })
     .await
-}
-
-/// A call with `input` on standard input, where every name leads to `server`.
-async fn fed(server: &Server, args: String, input: String) -> Ran {
-    let args = to(server, args);
-    blocking(move || abide_with(&args, input)).await
-}
-
-#[tokio::test]
-async fn urls_come_from_arguments_standard_input_and_files() {
-    let server = site().await;
-    let port = server.address().port();
-    let list = file(format!("# a list\n\nhttp://a.example:{port}/2\r\n"));
-    for call in ["check", "fetch", "explain", "crawl"] {
-        let input = format!("  http://a.example:{port}/3\n#no\n");
-        let ran = fed(&server, format!("{call} --json a.example/1 --files-from {list} -"), input).await;
-        let name = |line: &Value| Some(line["url"].as_str()?.rsplit('/').next()?.to_owned());
-        let names: Vec<String> = ran.lines().iter().filter_map(name).collect();
-        assert_eq!(names, ["1", "3", "2"], "{call}: {}{}", ran.out, ran.err);
-    }
 }
 
 #[tokio::test]

@@ -12,9 +12,7 @@
 
 mod batch;
 mod calls;
-mod check;
 mod config;
-mod contract;
 mod crawl;
 mod crawl_outcomes;
 #[cfg(unix)]

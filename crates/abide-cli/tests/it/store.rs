@@ -184,10 +184,15 @@ async fn a_torn_or_foreign_journal_is_dealt_with() {
     std::fs::write(&journal, &text).unwrap();
     let ran = online(&server, call).await;
     assert!(ran.err.contains("going on: "), "the torn line is dropped: {}", ran.err);
-    std::fs::write(&journal, "nonsense\n").unwrap();
-    let ran = online(&server, call).await;
-    assert_eq!(ran.status, 2);
-    assert!(ran.err.contains(".frontier:1: expected") && ran.err.contains("--restart"), "{}", ran.err);
+    for (line, bad) in [
+        (1, "nonsense\n".to_owned()),
+        (1, text.replacen("\"version\":", "\"version\":1", 1)),
+        (2, text.replacen("{\"add\"", "{\"sub\"", 1)),
+    ] {
+        std::fs::write(&journal, bad).unwrap();
+        let expected = format!(".frontier:{line}: expected");
+        online(&server, call).await.ends_with(2).reports(&[&expected, "--restart"]);
+    }
 }
 
 #[test]
