@@ -76,7 +76,11 @@ pub(crate) fn each_line<A: Serialize>(
                 style::complain(format_args!("{}:{number}: {error}", name(input)));
             }
         }
-        write_line(&mut out, result)?;
+        match result {
+            Ok(answer) => write_json(&mut out, &answer)?,
+            Err(error) => write_json(&mut out, &serde_json::json!({ "error": error }))?,
+        }
+        out.write_all(b"\n")?;
         if !lines.buffer().contains(&b'\n') {
             // A caller that writes line by line waits for this answer before the next question.
             out.flush()?;
@@ -126,15 +130,6 @@ impl OneOrMore {
             Self::More(more) => more,
         }
     }
-}
-
-fn write_line<A: Serialize>(out: &mut impl Write, result: Result<A, String>) -> anyhow::Result<()> {
-    match result {
-        Ok(answer) => write_json(&mut *out, &answer)?,
-        Err(error) => write_json(&mut *out, &serde_json::json!({ "error": error }))?,
-    }
-    out.write_all(b"\n")?;
-    Ok(())
 }
 
 /// What a question of a batch is about: a robots.txt as it is for an agent, and a URL.

@@ -226,7 +226,7 @@ fn marks(robots: &Robots, rules: Option<&RobotsVerdict>, target: &Target<'_>) ->
                 RecordKind::Allow | RecordKind::Disallow if Some(record.line()) == deciding => {
                     "this rule decides"
                 }
-                RecordKind::Allow | RecordKind::Disallow if is_covered(&record, target) => {
+                RecordKind::Allow | RecordKind::Disallow if target.covered_by(record.value()).is_some() => {
                     "also matches, but is overridden"
                 }
                 _ => continue,
@@ -237,10 +237,6 @@ fn marks(robots: &Robots, rules: Option<&RobotsVerdict>, target: &Target<'_>) ->
         }
     }
     marks
-}
-
-fn is_covered(record: &Record<'_>, target: &Target<'_>) -> bool {
-    target.covered_by(record.value()).is_some()
 }
 
 fn mark(record: &Record<'_>, robots: &Robots, label: &str, is_primary: bool) -> Mark {

@@ -30,6 +30,9 @@ pub(crate) enum Asked {
     Path(String),
 }
 
+/// A URL, and the text that it was read from.
+pub(crate) type Given = (String, Asked);
+
 impl Asked {
     /// The text that it was read from, without user information.
     pub(crate) fn without_user(&self, text: String) -> String {
@@ -49,7 +52,7 @@ impl Asked {
 
 /// The URLs of a call: arguments, `-` for standard input, and the lists of `--files-from`. One that is wrong is wrong usage, which is
 /// reported before anything is asked.
-fn urls(given: &Urls) -> anyhow::Result<Vec<(String, Asked)>> {
+fn urls(given: &Urls) -> anyhow::Result<Vec<Given>> {
     if given.urls.is_empty() && given.files_from.is_empty() {
         return Err(Usage("expected <URL>, - for standard input, or --files-from FILE".to_owned()).into());
     }
@@ -71,7 +74,7 @@ fn urls(given: &Urls) -> anyhow::Result<Vec<(String, Asked)>> {
 }
 
 /// One URL a line; empty lines, and those that begin with `#`, are left out.
-fn listed(path: &Path) -> anyhow::Result<Vec<(String, Asked)>> {
+fn listed(path: &Path) -> anyhow::Result<Vec<Given>> {
     let text = read_up_to(path, LIST_MAX)?;
     let text = String::from_utf8_lossy(&text);
     let lines =
@@ -86,10 +89,7 @@ fn listed(path: &Path) -> anyhow::Result<Vec<(String, Asked)>> {
 }
 
 /// A robots.txt, and the URLs that are to be checked by it.
-pub(crate) fn robots_and_urls(
-    robots: &Path,
-    given: &Urls,
-) -> anyhow::Result<(Vec<u8>, Vec<(String, Asked)>)> {
+pub(crate) fn robots_and_urls(robots: &Path, given: &Urls) -> anyhow::Result<(Vec<u8>, Vec<Given>)> {
     one_stdin(robots, given.urls.iter().any(|url| url == "-"))?;
     let urls = urls(given)?;
     Ok((read_file(robots)?, urls))

@@ -34,7 +34,7 @@ pub(crate) struct Task {
     /// It was deferred behind a redirect, which coming back later alone does not help: it waits inside the call.
     pub(crate) is_patient: bool,
     /// It was deferred by a host that is not its own: the rest of its host's queue goes on until then.
-    not_before: Option<Instant>,
+    pub(crate) not_before: Option<Instant>,
 }
 
 /// What may be done now.

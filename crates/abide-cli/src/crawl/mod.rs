@@ -235,12 +235,11 @@ impl Crawl {
         self.journal.as_mut().map_or(Ok(()), Journal::flush)
     }
 
+    /// Keeps what happened in the journal, and counts it in any case.
     fn log(&mut self, fact: Fact) -> anyhow::Result<()> {
-        if let Some(journal) = &mut self.journal {
-            journal.seen(&fact)?;
-        }
+        let written = self.journal.as_mut().map_or(Ok(()), |journal| journal.seen(&fact));
         self.report.count(fact);
-        Ok(())
+        written
     }
 
     /// Logs the requests of one URL, and what the gate has reported meanwhile. `ended`: when the last body did, or the last request failed.

@@ -192,7 +192,7 @@ async fn ended_by(
     args: impl AsRef<str>,
     is_time: impl Fn() -> bool,
 ) -> Output {
-    let child = command(&to(server, args)).spawn().expect("the binary runs");
+    let child = command(to(server, args)).spawn().expect("the binary runs");
     while !is_time() {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
