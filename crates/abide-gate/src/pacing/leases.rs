@@ -386,7 +386,8 @@ impl User {
 
     /// Its response has ended.
     pub(crate) fn end(&mut self, now: Moment) {
-        if std::mem::take(&mut self.in_flight) && lock(&self.host.lease).end(now) {
+        if std::mem::take(&mut self.in_flight) {
+            lock(&self.host.lease).end(now);
             self.host.news.notify_one();
         }
     }
@@ -409,9 +410,8 @@ impl User {
 
 impl Drop for User {
     fn drop(&mut self) {
-        if lock(&self.host.lease).leave() {
-            self.host.news.notify_one();
-        }
+        lock(&self.host.lease).leave();
+        self.host.news.notify_one();
     }
 }
 

@@ -223,21 +223,6 @@ impl Pacer {
         let first = self.with_schedule(host, |schedule| schedule.queue().and_then(Queue::first).cloned());
         wake(first.flatten().into_iter().collect());
     }
-
-    /// The same; a host that is not known is known from now on.
-    pub(crate) fn with_new_schedule<T>(
-        &self,
-        host: &str,
-        now: Moment,
-        act: impl FnOnce(&mut Schedule, &mut Effects) -> T,
-    ) -> Option<T> {
-        self.act(|effects| {
-            let mut locked = self.table.lock(host);
-            locked.make_room(host, now, effects);
-            let id = locked.find_or_insert(host);
-            locked.schedule(id).map(|schedule| act(schedule, effects))
-        })
-    }
 }
 
 /// The pacing key of a URL, as [`Host::of`] makes it, without allocating for names.
