@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tokio::time::timeout_at;
 
-use super::acquire_lease::Leases;
+use super::leases::Leases;
 use super::pacer::Pacer;
 use super::permit::Permit;
 use super::queue::{DeadlineExceeded, QUEUE_MAX, Queue, Waiter, WaiterNotify};

@@ -3,7 +3,7 @@
 //! A process that has the lease paces the host alone, and only renews it every half life: a lease per request cost three commands a
 //! page, and the requests that were open when Redis paused for 5 s left their hosts unusable for up to a minute. It hands the lease
 //! over when another process wants it and this one has had its quantum, and gives it up when it has not needed it for a while.
-//! `leases.rs` awaits and sleeps as [`Plan`] says; `acquire_lease.rs` waits until a request may [start](Lease::readiness).
+//! `shared_store.rs` awaits and sleeps as [`Plan`] says; `leases.rs` says whether a request may [start](Lease::readiness).
 
 use std::time::Duration;
 
