@@ -210,7 +210,7 @@ impl<'a> Reading<'a> {
     pub fn leaves_body(&self) -> bool {}
     pub fn fetch_info(self) -> FetchInfo {}
     pub fn finish<B>(
-        self,
+        mut self,
         mut response: Response<ResponseBody<B>>,
     ) -> impl Future<Output = Response<ResponseBody<B>>> + use<'a, B>
     where

@@ -92,10 +92,7 @@ impl HeadScanner {
     #[must_use]
     pub fn new(options: &ReadOptions, content_type: Option<&str>) -> Self {}
     #[must_use]
-    pub fn of_page(
-        options: &ReadOptions,
-        content_type: Option<&[u8]>,
-    ) -> Option<Self> {}
+    pub fn of_page(options: &ReadOptions, content_type: Option<&[u8]>) -> Option<Self> {}
     pub fn feed(&mut self, bytes: &[u8]) -> ControlFlow<()> {}
     #[must_use]
     pub fn finish(mut self) -> Head {}
@@ -374,15 +371,9 @@ impl ReadOptions {
     #[must_use]
     pub const fn field_limit(&self) -> usize {}
     #[must_use]
-    #[must_use]
     pub const fn head_limit(&self) -> usize {}
     #[must_use]
-    #[must_use]
-    #[must_use]
     pub const fn has_body_metas(&self) -> bool {}
-    #[must_use]
-    #[must_use]
-    #[must_use]
 }
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -402,10 +393,7 @@ impl SfValue {
     #[must_use]
     pub const fn as_integer(&self) -> Option<i64> {}
     #[must_use]
-    #[must_use]
     pub fn as_str(&self) -> Option<&str> {}
-    #[must_use]
-    #[must_use]
 }
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct TagRules {}
