@@ -325,21 +325,30 @@ async fn a_retry_between_the_halves_is_paced() {
 async fn a_gate_without_a_pacing_half_below_it_is_refused() {
     let server = site().await;
     let (abide, inner) = crawler(&server);
-    let below = |inner: &reqwest::Client| ClientBuilder::new(inner.clone()).with(abide.gate()).with(cache());
-    let right = below(&inner).with(abide.pacing()).build();
-    for path in ["x", "fresh"] {
-        let url = format!("http://a.example/{path}");
-        let above = ClientBuilder::new(inner.clone()).with(abide.pacing()).with(abide.gate());
-        for (what, client) in [("alone", below(&inner).build()), ("upside down", above.with(cache()).build())]
-        {
-            let refused = denied(&client, &url).await;
-            assert!(matches!(refused.kind(), DeniedKind::NoPacing), "{what}: {refused:?}");
-            let is_first = (path, what) == ("x", "alone");
-            assert!(!is_first || server.asked().is_empty(), "before anything was sent");
-        }
-        assert_eq!(right.get("http://a.example/fresh").send().await.unwrap().status(), 200);
-    }
+    let alone = ClientBuilder::new(inner.clone()).with(abide.gate()).with(cache()).build();
+    let refused = denied(&alone, "http://a.example/x").await;
+    assert!(matches!(refused.kind(), DeniedKind::NoPacing), "{refused:?}");
+    assert!(server.asked().is_empty(), "before anything was sent");
+    let upside_down = ClientBuilder::new(inner).with(abide.pacing()).with(abide.gate()).build();
+    let refused = denied(&upside_down, "http://a.example/x").await;
+    assert!(matches!(refused.kind(), DeniedKind::NoPacing), "{refused:?}");
     assert!(are_paced(&server.log()));
+}
+
+#[tokio::test]
+async fn a_gate_without_pacing_is_noticed_through_a_cache() {
+    let server = site().await;
+    let (abide, inner) = crawler(&server);
+    let right =
+        ClientBuilder::new(inner.clone()).with(abide.gate()).with(cache()).with(abide.pacing()).build();
+    assert_eq!(right.get("http://a.example/fresh").send().await.unwrap().status(), 200);
+    let unpaced = ClientBuilder::new(inner.clone()).with(abide.gate()).with(cache()).build();
+    let upside_down = ClientBuilder::new(inner).with(abide.pacing()).with(abide.gate()).with(cache()).build();
+    for client in [unpaced, upside_down] {
+        let refused = denied(&client, "http://a.example/fresh").await;
+        assert!(matches!(refused.kind(), DeniedKind::NoPacing), "{refused:?}");
+    }
+    assert_eq!(right.get("http://a.example/fresh").send().await.unwrap().status(), 200);
 }
 
 #[tokio::test]
