@@ -110,8 +110,6 @@ fn hot(runtime: &Runtime) {
         "| hot host, ns a permit (ours: acquired and ended; theirs: a check) | {ours:.0} | {theirs:.0} |"
     );
     println!("| hot host, allocations in 1,000 permits | {allocations} | |");
-    let (taken, ended) = halves(runtime);
-    println!("| a thousand hosts in turn, ns to acquire, ns to end | {taken:.0}, {ended:.0} | |");
     let headers = HeaderMap::new();
     let observed = nanos(|_| {
         runtime.block_on(async {
@@ -121,28 +119,6 @@ fn hot(runtime: &Runtime) {
         });
     });
     println!("| the same, and the response observed | {observed:.0} | |");
-}
-
-/// Nanoseconds to acquire a permit, and to end it, the medians of 99 rounds over a thousand hosts.
-fn halves(runtime: &Runtime) -> (f64, f64) {
-    let urls: Vec<Url> = (0..1_000).map(|n| format!("http://host-{n}.example/").parse().unwrap()).collect();
-    let (pacer, mut rounds) = (pacer(), (Vec::new(), Vec::new()));
-    for _ in 0..99 {
-        let mut permits = Vec::with_capacity(urls.len());
-        let began = Instant::now();
-        runtime.block_on(async {
-            for url in &urls {
-                permits.push(acquire(&pacer, url).await.unwrap());
-            }
-        });
-        rounds.0.push(began.elapsed());
-        let began = Instant::now();
-        drop(permits);
-        rounds.1.push(began.elapsed());
-    }
-    rounds.0.sort();
-    rounds.1.sort();
-    (rounds.0[49].as_nanos() as f64 / 1_000.0, rounds.1[49].as_nanos() as f64 / 1_000.0)
 }
 
 fn count(runtime: &Runtime) {

@@ -37,6 +37,18 @@ struct Inner {
 }
 
 /// The kinds of refusals, each with its details.
+///
+/// ```
+/// use abide_gate::{Denied, DeniedKind};
+///
+/// fn report(denied: &Denied) {
+///     match denied.kind() {
+///         DeniedKind::Disallowed { verdict } => println!("skip {}: {verdict}", denied.url()),
+///         DeniedKind::Deferred { reason } => println!("again at {:?}: {reason:?}", denied.retry_at()),
+///         _ => println!("{denied}"),
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum DeniedKind {

@@ -15,6 +15,18 @@ use crate::verdict::Verdict;
 use crate::{Failure, Origin, StoreError};
 
 /// Something that happened, for observers. Events of pacing name hosts only: no URL and no path.
+///
+/// ```
+/// use abide_gate::Event;
+///
+/// fn observe(event: &Event<'_>) {
+///     match event {
+///         Event::BackedOff { scope, lasts, .. } => println!("{scope} is backed off for {lasts:?}"),
+///         Event::Refused { denied, .. } => println!("{denied}"),
+///         _ => {}
+///     }
+/// }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
@@ -86,8 +98,7 @@ pub enum Event<'a> {
         /// The last failure.
         failure: Failure,
     },
-    /// A body has been open for long. Reported once per body: after 60 s if another request waits for the host or the body ends, else after
-    /// five minutes.
+    /// A body has been open for 60 s. Reported once per body.
     BodyOpen {
         /// The host.
         scope: &'a str,

@@ -26,7 +26,7 @@ pub struct Gate {
     pub(crate) robots: RobotsCache,
     pub(crate) tdmrep: Option<RobotsCache>,
     pub(crate) requires_tdmrep: bool,
-    pub(crate) pacer: Pacer,
+    pub(crate) pacer: Arc<Pacer>,
     pub(crate) addresses: Arc<AddressGuard>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) max_wait: Duration,
@@ -212,7 +212,7 @@ impl Gate {
                 Err(refused) => refused,
             };
             // The fetch waits as long as most callers do. A caller with more time tries again.
-            let not_before = refused.not_before();
+            let not_before = refused.not_before;
             let wait = not_before.map_or(Duration::ZERO, |time| time.since(self.clock.wall()));
             if wait.is_zero() || wait > *left {
                 return Err(self.denied_by(url, refused));
@@ -430,13 +430,8 @@ impl Gate {
 
     /// What the pacer's refusal, of a page or of its robots.txt, means for `url`.
     pub(crate) fn denied_by(&self, url: &Url, refusal: Refusal) -> Denied {
-        let retry_at = refusal.not_before();
-        let kind = match refusal {
-            // With its own reason also for robots.txt: the caller may hold an open response of the host.
-            Refusal::Deferred(deferral) => DeniedKind::Deferred { reason: deferral.reason },
-            Refusal::Denied(kind) => kind,
-        };
-        self.denied(kind, url).with_retry_at(retry_at)
+        // With its own reason also for robots.txt: the caller may hold an open response of the host.
+        self.denied(refusal.kind, url).with_retry_at(refusal.not_before)
     }
 }
 

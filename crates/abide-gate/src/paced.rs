@@ -18,7 +18,7 @@ use crate::{AddressGuard, BoxFuture, Clock, Failure, Host, Origin, SignRequest, 
 #[derive(Debug)]
 pub(crate) struct PacedFetch {
     pub(crate) fetch: Arc<dyn Fetch>,
-    pub(crate) pacer: Pacer,
+    pub(crate) pacer: Arc<Pacer>,
     pub(crate) addresses: Arc<AddressGuard>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) max_wait: Duration,

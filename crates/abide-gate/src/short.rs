@@ -7,8 +7,8 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// At most `N` bytes in place, more of them behind a pointer. Takes `N + 2` bytes, if that is a multiple of eight.
-#[derive(Clone)]
+/// At most `N` bytes in place, with zeros behind them; more of them behind a pointer. Takes `N + 2` bytes, if that is a multiple of eight.
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Short<const N: usize> {
     Inline { length: u8, bytes: [u8; N] },
     Shared(Arc<[u8]>),
@@ -58,14 +58,6 @@ impl<const N: usize> From<&str> for Short<N> {
         Self::concat(&[text.as_bytes()])
     }
 }
-
-impl<const N: usize> PartialEq for Short<N> {
-    fn eq(&self, other: &Self) -> bool {
-        self.as_bytes() == other.as_bytes()
-    }
-}
-
-impl<const N: usize> Eq for Short<N> {}
 
 impl<const N: usize> Ord for Short<N> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {

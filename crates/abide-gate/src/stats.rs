@@ -3,6 +3,15 @@
 //! A crawl is judged by sums, so these are numbers that only grow and sums over the hosts, never a list of requests.
 
 /// Counts since the start, and the state of all hosts at this moment.
+///
+/// ```
+/// use abide_gate::Gate;
+///
+/// fn print(gate: &Gate) {
+///     let stats = gate.stats();
+///     println!("{} hosts, {} backed off, {} waiting", stats.hosts, stats.backed_off, stats.waiting);
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Stats {

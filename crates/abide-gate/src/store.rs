@@ -16,6 +16,13 @@ pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 ///
 /// It never changes a decision of robots.txt: if a record cannot be loaded, robots.txt is fetched; if it cannot be saved, it stays in
 /// memory.
+///
+/// ```
+/// use abide_gate::StoreError;
+///
+/// let error = StoreError::new("robots.db is on a disk that is full");
+/// assert_eq!(error.to_string(), "robots.db is on a disk that is full");
+/// ```
 #[derive(Clone)]
 pub struct StoreError {
     text: Arc<str>,

@@ -186,6 +186,17 @@ pub(crate) fn with_robots(preferences: Preferences, hop: &Hop) -> Preferences {
 ///
 /// `abide` also puts it into the *request's* extensions if a call ends with an error: a network error is the client's own, so that a retry
 /// above can recognize it, and has no room for the hops.
+///
+/// ```
+/// use abide_http::RedirectHistory;
+/// use http::Extensions;
+///
+/// /// How far a call came that ended with an error.
+/// fn last_url(extensions: &Extensions) -> Option<String> {
+///     let history = extensions.get::<RedirectHistory>()?;
+///     Some(history.last()?.url().to_string())
+/// }
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct RedirectHistory {
     hops: Vec<Hop>,
@@ -249,6 +260,16 @@ impl RedirectHistory {
 }
 
 /// One request of a call.
+///
+/// ```
+/// use abide_http::FetchInfo;
+///
+/// fn print(info: &FetchInfo) {
+///     for hop in info.hops() {
+///         println!("{} {}: {}, waited {:?}", hop.status(), hop.url(), hop.verdict(), hop.waited());
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Hop {
     pub(crate) url: Url,
@@ -299,6 +320,14 @@ impl Hop {
 }
 
 /// Why a 3xx was returned to the caller instead of followed.
+///
+/// ```
+/// use abide_http::{FetchInfo, Stopped};
+///
+/// fn is_at_the_limit(info: &FetchInfo) -> bool {
+///     info.stopped() == Some(Stopped::AtLimit)
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Stopped {

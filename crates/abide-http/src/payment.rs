@@ -157,6 +157,15 @@ fn one<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 ///
 /// After a 402 with a price within all caps, the request is sent once more with `crawler-exact-price`, checked and rate-limited like any
 /// other. Only https requests pay. Clones share their totals.
+///
+/// ```
+/// use abide_http::{InvalidValue, PaymentPolicy};
+///
+/// /// At most 0.2 cents a page, 10 dollars a run, and 1 dollar a host.
+/// fn frugal() -> Result<PaymentPolicy, InvalidValue> {
+///     Ok(PaymentPolicy::new("USD 0.002".parse()?, "USD 10".parse()?).with_host_cap("USD 1".parse()?))
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct PaymentPolicy {
     page: Price,

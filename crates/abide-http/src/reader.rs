@@ -205,6 +205,13 @@ fn not_scanned() -> Head {
 }
 
 /// How the permissions of a response are read.
+///
+/// ```
+/// use abide_http::{Options, Scan};
+///
+/// // A HEAD request, or a page whose body is not of interest.
+/// let options = Options::new().with_scan(Scan::Headers);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Scan {

@@ -13,6 +13,14 @@ use crate::fetch_info::Stopped;
 use crate::payment::remove_offers;
 
 /// How redirects are followed. `Default` follows 10 hops and sends no `Referer`.
+///
+/// ```
+/// use abide_http::RedirectPolicy;
+///
+/// let link_checker = RedirectPolicy::default().with_hops_max(3).with_response_at_limit(true);
+/// let by_hand = RedirectPolicy::never();
+/// assert_ne!(link_checker, by_hand);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedirectPolicy {
     pub(crate) follows: bool,

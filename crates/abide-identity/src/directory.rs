@@ -17,6 +17,15 @@ use crate::names::{
 use crate::signature::{Component, Message, field_value, parameters, sign, unsigned};
 
 /// The public keys of a crawler as a JWK Set (RFC 7517 §5), to be served at [`DIRECTORY_PATH`](crate::DIRECTORY_PATH).
+///
+/// ```
+/// use abide_identity::{Directory, IdentityError, Key};
+///
+/// /// What `https://bot.example/.well-known/http-message-signatures-directory` returns.
+/// fn json(key: &Key) -> Result<String, IdentityError> {
+///     Ok(Directory::new([key as _])?.json().to_owned())
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Directory<'k> {
     keys: Vec<&'k dyn Signer>,

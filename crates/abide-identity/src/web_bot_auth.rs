@@ -28,6 +28,15 @@ use crate::signature::{Component, Message, field_value, parameters, sign, text};
 /// The URL names the signer, and where the public keys are. Its meaning changes with the drafts: deployed verifiers expect an origin
 /// (`https://bot.example`) and fetch [`DIRECTORY_PATH`](crate::DIRECTORY_PATH) there; by draft-ietf-webbotauth-httpsig-protocol-01 they
 /// fetch the URL as it is. Use the URL that your verifiers expect, and serve the directory at both.
+///
+/// ```
+/// use abide_identity::{IdentityError, Key, WebBotAuth};
+///
+/// fn identity() -> Result<WebBotAuth, IdentityError> {
+///     let key = Key::from_file("bot.pem")?;
+///     Ok(WebBotAuth::new(key, "https://bot.example")?.with_nonce())
+/// }
+/// ```
 #[derive(Debug, Clone)]
 pub struct WebBotAuth {
     signer: Arc<dyn Signer>,

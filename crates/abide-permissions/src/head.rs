@@ -112,6 +112,14 @@ impl Default for Head {
 }
 
 /// A meta element: its name and content, character references decoded, else as written.
+///
+/// ```
+/// use abide_permissions::{Head, HeadEnd, Meta};
+///
+/// let metas = [Meta::new("robots", "noindex")];
+/// let head = Head::from_metas(metas, HeadEnd::Ended);
+/// assert_eq!(head.metas()[0].content(), "noindex");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Meta {
@@ -140,6 +148,14 @@ impl Meta {
 }
 
 /// How a scan of the head ended, or why there was none.
+///
+/// ```
+/// use abide_permissions::{HeadEnd, Permissions};
+///
+/// fn is_cut(permissions: &Permissions) -> bool {
+///     matches!(permissions.head_end(), HeadEnd::ByteLimit | HeadEnd::MemoryLimit)
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

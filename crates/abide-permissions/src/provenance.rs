@@ -12,6 +12,18 @@ use crate::stated::Stated;
 
 /// The place where a site states something. `Display` is one phrase: `X-Robots-Tag, field 1 (legacy): noindex, nofollow`. Text of servers
 /// is escaped and cut.
+///
+/// ```
+/// use abide_permissions::{Permissions, Provenance};
+///
+/// fn print_fields(permissions: &Permissions) {
+///     for (source, rules) in permissions.statements() {
+///         if let Provenance::Field { name, .. } = source {
+///             println!("{name}: {rules}");
+///         }
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

@@ -5,6 +5,13 @@
 use sfv::BareItem;
 
 /// A bare value of a structured field. A parameter without a value is `Boolean(true)`.
+///
+/// ```
+/// use abide_permissions::SfValue;
+///
+/// assert_eq!(SfValue::Boolean(false).as_bool(), Some(false));
+/// assert_eq!(SfValue::Integer(5).as_bool(), None);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

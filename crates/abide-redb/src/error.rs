@@ -7,6 +7,18 @@ use std::sync::Arc;
 use redb::Error as RedbError;
 
 /// The store could not be opened, or an operation failed.
+///
+/// ```
+/// use abide_redb::Store;
+///
+/// fn open(path: &str) -> Result<Store, abide_redb::Error> {
+///     Store::open(path).inspect_err(|error| {
+///         if error.is_locked() {
+///             eprintln!("another crawler uses {path}");
+///         }
+///     })
+/// }
+/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -14,6 +14,14 @@ use crate::token::ProductToken;
 /// A record of a robots.txt: key, value and line. A rule is a record of the kind Allow or Disallow.
 ///
 /// `Display` is one line for people, such as `Disallow: /a`: escaped, and cut after 200 characters of the value.
+///
+/// ```
+/// use abide_robots::{RecordKind, Robots};
+///
+/// let robots = Robots::parse(b"User-agent: *\nDisallow: /private\n");
+/// let disallows = robots.records().filter(|record| record.kind() == RecordKind::Disallow);
+/// assert_eq!(disallows.map(|record| record.line()).collect::<Vec<_>>(), [2]);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
     pub(crate) kind: RecordKind,

@@ -12,6 +12,17 @@ use crate::BoxError;
 /// Why there is no response.
 ///
 /// Layers above may wrap or box it; [`Denied::find`] still finds the refusal.
+///
+/// ```
+/// use abide_tower::ServiceError;
+///
+/// fn print(error: &ServiceError) {
+///     match error.refused() {
+///         Some(denied) => println!("not sent: {denied}"),
+///         None => println!("failed: {error}"),
+///     }
+/// }
+/// ```
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ServiceError {

@@ -4,6 +4,14 @@ use abide_http::FetchInfo;
 use abide_permissions::{Permissions, Preferences};
 
 /// Reads what the layer attached to a response.
+///
+/// ```
+/// use abide_tower::ResponseExt;
+///
+/// fn may_index<B>(page: &http::Response<B>) -> bool {
+///     page.permissions().may_index()
+/// }
+/// ```
 pub trait ResponseExt: sealed::Sealed {
     /// This request: its verdict, its wait, its answer. `None` if it did not pass the layer.
     ///

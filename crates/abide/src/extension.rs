@@ -4,6 +4,16 @@ use abide_http::{FetchInfo, Options};
 use abide_permissions::{Permissions, Preferences};
 
 /// Reads what abide attached to a response.
+///
+/// ```
+/// use abide::ResponseExt;
+///
+/// fn describe(page: &reqwest::Response) -> Option<String> {
+///     let info = page.fetch_info()?;
+///     let may_index = page.permissions().may_index();
+///     Some(format!("{} hops, waited {:?}, may be indexed: {may_index}", info.hops().len(), info.waited()))
+/// }
+/// ```
 pub trait ResponseExt: sealed::Sealed {
     /// Hops, verdicts, waits and permissions; `None` if the response did not come through abide.
     fn fetch_info(&self) -> Option<&FetchInfo>;
@@ -33,6 +43,17 @@ impl<B> ResponseExt for http::Response<B> {
 }
 
 /// Sets abide's options on a request of `reqwest-middleware`.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use abide::{Options, RequestBuilderExt};
+/// use reqwest_middleware::{ClientWithMiddleware, RequestBuilder};
+///
+/// fn patient(client: &ClientWithMiddleware, url: &str) -> RequestBuilder {
+///     client.get(url).abide(Options::new().with_max_wait(Duration::from_secs(300)))
+/// }
+/// ```
 pub trait RequestBuilderExt: sealed::Sealed {
     /// Sets options of this request. Options that are not set keep their value from an earlier call, or from
     /// `ClientBuilder::with_init(Extension(options))`, which is for all requests of a client.

@@ -13,11 +13,12 @@ use std::time::Duration;
 
 use tokio::time::timeout_at;
 
-use super::pacer::Core;
+use super::acquire_lease::Leases;
+use super::pacer::Pacer;
 use super::permit::Permit;
 use super::queue::{DeadlineExceeded, QUEUE_MAX, Queue, Waiter, WaiterNotify};
 use super::refusal::Refusal;
-use super::schedule::{OPEN_MAX, Schedule, Start, Terms, WaitReason};
+use super::schedule::{Schedule, Start, Terms, WaitReason};
 use super::table::{Effects, Locked, ScheduleId, Table};
 use crate::clock::{Moment, has_timers};
 use crate::{DeniedKind, Origin};
@@ -26,19 +27,9 @@ use crate::{DeniedKind, Origin};
 #[derive(Debug)]
 pub(crate) struct ScopeRequest<'u> {
     pub(crate) key: Cow<'u, str>,
-    pub(crate) hash: u64,
-    pub(crate) delay: Duration,
-    pub(crate) limit: u16,
+    pub(crate) terms: Terms,
     /// Whether Crawl-delay, backoffs and the breaker belong to it.
     pub(crate) feedback: bool,
-}
-
-/// The host of a request, as asked for.
-#[derive(Debug)]
-pub(crate) struct HostRequest<'u> {
-    pub(crate) key: Cow<'u, str>,
-    pub(crate) delay: Duration,
-    pub(crate) limit: u16,
 }
 
 /// All scopes of a request: the host, and what the policy adds.
@@ -65,8 +56,7 @@ impl<'u> Request<'u> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
     pub(crate) schedule: ScheduleId,
-    pub(crate) delay: Duration,
-    pub(crate) limit: u16,
+    pub(crate) terms: Terms,
     pub(crate) feedback: bool,
     /// The anchor before the grant: for giving it back, and for a longer delay.
     pub(crate) before: Moment,
@@ -76,7 +66,7 @@ impl Claim {
     /// The schedule, and the terms on it as they are now.
     fn find<'l>(&self, locked: &'l mut Locked<'_>) -> Option<(&'l mut Schedule, Terms)> {
         let schedule = locked.schedule(self.schedule)?;
-        let terms = schedule.terms(self.delay, self.limit);
+        let terms = schedule.terms(self.terms);
         Some((schedule, terms))
     }
 }
@@ -97,17 +87,14 @@ impl Claims {
         std::iter::once(&mut self.host).chain(&mut self.others)
     }
 
+    /// The claims with the numbers of their scopes, the host last.
+    pub(crate) fn widest_first(&self) -> impl Iterator<Item = (u8, &Claim)> {
+        (1..=u8::MAX).zip(&self.others).rev().chain([(0, &self.host)])
+    }
+
     pub(crate) fn lock<'t>(&self, table: &'t Table) -> Locked<'t> {
         table.lock_shards(self.host.schedule.shard, self.others.iter().map(|claim| claim.schedule.shard))
     }
-}
-
-/// A request that waits.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Waiting {
-    pub(crate) ticket: u64,
-    pub(crate) arrived: Moment,
-    pub(crate) deadline: Moment,
 }
 
 /// What a newcomer got.
@@ -119,24 +106,26 @@ pub(crate) enum Admission {
     Queued(Claims, u64, Arc<WaiterNotify>),
 }
 
-/// Finds the schedules of all scopes and takes the permit, or a place in each queue, or neither.
+/// Finds the schedules of all scopes and takes the permit, or a place in each queue, or neither. A request that needs leases waits for them as
+/// the queue head.
 pub(crate) fn enter(
     table: &Table,
     request: &Request<'_>,
+    is_leased: bool,
     origin: impl FnOnce() -> Option<Origin>,
     now: Moment,
     effects: &mut Effects,
 ) -> Result<Admission, DeadlineExceeded> {
-    let shard = |scope: &ScopeRequest<'_>| Table::shard_of(scope.hash);
+    let shard = |scope: &ScopeRequest<'_>| table.shard_of(&scope.key);
     let host = shard(&request.host);
     let mut locked = table.lock_shards(host, request.others.iter().map(shard));
-    locked.clean_sometimes(host, now, effects);
+    locked.clean_sometimes(host, now);
     // Under the locks of all scopes from here to the end: no other request can take one of them meanwhile.
     let mut claims = claims(&mut locked, request, now, effects);
     for claim in claims.iter() {
         drop_unpolled(&mut locked, claim, now, effects);
     }
-    if is_free(&mut locked, &claims, now) {
+    if !is_leased && is_free(&mut locked, &claims, now) {
         grant(&mut locked, &mut claims, None, Duration::ZERO, now, effects);
         return Ok(Admission::Granted(claims));
     }
@@ -148,10 +137,11 @@ pub(crate) fn enter(
         let (deadline, origin, notify) = (request.deadline, origin.clone(), Arc::clone(&notify));
         // A Crawl-delay that changes concerns the scopes that it counts in.
         let origin = origin.filter(|_| claim.feedback);
-        schedule.open_queue(claim.limit).push(Waiter {
+        let delay = claim.terms.delay;
+        schedule.open_queue(claim.terms.limit).push(Waiter {
             ticket,
             deadline,
-            delay: claim.delay,
+            delay,
             scope,
             origin,
             notify,
@@ -162,33 +152,25 @@ pub(crate) fn enter(
 
 /// What most requests meet: one scope, its host is known and free, and no request waits. It looks nothing up twice and allocates nothing.
 /// `place` is where the host's schedule was found last.
-pub(crate) fn enter_idle(
-    table: &Table,
-    host: &HostRequest<'_>,
-    place: u32,
-    now: Moment,
-    effects: &mut Effects,
-) -> Option<Claims> {
+pub(crate) fn enter_idle(table: &Table, host: &ScopeRequest<'_>, place: u32, now: Moment) -> Option<Claims> {
     let (mut locked, id) = table.lock_known(place, &host.key)?;
     let schedule = locked.schedule(id)?;
-    let terms = schedule.terms(host.delay, host.limit);
+    let terms = schedule.terms(host.terms);
     if schedule.waiting() > 0 || schedule.is_full(terms) || schedule.start(terms).at > now {
         return None;
     }
-    let (delay, limit, before) = (host.delay, host.limit, schedule.anchor);
-    let host = Claim { schedule: id, delay, limit, feedback: true, before };
+    let host = Claim { schedule: id, terms: host.terms, feedback: true, before: schedule.anchor };
     schedule.grant(terms, now);
-    locked.clean_sometimes(id.shard, now, effects);
+    locked.clean_sometimes(id.shard, now);
     Some(Claims { host, others: Box::default() })
 }
 
 /// The schedules of all scopes, new where they are not known.
 fn claims(locked: &mut Locked<'_>, request: &Request<'_>, now: Moment, effects: &mut Effects) -> Claims {
-    request.scopes().for_each(|scope| locked.make_room(scope.hash, &scope.key, now, effects));
+    request.scopes().for_each(|scope| locked.make_room(&scope.key, now, effects));
     let mut claim = |scope: &ScopeRequest<'_>| {
-        let &ScopeRequest { ref key, hash, delay, limit, feedback } = scope;
-        let schedule = locked.find_or_insert(hash, key);
-        Claim { schedule, delay, limit, feedback, before: Moment::NEVER }
+        let (schedule, before) = (locked.find_or_insert(&scope.key), Moment::NEVER);
+        Claim { schedule, terms: scope.terms, feedback: scope.feedback, before }
     };
     Claims { host: claim(&request.host), others: request.others.iter().map(claim).collect() }
 }
@@ -236,7 +218,7 @@ fn last_scope(
     start: impl Fn(&Schedule, Terms) -> Start,
 ) -> DeadlineExceeded {
     let mut last = DeadlineExceeded {
-        start: Start { at: Moment::NEVER, why: WaitReason::Delay(claims.host.delay) },
+        start: Start { at: Moment::NEVER, why: WaitReason::Delay(claims.host.terms.delay) },
         scope: 0,
     };
     for (scope, claim) in (0..).zip(claims.iter()) {
@@ -249,39 +231,14 @@ fn last_scope(
     last
 }
 
-/// A waiting request looks whether it can go. Returns when it looks again at the latest; `None`: it has taken the permit.
-pub(crate) fn look(
-    table: &Table,
-    claims: &mut Claims,
-    who: Waiting,
-    now: Moment,
-    effects: &mut Effects,
-) -> Result<Option<Moment>, DeadlineExceeded> {
-    let Waiting { ticket, arrived, deadline } = who;
-    let mut locked = claims.lock(table);
-    // The Crawl-delay may have changed while it waited.
-    for claim in claims.iter_mut() {
-        let queue = locked.schedule(claim.schedule).and_then(|schedule| schedule.queue());
-        claim.delay = queue.and_then(|queue| queue.delay_of(ticket)).unwrap_or(claim.delay);
-    }
-    // First in every queue, and no host has as many in flight as it may.
-    let can_go = claims.iter().all(|claim| {
-        claim.find(&mut locked).is_some_and(|(schedule, terms)| {
-            !schedule.is_full(terms) && schedule.queue().is_some_and(|queue| queue.is_first(ticket))
-        })
-    });
-    let last = last_scope(&mut locked, claims, |schedule, terms| schedule.start(terms));
-    if can_go && last.start.at <= now {
-        grant(&mut locked, claims, Some(ticket), now.since(arrived), now, effects);
-        return Ok(None);
-    }
-    if can_go && last.start.at > deadline {
-        return Err(last);
-    }
-    if now >= deadline {
-        return Err(past_deadline(&mut locked, claims, ticket, now));
-    }
-    Ok(Some(if can_go { last.start.at } else { deadline }))
+/// What a waiting request finds.
+enum Look {
+    /// It has taken the permit.
+    Granted,
+    /// It is its turn, but for the leases.
+    Unleased,
+    /// It looks again then, at the latest.
+    Until(Moment),
 }
 
 /// Why the wait was in vain: a response that is still open, or the requests that are still before this one.
@@ -343,14 +300,7 @@ pub(crate) fn leave(table: &Table, claims: &Claims, ticket: u64, effects: &mut E
 
 /// The response has ended: the delay counts from now.
 pub(crate) fn end(table: &Table, claims: &Claims, started: Moment, now: Moment, effects: &mut Effects) {
-    each(table, claims, |schedule, claim| {
-        // Reported for the host, not once more for each group that it is in.
-        if claim.schedule == claims.host.schedule
-            && now.since(started) >= OPEN_MAX
-            && let Some(open) = schedule.open_too_long(OPEN_MAX, now)
-        {
-            effects.open.push((schedule.key.as_str().into(), open));
-        }
+    each(table, claims, |schedule, _| {
         schedule.end(started, now);
         schedule.changed(now, &mut effects.wakers);
     });
@@ -362,11 +312,6 @@ pub(crate) fn give_back(table: &Table, claims: &Claims, started: Moment, now: Mo
         schedule.give_back(started, claim.before);
         schedule.changed(now, &mut effects.wakers);
     });
-}
-
-/// The request goes on the wire later than it was granted.
-pub(crate) fn start_later(table: &Table, claims: &Claims, granted: Moment, now: Moment) {
-    each(table, claims, |schedule, _| schedule.start_later(granted, now));
 }
 
 /// Does something to the schedule of each scope, under all locks.
@@ -382,10 +327,13 @@ pub(crate) fn each(table: &Table, claims: &Claims, mut action: impl FnMut(&mut S
 /// The place of a request in its queues. Dropping it, as a caller that is cancelled does, leaves all of them and wakes the next.
 #[derive(Debug)]
 pub(crate) struct QueuePlace {
-    pub(crate) core: Arc<Core>,
+    pub(crate) pacer: Arc<Pacer>,
     pub(crate) claims: Claims,
-    pub(crate) who: Waiting,
+    pub(crate) ticket: u64,
+    pub(crate) arrived: Moment,
     pub(crate) notify: Arc<WaiterNotify>,
+    /// Where processes share a store: the queue head waits for them in its place.
+    pub(crate) leases: Option<Leases>,
     pub(crate) has_left: bool,
 }
 
@@ -394,128 +342,82 @@ impl QueuePlace {
     /// of a semaphore, the last of a hundred waiters, the others of which were cancelled, went in after 14.5 ms of a delay of 20 ms.
     pub(crate) async fn wait(mut self, request: &Request<'_>) -> Result<Permit, Refusal> {
         loop {
-            let now = self.core.now()?;
-            let claims = &mut self.claims;
+            let now = self.pacer.now()?;
             let looked = match self.notify.exceeded.get() {
                 Some(exceeded) => Err(*exceeded),
-                None => self.core.act(|effects| look(&self.core.table, claims, self.who, now, effects)),
+                None => self.look(request, now),
             };
-            let Some(until) = looked.map_err(|exceeded| self.core.defer(request, exceeded, now))? else {
-                self.has_left = true;
-                let waited = now.since(self.who.arrived);
-                return Ok(Permit::unsent(Arc::clone(&self.core), self.claims.clone(), now, waited));
+            let until = match looked.map_err(|exceeded| self.pacer.defer(request, exceeded, now))? {
+                Look::Granted => return Ok(self.permit(now)),
+                Look::Until(until) => until,
+                Look::Unleased => match self.obstacle(request, now)? {
+                    None => continue,
+                    Some(exceeded) if exceeded.start.at > request.deadline => {
+                        return Err(self.pacer.defer(request, exceeded, now));
+                    }
+                    Some(exceeded) => exceeded.start.at,
+                },
             };
             if !has_timers() {
-                return Err(Refusal::Denied(DeniedKind::NoTimers));
+                return Err(DeniedKind::NoTimers.into());
             }
-            let _ = timeout_at(self.core.timeline.timer(until), self.notify.wake.notified()).await;
+            let _ = timeout_at(self.pacer.timeline.timer(until), self.notify.wake.notified()).await;
         }
+    }
+
+    /// Looks whether the request can go, and takes the permit then.
+    fn look(&mut self, request: &Request<'_>, now: Moment) -> Result<Look, DeadlineExceeded> {
+        let Self { pacer, claims, leases, .. } = self;
+        let (ticket, waited) = (self.ticket, now.since(self.arrived));
+        pacer.act(|effects| {
+            let mut locked = claims.lock(&pacer.table);
+            for claim in claims.iter_mut() {
+                let Some(schedule) = locked.schedule(claim.schedule) else { continue };
+                // The Crawl-delay may have changed while it waited.
+                let delay = schedule.queue().and_then(|queue| queue.delay_of(ticket));
+                claim.terms.delay = delay.unwrap_or(claim.terms.delay);
+                claim.before = schedule.anchor;
+            }
+            // First in every queue, and no host has as many in flight as it may.
+            let can_go = claims.iter().all(|claim| {
+                claim.find(&mut locked).is_some_and(|(schedule, terms)| {
+                    !schedule.is_full(terms) && schedule.queue().is_some_and(|queue| queue.is_first(ticket))
+                })
+            });
+            let last = last_scope(&mut locked, claims, |schedule, terms| schedule.start(terms));
+            if can_go && last.start.at <= now {
+                // Under the locks, so that no backoff begins between the leases and the grant.
+                if leases.as_mut().is_some_and(|leases| !leases.try_begin(request, claims, now)) {
+                    return Ok(Look::Unleased);
+                }
+                grant(&mut locked, claims, Some(ticket), waited, now, effects);
+                return Ok(Look::Granted);
+            }
+            if can_go && last.start.at > request.deadline {
+                return Err(last);
+            }
+            if now >= request.deadline {
+                return Err(past_deadline(&mut locked, claims, ticket, now));
+            }
+            Ok(Look::Until(if can_go { last.start.at } else { request.deadline }))
+        })
+    }
+
+    fn obstacle(&mut self, request: &Request<'_>, now: Moment) -> Result<Option<DeadlineExceeded>, Refusal> {
+        self.leases.as_mut().map_or(Ok(None), |leases| leases.obstacle(request, &self.claims, now))
+    }
+
+    fn permit(mut self, now: Moment) -> Permit {
+        self.has_left = true;
+        let users = self.leases.take().map(|leases| leases.users.into()).unwrap_or_default();
+        Permit::new(Arc::clone(&self.pacer), self.claims.clone(), now, now.since(self.arrived), users)
     }
 }
 
 impl Drop for QueuePlace {
     fn drop(&mut self) {
         if !self.has_left {
-            self.core.act(|effects| leave(&self.core.table, &self.claims, self.who.ticket, effects));
+            self.pacer.act(|effects| leave(&self.pacer.table, &self.claims, self.ticket, effects));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::clock::millisecond as at;
-
-    /// A request with delays of a second, for a host and a group, that waits for a minute at most.
-    fn request<'u>(table: &Table, host: &'u str, group: Option<&str>, now: Moment) -> Request<'u> {
-        let (delay, limit, feedback) = (Duration::from_secs(1), 1, true);
-        let host = ScopeRequest { key: host.into(), hash: table.hash(host), delay, limit, feedback };
-        let other = |key: &str| {
-            let (key, hash) = (key.to_owned().into(), table.hash(key));
-            ScopeRequest { key, hash, delay, limit, feedback: false }
-        };
-        let others = group.map(other).into_iter().collect();
-        Request { host, others, deadline: now.plus(Duration::from_secs(60)) }
-    }
-
-    fn comes(
-        table: &Table,
-        request: &Request<'_>,
-        now: Moment,
-        effects: &mut Effects,
-    ) -> Result<Admission, DeadlineExceeded> {
-        enter(table, request, || None, now, effects)
-    }
-
-    fn takes(table: &Table, request: &Request<'_>, now: Moment) -> Claims {
-        match comes(table, request, now, &mut Effects::default()) {
-            Ok(Admission::Granted(claims)) => claims,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn queues(table: &Table, request: &Request<'_>, now: Moment) -> (Claims, u64, Arc<WaiterNotify>) {
-        match comes(table, request, now, &mut Effects::default()) {
-            Ok(Admission::Queued(claims, ticket, notify)) => (claims, ticket, notify),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn a_known_free_host_without_waiters_takes_the_short_way() {
-        let (table, began) = (Table::new(100, Duration::ZERO), at(0));
-        let asked = request(&table, "a.example", None, began);
-        let host = HostRequest { key: "a.example".into(), delay: Duration::from_secs(1), limit: 1 };
-        let short_from = |place, now| enter_idle(&table, &host, place, now, &mut Effects::default());
-        let short = |now| short_from(0, now);
-        assert!(short(began).is_none(), "it is not known");
-        let claims = takes(&table, &asked, began);
-        assert!(short(began.plus(Duration::from_secs(5))).is_none(), "one is in flight");
-        end(&table, &claims, began, began, &mut Effects::default());
-        let free = began.plus(Duration::from_secs(1));
-        assert!(short(began.plus(Duration::from_millis(999))).is_none(), "the delay");
-        let claims = short(free).expect("the delay has passed in this instant");
-        end(&table, &claims, free, free, &mut Effects::default());
-        let (waiting, ticket, _) = queues(&table, &asked, free);
-        let later = free.plus(Duration::from_secs(2));
-        assert!(short(later).is_none(), "a request waits, though the host is free");
-        leave(&table, &waiting, ticket, &mut Effects::default());
-        let place = waiting.host.schedule.place();
-        for place in [place, place + 1, u32::MAX] {
-            let claims = short_from(place, later).expect("wherever it is looked for first");
-            give_back(&table, &claims, later, later, &mut Effects::default());
-        }
-    }
-
-    #[test]
-    fn a_new_request_wakes_the_one_behind_an_unpolled_head() {
-        let (table, began) = (Table::new(100, Duration::ZERO), at(0));
-        let asked = request(&table, "a.example", None, began);
-        let claims = takes(&table, &asked, began);
-        end(&table, &claims, began, began, &mut Effects::default());
-        let deadline = began.plus(Duration::from_secs(2));
-        let impatient = Request { deadline, ..request(&table, "a.example", None, began) };
-        let (_, _, asleep) = queues(&table, &impatient, began);
-        let (_, _, behind) = queues(&table, &asked, began);
-        let woken = |seconds| {
-            let mut effects = Effects::default();
-            let _ = comes(&table, &asked, began.plus(Duration::from_secs(seconds)), &mut effects);
-            let which = |notify: &_| (Arc::ptr_eq(notify, &asleep), Arc::ptr_eq(notify, &behind));
-            effects.wakers.iter().map(which).collect::<Vec<_>>()
-        };
-        assert_eq!(woken(2), [], "it may not have run yet");
-        assert_eq!(woken(4), [(true, false), (false, true)]);
-        assert_eq!(woken(5), []);
-    }
-
-    #[test]
-    fn of_two_scopes_that_are_free_at_once_the_first_is_named() {
-        let (table, began) = (Table::new(100, Duration::ZERO), at(0));
-        let asked = request(&table, "a.example", Some("group"), began);
-        let claims = takes(&table, &asked, began);
-        end(&table, &claims, began, began, &mut Effects::default());
-        let late = Request { deadline: began, ..asked };
-        let exceeded = comes(&table, &late, began, &mut Effects::default()).unwrap_err();
-        assert_eq!((exceeded.scope, exceeded.start.at), (0, began.plus(Duration::from_secs(1))));
     }
 }

@@ -5,9 +5,10 @@
 
 use std::time::Duration;
 
-use super::backoff::{BackoffCause, THROTTLES_KEPT, credible};
-use super::store::{Backoff, HostState, LeaseAsk, LeaseStatus, Want};
+use super::backoff::HostBackoff;
+use super::store::{HostState, LeaseAsk, LeaseStatus, Want};
 use crate::HolderId;
+use crate::clock::Moment;
 
 /// A host in a [`HostStore`](super::HostStore). All times are counted on the store's own clock, from wherever it began. If that clock is
 /// set back, the next exchange goes on as if no time had passed since the last one.
@@ -29,26 +30,18 @@ use crate::HolderId;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostEntry {
     /// When a request was last on its way.
-    last: Option<Duration>,
+    last: Moment,
     delay: Duration,
-    backoff: Option<Held>,
-    holder: Option<(HolderId, Duration)>,
+    backoff: HostBackoff,
+    holder: Option<(HolderId, Moment)>,
     /// The processes that wait for the lease, in the order in which they came, each until it is no longer expected to ask.
-    waiting: Vec<(HolderId, Duration)>,
+    waiting: Vec<(HolderId, Moment)>,
     /// The time of the last exchange.
-    seen: Duration,
+    seen: Moment,
 }
 
 /// So many processes keep their place in queue. More than crawl one host together; others wait without a place.
 const WAITING_MAX: usize = 64;
-
-/// A backoff with its end on the store's clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Held {
-    until: Duration,
-    throttles: u8,
-    cause: BackoffCause,
-}
 
 impl HostEntry {
     /// What [`HostStore::exchange`](super::HostStore::exchange) does, at `now` on the store's clock. Read the clock while the entry is
@@ -62,8 +55,10 @@ impl HostEntry {
         now: Duration,
         grace_until: Duration,
     ) -> (LeaseStatus, HostState) {
+        let was_lost = !grace_until.is_zero();
+        let [now, grace_until] = [now, grace_until].map(Moment::after);
         self.follow(now);
-        self.merge(&ask.state, now);
+        self.merge_at(&ask.state, now);
         let lease = match ask.want {
             Want::Release => {
                 self.holder = self.holder.filter(|(holder, _)| *holder != ask.holder);
@@ -76,95 +71,83 @@ impl HostEntry {
                 let free = self.free_at(ask.holder, is_held, now, grace_until);
                 if free <= now {
                     // Until the grace was over a process may have sent a request under a lease that was lost.
-                    if !is_held && !grace_until.is_zero() {
-                        self.last = self.last.max(Some(grace_until.min(now)));
+                    if !is_held && was_lost {
+                        self.last = self.last.max(grace_until.min(now));
                     }
-                    self.holder = Some((ask.holder, now.saturating_add(ttl)));
+                    self.holder = Some((ask.holder, now.plus(ttl)));
                     self.waiting.retain(|(waiting, _)| *waiting != ask.holder);
                     LeaseStatus::Leased { is_wanted: !self.waiting.is_empty() }
                 } else {
-                    self.wait(ask.holder, now.saturating_add(again_in));
+                    self.wait(ask.holder, now.plus(again_in));
                     let is_next = self.waiting.first().is_some_and(|(next, _)| *next == ask.holder);
-                    LeaseStatus::Busy { wait: free - now, is_next }
+                    LeaseStatus::Busy { wait: free.since(now), is_next }
                 }
             }
         };
-        (lease, self.state(now))
+        (lease, self.state_at(now))
     }
 
     /// Whether something is still owed to the host, or leased: if not, the entry may be forgotten.
     pub fn is_owed(&self, now: Duration) -> bool {
-        let delay_ends = self.last.map(|last| last.saturating_add(self.delay));
-        let forgiven = self.backoff.map(|held| held.until.saturating_add(THROTTLES_KEPT));
+        let now = Moment::after(now);
         // A lease that ends by itself counts as a request then.
-        let lease = self.holder.map(|(_, until)| until.saturating_add(self.delay));
+        let lease = self.holder.map(|(_, until)| until.plus(self.delay));
         let waiting = self.waiting.iter().map(|(_, until)| *until);
-        waiting.chain(lease).chain(delay_ends).chain(forgiven).any(|until| now < until)
+        let is_awaited = waiting.chain(lease).chain([self.last.plus(self.delay)]).any(|until| now < until);
+        is_awaited || !self.backoff.is_forgiven(now)
     }
 
     /// The host's state at `now`.
     pub fn state(&self, now: Duration) -> HostState {
-        let backoff = self.backoff_at(now).map(|held| Backoff {
-            left: held.until.saturating_sub(now),
-            over: now.saturating_sub(held.until),
-            throttles: held.throttles,
-            cause: held.cause,
-        });
-        HostState { quiet: self.last.map(|last| now.saturating_sub(last)), delay: self.delay, backoff }
+        self.state_at(Moment::after(now))
+    }
+
+    fn state_at(&self, now: Moment) -> HostState {
+        let quiet = (self.last != Moment::NEVER).then(|| now.since(self.last));
+        HostState { quiet, delay: self.delay, backoff: self.backoff.shared(now) }
     }
 
     /// The later time and the higher count win, from whichever process they come.
     pub fn merge(&mut self, reported: &HostState, now: Duration) {
-        if let Some(quiet) = reported.quiet {
-            self.last = self.last.max(Some(now.saturating_sub(quiet)));
-        }
-        self.delay = self.delay.max(reported.delay);
-        let known = self.backoff_at(now);
-        let reported = reported.backoff.map(|reported| Held {
-            until: now.saturating_sub(reported.over).saturating_add(credible(reported.left)),
-            throttles: reported.throttles,
-            cause: reported.cause,
-        });
-        self.backoff = match (known, reported.filter(|reported| reported.counts(now))) {
-            (Some(known), Some(reported)) => {
-                let later = if reported.until > known.until { reported } else { known };
-                Some(Held { throttles: known.throttles.max(reported.throttles), ..later })
-            }
-            (known, reported) => known.or(reported),
-        };
+        self.merge_at(reported, Moment::after(now));
     }
 
-    /// The backoff, unless it is over and its throttle count forgiven.
-    fn backoff_at(&self, now: Duration) -> Option<Held> {
-        self.backoff.filter(|held| held.counts(now))
+    fn merge_at(&mut self, reported: &HostState, now: Moment) {
+        if let Some(quiet) = reported.quiet {
+            self.last = self.last.max(now.minus(quiet));
+        }
+        self.delay = self.delay.max(reported.delay);
+        if let Some(backoff) = reported.backoff {
+            self.backoff = self.backoff.merged(backoff, now);
+        }
     }
 
     /// Where the clock was set back, no time has passed since the last exchange: nothing lasts longer.
-    fn follow(&mut self, now: Duration) {
-        let ahead = self.seen.saturating_sub(now);
+    fn follow(&mut self, now: Moment) {
+        let ahead = self.seen.since(now);
         self.seen = now;
         if ahead.is_zero() {
             return;
         }
-        let times = self.last.iter_mut().chain(self.backoff.iter_mut().map(|held| &mut held.until));
+        let times = [&mut self.last, &mut self.backoff.began, &mut self.backoff.until];
         let leases = self.holder.iter_mut().chain(&mut self.waiting).map(|(_, until)| until);
-        times.chain(leases).for_each(|time| *time = time.saturating_sub(ahead));
+        leases.chain(times).for_each(|time| *time = time.minus(ahead));
     }
 
     /// A lease that has ended by itself was never given up: its holder may have sent a request until then.
-    fn end_lease(&mut self, asking: HolderId, now: Duration) {
+    fn end_lease(&mut self, asking: HolderId, now: Moment) {
         if let Some((holder, until)) = self.holder
             && until <= now
         {
             self.holder = None;
             if holder != asking {
-                self.last = self.last.max(Some(until));
+                self.last = self.last.max(until);
             }
         }
     }
 
     /// A place in queue, or the one that the process has.
-    fn wait(&mut self, asking: HolderId, until: Duration) {
+    fn wait(&mut self, asking: HolderId, until: Moment) {
         let has_room = self.waiting.len() < WAITING_MAX;
         match self.waiting.iter_mut().find(|(waiting, _)| *waiting == asking) {
             Some(place) => place.1 = until,
@@ -174,7 +157,7 @@ impl HostEntry {
     }
 
     /// When the process that asks can have the lease.
-    fn free_at(&self, asking: HolderId, is_held: bool, now: Duration, grace_until: Duration) -> Duration {
+    fn free_at(&self, asking: HolderId, is_held: bool, now: Moment, grace_until: Moment) -> Moment {
         match (self.holder, self.waiting.first()) {
             (Some((holder, until)), _) if holder != asking => until,
             (None, _) if !is_held && now < grace_until => grace_until,
@@ -184,15 +167,9 @@ impl HostEntry {
     }
 }
 
-impl Held {
-    fn counts(&self, now: Duration) -> bool {
-        let kept = if self.throttles == 0 { Duration::ZERO } else { THROTTLES_KEPT };
-        now < self.until.saturating_add(kept)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::{Backoff, BackoffCause};
     use super::*;
 
     const TTL: Duration = Duration::from_secs(8);

@@ -488,21 +488,6 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_handed_over_while_a_response_is_open() {
-        let mut lease = held(true);
-        lease.begin(at(1_000));
-        assert_eq!(lease.plan(false, NONE, at(4_900)), Plan::Sleep(at(5_000)), "until it is renewed");
-        assert_eq!(lease.plan(false, NONE, at(5_000)), Plan::Ask { is_held: true });
-        assert!(lease.end(at(5_100)), "the task of the host looks");
-        assert_eq!(
-            lease.plan(false, NONE, at(5_100)),
-            Plan::Ask { is_held: true },
-            "one request is no quantum"
-        );
-        assert_eq!(lease.plan(false, NONE, at(8_100)), Plan::Release, "three seconds without one are");
-    }
-
-    #[test]
     fn a_task_ends_when_nothing_needs_the_lease_and_nothing_is_owed() {
         let mut lease = held(false);
         lease.give_up(at(9_000), at(9_000));
@@ -569,35 +554,5 @@ mod tests {
         lease.give_up(at(2_000), at(2_000));
         assert!(!lease.try_begin(DELAY, SHARED, NONE, at(1_001)), "it was given up in between");
         assert!(!lease.is_in_flight());
-    }
-
-    #[test]
-    fn a_process_remembers_for_a_while_that_another_has_the_host() {
-        let mut lease = held(true);
-        lease.give_up(at(5_000), at(9_000));
-        lease.leave();
-        assert_eq!(lease.plan(false, NONE, at(4_000)), Plan::Sleep(at(9_000)));
-        assert_eq!(lease.readiness(DELAY, SHARED, down(4_000, 4_000), at(4_100)), Readiness::Leased);
-        assert_eq!(lease.plan(false, NONE, at(9_000)), Plan::End);
-        let away = lease.plan(false, down(4_000, 9_500), at(9_600));
-        assert_eq!(
-            away,
-            Plan::Sleep(at(10_500)),
-            "as long as the store is away, whose lease it is cannot change"
-        );
-        lease.leave_soon();
-        assert_eq!(lease.plan(false, NONE, at(4_000)), Plan::End);
-    }
-
-    #[test]
-    fn who_is_next_asks_every_delay_and_others_less_often() {
-        let mut lease = Lease::new(at(0));
-        for (delay, next, others) in
-            [(1_000, 1_000, 3_000), (100, 100, 300), (1, 50, 50), (60_000, 3_000, 3_000)]
-        {
-            lease.delay = Duration::from_millis(delay);
-            let polls = [true, false].map(|is_next| lease.poll(is_next).as_millis());
-            assert_eq!(polls, [next, others], "{delay} ms");
-        }
     }
 }

@@ -4,6 +4,7 @@
 //! given up independently of the requests that need it. The tasks end when nothing needs them; they do not keep the pacer alive.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -11,9 +12,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::time::{timeout, timeout_at};
 
-use super::acquire::Claim;
 use super::lease::{Lease, Outage, Plan, RETRY, Readiness, SLACK};
-use super::pacer::Core;
+use super::pacer::Pacer;
 use super::policy::Shared;
 use super::store::{HostState, HostStore, LeaseAsk, LeaseStatus, Want};
 use crate::clock::Moment;
@@ -25,7 +25,9 @@ use crate::{HolderId, StoreError};
 pub(crate) struct SharedStore {
     store: Arc<dyn HostStore>,
     pub(crate) options: Shared,
-    core: Weak<Core>,
+    pacer: Weak<Pacer>,
+    /// What differs between processes and stays the same in one.
+    seed: u64,
     holder: HolderId,
     health: Mutex<Health>,
     /// Where tasks are started from, if a response is observed outside a runtime.
@@ -52,19 +54,15 @@ pub(crate) struct HostLease {
     lease: Mutex<Lease>,
     /// The task of the host should look.
     news: Notify,
-    /// The requests that wait for the lease, or for the store to know of a backoff, should look.
-    changed: watch::Sender<()>,
+    /// The requests that wait for the store to know of a backoff should look.
+    saved: watch::Sender<()>,
 }
 
 /// A request that needs the lease of a host. Dropping it says that it does not any more.
 #[derive(Debug)]
 pub(crate) struct User {
-    /// Which of the request's scopes the host is, and its terms.
-    pub(crate) scope: u8,
-    pub(crate) claim: Claim,
     store: Arc<SharedStore>,
     host: Arc<HostLease>,
-    changed: watch::Receiver<()>,
     /// It is on the wire.
     in_flight: bool,
 }
@@ -73,11 +71,12 @@ pub(crate) struct User {
 const PAUSE: Duration = Duration::from_millis(500);
 
 impl SharedStore {
-    pub(crate) fn new(store: Arc<dyn HostStore>, options: Shared, core: Weak<Core>) -> Self {
+    pub(crate) fn new(store: Arc<dyn HostStore>, options: Shared, pacer: Weak<Pacer>, seed: u64) -> Self {
         Self {
             store,
             options,
-            core,
+            pacer,
+            seed,
             holder: HolderId::random(),
             health: Mutex::default(),
             runtime: OnceLock::new(),
@@ -95,20 +94,25 @@ impl SharedStore {
         lock(&self.health).reason.as_deref().unwrap_or_default().to_owned()
     }
 
+    /// From 0 to 1, for this process and this host.
+    pub(crate) fn unit(&self, key: &str) -> f64 {
+        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one((self.seed, key));
+        crate::jitter::unit(hash)
+    }
+
     /// A request needs the lease of a host: from now on its task asks for it.
     pub(crate) fn enter(
         self: &Arc<Self>,
         key: Arc<str>,
         under: Option<Arc<str>>,
-        (scope, claim): (u8, Claim),
+        delay: Duration,
         now: Moment,
     ) -> User {
         let mut hosts = lock(&self.hosts);
         let host = self.host(&mut hosts, key, under, now);
-        lock(&host.lease).enter(claim.delay);
+        lock(&host.lease).enter(delay);
         host.news.notify_one();
-        let changed = host.changed.subscribe();
-        User { scope, claim, store: Arc::clone(self), host, changed, in_flight: false }
+        User { store: Arc::clone(self), host, in_flight: false }
     }
 
     /// The state of a host has changed, and the store must know.
@@ -117,7 +121,6 @@ impl SharedStore {
         let host = self.host(&mut hosts, Arc::from(key), None, now);
         lock(&host.lease).change();
         host.news.notify_one();
-        host.changed.send_replace(());
     }
 
     fn host(
@@ -135,7 +138,7 @@ impl SharedStore {
             under,
             lease: Mutex::new(Lease::new(now)),
             news: Notify::new(),
-            changed: watch::Sender::new(()),
+            saved: watch::Sender::new(()),
         });
         // Without a runtime nothing can be said to the store; nor can anything have been sent.
         let Some(runtime) = Handle::try_current().ok().or_else(|| self.runtime.get().cloned()) else {
@@ -152,17 +155,17 @@ impl SharedStore {
     async fn keep(self: Arc<Self>, host: Arc<HostLease>) {
         let _kept = Kept { store: &self, host: &host };
         loop {
-            let Some(core) = self.core.upgrade() else { return };
-            let now = core.now_or_system();
+            let Some(pacer) = self.pacer.upgrade() else { return };
+            let now = pacer.now_or_system();
             let plan = {
                 // Under both locks: a request that comes now finds the host, or makes a new one.
                 let mut hosts = lock(&self.hosts);
-                let owed = core.backoff(&host.key, now).is_some();
+                let owed = pacer.backoff(&host.key, now).is_some();
                 let mut lease = lock(&host.lease);
                 let plan = lease.plan(owed, self.outage(), now);
                 if plan == Plan::Release {
                     // Under the lock: from now on nothing starts.
-                    let poll = lease.poll(false).mul_f64(1.0 + 0.2 * core.jitter.draw());
+                    let poll = lease.poll(false).mul_f64(1.0 + 0.2 * pacer.jitter.draw());
                     lease.give_up(now.plus(poll), now.plus(self.options.lease));
                 }
                 drop(lease);
@@ -173,13 +176,13 @@ impl SharedStore {
             };
             match plan {
                 Plan::End => return,
-                Plan::Ask { is_held } => self.ask(&core, &host, is_held, now).await,
-                Plan::Release => self.release(&core, &host, now).await,
-                Plan::Probe => self.probe(&core, now).await,
+                Plan::Ask { is_held } => self.ask(&pacer, &host, is_held, now).await,
+                Plan::Release => self.release(&pacer, &host, now).await,
+                Plan::Probe => self.probe(&pacer, now).await,
                 Plan::Sleep(until) => {
-                    let until = core.timeline.timer(until);
+                    let until = pacer.timeline.timer(until);
                     // Nothing of the pacer is kept alive while its last handle may be dropped.
-                    drop(core);
+                    drop(pacer);
                     let _ = timeout_at(until, host.news.notified()).await;
                 }
             }
@@ -193,27 +196,27 @@ impl SharedStore {
         }
     }
 
-    async fn ask(&self, core: &Core, host: &HostLease, is_held: bool, asked: Moment) {
+    async fn ask(&self, pacer: &Pacer, host: &HostLease, is_held: bool, asked: Moment) {
         let ttl = self.options.lease;
         // Until then it is expected to ask again, with jitter and the time that a reply takes.
         let again_in = lock(&host.lease).poll(false).mul_f64(1.5).saturating_add(SLACK);
-        let reply = self.exchange(core, host, Want::Lease { ttl, again_in, is_held }, asked).await;
-        let now = core.now_or_system();
+        let reply = self.exchange(pacer, host, Want::Lease { ttl, again_in, is_held }, asked).await;
+        let now = pacer.now_or_system();
         let mut lease = lock(&host.lease);
         match reply {
             Some(LeaseStatus::Leased { is_wanted }) => lease.leased(is_wanted, &self.options, asked, now),
             Some(LeaseStatus::Busy { wait, is_next }) => {
-                let poll = lease.poll(is_next).mul_f64(1.0 + 0.2 * core.jitter.draw());
+                let poll = lease.poll(is_next).mul_f64(1.0 + 0.2 * pacer.jitter.draw());
                 lease.refused(is_next, now.plus(poll.min(wait + SLACK)), now.plus(ttl));
             }
             Some(LeaseStatus::Released) => {}
             None => lease.unanswered(&self.options, now),
         }
         drop(lease);
-        host.changed.send_replace(());
+        host.changed(pacer);
     }
 
-    async fn release(&self, core: &Core, host: &HostLease, now: Moment) {
+    async fn release(&self, pacer: &Pacer, host: &HostLease, now: Moment) {
         // The next holder of this one needs those at once.
         let is_under = |other: &&Arc<HostLease>| other.under.as_ref() == Some(&host.key);
         let under: Vec<_> = lock(&self.hosts).values().filter(is_under).cloned().collect();
@@ -226,25 +229,31 @@ impl SharedStore {
                 }
                 lease.give_up(now, now.plus(self.options.lease));
             }
-            self.exchange(core, &other, Want::Release, now).await;
+            self.exchange(pacer, &other, Want::Release, now).await;
         }
-        self.exchange(core, host, Want::Release, now).await;
-        host.changed.send_replace(());
+        self.exchange(pacer, host, Want::Release, now).await;
+        host.changed(pacer);
     }
 
     /// One command, and what its reply changes here.
-    async fn exchange(&self, core: &Core, host: &HostLease, want: Want, now: Moment) -> Option<LeaseStatus> {
+    async fn exchange(
+        &self,
+        pacer: &Pacer,
+        host: &HostLease,
+        want: Want,
+        now: Moment,
+    ) -> Option<LeaseStatus> {
         // Counted before the backoff is read: a change in between is sent once more, and none is taken for saved that was not sent.
         let (changes, mut state) = {
             let lease = lock(&host.lease);
             (lease.changes(), lease.state(now))
         };
-        state.backoff = core.backoff(&host.key, now);
+        state.backoff = pacer.backoff(&host.key, now);
         let reply = self.command(&host.key, LeaseAsk { holder: self.holder, want, state }).await;
-        let (asked, now) = (now, core.now_or_system());
-        let (lease, state) = reply.map_err(|error| self.failed(core, &host.key, &error, asked, now)).ok()?;
+        let (asked, now) = (now, pacer.now_or_system());
+        let (lease, state) = reply.map_err(|error| self.failed(pacer, &host.key, &error, asked, now)).ok()?;
         if let Some(backoff) = state.backoff {
-            core.merge_backoff(&host.key, backoff, now);
+            pacer.merge_backoff(&host.key, backoff, now);
         }
         let last = state.quiet.map_or(Moment::NEVER, |quiet| now.minus(quiet));
         lock(&host.lease).replied(changes, last);
@@ -266,7 +275,7 @@ impl SharedStore {
     }
 
     /// Asks for the host that the store did not reply for, under another name: nothing is given up by it.
-    async fn probe(&self, core: &Core, now: Moment) {
+    async fn probe(&self, pacer: &Pacer, now: Moment) {
         let key = {
             let mut health = lock(&self.health);
             if health.outage.is_over() || health.outage.probe > now {
@@ -279,19 +288,19 @@ impl SharedStore {
         let Some(key) = key else { return };
         let ask = LeaseAsk { holder: HolderId::random(), want: Want::Release, state: HostState::default() };
         let reply = self.command(&key, ask).await;
-        let (asked, now) = (now, core.now_or_system());
+        let (asked, now) = (now, pacer.now_or_system());
         match reply {
             Ok(_) => {
                 lock(&self.health).outage.back = now;
-                core.report(&Event::StoreBack);
-                self.look_again();
+                pacer.notify(&Event::StoreBack);
+                self.look_again(pacer);
             }
-            Err(error) => self.failed(core, &key, &error, asked, now),
+            Err(error) => self.failed(pacer, &key, &error, asked, now),
         }
     }
 
     /// It did not reply. Reported once per outage.
-    fn failed(&self, core: &Core, key: &Arc<str>, error: &StoreError, asked: Moment, now: Moment) {
+    fn failed(&self, pacer: &Pacer, key: &Arc<str>, error: &StoreError, asked: Moment, now: Moment) {
         let reason: Arc<str> = error.to_string().into();
         let mut health = lock(&self.health);
         // This process stood still for so long, and not the store: it may have leased the host to another since.
@@ -308,16 +317,18 @@ impl SharedStore {
         health.reason = Some(Arc::clone(&reason));
         drop(health);
         if is_news {
-            core.report(&Event::StoreDown { reason: &reason });
+            pacer.notify(&Event::StoreDown { reason: &reason });
             // The requests that wait for a lease go by local limits.
-            self.look_again();
+            self.look_again(pacer);
         }
     }
 
-    fn look_again(&self) {
-        for host in lock(&self.hosts).values() {
+    fn look_again(&self, pacer: &Pacer) {
+        // Their wakers are foreign code, which is not called under a lock.
+        let hosts: Vec<_> = lock(&self.hosts).values().cloned().collect();
+        for host in hosts {
             host.news.notify_one();
-            host.changed.send_replace(());
+            host.changed(pacer);
         }
     }
 
@@ -344,16 +355,22 @@ impl Drop for Kept<'_> {
     }
 }
 
+impl HostLease {
+    /// The lease has become another, or the store knows more: those that wait for that look.
+    fn changed(&self, pacer: &Pacer) {
+        self.saved.send_replace(());
+        pacer.wake_first(&self.key);
+    }
+}
+
 impl User {
-    /// Something has happened since this was last awaited.
-    pub(crate) async fn news(&mut self) {
-        // The sender lives as long as the host that is kept here.
-        let _ = self.changed.changed().await;
+    pub(crate) fn key(&self) -> Arc<str> {
+        Arc::clone(&self.host.key)
     }
 
-    pub(crate) fn readiness(&self, now: Moment) -> Readiness {
+    pub(crate) fn readiness(&self, delay: Duration, now: Moment) -> Readiness {
         let (options, outage) = (&self.store.options, self.store.outage());
-        let readiness = lock(&self.host.lease).readiness(self.claim.delay, options, outage, now);
+        let readiness = lock(&self.host.lease).readiness(delay, options, outage, now);
         if readiness == Readiness::Leased {
             self.host.news.notify_one();
         }
@@ -361,9 +378,9 @@ impl User {
     }
 
     /// The request goes on the wire, if it may still.
-    pub(crate) fn try_begin(&mut self, now: Moment) -> bool {
+    pub(crate) fn try_begin(&mut self, delay: Duration, now: Moment) -> bool {
         let (options, outage) = (&self.store.options, self.store.outage());
-        self.in_flight = lock(&self.host.lease).try_begin(self.claim.delay, options, outage, now);
+        self.in_flight = lock(&self.host.lease).try_begin(delay, options, outage, now);
         self.in_flight
     }
 
@@ -382,11 +399,11 @@ impl User {
 
     /// Waits until the store knows what has changed until now, or is away; for `limit` at most.
     pub(crate) async fn saved(&self) {
-        let mut changed = self.changed.clone();
+        let mut saved = self.host.saved.subscribe();
         let change = lock(&self.host.lease).changes();
         let is_saved_or_away =
             |(): &()| lock(&self.host.lease).is_saved(change) || !self.store.outage().is_over();
-        let _ = timeout(self.store.options.timeout, changed.wait_for(is_saved_or_away)).await;
+        let _ = timeout(self.store.options.timeout, saved.wait_for(is_saved_or_away)).await;
     }
 }
 

@@ -71,7 +71,7 @@ pub(crate) use pacer::{Ask, Pacer, PacerBuilder};
 pub use permit::Permit;
 pub use policy::{DELAY_MAX, PacePolicy};
 pub use refusal::DeferReason;
-pub(crate) use refusal::{Deferral, Refusal};
+pub(crate) use refusal::Refusal;
 pub use report::{HostReport, NextSlot};
 pub use retry_after::{RETRY_AFTER_MAX, retry_after};
 pub use scope::Scope;

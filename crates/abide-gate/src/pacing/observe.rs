@@ -12,9 +12,9 @@ use super::acquire::{self, Claim, Claims};
 use super::backoff::{BackoffCause, HostBackoff, credible, is_throttle};
 use super::breaker::Breaker;
 use super::lease::SLACK;
-use super::pacer::{Core, Pacer};
+use super::pacer::Pacer;
 use super::policy::DELAY_MAX;
-use super::rate_limit::{RateLimit, has_rate_limit, rate_limit};
+use super::rate_limit::{has_rate_limit, rate_limit};
 use super::retry_after::retry_after;
 use super::schedule::Schedule;
 use super::store::Backoff;
@@ -29,23 +29,23 @@ impl Pacer {
     ///
     /// More than 27 h ahead is taken for a mistake and cut to 24 h.
     pub(crate) fn back_off(&self, scope: &str, until: WallMillis, cause: BackoffCause) -> WallMillis {
-        let core = &self.core;
-        let now = core.now_or_system();
-        let until = now.plus(credible(until.since(core.wall())));
-        let (backoff, is_extended) = core.extend_backoff(scope, until, 0, cause, now);
+        let pacer = self;
+        let now = pacer.now_or_system();
+        let until = now.plus(credible(until.since(pacer.wall())));
+        let (backoff, is_extended) = pacer.extend_backoff(scope, until, 0, cause, now);
         if is_extended {
-            core.report_backoff(scope, backoff, now);
+            pacer.report_backoff(scope, backoff, now);
         }
-        core.wall_at(now, backoff.until)
+        pacer.wall_at(now, backoff.until)
     }
 
     /// The Crawl-delay of an origin has become this. It also counts for those who already wait for it in the queue of its host, and for
     /// those who ask with the delay that was last asked for.
     pub(crate) fn change_crawl_delay(&self, origin: &Origin, delay: Duration) {
-        let (now, host) = (self.core.now_or_system(), origin.host());
-        let delay = self.core.policy.pace_of(host.as_str()).delay.max(delay.min(DELAY_MAX));
-        self.core.act(|effects| {
-            self.core.with_schedule(host.as_str(), |schedule| {
+        let (now, host) = (self.now_or_system(), origin.host());
+        let delay = self.policy.pace_of(host.as_str()).delay.max(delay.min(DELAY_MAX));
+        self.act(|effects| {
+            self.with_schedule(host.as_str(), |schedule| {
                 if let Some(queue) = schedule.queue_mut() {
                     queue.change_delay(origin, delay);
                 }
@@ -56,7 +56,7 @@ impl Pacer {
     }
 }
 
-impl Core {
+impl Pacer {
     /// A response: it closes the breaker, may back the host off, and shows how fast the host is. Returns the end of the host's backoff.
     pub(crate) fn observe(
         &self,
@@ -80,15 +80,14 @@ impl Core {
             status: status.as_u16(),
             retry_after: retry_after(headers, self.wall()),
         });
-        let limit = if has_limit { rate_limit(headers, self.wall()) } else { RateLimit::None };
-        let quota = match (limit, cause) {
+        let quota = match cause {
             // The draft, "Client Behavior": "the Retry-After field MUST take precedence".
-            (_, Some(BackoffCause::Answer { retry_after: Some(_), .. })) | (RateLimit::None, _) => None,
-            (RateLimit::Wait(wait), _) => Some(now.plus(wait)),
-            (RateLimit::Absurd(field), _) => {
+            Some(BackoffCause::Answer { retry_after: Some(_), .. }) => None,
+            _ if !has_limit => None,
+            _ => rate_limit(headers, self.wall()).unwrap_or_else(|field| {
                 self.report_ignored(claims, field);
                 None
-            }
+            }),
         };
         let jitter = if is_throttle { self.jitter.draw() } else { 0.0 };
         self.feed_back(claims, now, |schedule| {
@@ -100,7 +99,7 @@ impl Core {
             if let Some(cause) = cause {
                 changed |= schedule.set_backoff(schedule.backoff().after(cause, started, now, jitter), now);
             }
-            changed | quota.is_some_and(|quota| schedule.set_quota(quota))
+            changed | quota.is_some_and(|wait| schedule.set_quota(now.plus(wait)))
         })
     }
 
@@ -109,7 +108,7 @@ impl Core {
         let host = locked.schedule(claims.host.schedule).map(|schedule| schedule.key.as_str().to_owned());
         drop(locked);
         if let Some(scope) = &host {
-            self.report(&Event::RateLimitIgnored { scope, field });
+            self.notify(&Event::RateLimitIgnored { scope, field });
         }
     }
 
@@ -175,14 +174,14 @@ impl Core {
             }
             if before.1.until < after.1.until {
                 let (lasts, failure) = (after.1.until.since(now), after.1.cause);
-                self.report(&Event::BreakerOpened { scope, lasts, failure });
+                self.notify(&Event::BreakerOpened { scope, lasts, failure });
             }
         }
         (until > now).then(|| self.wall_at(now, until))
     }
 
     fn report_backoff(&self, scope: &str, backoff: HostBackoff, now: Moment) {
-        self.report(&Event::BackedOff { scope, lasts: backoff.until.since(now), cause: backoff.cause });
+        self.notify(&Event::BackedOff { scope, lasts: backoff.until.since(now), cause: backoff.cause });
         self.share(scope, now);
     }
 
@@ -196,29 +195,25 @@ impl Core {
     /// The backoff of a host as it is shared with other processes, unless it is over and its count forgiven.
     pub(crate) fn backoff(&self, key: &str, now: Moment) -> Option<Backoff> {
         let (backoff, quota) = self.with_schedule(key, |schedule| (schedule.backoff(), schedule.quota()))?;
-        let throttles = backoff.throttles_at(now);
-        // To other processes it is the same why they must wait.
-        if quota > now && quota > backoff.until {
-            let (left, over) = (quota.since(now), Duration::ZERO);
-            return Some(Backoff { left, over, throttles, cause: BackoffCause::Shared });
+        if quota <= backoff.until.max(now) {
+            return backoff.shared(now);
         }
-        let (left, over) = (backoff.until.since(now), now.since(backoff.until));
-        let counts = backoff != HostBackoff::NONE && (!left.is_zero() || throttles > 0);
-        counts.then_some(Backoff { left, over, throttles, cause: backoff.cause })
+        // To other processes it is the same why they must wait.
+        let (throttles, cause) = (backoff.throttles_at(now), BackoffCause::Shared);
+        HostBackoff { began: now, until: quota, throttles, cause }.shared(now)
     }
 
     /// A backoff that the shared store knows of already. It may be over.
-    pub(crate) fn merge_backoff(&self, key: &str, backoff: Backoff, now: Moment) {
-        let Backoff { left, over, throttles, cause } = backoff;
-        let until = if left.is_zero() { now.minus(over) } else { now.plus(left) };
-        // A time that goes to the store and back has become longer by the way: that is no news.
+    pub(crate) fn merge_backoff(&self, key: &str, shared: Backoff, now: Moment) {
         let known = self.with_schedule(key, |schedule| (schedule.backoff(), schedule.quota()));
         let (known, quota) = known.unwrap_or((HostBackoff::NONE, Moment::NEVER));
+        let HostBackoff { until, throttles, cause, .. } = HostBackoff::NONE.merged(shared, now);
+        // A time that goes to the store and back has become longer by the way: that is no news.
         if until <= known.until.max(quota).plus(SLACK) && throttles <= known.throttles_at(now) {
             return;
         }
         if let (backoff, true) = self.extend_backoff(key, until, throttles, cause, now) {
-            self.report(&Event::BackedOff { scope: key, lasts: backoff.until.since(now), cause });
+            self.notify(&Event::BackedOff { scope: key, lasts: backoff.until.since(now), cause });
         }
     }
 

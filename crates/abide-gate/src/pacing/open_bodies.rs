@@ -1,9 +1,8 @@
 //! Reporting bodies that stay open: a task that looks for them.
 //!
 //! A response that is never read keeps its host busy, and a crawler that waits for its own response is not even deferred: without a report
-//! it stands still and says nothing. Requests and the cleaning of the table report what they come across after a minute; this task also
-//! finds bodies of hosts that no other request asks for. One task a pacer, while something is in flight. It wakes when the oldest response
-//! comes of age, so in a busy crawl once in five minutes.
+//! it stands still and says nothing. One task a pacer, while something is in flight. It wakes when the oldest response comes of age, so in
+//! a busy crawl once a minute.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -12,63 +11,66 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
-use super::pacer::Core;
+use super::pacer::Pacer;
 use crate::clock::{Moment, has_timers};
 use crate::event::Event;
 
-/// A response that has been open for as long is reported, whether or not another request waits for its host.
-const UNREAD_MAX: Duration = Duration::from_secs(5 * 60);
+/// A response that has been open for as long is reported.
+const OPEN_MAX: Duration = Duration::from_secs(60);
 
 /// A clock that stands still shall not keep the processor busy.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 
 /// Starts the task, unless it runs. The permit calls it when a request goes on the wire.
-pub(crate) fn watch(core: &Arc<Core>) {
-    let is_watched = &core.is_watched;
+pub(crate) fn watch(pacer: &Arc<Pacer>) {
+    let is_watched = &pacer.is_watched;
     if is_watched.swap(true, Ordering::AcqRel) {
         return;
     }
     match Handle::try_current() {
         // Without timers it stays on, so that this is not tried again for each request.
-        Ok(runtime) if has_timers() => drop(runtime.spawn(run(Watching(Arc::downgrade(core))))),
+        Ok(runtime) if has_timers() => {
+            drop(runtime.spawn(run(Watching(Arc::downgrade(pacer)), pacer.now_or_system())));
+        }
         Ok(_) => {}
         // Granted outside of a runtime: the next may not be.
         Err(_) => is_watched.store(false, Ordering::Release),
     }
 }
 
-impl Core {
-    /// Tells of what has been open for too long. Returns when the next comes of age, if something is in flight that may.
-    fn report_unread(&self) -> Option<Duration> {
-        let (now, mut unread, mut oldest) = (self.now_or_system(), Vec::new(), None::<Moment>);
+impl Pacer {
+    /// Reports what has come of age since `seen`. Returns when the next does, if something is in flight that may.
+    fn report_open(&self, seen: Moment, now: Moment) -> Option<Duration> {
+        let (mut open, mut next) = (Vec::new(), None::<Moment>);
         self.table.for_each(|schedule| {
             // Groups have a slash in their keys; their hosts are reported.
             if schedule.in_flight == 0 || schedule.key.as_str().contains('/') {
                 return;
             }
-            if let Some(open) = schedule.open_too_long(UNREAD_MAX, now) {
-                unread.push((schedule.key.as_str().to_owned(), open));
-            } else if !schedule.is_warned() {
-                let since = schedule.open_since();
-                oldest = Some(oldest.map_or(since, |oldest| oldest.min(since)));
+            let (since, of_age) = (schedule.open_since(), schedule.open_since().plus(OPEN_MAX));
+            if of_age > now {
+                next = Some(next.map_or(of_age, |next| next.min(of_age)));
+            } else if of_age > seen {
+                open.push((schedule.key.as_str().to_owned(), now.since(since)));
             }
         });
-        for (scope, open) in unread {
-            self.report(&Event::BodyOpen { scope: &scope, open });
+        for (scope, open) in open {
+            self.notify(&Event::BodyOpen { scope: &scope, open });
         }
-        oldest.map(|since| since.plus(UNREAD_MAX).since(now).max(PAUSE_MIN))
+        next.map(|at| at.since(now).max(PAUSE_MIN))
     }
 }
 
-async fn run(watching: Watching) {
-    let mut pause = UNREAD_MAX;
+async fn run(watching: Watching, mut seen: Moment) {
+    let mut pause = OPEN_MAX;
     loop {
         sleep(pause).await;
-        let Some(core) = watching.0.upgrade() else { return };
+        let Some(pacer) = watching.0.upgrade() else { return };
         // Off before it looks: a request that starts meanwhile is seen here, or begins a watch of its own.
-        core.is_watched.store(false, Ordering::Release);
-        match core.report_unread() {
-            Some(next) if !core.is_watched.swap(true, Ordering::AcqRel) => pause = next,
+        pacer.is_watched.store(false, Ordering::Release);
+        let now = pacer.now_or_system();
+        match pacer.report_open(seen, now) {
+            Some(next) if !pacer.is_watched.swap(true, Ordering::AcqRel) => (seen, pause) = (now, next),
             // Nothing is in flight, or another watch has begun, which `watching` must not turn off.
             _ => return watching.end(),
         }
@@ -76,7 +78,7 @@ async fn run(watching: Watching) {
 }
 
 /// The task. If its runtime goes down, the next request begins another.
-struct Watching(Weak<Core>);
+struct Watching(Weak<Pacer>);
 
 impl Watching {
     /// Ends without a word.
@@ -87,8 +89,8 @@ impl Watching {
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        if let Some(core) = self.0.upgrade() {
-            core.is_watched.store(false, Ordering::Release);
+        if let Some(pacer) = self.0.upgrade() {
+            pacer.is_watched.store(false, Ordering::Release);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The pacer: what all its handles share, and how a request comes to its permit.
+//! The pacer, and how a request comes to its permit.
 //!
 //! It drives the decisions of the other files and holds no rule itself: `acquire` takes the permit or a place in the queue, `schedule` says
-//! when, `observe` writes down what came back, and `acquire_lease` asks for the lease where processes share a store. User code (clock,
+//! when, `observe` writes down what came back, and `acquire_lease` asks for leases where processes share a store. User code (clock,
 //! observers, scopes, wakers) is called from here, with no lock held, and a panic in it goes no further: it may ask the pacer for something,
 //! and a lock that it poisons would stop every crawl of the process.
 
@@ -14,29 +14,37 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::acquire::{self, Admission, HostRequest, QueuePlace, Request, ScopeRequest, Waiting};
-use super::acquire_lease::acquire_lease;
+use super::acquire::{self, Admission, QueuePlace, Request, ScopeRequest};
+use super::acquire_lease::Leases;
 use super::leases::SharedStore;
 use super::permit::Permit;
 use super::policy::{DELAY_MAX, PacePolicy};
-use super::queue::wake;
+use super::queue::{Queue, wake};
 use super::refusal::Refusal;
-use super::schedule::Schedule;
+use super::schedule::{Schedule, Terms};
 use super::store::HostStore;
 use super::table::{Effects, Table};
 use crate::clock::{Moment, Timeline};
 use crate::event::{Event, Observer, Observers};
 use crate::jitter::{Jitter, random_seed};
 use crate::origin::pacing_key;
-use crate::{Clock, DeniedKind, Host, Origin, SystemClock, UnsupportedUrl, WallMillis};
+use crate::{Clock, DeniedKind, Host, Origin, SystemClock, WallMillis};
 
-/// Knows when the next request to a host may go out. Cheap to clone; all clones are one.
+/// Knows when the next request to a host may go out: what all that use it share.
 ///
 /// For every host, over all tasks: at most one request in flight until its response has ended, at least the delay from then to the next
 /// request, nothing during a backoff, first come first served, and no call waits longer than its budget.
-#[derive(Clone)]
 pub(crate) struct Pacer {
-    pub(crate) core: Arc<Core>,
+    pub(crate) policy: PacePolicy,
+    pub(crate) table: Table,
+    clock: Arc<dyn Clock>,
+    pub(crate) timeline: Timeline,
+    observers: Observers,
+    pub(crate) jitter: Jitter,
+    pub(crate) store: Option<Arc<SharedStore>>,
+    is_overgrown: AtomicBool,
+    /// Whether the task runs that reports open bodies.
+    pub(crate) is_watched: AtomicBool,
 }
 
 /// What one request asks: the delay of its origin, and how long it is ready to wait.
@@ -57,9 +65,8 @@ impl Pacer {
     /// place: a queue head that is not polled is dropped one second after its deadline.
     ///
     /// # Errors
-    /// [`Refusal::Deferred`] as soon as it is certain that the permit cannot come within the budget, most often at once; the other
-    /// [`Refusal`]s at once.
-    pub(crate) async fn acquire(&self, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
+    /// A deferral as soon as it is certain that the permit cannot come within the budget, most often at once; the other [`Refusal`]s at once.
+    pub(crate) async fn acquire(self: &Arc<Self>, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
         match self.at_once(url, &ask) {
             Some(permit) => Ok(permit),
             // Boxed, so that a call that need not wait does not carry the room for waiting in its future.
@@ -71,43 +78,43 @@ impl Pacer {
     ///
     /// A second path beside `wait`, because most requests of a crawler that looks for a free host take it: it allocates nothing, and a permit
     /// acquired and ended costs 150 ns.
-    pub(crate) fn at_once(&self, url: &Url, ask: &Ask) -> Option<Permit> {
-        if self.core.store.is_some() || !self.core.policy.scopes().is_empty() {
+    pub(crate) fn at_once(self: &Arc<Self>, url: &Url, ask: &Ask) -> Option<Permit> {
+        if self.store.is_some() || !self.policy.scopes().is_empty() {
             return None;
         }
-        let now = self.core.now().ok()?;
-        let (table, host) = (&self.core.table, self.core.host(url, ask).ok()?);
-        let claims = self.core.act(|effects| acquire::enter_idle(table, &host, ask.place, now, effects))?;
-        let permit = Permit::unsent(Arc::clone(&self.core), claims, now, Duration::ZERO).send();
-        self.core.report(&Event::Granted { scope: &host.key, waited: Duration::ZERO });
+        let now = self.now().ok()?;
+        let (table, host) = (&self.table, self.host(url, ask).ok()?);
+        let claims = acquire::enter_idle(table, &host, ask.place, now)?;
+        let permit = Permit::new(Arc::clone(self), claims, now, Duration::ZERO, Box::default());
+        self.notify(&Event::Granted { scope: &host.key, waited: Duration::ZERO });
         Some(permit)
     }
 
     /// Where the schedule of a host is; zero if it is not known.
     pub(crate) fn place(&self, host: &Host) -> u32 {
-        self.core.table.lock_known(0, host.as_str()).map_or(0, |(_, schedule)| schedule.place())
+        self.table.lock_known(0, host.as_str()).map_or(0, |(_, schedule)| schedule.place())
     }
 
-    async fn wait(&self, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
-        let now = self.core.now()?;
-        let request = self.core.request(url, &ask, now)?;
-        let (table, origin) = (&self.core.table, || Origin::of(url).ok());
-        let entered = self.core.act(|effects| acquire::enter(table, &request, origin, now, effects));
-        let permit = match entered.map_err(|exceeded| self.core.defer(&request, exceeded, now))? {
-            Admission::Granted(claims) => Permit::unsent(Arc::clone(&self.core), claims, now, Duration::ZERO),
+    async fn wait(self: &Arc<Self>, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
+        let now = self.now()?;
+        let request = self.request(url, &ask, now)?;
+        let (table, origin) = (&self.table, || Origin::of(url).ok());
+        // A host of the operator's own may be left out.
+        let is_leased = self.policy.pace_of(&request.host.key).is_leased;
+        let leases = self.store.as_ref().filter(|_| is_leased).map(|store| Leases::new(Arc::clone(store)));
+        let entered =
+            self.act(|effects| acquire::enter(table, &request, leases.is_some(), origin, now, effects));
+        let permit = match entered.map_err(|exceeded| self.defer(&request, exceeded, now))? {
+            Admission::Granted(claims) => {
+                Permit::new(Arc::clone(self), claims, now, Duration::ZERO, Box::default())
+            }
             Admission::Queued(claims, ticket, notify) => {
-                let who = Waiting { ticket, arrived: now, deadline: request.deadline };
-                let place = QueuePlace { core: Arc::clone(&self.core), claims, who, notify, has_left: false };
+                let (pacer, arrived, has_left) = (Arc::clone(self), now, false);
+                let place = QueuePlace { pacer, claims, ticket, arrived, notify, leases, has_left };
                 Box::pin(place.wait(&request)).await?
             }
         };
-        let permit = match &self.core.store {
-            None => permit.send(),
-            // A host of the operator's own may be left out.
-            Some(_) if !self.core.policy.pace_of(&request.host.key).is_leased => permit.send(),
-            Some(store) => Box::pin(acquire_lease(store, &request, permit)).await?,
-        };
-        self.core.report(&Event::Granted { scope: &request.host.key, waited: permit.waited() });
+        self.notify(&Event::Granted { scope: &request.host.key, waited: permit.waited() });
         Ok(permit)
     }
 
@@ -117,7 +124,7 @@ impl Pacer {
     /// Before a process ends, it drops what is left of responses, awaits this, and closes its store. Without it, other processes wait for
     /// its hosts until the leases end.
     pub(crate) async fn settled(&self, limit: Duration) -> bool {
-        match &self.core.store {
+        match &self.store {
             Some(store) => store.settled(limit).await,
             None => true,
         }
@@ -126,28 +133,11 @@ impl Pacer {
 
 impl fmt::Debug for Pacer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pacer").field("policy", &self.core.policy).finish_non_exhaustive()
+        f.debug_struct("Pacer").field("policy", &self.policy).finish_non_exhaustive()
     }
 }
 
-/// What all handles of a pacer share.
-#[derive(Debug)]
-pub(crate) struct Core {
-    pub(crate) policy: PacePolicy,
-    pub(crate) table: Table,
-    clock: Arc<dyn Clock>,
-    pub(crate) timeline: Timeline,
-    observers: Observers,
-    pub(crate) jitter: Jitter,
-    /// Drawn once: what differs between processes and stays the same in one.
-    pub(crate) seed: u64,
-    pub(crate) store: Option<Arc<SharedStore>>,
-    is_overgrown: AtomicBool,
-    /// Whether the task runs that reports open bodies.
-    pub(crate) is_watched: AtomicBool,
-}
-
-impl Core {
+impl Pacer {
     /// The user's clock, which may panic.
     pub(crate) fn now(&self) -> Result<Moment, Refusal> {
         let now = catch("clock", || self.clock.now())?;
@@ -170,7 +160,7 @@ impl Core {
     }
 
     /// Reports what happened. Never under a lock.
-    pub(crate) fn report(&self, event: &Event<'_>) {
+    pub(crate) fn notify(&self, event: &Event<'_>) {
         #[cfg(feature = "tracing")]
         event.trace();
         self.observers.notify(event);
@@ -181,31 +171,27 @@ impl Core {
         let mut effects = Effects::default();
         let result = step(&mut effects);
         wake(effects.wakers);
-        for (scope, open) in effects.open {
-            self.report(&Event::BodyOpen { scope: &scope, open });
-        }
         if effects.is_overgrown && !self.is_overgrown.swap(true, Ordering::Relaxed) {
-            self.report(&Event::Overgrown { hosts: self.table.len() });
+            self.notify(&Event::Overgrown { hosts: self.table.len() });
         }
         result
     }
 
     /// The scopes and terms of a request.
     pub(crate) fn request<'u>(&self, url: &'u Url, ask: &Ask, now: Moment) -> Result<Request<'u>, Refusal> {
-        let HostRequest { key, delay, limit } = self.host(url, ask)?;
-        let host = ScopeRequest { hash: self.table.hash(&key), key, delay, limit, feedback: true };
         let budget = ask.budget.unwrap_or(self.policy.max_wait);
-        Ok(Request { host, others: self.groups(url, ask)?, deadline: now.plus(budget) })
+        Ok(Request { host: self.host(url, ask)?, others: self.groups(url, ask)?, deadline: now.plus(budget) })
     }
 
     /// The host of a request and its terms.
-    fn host<'u>(&self, url: &'u Url, ask: &Ask) -> Result<HostRequest<'u>, Refusal> {
+    fn host<'u>(&self, url: &'u Url, ask: &Ask) -> Result<ScopeRequest<'u>, Refusal> {
         let key = host_of(url)?;
         if ask.crawl_delay > DELAY_MAX {
-            return Err(Refusal::Denied(DeniedKind::CrawlDelayTooLong { asked: ask.crawl_delay }));
+            return Err(DeniedKind::CrawlDelayTooLong { asked: ask.crawl_delay }.into());
         }
         let pace = self.policy.pace_of(&key);
-        Ok(HostRequest { key, delay: pace.delay.max(ask.crawl_delay), limit: pace.max_in_flight })
+        let terms = Terms { delay: pace.delay.max(ask.crawl_delay), limit: pace.max_in_flight };
+        Ok(ScopeRequest { key, terms, feedback: true })
     }
 
     /// The scopes beside the host. Two scopes that make the same key are one.
@@ -216,25 +202,26 @@ impl Core {
             if groups.iter().any(|group| group.key == key) {
                 continue;
             }
-            let (delay, limit, feedback) = scope.limits();
-            let delay = if feedback { delay.max(ask.crawl_delay) } else { delay };
-            groups.push(ScopeRequest {
-                hash: self.table.hash(&key),
-                key: key.into(),
-                delay,
-                limit,
-                feedback,
-            });
+            let (mut terms, feedback) = (scope.terms, scope.feedback);
+            if feedback {
+                terms.delay = terms.delay.max(ask.crawl_delay);
+            }
+            groups.push(ScopeRequest { key: key.into(), terms, feedback });
         }
         Ok(groups)
     }
 
     /// Looks at the schedule of a host, if it is known.
     pub(crate) fn with_schedule<T>(&self, host: &str, look: impl FnOnce(&mut Schedule) -> T) -> Option<T> {
-        let hash = self.table.hash(host);
-        let mut locked = self.table.lock(hash);
-        let id = locked.find(hash, host)?;
+        let mut locked = self.table.lock(host);
+        let id = locked.find(host)?;
         locked.schedule(id).map(look)
+    }
+
+    /// Has the first in the queue of a host look again.
+    pub(crate) fn wake_first(&self, host: &str) {
+        let first = self.with_schedule(host, |schedule| schedule.queue().and_then(Queue::first).cloned());
+        wake(first.flatten().into_iter().collect());
     }
 
     /// The same; a host that is not known is known from now on.
@@ -245,19 +232,18 @@ impl Core {
         act: impl FnOnce(&mut Schedule, &mut Effects) -> T,
     ) -> Option<T> {
         self.act(|effects| {
-            let hash = self.table.hash(host);
-            let mut locked = self.table.lock(hash);
-            locked.make_room(hash, host, now, effects);
-            let id = locked.find_or_insert(hash, host);
+            let mut locked = self.table.lock(host);
+            locked.make_room(host, now, effects);
+            let id = locked.find_or_insert(host);
             locked.schedule(id).map(|schedule| act(schedule, effects))
         })
     }
 }
 
 /// The pacing key of a URL, as [`Host::of`] makes it, without allocating for names.
-fn host_of(url: &Url) -> Result<Cow<'_, str>, UnsupportedUrl> {
+fn host_of(url: &Url) -> Result<Cow<'_, str>, Refusal> {
     if !matches!(url.scheme(), "http" | "https") {
-        Host::of(url)?;
+        Host::of(url).map_err(|_| DeniedKind::UnsupportedUrl)?;
     }
     Ok(pacing_key(url.host_str().unwrap_or_default()))
 }
@@ -265,7 +251,7 @@ fn host_of(url: &Url) -> Result<Cow<'_, str>, UnsupportedUrl> {
 /// Runs user code. A panic in it goes no further.
 fn catch<T>(callback: &'static str, run: impl FnOnce() -> T) -> Result<T, Refusal> {
     let result = catch_unwind(AssertUnwindSafe(run));
-    result.map_err(|_| Refusal::Denied(DeniedKind::Panicked { callback }))
+    result.map_err(|_| DeniedKind::Panicked { callback }.into())
 }
 
 /// What a [`Pacer`] is made of.
@@ -281,27 +267,27 @@ pub(crate) struct PacerBuilder {
 
 impl PacerBuilder {
     /// The pacer.
-    pub(crate) fn build(self) -> Pacer {
+    pub(crate) fn build(self) -> Arc<Pacer> {
         let Self { policy, store, clock, observers, seed } = self;
         let jitter = Jitter::new(seed.unwrap_or_else(random_seed));
         let began = catch("clock", || clock.now()).unwrap_or_else(|_| SystemClock.now());
         // Cyclic, because the tasks that keep leases must not keep the pacer alive.
-        let core = Arc::new_cyclic(|core| Core {
-            store: store.map(|store| Arc::new(SharedStore::new(store, policy.shared, core.clone()))),
+        let pacer = Arc::new_cyclic(|pacer| Pacer {
+            store: store
+                .map(|store| Arc::new(SharedStore::new(store, policy.shared, pacer.clone(), jitter.bits()))),
             table: Table::new(policy.max_hosts, policy.min_delay()),
             timeline: Timeline::starting(began),
             is_overgrown: AtomicBool::new(false),
             is_watched: AtomicBool::new(false),
             observers: Observers::new(observers),
-            seed: jitter.bits(),
             policy,
             clock,
             jitter,
         });
-        for (scope, pace) in core.policy.exceptions() {
+        for (scope, pace) in pacer.policy.exceptions() {
             let (delay, max_in_flight) = (pace.delay, pace.max_in_flight);
-            core.report(&Event::Exception { scope, delay, max_in_flight });
+            pacer.notify(&Event::Exception { scope, delay, max_in_flight });
         }
-        Pacer { core }
+        pacer
     }
 }

@@ -13,7 +13,7 @@ use http::{HeaderMap, StatusCode};
 use super::acquire::{self, Claims};
 use super::leases::User;
 use super::open_bodies;
-use super::pacer::Core;
+use super::pacer::Pacer;
 use crate::clock::Moment;
 use crate::{Failure, WallMillis};
 
@@ -49,52 +49,34 @@ use crate::{Failure, WallMillis};
 /// ```
 #[must_use = "the response ends for its host when the permit is dropped: keep it until the response has ended"]
 pub struct Permit {
-    core: Arc<Core>,
+    pacer: Arc<Pacer>,
     claims: Claims,
     /// When the request went on the wire, as far as we know.
     started: Moment,
     waited: Duration,
-    /// Until it is the caller's, nothing was sent.
+    /// Unless it is given back.
     is_sent: bool,
     /// What keeps the leases of its hosts, if there is a shared store.
     users: Box<[User]>,
 }
 
 impl Permit {
-    /// A permit that was granted in this process and is not the caller's yet.
-    pub(crate) fn unsent(core: Arc<Core>, claims: Claims, started: Moment, waited: Duration) -> Self {
-        Self { core, claims, started, waited, is_sent: false, users: Box::default() }
-    }
-
-    pub(crate) fn core(&self) -> &Arc<Core> {
-        &self.core
-    }
-
-    pub(crate) fn claims(&self) -> &Claims {
-        &self.claims
+    pub(crate) fn new(
+        pacer: Arc<Pacer>,
+        claims: Claims,
+        started: Moment,
+        waited: Duration,
+        users: Box<[User]>,
+    ) -> Self {
+        if !pacer.is_watched.load(Ordering::Relaxed) {
+            open_bodies::watch(&pacer);
+        }
+        Self { pacer, claims, started, waited, is_sent: true, users }
     }
 
     /// Where the host's schedule is, for the next permit of it.
     pub(crate) fn place(&self) -> u32 {
         self.claims.host.schedule.place()
-    }
-
-    /// It goes out now.
-    pub(crate) fn send(mut self) -> Self {
-        self.is_sent = true;
-        if !self.core.is_watched.load(Ordering::Relaxed) {
-            open_bodies::watch(&self.core);
-        }
-        self
-    }
-
-    /// The leases of its hosts are there, and time has passed over it.
-    pub(crate) fn send_later(mut self, users: Box<[User]>, now: Moment) -> Self {
-        acquire::start_later(&self.core.table, &self.claims, self.started, now);
-        self.waited += now.since(self.started);
-        self.started = now;
-        self.users = users;
-        self.send()
     }
 
     /// How long this call has waited for the permit.
@@ -104,7 +86,7 @@ impl Permit {
 
     /// How long ago the request was sent, as far as is known.
     pub fn elapsed(&self) -> Duration {
-        self.core.now_or_system().since(self.started)
+        self.pacer.now_or_system().since(self.started)
     }
 
     /// Reports the head of the response. Returns the end of the host's backoff, if it is backed off now.
@@ -112,13 +94,13 @@ impl Permit {
     /// 429 and 503 back the host off (for a valid Retry-After, up to 24 h; else for 60 s, doubling); any response closes the circuit
     /// breaker. Call this once per request, and not for informational responses (1xx).
     pub fn observe(&self, status: StatusCode, headers: &HeaderMap) -> Option<WallMillis> {
-        self.core.observe(&self.claims, self.started, status, headers)
+        self.pacer.observe(&self.claims, self.started, status, headers)
     }
 
     /// Reports that the request failed without a response. Returns the end of the host's backoff or of the breaker's pause, if there is
     /// one.
     pub fn failed(&self, fault: Failure) -> Option<WallMillis> {
-        self.core.failed(&self.claims, self.started, fault)
+        self.pacer.failed(&self.claims, self.started, fault)
     }
 
     /// Whether the shared store has all that was [observed](Self::observe). Always true without a store.
@@ -152,8 +134,8 @@ impl Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         // The clock is the user's, so it is read before any lock is taken.
-        let (table, now) = (&self.core.table, self.core.now_or_system());
-        self.core.act(|effects| {
+        let (table, now) = (&self.pacer.table, self.pacer.now_or_system());
+        self.pacer.act(|effects| {
             let end = if self.is_sent { acquire::end } else { acquire::give_back };
             end(table, &self.claims, self.started, now, effects);
             // Last, because from here on the lease may go to another process, with the end of this response.

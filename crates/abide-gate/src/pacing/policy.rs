@@ -275,16 +275,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_danger_makes_it_less_considerate() {
-        let polite = PacePolicy::default().with_delay(Duration::ZERO).with_delay(Duration::from_millis(1));
-        assert_eq!((polite.min_delay(), polite.exceptions().count()), (PacePolicy::DELAY, 0));
-        let hasty = PacePolicy::default().danger_min_delay(Duration::from_millis(1));
-        assert_eq!((hasty.min_delay(), hasty.exceptions().count()), (Duration::from_millis(1), 1));
-        let several = PacePolicy::default().danger_max_in_flight(2);
-        assert_eq!(several.exceptions().count(), 1);
-    }
-
-    #[test]
     fn a_lease_lasts_from_250_ms_to_one_hour() {
         for (asked, lives) in
             [(0, 250), (249, 250), (60_000, 60_000), (3_600_001, 3_600_000), (u64::MAX, 3_600_000)]

@@ -211,10 +211,6 @@ mod tests {
         queue
     }
 
-    fn exceeded(queue: &Queue) -> Vec<Option<DeadlineExceeded>> {
-        queue.waiters.iter().map(|waiter| waiter.notify.exceeded.get().copied()).collect()
-    }
-
     #[test]
     fn the_delays_before_a_waiter_are_those_of_lower_tickets() {
         let queue = queue(&[(3, 90, 1), (5, 90, 2), (8, 90, 4)]);
@@ -229,23 +225,5 @@ mod tests {
         let soon = at(10).plus(Duration::from_millis(1));
         assert_eq!(exceeded(at(4)).not_at_once(at(10)), exceeded(soon));
         assert_eq!(exceeded(at(11)).not_at_once(at(10)), exceeded(at(11)));
-    }
-
-    #[test]
-    fn the_earliest_deadline_is_known_without_looking() {
-        assert_eq!(queue(&[(1, 50, 1), (2, 40, 1), (3, 60, 1)]).earliest_deadline, at(40));
-    }
-
-    #[test]
-    fn a_waiter_that_cannot_be_in_time_is_dropped_with_its_start() {
-        let mut waiting = queue(&[(1, 200, 10), (2, 105, 10), (3, 300, 10)]);
-        let notifies: Vec<_> = waiting.waiters.iter().map(|waiter| Arc::clone(&waiter.notify)).collect();
-        let mut wakers = Wakers::new();
-        let free_since_long = |delay| Start { at: at(5), why: WaitReason::Delay(delay) };
-        waiting.drop_exceeded(at(100), free_since_long, &mut wakers);
-        assert_eq!(exceeded(&waiting), [None, None], "the first and the last wait on");
-        let exceeded = notifies[1].exceeded.get().expect("the second is notified");
-        assert_eq!(exceeded.start, Start { at: at(110), why: WaitReason::Delay(Duration::from_secs(10)) });
-        assert_eq!((wakers.len(), waiting.delays(), waiting.len()), (1, Duration::from_secs(20), 2));
     }
 }

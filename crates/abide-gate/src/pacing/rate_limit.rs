@@ -15,17 +15,6 @@ use sfv::{BareItem, Item, List, ListEntry, Parser};
 use super::retry_after::server_time;
 use crate::WallMillis;
 
-/// What a response says of the requests that are left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RateLimit {
-    /// Nothing that matters.
-    None,
-    /// The next request had best wait so long, at most 24 h.
-    Wait(Duration),
-    /// Something that no server can mean, and that is ignored: which field.
-    Absurd(&'static str),
-}
-
 const RATELIMIT: &str = "ratelimit";
 const RATELIMIT_POLICY: &str = "ratelimit-policy";
 const X_REMAINING: &str = "x-ratelimit-remaining";
@@ -35,7 +24,7 @@ const X_RESET: &str = "x-ratelimit-reset";
 const WAIT_MAX: Duration = Duration::from_secs(86_400);
 
 /// No quota lasts longer than a leap year.
-const WINDOW_SECONDS_MAX: i64 = 366 * 86_400;
+const WINDOW_SECONDS_MAX: u64 = 366 * 86_400;
 
 /// More items or bytes than anybody sends with good intent.
 const VALUE_LEN_MAX: usize = 4096;
@@ -51,9 +40,12 @@ pub(crate) fn has_rate_limit(headers: &HeaderMap) -> bool {
 
 /// How long the next request had best wait: by `RateLimit`; without that field, or if it is malformed, by `X-RateLimit-Remaining`. Of
 /// several quotas the one that asks for most counts. What a cache has kept is not current, so a response with an `Age` says nothing.
-pub(crate) fn rate_limit(headers: &HeaderMap, wall: WallMillis) -> RateLimit {
+///
+/// # Errors
+/// Something that no server can mean, and that is ignored: which field.
+pub(crate) fn rate_limit(headers: &HeaderMap, wall: WallMillis) -> Result<Option<Duration>, &'static str> {
     if headers.get(AGE).is_some_and(|age| age.as_bytes().trim_ascii() != b"0") {
-        return RateLimit::None;
+        return Ok(None);
     }
     match list(headers, RATELIMIT) {
         Some(limits) => standard(&limits, &list(headers, RATELIMIT_POLICY).unwrap_or_default()),
@@ -61,34 +53,38 @@ pub(crate) fn rate_limit(headers: &HeaderMap, wall: WallMillis) -> RateLimit {
     }
 }
 
-fn standard(limits: &List, policies: &List) -> RateLimit {
-    let mut waits = items(limits).map(|limit| {
+fn standard(limits: &List, policies: &List) -> Result<Option<Duration>, &'static str> {
+    let (mut longest, mut absurd) = (None, Ok(None));
+    for limit in items(limits) {
         let policy = items(policies).find(|policy| policy.bare_item == limit.bare_item);
         let of_policy = |name: &str| policy.and_then(|policy| policy.params.get(name));
         // Quotas of bytes, or of requests at a time, say nothing of the delay. Another unit is none that we know.
         let unit = of_policy("qu").and_then(BareItem::as_string);
         if unit.is_some_and(|unit| unit.as_str() != "requests") {
-            return RateLimit::None;
+            continue;
         }
         let remaining = limit.params.get("r").and_then(integer);
         // Until more is available; or the whole window, if that is all that is known.
         let reset = limit.params.get("t").or(of_policy("w")).and_then(integer);
-        match (remaining, reset) {
-            (Some(remaining), Some(reset)) => wait(remaining, reset, "RateLimit"),
-            _ => RateLimit::None,
+        if let (Some(remaining), Some(reset)) = (remaining, reset) {
+            match spread(remaining, reset) {
+                Some(wait) => longest = longest.max(Some(wait)),
+                None => absurd = Err("RateLimit"),
+            }
         }
-    });
-    waits.by_ref().fold(RateLimit::None, RateLimit::longer)
+    }
+    // One absurd quota takes nothing from another.
+    if longest.is_some() { Ok(longest) } else { absurd }
 }
 
 /// Lenient: the fields that most servers send today, which no specification defines. Reset is a number of seconds, or a time.
-fn older(headers: &HeaderMap, wall: WallMillis) -> RateLimit {
+fn older(headers: &HeaderMap, wall: WallMillis) -> Result<Option<Duration>, &'static str> {
     let number = |name| {
         let value = headers.get(name)?.to_str().ok()?;
         value.trim().parse::<i64>().ok()
     };
     let (Some(remaining), Some(reset)) = (number(X_REMAINING), number(X_RESET)) else {
-        return RateLimit::None;
+        return Ok(None);
     };
     let reset = match reset {
         EPOCH_SECONDS_MIN.. => {
@@ -98,32 +94,16 @@ fn older(headers: &HeaderMap, wall: WallMillis) -> RateLimit {
         }
         _ => reset,
     };
-    wait(remaining, reset, "X-RateLimit-Reset")
+    spread(remaining, reset).map(Some).ok_or("X-RateLimit-Reset")
 }
 
-/// So many requests within so many seconds. The server's seconds are whole, so the last one may not be over: one more.
-fn wait(remaining: i64, reset: i64, field: &'static str) -> RateLimit {
-    let (Ok(remaining), Ok(seconds)) =
-        (u32::try_from(remaining.min(i64::from(u32::MAX))), u64::try_from(reset))
-    else {
-        return RateLimit::Absurd(field);
-    };
-    if reset > WINDOW_SECONDS_MAX {
-        return RateLimit::Absurd(field);
-    }
+/// The delay of so many requests within so many seconds, if a server can mean that. Its seconds are whole, so the last one may not be over: one
+/// more.
+fn spread(remaining: i64, reset: i64) -> Option<Duration> {
+    let remaining = u32::try_from(remaining.min(i64::from(u32::MAX))).ok()?;
+    let seconds = u64::try_from(reset).ok().filter(|seconds| *seconds <= WINDOW_SECONDS_MAX)?;
     let window = Duration::from_secs(seconds.saturating_add(1));
-    let spread = window.checked_div(remaining.max(1)).unwrap_or(window);
-    RateLimit::Wait(spread.min(WAIT_MAX))
-}
-
-impl RateLimit {
-    fn longer(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Wait(one), Self::Wait(other)) => Self::Wait(one.max(other)),
-            (Self::Wait(_), _) | (_, Self::None) => self,
-            _ => other,
-        }
-    }
+    Some(window.checked_div(remaining.max(1)).unwrap_or(window).min(WAIT_MAX))
 }
 
 /// The value of a field, if it is a List (RFC 9651 §3.1). "Malformed RateLimit header fields MUST be ignored."
@@ -155,18 +135,14 @@ mod tests {
 
     const NOW: u64 = 1_800_000_000;
 
-    fn limit_of(fields: &[(&str, &str)]) -> RateLimit {
+    fn limit_of(fields: &[(&str, &str)]) -> Result<Option<Duration>, &'static str> {
         let headers =
             fields.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
         rate_limit(&headers, WallMillis::from_millis(NOW * 1_000))
     }
 
     fn seconds(fields: &[(&str, &str)]) -> Option<f64> {
-        match limit_of(fields) {
-            RateLimit::Wait(wait) => Some(wait.as_secs_f64()),
-            RateLimit::None => None,
-            RateLimit::Absurd(field) => panic!("{field}"),
-        }
+        limit_of(fields).unwrap().map(|wait| wait.as_secs_f64())
     }
 
     #[test]
@@ -192,7 +168,7 @@ mod tests {
         for unit in ["content-bytes", "concurrent-requests", "acme-units"] {
             let policy = format!(r#""default";q=65535;qu="{unit}";w=10"#);
             let fields = [("ratelimit-policy", &*policy), ("ratelimit", r#""default";r=0;t=60"#)];
-            assert_eq!(limit_of(&fields), RateLimit::None, "{unit}");
+            assert_eq!(limit_of(&fields), Ok(None), "{unit}");
         }
         let fields =
             [("ratelimit-policy", r#""default";q=5;qu="requests""#), ("ratelimit", r#""default";r=0;t=59"#)];
@@ -215,18 +191,15 @@ mod tests {
             let standard = [fields[0], fields[1], ("ratelimit", r#""a";r=2;t=3"#)];
             assert_eq!(seconds(&standard), Some(2.0));
         }
-        assert_eq!(limit_of(&[(X_REMAINING, "0")]), RateLimit::None);
+        assert_eq!(limit_of(&[(X_REMAINING, "0")]), Ok(None));
     }
 
     #[test]
     fn absurd_values_are_named_and_a_long_quota_waits_a_day() {
-        assert_eq!(limit_of(&[("ratelimit", r#""a";r=0;t=31622401"#)]), RateLimit::Absurd("RateLimit"));
-        assert_eq!(limit_of(&[("ratelimit", r#""a";r=-1;t=60"#)]), RateLimit::Absurd("RateLimit"));
-        assert_eq!(limit_of(&[(X_REMAINING, "0"), (X_RESET, "-5")]), RateLimit::Absurd("X-RateLimit-Reset"));
-        assert_eq!(
-            limit_of(&[(X_REMAINING, "0"), (X_RESET, "9999999999")]),
-            RateLimit::Absurd("X-RateLimit-Reset")
-        );
+        assert_eq!(limit_of(&[("ratelimit", r#""a";r=0;t=31622401"#)]), Err("RateLimit"));
+        assert_eq!(limit_of(&[("ratelimit", r#""a";r=-1;t=60"#)]), Err("RateLimit"));
+        assert_eq!(limit_of(&[(X_REMAINING, "0"), (X_RESET, "-5")]), Err("X-RateLimit-Reset"));
+        assert_eq!(limit_of(&[(X_REMAINING, "0"), (X_RESET, "9999999999")]), Err("X-RateLimit-Reset"));
         assert_eq!(seconds(&[("ratelimit", r#""month";r=0;t=2592000"#)]), Some(86_400.0));
         let mixed = [("ratelimit", r#""a";r=-1;t=60, "b";r=0;t=59"#)];
         assert_eq!(seconds(&mixed), Some(60.0), "one absurd quota takes nothing from another");
@@ -235,7 +208,7 @@ mod tests {
     #[test]
     fn a_cached_response_says_nothing() {
         let field = ("ratelimit", r#""a";r=0;t=59"#);
-        assert_eq!(limit_of(&[field, ("age", "1")]), RateLimit::None);
+        assert_eq!(limit_of(&[field, ("age", "1")]), Ok(None));
         assert_eq!(seconds(&[field, ("age", "0")]), Some(60.0));
     }
 
@@ -244,7 +217,7 @@ mod tests {
         fn no_value_waits_longer_than_a_day(value in "[\"a;rt=0-9, -]{0,60}", reset in any::<i64>(), remaining in any::<i64>()) {
             let (remaining, reset) = (remaining.to_string(), reset.to_string());
             for fields in [&[("ratelimit", &*value)][..], &[(X_REMAINING, &*remaining), (X_RESET, &*reset)]] {
-                if let RateLimit::Wait(wait) = limit_of(fields) {
+                if let Ok(Some(wait)) = limit_of(fields) {
                     prop_assert!(wait <= WAIT_MAX);
                 }
             }

@@ -8,53 +8,39 @@ use std::time::Duration;
 
 use super::acquire::Request;
 use super::backoff::BackoffCause;
-use super::pacer::Core;
+use super::pacer::Pacer;
 use super::queue::DeadlineExceeded;
-use super::schedule::{OPEN_MAX, Schedule, WaitReason};
+use super::schedule::{Schedule, WaitReason};
 use crate::clock::Moment;
 use crate::event::Event;
 use crate::text::Escaped;
-use crate::{DeniedKind, Failure, UnsupportedUrl, WallMillis};
+use crate::{DeniedKind, Failure, WallMillis};
 
 /// Why the pacer refused a permit.
 #[derive(Clone, Debug)]
-pub(crate) enum Refusal {
-    /// The next free slot is further away than this call may wait.
-    Deferred(Deferral),
+pub(crate) struct Refusal {
+    pub(crate) kind: DeniedKind,
+    /// For a deferral the earliest sensible time to come back: the end of the backoff, or when the queue as it stands has drained, and a delay
+    /// behind those that were deferred before. Nothing is reserved: the first to come is the first to go.
+    pub(crate) not_before: Option<WallMillis>,
+}
+
+impl From<DeniedKind> for Refusal {
     /// For a reason that does not pass with the time of the host.
-    Denied(DeniedKind),
-}
-
-/// What a deferred request waits for, and until when.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Deferral {
-    /// The host, or the key of the group of hosts, that is not free.
-    pub(crate) scope: Box<str>,
-    /// The earliest sensible time to come back: the end of the backoff, or when the queue as it stands has drained, and a delay behind those
-    /// that were deferred before. Nothing is reserved: the first to come is the first to go.
-    pub(crate) not_before: WallMillis,
-    /// The same, counted from when the request was deferred.
-    pub(crate) wait: Duration,
-    pub(crate) reason: DeferReason,
-}
-
-impl Refusal {
-    /// When to come back, if that is known.
-    pub(crate) fn not_before(&self) -> Option<WallMillis> {
-        match self {
-            Self::Deferred(deferral) => Some(deferral.not_before),
-            Self::Denied(_) => None,
-        }
-    }
-}
-
-impl From<UnsupportedUrl> for Refusal {
-    fn from(_: UnsupportedUrl) -> Self {
-        Self::Denied(DeniedKind::UnsupportedUrl)
+    fn from(kind: DeniedKind) -> Self {
+        Self { kind, not_before: None }
     }
 }
 
 /// What a deferred request would have had to wait for.
+///
+/// ```
+/// use abide_gate::pacing::DeferReason;
+///
+/// fn is_the_servers_wish(reason: &DeferReason) -> bool {
+///     matches!(reason, DeferReason::Backoff { .. } | DeferReason::RateLimit)
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeferReason {
@@ -136,27 +122,22 @@ impl DeferReason {
     }
 }
 
-impl Core {
+impl Pacer {
     /// Refuses a request whose permit cannot come before its deadline: reports and counts it, and finds out why.
     pub(crate) fn defer(&self, request: &Request<'_>, exceeded: DeadlineExceeded, now: Moment) -> Refusal {
         // The user's clock is read before the lock is taken.
         let (asked, wall) = (request.scope(exceeded.scope), self.wall());
         let scope = &*asked.key;
-        let (at, reason, open) = self
+        let (at, reason) = self
             .with_schedule(scope, |schedule| {
                 schedule.counts.deferrals = schedule.counts.deferrals.saturating_add(1);
-                let open = schedule.open_too_long(OPEN_MAX, now);
-                let at = schedule.come_back(exceeded.start.at, asked.delay);
-                (at, DeferReason::of(exceeded.start.why, schedule, now, wall), open)
+                let at = schedule.come_back(exceeded.start.at, asked.terms.delay);
+                (at, DeferReason::of(exceeded.start.why, schedule, now, wall))
             })
-            .unwrap_or((exceeded.start.at, DeferReason::OtherProcess, None));
-        if let Some(open) = open {
-            self.report(&Event::BodyOpen { scope, open });
-        }
+            .unwrap_or((exceeded.start.at, DeferReason::OtherProcess));
         let wait = at.since(now);
-        self.report(&Event::Deferred { scope, wait, reason: &reason });
-        let not_before = self.wall_at(now, at);
-        Refusal::Deferred(Deferral { scope: scope.into(), not_before, wait, reason })
+        self.notify(&Event::Deferred { scope, wait, reason: &reason });
+        Refusal { kind: DeniedKind::Deferred { reason }, not_before: Some(self.wall_at(now, at)) }
     }
 }
 

@@ -11,7 +11,7 @@ use url::Url;
 use super::acquire::ScopeRequest;
 use super::pacer::{Ask, Pacer};
 use super::refusal::Refusal;
-use super::schedule::Schedule;
+use super::schedule::{Schedule, Terms};
 use crate::clock::Moment;
 use crate::{Host, Stats, WallMillis};
 
@@ -21,9 +21,9 @@ impl Pacer {
     /// # Errors
     /// As [`acquire`](Self::acquire), except that it never defers.
     pub(crate) fn next_slot(&self, url: &Url, ask: Ask) -> Result<NextSlot, Refusal> {
-        let now = self.core.now()?;
-        let request = self.core.request(url, &ask, now)?;
-        let slot = |scope: &ScopeRequest<'_>| self.slot_at(&scope.key, scope.delay, scope.limit, now);
+        let now = self.now()?;
+        let request = self.request(url, &ask, now)?;
+        let slot = |scope: &ScopeRequest<'_>| self.slot_at(&scope.key, scope.terms, now);
         let others = request.others.iter().map(slot);
         Ok(others.fold(slot(&request.host), |last, other| if other.wait > last.wait { other } else { last }))
     }
@@ -34,21 +34,20 @@ impl Pacer {
         &self,
         hosts: impl IntoIterator<Item = &'h Host>,
     ) -> Option<(&'h Host, NextSlot)> {
-        let now = self.core.now_or_system();
+        let now = self.now_or_system();
         let slots = hosts.into_iter().map(|host| (host, self.slot_again(host, now)));
         slots.reduce(|best, next| if is_earlier(&next.1, &best.1) { next } else { best })
     }
 
     fn slot_again(&self, host: &Host, now: Moment) -> NextSlot {
-        let pace = self.core.policy.pace_of(host.as_str());
-        let last =
-            self.core.with_schedule(host.as_str(), |schedule| schedule.last_delay()).unwrap_or_default();
-        self.slot_at(host.as_str(), pace.delay.max(last), pace.max_in_flight, now)
+        let pace = self.policy.pace_of(host.as_str());
+        let last = self.with_schedule(host.as_str(), |schedule| schedule.last_delay()).unwrap_or_default();
+        self.slot_at(host.as_str(), Terms { delay: pace.delay.max(last), limit: pace.max_in_flight }, now)
     }
 
-    fn slot_at(&self, key: &str, delay: Duration, limit: u16, now: Moment) -> NextSlot {
-        let found = self.core.with_schedule(key, |schedule| {
-            let terms = schedule.terms(delay, limit);
+    fn slot_at(&self, key: &str, asked: Terms, now: Moment) -> NextSlot {
+        let found = self.with_schedule(key, |schedule| {
+            let terms = schedule.terms(asked);
             let queued = schedule.queue().map(|queue| queue.delays()).unwrap_or_default();
             let (start, waiting) = (schedule.start(terms).at, schedule.waiting());
             // A host that was never asked is free as well, but not overdue.
@@ -57,28 +56,28 @@ impl Pacer {
             (schedule.arrival(terms, queued, now).at, overdue, waiting, schedule.in_flight)
         });
         let (at, overdue, waiting, in_flight) = found.unwrap_or((now, None, 0, 0));
-        let (not_before, wait) = (self.core.wall_at(now, at), at.since(now));
+        let (not_before, wait) = (self.wall_at(now, at), at.since(now));
         NextSlot { not_before, wait, overdue, waiting, in_flight: in_flight.into() }
     }
 
     /// What happened to a host, if it is known.
     pub(crate) fn report(&self, host: &Host) -> Option<HostReport> {
-        let (now, wall) = (self.core.now_or_system(), self.core.wall());
-        self.core.with_schedule(host.as_str(), |schedule| report(schedule, now, wall))
+        let (now, wall) = (self.now_or_system(), self.wall());
+        self.with_schedule(host.as_str(), |schedule| report(schedule, now, wall))
     }
 
     /// What happened to every host and every group of hosts that is known, in no particular order.
     pub(crate) fn reports(&self) -> Vec<HostReport> {
-        let (now, wall) = (self.core.now_or_system(), self.core.wall());
+        let (now, wall) = (self.now_or_system(), self.wall());
         let mut reports = Vec::new();
-        self.core.table.for_each(|schedule| reports.push(report(schedule, now, wall)));
+        self.table.for_each(|schedule| reports.push(report(schedule, now, wall)));
         reports
     }
 
     /// Sums over all hosts that are known. Looks at each of them.
     pub(crate) fn stats(&self) -> Stats {
-        let (now, mut stats) = (self.core.now_or_system(), Stats::default());
-        self.core.table.for_each(|schedule| {
+        let (now, mut stats) = (self.now_or_system(), Stats::default());
+        self.table.for_each(|schedule| {
             stats.hosts += 1;
             stats.in_flight += usize::from(schedule.in_flight);
             stats.waiting += schedule.waiting();
@@ -116,6 +115,16 @@ fn report(schedule: &Schedule, now: Moment, wall: WallMillis) -> HostReport {
 }
 
 /// When the next request to a host could be sent. Reserves nothing.
+///
+/// ```
+/// use abide_gate::Gate;
+/// use url::Url;
+///
+/// /// Seconds until the host of a URL can be sent to, for a queue that is sorted by it.
+/// fn seconds(gate: &Gate, url: &Url) -> Option<u64> {
+///     gate.next_slot(url).ok().map(|slot| slot.wait.as_secs())
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NextSlot {
@@ -132,6 +141,16 @@ pub struct NextSlot {
 }
 
 /// The state and counts of one host, or group of hosts. Counters stop at 4,294,967,295.
+///
+/// ```
+/// use abide_gate::Gate;
+///
+/// fn print_slowest(gate: &Gate) {
+///     if let Some(host) = gate.reports().into_iter().max_by_key(|host| host.longest_wait) {
+///         println!("{}: {} requests, one waited {:?}", host.scope, host.requests, host.longest_wait);
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HostReport {

@@ -53,19 +53,12 @@ pub(crate) fn server_time(headers: &HeaderMap, wall: WallMillis) -> SystemTime {
 fn parse(field: &[u8], base: SystemTime) -> Option<Duration> {
     let text = field.trim_ascii();
     if !text.is_empty() && text.iter().all(u8::is_ascii_digit) {
-        return seconds(text);
+        // Too many digits for an integer are still a number, and a long one.
+        let seconds = str::from_utf8(text).ok()?.parse().unwrap_or(u64::MAX);
+        return usable(Duration::from_secs(seconds));
     }
     let wait = http_date(text)?.duration_since(base).ok()?;
     usable(wait)
-}
-
-/// `1*DIGIT`. Too many digits for an integer are still a number, and a long one.
-fn seconds(digits: &[u8]) -> Option<Duration> {
-    let max = RETRY_AFTER_MAX.as_secs();
-    let value = |digit: &u8| u64::from(digit.saturating_sub(b'0'));
-    let total =
-        digits.iter().fold(0_u64, |sum, digit| sum.saturating_mul(10).saturating_add(value(digit)).min(max));
-    usable(Duration::from_secs(total))
 }
 
 fn usable(wait: Duration) -> Option<Duration> {

@@ -90,8 +90,6 @@ pub(crate) struct Extra {
     queue: Option<Box<Queue>>,
     /// Most in flight, as the last that joined the queue has asked.
     limit: u16,
-    /// It has been said that a body is open for too long.
-    warned: bool,
     /// The delay by the time its answers take. Zero: not adaptive.
     adaptive_millis: u32,
     /// When the caller that was deferred last may come back.
@@ -106,9 +104,6 @@ pub(crate) struct Extra {
 /// those of all others away.
 const LEAD_MAX: Duration = Duration::from_secs(3_600);
 
-/// A body that has been open for longer is worth a warning.
-pub(crate) const OPEN_MAX: Duration = Duration::from_secs(60);
-
 /// That of a host without one.
 static NONE: Extra = Extra::NEW;
 
@@ -118,7 +113,6 @@ impl Extra {
         breaker: Breaker::CLOSED,
         queue: None,
         limit: 1,
-        warned: false,
         adaptive_millis: 0,
         deferred_until: Moment::NEVER,
         quota: Moment::NEVER,
@@ -179,33 +173,21 @@ impl Schedule {
     }
 
     /// The terms as they are now: a slow site's delay is longer, and a host that could not be reached is probed by one request.
-    pub(crate) fn terms(&self, delay: Duration, limit: u16) -> Terms {
-        let Some(extra) = self.extra.as_deref() else { return Terms { delay, limit } };
-        let delay = delay.max(millis(extra.adaptive_millis));
-        Terms { delay, limit: if extra.breaker.is_closed() { limit } else { 1 } }
+    pub(crate) fn terms(&self, asked: Terms) -> Terms {
+        let Some(extra) = self.extra.as_deref() else { return asked };
+        let delay = asked.delay.max(millis(extra.adaptive_millis));
+        Terms { delay, limit: if extra.breaker.is_closed() { asked.limit } else { 1 } }
     }
 
     /// A request starts, on terms that were made here.
     pub(crate) fn grant(&mut self, terms: Terms, now: Moment) {
         self.anchor = self.anchor.max(now);
         self.in_flight = self.in_flight.saturating_add(1);
-        // Each open body is reported once: this is a new one.
-        if let Some(extra) = self.extra.as_deref_mut() {
-            extra.warned = false;
-        }
         self.delay_millis = whole_millis(terms.delay);
         self.counts.requests = self.counts.requests.saturating_add(1);
         // Once the list is in use it is kept until nothing is in flight, so that it is complete.
         if terms.limit > 1 || self.in_flight > 1 {
             self.extra_mut().open.push(now);
-        }
-    }
-
-    /// The request starts later than it was granted, because a lease had to be awaited.
-    pub(crate) fn start_later(&mut self, granted: Moment, now: Moment) {
-        self.anchor = self.anchor.max(now);
-        if let Some(open) = self.open_entry(granted) {
-            *open = now;
         }
     }
 
@@ -234,25 +216,6 @@ impl Schedule {
         if self.in_flight == 0 {
             extra.open.clear();
         }
-    }
-
-    fn open_entry(&mut self, started: Moment) -> Option<&mut Moment> {
-        self.extra.as_deref_mut()?.open.iter_mut().find(|open| **open == started)
-    }
-
-    /// How long the oldest body has been open, said once when it passes `limit`.
-    pub(crate) fn open_too_long(&mut self, limit: Duration, now: Moment) -> Option<Duration> {
-        let open = now.since(self.open_since());
-        if self.in_flight == 0 || self.is_warned() || open < limit {
-            return None;
-        }
-        self.extra_mut().warned = true;
-        Some(open)
-    }
-
-    /// Whether it has been said that a body is open for too long.
-    pub(crate) fn is_warned(&self) -> bool {
-        self.extra().warned
     }
 
     pub(crate) fn waited(&mut self, waited: Duration) {
@@ -295,7 +258,7 @@ impl Schedule {
     /// When a deferred caller had best come back that could go at `earliest` if it were alone: a delay behind those that were deferred before
     /// it, or all of them would come at once and most in vain. Nothing is reserved for them: the first to come is the first to go.
     pub(crate) fn come_back(&mut self, earliest: Moment, delay: Duration) -> Moment {
-        let delay = self.terms(delay, 1).delay;
+        let delay = self.terms(Terms { delay, limit: 1 }).delay;
         let last = &mut self.extra_mut().deferred_until;
         *last = last.plus(delay).clamp(earliest, earliest.plus(LEAD_MAX.max(delay)));
         *last
@@ -352,7 +315,7 @@ impl Schedule {
         // Taken out, so that the rest can be looked at meanwhile.
         let Some(extra) = self.extra.as_deref_mut() else { return };
         let (Some(mut queue), limit) = (extra.queue.take(), extra.limit) else { return };
-        let terms = self.terms(Duration::ZERO, limit);
+        let terms = self.terms(Terms { delay: Duration::ZERO, limit });
         let first = |delay: Duration| -> Start {
             self.arrival(Terms { delay: delay.max(terms.delay), ..terms }, Duration::ZERO, now)
         };
@@ -446,69 +409,12 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_of_several_that_are_open_counts() {
-        let mut schedule = Schedule::new("a.example");
-        schedule.grant(terms(2), at(1));
-        // The limit is lower for the second, and the list is kept all the same.
-        schedule.grant(terms(1), at(2));
-        assert_eq!(schedule.open_since(), at(1));
-        schedule.end(at(1), at(9));
-        assert_eq!(schedule.open_since(), at(2));
-        schedule.end(at(2), at(10));
-        assert_eq!(schedule.open_since(), Moment::NEVER);
-    }
-
-    #[test]
-    fn a_start_that_was_later_than_its_grant_counts_from_then() {
-        let mut schedule = Schedule::new("a.example");
-        schedule.grant(terms(2), at(1));
-        schedule.grant(terms(2), at(2));
-        schedule.start_later(at(1), at(5));
-        assert_eq!((schedule.open_since(), schedule.anchor), (at(2), at(5)));
-        schedule.end(at(2), at(6));
-        assert_eq!(schedule.open_since(), at(5));
-    }
-
-    #[test]
-    fn an_adaptive_delay_is_raised_by_any_answer_and_lowered_by_a_success() {
-        let mut schedule = Schedule::new("a.example");
-        let mut delay = |seconds, success| {
-            schedule.adapt(Duration::from_secs(seconds), success);
-            schedule.terms(Duration::ZERO, 1).delay
-        };
-        for (took, success, becomes) in
-            [(1, true, 5), (2, false, 10), (1, false, 10), (1, true, 5), (99, false, 30)]
-        {
-            assert_eq!(delay(took, success), Duration::from_secs(becomes), "{took} {success}");
-        }
-        let mut schedule = Schedule::new("a.example");
-        schedule.adapt(Duration::ZERO, false);
-        assert_eq!(schedule.terms(Duration::ZERO, 1).delay, Duration::ZERO, "nothing was learnt");
-    }
-
-    #[test]
     fn deferred_callers_come_back_a_delay_apart_within_a_day() {
         let mut schedule = Schedule::new("a.example");
         let delay = Duration::from_secs(36_000);
         let times = [10, 10, 10, 10, 50].map(|earliest| schedule.come_back(at(earliest), delay));
         assert_eq!(times, [10, 36_010, 36_010, 36_010, 36_050].map(at));
         assert_eq!(schedule.come_back(at(200_000), delay), at(200_000), "those before are past");
-    }
-
-    #[test]
-    fn backoffs_and_faults_raise_an_adaptive_delay() {
-        let backoff = HostBackoff { began: at(1), until: at(60), ..HostBackoff::NONE };
-        let mut schedule = Schedule::new("a.example");
-        assert!(!schedule.has_trouble());
-        schedule.adapt(Duration::from_secs(1), true);
-        assert!(!schedule.has_trouble(), "a slow site is none");
-        assert!(schedule.set_backoff(backoff, at(1)) && schedule.has_trouble());
-        assert!(!schedule.set_backoff(HostBackoff { throttles: 2, ..backoff }, at(2)));
-        assert_eq!((schedule.backoff().throttles, schedule.backoffs), (2, 1));
-        let mut schedule = Schedule::new("b.example");
-        let faulty = Breaker::CLOSED.after(crate::Failure::Reset, at(1), at(2));
-        assert!(schedule.set_breaker(faulty) && schedule.has_trouble());
-        assert!(!schedule.set_breaker(faulty), "it is the same");
     }
 
     #[test]
@@ -538,48 +444,14 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_owed_its_delay_and_its_backoff() {
-        let mut schedule = Schedule::new("a.example");
-        let owes_nothing = |schedule: &Schedule, now| schedule.owes_nothing(Duration::from_secs(1), at(now));
-        assert!(owes_nothing(&schedule, 1));
-        schedule.grant(Terms { delay: Duration::from_secs(8), limit: 1 }, at(1));
-        assert!(!owes_nothing(&schedule, 99), "a response is open");
-        schedule.end(at(1), at(100));
-        assert!(!owes_nothing(&schedule, 107) && owes_nothing(&schedule, 108), "the longer of the delays");
-        schedule.set_backoff(HostBackoff { began: at(100), until: at(160), ..HostBackoff::NONE }, at(100));
-        assert!(!owes_nothing(&schedule, 160 + 30 * 60 - 1) && owes_nothing(&schedule, 160 + 30 * 60));
-        let faulty = Breaker::CLOSED.after(crate::Failure::Reset, at(1), at(2));
-        schedule.set_breaker(faulty);
-        assert!(owes_nothing(&schedule, 99_999), "a fault or two, and its breaker is closed");
-    }
-
-    #[test]
-    fn start_table() {
-        let (s, no) = (at, Moment::NEVER);
-        // anchor, backoff, pause, delay -> start, why
-        let table = [
-            (no, no, no, 5, no, WaitReason::Delay(Duration::from_secs(5))),
-            (s(10), no, no, 5, s(15), WaitReason::Delay(Duration::from_secs(5))),
-            (s(10), no, no, 0, s(10), WaitReason::Delay(Duration::ZERO)),
-            (s(10), s(12), no, 5, s(15), WaitReason::Delay(Duration::from_secs(5))),
-            (s(10), s(60), no, 5, s(60), WaitReason::Backoff),
-            (no, s(60), no, 5, s(60), WaitReason::Backoff),
-            (s(10), s(60), s(61), 5, s(61), WaitReason::Breaker),
-            (s(10), s(60), s(61), 86_400, s(86_410), WaitReason::Delay(Duration::from_secs(86_400))),
-        ];
-        for (anchor, backoff, pause, delay, at, why) in table {
-            let mut host = Schedule { anchor, ..Schedule::new("a.example") };
-            (host.extra_mut().backoff.until, host.extra_mut().breaker.until) = (backoff, pause);
-            assert_eq!(host.start(lasting(delay)), Start { at, why });
-        }
-    }
-
-    #[test]
     fn an_arrival_waits_for_all_before_it() {
         let idle = || Schedule { anchor: at(10), ..Schedule::new("a.example") };
         let open = || Schedule { in_flight: 1, ..idle() };
-        let mut backed_off = idle();
-        backed_off.extra_mut().backoff.until = at(100);
+        let troubled = |pause| {
+            let mut schedule = idle();
+            (schedule.extra_mut().backoff.until, schedule.extra_mut().breaker.until) = (at(100), at(pause));
+            schedule
+        };
         let delay = WaitReason::Delay(Duration::from_secs(5));
         for (schedule, queued, now, start, why) in [
             (idle(), 20, 11, 35, delay),
@@ -588,7 +460,8 @@ mod tests {
             (open(), 0, 40, 45, WaitReason::InFlight(at(10))),
             (open(), 5, 40, 50, delay),
             // After a backoff the queue goes out one by one.
-            (backed_off, 10, 11, 110, WaitReason::Backoff),
+            (troubled(0), 10, 11, 110, WaitReason::Backoff),
+            (troubled(101), 10, 11, 111, WaitReason::Breaker),
         ] {
             let arrival = schedule.arrival(lasting(5), Duration::from_secs(queued), at(now));
             assert_eq!(arrival, Start { at: at(start), why }, "{schedule:?}");

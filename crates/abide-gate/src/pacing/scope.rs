@@ -10,6 +10,7 @@ use std::time::Duration;
 use url::Url;
 
 use super::policy::PacePolicy;
+use super::schedule::Terms;
 
 /// A group of hosts with a rate limit of its own, in addition to that of each host.
 ///
@@ -26,50 +27,49 @@ use super::policy::PacePolicy;
 /// ```
 #[derive(Clone)]
 pub struct Scope {
-    kind: Kind,
-    delay: Duration,
-    max_in_flight: u16,
-    feedback: bool,
+    /// The kind of the group, with which its keys begin.
+    kind: &'static str,
+    key: Arc<KeyOf>,
+    pub(crate) terms: Terms,
+    pub(crate) feedback: bool,
 }
 
-/// The key of a request, made by the user.
+/// The group of a request.
 type KeyOf = dyn Fn(&Url) -> Option<String> + Send + Sync;
-
-#[derive(Clone)]
-enum Kind {
-    #[cfg(feature = "psl")]
-    RegistrableDomain,
-    Custom(Arc<KeyOf>),
-}
 
 impl Scope {
     /// Groups by registrable domain (`example.co.uk` for `www.example.co.uk`), by the Public Suffix List that is compiled in. Addresses and
     /// names without a suffix belong to no group.
     #[cfg(feature = "psl")]
     pub fn registrable_domain() -> Self {
-        Self::new(Kind::RegistrableDomain)
+        Self::new("domain", |url| registrable(url).map(str::to_owned))
     }
 
     /// Groups by a key of your own; a request with `None` belongs to no group. If the function panics, the URL is refused.
     pub fn custom(key: impl Fn(&Url) -> Option<String> + Send + Sync + 'static) -> Self {
-        Self::new(Kind::Custom(Arc::new(key)))
+        Self::new("custom", key)
     }
 
-    fn new(kind: Kind) -> Self {
-        Self { kind, delay: PacePolicy::DELAY, max_in_flight: 1, feedback: false }
+    fn new(kind: &'static str, key: impl Fn(&Url) -> Option<String> + Send + Sync + 'static) -> Self {
+        Self {
+            kind,
+            key: Arc::new(key),
+            terms: Terms { delay: PacePolicy::DELAY, limit: 1 },
+            feedback: false,
+        }
     }
 
     /// Least time between the end of a response and the start of the next request in this scope. Default 1 s, at most 24 h.
     #[must_use]
     pub fn with_delay(mut self, delay: Duration) -> Self {
-        self.delay = delay.min(super::policy::DELAY_MAX);
+        self.terms.delay = delay.min(super::policy::DELAY_MAX);
         self
     }
 
     /// Most requests in flight in this scope, at least 1. Default 1. The limit of each host stays what it is.
     #[must_use]
     pub fn with_max_in_flight(mut self, max: u16) -> Self {
-        self.max_in_flight = max.max(1);
+        self.terms.limit = max.max(1);
         self
     }
 
@@ -80,30 +80,15 @@ impl Scope {
         self
     }
 
-    pub(crate) fn limits(&self) -> (Duration, u16, bool) {
-        (self.delay, self.max_in_flight, self.feedback)
-    }
-
     /// The key of this request. May run user code.
     pub(crate) fn key(&self, url: &Url) -> Option<String> {
-        match &self.kind {
-            #[cfg(feature = "psl")]
-            Kind::RegistrableDomain => Some(format!("domain/{}", registrable(url)?)),
-            Kind::Custom(key) => Some(format!("custom/{}", key(url)?)),
-        }
+        Some(format!("{}/{}", self.kind, (self.key)(url)?))
     }
 }
 
 impl fmt::Debug for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match &self.kind {
-            #[cfg(feature = "psl")]
-            Kind::RegistrableDomain => "RegistrableDomain",
-            Kind::Custom(_) => "Custom",
-        };
-        let mut debug = f.debug_struct("Scope");
-        debug.field("kind", &kind).field("delay", &self.delay).field("max_in_flight", &self.max_in_flight);
-        debug.field("feedback", &self.feedback).finish()
+        write!(f, "Scope({}, {:?}, feedback: {})", self.kind, self.terms, self.feedback)
     }
 }
 

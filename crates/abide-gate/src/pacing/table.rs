@@ -19,7 +19,7 @@ use hashbrown::HashTable;
 use slab::Slab;
 
 use super::queue::Wakers;
-use super::schedule::{OPEN_MAX, Schedule};
+use super::schedule::Schedule;
 use crate::clock::Moment;
 
 /// The number of a schedule.
@@ -67,8 +67,6 @@ pub(crate) struct Shard {
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
     pub(crate) wakers: Wakers,
-    /// Bodies that have been open for too long, reported once each.
-    pub(crate) open: Vec<(Box<str>, Duration)>,
     /// The table had to grow beyond its bound.
     pub(crate) is_overgrown: bool,
 }
@@ -94,18 +92,14 @@ impl Table {
         }
     }
 
-    pub(crate) fn hash(&self, key: &str) -> u64 {
-        self.hasher.hash_one(key)
+    /// The shard of a key. The table inside uses the low and the top bits of its hash, so these are from the middle.
+    pub(crate) fn shard_of(&self, key: &str) -> u16 {
+        (self.hasher.hash_one(key) >> 32) as u16 % SHARDS
     }
 
-    /// The shard of a hash. The table inside uses the low and the top bits, so these are from the middle.
-    pub(crate) fn shard_of(hash: u64) -> u16 {
-        (hash >> 32) as u16 % SHARDS
-    }
-
-    /// Locks the shard of a hash.
-    pub(crate) fn lock(&self, hash: u64) -> Locked<'_> {
-        self.lock_shards(Self::shard_of(hash), std::iter::empty())
+    /// Locks the shard of a key.
+    pub(crate) fn lock(&self, key: &str) -> Locked<'_> {
+        self.lock_shards(self.shard_of(key), std::iter::empty())
     }
 
     /// Locks the schedule of a key, if it is known. It is where it was found last, or at zero: of a million hosts, one at random is in no
@@ -117,9 +111,8 @@ impl Table {
             return Some((locked, id));
         }
         drop(locked);
-        let hash = self.hash(key);
-        let mut locked = self.lock(hash);
-        let id = locked.find(hash, key)?;
+        let mut locked = self.lock(key);
+        let id = locked.find(key)?;
         Some((locked, id))
     }
 
@@ -176,8 +169,8 @@ impl Locked<'_> {
         &mut other.expect("the shards of all keys of the request were locked").1
     }
 
-    pub(crate) fn find(&mut self, hash: u64, key: &str) -> Option<ScheduleId> {
-        let shard = Table::shard_of(hash);
+    pub(crate) fn find(&mut self, key: &str) -> Option<ScheduleId> {
+        let (hash, shard) = (self.table.hasher.hash_one(key), self.table.shard_of(key));
         let Shard { index, schedules, .. } = self.shard(shard);
         let same = |index: &u32| {
             schedules.get(*index as usize).is_some_and(|schedule| schedule.key.as_bytes() == key.as_bytes())
@@ -192,12 +185,12 @@ impl Locked<'_> {
 
     /// Forgets a host, if this key is new and its shard is full. To be called for all keys of a request before any of their schedules
     /// is used: a new one owes nothing, and could be forgotten for the next.
-    pub(crate) fn make_room(&mut self, hash: u64, key: &str, now: Moment, effects: &mut Effects) {
+    pub(crate) fn make_room(&mut self, key: &str, now: Moment, effects: &mut Effects) {
         let table = self.table;
-        if self.find(hash, key).is_some() {
+        if self.find(key).is_some() {
             return;
         }
-        let shard = self.shard(Table::shard_of(hash));
+        let shard = self.shard(table.shard_of(key));
         if shard.schedules.len() >= table.shard_max {
             shard.make_room(table, now);
             effects.is_overgrown |= shard.schedules.len() >= table.shard_max;
@@ -205,12 +198,13 @@ impl Locked<'_> {
     }
 
     /// The schedule of a key, new if it was not known.
-    pub(crate) fn find_or_insert(&mut self, hash: u64, key: &str) -> ScheduleId {
-        if let Some(schedule) = self.find(hash, key) {
+    pub(crate) fn find_or_insert(&mut self, key: &str) -> ScheduleId {
+        if let Some(schedule) = self.find(key) {
             return schedule;
         }
-        let (shard, hasher) = (Table::shard_of(hash), &self.table.hasher);
-        ScheduleId { shard, index: self.shard(shard).insert(hash, key, hasher) }
+        let table = self.table;
+        let shard = table.shard_of(key);
+        ScheduleId { shard, index: self.shard(shard).insert(key, &table.hasher) }
     }
 
     /// The schedule with this number. It is there as long as something that has the number is in flight or waiting.
@@ -219,19 +213,19 @@ impl Locked<'_> {
     }
 
     /// Cleans a little every few hundred calls. To be called before a schedule is looked up, or after its grant, which keeps it.
-    pub(crate) fn clean_sometimes(&mut self, shard: u16, now: Moment, effects: &mut Effects) {
+    pub(crate) fn clean_sometimes(&mut self, shard: u16, now: Moment) {
         let (table, shard) = (self.table, self.shard(shard));
         // Counted per shard, so that the requests to a shard pay for its cleaning and no other lock is taken.
         shard.since_cleaning += 1;
         if shard.since_cleaning >= CLEAN_EVERY {
             shard.since_cleaning = 0;
-            shard.clean(table, now, effects);
+            shard.clean(table, now);
         }
     }
 }
 
 impl Shard {
-    fn insert(&mut self, hash: u64, key: &str, hasher: &RandomState) -> u32 {
+    fn insert(&mut self, key: &str, hasher: &RandomState) -> u32 {
         self.grow_slowly();
         let place = self.schedules.insert(Schedule::new(key));
         let place = u32::try_from(place).expect("four billion schedules do not fit into memory");
@@ -239,7 +233,7 @@ impl Shard {
         let rehash = |index: &u32| {
             schedules.get(*index as usize).map_or(0, |schedule| hasher.hash_one(schedule.key.as_str()))
         };
-        self.index.insert_unique(hash, place, rehash);
+        self.index.insert_unique(hasher.hash_one(key), place, rehash);
         place
     }
 
@@ -251,13 +245,10 @@ impl Shard {
     }
 
     /// Looks at the next few schedules: puts away what is not needed, and forgets hosts while there are more than `max`.
-    fn clean(&mut self, table: &Table, now: Moment, effects: &mut Effects) {
+    fn clean(&mut self, table: &Table, now: Moment) {
         for _ in 0..CLEAN_STEPS.min(self.schedules.capacity()) {
             let (place, crowded) = (self.advance(), self.schedules.len() > table.shard_max);
             let Some(schedule) = self.schedules.get_mut(place) else { continue };
-            if let Some(open) = schedule.open_too_long(OPEN_MAX, now) {
-                effects.open.push((schedule.key.as_str().into(), open));
-            }
             // Before the question whether it may go: what is over must not keep it.
             schedule.tidy(now);
             if crowded && schedule.owes_nothing(table.min_delay, now) {
@@ -294,13 +285,10 @@ impl Shard {
 
 #[cfg(test)]
 mod tests {
-    use super::super::schedule::Terms;
     use super::*;
-    use crate::clock::second as at;
 
     fn insert(table: &Table, key: &str) -> ScheduleId {
-        let hash = table.hash(key);
-        table.lock(hash).find_or_insert(hash, key)
+        table.lock(key).find_or_insert(key)
     }
 
     #[test]
@@ -324,56 +312,15 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_is_cleaned_once_in_256_calls() {
-        let table = Table::new(10_000, Duration::ZERO);
-        let (hash, began) = (table.hash("a"), at(0));
-        let mut locked = table.lock(hash);
-        let open = locked.find_or_insert(hash, "a");
-        let terms = Terms { delay: Duration::ZERO, limit: 1 };
-        locked.schedule(open).unwrap().grant(terms, began);
-        let later = began.plus(Duration::from_secs(61));
-        let mut effects = Effects::default();
-        for call in 1..=CLEAN_EVERY {
-            assert!(effects.open.is_empty(), "before call {call}");
-            locked.clean_sometimes(open.shard, later, &mut effects);
-        }
-        assert_eq!(effects.open, [("a".into(), Duration::from_secs(61))]);
-    }
-
-    #[test]
     fn a_shard_grows_by_an_eighth() {
         let (mut shard, hasher, mut growths) = (Shard::default(), RandomState::new(), 0);
         for n in 0_usize..4_000 {
             let (key, before) = (n.to_string(), shard.schedules.capacity());
-            shard.insert(hasher.hash_one(&*key), &key, &hasher);
+            shard.insert(&key, &hasher);
             let room = shard.schedules.capacity();
             assert!(room <= n + n / 8 + 4, "room for {room} with {n}");
             growths += usize::from(room != before);
         }
         assert!(growths < 70, "{growths}");
-    }
-
-    #[test]
-    fn a_cleaning_forgets_down_to_the_bound_and_not_below() {
-        let (mut shard, hasher) = (Shard::default(), RandomState::new());
-        for n in 0..100 {
-            let key = n.to_string();
-            shard.insert(hasher.hash_one(&*key), &key, &hasher);
-        }
-        let mut effects = Effects::default();
-        for (max, left) in [(101, 100), (100, 100), (99, 99), (40, 40)] {
-            let table = Table { shard_max: max, hasher: hasher.clone(), ..Table::new(0, Duration::ZERO) };
-            shard.clean(&table, at(10), &mut effects);
-            assert_eq!(shard.schedules.len(), left);
-            assert_eq!(shard.index.len(), left);
-        }
-    }
-
-    #[test]
-    fn the_hand_goes_round_every_place_once() {
-        let mut shard = Shard { schedules: Slab::with_capacity(10), ..Shard::default() };
-        let places: Vec<usize> = (0..20).map(|_| shard.advance()).collect();
-        let round = [1, 2, 3, 4, 5, 6, 7, 8, 9, 0];
-        assert_eq!(places, [round, round].concat());
     }
 }

@@ -163,7 +163,7 @@ impl RobotsCache {
                 Some(Progress::Early(_)) | None => {}
             }
             if progress.changed().await.is_err() {
-                return Err(Refusal::Denied(DeniedKind::Interrupted));
+                return Err(DeniedKind::Interrupted.into());
             }
         }
     }

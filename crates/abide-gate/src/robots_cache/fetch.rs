@@ -35,6 +35,30 @@ pub(crate) type FetchBody = UnsyncBoxBody<Bytes, FetchError>;
 /// returns the body **as the server sent it**, with its `Content-Encoding`: decoders of clients stop after the first gzip member, and rules
 /// after it would be lost. It refuses addresses that must not be contacted before anything is sent ([`AddressGuard`](crate::AddressGuard)).
 /// It has [`RobotsRequest::budget`] of time for the head ([`on_the_wire`] keeps it). The body's time is kept by the caller.
+///
+/// ```
+/// use std::time::Instant;
+///
+/// use abide_gate::BoxFuture;
+/// use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse};
+/// use http::{HeaderMap, StatusCode};
+///
+/// /// The robots.txt of every site is in a folder.
+/// #[derive(Debug)]
+/// struct Archive(std::path::PathBuf);
+///
+/// impl Fetch for Archive {
+///     fn fetch(&self, request: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
+///         let started = Instant::now();
+///         let file = self.0.join(request.url().host_str().unwrap_or_default());
+///         let (status, body) = match std::fs::read(file) {
+///             Ok(body) => (StatusCode::OK, body),
+///             Err(_) => (StatusCode::NOT_FOUND, Vec::new()),
+///         };
+///         Box::pin(async move { Ok(RobotsResponse::whole(status, HeaderMap::new(), body, started)) })
+///     }
+/// }
+/// ```
 pub trait Fetch: fmt::Debug + Send + Sync + 'static {
     /// Sends the request, and returns the head with its unread body.
     ///
@@ -322,6 +346,14 @@ impl fmt::Debug for RobotsResponse {
 ///
 /// The text is for people; it is escaped and cut when shown. It must not contain user information or credentials (reqwest's own errors
 /// print the URL: remove it first).
+///
+/// ```
+/// use abide_gate::Failure;
+/// use abide_gate::robots_cache::FetchError;
+///
+/// let error = FetchError::new(Failure::Timeout, "no response head after 10 s");
+/// assert_eq!(error.failure(), Some(Failure::Timeout));
+/// ```
 #[derive(Clone)]
 pub struct FetchError {
     /// The failure; or the pacer's refusal, by which nothing was sent, so that it does not count as an attempt.

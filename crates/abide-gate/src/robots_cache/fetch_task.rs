@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::event::Event;
-use crate::pacing::{DeferReason, Deferral, Refusal};
+use crate::pacing::{DeferReason, Refusal};
 use crate::robots_cache::cache::Inner;
 use crate::robots_cache::chain::{Chain, DeferredFetch};
 use crate::robots_cache::entry::{RobotsEntry, Source};
@@ -19,7 +19,7 @@ use crate::robots_cache::record::{AttemptEnd, LastResult};
 use crate::robots_cache::reuse::{NEXT_TRY_MAX, Reuse};
 use crate::robots_cache::single_flight::{Join, Leader};
 use crate::robots_cache::{GoodCopy, RobotsRecord, log};
-use crate::{Origin, WallMillis};
+use crate::{DeniedKind, Origin, WallMillis};
 
 /// What callers that wait for a fetch get.
 #[derive(Debug, Clone)]
@@ -49,7 +49,7 @@ impl Inner {
         urgency: Urgency,
     ) -> Result<watch::Receiver<Option<Progress>>, Refusal> {
         if let Some(DeferredFetch { why, sent }) = self.deferrals.get(origin) {
-            let is_over = why.not_before().is_none_or(|at| now >= at || at > now.plus(NEXT_TRY_MAX));
+            let is_over = why.not_before.is_none_or(|at| now >= at || at > now.plus(NEXT_TRY_MAX));
             // For a caller that waits, the pacer decides again, if that costs the origin no request.
             if !is_over && (sent || urgency == Urgency::Background) {
                 return Err(why);
@@ -65,9 +65,8 @@ impl Inner {
                 Ok(progress)
             }
             Join::Full => {
-                let (scope, not_before) = (origin.host().as_str().into(), now.plus(FULL_WAIT));
-                let (wait, reason) = (FULL_WAIT, DeferReason::Robots);
-                Err(Refusal::Deferred(Deferral { scope, not_before, wait, reason }))
+                let kind = DeniedKind::Deferred { reason: DeferReason::Robots };
+                Err(Refusal { kind, not_before: Some(now.plus(FULL_WAIT)) })
             }
         }
     }
@@ -191,10 +190,7 @@ mod tests {
         let [a, b] = ["https://a.example", "https://b.example"].map(|origin| origin.parse().unwrap());
         let (first, second) = tokio::join!(cache.get(&a), cache.get(&b));
         assert!(first.is_ok());
-        match second {
-            Err(Refusal::Deferred(deferral)) => assert_eq!(deferral.not_before, start.plus(FULL_WAIT)),
-            other => panic!("expected a deferral, found {other:?}"),
-        }
+        assert_eq!(second.unwrap_err().not_before, Some(start.plus(FULL_WAIT)));
         assert!(cache.get(&b).await.is_ok());
     }
 

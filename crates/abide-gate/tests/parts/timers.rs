@@ -3,7 +3,7 @@
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
 use std::sync::Arc;
 
-use crate::pacing::{Ask, Pacer, Refusal};
+use crate::pacing::{Ask, Pacer};
 use abide_gate::{DeniedKind, Gate, MemoryStore, lacks_timers};
 
 use crate::parts::support::pacing::one_second;
@@ -19,7 +19,7 @@ fn a_permit_that_must_be_waited_for_is_refused() {
     without_timers().block_on(async {
         pacer.acquire(&url, Ask::new()).await.expect("nothing is to be waited for").finish();
         let refused = pacer.acquire(&url, Ask::new()).await.unwrap_err();
-        assert!(matches!(refused, Refusal::Denied(DeniedKind::NoTimers)));
+        assert!(matches!(refused.kind, DeniedKind::NoTimers));
         assert_eq!(pacer.stats().waiting, 0, "its place is given up");
     });
 }
@@ -28,7 +28,7 @@ fn a_permit_that_must_be_waited_for_is_refused() {
 fn a_pacer_with_a_shared_store_is_refused() {
     let pacer = Pacer::builder(one_second()).store(Arc::new(MemoryStore::new())).build();
     let refused = without_timers().block_on(pacer.acquire(&"http://a.example/".parse().unwrap(), Ask::new()));
-    assert!(matches!(refused, Err(Refusal::Denied(DeniedKind::NoTimers))));
+    assert!(matches!(refused.unwrap_err().kind, DeniedKind::NoTimers));
     assert_eq!(pacer.stats().in_flight, 0);
 }
 

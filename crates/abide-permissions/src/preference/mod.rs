@@ -19,6 +19,14 @@ use crate::permissions::Permissions;
 use crate::provenance::{Provenance, Shown, warn};
 
 /// A use of content.
+///
+/// ```
+/// use abide_permissions::{Preference, Preferences, Usage};
+///
+/// fn may_train(preferences: &Preferences) -> bool {
+///     preferences.is_complete() && preferences.resolve(&Usage::TrainAi) != Preference::Disallow
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

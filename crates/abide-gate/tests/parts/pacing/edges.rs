@@ -4,44 +4,18 @@ use std::sync::Arc;
 
 use crate::pacing::{Pacer, PacerBuilder};
 use abide_gate::pacing::{BackoffCause, PacePolicy};
-use abide_gate::{Clock, Failure, ManualClock, MemoryStore, WallMillis};
+use abide_gate::{Clock, ManualClock, MemoryStore, WallMillis};
 use http::{HeaderMap, StatusCode};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use crate::parts::support::faulty::Faulty;
-use crate::parts::support::pacing::{Events, Lagging, group, host, ms, one_second, s};
+use crate::parts::support::pacing::{Events, group, host, ms, one_second, s};
 
 /// With both clocks on tokio's time. This seed's first draws are small: at most 130 ms for a minute.
 fn builder(policy: PacePolicy) -> (PacerBuilder, Arc<ManualClock>, Arc<Events>) {
     let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_000_000_000)));
     let events = Arc::new(Events::default());
     (Pacer::builder(policy).clock(clock.clone()).observer(events.observer()).seed(0), clock, events)
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_unreachable_host_is_reported_once_and_not_backed_off() {
-    let (builder, _, events) = builder(one_second());
-    let pacer = builder.build();
-    for n in 1..=5 {
-        assert_eq!(events.take(), [""; 0], "before fault {n}");
-        let until = pacer.take("a.example").await.failed(Failure::Refused);
-        assert_eq!(until.is_some(), n == 5);
-    }
-    assert_eq!(events.take(), ["breaker a.example 60s the connection was refused"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_backed_off_host_is_reported_once_and_opens_no_breaker() {
-    let (builder, _, events) = builder(one_second());
-    let pacer = builder.build();
-    let permit = pacer.take("a.example").await;
-    sleep(ms(1)).await;
-    permit.observe(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new());
-    let reported = events.take();
-    assert!(reported.len() == 1 && reported[0].starts_with("backed off a.example 6"), "{reported:?}");
-    // The same event says nothing new.
-    permit.observe(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new());
-    assert_eq!(events.take(), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -57,18 +31,6 @@ async fn a_backoff_is_over_in_the_instant_of_its_end() {
         assert_eq!(pacer.stats().backed_off, usize::from(is_held), "{after}");
         let report = pacer.report_of("a.example");
         assert_eq!(report.backed_off_until, is_held.then_some(end), "{after}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_body_open_for_a_minute_is_reported() {
-    for (millis, expected) in [(59_999, vec![]), (60_000, vec!["open a.example 60s"])] {
-        let (builder, _, events) = builder(one_second());
-        let pacer = builder.build();
-        let permit = pacer.take("a.example").await;
-        sleep(ms(millis)).await;
-        drop(permit);
-        assert_eq!(events.take(), expected, "{millis}");
     }
 }
 
@@ -123,9 +85,11 @@ async fn a_request_is_in_flight_since_its_host_is_leased() {
 
 #[tokio::test(start_paused = true)]
 async fn of_equal_slots_the_first_is_returned() {
-    let group = group("group").with_delay(s(1));
-    let pacer = Pacer::new(one_second().with_scope(group));
+    let (builder, _, events) = builder(one_second().with_scope(group("group").with_delay(s(1))));
+    let pacer = builder.build();
     pacer.take("a.example").await.finish();
+    pacer.take_within("a.example", s(0)).await.unwrap_err();
+    assert_eq!(events.of("deferred"), ["deferred a.example"]);
     sleep(s(10)).await;
     let slot = pacer.slot("a.example");
     assert_eq!((slot.wait, slot.overdue), (s(0), Some(s(9))));
@@ -142,15 +106,6 @@ async fn a_host_that_nothing_was_sent_to_is_not_overdue() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_equal_hosts_the_first_is_ready() {
-    let pacer = Pacer::new(one_second());
-    for names in [["a.example", "b.example"], ["b.example", "a.example"]] {
-        let hosts = names.map(host);
-        assert_eq!(pacer.next_ready(&hosts).unwrap().0, &hosts[0]);
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn where_something_is_in_flight_is_ready_after_where_nothing_is() {
     let pacer = Pacer::new(one_second().danger_max_in_flight(2));
     let _open = pacer.take("open.example").await;
@@ -160,17 +115,4 @@ async fn where_something_is_in_flight_is_ready_after_where_nothing_is() {
     let hosts = ["open.example", "closed.example"].map(host);
     let (ready, slot) = pacer.next_ready(&hosts).unwrap();
     assert_eq!((ready, slot.overdue), (&hosts[1], Some(s(4))));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_clock_that_lags_behind_is_waited_for_with_a_store_too() {
-    let clock = Arc::new(Lagging(Instant::now()));
-    let store = Arc::new(MemoryStore::new().with_clock(clock.clone()));
-    let pacers =
-        [0, 1].map(|_| Pacer::builder(one_second()).clock(clock.clone()).store(store.clone()).build());
-    let began = Instant::now();
-    pacers[0].take("a.example").await.finish();
-    assert!(pacers[0].settled(s(1)).await);
-    pacers[1].take("a.example").await.finish();
-    assert!((s(2)..s(3)).contains(&began.elapsed()), "{:?}", began.elapsed());
 }

@@ -4,24 +4,24 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::pacing::{Ask, Pacer, Refusal};
+use crate::pacing::{Ask, Pacer};
 use abide_gate::DeniedKind;
 use abide_gate::pacing::{DeferReason, HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, PacePolicy};
 use abide_gate::testing::hosts::{conformance, throttle_counts_are_forgiven};
-use abide_gate::{Clock, MemoryStore, StoreFuture, SystemClock};
+use abide_gate::{MemoryStore, StoreFuture};
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::parts::support::faulty::{Fault, Faulty, is_free, state};
 use crate::parts::support::pacing::{
-    Events, Log, deferral, group, host, joined, ms, one_second, page, retry_after, s,
+    Events, Log, deferral, group, host, joined, left, ms, one_second, page, retry_after, s,
 };
 
 /// The life of a lease, by default.
 const LEASE: Duration = Duration::from_secs(7);
 
-fn process(store: &Arc<Faulty>, policy: PacePolicy) -> Pacer {
+fn process(store: &Arc<Faulty>, policy: PacePolicy) -> Arc<Pacer> {
     Pacer::builder(policy).store(store.clone()).build()
 }
 
@@ -100,12 +100,12 @@ async fn a_backoff_is_shared() {
 }
 
 /// A request is answered with 429 and no Retry-After, and its host is backed off for so long then, and for the jitter.
-async fn complain(pacer: &Pacer, expected: u64) {
+async fn complain(pacer: &Arc<Pacer>, expected: u64) {
     let permit = pacer.take("a.example").await;
     let until = permit.observe(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new()).unwrap();
     drop(permit);
     assert!(pacer.settled(s(1)).await);
-    let held = until.since(SystemClock.wall()).as_secs();
+    let held = left(until).as_secs();
     assert!((expected..=expected + expected / 10).contains(&held), "{held} s, not {expected}");
 }
 
@@ -395,7 +395,7 @@ async fn fail_closed_sends_nothing_without_a_lease() {
     store.goes_down();
     for n in 0..2 {
         let refusal = pacer.try_take("b.example").await.unwrap_err();
-        let Refusal::Denied(DeniedKind::Store { reason }) = refusal else { panic!("{n}: {refusal:?}") };
+        let DeniedKind::Store { reason } = refusal.kind else { panic!("{n}: {refusal:?}") };
         assert_eq!(reason, "connection refused", "{n}");
     }
     assert_eq!(pacer.stats().in_flight, 0);

@@ -65,7 +65,7 @@ impl Drop for Request {
 /// What all tasks of the client share.
 #[derive(Clone)]
 struct Client {
-    pacer: Pacer,
+    pacer: Arc<Pacer>,
     server: SocketAddr,
     read: Read,
     requests: Requests,

@@ -8,10 +8,10 @@ use abide_gate::pacing::Scope;
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
 
-use crate::parts::support::pacing::{Events, host, joined, ms, one_second, s};
+use crate::parts::support::pacing::{host, joined, ms, observed, one_second, s};
 
 /// Takes and ends a permit of `count` new hosts.
-async fn strangers(pacer: &Pacer, from: usize, count: usize) {
+async fn strangers(pacer: &Arc<Pacer>, from: usize, count: usize) {
     for n in from..from + count {
         pacer.take(&format!("stranger-{n}.example")).await.finish();
     }
@@ -84,9 +84,7 @@ async fn the_scopes_of_a_request_do_not_make_room_for_each_other() {
 
 #[tokio::test(start_paused = true)]
 async fn a_table_of_hosts_in_use_grows_and_reports_it_once() {
-    let events = Arc::new(Events::default());
-    let policy = one_second().with_delay(s(3_600)).with_hosts_max(128);
-    let pacer = Pacer::builder(policy).observer(events.observer()).build();
+    let (pacer, events) = observed(one_second().with_delay(s(3_600)).with_hosts_max(128));
     strangers(&pacer, 0, 5_000).await;
     assert_eq!((pacer.stats().hosts, events.of("overgrown").len()), (5_000, 1));
     for n in 0..5_000 {

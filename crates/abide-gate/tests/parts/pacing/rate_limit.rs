@@ -10,7 +10,7 @@ use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use crate::parts::support::pacing::{Events, deferral, ms, one_second, retry_after, s};
+use crate::parts::support::pacing::{deferral, ms, observed, one_second, retry_after, s};
 
 /// How the server counts.
 #[derive(Debug, Clone, Copy)]
@@ -81,7 +81,7 @@ impl Server {
 }
 
 /// Asks for pages again and again, for ten minutes. How many came.
-async fn crawl(pacer: Pacer, server: Arc<Server>) -> usize {
+async fn crawl(pacer: Arc<Pacer>, server: Arc<Server>) -> usize {
     let (mut pages, until) = (0, Instant::now() + s(600));
     while Instant::now() < until {
         let permit = match pacer.try_take("a.example").await {
@@ -166,8 +166,7 @@ async fn retry_after_wins_and_nothing_ever_shortens_the_delay() {
 
 #[tokio::test(start_paused = true)]
 async fn absurd_values_are_ignored_with_an_event() {
-    let events = Arc::new(Events::default());
-    let pacer = Pacer::builder(one_second()).observer(events.observer()).build();
+    let (pacer, events) = observed(one_second());
     for value in ["\"day\";r=0;t=99999999999", "\"day\";r=-1;t=60", "malformed;;"] {
         let permit = pacer.take("a.example").await;
         assert!(permit.waited() <= s(1));

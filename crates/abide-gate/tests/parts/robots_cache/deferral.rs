@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use crate::pacing::Refusal;
 use crate::parts::support::robots_cache::*;
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
 use tokio::time::sleep;
@@ -23,9 +22,9 @@ async fn world() -> World {
 
 async fn is_refused(world: &World) -> bool {
     match world.cache.get(&origin()).await {
-        Err(Refusal::Deferred(deferral)) => deferral.not_before == START.plus(HOUR),
-        other => {
-            assert!(is_good(&other.unwrap()));
+        Err(refusal) => refusal.not_before == Some(START.plus(HOUR)),
+        Ok(entry) => {
+            assert!(is_good(&entry));
             false
         }
     }

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::pacing::Refusal;
 use crate::parts::support::robots_cache::*;
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
 use crate::robots_cache::{RobotsCache, RobotsCacheBuilder};
@@ -21,10 +20,7 @@ async fn a_deferral_is_passed_on_and_is_no_attempt() {
         ScriptedFetch::new(move |_, times| if times < 2 { deferred(then) } else { Scripted::text(GOOD) });
     let world = World::new(fetch);
     for _ in 0..2 {
-        match world.cache.get(&origin()).await {
-            Err(Refusal::Deferred(deferral)) => assert_eq!(deferral.not_before, then),
-            other => panic!("expected a deferral, found {other:?}"),
-        }
+        assert_eq!(world.cache.get(&origin()).await.unwrap_err().not_before, Some(then));
         assert_eq!(world.store.load(&origin()).await.unwrap(), None);
     }
     // The pacing decides again each time, since nothing was sent.

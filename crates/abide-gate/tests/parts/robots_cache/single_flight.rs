@@ -1,6 +1,5 @@
 //! One fetch for all callers, cancelled or not.
 
-use crate::pacing::Refusal;
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
 use crate::robots_cache::RobotsCache;
 use abide_gate::DeniedKind;
@@ -61,7 +60,8 @@ async fn a_cancelled_leader_does_not_cancel_the_fetch() {
 async fn a_lost_flight_is_interrupted_and_the_next_caller_starts_again() {
     let fetch = ScriptedFetch::new(|_, times| if times == 0 { Scripted::panic() } else { slow() });
     let cache = cache(&fetch);
-    assert!(matches!(cache.get(&origin()).await, Err(Refusal::Denied(DeniedKind::Interrupted))));
+    let refused = cache.get(&origin()).await.unwrap_err();
+    assert!(matches!(refused.kind, DeniedKind::Interrupted), "{refused:?}");
     assert_eq!(cache.stats().robots_in_flight, 0);
     assert_eq!(cache.stats().robots_lost, 1);
     assert!(cache.get(&origin()).await.unwrap().is_allowed(&Target::new("/y")));

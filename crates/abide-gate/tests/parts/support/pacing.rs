@@ -1,11 +1,13 @@
 //! A server's log on virtual time, with a check that knows nothing of the pacer; a recorder of events; shortcuts for tests.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use crate::pacing::{Ask, Deferral, Pacer, PacerBuilder, Refusal};
-use abide_gate::pacing::{BackoffCause, HostReport, HostStore, NextSlot, PacePolicy, Permit, Scope};
-use abide_gate::{Clock, Event, Host, SystemClock, WallMillis};
+use crate::pacing::{Ask, Pacer, PacerBuilder, Refusal};
+use abide_gate::pacing::{
+    BackoffCause, DeferReason, HostReport, HostStore, NextSlot, PacePolicy, Permit, Scope,
+};
+use abide_gate::{Clock, DeniedKind, Event, Host, SystemClock, WallMillis};
 use http::HeaderMap;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
@@ -91,30 +93,34 @@ impl PacerBuilder {
 
 impl Pacer {
     pub(crate) fn builder(policy: PacePolicy) -> PacerBuilder {
-        PacerBuilder { policy, store: None, clock: Arc::new(SystemClock), observers: Vec::new(), seed: None }
+        PacerBuilder { policy, store: None, clock: Arc::new(TokioClock), observers: Vec::new(), seed: None }
     }
 
-    /// With the machine's clocks, alone.
-    pub(crate) fn new(policy: PacePolicy) -> Self {
+    /// Alone.
+    pub(crate) fn new(policy: PacePolicy) -> Arc<Self> {
         Self::builder(policy).build()
     }
 
     /// A permit of this host, which must come.
-    pub(crate) async fn take(&self, host: &str) -> Permit {
+    pub(crate) async fn take(self: &Arc<Self>, host: &str) -> Permit {
         self.try_take(host).await.unwrap()
     }
 
-    pub(crate) async fn try_take(&self, host: &str) -> Result<Permit, Refusal> {
+    pub(crate) async fn try_take(self: &Arc<Self>, host: &str) -> Result<Permit, Refusal> {
         self.acquire(&page(host), Ask::new()).await
     }
 
-    pub(crate) async fn take_within(&self, host: &str, budget: Duration) -> Result<Permit, Refusal> {
+    pub(crate) async fn take_within(
+        self: &Arc<Self>,
+        host: &str,
+        budget: Duration,
+    ) -> Result<Permit, Refusal> {
         self.acquire(&page(host), Ask::new().with_budget(budget)).await
     }
 
     /// The same in a task of its own, which ends the response at once and says when.
     pub(crate) fn spawn_take(
-        &self,
+        self: &Arc<Self>,
         host: &'static str,
         budget: Duration,
     ) -> JoinHandle<(Result<(), Refusal>, Instant)> {
@@ -125,7 +131,7 @@ impl Pacer {
 
     /// As the operator does.
     pub(crate) fn back_off_for(&self, scope: &str, time: Duration) -> WallMillis {
-        self.back_off(scope, SystemClock.wall().plus(time), BackoffCause::Operator)
+        self.back_off(scope, TokioClock.wall().plus(time), BackoffCause::Operator)
     }
 
     pub(crate) fn slot(&self, host: &str) -> NextSlot {
@@ -194,12 +200,47 @@ impl Events {
     }
 }
 
-/// A refusal that is a deferral.
+/// A pacer, and what it reports.
+pub(crate) fn observed(policy: PacePolicy) -> (Arc<Pacer>, Arc<Events>) {
+    let events = Arc::new(Events::default());
+    (Pacer::builder(policy).observer(events.observer()).build(), events)
+}
+
+/// Why a request was deferred, and for how long.
+#[derive(Debug)]
+pub(crate) struct Deferral {
+    pub(crate) reason: DeferReason,
+    pub(crate) wait: Duration,
+}
+
 pub(crate) fn deferral<T>(result: Result<T, Refusal>) -> Deferral {
-    match result {
-        Err(Refusal::Deferred(deferral)) => deferral,
-        Err(other) => panic!("{other:?}"),
-        Ok(_) => panic!("granted"),
+    match result.map(drop) {
+        Err(Refusal { kind: DeniedKind::Deferred { reason }, not_before: Some(until) }) => {
+            Deferral { reason, wait: left(until) }
+        }
+        other => panic!("expected a deferral, found {other:?}"),
+    }
+}
+
+/// From now.
+pub(crate) fn left(until: WallMillis) -> Duration {
+    until.since(TokioClock.wall())
+}
+
+/// Both clocks go with that of tokio, paused or not.
+#[derive(Debug)]
+pub(crate) struct TokioClock;
+
+impl Clock for TokioClock {
+    fn now(&self) -> std::time::Instant {
+        SystemClock.now()
+    }
+
+    fn wall(&self) -> WallMillis {
+        static BASE: OnceLock<std::time::Instant> = OnceLock::new();
+        const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
+        let (now, base) = (self.now(), *BASE.get_or_init(std::time::Instant::now));
+        START.plus(now.saturating_duration_since(base)).minus(base.saturating_duration_since(now))
     }
 }
 
@@ -242,7 +283,7 @@ impl Log {
     pub(crate) async fn fetch_as(
         &self,
         who: usize,
-        pacer: &Pacer,
+        pacer: &Arc<Pacer>,
         url: &Url,
         ask: Ask,
         wire: Duration,
@@ -253,7 +294,7 @@ impl Log {
     }
 
     /// The same for a page of a host, which must be permitted.
-    pub(crate) async fn send(&self, who: usize, pacer: &Pacer, host: &str, wire: Duration) {
+    pub(crate) async fn send(&self, who: usize, pacer: &Arc<Pacer>, host: &str, wire: Duration) {
         self.fetch_as(who, pacer, &page(host), Ask::new(), wire).await.unwrap();
     }
 
@@ -262,7 +303,7 @@ impl Log {
         self,
         end: Instant,
         who: usize,
-        pacer: Pacer,
+        pacer: Arc<Pacer>,
         host: String,
         wire: Duration,
     ) {
@@ -275,7 +316,7 @@ impl Log {
     pub(crate) fn crowd(
         &self,
         tasks: usize,
-        pacer: &Pacer,
+        pacer: &Arc<Pacer>,
         ask: Ask,
         wire: Duration,
     ) -> Vec<JoinHandle<Result<(), Refusal>>> {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::pacing::{Deferral, Refusal};
+use crate::DeniedKind;
+use crate::pacing::Refusal;
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
 use crate::robots_cache::{RobotsCache, RobotsCacheBuilder};
 use abide_gate::pacing::DeferReason;
@@ -105,8 +106,7 @@ pub(crate) fn deferred(not_before: WallMillis) -> Scripted {
 
 pub(crate) fn backed_off(not_before: WallMillis) -> Refusal {
     let reason = DeferReason::Backoff { status: None, retry_after: None };
-    let (scope, wait) = ("a.example".into(), not_before.since(START));
-    Refusal::Deferred(Deferral { scope, not_before, wait, reason })
+    Refusal { kind: DeniedKind::Deferred { reason }, not_before: Some(not_before) }
 }
 
 pub(crate) struct World {
