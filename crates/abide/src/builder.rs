@@ -240,7 +240,7 @@ impl Builder {
     /// Builds a client with the whole middleware from `inner`.
     ///
     /// [`user_agent`](Self::user_agent), or the product token, replaces the User-Agent of `inner`. [`build_with`](Self::build_with) lists
-    /// what else changes.
+    /// what else changes. Add further middlewares above it or with `build_with`: below this client, it is not noticed what sends again.
     ///
     /// # Errors
     /// [`BuildError`].
