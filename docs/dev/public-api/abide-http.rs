@@ -78,8 +78,9 @@ impl<'a> Call<'a> {
     pub fn refused(&self, denied: Denied) -> Denied {}
     pub fn without_response(&mut self) -> RedirectHistory {}
 }
+impl Drop for Call<'_> {}
 #[derive(Debug)]
-pub struct CallSpan {}
+pub struct CallSpan(_);
 impl CallSpan {
     pub fn begin(method: &Method, url: &Url) -> Self {}
     pub fn cover<F: Future + Unpin>(
@@ -246,8 +247,6 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
     pub fn with_read_timeout(mut self, limit: Option<Duration>) -> Self {}
     #[must_use]
     pub fn with_taken(mut self, taken: Result<Bytes, BoxError>) -> Self {}
-    pub fn has_ended(&self) -> bool {}
-    pub fn into_whole(mut self) -> Result<Bytes, Self> {}
 }
 impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for ResponseBody<B> {
     type Data = Bytes;
@@ -280,7 +279,7 @@ pub enum Step {
     Follow,
     Done,
 }
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Stopped {
     NoLocation,
@@ -291,7 +290,6 @@ pub enum Stopped {
     NotFollowing,
     AtLimit,
 }
-impl std::fmt::Display for Stopped {}
 pub async fn admit(call: &mut Call<'_>) -> Result<(), Denied> {}
 pub fn body_failure_of(error: &(dyn Error + 'static)) -> Failure {}
 pub fn failure_of(error: &(dyn Error + 'static)) -> Option<Failure> {}

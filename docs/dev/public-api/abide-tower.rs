@@ -12,7 +12,7 @@ pub use abide_permissions::{
     Answer, Permissions, Preference, Preferences, ReadOptions, TagRules, Usage,
 };
 pub type AbideBody<R> = ResponseBody<Pin<Box<R>>>;
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct AbideLayer {}
 impl AbideLayer {
     pub fn builder(token: &str) -> Builder {}
@@ -22,8 +22,7 @@ impl AbideLayer {
 impl<S> Layer<S> for AbideLayer {
     type Service = AbideService<S>;
 }
-impl fmt::Debug for AbideLayer {}
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct AbideService<S> {}
 impl<S> AbideService<S> {
     pub fn gate(&self) -> &Gate {}
@@ -32,18 +31,16 @@ impl<S> AbideService<S> {
 }
 impl<S, B, R> Service<Request<B>> for AbideService<S>
 where
-    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    S: Service<Request<B>, Response = Response<R>, Error: Into<BoxError>> + Clone + Send
+        + 'static,
     S::Future: Send + 'static,
-    S::Error: Into<BoxError>,
     B: Body + Default + Send + 'static,
-    R: Body<Data = Bytes> + Send + 'static,
-    R::Error: Into<BoxError>,
+    R: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
     type Response = Response<AbideBody<R>>;
     type Error = ServiceError;
     type Future = ResponseFuture<R>;
 }
-impl<S: fmt::Debug> fmt::Debug for AbideService<S> {}
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Builder {}
@@ -56,21 +53,19 @@ impl Builder {
     ) -> Self {}
     pub fn wrap<S, B, R>(self, client: S) -> Result<AbideService<S>, BuildError>
     where
-        S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+        S: Service<Request<B>, Response = Response<R>, Error: Into<BoxError>> + Clone
+            + Send + 'static,
         S::Future: Send + 'static,
-        S::Error: Into<BoxError>,
         B: Default + Send + 'static,
-        R: Body<Data = Bytes> + Send + 'static,
-        R::Error: Into<BoxError>,
+        R: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {}
     pub fn build<S, B, R>(self, transport: S) -> Result<AbideLayer, BuildError>
     where
-        S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+        S: Service<Request<B>, Response = Response<R>, Error: Into<BoxError>> + Clone
+            + Send + 'static,
         S::Future: Send + 'static,
-        S::Error: Into<BoxError>,
         B: Default + Send + 'static,
-        R: Body<Data = Bytes> + Send + 'static,
-        R::Error: Into<BoxError>,
+        R: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {}
     pub fn build_with(self, fetch: Arc<dyn Fetch>) -> Result<AbideLayer, BuildError> {}
 }

@@ -82,7 +82,7 @@ impl Builder {
         inner: reqwest::ClientBuilder,
     ) -> Result<ClientWithMiddleware, BuildError> {}
     pub fn build_with(
-        mut self,
+        self,
         inner: reqwest::ClientBuilder,
     ) -> Result<(Abide, reqwest::Client), BuildError> {}
     pub fn build(mut self) -> Result<Abide, BuildError> {}
