@@ -94,26 +94,22 @@ const ENDS: [(Version, bool, bool, bool); 8] = [
 ];
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_body_holds_no_permit_once_it_has_ended() {
-    for (version, knows_its_end, knows_its_length, ends) in ENDS {
-        let (_body, taken) =
-            with_permit(version, Script { knows_its_end, knows_its_length, ..Script::default() }).await;
-        let what = format!("{version:?} {knows_its_end} {knows_its_length}");
-        assert_eq!(taken(), usize::from(!ends), "{what}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_permit_ends_with_the_last_frame_if_the_stream_does() {
     for (version, knows_its_end, knows_its_length, ends) in ENDS {
-        let script = Script { knows_its_end, knows_its_length, ..Script::of([data(), data()]) };
-        let (mut body, taken) = with_permit(version, script).await;
-        body.frame().await.unwrap().unwrap();
-        assert_eq!(taken(), 1, "another frame comes");
-        body.frame().await.unwrap().unwrap();
         let what = format!("{version:?} {knows_its_end} {knows_its_length}");
+        let script = |frames: usize| Script {
+            knows_its_end,
+            knows_its_length,
+            ..Script::of(std::iter::repeat_with(data).take(frames))
+        };
+        let (_empty, taken) = with_permit(version, script(0)).await;
+        assert_eq!(taken(), usize::from(!ends), "{what}: empty");
+        let (mut body, taken) = with_permit(version, script(2)).await;
+        body.frame().await.unwrap().unwrap();
+        assert_eq!(taken(), 1, "{what}: another frame comes");
+        body.frame().await.unwrap().unwrap();
         assert_eq!(taken(), usize::from(!ends), "{what}");
-        assert!(body.frame().await.is_none() && taken() == 0, "the end of the stream");
+        assert!(body.frame().await.is_none() && taken() == 0, "{what}: the end of the stream");
     }
 }
 
