@@ -22,10 +22,10 @@ mod silent;
 mod time;
 mod tls;
 
+pub use self::redis::{Redis, free_port, signal};
 pub use capture::{Captured, Said, listen};
 pub use coding::{CODINGS, Encode, gzip};
 pub use quota::Quota;
-pub use redis::Redis;
 pub use reply::{Reply, Signal, Step};
 pub use server::{Names, Seen, Server};
 pub use silent::{OWN_ADDRESSES, Silent};

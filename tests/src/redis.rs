@@ -1,66 +1,68 @@
-//! A `redis-server` of a test's own, for those that use a Redis and do not test one.
+//! A `redis-server` of a test's own. `ABIDE_REDIS_SERVER` names another program that does the same, such as `valkey-server`.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{ErrorKind, Write};
+use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant};
 
-/// A server on a free port. It is killed when it is dropped.
+use redis::{Client, Connection, FromRedisValue, RedisResult};
+use tempfile::TempDir;
+
+/// A server on a free port of loopback, in a directory of its own. It is killed when it is dropped.
 #[derive(Debug)]
 pub struct Redis {
     child: Child,
     port: u16,
+    args: Vec<String>,
+    directory: TempDir,
 }
+
+/// The machine may be busy with other things.
+const STARTS_WITHIN: Duration = Duration::from_secs(120);
 
 impl Redis {
     /// One that seems to have been in use for two days, so that no process waits for the leases of before its start. `None`: there is no
-    /// such program here (`ABIDE_REDIS_SERVER`, else `redis-server`), which has been said.
+    /// such program here, which has been said.
     ///
     /// # Panics
     /// Where there must be one: `CI` or `ABIDE_REQUIRE_REDIS` is set.
     pub fn start() -> Option<Self> {
-        let program = std::env::var("ABIDE_REDIS_SERVER").ok().filter(|name| !name.is_empty());
-        let program = program.unwrap_or_else(|| "redis-server".to_owned());
+        Self::start_new(&[]).inspect(Self::age)
+    }
+
+    /// One that knows nothing, with these arguments.
+    pub fn start_new(args: &[&str]) -> Option<Self> {
         // Another process may take the port between the look and the start.
         for _ in 0..10 {
-            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-            let child = Command::new(&program)
-                .args([
-                    "--bind",
-                    "127.0.0.1",
-                    "--save",
-                    "",
-                    "--appendonly",
-                    "no",
-                    "--port",
-                    &port.to_string(),
-                ])
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn();
-            let child = match child {
-                Err(error) if error.kind() == ErrorKind::NotFound => {
-                    let is_set = |name| {
-                        std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "false")
-                    };
-                    assert!(!is_set("CI") && !is_set("ABIDE_REQUIRE_REDIS"), "{program} is required here");
-                    // Said where the test harness does not swallow it.
-                    let _ = writeln!(
-                        std::io::stderr(),
-                        "\n*** {program} is not installed: a test is SKIPPED ***\n"
-                    );
-                    return None;
-                }
+            let (port, directory) = (free_port(), TempDir::new().unwrap());
+            let args = args.iter().map(|&arg| arg.to_owned()).collect::<Vec<_>>();
+            let child = match spawn(port, &args, &directory) {
+                Err(error) if error.kind() == ErrorKind::NotFound => return skip(),
                 child => child.unwrap(),
             };
-            let mut redis = Self { child, port };
-            if let Some(stream) = redis.connected() {
-                redis.age(stream);
+            let mut redis = Self { child, port, args, directory };
+            if redis.is_up() {
                 return Some(redis);
             }
         }
-        panic!("{program} has not started on any of ten ports");
+        panic!("{} has not started on any of ten ports", program());
+    }
+
+    fn is_up(&mut self) -> bool {
+        let deadline = Instant::now() + STARTS_WITHIN;
+        while Instant::now() < deadline && self.child.try_wait().unwrap().is_none() {
+            match self.try_ask::<()>(&["PING"]) {
+                // A port that another process has taken meanwhile is not ours.
+                Err(error) if error.code() != Some("NOAUTH") => std::thread::sleep(Duration::from_millis(10)),
+                _ => return self.child.try_wait().unwrap().is_none(),
+            }
+        }
+        false
+    }
+
+    /// The port on which it listens.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// `redis://127.0.0.1:PORT/`
@@ -68,43 +70,73 @@ impl Redis {
         format!("redis://127.0.0.1:{}/", self.port)
     }
 
-    /// Once it answers; `None` if it has ended.
-    fn connected(&mut self) -> Option<TcpStream> {
-        while self.child.try_wait().unwrap().is_none() {
-            let asked = TcpStream::connect(("127.0.0.1", self.port)).and_then(|mut stream| {
-                stream.write_all(b"PING\r\n")?;
-                stream.read_exact(&mut [0; 7])?;
-                Ok(stream)
-            });
-            if let Ok(stream) = asked {
-                return self.child.try_wait().unwrap().is_none().then_some(stream);
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        None
+    /// As `kill -9`.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 
-    /// Says since when all of its keys are known, as abide-redis does when it connects for the first time.
-    fn age(&self, mut stream: TcpStream) {
-        stream.write_all(b"INFO replication\r\n").unwrap();
-        let mut info = Vec::new();
-        let mut chunk = [0; 4096];
-        let server = loop {
-            let len = stream.read(&mut chunk).unwrap();
-            info.extend_from_slice(&chunk[..len]);
-            let text = String::from_utf8_lossy(&info);
-            let named = text.lines().find_map(|line| line.strip_prefix("master_replid:"));
-            if let Some(server) = named.filter(|_| text.ends_with("\r\n\r\n")) {
-                break server.to_owned();
+    /// On the same port, with what is on its disk.
+    pub fn start_again(&mut self) {
+        let deadline = Instant::now() + STARTS_WITHIN;
+        while Instant::now() < deadline {
+            self.child = spawn(self.port, &self.args, &self.directory).unwrap();
+            if self.is_up() {
+                return;
             }
-        };
-        let began = SystemTime::now() - Duration::from_secs(2 * 86_400);
-        let began = began.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros();
-        for bucket in 0..256 {
-            let command = format!("SET abide:{{b{bucket}}}:born \"{began} {server}\"\r\n");
-            stream.write_all(command.as_bytes()).unwrap();
-            stream.read_exact(&mut [0; 5]).unwrap();
         }
+        panic!("{} does not start again on port {}", program(), self.port);
+    }
+
+    /// Says since when all of its keys are known, as abide-redis does when it connects for the first time: for two days.
+    pub fn age(&self) {
+        let (now, _): (u64, u64) = self.ask(&["TIME"]);
+        let began = (now - 2 * 86_400) * 1_000_000;
+        let marker = format!("{began} {}", self.info("replication", "master_replid"));
+        let mut all = redis::pipe();
+        for bucket in 0..256 {
+            all.cmd("SET").arg(format!("abide:{{b{bucket}}}:born")).arg(&marker).ignore();
+        }
+        // A node of a cluster says of some that they lie elsewhere.
+        let _ = all.query::<()>(&mut self.connection().unwrap());
+    }
+
+    /// It stays connected, and says nothing.
+    pub fn pause(&self) {
+        signal(&self.child, "STOP");
+    }
+
+    /// It goes on after a pause.
+    pub fn resume(&self) {
+        signal(&self.child, "CONT");
+    }
+
+    /// A field of a section of INFO.
+    pub fn info(&self, section: &str, field: &str) -> String {
+        let info: String = self.ask(&["INFO", section]);
+        let value = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        value.unwrap_or_else(|| panic!("expected {field} in {info}")).trim().to_owned()
+    }
+
+    /// The reply to a command, on a connection of its own.
+    pub fn ask<T: FromRedisValue>(&self, words: &[impl AsRef<[u8]>]) -> T {
+        self.try_ask(words).unwrap_or_else(|error| panic!("{}: {error}", words[0].as_ref().escape_ascii()))
+    }
+
+    /// The same, or its error.
+    ///
+    /// # Errors
+    /// What the server says, or that it cannot be reached.
+    pub fn try_ask<T: FromRedisValue>(&self, words: &[impl AsRef<[u8]>]) -> RedisResult<T> {
+        let mut command = redis::Cmd::new();
+        for word in words {
+            command.arg(word.as_ref());
+        }
+        command.query(&mut self.connection()?)
+    }
+
+    fn connection(&self) -> RedisResult<Connection> {
+        Client::open(self.url())?.get_connection_with_timeout(Duration::from_secs(5))
     }
 }
 
@@ -113,4 +145,49 @@ impl Drop for Redis {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Sends a signal to a process, without a crate for one system call.
+pub fn signal(child: &Child, signal: &str) {
+    let sent = Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status();
+    assert!(sent.unwrap().success());
+}
+
+fn program() -> String {
+    let named = std::env::var("ABIDE_REDIS_SERVER").ok().filter(|name| !name.is_empty());
+    named.unwrap_or_else(|| "redis-server".to_owned())
+}
+
+fn spawn(port: u16, args: &[String], directory: &TempDir) -> std::io::Result<Child> {
+    // A sentinel starts with a file to write to, which may be empty.
+    let file = directory.path().join("redis.conf");
+    std::fs::OpenOptions::new().create(true).append(true).open(&file)?;
+    Command::new(program())
+        .arg(&file)
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+        .args([
+            "--repl-diskless-sync-delay".as_ref(),
+            "0".as_ref(),
+            "--dir".as_ref(),
+            directory.path().as_os_str(),
+        ])
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+}
+
+/// A port on which nothing listens now.
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Said where the test harness does not swallow it.
+fn skip() -> Option<Redis> {
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "false");
+    assert!(!is_set("CI") && !is_set("ABIDE_REQUIRE_REDIS"), "{} is required here", program());
+    let line = format!("\n*** {} is not installed: a test is SKIPPED ***\n\n", program());
+    let _ = std::io::stderr().write_all(line.as_bytes());
+    None
 }

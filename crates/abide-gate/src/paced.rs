@@ -53,15 +53,11 @@ impl PacedFetch {
         signer: &dyn SignRequest,
     ) -> Result<RobotsRequest, FetchError> {
         let mut fields = HeaderMap::new();
-        match signer.sign(&Method::GET, request.url(), &mut fields, self.clock.wall()) {
-            Ok(()) => {
-                request.signature = fields;
-                Ok(request)
-            }
-            Err(error) => {
-                Err(FetchError::new(Failure::Other, format!("the request could not be signed: {error}")))
-            }
-        }
+        signer.sign(&Method::GET, request.url(), &mut fields, self.clock.wall()).map_err(|error| {
+            FetchError::new(Failure::Other, format!("the request could not be signed: {error}"))
+        })?;
+        request.signature = fields;
+        Ok(request)
     }
 
     async fn paced(

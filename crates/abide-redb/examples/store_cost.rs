@@ -1,4 +1,4 @@
-//! What the store costs: nanoseconds a lease, microseconds a record, bytes on the disk and in memory.
+//! What the store costs: microseconds a permit and a record, bytes on the disk and in memory.
 //!
 //! ```text
 //! cargo run --release -p abide-redb --example store_cost -- DIRECTORY
@@ -22,7 +22,7 @@ use abide_gate::pacing::{Backoff, BackoffCause, HostState, HostStore, LeaseAsk, 
 use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
 use abide_gate::testing::hosts;
 use abide_gate::testing::robots_cache::sample_record;
-use abide_gate::{Clock, Gate, HolderId, MemoryStore, Origin, SystemClock, WallMillis};
+use abide_gate::{Clock, Gate, GateBuilder, HolderId, MemoryStore, Origin, SystemClock, WallMillis};
 use abide_permissions::{Fetched, Head, PermissionRecord, PermissionStore};
 use abide_redb::Store;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -40,14 +40,14 @@ async fn main() -> Outcome<()> {
     let path = Path::new(&directory).join("cost.redb");
     let _ = std::fs::remove_file(&path);
     let store = Store::builder().write_behind(Duration::from_secs(3_600)).open(&path)?;
-    leases(&store).await?;
+    permits("without a store", Gate::builder()).await?;
+    permits("with this store", Gate::builder().host_store(Arc::new(store.clone()))).await?;
     backoffs(&store).await?;
     println!("resident before any record: {}", resident());
     let region = Region::new(ALLOCATOR);
     records(&store).await?;
     permissions(&store).await?;
-    let heap = region.change();
-    println!("heap kept after these records: {} KiB", (heap.bytes_allocated - heap.bytes_deallocated) >> 10);
+    println!("heap kept after these records: {} KiB", kept(&region));
     println!("resident after them: {}", resident());
     println!("file: {} KiB", std::fs::metadata(&path)?.len() >> 10);
     memory().await?;
@@ -66,83 +66,35 @@ fn record(n: u64) -> Outcome<RobotsRecord> {
     Ok(sample_record(&origin(n)?, WallMillis::from_millis(SystemClock.wall().as_millis() + n), text))
 }
 
-/// A number that jumps about.
-fn scattered(n: u64) -> u64 {
-    n.wrapping_mul(2_654_435_761) % RECORDS
-}
-
-async fn leases(store: &Store) -> Outcome<()> {
-    const LEASES: u64 = 100_000;
-    let hosts: Vec<_> = (0..1_000).map(key).collect();
-    let lease = Want::Lease { ttl: Duration::from_secs(8), again_in: Duration::from_secs(2), is_held: false };
-    let began = Instant::now();
-    for n in 0..LEASES {
-        let host = &hosts[(n % 1_000) as usize];
-        for want in [lease, Want::Release] {
-            let state = HostState { quiet: Some(Duration::ZERO), ..HostState::default() };
-            black_box(store.exchange(host, LeaseAsk { holder: HolderId(1), want, state }).await?);
+async fn permits(name: &str, settings: GateBuilder) -> Outcome<()> {
+    let gate = hosts::gate(settings.pace(PacePolicy::default().danger_min_delay(Duration::ZERO)));
+    let urls: Result<Vec<_>, _> =
+        (0..20_000).map(|n| format!("https://permit-{n}.example/").parse()).collect();
+    let urls = urls?;
+    for which in ["first", "second"] {
+        let began = Instant::now();
+        for url in &urls {
+            drop(hosts::acquire(&gate, url, Duration::ZERO, gate.max_wait()).await?);
         }
+        println!("the {which} permit of a host, {name}: {} ns", each(began, 20_000));
     }
-    println!("a lease in the store, taken and given up: {} ns", each(began, LEASES));
-    for (name, store) in [("without a store", None), ("with this store", Some(store.clone()))] {
-        let mut settings = Gate::builder().pace(PacePolicy::default().danger_min_delay(Duration::ZERO));
-        if let Some(store) = store {
-            settings = settings.host_store(Arc::new(store));
-        }
-        let gate = hosts::gate(settings);
-        let urls: Result<Vec<_>, _> =
-            (0..20_000).map(|n| format!("https://permit-{n}.example/").parse()).collect();
-        let urls = urls?;
-        for which in ["first", "second"] {
-            let began = Instant::now();
-            for url in &urls {
-                drop(hosts::acquire(&gate, url, Duration::ZERO, gate.max_wait()).await?);
-            }
-            println!("the {which} permit of a host, {name}: {} ns", each(began, 20_000));
-        }
-        // Each lease has a task, which would end while something else is measured.
-        gate.settled(Duration::from_secs(60)).await;
-    }
-    Ok(())
-}
-
-fn key(n: u64) -> Arc<str> {
-    Arc::from(format!("host-{n}.example").as_str())
-}
-
-/// A host is backed off for an hour.
-async fn back_off(store: &Store, n: u64) -> Outcome<()> {
-    let backoff = Backoff {
-        left: Duration::from_secs(3_600),
-        over: Duration::ZERO,
-        throttles: 0,
-        cause: BackoffCause::Operator,
-    };
-    let state = HostState { backoff: Some(backoff), ..HostState::default() };
-    store.exchange(&key(n), LeaseAsk { holder: HolderId(1), want: Want::Release, state }).await?;
+    // Each lease has a task, which would end while something else is measured.
+    gate.settled(Duration::from_secs(60)).await;
     Ok(())
 }
 
 async fn backoffs(store: &Store) -> Outcome<()> {
-    const BACKOFFS: u64 = 200;
+    let cause = BackoffCause::Operator;
+    let backoff = Backoff { left: Duration::from_secs(3_600), over: Duration::ZERO, throttles: 0, cause };
+    let state = HostState { backoff: Some(backoff), ..HostState::default() };
     let mut each = Vec::new();
-    for n in 0..BACKOFFS {
-        let began = Instant::now();
-        back_off(store, n).await?;
+    for n in 0..200 {
+        let (began, ask) = (Instant::now(), LeaseAsk { holder: HolderId(1), want: Want::Release, state });
+        store.exchange(&format!("host-{n}.example"), ask).await?;
         each.push(began.elapsed());
     }
     each.sort();
     println!("a backoff, on the disk: median {:?}, 99 % {:?}", each[100], each[197]);
-    let began = Instant::now();
-    let mut all = tokio::task::JoinSet::new();
-    for n in 0..BACKOFFS {
-        let store = store.clone();
-        all.spawn(async move { back_off(&store, 1_000 + n).await.map_err(|error| error.to_string()) });
-    }
-    while let Some(done) = all.join_next().await {
-        done??;
-    }
-    println!("{BACKOFFS} backoffs at once, all on the disk: {:?}", began.elapsed());
     Ok(())
 }
 
@@ -162,35 +114,27 @@ async fn records(store: &Store) -> Outcome<()> {
     }
     println!("a record, handed over: {} ns", saving.as_nanos() / u128::from(RECORDS));
     println!("a record, written in batches of 1,000: {} ns", writing.as_nanos() / u128::from(RECORDS));
-    for name in ["first", "again"] {
-        let began = Instant::now();
-        for n in 0..20_000 {
-            black_box(RobotsStore::load(store, &origin(scattered(n))?).await?.ok_or("expected a record")?);
-        }
-        println!("a record, read at random ({name}): {} ns", each(began, 20_000));
+    reading("this store", store).await
+}
+
+async fn reading(name: &str, store: &impl RobotsStore) -> Outcome<()> {
+    let began = Instant::now();
+    for n in 0..20_000_u64 {
+        let scattered = n.wrapping_mul(2_654_435_761) % RECORDS;
+        black_box(store.load(&origin(scattered)?).await?.ok_or("expected a record")?);
     }
+    println!("a record, read at random, {name}: {} ns", each(began, 20_000));
     Ok(())
 }
 
 async fn permissions(store: &Store) -> Outcome<()> {
     let fields: [(&str, &[u8]); 2] = [("robots-tag", b"*;noindex"), ("cache-control", b"max-age=600")];
     let visit = Fetched::new(200, &fields, Head::default(), SystemClock.wall().to_system_time());
-    let url = |n: u64| format!("https://host-{n}.example/page");
-    let began = Instant::now();
-    for batch in 0..20 {
-        for n in 0..1_000 {
-            PermissionStore::save(store, &PermissionRecord::new(url(batch * 1_000 + n), &visit)).await?;
-        }
-        store.flush().await?;
-    }
-    println!("a record of permissions, written in batches of 1,000: {} ns", each(began, 20_000));
-    let began = Instant::now();
     for n in 0..20_000 {
-        let url = url(scattered(n) % 20_000);
-        black_box(PermissionStore::load(store, &url).await?.ok_or("expected a record")?);
+        let url = format!("https://host-{n}.example/page");
+        PermissionStore::save(store, &PermissionRecord::new(url, &visit)).await?;
     }
-    println!("a record of permissions, read: {} ns", each(began, 20_000));
-    Ok(())
+    Ok(store.flush().await?)
 }
 
 /// The same in memory, to compare.
@@ -199,17 +143,8 @@ async fn memory() -> Outcome<()> {
     for n in 0..RECORDS {
         store.save(&origin(n)?, &record(n)?).await?;
     }
-    let heap = region.change();
-    println!(
-        "the store in memory: heap for {RECORDS} records {} KiB",
-        (heap.bytes_allocated - heap.bytes_deallocated) >> 10
-    );
-    let began = Instant::now();
-    for n in 0..20_000 {
-        black_box(store.load(&origin(scattered(n))?).await?);
-    }
-    println!("the store in memory: a record, read: {} ns", each(began, 20_000));
-    Ok(())
+    println!("the store in memory: heap for {RECORDS} records {} KiB", kept(&region));
+    reading("in memory", &store).await
 }
 
 async fn reopening(store: Store, path: &Path) -> Outcome<()> {
@@ -223,12 +158,13 @@ async fn reopening(store: Store, path: &Path) -> Outcome<()> {
         println!("opening, verify({verify}): {:?}", began.elapsed());
         store.close().await?;
     }
-    let store = Store::open(path)?;
-    let began = Instant::now();
-    let swept = store.sweep(WallMillis::from_millis(u64::MAX)).await?;
-    println!("sweeping {swept} records: {:?}", began.elapsed());
-    store.close().await?;
     Ok(())
+}
+
+/// KiB that are still allocated.
+fn kept(region: &Region<'_, std::alloc::System>) -> usize {
+    let heap = region.change();
+    (heap.bytes_allocated - heap.bytes_deallocated) >> 10
 }
 
 fn each(began: Instant, count: u64) -> u128 {

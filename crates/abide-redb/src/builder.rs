@@ -7,12 +7,9 @@ use std::time::Duration;
 use abide_gate::{Clock, SystemClock, caught_clock};
 use redb::StorageBackend;
 
-use crate::disk::{Disk, Options};
+use crate::disk::Disk;
 use crate::error::Error;
-use crate::hosts::{Hosts, Now};
-use crate::kind::Limits;
 use crate::place::Place;
-use crate::shared::Shared;
 use crate::store::Store;
 
 /// Settings of a [`Store`].
@@ -32,28 +29,33 @@ use crate::store::Store;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Builder {
-    options: Options,
-    write_behind: Duration,
-    clock: Arc<dyn Clock>,
+    pub(crate) cache_size: usize,
+    pub(crate) max_records: u64,
+    pub(crate) max_bytes: u64,
+    pub(crate) write_behind: Duration,
+    pub(crate) verify: bool,
+    pub(crate) rebuild: bool,
+    pub(crate) clock: Arc<dyn Clock>,
 }
-
-/// 4 MiB: a store of 100,000 records is as fast, and a twentieth as large, as with redb's own gigabyte.
-const CACHE_SIZE: usize = 4 << 20;
-const MAX_RECORDS: u64 = 1_000_000;
-const MAX_BYTES: u64 = 1 << 30;
-const WRITE_BEHIND: Duration = Duration::from_secs(1);
 
 impl Builder {
     pub(crate) fn new() -> Self {
-        let limits = Limits { records: MAX_RECORDS, bytes: MAX_BYTES };
-        let options = Options { cache_size: CACHE_SIZE, verify: true, rebuild: false, limits };
-        Self { options, write_behind: WRITE_BEHIND, clock: Arc::new(SystemClock) }
+        Self {
+            // A store of 100,000 records is as fast, and a twentieth as large, as with redb's own gigabyte.
+            cache_size: 4 << 20,
+            max_records: 1_000_000,
+            max_bytes: 1 << 30,
+            write_behind: Duration::from_secs(1),
+            verify: true,
+            rebuild: false,
+            clock: Arc::new(SystemClock),
+        }
     }
 
     /// Bytes of the file that are kept in memory. Default 4 MiB.
     #[must_use]
     pub fn cache_size(mut self, bytes: usize) -> Self {
-        self.options.cache_size = bytes;
+        self.cache_size = bytes;
         self
     }
 
@@ -61,14 +63,14 @@ impl Builder {
     /// last attempt, permissions by the time of receipt. Backoffs do not count; they are dropped when they end.
     #[must_use]
     pub fn max_records(mut self, records: u64) -> Self {
-        self.options.limits.records = records.max(1);
+        self.max_records = records.max(1);
         self
     }
 
     /// Maximum size of the records of each kind, with their keys. Default 1 GiB, at least 1 MiB. The file is somewhat larger.
     #[must_use]
     pub fn max_bytes(mut self, bytes: u64) -> Self {
-        self.options.limits.bytes = bytes.max(1 << 20);
+        self.max_bytes = bytes.max(1 << 20);
         self
     }
 
@@ -85,7 +87,7 @@ impl Builder {
     /// is always checked.
     #[must_use]
     pub fn verify(mut self, verify: bool) -> Self {
-        self.options.verify = verify;
+        self.verify = verify;
         self
     }
 
@@ -93,7 +95,7 @@ impl Builder {
     /// and creates a new one. Default false: `open` returns an error, and the file stays as it is.
     #[must_use]
     pub fn rebuild_if_corrupt(mut self, rebuild: bool) -> Self {
-        self.options.rebuild = rebuild;
+        self.rebuild = rebuild;
         self
     }
 
@@ -109,25 +111,15 @@ impl Builder {
     /// # Errors
     /// As [`Store::open`].
     pub fn open(self, path: impl AsRef<Path>) -> Result<Store, Error> {
-        self.open_at(Place::File(path.as_ref().to_owned()))
+        Store::start(Disk::open(Place::File(path.as_ref().to_owned()), self)?)
     }
 
-    /// Opens a store on another backend than a file, for tests. Blocks.
+    /// Opens a store on another backend than a file, for tests. Blocks. The backend must work after its `close`: after a fault it is
+    /// opened again.
     ///
     /// # Errors
     /// As [`Store::open`].
     pub fn open_backend(self, backend: impl StorageBackend) -> Result<Store, Error> {
-        self.open_at(Place::backend(backend))
-    }
-
-    fn open_at(self, place: Place) -> Result<Store, Error> {
-        let (disk, found) = Disk::open(place, self.options, &*self.clock)?;
-        let now = Now::for_reading(&*self.clock);
-        let mut hosts = Hosts::load(found.backoffs, found.is_new, now);
-        let changed = hosts.take_changed();
-        let shared = Shared::new(disk, self.clock, self.write_behind, hosts);
-        shared.change_later(changed);
-        shared.change_later(found.unreadable.into_iter().map(|host| (host, None)));
-        Store::start(shared)
+        Store::start(Disk::open(Place::backend(backend), self)?)
     }
 }

@@ -88,19 +88,14 @@ impl Error {
         }
     }
 
-    pub(crate) fn of(path: &Path, fault: Fault) -> Self {
-        match fault {
-            Fault::Redb(error) => Self::redb(path, error),
-            Fault::Foreign(what) => Self::corrupt(path, what),
-            Fault::Version(error) => error,
-            Fault::Panic(text) => Self::corrupt(path, format!("reading it panicked: {text}")),
-        }
+    pub(crate) fn closed(path: &Path) -> Self {
+        Self::Closed { path: path.to_owned() }
     }
 
-    fn redb(path: &Path, error: RedbError) -> Self {
+    pub(crate) fn of(path: &Path, error: RedbError) -> Self {
         match error {
             RedbError::DatabaseAlreadyOpen => Self::Locked { path: path.to_owned() },
-            RedbError::DatabaseClosed => Self::Closed { path: path.to_owned() },
+            RedbError::DatabaseClosed => Self::closed(path),
             RedbError::Io(error) => Self::io(path, error),
             RedbError::Corrupted(text) => Self::corrupt(path, text),
             // An older format, missing tables, or tables of other types.
@@ -113,22 +108,6 @@ impl Error {
             | RedbError::TypeDefinitionChanged { .. } => Self::corrupt(path, error.to_string()),
             error => Self::io(path, io::Error::other(error.to_string())),
         }
-    }
-}
-
-/// Why work on the file failed.
-#[derive(Debug)]
-pub(crate) enum Fault {
-    Redb(RedbError),
-    /// Whole, and not ours.
-    Foreign(&'static str),
-    Version(Error),
-    Panic(String),
-}
-
-impl<E: Into<RedbError>> From<E> for Fault {
-    fn from(error: E) -> Self {
-        Self::Redb(error.into())
     }
 }
 

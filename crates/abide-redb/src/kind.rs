@@ -1,146 +1,118 @@
 //! One kind of record in the file: a table by key, and one by age, so that the oldest can be found without looking at all.
 
-use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata, TableDefinition, WriteTransaction};
+use redb::{
+    Error, ReadTransaction, ReadableTable, ReadableTableMetadata, Table, TableDefinition, WriteTransaction,
+};
 
-use crate::error::Fault;
 use crate::row;
 
-/// How large each kind of record may become.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) records: u64,
-    pub(crate) bytes: u64,
-}
+type Rows = TableDefinition<'static, &'static str, &'static [u8]>;
+type Ages = TableDefinition<'static, (u64, &'static str), ()>;
 
 /// What lies where.
 pub(crate) struct Kind {
-    rows: TableDefinition<'static, &'static str, &'static [u8]>,
-    ages: TableDefinition<'static, (u64, &'static str), ()>,
+    rows: Rows,
+    ages: Ages,
 }
 
-pub(crate) const ROBOTS: Kind =
-    Kind { rows: TableDefinition::new("robots"), ages: TableDefinition::new("robots-by-age") };
+pub(crate) const ROBOTS: Kind = Kind { rows: Rows::new("robots"), ages: Ages::new("robots-by-age") };
 
 pub(crate) const PERMISSIONS: Kind =
-    Kind { rows: TableDefinition::new("permissions"), ages: TableDefinition::new("permissions-by-age") };
+    Kind { rows: Rows::new("permissions"), ages: Ages::new("permissions-by-age") };
 
 /// So many old records are removed in one transaction: a backoff must not wait for more.
-const STEP: usize = 4_096;
+const STEP: u64 = 4_096;
 
 impl Kind {
-    pub(crate) fn create(&self, write: &WriteTransaction) -> Result<(), Fault> {
-        write.open_table(self.rows)?;
-        write.open_table(self.ages)?;
-        Ok(())
-    }
-
-    pub(crate) fn row<T>(
+    pub(crate) fn read<T>(
         &self,
         transaction: &ReadTransaction,
         key: &str,
         read: impl FnOnce(&[u8]) -> Option<T>,
-    ) -> Result<Option<T>, Fault> {
+    ) -> Result<Option<T>, Error> {
         let row = transaction.open_table(self.rows)?.get(key)?;
         Ok(row.and_then(|row| read(row.value())))
     }
 
-    pub(crate) fn len(&self, read: &ReadTransaction) -> Result<u64, Fault> {
-        Ok(read.open_table(self.rows)?.len()?)
+    pub(crate) fn len(&self, transaction: &ReadTransaction) -> Result<u64, Error> {
+        Ok(transaction.open_table(self.rows)?.len()?)
     }
 
-    pub(crate) fn insert(
+    /// The records in a transaction, whose `bytes` are counted where the file does not say them.
+    pub(crate) fn open<'t>(
         &self,
-        write: &WriteTransaction,
-        key: &str,
-        age: u64,
-        row: &[u8],
-        bytes: &mut u64,
-    ) -> Result<(), Fault> {
-        let (mut rows, mut ages) = (write.open_table(self.rows)?, write.open_table(self.ages)?);
-        if let Some(old) = rows.insert(key, row)? {
-            *bytes = bytes.saturating_sub(size(key, old.value()));
-            ages.remove((row::age(old.value()), key))?;
+        transaction: &'t WriteTransaction,
+        bytes: Option<u64>,
+    ) -> Result<Records<'t>, Error> {
+        let (rows, ages) = (transaction.open_table(self.rows)?, transaction.open_table(self.ages)?);
+        let mut records = Records { rows, ages, bytes: bytes.unwrap_or_default() };
+        if bytes.is_none() {
+            for row in records.rows.iter()? {
+                let (key, row) = row?;
+                records.bytes = records.bytes.saturating_add(size(key.value(), row.value()));
+            }
         }
-        ages.insert((age, key), ())?;
-        *bytes = bytes.saturating_add(size(key, row));
-        Ok(())
+        Ok(records)
     }
+}
 
-    /// A row, as the transaction has it.
+/// The records of one kind, in a transaction.
+pub(crate) struct Records<'t> {
+    rows: Table<'t, &'static str, &'static [u8]>,
+    ages: Table<'t, (u64, &'static str), ()>,
+    /// Of all keys and rows.
+    pub(crate) bytes: u64,
+}
+
+impl Records<'_> {
     pub(crate) fn read<T>(
         &self,
-        write: &WriteTransaction,
         key: &str,
         read: impl FnOnce(&[u8]) -> Option<T>,
-    ) -> Result<Option<T>, Fault> {
-        let rows = write.open_table(self.rows)?;
-        let row = rows.get(key)?;
-        Ok(row.and_then(|row| read(row.value())))
+    ) -> Result<Option<T>, Error> {
+        Ok(self.rows.get(key)?.and_then(|row| read(row.value())))
     }
 
-    pub(crate) fn remove(&self, write: &WriteTransaction, key: &str, bytes: &mut u64) -> Result<(), Fault> {
-        let (mut rows, mut ages) = (write.open_table(self.rows)?, write.open_table(self.ages)?);
-        if let Some(old) = rows.remove(key)? {
-            *bytes = bytes.saturating_sub(size(key, old.value()));
-            ages.remove((row::age(old.value()), key))?;
+    pub(crate) fn insert(&mut self, key: &str, age: u64, row: &[u8]) -> Result<(), Error> {
+        self.remove(key)?;
+        self.rows.insert(key, row)?;
+        self.ages.insert((age, key), ())?;
+        self.bytes = self.bytes.saturating_add(size(key, row));
+        Ok(())
+    }
+
+    pub(crate) fn remove(&mut self, key: &str) -> Result<(), Error> {
+        if let Some(old) = self.rows.remove(key)? {
+            self.bytes = self.bytes.saturating_sub(size(key, old.value()));
+            self.ages.remove((row::age(old.value()), key))?;
         }
         Ok(())
     }
 
-    /// Removes the oldest until there is no more than there may be. Returns whether it stopped before that.
-    pub(crate) fn shrink(
-        &self,
-        write: &WriteTransaction,
-        limits: Limits,
-        bytes: &mut u64,
-    ) -> Result<bool, Fault> {
-        let (mut rows, mut ages) = (write.open_table(self.rows)?, write.open_table(self.ages)?);
-        for _ in 0..STEP {
-            if rows.len()? <= limits.records && *bytes <= limits.bytes {
-                return Ok(false);
-            }
-            let Some(oldest) = ages.pop_first()? else { return Ok(false) };
-            let (_, key) = oldest.0.value();
-            if let Some(old) = rows.remove(key)? {
-                *bytes = bytes.saturating_sub(size(key, old.value()));
-            }
-        }
-        Ok(true)
+    /// Removes the oldest until there is no more than there may be, or enough for one transaction. Returns whether it was enough.
+    pub(crate) fn shrink(&mut self, records_max: u64, bytes_max: u64) -> Result<bool, Error> {
+        let removed = self.remove_oldest(|records, bytes, _| records > records_max || bytes > bytes_max)?;
+        Ok(removed == STEP)
     }
 
-    /// Removes some of those that are older, and says how many. None: there are no more.
-    pub(crate) fn sweep(
-        &self,
-        write: &WriteTransaction,
-        older_than: u64,
-        bytes: &mut u64,
-    ) -> Result<u64, Fault> {
-        let (mut rows, mut ages) = (write.open_table(self.rows)?, write.open_table(self.ages)?);
-        let mut swept = 0_u64;
-        for _ in 0..STEP {
-            let oldest = ages.first()?.map(|(key, _)| key.value().0);
-            if oldest.is_none_or(|age| age >= older_than) {
-                break;
-            }
-            let Some(oldest) = ages.pop_first()? else { break };
-            let (_, key) = oldest.0.value();
-            if let Some(old) = rows.remove(key)? {
-                *bytes = bytes.saturating_sub(size(key, old.value()));
-                swept = swept.saturating_add(1);
-            }
-        }
-        Ok(swept)
+    /// Removes some of those that are older, and returns how many. None: there are no more.
+    pub(crate) fn sweep(&mut self, older_than: u64) -> Result<u64, Error> {
+        self.remove_oldest(|_, _, age| age < older_than)
     }
 
-    /// Looks at every row. Only where the file does not say it.
-    pub(crate) fn count_bytes(&self, write: &WriteTransaction) -> Result<u64, Fault> {
-        let rows = write.open_table(self.rows)?;
-        let mut bytes = 0_u64;
-        for row in rows.iter()? {
-            let (key, row) = row?;
-            bytes = bytes.saturating_add(size(key.value(), row.value()));
+    /// `goes` says of the number of the records, of their bytes and of the age of the oldest whether that one is removed.
+    fn remove_oldest(&mut self, goes: impl Fn(u64, u64, u64) -> bool) -> Result<u64, Error> {
+        for removed in 0..STEP {
+            let oldest = self.ages.first()?.map(|(key, _)| (key.value().0, key.value().1.to_owned()));
+            match oldest {
+                Some((age, key)) if goes(self.rows.len()?, self.bytes, age) => {
+                    self.ages.remove((age, &*key))?;
+                    self.remove(&key)?;
+                }
+                _ => return Ok(removed),
+            }
         }
-        Ok(bytes)
+        Ok(STEP)
     }
 }
 

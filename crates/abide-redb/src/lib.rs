@@ -7,7 +7,6 @@ mod store;
 mod traits;
 
 // What all clones share: what waits, the leases and states of hosts, who fetches a robots.txt, and the thread that writes.
-mod blocking;
 mod hosts;
 mod shared;
 

@@ -2,12 +2,11 @@
 
 use std::fs;
 use std::io;
-use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use abide_gate::WallMillis;
-use redb::{BackendError, Builder, Database, DatabaseError, StorageBackend};
+use redb::{Builder, Database, DatabaseError, StorageBackend};
 
 #[derive(Debug)]
 pub(crate) enum Place {
@@ -26,18 +25,6 @@ impl Place {
         }
     }
 
-    /// Nothing has ever been there. If in doubt there was: an empty file may be what is left of one, and where a damaged one was moved
-    /// aside the process may have been killed before the new one was made.
-    pub(crate) fn is_empty(&self) -> bool {
-        match self {
-            Self::File(path) => {
-                fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
-                    && !is_moved_aside(path)
-            }
-            Self::Backend(backend, _) => backend.len().is_ok_and(|len| len == 0),
-        }
-    }
-
     /// Opens the database there, or makes one.
     pub(crate) fn database(&self, builder: &Builder) -> Result<Database, DatabaseError> {
         match self {
@@ -53,7 +40,7 @@ impl Place {
     pub(crate) fn move_aside(&self, now: WallMillis) -> io::Result<PathBuf> {
         match self {
             Self::File(path) => {
-                let aside = with_suffix(path, &format!("{ASIDE}{}", now.as_millis()));
+                let aside = with_suffix(path, &format!("corrupt-{}", now.as_millis()));
                 fs::rename(path, &aside)?;
                 Ok(aside)
             }
@@ -80,21 +67,6 @@ fn create_whole(path: &Path, builder: &Builder) -> Result<(), DatabaseError> {
     }
     let _ = fs::remove_file(&new);
     made
-}
-
-/// What the name of a damaged file goes on with, before the time at which it was moved.
-const ASIDE: &str = "corrupt-";
-
-/// Whether a damaged file of this name lies beside it. If that cannot be known it does.
-fn is_moved_aside(path: &Path) -> bool {
-    let aside = with_suffix(path, ASIDE);
-    let name = aside.file_name().unwrap_or_default().as_encoded_bytes();
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let Ok(mut files) = fs::read_dir(directory) else { return directory.exists() };
-    files.any(|file| file.is_ok_and(|file| file.file_name().as_encoded_bytes().starts_with(name)))
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
@@ -131,29 +103,5 @@ impl StorageBackend for Borrowed {
 
     fn close(&self) -> io::Result<()> {
         self.0.close()
-    }
-
-    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.0.try_lock_range(start, end)
-    }
-
-    fn try_lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.0.try_lock_shared_range(start, end)
-    }
-
-    fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.0.lock_range(start, end)
-    }
-
-    fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.0.lock_shared_range(start, end)
-    }
-
-    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.0.unlock_range(start, end)
-    }
-
-    fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.0.query_lock_range(start, end)
     }
 }

@@ -4,24 +4,21 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use abide_gate::Origin;
 use abide_gate::pacing::{HostState, LeaseAsk, LeaseStatus, Want};
 use abide_gate::robots_cache::{RobotsLeases, RobotsRecord};
-use abide_gate::{Clock, Origin};
 use tokio::sync::oneshot::{Receiver, Sender, channel};
 
-use crate::batch::{Batch, Permission};
-use crate::disk::Disk;
+use crate::batch::{Batch, PermissionChanges};
+use crate::disk::{Disk, Found};
 use crate::error::Error;
 use crate::hosts::{Hosts, Now};
-use crate::row::BackoffRow;
 
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) disk: Disk,
-    clock: Arc<dyn Clock>,
-    write_behind: Duration,
-    hosts: Mutex<Hosts>,
     pub(crate) leases: RobotsLeases,
+    hosts: Mutex<Hosts>,
     queue: Mutex<Queue>,
     /// The writer is needed earlier than it thinks.
     wake: Condvar,
@@ -35,17 +32,16 @@ struct Queue {
     committing: Option<Arc<Batch>>,
     /// Since when something has been waiting.
     since: Option<Instant>,
-    /// Those who wait until everything that was asked for before is on the disk.
-    waiters: Vec<Waiter>,
+    /// Those who wait until everything that was asked for before is on the disk, or the file is given back.
+    waiters: Vec<Sender<Result<(), Error>>>,
     /// The last commit failed, and why; and how many have in a row.
     fault: Option<Error>,
     faults: u32,
     phase: Phase,
-    /// Those who wait until the file is given back.
-    closers: Vec<Waiter>,
 }
 
-type Waiter = Sender<Result<(), Error>>;
+/// Waits for a commit, and for how it ended.
+pub(crate) type Pending = Receiver<Result<(), Error>>;
 
 #[derive(Debug, Default)]
 enum Phase {
@@ -66,26 +62,12 @@ const WEIGHT_MAX: usize = 32 << 20;
 const AGAIN: Duration = Duration::from_secs(1);
 const AGAIN_MAX: Duration = Duration::from_secs(60);
 
-/// Who waits for a commit.
-#[derive(Debug)]
-pub(crate) struct Pending(Receiver<Result<(), Error>>);
-
-impl Pending {
-    /// Waits until the commit is on the disk, which blocks no thread. `None`: the writer has gone without a word.
-    pub(crate) async fn wait(self) -> Option<Result<(), Error>> {
-        self.0.await.ok()
-    }
-
-    /// What has been said, if it has.
-    pub(crate) fn now(mut self) -> Option<Result<(), Error>> {
-        self.0.try_recv().ok()
-    }
-}
-
 impl Shared {
-    pub(crate) fn new(disk: Disk, clock: Arc<dyn Clock>, write_behind: Duration, hosts: Hosts) -> Self {
-        let (hosts, queue, wake) = (Mutex::new(hosts), Mutex::default(), Condvar::new());
-        Self { disk, clock, write_behind, hosts, leases: RobotsLeases::default(), queue, wake }
+    pub(crate) fn new(disk: Disk, found: Found) -> Self {
+        let mut queue = Queue::default();
+        let hosts = Hosts::load(found, Now::for_reading(&*disk.settings.clock), &mut queue.batch.backoffs);
+        let (leases, wake) = (RobotsLeases::default(), Condvar::new());
+        Self { disk, leases, hosts: Mutex::new(hosts), queue: Mutex::new(queue), wake }
     }
 
     /// One step of a host's lease. It counts at once. `Some`: the host's backoff is not on the disk yet, and the caller has to wait for
@@ -95,14 +77,11 @@ impl Shared {
         host: &str,
         ask: &LeaseAsk,
     ) -> Result<((LeaseStatus, HostState), Option<Pending>), Error> {
-        let now = Now::for_writing(&*self.clock);
-        // Both are locked in this order: hosts, queue.
+        let now = Now::for_writing(&*self.disk.settings.clock);
+        // Both are locked in this order: hosts, queue. Under the locks, so that what is changed now is in what is written at the end.
         let mut hosts = self.hosts();
-        let mut queue = self.queue();
-        // Under the locks: what is changed now is in what is written at the end.
-        queue.check_open(&self.disk)?;
-        let reply = hosts.exchange(host, ask, now);
-        queue.batch.backoffs(hosts.take_changed());
+        let mut queue = self.open_queue()?;
+        let reply = hosts.exchange(host, ask, now, &mut queue.batch.backoffs);
         // Also if another call has put it there, whose commit may have failed: reported again, it is on the disk or an error again, and so
         // is the question whether the store is back. Another pacer that asks for the lease gets the backoff at once: it must not
         // take the store for away, and go by what it knows alone.
@@ -110,11 +89,6 @@ impl Shared {
         let waits =
             !only_asks && queue.batches().any(|batch| matches!(batch.backoffs.get(host), Some(Some(_))));
         Ok((reply, waits.then(|| self.commit_soon(queue))))
-    }
-
-    /// These go with the next commit.
-    pub(crate) fn change_later(&self, rows: impl IntoIterator<Item = (Arc<str>, Option<BackoffRow>)>) {
-        self.queue().batch.backoffs(rows);
     }
 
     fn hosts(&self) -> MutexGuard<'_, Hosts> {
@@ -125,23 +99,24 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn check_open(&self) -> Result<(), Error> {
-        self.queue().check_open(&self.disk)
+    fn open_queue(&self) -> Result<MutexGuard<'_, Queue>, Error> {
+        let queue = self.queue();
+        match queue.phase {
+            Phase::Open => Ok(queue),
+            _ => Err(Error::closed(self.disk.path())),
+        }
     }
 
     /// The record, if it still waits to be written.
     pub(crate) fn waiting_record(&self, origin: &Origin) -> Result<Option<RobotsRecord>, Error> {
-        let queue = self.queue();
-        queue.check_open(&self.disk)?;
-        Ok(queue.batches().find_map(|batch| batch.records.get(origin)).cloned())
+        Ok(self.open_queue()?.batches().find_map(|batch| batch.records.get(origin)).cloned())
     }
 
-    /// What waits to become of a record of permissions.
-    pub(crate) fn waiting_permission(&self, url: &str) -> Result<Permission, Error> {
-        let queue = self.queue();
-        queue.check_open(&self.disk)?;
-        let waiting = queue.batches().filter_map(|batch| batch.permissions.get(url)).cloned();
-        Ok(waiting.reduce(Permission::after).unwrap_or_default())
+    /// What waits to be done to a record of permissions.
+    pub(crate) fn waiting_permission(&self, url: &str) -> Result<PermissionChanges, Error> {
+        let queue = self.open_queue()?;
+        let newest_first = queue.batches().filter_map(|batch| batch.permissions.get(url));
+        Ok(newest_first.fold(Vec::new(), |newer, older| [&**older, &*newer].concat()))
     }
 
     /// Puts something into the next batch. `Some`: the caller has to wait until it is written.
@@ -153,14 +128,13 @@ impl Shared {
         is_urgent: bool,
         put: impl FnOnce(&mut Batch),
     ) -> Result<Option<Pending>, Error> {
-        let mut queue = self.queue();
-        queue.check_open(&self.disk)?;
+        let mut queue = self.open_queue()?;
         match &queue.fault {
             Some(fault) if !is_urgent && queue.weight() > WEIGHT_MAX => return Err(fault.clone()),
             _ => put(&mut queue.batch),
         }
         let is_behind = queue.fault.is_none() && queue.weight() > WEIGHT_SOFT;
-        if is_urgent || is_behind || self.write_behind.is_zero() {
+        if is_urgent || is_behind || self.disk.settings.write_behind.is_zero() {
             return Ok(Some(self.commit_soon(queue)));
         }
         if queue.since.is_none() {
@@ -172,77 +146,78 @@ impl Shared {
 
     /// Asks for a commit of everything that waits, now.
     pub(crate) fn flush(&self) -> Result<Pending, Error> {
-        let queue = self.queue();
-        queue.check_open(&self.disk)?;
-        Ok(self.commit_soon(queue))
+        Ok(self.commit_soon(self.open_queue()?))
     }
 
     fn commit_soon(&self, mut queue: MutexGuard<'_, Queue>) -> Pending {
         let (sender, receiver) = channel();
         queue.waiters.push(sender);
         self.wake.notify_one();
-        Pending(receiver)
+        receiver
     }
 
     /// Makes the writer write everything and end. Every caller gets its result.
     pub(crate) fn close(&self) -> Pending {
-        let now = Now::for_writing(&*self.clock);
+        let now = Now::for_writing(&*self.disk.settings.clock);
         let hosts = self.hosts();
         let mut queue = self.queue();
-        if matches!(queue.phase, Phase::Open) {
-            queue.batch.backoffs(hosts.at_the_end(now));
-            queue.phase = Phase::Closing;
-            self.wake.notify_one();
-        }
-        let (sender, receiver) = channel();
-        match &queue.phase {
+        if let Phase::Closed(result) = &queue.phase {
+            let (sender, receiver) = channel();
             // It is received, because the other end is still here.
-            Phase::Closed(result) => drop(sender.send(result.clone())),
-            _ => queue.closers.push(sender),
+            let _ = sender.send(result.clone());
+            return receiver;
         }
-        Pending(receiver)
+        if matches!(queue.phase, Phase::Open) {
+            hosts.at_the_end(now, &mut queue.batch.backoffs);
+            queue.phase = Phase::Closing;
+        }
+        self.commit_soon(queue)
     }
 
-    /// The writer has ended.
-    fn closed_with(&self, result: Result<(), Error>) {
-        let mut queue = self.queue();
-        for closer in queue.closers.drain(..) {
-            let _ = closer.send(result.clone());
+    /// The writer's thread. No caller waits in vain, should it end by a panic.
+    pub(crate) fn write(&self) {
+        let result = catch_unwind(AssertUnwindSafe(|| self.write_behind()));
+        self.disk.close();
+        let result = result.unwrap_or_else(|_| Err(Error::closed(self.disk.path())));
+        if let Err(error) = &result {
+            tracing::warn!(%error, "the store could not be closed in order");
         }
-        // No caller waits in vain, should it have ended by a panic.
-        queue.waiters.clear();
+        let mut queue = self.queue();
+        for waiter in queue.waiters.drain(..) {
+            let _ = waiter.send(result.clone());
+        }
         queue.phase = Phase::Closed(result);
     }
 
-    /// The writer's thread.
-    pub(crate) fn write(&self) {
-        let result = catch_unwind(AssertUnwindSafe(|| self.write_behind()));
-        self.closed_with(result.unwrap_or_else(|_| Err(self.closed())));
-    }
-
+    /// Returns how the last commit ended. Those who wait for it wait until the file is given back, too.
     fn write_behind(&self) -> Result<(), Error> {
         loop {
-            let (batch, waiters) = self.next_batch();
-            let result = self.commit(&batch);
+            let mut queue = self.next_batch();
+            let is_last = !matches!(queue.phase, Phase::Open);
+            let waiters = if is_last { Vec::new() } else { std::mem::take(&mut queue.waiters) };
+            let batch = Arc::new(std::mem::take(&mut queue.batch));
+            queue.since = None;
+            queue.committing = Some(Arc::clone(&batch));
+            drop(queue);
+            let result = self.commit(batch);
             for waiter in waiters {
                 // A caller that does not wait any more need not know.
                 let _ = waiter.send(result.clone());
             }
-            if batch.closes {
-                self.disk.close();
+            if is_last {
                 return result;
             }
         }
     }
 
     /// Waits until something has to be written.
-    fn next_batch(&self) -> (Arc<Batch>, Vec<Waiter>) {
+    fn next_batch(&self) -> MutexGuard<'_, Queue> {
         let mut queue = self.queue();
         loop {
             let is_last = !matches!(queue.phase, Phase::Open);
             let wait = queue.since.map(|since| self.pause(&queue).saturating_sub(since.elapsed()));
             if is_last || !queue.waiters.is_empty() || wait.is_some_and(|wait| wait.is_zero()) {
-                return queue.take(is_last);
+                return queue;
             }
             queue = match wait {
                 Some(wait) => self.wake.wait_timeout(queue, wait).unwrap_or_else(PoisonError::into_inner).0,
@@ -253,19 +228,15 @@ impl Shared {
 
     fn pause(&self, queue: &Queue) -> Duration {
         match queue.faults {
-            0 => self.write_behind,
+            0 => self.disk.settings.write_behind,
             n => AGAIN.saturating_mul(1 << n.saturating_sub(1).min(6)).min(AGAIN_MAX),
         }
     }
 
-    fn commit(&self, batch: &Batch) -> Result<(), Error> {
+    fn commit(&self, batch: Arc<Batch>) -> Result<(), Error> {
         // Also with nothing to write while it fails: a caller asks whether it still does.
         let is_idle = batch.is_empty() && self.queue().fault.is_none();
-        let result = if is_idle { Ok(false) } else { self.disk.commit(batch) };
-        self.committed(batch, result)
-    }
-
-    fn committed(&self, batch: &Batch, result: Result<bool, Error>) -> Result<(), Error> {
+        let result = if is_idle { Ok(false) } else { self.disk.commit(&batch) };
         let mut queue = self.queue();
         queue.committing = None;
         match result {
@@ -280,42 +251,20 @@ impl Shared {
                 Ok(())
             }
             Err(error) => {
-                let dropped = queue.batch.take_back(batch, WEIGHT_MAX);
+                let later = std::mem::replace(&mut queue.batch, Arc::unwrap_or_clone(batch));
+                queue.batch.extend(later);
                 queue.since = Some(Instant::now());
                 queue.faults = queue.faults.saturating_add(1);
                 if queue.fault.replace(error.clone()).is_none() {
                     tracing::warn!(%error, "the store cannot be written: it is tried again");
                 }
-                if dropped > 0 {
-                    tracing::warn!(dropped, "records that could not be written were dropped");
-                }
                 Err(error)
             }
         }
     }
-
-    pub(crate) fn closed(&self) -> Error {
-        Error::Closed { path: self.disk.path().to_owned() }
-    }
 }
 
 impl Queue {
-    fn check_open(&self, disk: &Disk) -> Result<(), Error> {
-        match self.phase {
-            Phase::Open => Ok(()),
-            _ => Err(Error::Closed { path: disk.path().to_owned() }),
-        }
-    }
-
-    /// What is to be written now. It is still read from here until it is on the disk.
-    fn take(&mut self, is_last: bool) -> (Arc<Batch>, Vec<Waiter>) {
-        self.since = None;
-        self.batch.closes = is_last;
-        let batch = Arc::new(std::mem::take(&mut self.batch));
-        self.committing = Some(Arc::clone(&batch));
-        (batch, std::mem::take(&mut self.waiters))
-    }
-
     /// About how many bytes are in memory for the disk.
     fn weight(&self) -> usize {
         self.batches().map(Batch::weight).sum()

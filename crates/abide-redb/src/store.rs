@@ -4,11 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use redb::StorageBackend;
+use tokio::runtime::Handle;
 
-use crate::blocking::blocking;
 use crate::builder::Builder;
-use crate::disk::Counts;
+use crate::disk::{Disk, Found};
 use crate::error::Error;
 use crate::shared::{Pending, Shared};
 
@@ -77,16 +76,8 @@ impl Store {
         Builder::new()
     }
 
-    /// A store on another backend than a file, for tests. The backend must work after its `close`: after a fault it is opened again.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open).
-    pub fn with_backend(backend: impl StorageBackend) -> Result<Self, Error> {
-        Self::builder().open_backend(backend)
-    }
-
-    pub(crate) fn start(shared: Shared) -> Result<Self, Error> {
-        let shared = Arc::new(shared);
+    pub(crate) fn start((disk, found): (Disk, Found)) -> Result<Self, Error> {
+        let shared = Arc::new(Shared::new(disk, found));
         let writing = Arc::clone(&shared);
         let writer = std::thread::Builder::new().name("abide-redb".to_owned());
         let writer = writer.spawn(move || writing.write());
@@ -104,8 +95,7 @@ impl Store {
     /// # Errors
     /// [`Error::Io`] if it could not be written; the store tries again later.
     pub async fn flush(&self) -> Result<(), Error> {
-        let pending = self.shared().flush()?;
-        self.written(Some(pending)).await
+        self.written(Some(self.shared().flush()?)).await
     }
 
     /// Writes everything and closes the file, for all clones: their later calls return [`Error::Closed`]. Call it after all requests have
@@ -122,42 +112,47 @@ impl Store {
     /// # Errors
     /// [`Error::Io`], [`Error::Closed`].
     pub async fn usage(&self) -> Result<Usage, Error> {
-        let counts = self.on_disk(|shared| shared.disk.counts()).await?;
-        let Counts { robots, permissions, bytes } = counts;
-        Ok(Usage { robots, permissions, bytes })
+        self.on_disk(|shared| shared.disk.usage()).await
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.inner.shared
     }
 
-    /// Does blocking work on the file.
+    /// Does blocking work on the file, on tokio's threads for that. Without a runtime no task can be blocked, so it is done here.
     pub(crate) async fn on_disk<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Shared) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let shared = Arc::clone(self.shared());
-        blocking(move || work(&shared)).await.unwrap_or_else(|| Err(self.shared().closed()))
+        match Handle::try_current() {
+            Ok(runtime) => {
+                runtime.spawn_blocking(move || work(&shared)).await.unwrap_or_else(|_| self.closed())
+            }
+            Err(_) => work(&shared),
+        }
     }
 
-    /// Waits for the commit, if there is one to be waited for.
+    /// Waits for the commit, if there is one to be waited for. That blocks no thread.
     pub(crate) async fn written(&self, pending: Option<Pending>) -> Result<(), Error> {
-        let Some(pending) = pending else { return Ok(()) };
-        pending.wait().await.unwrap_or_else(|| Err(self.shared().closed()))
+        match pending {
+            // The writer goes without a word if it has panicked.
+            Some(pending) => pending.await.unwrap_or_else(|_| self.closed()),
+            None => Ok(()),
+        }
+    }
+
+    fn closed<T>(&self) -> Result<T, Error> {
+        Err(Error::closed(self.path()))
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let was_open = self.shared.check_open().is_ok();
-        let pending = self.shared.close();
+        drop(self.shared.close());
         if let Some(writer) = self.writer.take() {
             // Not the receiver's own way to block, which panics on a thread of a runtime.
             let _ = writer.join();
-        }
-        // `close` has returned it.
-        if was_open && let Some(Err(error)) = pending.now() {
-            tracing::warn!(%error, "the store could not be closed in order");
         }
     }
 }

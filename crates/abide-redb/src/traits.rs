@@ -8,7 +8,7 @@ use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
 use abide_gate::{BoxFuture, HolderId, Origin, StoreError, StoreFuture, WallMillis};
 use abide_permissions::{PermissionError, PermissionRecord, PermissionStore};
 
-use crate::batch::{Permission, received_later};
+use crate::batch::changed;
 use crate::error::Error;
 use crate::store::Store;
 
@@ -27,7 +27,7 @@ impl RobotsStore for Store {
     fn save<'a>(&'a self, origin: &'a Origin, record: &'a RobotsRecord) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             let is_urgent = record.failing_since().is_some();
-            let pending = self.shared().put(is_urgent, |batch| batch.save(record));
+            let pending = self.shared().put(is_urgent, |batch| batch.save(record.clone()));
             self.shared().leases.release(origin, None);
             Ok(self.written(pending?).await?)
         })
@@ -77,38 +77,33 @@ impl HostStore for Store {
 impl PermissionStore for Store {
     fn load<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Option<PermissionRecord>, PermissionError>> {
         Box::pin(async move {
-            let Permission { is_removed, record } = self.shared().waiting_permission(url)?;
-            if is_removed {
-                return Ok(record);
-            }
+            let waiting = self.shared().waiting_permission(url)?;
             let url = url.to_owned();
-            match (self.on_disk(move |shared| shared.disk.permission(&url)).await, record) {
-                (Ok(on_disk), waiting) => Ok(received_later(waiting, on_disk)),
-                // It is known all the same.
-                (Err(_), Some(waiting)) => Ok(Some(waiting)),
-                (Err(error), None) => Err(error.into()),
+            match self.on_disk(move |shared| shared.disk.permission(&url)).await {
+                // What waits is known all the same.
+                Err(error) if waiting.is_empty() => Err(error.into()),
+                on_disk => Ok(changed(on_disk.ok().flatten(), &waiting)),
             }
         })
     }
 
     fn save<'a>(&'a self, record: &'a PermissionRecord) -> BoxFuture<'a, Result<(), PermissionError>> {
-        let permission = Permission { is_removed: false, record: Some(record.clone()) };
-        self.put_permission(record.url(), permission)
+        self.change_permission(record.url(), Some(record.clone()))
     }
 
     fn remove<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<(), PermissionError>> {
-        self.put_permission(url, Permission { is_removed: true, record: None })
+        self.change_permission(url, None)
     }
 }
 
 impl Store {
-    fn put_permission<'a>(
+    fn change_permission<'a>(
         &'a self,
         url: &'a str,
-        permission: Permission,
+        change: Option<PermissionRecord>,
     ) -> BoxFuture<'a, Result<(), PermissionError>> {
         Box::pin(async move {
-            let pending = self.shared().put(false, |batch| batch.permission(url, permission))?;
+            let pending = self.shared().put(false, |batch| batch.change_permission(url, change))?;
             Ok(self.written(pending).await?)
         })
     }

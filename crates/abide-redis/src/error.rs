@@ -1,6 +1,5 @@
 //! What can go wrong. Nothing here ever shows a password: neither the URL's nor one that a server repeats in an answer.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,116 +8,112 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 /// The store could not be opened, or an operation failed.
 ///
 /// The text is one sentence without user names, passwords and keys, so it may be logged.
-#[derive(Clone)]
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{text}")]
 pub struct Error {
     kind: Kind,
+    text: Arc<str>,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    Url(&'static str),
-    Prefix,
-    /// The server, and why not.
-    Unreachable(Arc<str>, Arc<str>),
-    /// The server, and what it answered.
-    Refused(Arc<str>, Arc<str>),
-    /// One node of a cluster, which was taken for a server of its own.
-    Node(Arc<str>),
-    Slow(Arc<str>, Duration),
+    Usage,
+    Unreachable,
+    Refused,
 }
+
+const LOGIN: &str = "wrong user name or password";
 
 impl Error {
-    pub(crate) fn url(found: &'static str) -> Self {
-        Self { kind: Kind::Url(found) }
+    pub(crate) fn url(found: &str) -> Self {
+        let text = format!("expected a URL such as redis://localhost:6379/0, found {found}");
+        Self { kind: Kind::Usage, text: text.into() }
     }
 
     pub(crate) fn prefix() -> Self {
-        Self { kind: Kind::Prefix }
+        let text = "expected a key prefix of 1 to 64 letters, digits, '.', '_', '-' or ':'";
+        Self { kind: Kind::Usage, text: text.into() }
     }
 
-    pub(crate) fn slow(server: &Arc<str>, limit: Duration) -> Self {
-        Self { kind: Kind::Slow(Arc::clone(server), limit) }
+    pub(crate) fn slow(server: &str, limit: Duration) -> Self {
+        let text = format!("the store at {server} did not answer within {limit:?}");
+        Self { kind: Kind::Unreachable, text: text.into() }
     }
 
-    pub(crate) fn unexpected(server: &Arc<str>) -> Self {
-        Self { kind: Kind::Refused(Arc::clone(server), "something that abide does not understand".into()) }
+    fn unreachable(server: &str, why: &str) -> Self {
+        let text = format!("the store at {server} cannot be reached: {why}");
+        Self { kind: Kind::Unreachable, text: text.into() }
+    }
+
+    pub(crate) fn refused(server: &str, what: &str) -> Self {
+        let text = format!("the store at {server} answered: {what}");
+        Self { kind: Kind::Refused, text: text.into() }
     }
 
     /// What the first script on a connection has met.
-    pub(crate) fn handshake(server: &Arc<str>, error: &RedisError) -> Self {
-        let text = error.to_string();
+    pub(crate) fn handshake(server: &str, error: &RedisError) -> Self {
+        let no_eval = |why| Self::refused(server, &format!("abide needs EVAL, and {why}"));
+        let says = |what| error.to_string().contains(what);
         match error.kind() {
             ErrorKind::Server(ServerErrorKind::Moved | ServerErrorKind::CrossSlot) => {
-                Self { kind: Kind::Node(Arc::clone(server)) }
+                let text = format!(
+                    "the store at {server} is one node of a cluster: expected a URL such as redis+cluster://{server}"
+                );
+                Self { kind: Kind::Refused, text: text.into() }
             }
-            ErrorKind::Server(ServerErrorKind::NoPerm) => Self::no_eval(
-                server,
+            ErrorKind::Server(ServerErrorKind::NoPerm) => no_eval(
                 "the user may not run it: allow +eval and +evalsha, and +get +set +del +pexpire +time +info for its scripts",
             ),
             ErrorKind::Server(ServerErrorKind::ResponseError)
-                if text.contains("ACL failure") || text.contains("can't run this") =>
+                if says("ACL failure") || says("can't run this") =>
             {
-                Self::no_eval(
-                    server,
+                no_eval(
                     "the user may not run what its scripts call: allow +get +set +del +pexpire +time +info",
                 )
             }
-            ErrorKind::Server(ServerErrorKind::ResponseError) if text.contains("unknown command") => {
-                Self::no_eval(server, "the server does not have it")
+            ErrorKind::Server(ServerErrorKind::ResponseError) if says("unknown command") => {
+                no_eval("the server does not have it")
             }
             _ => Self::of(server, error),
         }
     }
 
-    fn no_eval(server: &Arc<str>, why: &str) -> Self {
-        Self { kind: Kind::Refused(Arc::clone(server), format!("abide needs EVAL, and {why}").into()) }
-    }
-
     /// What the client library says, without what the server may have repeated of our commands: `ERR unknown command 'AUTH', with
     /// args beginning with: 'the password'`.
-    pub(crate) fn of(server: &Arc<str>, error: &RedisError) -> Self {
-        let (server, text) = (Arc::clone(server), error.to_string());
+    pub(crate) fn of(server: &str, error: &RedisError) -> Self {
+        let (unreachable, refused) =
+            (|why| Self::unreachable(server, why), |what| Self::refused(server, what));
+        let text = error.to_string();
         // The cluster client wraps what its nodes said, and a server has a text of its own for a long command before AUTH.
         let is_login = ["AuthenticationFailed", "WRONGPASS", "NOAUTH", "unauthenticated"]
             .iter()
             .any(|code| text.contains(code));
-        let kind = match error.kind() {
-            _ if error.is_timeout() => Kind::Unreachable(server, "it did not answer in time".into()),
-            _ if is_login => Kind::Refused(server, LOGIN.into()),
-            ErrorKind::Io if error.detail().is_some() => Kind::Unreachable(server, error.category().into()),
-            ErrorKind::Io => Kind::Unreachable(server, text.into()),
-            ErrorKind::ClusterConnectionNotFound => {
-                Kind::Unreachable(server, "a node of the cluster is away".into())
-            }
-            ErrorKind::MasterNameNotFoundBySentinel => {
-                Kind::Refused(server, "no primary of this name is known there".into())
-            }
-            ErrorKind::InvalidClientConfig => {
-                Kind::Refused(server, "it is not a sentinel: use redis:// instead".into())
-            }
+        match error.kind() {
+            _ if error.is_timeout() => unreachable("it did not answer in time"),
+            _ if is_login => refused(LOGIN),
+            ErrorKind::Io if error.detail().is_some() => unreachable(error.category()),
+            ErrorKind::Io => unreachable(&text),
+            ErrorKind::ClusterConnectionNotFound => unreachable("a node of the cluster is away"),
+            ErrorKind::MasterNameNotFoundBySentinel => refused("no primary of this name is known there"),
+            ErrorKind::InvalidClientConfig => refused("it is not a sentinel: use redis:// instead"),
             ErrorKind::Server(_) if text.contains("cluster support disabled") => {
-                Kind::Refused(server, "it is not a cluster: use redis:// instead".into())
+                refused("it is not a cluster: use redis:// instead")
             }
-            ErrorKind::Server(_) | ErrorKind::Extension => {
-                Kind::Refused(server, error.code().map_or("an error", explain).into())
-            }
-            _ => Kind::Refused(server, error.category().into()),
-        };
-        Self { kind }
+            ErrorKind::Server(_) | ErrorKind::Extension => refused(error.code().map_or("an error", explain)),
+            _ => refused(error.category()),
+        }
     }
 
     /// Whether the URL or the prefix is invalid.
     pub fn is_usage(&self) -> bool {
-        matches!(self.kind, Kind::Url(_) | Kind::Prefix)
+        self.kind == Kind::Usage
     }
 
     /// Whether the server cannot be reached, or did not respond in time. A later attempt may succeed.
     pub fn is_unreachable(&self) -> bool {
-        matches!(self.kind, Kind::Unreachable(..) | Kind::Slow(..))
+        self.kind == Kind::Unreachable
     }
 }
-
-const LOGIN: &str = "wrong user name or password";
 
 /// The codes that an operator can do something about.
 fn explain(code: &str) -> &str {
@@ -135,32 +130,6 @@ fn explain(code: &str) -> &str {
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.kind {
-            Kind::Url(found) => write!(f, "expected a URL such as redis://localhost:6379/0, found {found}"),
-            Kind::Prefix => {
-                f.write_str("expected a key prefix of 1 to 64 letters, digits, '.', '_', '-' or ':'")
-            }
-            Kind::Unreachable(server, why) => write!(f, "the store at {server} cannot be reached: {why}"),
-            Kind::Refused(server, what) => write!(f, "the store at {server} answered: {what}"),
-            Kind::Node(server) => write!(
-                f,
-                "the store at {server} is one node of a cluster: expected a URL such as redis+cluster://{server}"
-            ),
-            Kind::Slow(server, limit) => write!(f, "the store at {server} did not answer within {limit:?}"),
-        }
-    }
-}
-
-impl fmt::Debug for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Error({self})")
-    }
-}
-
-impl std::error::Error for Error {}
-
 impl From<Error> for abide_gate::StoreError {
     fn from(error: Error) -> Self {
         Self::new(error)
@@ -171,43 +140,38 @@ impl From<Error> for abide_gate::StoreError {
 mod tests {
     use super::*;
 
-    fn sentence(kind: ErrorKind, detail: &str) -> String {
-        Error::of(&"cache.example:6379".into(), &RedisError::from((kind, "said", detail.to_owned())))
-            .to_string()
-    }
-
     #[test]
     fn commands_repeated_by_a_server_are_not_shown() {
-        let kinds = [
+        for kind in [
             ErrorKind::Extension,
             ErrorKind::AuthenticationFailed,
             ErrorKind::Client,
             ErrorKind::UnexpectedReturnType,
             ErrorKind::Parse,
             ErrorKind::InvalidClientConfig,
-        ];
-        for kind in kinds {
-            let shown = sentence(kind, "unknown command 'AUTH', with args beginning with: 's3cret'");
-            assert!(!shown.contains("s3cret"), "{shown}");
+        ] {
+            let detail = "unknown command 'AUTH', with args beginning with: 's3cret'".to_owned();
+            let shown = Error::of("cache.example:6379", &RedisError::from((kind, "said", detail)));
+            assert!(!format!("{shown} {shown:?}").contains("s3cret"), "{shown}");
         }
     }
 
     #[test]
     fn sentences() {
-        let server: Arc<str> = "cache.example:6379".into();
+        let server = "cache.example:6379";
         let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
-        assert_eq!(
-            Error::of(&server, &refused.into()).to_string(),
-            "the store at cache.example:6379 cannot be reached: connection refused"
-        );
-        assert_eq!(
-            Error::slow(&server, Duration::from_secs(1)).to_string(),
-            "the store at cache.example:6379 did not answer within 1s"
-        );
-        assert_eq!(
-            Error::url("another scheme").to_string(),
-            "expected a URL such as redis://localhost:6379/0, found another scheme"
-        );
-        assert!(Error::slow(&server, Duration::ZERO).is_unreachable() && Error::prefix().is_usage());
+        for (error, expected) in [
+            (
+                Error::of(server, &refused.into()),
+                "the store at cache.example:6379 cannot be reached: connection refused",
+            ),
+            (
+                Error::slow(server, Duration::from_secs(1)),
+                "the store at cache.example:6379 did not answer within 1s",
+            ),
+        ] {
+            assert!(error.is_unreachable());
+            assert_eq!(error.to_string(), expected);
+        }
     }
 }

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use abide_gate::StoreFuture;
 use abide_gate::pacing::{Backoff, BackoffCause, HostState, HostStore, LeaseAsk, LeaseStatus, Want};
-
 use redis::ToRedisArgs;
 
 use crate::Store;
-use crate::key::Kind;
+use crate::key::HOST;
 use crate::script::Script;
 
 static EXCHANGE: LazyLock<Script> =
@@ -22,7 +21,7 @@ impl HostStore for Store {
     fn exchange<'a>(&'a self, host: &'a str, ask: LeaseAsk) -> StoreFuture<'a, (LeaseStatus, HostState)> {
         Box::pin(async move {
             let keys = &self.link.keys;
-            let keys = [keys.of(Kind::Host, host), keys.marker(host)];
+            let keys = [keys.of(HOST, host), keys.marker(host)];
             let reply: Reply = self.link.run(&EXCHANGE, &keys, args(&ask, self.link.number())).await?;
             Ok(read(reply).ok_or_else(|| self.link.unexpected())?)
         })
@@ -96,8 +95,18 @@ fn read_cause(text: &str) -> BackoffCause {
 }
 
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "a test that cannot go on fails")]
 mod tests {
+    use abide_gate::HolderId;
+    use abide_gate::pacing::HostEntry;
+    use abide_tests::Redis;
+    use redis::{Client, cmd};
+
     use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const MINUTE: Duration = Duration::from_secs(60);
+    const HOUR: Duration = Duration::from_secs(3_600);
 
     #[test]
     fn causes_survive() {
@@ -120,5 +129,125 @@ mod tests {
         for text in ["", "later", "429x:1", "-1"] {
             assert_eq!(read_cause(text), BackoffCause::Shared, "{text}");
         }
+    }
+
+    /// The script, by the clock of the test in place of the server's.
+    struct Scripted {
+        redis: Redis,
+        script: String,
+        began: Duration,
+    }
+
+    impl Scripted {
+        fn start() -> Option<Self> {
+            let script = concat!(include_str!("lua/marker.lua"), include_str!("lua/exchange.lua"));
+            let script = script.replace("redis.call('TIME')", "{ARGV[12], ARGV[13]}");
+            let redis = Redis::start()?;
+            let (seconds, micros): (u64, u64) = redis.ask(&["TIME"]);
+            let began = Duration::from_secs(seconds) + Duration::from_micros(micros);
+            let scripted = Self { redis, script, began };
+            scripted.lost_nothing_since(began - 48 * HOUR);
+            Some(scripted)
+        }
+
+        fn lost_nothing_since(&self, at: Duration) {
+            let name = self.redis.info("replication", "master_replid");
+            self.redis.ask::<()>(&["SET", "born", &format!("{} {name}", at.as_micros())]);
+        }
+
+        fn exchange(
+            &self,
+            host: &str,
+            number: u64,
+            ask: &LeaseAsk,
+            now: Duration,
+        ) -> (LeaseStatus, HostState) {
+            let mut call = cmd("EVAL");
+            call.arg(&self.script).arg(2).arg(host).arg("born").arg(args(ask, number));
+            call.arg(now.as_secs()).arg(now.subsec_micros());
+            let mut server = Client::open(self.redis.url()).unwrap().get_connection().unwrap();
+            read(call.query(&mut server).unwrap()).unwrap()
+        }
+    }
+
+    fn lease(holder: u128, ttl: Duration) -> LeaseAsk {
+        let want = Want::Lease { ttl, again_in: MINUTE, is_held: false };
+        LeaseAsk { holder: HolderId(holder), want, state: HostState::default() }
+    }
+
+    /// Thousands of random exchanges of four processes, answered alike to the microsecond.
+    #[test]
+    fn the_script_equals_the_plain_function() {
+        let Some(scripted) = Scripted::start() else { return };
+        let (mut now, mut seed) = (scripted.began, 1_u64);
+        let mut dice = move |most: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % most
+        };
+        for run in 0..60 {
+            let (mut entry, host) = (HostEntry::default(), format!("h{run}"));
+            // In half of the runs it begins within the grace of a loss.
+            let ttl = 8 * SECOND;
+            let born = if run % 2 == 0 { now } else { now - HOUR * 48 };
+            scripted.lost_nothing_since(born);
+            for number in 1..60 {
+                now += Duration::from_micros(dice(3_000_000));
+                let left = Duration::from_micros(dice(2) * dice(40_000_000));
+                let over = Duration::from_micros(dice(2_000_000_000));
+                let backoff = Backoff {
+                    left,
+                    // Either it lasts, or it is over.
+                    over: if left.is_zero() { over } else { Duration::ZERO },
+                    throttles: u8::try_from(dice(4) + 1).unwrap(),
+                    cause: BackoffCause::Operator,
+                };
+                let state = HostState {
+                    quiet: (dice(3) == 0).then(|| Duration::from_micros(dice(30_000_000))),
+                    delay: Duration::from_millis(dice(3_000)),
+                    backoff: (dice(6) == 0).then_some(backoff),
+                };
+                let is_held = dice(8) == 0;
+                let want = match dice(4) {
+                    0 => Want::Release,
+                    _ => Want::Lease { ttl, again_in: Duration::from_millis(dice(6_000)), is_held },
+                };
+                let ask = LeaseAsk { holder: HolderId(u128::from(dice(4)) + 1), want, state };
+                let expected = entry.exchange(&ask, now, born + ttl);
+                let found = scripted.exchange(&host, number, &ask, now);
+                assert_eq!(found, expected, "run {run}, {number}: {ask:?}");
+                if !entry.is_owed(now - MINUTE) {
+                    entry = HostEntry::default();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_delays_no_host_for_long() {
+        let Some(scripted) = Scripted::start() else { return };
+        let (now, ttl) = (scripted.began, 8 * SECOND);
+        let backoff =
+            Backoff { left: MINUTE, over: Duration::ZERO, throttles: 1, cause: BackoffCause::Operator };
+        let state = HostState { quiet: Some(SECOND), delay: 5 * SECOND, backoff: Some(backoff) };
+        scripted.exchange("h", 1, &LeaseAsk { state, ..lease(1, ttl) }, now);
+        scripted.exchange("h", 2, &lease(2, ttl), now);
+        let then = scripted.exchange("h", 3, &lease(3, ttl), now - HOUR);
+        assert_eq!(then.0, LeaseStatus::Busy { wait: ttl, is_next: false });
+        assert_eq!((then.1.quiet, then.1.backoff.unwrap().left), (Some(SECOND), MINUTE));
+    }
+
+    /// It was sent on a connection that was given up, and comes after the lease has been taken again.
+    #[test]
+    fn a_release_that_comes_late_gives_up_nothing() {
+        let Some(scripted) = Scripted::start() else { return };
+        let now = scripted.began;
+        let release = LeaseAsk { want: Want::Release, ..lease(1, MINUTE) };
+        scripted.exchange("h", 7, &lease(1, MINUTE), now);
+        scripted.exchange("h", 6, &release, now);
+        let busy = LeaseStatus::Busy { wait: MINUTE, is_next: true };
+        assert_eq!(scripted.exchange("h", 1, &lease(2, MINUTE), now).0, busy);
+        scripted.exchange("h", 8, &release, now);
+        let leased = LeaseStatus::Leased { is_wanted: false };
+        assert_eq!(scripted.exchange("h", 2, &lease(2, MINUTE), now).0, leased);
     }
 }

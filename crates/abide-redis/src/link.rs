@@ -4,19 +4,19 @@
 //! they do not notice is a peer that has gone silent; so a connection that leaves a command without a reply is replaced. The library's
 //! `ConnectionManager` would do the same for a single server, and neither for sentinels nor for a cluster.
 
-use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::aio::MultiplexedConnection;
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{RoutingInfo, SingleNodeRoutingInfo};
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisFuture, RedisResult,
-    ToRedisArgs, Value, cmd,
+    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, RedisResult, ToRedisArgs, Value, cmd,
+    from_redis_value,
 };
+use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use crate::Error;
@@ -27,24 +27,18 @@ use crate::target::{Target, Way};
 pub(crate) struct Link {
     way: Way,
     /// The servers as they may be shown: hosts and ports.
-    server: Arc<str>,
+    pub(crate) server: String,
     pub(crate) keys: Keys,
     /// For one command, connecting included.
     limit: Duration,
-    current: Mutex<Current>,
-    /// One task connects, the others wait for it.
-    connecting: tokio::sync::Mutex<()>,
+    /// The last connection, or when and why there was none. One task connects, the others wait for it.
+    current: Mutex<Option<Result<Shared, (Instant, Error)>>>,
     commands: AtomicU64,
     is_warned: AtomicBool,
 }
 
-#[derive(Default)]
-struct Current {
-    connection: Option<Connection>,
-    /// How many there were.
-    number: u64,
-    failed: Option<(Instant, Error)>,
-}
+/// A connection, and whether it is to be replaced.
+type Shared = (Connection, Arc<AtomicBool>);
 
 #[derive(Clone)]
 pub(crate) enum Connection {
@@ -53,10 +47,11 @@ pub(crate) enum Connection {
 }
 
 /// A command that waits for its reply.
-struct Pending<'a> {
-    link: &'a Link,
-    connection: u64,
+struct Pending {
+    /// After this its connection is to be replaced.
+    patience: Duration,
     since: Option<Instant>,
+    is_lost: Arc<AtomicBool>,
 }
 
 static TOUCH: LazyLock<Script> =
@@ -68,19 +63,14 @@ const AGAIN: Duration = Duration::from_millis(250);
 impl Link {
     pub(crate) fn new(target: Target, keys: Keys, limit: Duration) -> Self {
         Self {
-            server: target.shown.into(),
+            server: target.shown,
             way: target.way,
             keys,
             limit,
             current: Mutex::default(),
-            connecting: tokio::sync::Mutex::default(),
             commands: AtomicU64::new(1),
             is_warned: AtomicBool::new(false),
         }
-    }
-
-    pub(crate) fn server(&self) -> &str {
-        &self.server
     }
 
     /// Higher than that of each command before.
@@ -98,7 +88,7 @@ impl Link {
     }
 
     pub(crate) async fn query<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, Error> {
-        self.ask(|mut at| async move { command.query_async(&mut at).await }).await
+        self.ask(|mut at| async move { at.query(command).await }).await
     }
 
     /// Asks on the connection that is there, or on a new one.
@@ -107,15 +97,16 @@ impl Link {
         F: Future<Output = RedisResult<T>>,
     {
         let asked = async {
-            let (connection, number) = self.connection().await?;
-            let mut pending = Pending { link: self, connection: number, since: Some(Instant::now()) };
+            let (connection, is_lost) = self.connection().await?;
+            let patience = self.limit.checked_div(4).unwrap_or_default();
+            let mut pending = Pending { patience, since: Some(Instant::now()), is_lost };
             let reply = ask(connection).await;
             pending.since = None;
             reply.map_err(|error| {
                 // What a server says about a command says nothing against the connection, unless it is no primary any more.
                 let is_reply = matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension);
                 if !is_reply || error.code() == Some("READONLY") {
-                    self.lose(number);
+                    pending.is_lost.store(true, Ordering::Relaxed);
                 }
                 Error::of(&self.server, &error)
             })
@@ -124,46 +115,29 @@ impl Link {
     }
 
     pub(crate) fn unexpected(&self) -> Error {
-        Error::unexpected(&self.server)
+        Error::refused(&self.server, "something that abide does not understand")
     }
 
-    async fn connection(&self) -> Result<(Connection, u64), Error> {
-        if let Some(known) = self.known() {
-            return known;
+    async fn connection(&self) -> Result<Shared, Error> {
+        let mut current = self.current.lock().await;
+        match &*current {
+            Some(Ok((connection, is_lost))) if !is_lost.load(Ordering::Relaxed) => {
+                return Ok((connection.clone(), Arc::clone(is_lost)));
+            }
+            Some(Err((at, error))) if at.elapsed() < AGAIN => return Err(error.clone()),
+            _ => {}
         }
-        let _alone = self.connecting.lock().await;
-        if let Some(known) = self.known() {
-            return known;
-        }
-        let made = self.connect().await;
-        let mut current = lock(&self.current);
-        match made {
+        *current = None;
+        match self.connect().await {
             Ok(connection) => {
-                let number = current.number.wrapping_add(1);
-                *current = Current { connection: Some(connection.clone()), number, failed: None };
-                Ok((connection, number))
+                let made = (connection, Arc::default());
+                *current = Some(Ok(made.clone()));
+                Ok(made)
             }
             Err(error) => {
-                current.failed = Some((Instant::now(), error.clone()));
+                *current = Some(Err((Instant::now(), error.clone())));
                 Err(error)
             }
-        }
-    }
-
-    /// What there is already: a connection, or a failure to make one.
-    fn known(&self) -> Option<Result<(Connection, u64), Error>> {
-        let current = lock(&self.current);
-        if let Some(connection) = &current.connection {
-            return Some(Ok((connection.clone(), current.number)));
-        }
-        let (at, error) = current.failed.as_ref()?;
-        (at.elapsed() < AGAIN).then(|| Err(error.clone()))
-    }
-
-    fn lose(&self, number: u64) {
-        let mut current = lock(&self.current);
-        if current.number == number {
-            current.connection = None;
         }
     }
 
@@ -202,18 +176,10 @@ impl Link {
 
     /// Once: what an operator should change.
     async fn warn(&self, connection: &mut Connection) {
-        let mut ask = cmd("INFO");
-        ask.arg("memory");
-        let memory = match connection {
-            Connection::One(at) => ask.query_async(at).await,
-            Connection::Cluster(at) => {
-                let any = RoutingInfo::SingleNode(SingleNodeRoutingInfo::RandomPrimary);
-                at.route_command(ask, any).await
-            }
-        };
+        let ask = cmd("INFO").arg("memory").to_owned();
         // Without permission for INFO it is not known, and not worth a warning.
-        let memory =
-            memory.ok().and_then(|text| redis::from_redis_value::<String>(text).ok()).unwrap_or_default();
+        let memory = connection.query_at::<String>(ask, SingleNodeRoutingInfo::RandomPrimary).await;
+        let memory = memory.unwrap_or_default();
         let field =
             |name| memory.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'));
         let policy = field("maxmemory_policy").unwrap_or("noeviction");
@@ -234,51 +200,34 @@ async fn open(client: &Client) -> RedisResult<MultiplexedConnection> {
     client.get_multiplexed_async_connection_with_config(&config).await
 }
 
-impl Drop for Pending<'_> {
+impl Drop for Pending {
     /// It was given up, here or by its caller. A caller that goes at once says nothing of the connection.
     fn drop(&mut self) {
-        let patience = self.link.limit.checked_div(4).unwrap_or_default();
-        if self.since.is_some_and(|since| since.elapsed() >= patience) {
-            self.link.lose(self.connection);
+        if self.since.is_some_and(|since| since.elapsed() >= self.patience) {
+            self.is_lost.store(true, Ordering::Relaxed);
         }
     }
 }
 
-impl ConnectionLike for Connection {
-    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
+impl Connection {
+    pub(crate) async fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> RedisResult<T> {
         match self {
-            Self::One(one) => one.req_packed_command(cmd),
-            Self::Cluster(cluster) => cluster.req_packed_command(cmd),
+            Self::One(one) => command.query_async(one).await,
+            Self::Cluster(cluster) => command.query_async(cluster).await,
         }
     }
 
-    fn req_packed_commands<'a>(
-        &'a mut self,
-        cmd: &'a Pipeline,
-        offset: usize,
-        count: usize,
-    ) -> RedisFuture<'a, Vec<Value>> {
+    /// At this node, if it is a cluster.
+    pub(crate) async fn query_at<T: FromRedisValue>(
+        &mut self,
+        command: Cmd,
+        node: SingleNodeRoutingInfo,
+    ) -> RedisResult<T> {
         match self {
-            Self::One(one) => one.req_packed_commands(cmd, offset, count),
-            Self::Cluster(cluster) => cluster.req_packed_commands(cmd, offset, count),
+            Self::One(one) => command.query_async(one).await,
+            Self::Cluster(cluster) => {
+                Ok(from_redis_value(cluster.route_command(command, RoutingInfo::SingleNode(node)).await?)?)
+            }
         }
     }
-
-    fn get_db(&self) -> i64 {
-        match self {
-            Self::One(one) => one.get_db(),
-            Self::Cluster(cluster) => cluster.get_db(),
-        }
-    }
-}
-
-impl fmt::Debug for Link {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The clients have the password in them.
-        f.debug_struct("Link").field("server", &self.server).field("keys", &self.keys).finish_non_exhaustive()
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

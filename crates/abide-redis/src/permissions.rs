@@ -6,7 +6,7 @@ use abide_permissions::{BoxFuture, PermissionError, PermissionRecord, Permission
 use redis::{FromRedisValue, Value, cmd};
 
 use crate::Store;
-use crate::key::Kind;
+use crate::key::PERMISSIONS;
 use crate::script::Script;
 
 static LATER: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/later.lua")));
@@ -24,7 +24,7 @@ impl PermissionStore for Store {
     fn save<'a>(&'a self, record: &'a PermissionRecord) -> BoxFuture<'a, Result<(), PermissionError>> {
         Box::pin(async move {
             let text = serde_json::to_string(record).map_err(PermissionError::new)?;
-            let key = self.link.keys.of(Kind::Permissions, record.url());
+            let key = self.link.keys.of(PERMISSIONS, record.url());
             let saved = self.link.run::<Value>(&LATER, &[key], text).await;
             saved.map(drop).map_err(PermissionError::new)
         })
@@ -37,6 +37,6 @@ impl PermissionStore for Store {
 
 async fn ask<T: FromRedisValue>(store: &Store, what: &str, url: &str) -> Result<T, PermissionError> {
     let mut command = cmd(what);
-    command.arg(store.link.keys.of(Kind::Permissions, url));
+    command.arg(store.link.keys.of(PERMISSIONS, url));
     store.link.query(&command).await.map_err(PermissionError::new)
 }

@@ -1,7 +1,8 @@
 //! Scripts, known to the server by their hash after the first time.
 
-use redis::aio::ConnectionLike;
 use redis::{ErrorKind, FromRedisValue, RedisResult, ServerErrorKind, ToRedisArgs, cmd};
+
+use crate::link::Connection;
 
 pub(crate) struct Script {
     code: &'static str,
@@ -17,14 +18,14 @@ impl Script {
     /// there is `SCRIPT LOAD`, on all nodes of a cluster.
     pub(crate) async fn run<T: FromRedisValue>(
         &self,
-        at: &mut impl ConnectionLike,
+        at: &mut Connection,
         keys: &[String],
         args: impl ToRedisArgs,
     ) -> RedisResult<T> {
         let call = |how, script| cmd(how).arg(script).arg(keys.len()).arg(keys).arg(&args).to_owned();
-        match call("EVALSHA", &*self.hash).query_async(at).await {
+        match at.query(&call("EVALSHA", &*self.hash)).await {
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                call("EVAL", self.code).query_async(at).await
+                at.query(&call("EVAL", self.code)).await
             }
             reply => reply,
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType};
 use redis::{
-    Client, ConnectionAddr, ConnectionInfo, RedisConnectionInfo, RedisResult, TlsMode, parse_redis_url,
+    Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisResult, TlsMode, parse_redis_url,
 };
 
 use crate::Error;
@@ -44,7 +44,14 @@ impl Target {
         match scheme.split_once('+') {
             Some((scheme, "cluster")) => cluster(scheme, rest, limit),
             Some((scheme, "sentinel")) => sentinel(scheme, rest),
-            _ => server(url).map(|client| Self { shown: shown(&client), way: Way::Server(client) }),
+            _ => {
+                let server = server(url)?;
+                let shown = shown([&server]);
+                Ok(Self {
+                    shown,
+                    way: Way::Server(Client::open(server).map_err(|_| Error::url(UNREADABLE))?),
+                })
+            }
         }
     }
 }
@@ -69,7 +76,7 @@ impl Sentinels {
 
     async fn ask(&self, sentinels: Vec<ConnectionInfo>) -> RedisResult<Client> {
         let mut primary = SentinelNodeConnectionInfo::default()
-            .set_redis_connection_info(RedisConnectionInfo::clone(self.like.redis_settings()));
+            .set_redis_connection_info(self.like.redis_settings().clone());
         if matches!(self.like.addr(), ConnectionAddr::TcpTls { .. }) {
             primary = primary.set_tls_mode(TlsMode::Secure);
         }
@@ -86,7 +93,7 @@ fn cluster(scheme: &str, rest: &str, limit: Duration) -> Result<Target, Error> {
     }
     let nodes = hosts.split(',').map(|host| server(&format!("{scheme}://{login}{host}")));
     let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
-    let client = ClusterClientBuilder::new(nodes.iter().map(|node| node.get_connection_info().clone()))
+    let client = ClusterClientBuilder::new(nodes.clone())
         // One node that is silent shall not use up all the time there is for a command to another.
         .connection_timeout(limit.checked_div(2).unwrap_or_default())
         .response_timeout(limit)
@@ -94,7 +101,7 @@ fn cluster(scheme: &str, rest: &str, limit: Duration) -> Result<Target, Error> {
         .min_retry_wait(RETRY_MIN_MILLIS)
         .build();
     let way = Way::Cluster(client.map_err(|_| Error::url(UNREADABLE))?);
-    Ok(Target { way, shown: nodes.iter().map(shown).collect::<Vec<_>>().join(",") })
+    Ok(Target { way, shown: shown(&nodes) })
 }
 
 /// Between two attempts while a slot is on its way from one node to another.
@@ -119,13 +126,8 @@ fn sentinel(scheme: &str, rest: &str) -> Result<Target, Error> {
         server(&format!("{scheme}://{host}{port}"))
     });
     let sentinels = sentinels.collect::<Result<Vec<_>, _>>()?;
-    let hosts = sentinels.iter().map(shown).collect::<Vec<_>>().join(",");
-    let way = Way::Primary(Sentinels {
-        sentinels: sentinels.iter().map(|sentinel| sentinel.get_connection_info().clone()).collect(),
-        name: name.to_owned(),
-        like: like.get_connection_info().clone(),
-        asked: AtomicUsize::new(0),
-    });
+    let hosts = shown(&sentinels);
+    let way = Way::Primary(Sentinels { sentinels, name: name.to_owned(), like, asked: AtomicUsize::new(0) });
     Ok(Target { way, shown: format!("{hosts}/{name}") })
 }
 
@@ -141,7 +143,7 @@ fn has_port(host: &str) -> bool {
     host.rsplit_once(':').is_some_and(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-fn server(url: &str) -> Result<Client, Error> {
+fn server(url: &str) -> Result<ConnectionInfo, Error> {
     if parse_redis_url(url).is_none() {
         return Err(Error::url(match url.split_once("://") {
             Some(("redis" | "rediss" | "valkey" | "valkeys" | "unix" | "redis+unix" | "valkey+unix", _)) => {
@@ -152,23 +154,20 @@ fn server(url: &str) -> Result<Client, Error> {
         }));
     }
     // The library's own text may repeat parts of the URL.
-    let client = Client::open(url).map_err(|_| Error::url(UNREADABLE))?;
-    match client.get_connection_info().addr().is_supported() {
-        true => Ok(client),
+    let server = url.into_connection_info().map_err(|_| Error::url(UNREADABLE))?;
+    match server.addr().is_supported() {
+        true => Ok(server),
         false => Err(Error::url("TLS, which needs the feature tls")),
     }
 }
 
-/// Host and port.
-fn shown(client: &Client) -> String {
-    match client.get_connection_info().addr() {
+/// Hosts and ports.
+fn shown<'a>(servers: impl IntoIterator<Item = &'a ConnectionInfo>) -> String {
+    let shown = servers.into_iter().map(|server| match server.addr() {
         ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } if host.contains(':') => {
             format!("[{host}]:{port}")
         }
-        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
-            format!("{host}:{port}")
-        }
-        ConnectionAddr::Unix(path) => path.display().to_string(),
-        _ => "the given address".to_owned(),
-    }
+        address => address.to_string(),
+    });
+    shown.collect::<Vec<_>>().join(",")
 }

@@ -37,7 +37,6 @@ pub struct Store {}
 impl Store {
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {}
     pub fn builder() -> Builder {}
-    pub fn with_backend(backend: impl StorageBackend) -> Result<Self, Error> {}
     pub fn path(&self) -> &Path {}
     pub async fn flush(&self) -> Result<(), Error> {}
     pub async fn close(&self) -> Result<(), Error> {}

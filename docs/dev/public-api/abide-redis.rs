@@ -9,15 +9,12 @@ impl Builder {
     pub fn open(self) -> Result<Store, Error> {}
 }
 impl fmt::Debug for Builder {}
-#[derive(Clone)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub struct Error {}
 impl Error {
     pub fn is_usage(&self) -> bool {}
     pub fn is_unreachable(&self) -> bool {}
 }
-impl fmt::Display for Error {}
-impl fmt::Debug for Error {}
-impl std::error::Error for Error {}
 #[derive(Clone)]
 pub struct Store {}
 impl Store {

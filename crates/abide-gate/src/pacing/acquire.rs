@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tokio::time::timeout_at;
 
-use super::acquire_lease::Leases;
+use super::leases::Leases;
 use super::pacer::Pacer;
 use super::permit::Permit;
 use super::queue::{DeadlineExceeded, QUEUE_MAX, Queue, Waiter, WaiterNotify};
@@ -123,9 +123,14 @@ pub(crate) fn enter(
     // Under the locks of all scopes from here to the end: no other request can take one of them meanwhile.
     let mut claims = claims(&mut locked, request, now, effects);
     for claim in claims.iter() {
-        drop_unpolled(&mut locked, claim, now, effects);
+        // A queue head whose task is never polled again would stop its host, so every new request looks for one.
+        if let Some(queue) = locked.schedule(claim.schedule).and_then(Schedule::queue_mut) {
+            queue.drop_unpolled(now, &mut effects.wakers);
+        }
     }
-    if !is_leased && is_free(&mut locked, &claims, now) {
+    let mut is_free =
+        |claim: &Claim| claim.find(&mut locked).is_some_and(|(schedule, terms)| schedule.is_free(terms, now));
+    if !is_leased && claims.iter().all(&mut is_free) {
         grant(&mut locked, &mut claims, None, Duration::ZERO, now, effects);
         return Ok(Admission::Granted(claims));
     }
@@ -156,7 +161,7 @@ pub(crate) fn enter_idle(table: &Table, host: &ScopeRequest<'_>, place: u32, now
     let (mut locked, id) = table.lock_known(place, &host.key)?;
     let schedule = locked.schedule(id)?;
     let terms = schedule.terms(host.terms);
-    if schedule.waiting() > 0 || schedule.is_full(terms) || schedule.start(terms).at > now {
+    if !schedule.is_free(terms, now) {
         return None;
     }
     let host = Claim { schedule: id, terms: host.terms, feedback: true, before: schedule.anchor };
@@ -173,25 +178,6 @@ fn claims(locked: &mut Locked<'_>, request: &Request<'_>, now: Moment, effects: 
         Claim { schedule, terms: scope.terms, feedback: scope.feedback, before }
     };
     Claims { host: claim(&request.host), others: request.others.iter().map(claim).collect() }
-}
-
-/// A queue head whose task is never polled again would stop its host, so every new request looks for one.
-fn drop_unpolled(locked: &mut Locked<'_>, claim: &Claim, now: Moment, effects: &mut Effects) {
-    let Some(queue) = locked.schedule(claim.schedule).and_then(Schedule::queue_mut) else { return };
-    let before = effects.wakers.len();
-    queue.drop_unpolled(now, &mut effects.wakers);
-    if effects.wakers.len() > before {
-        effects.wakers.extend(queue.first().cloned());
-    }
-}
-
-/// No request waits, and this one could start this instant.
-fn is_free(locked: &mut Locked<'_>, claims: &Claims, now: Moment) -> bool {
-    claims.iter().all(|claim| {
-        claim.find(locked).is_some_and(|(schedule, terms)| {
-            schedule.waiting() == 0 && !schedule.is_full(terms) && schedule.start(terms).at <= now
-        })
-    })
 }
 
 /// Whether the permit can come in time, as far as is known on arrival: a caller that would wait in vain is refused at once.
@@ -229,16 +215,6 @@ fn last_scope(
         }
     }
     last
-}
-
-/// What a waiting request finds.
-enum Look {
-    /// It has taken the permit.
-    Granted,
-    /// It is its turn, but for the leases.
-    Unleased,
-    /// It looks again then, at the latest.
-    Until(Moment),
 }
 
 /// Why the wait was in vain: a response that is still open, or the requests that are still before this one.
@@ -285,17 +261,13 @@ fn grant(
     }
 }
 
-/// A request gives up its place. The one that becomes first by that is woken.
+/// A request gives up its place.
 pub(crate) fn leave(table: &Table, claims: &Claims, ticket: u64, effects: &mut Effects) {
-    let mut locked = claims.lock(table);
-    for claim in claims.iter() {
-        let Some(queue) = locked.schedule(claim.schedule).and_then(Schedule::queue_mut) else { continue };
-        let was_first = queue.is_first(ticket);
-        queue.remove(ticket);
-        if was_first {
-            effects.wakers.extend(queue.first().cloned());
+    each(table, claims, |schedule, _| {
+        if let Some(queue) = schedule.queue_mut() {
+            queue.leave(ticket, &mut effects.wakers);
         }
-    }
+    });
 }
 
 /// The response has ended: the delay counts from now.
@@ -322,6 +294,16 @@ pub(crate) fn each(table: &Table, claims: &Claims, mut action: impl FnMut(&mut S
             action(schedule, claim);
         }
     }
+}
+
+/// What a waiting request finds.
+enum Look {
+    /// It has taken the permit.
+    Granted,
+    /// It is its turn, but for the leases.
+    Unleased,
+    /// It looks again then, at the latest.
+    Until(Moment),
 }
 
 /// The place of a request in its queues. Dropping it, as a caller that is cancelled does, leaves all of them and wakes the next.

@@ -3,7 +3,7 @@
 //! A process that has the lease paces the host alone, and only renews it every half life: a lease per request cost three commands a
 //! page, and the requests that were open when Redis paused for 5 s left their hosts unusable for up to a minute. It hands the lease
 //! over when another process wants it and this one has had its quantum, and gives it up when it has not needed it for a while.
-//! `leases.rs` awaits and sleeps as [`Plan`] says; `acquire_lease.rs` waits until a request may [start](Lease::readiness).
+//! `shared_store.rs` awaits and sleeps as [`Plan`] says; `leases.rs` says whether a request may [start](Lease::readiness).
 
 use std::time::Duration;
 
@@ -158,13 +158,9 @@ impl Lease {
         self.leaves = false;
     }
 
-    /// A request does not need it any more. Whether the task of the host should look at it.
-    pub(crate) fn leave(&mut self) -> bool {
+    /// A request does not need it any more.
+    pub(crate) fn leave(&mut self) {
         self.users = self.users.saturating_sub(1);
-        self.users == 0
-            && (self.leaves
-                || self.changes > self.saved
-                || !matches!(self.phase, Phase::Held(held) if !held.is_wanted))
     }
 
     pub(crate) fn readiness(
@@ -228,17 +224,13 @@ impl Lease {
         }
     }
 
-    /// Its response has ended, or it was not sent after all. Whether the task of the host should look at it.
-    pub(crate) fn end(&mut self, now: Moment) -> bool {
+    /// Its response has ended, or it was not sent after all.
+    pub(crate) fn end(&mut self, now: Moment) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.last = self.last.max(now);
-        match self.phase {
-            Phase::Held(held) => held.is_wanted,
-            // The response outlived the lease: the process that has it now must know.
-            Phase::NotHeld { .. } => {
-                self.changes += 1;
-                true
-            }
+        // The response outlived the lease: the process that has it now must know.
+        if matches!(self.phase, Phase::NotHeld { .. }) {
+            self.changes += 1;
         }
     }
 
@@ -397,8 +389,6 @@ mod tests {
         lease: Duration::from_secs(8),
     };
     const DELAY: Duration = Duration::from_secs(1);
-    const NONE: Outage =
-        Outage { began: Moment::NEVER, confirmed: Moment::NEVER, back: Moment::NEVER, probe: Moment::NEVER };
 
     /// Leased at 1 s, for a request that waits.
     fn held(is_wanted: bool) -> Lease {
@@ -414,33 +404,25 @@ mod tests {
     }
 
     fn down(began: u64, confirmed: u64) -> Outage {
-        Outage {
-            began: at(began),
-            confirmed: at(confirmed),
-            back: Moment::NEVER,
-            probe: at(confirmed + 1_000),
-        }
+        let [began, confirmed, probe] = [began, confirmed, confirmed + 1_000].map(at);
+        Outage { began, confirmed, probe, ..Outage::default() }
     }
 
     #[test]
     fn a_process_sends_until_shortly_before_its_lease_ends() {
-        let lease = held(false);
+        let mut lease = held(false);
         for (now, readiness) in [
             (1_000, Readiness::Now),
             (8_499, Readiness::Now),
             (8_500, Readiness::Leased),
             (99_000, Readiness::Leased),
         ] {
-            assert_eq!(lease.readiness(DELAY, SHARED, NONE, at(now)), readiness, "at {now} ms");
+            assert_eq!(lease.readiness(DELAY, SHARED, Outage::default(), at(now)), readiness, "at {now} ms");
         }
-    }
-
-    #[test]
-    fn a_lease_counts_from_when_it_was_asked_for() {
-        let mut lease = held(false);
+        // Its life counts from when it was asked for.
         lease.leased(false, SHARED, at(5_000), at(6_000));
-        assert_eq!(lease.readiness(DELAY, SHARED, NONE, at(12_499)), Readiness::Now);
-        assert_eq!(lease.readiness(DELAY, SHARED, NONE, at(12_500)), Readiness::Leased);
+        assert_eq!(lease.readiness(DELAY, SHARED, Outage::default(), at(12_499)), Readiness::Now);
+        assert_eq!(lease.readiness(DELAY, SHARED, Outage::default(), at(12_500)), Readiness::Leased);
     }
 
     #[test]
@@ -466,9 +448,9 @@ mod tests {
         let mut lease = held(false);
         sends(&mut lease, 2_000, 3_000);
         lease.replied(0, at(3_090));
-        assert_eq!(lease.readiness(DELAY, SHARED, NONE, at(3_500)), Readiness::Now);
+        assert_eq!(lease.readiness(DELAY, SHARED, Outage::default(), at(3_500)), Readiness::Now);
         lease.replied(0, at(3_200));
-        assert_eq!(lease.readiness(DELAY, SHARED, NONE, at(3_500)), Readiness::At(at(4_200)));
+        assert_eq!(lease.readiness(DELAY, SHARED, Outage::default(), at(3_500)), Readiness::At(at(4_200)));
     }
 
     #[test]
@@ -480,9 +462,9 @@ mod tests {
             for n in 0..requests {
                 sends(&mut lease, 1_000 + n * 600, 1_500 + n * 600);
             }
-            let plan = lease.plan(false, NONE, at(now));
+            let plan = lease.plan(false, Outage::default(), at(now));
             assert_eq!(plan == Plan::Release, hands_over, "{requests} requests, at {now} ms: {plan:?}");
-            let waits = lease.readiness(DELAY, SHARED, NONE, at(now)) == Readiness::Leased;
+            let waits = lease.readiness(DELAY, SHARED, Outage::default(), at(now)) == Readiness::Leased;
             assert_eq!(waits, hands_over, "what is about to be handed over starts nothing");
         }
     }
@@ -491,18 +473,22 @@ mod tests {
     fn a_task_ends_when_nothing_needs_the_lease_and_nothing_is_owed() {
         let mut lease = held(false);
         lease.give_up(at(9_000), at(9_000));
-        assert_eq!(lease.plan(false, NONE, at(2_000)), Plan::Sleep(at(9_000)), "a request waits");
+        assert_eq!(
+            lease.plan(false, Outage::default(), at(2_000)),
+            Plan::Sleep(at(9_000)),
+            "a request waits"
+        );
         lease.leave();
-        assert_eq!(lease.plan(false, NONE, at(2_000)), Plan::End);
+        assert_eq!(lease.plan(false, Outage::default(), at(2_000)), Plan::End);
         lease.change();
         assert_eq!(
-            lease.plan(true, NONE, at(2_000)),
+            lease.plan(true, Outage::default(), at(2_000)),
             Plan::Release,
             "a backoff that the store does not know"
         );
-        assert_eq!(lease.plan(false, NONE, at(2_000)), Plan::End, "and is over");
+        assert_eq!(lease.plan(false, Outage::default(), at(2_000)), Plan::End, "and is over");
         lease.refused(true, at(3_000), at(3_000));
-        assert_eq!(lease.plan(false, NONE, at(2_000)), Plan::Release, "its place in queue");
+        assert_eq!(lease.plan(false, Outage::default(), at(2_000)), Plan::Release, "its place in queue");
     }
 
     #[test]
@@ -526,11 +512,15 @@ mod tests {
         lease.enter(DELAY);
         lease.refused(false, at(3_000), at(3_000));
         lease.change();
-        assert_eq!(lease.plan(true, NONE, at(100)), Plan::Ask { is_held: false }, "its place in queue stays");
+        assert_eq!(
+            lease.plan(true, Outage::default(), at(100)),
+            Plan::Ask { is_held: false },
+            "its place in queue stays"
+        );
         let settling = Outage { back: at(50), ..down(10, 20) };
         assert_eq!(lease.plan(true, settling, at(100)), Plan::Release, "takes nothing, and is not delayed");
         lease.replied(1, Moment::NEVER);
-        assert_eq!(lease.plan(true, NONE, at(100)), Plan::Sleep(at(3_000)));
+        assert_eq!(lease.plan(true, Outage::default(), at(100)), Plan::Sleep(at(3_000)));
     }
 
     #[test]
@@ -550,9 +540,9 @@ mod tests {
     #[test]
     fn a_request_starts_only_under_a_lease_that_is_still_there() {
         let mut lease = held(true);
-        assert_eq!(lease.readiness(DELAY, SHARED, NONE, at(1_000)), Readiness::Now);
+        assert_eq!(lease.readiness(DELAY, SHARED, Outage::default(), at(1_000)), Readiness::Now);
         lease.give_up(at(2_000), at(2_000));
-        assert!(!lease.try_begin(DELAY, SHARED, NONE, at(1_001)), "it was given up in between");
+        assert!(!lease.try_begin(DELAY, SHARED, Outage::default(), at(1_001)), "it was given up in between");
         assert!(!lease.is_in_flight());
     }
 }

@@ -59,10 +59,10 @@ mod report;
 mod retry_after;
 
 // Several processes.
-mod acquire_lease;
 mod host_state;
 mod lease;
 mod leases;
+mod shared_store;
 mod store;
 
 pub use backoff::{BackoffCause, THROTTLES_KEPT};

@@ -16,12 +16,51 @@ use super::pacer::Pacer;
 use super::policy::DELAY_MAX;
 use super::rate_limit::{has_rate_limit, rate_limit};
 use super::retry_after::retry_after;
-use super::schedule::Schedule;
+use super::schedule::{Schedule, whole_millis};
 use super::store::Backoff;
 use super::table::Effects;
 use crate::clock::Moment;
 use crate::event::Event;
 use crate::{Failure, Origin, WallMillis};
+
+/// What the responses of a host have brought about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Feedback {
+    pub(crate) backoff: HostBackoff,
+    pub(crate) breaker: Breaker,
+    /// When the next request is due by the server's RateLimit fields. May have passed.
+    pub(crate) quota: Moment,
+    /// The delay by the time that its responses take. Zero: not adaptive.
+    pub(crate) adaptive_millis: u32,
+}
+
+impl Feedback {
+    pub(crate) const NONE: Self = Self {
+        backoff: HostBackoff::NONE,
+        breaker: Breaker::CLOSED,
+        quota: Moment::NEVER,
+        adaptive_millis: 0,
+    };
+
+    /// Five times what the head of the response took, at most 30 s. A response that is no success never lowers it.
+    pub(crate) fn adapt(&mut self, took: Duration, success: bool) {
+        let delay = whole_millis((took * 5).min(Duration::from_secs(30)));
+        if success || delay > self.adaptive_millis {
+            self.adaptive_millis = delay.max(1);
+        }
+    }
+
+    /// Nothing is sent earlier or later for it.
+    pub(crate) fn is_over(&self, now: Moment) -> bool {
+        self.owes_nothing(now) && self.breaker.is_over(now) && self.adaptive_millis == 0
+    }
+
+    /// What it asks for has passed, its throttles are forgiven, and its breaker is closed.
+    pub(crate) fn owes_nothing(&self, now: Moment) -> bool {
+        let is_closed = self.breaker.is_closed() || self.breaker.is_over(now);
+        self.quota <= now && self.backoff.is_forgiven(now) && is_closed
+    }
+}
 
 impl Pacer {
     /// Backs off a host, or a group of hosts by its key, until then, unless it is backed off for longer. Returns the end of the backoff
@@ -29,14 +68,13 @@ impl Pacer {
     ///
     /// More than 27 h ahead is taken for a mistake and cut to 24 h.
     pub(crate) fn back_off(&self, scope: &str, until: WallMillis, cause: BackoffCause) -> WallMillis {
-        let pacer = self;
-        let now = pacer.now_or_system();
-        let until = now.plus(credible(until.since(pacer.wall())));
-        let (backoff, is_extended) = pacer.extend_backoff(scope, until, 0, cause, now);
+        let now = self.now_or_system();
+        let until = now.plus(credible(until.since(self.wall())));
+        let (backoff, is_extended) = self.extend_backoff(scope, until, 0, cause, now);
         if is_extended {
-            pacer.report_backoff(scope, backoff, now);
+            self.report_backoff(scope, backoff, now);
         }
-        pacer.wall_at(now, backoff.until)
+        self.wall_at(now, backoff.until)
     }
 
     /// The Crawl-delay of an origin has become this. It also counts for those who already wait for it in the queue of its host, and for
@@ -54,9 +92,7 @@ impl Pacer {
             })
         });
     }
-}
 
-impl Pacer {
     /// A response: it closes the breaker, may back the host off, and shows how fast the host is. Returns the end of the host's backoff.
     pub(crate) fn observe(
         &self,
@@ -72,7 +108,7 @@ impl Pacer {
         let is_throttle = is_throttle(status, self.policy.backoff_on_forbidden);
         // Nearly all responses end here: nothing changes, and no waiter need be woken.
         let has_limit = has_rate_limit(headers);
-        if !is_throttle && !is_adaptive && !has_limit && !self.has_trouble(claims) {
+        if !is_throttle && !is_adaptive && !has_limit && !self.has_feedback(claims) {
             return None;
         }
         let now = self.now_or_system();
@@ -90,33 +126,33 @@ impl Pacer {
             }),
         };
         let jitter = if is_throttle { self.jitter.draw() } else { 0.0 };
-        self.feed_back(claims, now, |schedule| {
-            let mut changed = schedule.set_breaker(Breaker::CLOSED);
+        self.feed_back(claims, now, |feedback| {
+            feedback.breaker = Breaker::CLOSED;
             if is_adaptive {
-                schedule.adapt(now.since(started), status.is_success());
-                changed = true;
+                feedback.adapt(now.since(started), status.is_success());
             }
             if let Some(cause) = cause {
-                changed |= schedule.set_backoff(schedule.backoff().after(cause, started, now, jitter), now);
+                feedback.backoff = feedback.backoff.after(cause, started, now, jitter);
             }
-            changed | quota.is_some_and(|wait| schedule.set_quota(now.plus(wait)))
+            if let Some(wait) = quota {
+                feedback.quota = feedback.quota.max(now.plus(wait));
+            }
         })
     }
 
     fn report_ignored(&self, claims: &Claims, field: &'static str) {
-        let mut locked = claims.lock(&self.table);
-        let host = locked.schedule(claims.host.schedule).map(|schedule| schedule.key.as_str().to_owned());
-        drop(locked);
-        if let Some(scope) = &host {
+        let mut scopes = Vec::new();
+        acquire::each(&self.table, claims, |schedule, _| scopes.push(schedule.key.as_str().to_owned()));
+        if let Some(scope) = scopes.first() {
             self.notify(&Event::RateLimitIgnored { scope, field });
         }
     }
 
     /// Whether there is a backoff or a count of faults that a response has something to do with: most hosts have none.
-    fn has_trouble(&self, claims: &Claims) -> bool {
+    fn has_feedback(&self, claims: &Claims) -> bool {
         let mut found = false;
         acquire::each(&self.table, claims, |schedule, claim| {
-            found |= claim.feedback && schedule.has_trouble()
+            found |= claim.feedback && schedule.has_feedback()
         });
         found
     }
@@ -128,52 +164,46 @@ impl Pacer {
             return None;
         }
         let now = self.now_or_system();
-        if fault == Failure::EnhanceYourCalm {
-            let (cause, jitter) = (BackoffCause::EnhanceYourCalm, self.jitter.draw());
-            return self.feed_back(claims, now, |schedule| {
-                schedule.set_backoff(schedule.backoff().after(cause, started, now, jitter), now)
-            });
-        }
-        self.feed_back(claims, now, |schedule| {
-            schedule.set_breaker(schedule.breaker().after(fault, started, now))
+        let jitter = self.jitter.draw();
+        self.feed_back(claims, now, |feedback| {
+            if fault == Failure::EnhanceYourCalm {
+                feedback.backoff =
+                    feedback.backoff.after(BackoffCause::EnhanceYourCalm, started, now, jitter);
+            } else {
+                feedback.breaker = feedback.breaker.after(fault, started, now);
+            }
         })
     }
 
-    /// Changes the schedules that feedback belongs to, wakes who is concerned, reports what came of it.
-    fn feed_back(
-        &self,
-        claims: &Claims,
-        now: Moment,
-        change: impl Fn(&mut Schedule) -> bool,
-    ) -> Option<WallMillis> {
+    /// Changes what feedback belongs to, wakes who is concerned, reports what came of it.
+    fn feed_back(&self, claims: &Claims, now: Moment, change: impl Fn(&mut Feedback)) -> Option<WallMillis> {
         let (mut news, mut until) = (Vec::new(), Moment::NEVER);
         let mut feed_back = |schedule: &mut Schedule, claim: &Claim, effects: &mut Effects| {
-            if !claim.feedback {
-                return;
-            }
-            let before = (schedule.backoff(), schedule.breaker());
-            if change(schedule) {
-                schedule.changed(now, &mut effects.wakers);
-            }
-            let after = (schedule.backoff(), schedule.breaker());
-            if before != after {
+            let before = schedule.feedback();
+            let mut after = before;
+            change(&mut after);
+            if schedule.set_feedback(after, now, &mut effects.wakers) {
                 news.push((schedule.key.as_str().to_owned(), before, after));
             }
             if claim.schedule == claims.host.schedule {
-                until = after.0.until.max(after.1.until);
+                until = after.backoff.until.max(after.breaker.until);
             }
         };
         self.act(|effects| {
-            acquire::each(&self.table, claims, |schedule, claim| feed_back(schedule, claim, effects));
+            acquire::each(&self.table, claims, |schedule, claim| {
+                if claim.feedback {
+                    feed_back(schedule, claim, effects);
+                }
+            });
         });
         for (scope, before, after) in &news {
-            if before.0.until < after.0.until {
-                self.report_backoff(scope, after.0, now);
-            } else if before.0.throttles < after.0.throttles {
+            if before.backoff.until < after.backoff.until {
+                self.report_backoff(scope, after.backoff, now);
+            } else if before.backoff.throttles < after.backoff.throttles {
                 self.share(scope, now);
             }
-            if before.1.until < after.1.until {
-                let (lasts, failure) = (after.1.until.since(now), after.1.cause);
+            if before.breaker.until < after.breaker.until {
+                let (lasts, failure) = (after.breaker.until.since(now), after.breaker.cause);
                 self.notify(&Event::BreakerOpened { scope, lasts, failure });
             }
         }
@@ -194,7 +224,7 @@ impl Pacer {
 
     /// The backoff of a host as it is shared with other processes, unless it is over and its count forgiven.
     pub(crate) fn backoff(&self, key: &str, now: Moment) -> Option<Backoff> {
-        let (backoff, quota) = self.with_schedule(key, |schedule| (schedule.backoff(), schedule.quota()))?;
+        let Feedback { backoff, quota, .. } = self.with_schedule(key, |schedule| schedule.feedback())?;
         if quota <= backoff.until.max(now) {
             return backoff.shared(now);
         }
@@ -205,8 +235,8 @@ impl Pacer {
 
     /// A backoff that the shared store knows of already. It may be over.
     pub(crate) fn merge_backoff(&self, key: &str, shared: Backoff, now: Moment) {
-        let known = self.with_schedule(key, |schedule| (schedule.backoff(), schedule.quota()));
-        let (known, quota) = known.unwrap_or((HostBackoff::NONE, Moment::NEVER));
+        let known = self.with_schedule(key, |schedule| schedule.feedback());
+        let Feedback { backoff: known, quota, .. } = known.unwrap_or(Feedback::NONE);
         let HostBackoff { until, throttles, cause, .. } = HostBackoff::NONE.merged(shared, now);
         // A time that goes to the store and back has become longer by the way: that is no news.
         if until <= known.until.max(quota).plus(SLACK) && throttles <= known.throttles_at(now) {
@@ -217,7 +247,7 @@ impl Pacer {
         }
     }
 
-    /// Returns the backoff that is in force, and whether it was extended.
+    /// Returns the backoff that is in force, and whether it was extended. A host that is not known is known from now on.
     fn extend_backoff(
         &self,
         key: &str,
@@ -226,11 +256,15 @@ impl Pacer {
         cause: BackoffCause,
         now: Moment,
     ) -> (HostBackoff, bool) {
-        let extended = self.with_new_schedule(key, now, |schedule, effects| {
-            let is_extended =
-                schedule.set_backoff(schedule.backoff().extended(cause, until, throttles, now), now);
-            schedule.changed(now, &mut effects.wakers);
-            (schedule.backoff(), is_extended)
+        let extended = self.act(|effects| {
+            let mut locked = self.table.lock(key);
+            locked.make_room(key, now, effects);
+            let id = locked.find_or_insert(key);
+            let schedule = locked.schedule(id)?;
+            let before = schedule.feedback();
+            let backoff = before.backoff.extended(cause, until, throttles, now);
+            schedule.set_feedback(Feedback { backoff, ..before }, now, &mut effects.wakers);
+            Some((backoff, backoff.until > before.backoff.until.max(now)))
         });
         extended.unwrap_or((HostBackoff::NONE, false))
     }

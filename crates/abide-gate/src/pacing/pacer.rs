@@ -1,7 +1,7 @@
 //! The pacer, and how a request comes to its permit.
 //!
 //! It drives the decisions of the other files and holds no rule itself: `acquire` takes the permit or a place in the queue, `schedule` says
-//! when, `observe` writes down what came back, and `acquire_lease` asks for leases where processes share a store. User code (clock,
+//! when, `observe` writes down what came back, and `leases` asks for leases where processes share a store. User code (clock,
 //! observers, scopes, wakers) is called from here, with no lock held, and a panic in it goes no further: it may ask the pacer for something,
 //! and a lock that it poisons would stop every crawl of the process.
 
@@ -15,13 +15,13 @@ use std::time::Duration;
 use url::Url;
 
 use super::acquire::{self, Admission, QueuePlace, Request, ScopeRequest};
-use super::acquire_lease::Leases;
-use super::leases::SharedStore;
+use super::leases::Leases;
 use super::permit::Permit;
 use super::policy::{DELAY_MAX, PacePolicy};
 use super::queue::{Queue, wake};
 use super::refusal::Refusal;
 use super::schedule::{Schedule, Terms};
+use super::shared_store::SharedStore;
 use super::store::HostStore;
 use super::table::{Effects, Table};
 use crate::clock::{Moment, Timeline};
@@ -222,21 +222,6 @@ impl Pacer {
     pub(crate) fn wake_first(&self, host: &str) {
         let first = self.with_schedule(host, |schedule| schedule.queue().and_then(Queue::first).cloned());
         wake(first.flatten().into_iter().collect());
-    }
-
-    /// The same; a host that is not known is known from now on.
-    pub(crate) fn with_new_schedule<T>(
-        &self,
-        host: &str,
-        now: Moment,
-        act: impl FnOnce(&mut Schedule, &mut Effects) -> T,
-    ) -> Option<T> {
-        self.act(|effects| {
-            let mut locked = self.table.lock(host);
-            locked.make_room(host, now, effects);
-            let id = locked.find_or_insert(host);
-            locked.schedule(id).map(|schedule| act(schedule, effects))
-        })
     }
 }
 

@@ -11,9 +11,9 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode};
 
 use super::acquire::{self, Claims};
-use super::leases::User;
 use super::open_bodies;
 use super::pacer::Pacer;
+use super::shared_store::User;
 use crate::clock::Moment;
 use crate::{Failure, WallMillis};
 

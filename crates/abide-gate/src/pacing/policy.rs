@@ -63,7 +63,12 @@ impl Default for PacePolicy {
             adaptive: false,
             backoff_on_forbidden: false,
             max_hosts: MAX_HOSTS,
-            shared: Shared::default(),
+            shared: Shared {
+                expected_workers: 1,
+                fail_closed: false,
+                timeout: Duration::from_secs(1),
+                lease: Duration::from_secs(7),
+            },
         }
     }
 }
@@ -237,13 +242,6 @@ pub(crate) struct Shared {
     pub(crate) timeout: Duration,
     /// How long a lease lasts.
     pub(crate) lease: Duration,
-}
-
-impl Default for Shared {
-    fn default() -> Self {
-        let (timeout, lease) = (Duration::from_secs(1), Duration::from_secs(7));
-        Self { expected_workers: 1, fail_closed: false, timeout, lease }
-    }
 }
 
 /// The pace of one host.

@@ -67,6 +67,8 @@ pub(crate) struct Waiter {
 /// The waiters of one scope.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
+    /// Most in flight, as the last that joined has asked.
+    pub(crate) limit: u16,
     waiters: VecDeque<Waiter>,
     /// The sum of their delays.
     delays: Duration,
@@ -114,17 +116,29 @@ impl Queue {
 
     /// Takes a waiter out, if it is there.
     pub(crate) fn remove(&mut self, ticket: u64) -> Option<Waiter> {
-        // Tickets ascend along the queue, and thousands can be cancelled at once.
-        let place = self.waiters.binary_search_by_key(&ticket, |waiter| waiter.ticket).ok()?;
+        let place = self.place_of(ticket)?;
         let waiter = self.waiters.remove(place)?;
         self.delays = self.delays.saturating_sub(waiter.delay);
         Some(waiter)
     }
 
+    /// A waiter goes away. The one that becomes first by that is woken.
+    pub(crate) fn leave(&mut self, ticket: u64, wakers: &mut Wakers) {
+        let was_first = self.is_first(ticket);
+        self.remove(ticket);
+        if was_first {
+            wakers.extend(self.first().cloned());
+        }
+    }
+
     /// The delay of the waiter with this ticket.
     pub(crate) fn delay_of(&self, ticket: u64) -> Option<Duration> {
-        let place = self.waiters.binary_search_by_key(&ticket, |waiter| waiter.ticket).ok()?;
-        self.waiters.get(place).map(|waiter| waiter.delay)
+        self.waiters.get(self.place_of(ticket)?).map(|waiter| waiter.delay)
+    }
+
+    fn place_of(&self, ticket: u64) -> Option<usize> {
+        // Tickets ascend along the queue, and thousands can be cancelled at once.
+        self.waiters.binary_search_by_key(&ticket, |waiter| waiter.ticket).ok()
     }
 
     /// The delays of all that are before the waiter with this ticket.
@@ -177,7 +191,7 @@ impl Queue {
         });
     }
 
-    /// Drops the head as long as it is not polled.
+    /// Drops the head as long as it is not polled, and wakes the one that becomes first by that.
     pub(crate) fn drop_unpolled(&mut self, now: Moment, wakers: &mut Wakers) {
         while let Some(first) = self.waiters.front()
             && first.deadline.plus(UNPOLLED_MAX) < now
@@ -185,8 +199,7 @@ impl Queue {
             let start = Start { at: now, why: WaitReason::Delay(first.delay) };
             first.notify.dismiss(DeadlineExceeded { start, scope: first.scope });
             wakers.push(Arc::clone(&first.notify));
-            self.delays = self.delays.saturating_sub(first.delay);
-            self.waiters.pop_front();
+            self.leave(first.ticket, wakers);
         }
     }
 }

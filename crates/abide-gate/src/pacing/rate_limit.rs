@@ -6,7 +6,7 @@
 
 #![warn(clippy::arithmetic_side_effects)]
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::AGE;
@@ -88,9 +88,9 @@ fn older(headers: &HeaderMap, wall: WallMillis) -> Result<Option<Duration>, &'st
     };
     let reset = match reset {
         EPOCH_SECONDS_MIN.. => {
-            let now = server_time(headers, wall).duration_since(UNIX_EPOCH).unwrap_or_default();
             // It may be over by now.
-            reset.saturating_sub_unsigned(now.as_secs()).max(0)
+            let now = server_time(headers, wall).as_millis() / 1_000;
+            reset.saturating_sub_unsigned(now).max(0)
         }
         _ => reset,
     };

@@ -82,12 +82,12 @@ impl DeferReason {
             WaitReason::Delay(delay) => Self::Delay { delay },
             WaitReason::OtherProcess => Self::OtherProcess,
             WaitReason::RateLimit => Self::RateLimit,
-            WaitReason::Breaker => Self::Breaker { cause: host.breaker().cause },
+            WaitReason::Breaker => Self::Breaker { cause: host.feedback().breaker.cause },
             WaitReason::InFlight(since) => {
                 let open = now.since(since);
                 Self::InFlight { since: wall.minus(open), open }
             }
-            WaitReason::Backoff => match host.backoff().cause {
+            WaitReason::Backoff => match host.feedback().backoff.cause {
                 BackoffCause::Answer { status, retry_after } => {
                     Self::Backoff { status: Some(status), retry_after }
                 }

@@ -81,7 +81,7 @@ impl Pacer {
             stats.hosts += 1;
             stats.in_flight += usize::from(schedule.in_flight);
             stats.waiting += schedule.waiting();
-            stats.backed_off += usize::from(schedule.backoff().until > now);
+            stats.backed_off += usize::from(schedule.feedback().backoff.until > now);
         });
         stats
     }
@@ -98,7 +98,7 @@ fn is_earlier(a: &NextSlot, b: &NextSlot) -> bool {
 }
 
 fn report(schedule: &Schedule, now: Moment, wall: WallMillis) -> HostReport {
-    let (counts, held) = (schedule.counts, schedule.backoff().until);
+    let (counts, held) = (schedule.counts, schedule.feedback().backoff.until);
     HostReport {
         scope: schedule.key.as_str().into(),
         requests: counts.requests,

@@ -5,7 +5,7 @@
 
 #![warn(clippy::arithmetic_side_effects)]
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::{DATE, RETRY_AFTER};
@@ -43,22 +43,21 @@ const FIELDS_MAX: usize = 16;
 /// The longest text that can be a number of seconds below 24 h with leading zeros, or a date.
 const TEXT_MAX: usize = 64;
 
-/// The moment from which the server counts.
-pub(crate) fn server_time(headers: &HeaderMap, wall: WallMillis) -> SystemTime {
-    let ours = wall.to_system_time();
+/// The time from which the server counts.
+pub(crate) fn server_time(headers: &HeaderMap, wall: WallMillis) -> WallMillis {
     let date = headers.get(DATE).and_then(|field| http_date(field.as_bytes()));
-    date.filter(|date| apart(*date, ours) <= RETRY_AFTER_MAX).unwrap_or(ours)
+    let is_near = |date: &WallMillis| date.since(wall).max(wall.since(*date)) <= RETRY_AFTER_MAX;
+    date.filter(is_near).unwrap_or(wall)
 }
 
-fn parse(field: &[u8], base: SystemTime) -> Option<Duration> {
+fn parse(field: &[u8], base: WallMillis) -> Option<Duration> {
     let text = field.trim_ascii();
     if !text.is_empty() && text.iter().all(u8::is_ascii_digit) {
         // Too many digits for an integer are still a number, and a long one.
         let seconds = str::from_utf8(text).ok()?.parse().unwrap_or(u64::MAX);
         return usable(Duration::from_secs(seconds));
     }
-    let wait = http_date(text)?.duration_since(base).ok()?;
-    usable(wait)
+    usable(http_date(text)?.since(base))
 }
 
 fn usable(wait: Duration) -> Option<Duration> {
@@ -68,16 +67,12 @@ fn usable(wait: Duration) -> Option<Duration> {
 }
 
 /// The three forms of RFC 9110 §5.6.7.
-fn http_date(text: &[u8]) -> Option<SystemTime> {
+fn http_date(text: &[u8]) -> Option<WallMillis> {
     let text = text.trim_ascii();
     if text.len() > TEXT_MAX {
         return None;
     }
-    httpdate::parse_http_date(std::str::from_utf8(text).ok()?).ok()
-}
-
-fn apart(a: SystemTime, b: SystemTime) -> Duration {
-    a.duration_since(b).or_else(|_| b.duration_since(a)).unwrap_or_default()
+    httpdate::parse_http_date(str::from_utf8(text).ok()?).ok().map(WallMillis::from)
 }
 
 #[cfg(test)]

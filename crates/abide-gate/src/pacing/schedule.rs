@@ -14,8 +14,7 @@
 
 use std::time::Duration;
 
-use super::backoff::HostBackoff;
-use super::breaker::Breaker;
+use super::observe::Feedback;
 use super::queue::{Queue, Wakers};
 use crate::clock::Moment;
 use crate::short::Short;
@@ -85,17 +84,10 @@ pub(crate) struct Counts {
 /// What a host has that is backed off, waited for, or cannot be reached.
 #[derive(Debug)]
 pub(crate) struct Extra {
-    pub(crate) backoff: HostBackoff,
-    pub(crate) breaker: Breaker,
+    feedback: Feedback,
     queue: Option<Box<Queue>>,
-    /// Most in flight, as the last that joined the queue has asked.
-    limit: u16,
-    /// The delay by the time its answers take. Zero: not adaptive.
-    adaptive_millis: u32,
     /// When the caller that was deferred last may come back.
     deferred_until: Moment,
-    /// When the next request is due by the server's RateLimit fields.
-    quota: Moment,
     /// The starts of what is in flight, where more than one request may be.
     open: Vec<Moment>,
 }
@@ -108,16 +100,8 @@ const LEAD_MAX: Duration = Duration::from_secs(3_600);
 static NONE: Extra = Extra::NEW;
 
 impl Extra {
-    const NEW: Self = Self {
-        backoff: HostBackoff::NONE,
-        breaker: Breaker::CLOSED,
-        queue: None,
-        limit: 1,
-        adaptive_millis: 0,
-        deferred_until: Moment::NEVER,
-        quota: Moment::NEVER,
-        open: Vec::new(),
-    };
+    const NEW: Self =
+        Self { feedback: Feedback::NONE, queue: None, deferred_until: Moment::NEVER, open: Vec::new() };
 }
 
 impl Schedule {
@@ -142,6 +126,11 @@ impl Schedule {
         self.start_from(self.anchor, terms)
     }
 
+    /// No request waits, and one could start this instant.
+    pub(crate) fn is_free(&self, terms: Terms, now: Moment) -> bool {
+        self.waiting() == 0 && !self.is_full(terms) && self.start(terms).at <= now
+    }
+
     /// The earliest conceivable start of a request that arrives at `now`, behind waiters whose delays add up to `queued`: what is in flight
     /// would have to end this instant, and every other response be instantaneous.
     pub(crate) fn arrival(&self, terms: Terms, queued: Duration, now: Moment) -> Start {
@@ -157,9 +146,9 @@ impl Schedule {
         let delay = Start { at: anchor.plus(terms.delay), why: WaitReason::Delay(terms.delay) };
         // Most hosts have neither a backoff nor a breaker, and then there is nothing to compare.
         let Some(extra) = self.extra.as_deref() else { return delay };
-        let backoff = Start { at: extra.backoff.until, why: WaitReason::Backoff };
-        let pause = Start { at: extra.breaker.until, why: WaitReason::Breaker };
-        let quota = Start { at: extra.quota, why: WaitReason::RateLimit };
+        let backoff = Start { at: extra.feedback.backoff.until, why: WaitReason::Backoff };
+        let pause = Start { at: extra.feedback.breaker.until, why: WaitReason::Breaker };
+        let quota = Start { at: extra.feedback.quota, why: WaitReason::RateLimit };
         delay.later(backoff).later(pause).later(quota)
     }
 
@@ -175,8 +164,8 @@ impl Schedule {
     /// The terms as they are now: a slow site's delay is longer, and a host that could not be reached is probed by one request.
     pub(crate) fn terms(&self, asked: Terms) -> Terms {
         let Some(extra) = self.extra.as_deref() else { return asked };
-        let delay = asked.delay.max(millis(extra.adaptive_millis));
-        Terms { delay, limit: if extra.breaker.is_closed() { asked.limit } else { 1 } }
+        let delay = asked.delay.max(millis(extra.feedback.adaptive_millis));
+        Terms { delay, limit: if extra.feedback.breaker.is_closed() { asked.limit } else { 1 } }
     }
 
     /// A request starts, on terms that were made here.
@@ -224,35 +213,27 @@ impl Schedule {
         self.counts.longest_millis = self.counts.longest_millis.max(waited);
     }
 
-    /// Five times what the head of the answer took, at most 30 s. An answer that is no success never lowers it.
-    pub(crate) fn adapt(&mut self, took: Duration, success: bool) {
-        let delay = whole_millis((took * 5).min(Duration::from_secs(30)));
-        let extra = self.extra_mut();
-        if success || delay > extra.adaptive_millis {
-            extra.adaptive_millis = delay.max(1);
+    pub(crate) fn feedback(&self) -> Feedback {
+        self.extra().feedback
+    }
+
+    /// There has been a backoff or a fault, or responses are timed.
+    pub(crate) fn has_feedback(&self) -> bool {
+        self.extra.as_deref().is_some_and(|extra| extra.feedback != Feedback::NONE)
+    }
+
+    /// Has those that wait look at it, if it has changed. Returns whether it has.
+    pub(crate) fn set_feedback(&mut self, feedback: Feedback, now: Moment, wakers: &mut Wakers) -> bool {
+        let before = self.feedback();
+        if feedback == before {
+            return false;
         }
-    }
-
-    pub(crate) fn backoff(&self) -> HostBackoff {
-        self.extra().backoff
-    }
-
-    /// When the next request is due by the server's RateLimit fields. May have passed.
-    pub(crate) fn quota(&self) -> Moment {
-        self.extra().quota
-    }
-
-    /// The next request is not due before `at`. Returns whether that is later than was known.
-    pub(crate) fn set_quota(&mut self, at: Moment) -> bool {
-        let later = at > self.quota();
-        if later {
-            self.extra_mut().quota = at;
+        if before.backoff.until <= now && now < feedback.backoff.until {
+            self.backoffs = self.backoffs.saturating_add(1);
         }
-        later
-    }
-
-    pub(crate) fn breaker(&self) -> Breaker {
-        self.extra().breaker
+        self.extra_mut().feedback = feedback;
+        self.changed(now, wakers);
+        true
     }
 
     /// When a deferred caller had best come back that could go at `earliest` if it were alone: a delay behind those that were deferred before
@@ -262,33 +243,6 @@ impl Schedule {
         let last = &mut self.extra_mut().deferred_until;
         *last = last.plus(delay).clamp(earliest, earliest.plus(LEAD_MAX.max(delay)));
         *last
-    }
-
-    /// There has been a backoff or a fault.
-    pub(crate) fn has_trouble(&self) -> bool {
-        self.backoff() != HostBackoff::NONE || self.breaker() != Breaker::CLOSED
-    }
-
-    /// Returns whether it was extended.
-    pub(crate) fn set_backoff(&mut self, backoff: HostBackoff, now: Moment) -> bool {
-        let before = self.backoff();
-        if backoff == before {
-            return false;
-        }
-        if before.until <= now && now < backoff.until {
-            self.backoffs = self.backoffs.saturating_add(1);
-        }
-        self.extra_mut().backoff = backoff;
-        backoff.until > before.until.max(now)
-    }
-
-    /// Returns whether it has become another.
-    pub(crate) fn set_breaker(&mut self, breaker: Breaker) -> bool {
-        let changed = self.breaker() != breaker;
-        if changed {
-            self.extra_mut().breaker = breaker;
-        }
-        changed
     }
 
     pub(crate) fn queue(&self) -> Option<&Queue> {
@@ -301,9 +255,9 @@ impl Schedule {
 
     /// The queue, put up if there was none.
     pub(crate) fn open_queue(&mut self, limit: u16) -> &mut Queue {
-        let extra = self.extra_mut();
-        extra.limit = limit;
-        extra.queue.get_or_insert_default()
+        let queue = self.extra_mut().queue.get_or_insert_default();
+        queue.limit = limit;
+        queue
     }
 
     pub(crate) fn waiting(&self) -> usize {
@@ -314,8 +268,8 @@ impl Schedule {
     pub(crate) fn changed(&mut self, now: Moment, wakers: &mut Wakers) {
         // Taken out, so that the rest can be looked at meanwhile.
         let Some(extra) = self.extra.as_deref_mut() else { return };
-        let (Some(mut queue), limit) = (extra.queue.take(), extra.limit) else { return };
-        let terms = self.terms(Terms { delay: Duration::ZERO, limit });
+        let Some(mut queue) = extra.queue.take() else { return };
+        let terms = self.terms(Terms { delay: Duration::ZERO, limit: queue.limit });
         let first = |delay: Duration| -> Start {
             self.arrival(Terms { delay: delay.max(terms.delay), ..terms }, Duration::ZERO, now)
         };
@@ -331,12 +285,8 @@ impl Schedule {
         if extra.queue.as_deref().is_some_and(Queue::is_empty) {
             extra.queue = None;
         }
-        let plain = extra.queue.is_none()
-            && extra.adaptive_millis == 0
-            && extra.deferred_until <= now
-            && extra.quota <= now
-            && self.in_flight == 0;
-        if plain && extra.backoff.is_forgiven(now) && extra.breaker.is_over(now) {
+        let plain = extra.queue.is_none() && extra.deferred_until <= now && self.in_flight == 0;
+        if plain && extra.feedback.is_over(now) {
             self.extra = None;
         }
     }
@@ -347,9 +297,7 @@ impl Schedule {
         self.in_flight == 0
             && self.waiting() == 0
             && self.anchor.plus(delay) <= now
-            && self.quota() <= now
-            && self.backoff().is_forgiven(now)
-            && (self.breaker().is_closed() || self.breaker().is_over(now))
+            && self.extra().feedback.owes_nothing(now)
     }
 
     /// The delay that was last asked for.
@@ -375,7 +323,7 @@ fn millis(millis: u32) -> Duration {
     Duration::from_millis(millis.into())
 }
 
-fn whole_millis(span: Duration) -> u32 {
+pub(crate) fn whole_millis(span: Duration) -> u32 {
     u32::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX)
 }
 
@@ -423,7 +371,9 @@ mod tests {
         let _ = schedule.open_queue(1);
         schedule.tidy(at(1));
         assert!(schedule.extra.is_none(), "an empty queue");
-        schedule.set_backoff(HostBackoff { began: at(1), until: at(60), ..HostBackoff::NONE }, at(1));
+        let mut feedback = Feedback::NONE;
+        (feedback.backoff.began, feedback.backoff.until) = (at(1), at(60));
+        schedule.set_feedback(feedback, at(1), &mut Wakers::new());
         schedule.tidy(at(60 + 30 * 60 - 1));
         assert!(schedule.extra.is_some(), "its throttles are not forgiven yet");
         schedule.tidy(at(60 + 30 * 60));
@@ -434,7 +384,7 @@ mod tests {
         assert_eq!(next, at(5_001), "another was deferred before");
         schedule.tidy(at(5_001));
         assert!(schedule.extra.is_none());
-        schedule.adapt(Duration::from_secs(1), true);
+        schedule.extra_mut().feedback.adapt(Duration::from_secs(1), true);
         schedule.tidy(at(9_999));
         assert!(schedule.extra.is_some(), "its adaptive delay counts on");
         let mut schedule = Schedule::new("b.example");
@@ -449,7 +399,8 @@ mod tests {
         let open = || Schedule { in_flight: 1, ..idle() };
         let troubled = |pause| {
             let mut schedule = idle();
-            (schedule.extra_mut().backoff.until, schedule.extra_mut().breaker.until) = (at(100), at(pause));
+            let feedback = &mut schedule.extra_mut().feedback;
+            (feedback.backoff.until, feedback.breaker.until) = (at(100), at(pause));
             schedule
         };
         let delay = WaitReason::Delay(Duration::from_secs(5));

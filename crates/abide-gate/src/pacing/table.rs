@@ -138,13 +138,8 @@ impl Table {
     /// Looks at every schedule, one shard at a time.
     pub(crate) fn for_each(&self, mut look: impl FnMut(&mut Schedule)) {
         for shard in 0..SHARDS {
-            self.for_each_of(shard, &mut look);
+            self.guard(shard).schedules.iter_mut().for_each(|(_, schedule)| look(schedule));
         }
-    }
-
-    /// Looks at every schedule of a shard.
-    pub(crate) fn for_each_of(&self, shard: u16, mut look: impl FnMut(&mut Schedule)) {
-        self.guard(shard).schedules.iter_mut().for_each(|(_, schedule)| look(schedule));
     }
 
     pub(crate) fn len(&self) -> usize {

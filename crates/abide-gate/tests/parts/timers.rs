@@ -17,8 +17,8 @@ fn a_permit_that_must_be_waited_for_is_refused() {
     let pacer = Pacer::new(one_second());
     let url = "http://a.example/".parse().unwrap();
     without_timers().block_on(async {
-        pacer.acquire(&url, Ask::new()).await.expect("nothing is to be waited for").finish();
-        let refused = pacer.acquire(&url, Ask::new()).await.unwrap_err();
+        pacer.acquire(&url, Ask::default()).await.expect("nothing is to be waited for").finish();
+        let refused = pacer.acquire(&url, Ask::default()).await.unwrap_err();
         assert!(matches!(refused.kind, DeniedKind::NoTimers));
         assert_eq!(pacer.stats().waiting, 0, "its place is given up");
     });
@@ -27,7 +27,8 @@ fn a_permit_that_must_be_waited_for_is_refused() {
 #[test]
 fn a_pacer_with_a_shared_store_is_refused() {
     let pacer = Pacer::builder(one_second()).store(Arc::new(MemoryStore::new())).build();
-    let refused = without_timers().block_on(pacer.acquire(&"http://a.example/".parse().unwrap(), Ask::new()));
+    let refused =
+        without_timers().block_on(pacer.acquire(&"http://a.example/".parse().unwrap(), Ask::default()));
     assert!(matches!(refused.unwrap_err().kind, DeniedKind::NoTimers));
     assert_eq!(pacer.stats().in_flight, 0);
 }

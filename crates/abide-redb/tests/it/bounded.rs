@@ -1,14 +1,10 @@
 //! The bounds of the store: records, bytes, and what is counted of them.
 
-use std::time::Duration;
-
 use abide_gate::robots_cache::RobotsStore;
 use abide_permissions::PermissionStore;
 use abide_redb::Store;
 
-use crate::support::{
-    Dice, Disk, HOUR, START, load, load_permission, save, save_large, save_permission, url,
-};
+use crate::support::{Dice, Disk, HOUR, load, load_permission, nth, save, save_large, save_permission, url};
 
 fn bounded(disk: &Disk, records: u64) -> Store {
     Store::builder().max_records(records).write_behind(HOUR).open_backend(disk.clone()).unwrap()
@@ -34,23 +30,6 @@ async fn the_oldest_records_make_room_under_load() {
         assert_eq!(load(&store, n).await.is_some(), is_there, "{n}");
         assert_eq!(load_permission(&store, n).await.is_some(), is_there, "{n}");
     }
-}
-
-#[tokio::test]
-async fn a_record_fetched_again_is_young_again() {
-    let disk = Disk::default();
-    let store = bounded(&disk, 10);
-    for n in 0..10 {
-        save(&store, n, n).await.unwrap();
-    }
-    store.flush().await.unwrap();
-    save(&store, 0, 100).await.unwrap();
-    save(&store, 50, 101).await.unwrap();
-    store.flush().await.unwrap();
-    for (n, is_there) in [(0, true), (50, true), (1, false)] {
-        assert_eq!(load(&store, n).await.is_some(), is_there, "{n}");
-    }
-    assert_eq!(store.usage().await.unwrap().robots, 10);
 }
 
 #[tokio::test]
@@ -102,7 +81,7 @@ async fn what_is_counted_is_what_is_there() {
             store.flush().await.unwrap();
         }
     }
-    RobotsStore::sweep(&store, START.plus(Duration::from_millis(1_900))).await.unwrap();
+    RobotsStore::sweep(&store, nth(1_900)).await.unwrap();
     let usage = store.usage().await.unwrap();
     store.close().await.unwrap();
     assert!((1..40).contains(&usage.robots) && (1..=40).contains(&usage.permissions), "{usage:?}");

@@ -1,18 +1,19 @@
 //! The suites that every store passes.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use abide_gate::ManualClock;
 use abide_gate::testing::{hosts, robots_cache};
-use abide_gate::{ManualClock, WallMillis};
-use abide_permissions::testing as permissions;
+use abide_permissions::{MemoryPermissionStore, PermissionStore, testing as permissions};
 use abide_redb::Store;
 use redb::backends::InMemoryBackend;
 
-const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
+use crate::support::{Disk, START, open, permission, url};
 
 fn in_memory() -> Store {
-    Store::with_backend(InMemoryBackend::new()).unwrap()
+    Store::builder().open_backend(InMemoryBackend::new()).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -44,6 +45,31 @@ async fn records_survive_reopening() {
     let open = async || Store::open(directory.path().join("a.redb")).unwrap();
     robots_cache::survives_reopening(open).await;
     permissions::survives_reopening(open).await;
+}
+
+/// Whatever of them still waits and whatever is on the disk already.
+#[tokio::test]
+async fn records_of_permissions_are_those_that_memory_would_keep() {
+    let year = 365 * 86_400_000;
+    let steps = [Some(2), Some(1), None, Some(1), Some(year), Some(1), None];
+    for flushes in 0..1_u32 << steps.len() {
+        let (store, url) = (open(&Disk::default()).unwrap(), url(1));
+        let model = MemoryPermissionStore::new(NonZeroUsize::MIN);
+        for (n, step) in steps.into_iter().enumerate() {
+            for store in [&store as &dyn PermissionStore, &model] {
+                let done = match step {
+                    Some(version) => store.save(&permission(1, version)).await,
+                    None => store.remove(&url).await,
+                };
+                done.unwrap();
+            }
+            if flushes & 1 << n != 0 {
+                store.flush().await.unwrap();
+            }
+            let found = PermissionStore::load(&store, &url).await.unwrap();
+            assert_eq!(found, model.load(&url).await.unwrap(), "step {n}, flushes {flushes:b}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "current_thread", start_paused = true)]

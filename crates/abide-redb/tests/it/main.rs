@@ -16,7 +16,6 @@ mod damage;
 mod faults;
 mod gate;
 mod handles;
-mod permissions;
 mod power;
 mod processes;
 mod restart;

@@ -3,17 +3,11 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use abide_gate::pacing::PacePolicy;
-use abide_gate::testing::hosts;
-use abide_gate::{Clock, Gate, SystemClock};
 use abide_redb::{Error, Store};
-use http::{HeaderMap, StatusCode};
-use tokio::task::JoinSet;
 
-use crate::support::{Dice, HOUR, Ledger, Step, Still, host, left, page, perform, retry_after, steps};
+use crate::support::{Dice, Ledger, START, Step, Still, perform, steps};
 
 /// Where the child finds its store, and what it is to do there.
 const PATH: &str = "ABIDE_REDB_TEST_PATH";
@@ -29,10 +23,10 @@ fn steps_of(life: u64) -> Vec<Step> {
     steps(life, life / FILES * STEPS, STEPS, 20)
 }
 
-/// This test program, once more, as another process, which runs one of the children below.
-fn process(child: &str, path: &Path, life: u64) -> (Child, BufReader<ChildStdout>) {
+/// This test program, once more, as another process, which runs the child below.
+fn process(path: &Path, life: u64) -> (Child, BufReader<ChildStdout>) {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", &format!("processes::{child}"), "--ignored", "--nocapture"])
+        .args(["--exact", "processes::child", "--ignored", "--nocapture"])
         .env(PATH, path)
         .env(LIFE, life.to_string())
         .stdin(Stdio::piped())
@@ -48,23 +42,16 @@ fn process(child: &str, path: &Path, life: u64) -> (Child, BufReader<ChildStdout
 #[ignore = "it is the child of the other tests here"]
 async fn child() {
     let path = std::env::var_os(PATH).expect("the parent says where");
-    let builder = Store::builder().write_behind(Duration::from_millis(5)).clock(Still::new());
+    let builder = Store::builder().write_behind(Duration::from_millis(5)).clock(Still::at(START));
     let store = builder.open(path).unwrap();
-    for (n, step) in steps_of(life()).into_iter().enumerate() {
+    let life = std::env::var(LIFE).unwrap().parse().unwrap();
+    for (n, step) in steps_of(life).into_iter().enumerate() {
         say(&format!("given {n}"));
         if perform(&store, step).await {
             say(&format!("acknowledged {n}"));
         }
     }
-    wait_for_the_kill();
-}
-
-fn life() -> u64 {
-    std::env::var(LIFE).unwrap().parse().unwrap()
-}
-
-/// With the file open. A child whose parent is gone ends, too.
-fn wait_for_the_kill() {
+    // It waits for the kill with the file open. A child whose parent is gone ends, too.
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
 }
 
@@ -79,7 +66,7 @@ fn say(line: &str) {
 fn a_file_opened_twice_is_an_error_at_once() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("abide.redb");
-    let (mut other, output) = process("child", &path, 1);
+    let (mut other, output) = process(&path, 1);
     // Kept, so that the other process can go on writing to it.
     let mut lines = output.lines();
     assert!(lines.any(|line| line.unwrap().starts_with("acknowledged")), "it has it open");
@@ -98,102 +85,10 @@ fn a_file_opened_twice_is_an_error_at_once() {
     Store::open(&path).unwrap();
 }
 
-/// The child: a crawler that is throttled, and says for how long its host is backed off then.
-#[tokio::test]
-#[ignore = "it is the child of the test below"]
-async fn throttled() {
-    let store = Store::open(std::env::var_os(PATH).expect("the parent says where")).unwrap();
-    let policy = PacePolicy::default().with_store_timeout(HOUR);
-    let gate = hosts::gate(Gate::builder().pace(policy).host_store(Arc::new(store)));
-    let permit = hosts::acquire(&gate, &page(1), Duration::ZERO, HOUR).await.unwrap();
-    let headers = if life() == 2 { HeaderMap::new() } else { retry_after("1") };
-    let before = SystemClock.wall();
-    let until = permit.observe(StatusCode::TOO_MANY_REQUESTS, &headers).unwrap();
-    let after = SystemClock.wall();
-    permit.saved().await;
-    // From before and from after: a machine that stands still between the two changes neither bound.
-    say(&format!("backed off {} {}", until.since(before).as_secs(), until.since(after).as_secs()));
-    wait_for_the_kill();
-}
-
-#[test]
-fn throttles_are_counted_across_kill_9() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("abide.redb");
-    let mut last = String::new();
-    for life in 0..3 {
-        let (mut other, output) = process("throttled", &path, life);
-        let said = output.lines().map_while(Result::ok).find(|line| line.starts_with("backed off "));
-        other.kill().unwrap();
-        other.wait().unwrap();
-        last = said.unwrap_or_else(|| panic!("life {life} says nothing"));
-    }
-    let seconds: Vec<u64> = last.split(' ').filter_map(|word| word.parse().ok()).collect();
-    // The first two were answered with Retry-After: 1. A process that knew nothing of them would wait for a minute.
-    assert!(seconds[0] >= 240 && seconds[1] <= 264, "{last}");
-}
-
-/// The child: a crawler that many hosts throttle at once. It says of which it has handed the 429 to its caller.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "it is the child of the test below"]
-async fn throttled_by_many() {
-    let store = Store::open(std::env::var_os(PATH).expect("the parent says where")).unwrap();
-    let policy = PacePolicy::default().danger_min_delay(Duration::from_millis(1)).with_store_timeout(HOUR);
-    let gate = hosts::gate(Gate::builder().pace(policy).host_store(Arc::new(store)));
-    let mut tasks = JoinSet::new();
-    for task in 0..8 {
-        let gate = gate.clone();
-        tasks.spawn(async move {
-            for n in 0..50 {
-                let host = life() * 1_000 + task * 100 + n;
-                let permit = hosts::acquire(&gate, &page(host), Duration::ZERO, HOUR).await.unwrap();
-                permit.observe(StatusCode::TOO_MANY_REQUESTS, &retry_after("80000")).unwrap();
-                permit.saved().await;
-                say(&format!("throttled {host}"));
-            }
-        });
-    }
-    tasks.join_all().await;
-    wait_for_the_kill();
-}
-
-/// `ABIDE_REDB_KILLS=1000` for the long form.
-#[tokio::test]
-async fn no_backoff_is_lost_by_a_kill_once_the_caller_has_the_429() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("abide.redb");
-    let (mut dice, mut throttled) = (Dice(9), Vec::new());
-    for life in 0..kills() / FILES {
-        let (mut other, output) = process("throttled_by_many", &path, life);
-        let (mut lines, last) = (0, 1 + dice.below(60));
-        for line in output.lines().map_while(Result::ok) {
-            let Some(n) = line.strip_prefix("throttled ") else { continue };
-            throttled.push(n.parse().unwrap());
-            lines += 1;
-            if lines == last {
-                std::thread::sleep(Duration::from_micros(dice.below(3_000)));
-                other.kill().unwrap();
-            }
-        }
-        other.wait().unwrap();
-        assert!(lines >= last, "life {life} ended by itself");
-        let store = Store::open(&path).unwrap();
-        for n in &throttled {
-            let left = left(&store, &host(*n)).await;
-            assert!(left > HOUR, "life {life}, host {n}: {left:?}");
-        }
-    }
-    println!("{} kills, {} backoffs reported, 0 lost", kills() / FILES, throttled.len());
-}
-
-fn kills() -> u64 {
-    std::env::var("ABIDE_REDB_KILLS").map_or(40, |kills| kills.parse().unwrap())
-}
-
 /// `ABIDE_REDB_KILLS=1000` for the long form.
 #[tokio::test]
 async fn no_acknowledged_record_is_lost_by_a_kill() {
-    let kills = kills();
+    let kills = std::env::var("ABIDE_REDB_KILLS").map_or(40, |kills| kills.parse().unwrap());
     let files: Vec<_> =
         (0..FILES).map(|file| tokio::task::spawn_blocking(move || killed(file, kills))).collect();
     let (mut slowest, mut acknowledged, mut size) = (Duration::ZERO, 0, 0);
@@ -215,7 +110,7 @@ fn killed(file: u64, kills: u64) -> (Duration, u64, u64) {
     let (mut dice, mut ledger) = (Dice(kills + file), Ledger::default());
     let (mut slowest, mut acknowledged, mut size) = (Duration::ZERO, 0, 0);
     for life in (file..kills).step_by(FILES as usize) {
-        let (mut other, output) = process("child", &path, life);
+        let (mut other, output) = process(&path, life);
         // Some are killed before they have opened it, most at some time after so many lines.
         let lines = if (life / FILES + 3 * file).is_multiple_of(10) { 0 } else { 1 + dice.below(60) };
         let wait = Duration::from_micros(dice.below(if lines == 0 { 20_000 } else { 3_000 }));
@@ -225,7 +120,7 @@ fn killed(file: u64, kills: u64) -> (Duration, u64, u64) {
             other.wait().unwrap();
         });
         let began = Instant::now();
-        let store = Store::builder().clock(Still::new()).open(&path).unwrap();
+        let store = Store::builder().clock(Still::at(START)).open(&path).unwrap();
         slowest = slowest.max(began.elapsed());
         runtime.block_on(ledger.check(&store, &format!("life {life}")));
         if (life / FILES).is_multiple_of(3) {

@@ -1,4 +1,4 @@
-//! A cluster of three nodes: slots that move, a node that dies, a node that is replaced.
+//! A cluster of three nodes: slots that move or are lost, a node that dies.
 
 use std::time::{Duration, Instant};
 
@@ -7,12 +7,13 @@ use abide_gate::robots_cache::RobotsStore;
 use abide_gate::testing::robots_cache::sample_record;
 use abide_gate::{Origin, WallMillis};
 use abide_redis::Store;
+use abide_tests::Redis;
 use tokio::join;
 use tokio::task::spawn_blocking;
 
 use crate::support::judge::{start, stop_and_judge, until_all_came, until_served, website};
-use crate::support::workers::{Crew, run_time};
-use crate::support::{Cluster, LEASED, Redis, asking, ms, wait_for};
+use crate::support::workers::Crew;
+use crate::support::{Cluster, LEASED, asking, ms, wait_for};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -28,8 +29,8 @@ async fn status(store: &Store, holder: u128, is_held: bool) -> LeaseStatus {
 /// others it is as after a loss, because the new node cannot know what was last reported to the old one.
 #[tokio::test]
 async fn a_slot_that_moves_takes_its_leases_and_records_along() {
-    let Some(cluster) = Cluster::start(&[]) else { return };
-    let store = cluster.aged().connect().await.unwrap();
+    let Some(cluster) = Cluster::start() else { return };
+    let store = cluster.connect().await;
     assert_eq!(status(&store, 1, false).await, LEASED);
     let origin: Origin = "https://h3.example".parse().unwrap();
     store.save(&origin, &sample_record(&origin, WallMillis::from_millis(0), "kept")).await.unwrap();
@@ -58,8 +59,8 @@ async fn a_slot_that_moves_takes_its_leases_and_records_along() {
 /// A slot whose node was lost for good is given to another one, which has been there for long and knows nothing of its hosts.
 #[tokio::test]
 async fn hosts_of_a_slot_that_was_lost_are_leased_only_to_their_holder() {
-    let Some(cluster) = Cluster::start(&[]) else { return };
-    let store = cluster.aged().connect().await.unwrap();
+    let Some(cluster) = Cluster::start() else { return };
+    let store = cluster.connect().await;
     assert_eq!(status(&store, 1, false).await, LEASED);
     let (slot, from) = cluster.owner(BUCKET);
     for key in cluster.nodes[from].ask::<Vec<String>>(&["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), "100"])
@@ -71,40 +72,10 @@ async fn hosts_of_a_slot_that_was_lost_are_leased_only_to_their_holder() {
     assert_eq!(status(&store, 1, true).await, LeaseStatus::Leased { is_wanted: true });
 }
 
-/// Each of their hosts goes from node to node all the time, and stays for long enough that a process which is slow finds it: to one that
-/// comes too late again and again the store looks as if it were away.
-async fn slots_move() {
-    let Some(cluster) = Cluster::start(&[]) else { return };
-    cluster.age();
-    let website = website(ms(5)).await;
-    let crew = Crew { is_fail_closed: true, lease: ms(2_000), ..Crew::new(cluster.url(), website.address()) };
-    let workers = start(&crew, &website).await;
-    let moving = spawn_blocking(move || {
-        let keys = cluster.nodes.iter().flat_map(|node| node.ask::<Vec<String>>(&["KEYS", "abide:*:host:*"]));
-        let mut places: Vec<_> = keys.map(|key| cluster.owner(&key)).collect();
-        let (began, mut moves) = (Instant::now(), 0);
-        while began.elapsed() < run_time(ms(4_000)) || moves <= 20 {
-            for (slot, owner) in &mut places {
-                let way = (*owner, (*owner + 1) % 3);
-                begin_move(&cluster, *slot, way);
-                end_move(&cluster, *slot, way);
-                *owner = way.1;
-                moves += 1;
-                std::thread::sleep(ms(200));
-            }
-        }
-        cluster
-    });
-    let _cluster = moving.await.unwrap();
-    until_all_came(&website, &crew, Instant::now()).await;
-    stop_and_judge(workers, &website, &crew).await;
-}
-
 /// A node is killed: its replica takes its place, or it comes back by itself.
 async fn a_node_dies(has_replica: bool) {
-    let cluster = if has_replica { Cluster::start_with_replica() } else { Cluster::start(&[]) };
+    let cluster = if has_replica { Cluster::start_with_replica() } else { Cluster::start() };
     let Some(mut cluster) = cluster else { return };
-    cluster.age();
     let website = website(ms(5)).await;
     let crew = Crew {
         hosts: 8,
@@ -133,8 +104,8 @@ async fn a_node_dies(has_replica: bool) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn moving_slots_and_dying_nodes_shorten_no_delay() {
-    join!(slots_move(), a_node_dies(true), a_node_dies(false));
+async fn dying_nodes_shorten_no_delay() {
+    join!(a_node_dies(true), a_node_dies(false));
 }
 
 /// From one node to another.

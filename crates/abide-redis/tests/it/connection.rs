@@ -1,6 +1,5 @@
 //! What becomes of a connection, and what is said at the first one.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use abide_gate::pacing::HostState;
@@ -8,9 +7,10 @@ use abide_gate::robots_cache::RobotsStore;
 use abide_gate::testing::robots_cache::sample_record;
 use abide_gate::{HolderId, Origin, StoreError, WallMillis};
 use abide_redis::Store;
+use abide_tests::Redis;
 use tokio::time::timeout;
 
-use crate::support::{self, Cluster, Proxy, Redis, connect, ms, wait_for};
+use crate::support::{self, Cluster, PATIENCE, Proxy, connect, follow, ms, refusal, wait_for};
 
 async fn probe(store: &Store) -> Result<HostState, StoreError> {
     support::probe(store, "a.example").await
@@ -24,8 +24,8 @@ async fn back(store: &Store) {
 #[tokio::test]
 async fn a_server_without_eval_is_refused_with_the_reason() {
     let removed = ["--rename-command", "EVAL", "", "--rename-command", "EVALSHA", ""];
-    let Some(redis) = Redis::start_with(&removed) else { return };
-    let error = Store::connect(&redis.url()).await.unwrap_err().to_string();
+    let Some(redis) = Redis::start_new(&removed) else { return };
+    let error = refusal(&redis.url()).await;
     assert!(error.ends_with("abide needs EVAL, and the server does not have it"), "{error}");
     let Some(redis) = Redis::start() else { return };
     for (forbidden, reason) in [
@@ -35,7 +35,7 @@ async fn a_server_without_eval_is_refused_with_the_reason() {
         let user = ["ACL", "SETUSER", "crawler", "reset", "on", ">s3cret", "~abide:*", "+@all"];
         redis.ask::<()>(&[&user[..], &forbidden[..]].concat());
         let url = redis.url().replace("//", "//crawler:s3cret@");
-        let error = Store::connect(&url).await.unwrap_err().to_string();
+        let error = refusal(&url).await;
         assert!(error.contains(reason) && !error.contains("s3cret"), "{error}");
     }
 }
@@ -58,7 +58,7 @@ async fn the_permissions_of_the_readme_suffice() {
 async fn unix_sockets_databases_and_the_other_name_are_understood() {
     let directory = tempfile::TempDir::new().unwrap();
     let socket = directory.path().join("redis.sock");
-    let Some(redis) = Redis::start_with(&["--unixsocket", socket.to_str().unwrap()]) else { return };
+    let Some(redis) = Redis::start_new(&["--unixsocket", socket.to_str().unwrap()]) else { return };
     let port = redis.port();
     for url in [format!("unix://{}", socket.display()), format!("valkey://127.0.0.1:{port}/3")] {
         probe(&connect(&url).await).await.unwrap();
@@ -70,21 +70,21 @@ async fn unix_sockets_databases_and_the_other_name_are_understood() {
 #[tokio::test]
 async fn a_replica_is_refused_also_if_it_takes_writes() {
     for read_only in ["yes", "no"] {
-        let Some(primary) = Redis::start_with(&["--repl-diskless-sync-delay", "0"]) else { return };
-        let Some(replica) = Redis::start_with(&["--replica-read-only", read_only]) else { return };
-        replica.follow(&primary);
-        let error = Store::connect(&replica.url()).await.unwrap_err().to_string();
+        let Some(primary) = Redis::start_new(&[]) else { return };
+        let Some(replica) = Redis::start_new(&["--replica-read-only", read_only]) else { return };
+        follow(&replica, &primary);
+        let error = refusal(&replica.url()).await;
         assert!(error.ends_with("READONLY: it is a replica"), "{error}");
     }
 }
 
 #[tokio::test]
 async fn one_node_of_a_cluster_is_refused_with_the_url_that_is_right() {
-    let Some(cluster) = Cluster::start(&[]) else { return };
+    let Some(cluster) = Cluster::start() else { return };
     for node in &cluster.nodes {
-        let error = Store::connect(&node.url()).await.unwrap_err();
+        let error = refusal(&node.url()).await;
         let right = format!("expected a URL such as redis+cluster://127.0.0.1:{}", node.port());
-        assert!(error.to_string().ends_with(&right), "{error}");
+        assert!(error.ends_with(&right), "{error}");
         // And from any one node the others are found.
         let store = connect(&format!("redis+cluster://127.0.0.1:{}", node.port())).await;
         for n in 0..6 {
@@ -95,16 +95,16 @@ async fn one_node_of_a_cluster_is_refused_with_the_url_that_is_right() {
     assert!(elsewhere.is_unreachable(), "{elsewhere}");
     let Some(redis) = Redis::start() else { return };
     let url = redis.url().replace("redis://", "redis+cluster://");
-    let error = Store::connect(&url).await.unwrap_err().to_string();
+    let error = refusal(&url).await;
     assert!(error.contains("it is not a cluster"), "{error}");
 }
 
 /// The leak of a well-known chat service in March 2023: a cancelled command left its answer for the next one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cancelled_commands_never_give_their_replies_to_others() {
-    let (Some(redis), Some(cluster)) = (Redis::start(), Cluster::start(&[])) else { return };
+    let (Some(redis), Some(cluster)) = (Redis::start(), Cluster::start()) else { return };
     for url in [redis.url(), cluster.url()] {
-        let store = Store::builder(&url).command_timeout(ms(20_000)).connect().await.unwrap();
+        let store = connect(&url).await;
         let origin = |n: usize| -> Origin { format!("https://h{n}.example").parse().unwrap() };
         for n in 0..50 {
             let body = format!("# {n} {}", "x".repeat(n * 997 % 9_000));
@@ -140,24 +140,28 @@ async fn cancelled_commands_never_give_their_replies_to_others() {
     }
 }
 
+/// Also if it was down when the store was opened.
 #[tokio::test]
 async fn a_lost_server_fails_commands_at_once_and_is_found_again() {
     let Some(mut redis) = Redis::start() else { return };
-    let store = redis.aged().connect().await.unwrap();
-    redis.kill();
-    // A command that waited for it would say that it did not answer.
-    for _ in 0..200 {
-        let error = probe(&store).await.unwrap_err().to_string();
-        assert!(error.contains("cannot be reached"), "{error}");
+    let store = Store::builder(&redis.url()).command_timeout(PATIENCE).open().unwrap();
+    for _ in 0..2 {
+        redis.kill();
+        // A command that waited for it would say that it did not answer.
+        for _ in 0..200 {
+            let error = probe(&store).await.unwrap_err().to_string();
+            assert!(error.contains("cannot be reached"), "{error}");
+        }
+        redis.start_again();
+        back(&store).await;
     }
-    redis.start_again();
-    back(&store).await;
 }
 
-/// A server that was paused, and one whose machine has gone: nothing says that the connection is over.
+/// A server that was paused, and one whose machine has gone: nothing says that the connection is over. Callers may have less patience than
+/// the store.
 #[tokio::test]
 async fn a_silent_server_is_found_again() {
-    let (Some(redis), Some(other)) = (Redis::start(), Redis::start()) else { return };
+    let (Some(redis), Some(other)) = (Redis::start(), Redis::start_new(&[])) else { return };
     let proxy = Proxy::start(redis.port()).await;
     let store = Store::builder(&proxy.url()).open().unwrap();
     back(&store).await;
@@ -168,9 +172,8 @@ async fn a_silent_server_is_found_again() {
     }
     redis.resume();
     back(&store).await;
-    proxy.silence();
     proxy.lead_to(other.port());
-    back(&store).await;
+    wait_for("another connection is used", async || timeout(ms(400), probe(&store)).await.is_ok()).await;
     assert_eq!(other.ask::<Vec<String>>(&["KEYS", "*born*"]).len(), 256, "the other one was greeted");
 }
 
@@ -188,21 +191,9 @@ async fn a_server_that_takes_no_writes_is_away() {
     probe(&store).await.unwrap();
 }
 
-/// The caller may have less patience than the store.
-#[tokio::test]
-async fn a_silent_connection_is_replaced_even_if_callers_give_up() {
-    let (Some(redis), Some(other)) = (Redis::start(), Redis::start()) else { return };
-    let proxy = Proxy::start(redis.port()).await;
-    let store = Store::builder(&proxy.url()).open().unwrap();
-    back(&store).await;
-    proxy.silence();
-    proxy.lead_to(other.port());
-    wait_for("another connection is used", async || timeout(ms(400), probe(&store)).await.is_ok()).await;
-}
-
 #[tokio::test]
 async fn no_error_has_a_password() {
-    let Some(redis) = Redis::start_with(&["--requirepass", "s3cret-of-the-server"]) else { return };
+    let Some(redis) = Redis::start_new(&["--requirepass", "s3cret-of-the-server"]) else { return };
     let port = redis.port();
     for url in [
         format!("redis://:s3cret-of-ours@127.0.0.1:{port}/"),
@@ -211,17 +202,16 @@ async fn no_error_has_a_password() {
         format!("redis+cluster://operator:s3cret-of-ours@127.0.0.1:{port}"),
         format!("redis+sentinel://operator:s3cret-of-ours@127.0.0.1:{port}/main"),
     ] {
-        let error = Store::connect(&url).await.unwrap_err();
-        let shown = format!("{error} {error:?} {:?}", Arc::new(Store::builder(&url).open().unwrap()));
+        let shown = format!("{} {:?}", refusal(&url).await, Store::builder(&url).open().unwrap());
         assert!(shown.contains("wrong user name or password"), "{url}: {shown}");
         assert!(!shown.contains("s3cret") && !shown.contains("operator"), "{shown}");
     }
     // This server says what it was asked: "unknown command 'AUTH', with args beginning with: 's3cret'".
-    let Some(redis) = Redis::start_with(&["--rename-command", "AUTH", ""]) else { return };
+    let Some(redis) = Redis::start_new(&["--rename-command", "AUTH", ""]) else { return };
     for scheme in ["redis", "redis+cluster", "redis+sentinel"] {
         let name = if scheme.ends_with("sentinel") { "/main" } else { "" };
         let url = format!("{scheme}://:s3cret-of-ours@127.0.0.1:{}{name}", redis.port());
-        let error = Store::connect(&url).await.unwrap_err().to_string();
+        let error = refusal(&url).await;
         assert!(!error.contains("s3cret") && error.starts_with("the store at 127.0.0.1:"), "{error}");
     }
 }

@@ -3,16 +3,16 @@
 use std::time::Instant;
 
 use abide_redis::Store;
+use abide_tests::Redis;
 use tokio::task::spawn_blocking;
 
 use crate::support::judge::{start, stop_and_judge, until_all_came, until_served, website};
 use crate::support::workers::Crew;
-use crate::support::{Redis, Sentinel, Watched, connect, ms, probe, wait_for};
+use crate::support::{Watched, connect, ms, probe, refusal, start_sentinel, wait_for};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failover_by_sentinels_shortens_no_delay() {
-    let Some(mut watched) = Watched::start(&[]) else { return };
-    watched.primary.age();
+    let Some(mut watched) = Watched::start() else { return };
     let website = website(ms(5)).await;
     let crew = Crew {
         delay: ms(300),
@@ -30,18 +30,18 @@ async fn a_failover_by_sentinels_shortens_no_delay() {
     let (watched, over) = watched.await.unwrap();
     until_served(&website, crew.hosts as usize, over).await;
     until_all_came(&website, &crew, Instant::now()).await;
-    assert!(watched.is_primary(watched.replica.port()));
+    assert!(watched.is_primary(&watched.replica));
     stop_and_judge(workers, &website, &crew).await;
 }
 
 #[tokio::test]
 async fn a_name_unknown_to_sentinels_is_an_error() {
-    let Some(watched) = Watched::start(&[]) else { return };
+    let Some(watched) = Watched::start() else { return };
     probe(&connect(&watched.url()).await, "a.example").await.unwrap();
-    let error = Store::connect(&watched.url().replace("/main", "/other")).await.unwrap_err().to_string();
+    let error = refusal(&watched.url().replace("/main", "/other")).await;
     assert!(error.ends_with("no primary of this name is known there"), "{error}");
     let server = watched.primary.url().replace("redis://", "redis+sentinel://") + "main";
-    let error = Store::connect(&server).await.unwrap_err().to_string();
+    let error = refusal(&server).await;
     assert!(error.ends_with("it is not a sentinel: use redis:// instead"), "{error}");
     let nothing = Store::connect("redis+sentinel://127.0.0.1:1/main").await.unwrap_err();
     assert!(nothing.is_unreachable(), "{nothing}");
@@ -50,20 +50,23 @@ async fn a_name_unknown_to_sentinels_is_an_error() {
 /// The first of three says nothing: the library waits for it, so another one is asked first the next time.
 #[tokio::test]
 async fn a_silent_sentinel_is_passed_over() {
-    let Some(watched) = Watched::start(&[]) else { return };
-    watched.pause_sentinel();
+    let Some(watched) = Watched::start() else { return };
+    watched.sentinels[0].pause();
     let store = Store::builder(&watched.url()).open().unwrap();
     wait_for("another one is asked", async || probe(&store, "a.example").await.is_ok()).await;
 }
 
 #[tokio::test]
 async fn the_password_is_for_the_primary_and_asking_sentinels() {
-    let Some(primary) = Redis::start_with(&["--requirepass", "s3cret"]) else { return };
-    let knows = "sentinel auth-pass main s3cret\n";
-    for lines in [knows.to_owned(), format!("{knows}requirepass s3cret\n")] {
-        let sentinel = Sentinel::start(primary.port(), &lines);
-        probe(&connect(&sentinel.url("s3cret")).await, "a.example").await.unwrap();
-        let error = Store::connect(&sentinel.url("wr0ng")).await.unwrap_err().to_string();
+    let Some(primary) = Redis::start_new(&["--requirepass", "s3cret"]) else { return };
+    let Some(sentinel) = start_sentinel(&primary, &["auth-pass", "s3cret"]) else { return };
+    for asks in [false, true] {
+        if asks {
+            sentinel.ask::<()>(&["ACL", "SETUSER", "default", "resetpass", ">s3cret"]);
+        }
+        let url = |password| format!("redis+sentinel://:{password}@127.0.0.1:{}/main", sentinel.port());
+        probe(&connect(&url("s3cret")).await, "a.example").await.unwrap();
+        let error = refusal(&url("wr0ng")).await;
         assert!(error.ends_with("wrong user name or password") && !error.contains("wr0ng"), "{error}");
     }
 }

@@ -3,10 +3,10 @@
 use std::process::Command;
 
 use abide_redis::Store;
-use abide_tests::Authority;
+use abide_tests::{Authority, Redis};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::support::{Redis, connect, probe};
+use crate::support::{connect, probe};
 
 /// How the other process learns where the server is.
 const URL: &str = "ABIDE_TEST_TLS_URL";

@@ -27,7 +27,7 @@ async fn one_in_flight_and_the_delay_from_the_end_of_the_response() {
 async fn several_in_flight_start_a_delay_apart() {
     let policy = one_second().danger_max_in_flight(3).danger_min_delay(ms(100));
     let (pacer, log) = (Pacer::new(policy), Log::default());
-    joined(log.crowd(5, &pacer, Ask::new(), s(2))).await;
+    joined(log.crowd(5, &pacer, s(2))).await;
     // Three start a delay apart; the others a delay after whatever was last, a start or an end: the third ends at 2.2 s.
     assert_eq!(log.starts("a.example"), [ms(0), ms(100), ms(200), ms(2_300), ms(2_400)]);
 }
@@ -35,7 +35,7 @@ async fn several_in_flight_start_a_delay_apart() {
 #[tokio::test(start_paused = true)]
 async fn a_thousand_tasks_are_served_in_order() {
     let (pacer, log) = (Pacer::new(one_second().with_max_wait(s(5_000))), Log::default());
-    joined(log.crowd(1_000, &pacer, Ask::new(), ms(100))).await;
+    joined(log.crowd(1_000, &pacer, ms(100))).await;
     assert_eq!(log.order(), (0..1_000).collect::<Vec<_>>());
     assert_eq!(*log.starts("a.example").last().unwrap(), ms(1_100 * 999));
     log.judge(s(1));
@@ -93,7 +93,7 @@ async fn a_deferral_reserves_nothing_and_its_place_is_forgotten() {
 async fn names_of_one_host_share_one_slot() {
     let (pacer, log) = (Pacer::new(one_second()), Log::default());
     for text in ["http://example.com/", "https://example.com./", "http://EXAMPLE.com:8443/x"] {
-        log.fetch_as(0, &pacer, &url(text), Ask::new(), ms(0)).await.unwrap();
+        log.fetch_as(0, &pacer, &url(text), ms(0)).await.unwrap();
     }
     assert_eq!(log.starts("example.com"), [s(0), s(1), s(2)]);
     assert_eq!(pacer.stats().hosts, 1);
@@ -105,7 +105,7 @@ async fn crawl_delays_from_zero_to_a_day_count() {
     let a = url("http://a.example/");
     let after_another = async |crawl_delay| {
         pacer.take("a.example").await.finish();
-        pacer.acquire(&a, Ask::new().with_crawl_delay(crawl_delay)).await
+        pacer.acquire(&a, Ask { crawl_delay, ..Ask::default() }).await
     };
     assert_eq!(after_another(ms(500)).await.unwrap().waited(), ms(500));
     sleep(s(10)).await;
@@ -120,7 +120,7 @@ async fn crawl_delays_from_zero_to_a_day_count() {
 #[tokio::test(start_paused = true)]
 async fn a_crawl_delay_may_change_while_twenty_wait() {
     let (pacer, log) = (Pacer::new(one_second()), Log::default());
-    let tasks = log.crowd(20, &pacer, Ask::new(), ms(0));
+    let tasks = log.crowd(20, &pacer, ms(0));
     sleep(ms(2_500)).await;
     assert_eq!(log.starts("a.example"), [s(0), s(1), s(2)]);
     // The site now asks for 3 s: the next start uses it.
@@ -138,10 +138,11 @@ async fn a_shorter_crawl_delay_counts_at_once_too() {
     let pacer = Pacer::new(one_second());
     let a = url("https://a.example/");
     pacer.take("a.example").await.finish();
-    let (waiting, ()) = tokio::join!(pacer.acquire(&a, Ask::new().with_crawl_delay(s(20))), async {
-        sleep(s(5)).await;
-        pacer.change_crawl_delay(&Origin::of(&a).unwrap(), s(2));
-    });
+    let (waiting, ()) =
+        tokio::join!(pacer.acquire(&a, Ask { crawl_delay: s(20), ..Ask::default() }), async {
+            sleep(s(5)).await;
+            pacer.change_crawl_delay(&Origin::of(&a).unwrap(), s(2));
+        });
 
     assert_eq!(waiting.unwrap().waited(), s(5));
 }
@@ -195,7 +196,7 @@ async fn of_several_in_flight_the_oldest_counts() {
 /// What 10 waiters at a delay of 1 s do when some of them go away at 3.5 s, given by their numbers.
 async fn cancelled(who: &[usize]) -> (Vec<usize>, Vec<Duration>, Arc<Pacer>) {
     let (pacer, log) = (Pacer::new(one_second()), Log::default());
-    let tasks = log.crowd(10, &pacer, Ask::new(), ms(0));
+    let tasks = log.crowd(10, &pacer, ms(0));
     sleep(ms(3_500)).await;
     who.iter().for_each(|n| tasks[*n].abort());
     for (n, task) in tasks.into_iter().enumerate() {
@@ -280,7 +281,7 @@ async fn a_queue_head_that_is_not_polled_is_passed_over() {
 #[tokio::test(start_paused = true)]
 async fn a_known_free_host_without_waiters_takes_the_short_way() {
     let pacer = Pacer::new(one_second());
-    let short_from = |place| pacer.at_once(&page("a.example"), &Ask { place, ..Ask::new() });
+    let short_from = |place| pacer.at_once(&page("a.example"), &Ask { place, ..Ask::default() });
     assert!(short_from(0).is_none(), "it is not known");
     let open = pacer.take("a.example").await;
     sleep(s(5)).await;
@@ -322,7 +323,7 @@ async fn a_wall_clock_that_jumps_a_year_changes_no_delay() {
 #[tokio::test(start_paused = true)]
 async fn nothing_hurries_after_a_suspend() {
     let (pacer, log) = (Pacer::new(one_second()), Log::default());
-    let tasks = log.crowd(5, &pacer, Ask::new(), ms(0));
+    let tasks = log.crowd(5, &pacer, ms(0));
     sleep(ms(1_500)).await;
     // The machine sleeps for an hour; then all timers fire at once.
     advance(s(3_600)).await;
@@ -356,6 +357,6 @@ async fn a_clock_that_lags_behind_is_waited_for() {
 fn other_schemes_are_refused() {
     let pacer = Pacer::new(one_second());
     let ftp = url("ftp://a.example/");
-    let refused = pacer.next_slot(&ftp, Ask::new()).unwrap_err();
+    let refused = pacer.next_slot(&ftp, Ask::default()).unwrap_err();
     assert!(matches!(refused.kind, DeniedKind::UnsupportedUrl), "{refused:?}");
 }

@@ -1,19 +1,18 @@
 //! What answers and faults do to a host, on virtual time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::pacing::{Ask, Pacer};
 use abide_gate::DeniedKind;
 use abide_gate::pacing::{BackoffCause, DeferReason, PacePolicy, Scope};
-use abide_gate::{Clock, Failure, SystemClock, WallMillis};
+use abide_gate::{Clock, Event, Failure, SystemClock, WallMillis};
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
 
 use crate::parts::support::pacing::{
-    Events, Log, TokioClock, deferral, group, host, joined, left, ms, observed, one_second, retry_after, s,
-    url,
+    Log, TokioClock, deferral, group, host, joined, left, ms, observed, one_second, retry_after, s, url,
 };
 
 const TOO_MANY: StatusCode = StatusCode::TOO_MANY_REQUESTS;
@@ -38,7 +37,7 @@ async fn a_429_with_retry_after_backs_off_its_host_only() {
     assert_about(answer(&pacer, TOO_MANY, &retry_after("120")).await.unwrap(), s(120));
     let reported = events.take();
     assert!(reported.len() == 1 && reported[0].starts_with("backed off a.example 12"), "{reported:?}");
-    let deferral = deferral(pacer.acquire(&url("https://a.example:8443/x"), Ask::new()).await);
+    let deferral = deferral(pacer.acquire(&url("https://a.example:8443/x"), Ask::default()).await);
     let reason = DeferReason::Backoff { status: Some(429), retry_after: Some(s(120)) };
     assert_eq!(deferral.reason, reason);
     assert_about(deferral.wait, s(120));
@@ -204,7 +203,7 @@ async fn scopes_are_taken_all_or_none() {
     let ((pacer, events), log) = (observed(policy), Log::default());
     let fetch = |to: String| {
         let (pacer, log) = (pacer.clone(), log.clone());
-        tokio::spawn(async move { log.fetch_as(0, &pacer, &url(&to), Ask::new(), ms(0)).await.unwrap() })
+        tokio::spawn(async move { log.fetch_as(0, &pacer, &url(&to), ms(0)).await.unwrap() })
     };
     let tasks = ["a", "b", "c"].map(|name| fetch(format!("http://{name}.example/shop/1")));
     // Another page of a.example is in no group.
@@ -215,7 +214,9 @@ async fn scopes_are_taken_all_or_none() {
     assert_eq!(log.starts("b.example"), [s(5)]);
     assert_eq!(log.starts("c.example"), [s(10)]);
     // A deferral in the group reserves nothing on the host, and names the group.
-    deferral(pacer.acquire(&url("http://d.example/shop/1"), Ask::new().with_budget(s(1))).await);
+    deferral(
+        pacer.acquire(&url("http://d.example/shop/1"), Ask { budget: Some(s(1)), ..Ask::default() }).await,
+    );
     assert_eq!(events.of("deferred"), ["deferred custom/shops"]);
     assert_eq!(pacer.take("d.example").await.waited(), s(0));
 }
@@ -285,12 +286,17 @@ async fn an_exception_to_politeness_is_reported_once_at_the_start() {
 
 #[tokio::test(start_paused = true)]
 async fn panics_of_the_users_code_stay_there() {
-    let events = Events::panicking();
+    let count = Arc::new(AtomicUsize::new(0));
+    let counts = Arc::clone(&count);
+    let observer = move |_: &Event<'_>| {
+        counts.fetch_add(1, Ordering::SeqCst);
+        panic!("the observer's own mistake")
+    };
     let scope = Scope::custom(|url| if url.path() == "/bad" { panic!("mistake") } else { None });
     let clock = Arc::new(BadClock::default());
     let policy = PacePolicy::default().with_scope(scope);
-    let pacer = Pacer::builder(policy).observer(events.observer()).clock(clock.clone()).build();
-    let refusal = pacer.acquire(&url("http://a.example/bad"), Ask::new()).await.unwrap_err();
+    let pacer = Pacer::builder(policy).observer(Arc::new(observer)).clock(clock.clone()).build();
+    let refusal = pacer.acquire(&url("http://a.example/bad"), Ask::default()).await.unwrap_err();
     assert!(matches!(refusal.kind, DeniedKind::Panicked { callback: "scope" }), "{refusal:?}");
     let permit = pacer.take("a.example").await;
     clock.0.store(true, Ordering::SeqCst);
@@ -300,7 +306,7 @@ async fn panics_of_the_users_code_stay_there() {
     clock.0.store(false, Ordering::SeqCst);
     assert_eq!((pacer.stats().in_flight, pacer.stats().waiting), (0, 0));
     assert_about(pacer.take("a.example").await.waited(), s(5));
-    assert_eq!(events.count(), 3);
+    assert_eq!(count.load(Ordering::SeqCst), 3);
 }
 
 /// Panics while this is set.

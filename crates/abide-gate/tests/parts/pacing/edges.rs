@@ -2,29 +2,21 @@
 
 use std::sync::Arc;
 
-use crate::pacing::{Pacer, PacerBuilder};
-use abide_gate::pacing::{BackoffCause, PacePolicy};
-use abide_gate::{Clock, ManualClock, MemoryStore, WallMillis};
+use crate::pacing::Pacer;
+use abide_gate::pacing::BackoffCause;
+use abide_gate::{Clock, MemoryStore};
 use http::{HeaderMap, StatusCode};
 use tokio::time::sleep;
 
 use crate::parts::support::faulty::Faulty;
-use crate::parts::support::pacing::{Events, group, host, ms, one_second, s};
-
-/// With both clocks on tokio's time. This seed's first draws are small: at most 130 ms for a minute.
-fn builder(policy: PacePolicy) -> (PacerBuilder, Arc<ManualClock>, Arc<Events>) {
-    let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_000_000_000)));
-    let events = Arc::new(Events::default());
-    (Pacer::builder(policy).clock(clock.clone()).observer(events.observer()).seed(0), clock, events)
-}
+use crate::parts::support::pacing::{Events, TokioClock, group, host, ms, observed, one_second, s};
 
 #[tokio::test(start_paused = true)]
 async fn a_backoff_is_over_in_the_instant_of_its_end() {
     for (after, is_held) in [(9_999, true), (10_000, false), (10_001, false)] {
-        let (builder, clock, _) = builder(one_second());
-        let pacer = builder.build();
+        let pacer = Pacer::new(one_second());
         let permit = pacer.take("a.example").await;
-        let end = clock.wall().plus(s(10));
+        let end = TokioClock.wall().plus(s(10));
         assert_eq!(pacer.back_off("a.example", end, BackoffCause::Operator), end);
         sleep(ms(after)).await;
         assert_eq!(permit.observe(StatusCode::OK, &HeaderMap::new()), is_held.then_some(end), "{after}");
@@ -32,14 +24,6 @@ async fn a_backoff_is_over_in_the_instant_of_its_end() {
         let report = pacer.report_of("a.example");
         assert_eq!(report.backed_off_until, is_held.then_some(end), "{after}");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_backoff_that_ends_with_the_wait_costs_no_more() {
-    let (builder, clock, _) = builder(one_second());
-    let pacer = builder.store(Arc::new(MemoryStore::new().with_clock(clock.clone()))).build();
-    pacer.back_off("a.example", clock.wall().plus(s(5)), BackoffCause::Operator);
-    assert_eq!(pacer.take("a.example").await.waited(), s(5));
 }
 
 #[tokio::test(start_paused = true)]
@@ -55,9 +39,8 @@ async fn without_its_store_a_process_waits_for_the_longer_delay() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_down_is_asked_again_every_second() {
-    let (builder, _, events) = builder(one_second());
-    let store = Faulty::from_the_start();
-    let pacer = builder.store(store.clone()).build();
+    let (store, events) = (Faulty::from_the_start(), Arc::new(Events::default()));
+    let pacer = Pacer::builder(one_second()).store(store.clone()).observer(events.observer()).build();
     let _open = pacer.take("a.example").await;
     let _another = pacer.take("b.example").await;
     let before = store.calls();
@@ -85,8 +68,7 @@ async fn a_request_is_in_flight_since_its_host_is_leased() {
 
 #[tokio::test(start_paused = true)]
 async fn of_equal_slots_the_first_is_returned() {
-    let (builder, _, events) = builder(one_second().with_scope(group("group").with_delay(s(1))));
-    let pacer = builder.build();
+    let (pacer, events) = observed(one_second().with_scope(group("group").with_delay(s(1))));
     pacer.take("a.example").await.finish();
     pacer.take_within("a.example", s(0)).await.unwrap_err();
     assert_eq!(events.of("deferred"), ["deferred a.example"]);

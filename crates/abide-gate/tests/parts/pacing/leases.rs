@@ -1,12 +1,11 @@
 //! The pacer with a shared store: what processes keep together, and what each keeps when the store fails.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::pacing::{Ask, Pacer};
+use crate::pacing::Pacer;
 use abide_gate::DeniedKind;
-use abide_gate::pacing::{DeferReason, HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, PacePolicy};
+use abide_gate::pacing::{DeferReason, HostState, HostStore, LeaseAsk, LeaseStatus, PacePolicy};
 use abide_gate::testing::hosts::{conformance, throttle_counts_are_forgiven};
 use abide_gate::{MemoryStore, StoreFuture};
 use http::{HeaderMap, StatusCode};
@@ -343,50 +342,6 @@ async fn after_an_outage_every_host_is_served_in_ten_seconds() {
     }
 }
 
-/// A store that loses everything on demand, and knows that it has.
-#[derive(Debug)]
-struct Flushed {
-    began: Instant,
-    hosts: Mutex<(HashMap<Arc<str>, HostEntry>, Duration)>,
-}
-
-impl Flushed {
-    fn flush(&self) {
-        *self.hosts.lock().unwrap() = (HashMap::new(), self.began.elapsed() + LEASE);
-    }
-}
-
-impl HostStore for Flushed {
-    fn exchange<'a>(&'a self, host: &'a str, ask: LeaseAsk) -> StoreFuture<'a, (LeaseStatus, HostState)> {
-        Box::pin(async move {
-            let (hosts, grace_until) = &mut *self.hosts.lock().unwrap();
-            let entry = hosts.entry(host.into()).or_default();
-            Ok(entry.exchange(&ask, self.began.elapsed(), *grace_until))
-        })
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_store_that_has_lost_its_data_shortens_no_delay() {
-    let store = Arc::new(Flushed { began: Instant::now(), hosts: Mutex::default() });
-    let (log, policy) = (Log::default(), one_second().with_max_wait(s(300)));
-    let mut tasks = JoinSet::new();
-    for who in 0..3 {
-        let pacer = Pacer::builder(policy.clone()).store(store.clone()).build();
-        for n in 0..2 {
-            let (end, host) = (Instant::now() + s(120), format!("h{n}.example"));
-            tasks.spawn(log.clone().send_until(end, who, pacer.clone(), host, ms(300)));
-        }
-    }
-    for _ in 0..7 {
-        sleep(ms(13_700)).await;
-        store.flush();
-    }
-    tasks.join_all().await;
-    log.judge(s(1));
-    assert!(log.order().len() > 2 * 60, "and work goes on: {} pages", log.order().len());
-}
-
 #[tokio::test(start_paused = true)]
 async fn fail_closed_sends_nothing_without_a_lease() {
     let store = healthy();
@@ -434,7 +389,7 @@ impl HostStore for Yes {
 #[tokio::test(start_paused = true)]
 async fn local_pacing_runs_on_top_of_any_store() {
     let (pacer, log) = (Pacer::builder(one_second()).store(Arc::new(Yes(ms(0)))).build(), Log::default());
-    joined(log.crowd(20, &pacer, Ask::new(), ms(50))).await;
+    joined(log.crowd(20, &pacer, ms(50))).await;
     log.judge(s(1));
     assert_eq!(log.order(), (0..20).collect::<Vec<_>>());
 }
@@ -448,19 +403,6 @@ async fn a_backoff_set_during_an_exchange_is_seen() {
     });
     assert!(matches!(deferral(result).reason, DeferReason::Backoff { .. }));
     assert_eq!(pacer.stats().in_flight, 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_host_is_backed_off_during_the_lease_of_its_group() {
-    let policy = one_second().with_scope(group("farm"));
-    let pacer = Pacer::builder(policy).store(Arc::new(Yes(ms(500)))).build();
-    let began = Instant::now();
-    let (result, ()) = tokio::join!(pacer.try_take("a.example"), async {
-        sleep(ms(200)).await;
-        pacer.back_off_for("a.example", s(5));
-    });
-    result.unwrap().finish();
-    assert!(began.elapsed() > s(5), "it sleeps until the backoff is over, and lets other tasks run");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant};
 
 use abide_gate::pacing::{Backoff, BackoffCause, HostState, HostStore, LeaseAsk, LeaseStatus, Want};
 use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
@@ -12,7 +12,6 @@ use abide_permissions::{Fetched, Head, PermissionRecord, PermissionStore};
 use abide_redb::{Error, Store};
 use http::HeaderMap;
 use reqwest::Url;
-use tokio::time::Instant;
 
 use crate::scripted::{Scripted, ScriptedFetch};
 
@@ -49,21 +48,21 @@ pub(crate) const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 
 /// A clock that stands still, so that a backoff ends exactly when a test says, however busy the machine is.
 #[derive(Debug)]
-pub(crate) struct Still(Instant);
+pub(crate) struct Still(Instant, WallMillis);
 
 impl Still {
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self(Instant::now()))
+    pub(crate) fn at(wall: WallMillis) -> Arc<Self> {
+        Arc::new(Self(Instant::now(), wall))
     }
 }
 
 impl Clock for Still {
-    fn now(&self) -> std::time::Instant {
-        self.0.into_std()
+    fn now(&self) -> Instant {
+        self.0
     }
 
     fn wall(&self) -> WallMillis {
-        START
+        self.1
     }
 }
 
@@ -124,27 +123,14 @@ pub(crate) const LEASED: LeaseStatus = LeaseStatus::Leased { is_wanted: false };
 /// The `version`th record of an origin. The version is in its time and in its text, so that a mixture of two is seen.
 pub(crate) fn record(n: u64, version: u64) -> RobotsRecord {
     let text = format!("User-agent: *\nDisallow: /{n}/{version}/\n").repeat(1 + (n % 7) as usize * 9);
-    sample_record(&origin(n), WallMillis::from_millis(1_800_000_000_000 + version), text)
+    sample_record(&origin(n), nth(version), text)
 }
 
 /// The `version`th record of an origin that answers 503.
 pub(crate) async fn failing(n: u64, version: u64) -> RobotsRecord {
-    #[derive(Debug)]
-    struct At(WallMillis);
-    impl Clock for At {
-        fn now(&self) -> std::time::Instant {
-            Instant::now().into_std()
-        }
-        fn wall(&self) -> WallMillis {
-            self.0
-        }
-    }
     let (store, origin) = (Arc::new(MemoryStore::new()), down(n));
     let fetch = ScriptedFetch::always(Scripted::status(503));
-    let settings = Gate::builder()
-        .robots_store(store.clone())
-        .clock(Arc::new(At(WallMillis::from_millis(1_800_000_000_000 + version))))
-        .seed(n);
+    let settings = Gate::builder().robots_store(store.clone()).clock(Still::at(nth(version))).seed(n);
     let gate = unpaced(settings, vec!["TestBot".parse().unwrap()], Arc::new(fetch));
     gate.answer(&origin).await.unwrap();
     let record = store.load(&origin).await.unwrap().unwrap();
@@ -162,7 +148,7 @@ pub(crate) async fn load(store: &Store, n: u64) -> Option<RobotsRecord> {
 
 /// Saves a record with a body of this many bytes.
 pub(crate) async fn save_large(store: &Store, n: u64, len: usize) -> Result<(), StoreError> {
-    let record = sample_record(&origin(n), START.plus(Duration::from_millis(n)), vec![b'#'; len]);
+    let record = sample_record(&origin(n), nth(n), vec![b'#'; len]);
     RobotsStore::save(store, &origin(n), &record).await
 }
 
@@ -186,8 +172,13 @@ pub(crate) fn down(n: u64) -> Origin {
     format!("https://down{n}.example").parse().unwrap()
 }
 
-pub(crate) fn version_of(record: &RobotsRecord) -> u64 {
-    record.asked_at().as_millis() - 1_800_000_000_000
+/// The time of a version.
+pub(crate) fn nth(version: u64) -> WallMillis {
+    START.plus(Duration::from_millis(version))
+}
+
+fn version_of(at: WallMillis) -> u64 {
+    at.since(START).as_millis() as u64
 }
 
 pub(crate) fn url(n: u64) -> String {
@@ -196,16 +187,11 @@ pub(crate) fn url(n: u64) -> String {
 
 pub(crate) fn permission(n: u64, version: u64) -> PermissionRecord {
     let line = format!("*;noindex, OtherBot;v{version}");
-    let received = SystemTime::UNIX_EPOCH + Duration::from_millis(1_800_000_000_000 + version);
+    let received = nth(version).to_system_time();
     PermissionRecord::new(
         url(n),
         &Fetched::new(200, &[("robots-tag", line.as_bytes())], Head::default(), received),
     )
-}
-
-pub(crate) fn permission_version(record: &PermissionRecord) -> u64 {
-    let since = record.received_at().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-    since.as_millis() as u64 - 1_800_000_000_000
 }
 
 /// The backoff of a host's `version`: an hour, and a twentieth of a second more for each.
@@ -265,7 +251,7 @@ pub(crate) fn steps(seed: u64, first: u64, count: u64, keys: u64) -> Vec<Step> {
 pub(crate) async fn perform(store: &Store, step: Step) -> bool {
     match step {
         Step::Put(Kind::Robots, n, version) => {
-            let _ = RobotsStore::save(store, &origin(n), &record(n, version)).await;
+            let _ = save(store, n, version).await;
             false
         }
         Step::Put(Kind::Permission, n, version) => {
@@ -332,19 +318,22 @@ impl Ledger {
 async fn found(store: &Store, kind: Kind, n: u64) -> Option<u64> {
     match kind {
         Kind::Robots => {
-            let found = RobotsStore::load(store, &origin(n)).await.unwrap()?;
-            assert_eq!(found, record(n, version_of(&found)));
-            Some(version_of(&found))
+            let found = load(store, n).await?;
+            let version = version_of(found.asked_at());
+            assert_eq!(found, record(n, version));
+            Some(version)
         }
         Kind::Failing => {
             let found = RobotsStore::load(store, &down(n)).await.unwrap()?;
-            assert_eq!(found, failing(n, version_of(&found)).await);
-            Some(version_of(&found))
+            let version = version_of(found.asked_at());
+            assert_eq!(found, failing(n, version).await);
+            Some(version)
         }
         Kind::Permission => {
-            let found = PermissionStore::load(store, &url(n)).await.unwrap()?;
-            assert_eq!(found, permission(n, permission_version(&found)));
-            Some(permission_version(&found))
+            let found = load_permission(store, n).await?;
+            let version = version_of(found.received_at().into());
+            assert_eq!(found, permission(n, version));
+            Some(version)
         }
         Kind::Backoff => {
             let found = state(store, &host(n)).await.backoff?;
@@ -366,5 +355,5 @@ pub(crate) fn is_long() -> bool {
 
 /// A store that writes only when it is asked to, on a clock that stands still, so that a run is the same every time.
 pub(crate) fn open(disk: &Disk) -> Result<Store, Error> {
-    Store::builder().write_behind(HOUR).clock(Still::new()).open_backend(disk.clone())
+    Store::builder().write_behind(HOUR).clock(Still::at(START)).open_backend(disk.clone())
 }

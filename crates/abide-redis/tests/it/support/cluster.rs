@@ -2,15 +2,15 @@
 
 use std::ops::RangeInclusive;
 
-use abide_redis::{Builder, Store};
+use abide_redis::Store;
+use abide_tests::{Redis, free_port};
 
-use super::redis::{PATIENCE, free_port};
-use super::{Redis, wait_until};
+use super::{connect, follow_up, wait_until};
 
 pub(crate) struct Cluster {
     /// Those with slots.
     pub(crate) nodes: Vec<Redis>,
-    pub(crate) replica: Option<Redis>,
+    replica: Option<Redis>,
 }
 
 /// In milliseconds. A node that has started is in service after as long as it waits for others.
@@ -21,38 +21,36 @@ const PATIENT: &str = "30000";
 const SLOTS: [RangeInclusive<u16>; 3] = [0..=5_460, 5_461..=10_922, 10_923..=16_383];
 
 impl Cluster {
-    pub(crate) fn start(args: &[&str]) -> Option<Self> {
-        let mut nodes = Vec::new();
+    /// One that seems to have been in use for two days, so that no process waits for its grace.
+    pub(crate) fn start() -> Option<Self> {
+        let mut cluster = Self { nodes: Vec::new(), replica: None };
         for (n, slots) in (1..).zip(SLOTS) {
-            let node = start_node(args)?;
+            let node = start_node()?;
             node.ask::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &n.to_string()]);
             let (first, last) = (slots.start().to_string(), slots.end().to_string());
             node.ask::<()>(&["CLUSTER", "ADDSLOTSRANGE", &first, &last]);
-            nodes.push(node);
+            cluster.nodes.push(node);
         }
-        let cluster = Self { nodes, replica: None };
-        for node in &cluster.nodes[1..] {
-            cluster.meet(node);
-        }
+        cluster.nodes[1..].iter().for_each(|node| cluster.meet(node));
         cluster.wait_until_in_order(3);
-        cluster.notices_within(PATIENT);
+        cluster.nodes.iter().for_each(Redis::age);
         Some(cluster)
     }
 
     /// The first node has a replica.
     pub(crate) fn start_with_replica() -> Option<Self> {
-        let mut cluster = Self::start(&[])?;
-        let replica = start_node(&[])?;
+        let (mut cluster, replica) = (Self::start()?, start_node()?);
         cluster.meet(&replica);
         let primary = cluster.id(0);
         wait_until("the replica knows its primary", || {
             replica.ask::<String>(&["CLUSTER", "NODES"]).contains(&primary)
         });
         replica.ask::<()>(&["CLUSTER", "REPLICATE", &primary]);
-        replica.wait_until_in_step();
+        follow_up(&replica);
         cluster.replica = Some(replica);
         cluster.wait_until_in_order(4);
-        cluster.notices_within(PATIENT);
+        // Again, because the first replica gives it another name.
+        cluster.nodes[0].age();
         Some(cluster)
     }
 
@@ -77,14 +75,8 @@ impl Cluster {
         format!("redis+cluster://127.0.0.1:{},127.0.0.1:{}", ports.0, ports.1)
     }
 
-    /// A builder for a store on a cluster that has been in use for two days, so that no process waits for its grace.
-    pub(crate) fn aged(&self) -> Builder {
-        self.age();
-        Store::builder(&self.url()).command_timeout(PATIENCE)
-    }
-
-    pub(crate) fn age(&self) {
-        self.nodes.iter().for_each(Redis::age);
+    pub(crate) async fn connect(&self) -> Store {
+        connect(&self.url()).await
     }
 
     /// What the cluster calls a node.
@@ -100,8 +92,9 @@ impl Cluster {
 
     fn meet(&self, node: &Redis) {
         // Of a server before version 7 only the port for clients is known, and the other one is 10,000 higher.
-        let (port, bus) = (self.nodes[0].port().to_string(), bus_port(&self.nodes[0]));
-        node.ask::<()>(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
+        let bus: Vec<String> = self.nodes[0].ask(&["CONFIG", "GET", "cluster-port"]);
+        let port = self.nodes[0].port().to_string();
+        node.ask::<()>(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus[1]]);
     }
 
     fn wait_until_in_order(&self, known: usize) {
@@ -112,16 +105,11 @@ impl Cluster {
             all().all(|node| in_order(node.ask(&["CLUSTER", "INFO"])))
                 && all().all(|node| !node.ask::<String>(&["CLUSTER", "NODES"]).contains("handshake"))
         });
+        self.notices_within(PATIENT);
     }
 }
 
-fn start_node(args: &[&str]) -> Option<Redis> {
+fn start_node() -> Option<Redis> {
     let bus = free_port().to_string();
-    let own = ["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-node-timeout", HURRIED];
-    Redis::start_with(&[&own[..], &["--repl-diskless-sync-delay", "0"], args].concat())
-}
-
-fn bus_port(node: &Redis) -> String {
-    let answer: Vec<String> = node.ask(&["CONFIG", "GET", "cluster-port"]);
-    answer[1].clone()
+    Redis::start_new(&["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-node-timeout", HURRIED])
 }

@@ -5,48 +5,47 @@ use std::time::{Duration, Instant};
 
 use abide_tests::{Reply, Seen, Server};
 
+use super::wait_for;
 use super::workers::{Crew, Worker, stop};
-use super::{LONG, ms};
 
-/// Answers every page after a moment, and robots.txt after a longer one, so that several processes could ask for it at once.
+/// Answers every page after a moment.
 pub(crate) async fn website(page_takes: Duration) -> Server {
-    Server::start(move |seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /private\n").after(ms(50)),
-        _ => Reply::html("a page").after(page_takes),
-    })
-    .await
+    Server::start(move |_| Reply::html("a page").after(page_takes)).await
 }
 
-/// The log, host by host, in the order of arrival.
-pub(crate) fn by_host(log: &[Seen]) -> BTreeMap<String, Vec<Seen>> {
+/// Requests in the order of arrival, by what they have in common.
+pub(crate) type Groups = BTreeMap<String, Vec<Seen>>;
+
+/// The log, host by host.
+pub(crate) fn by_host(log: &[Seen]) -> Groups {
     group(log, |seen| seen.host().to_owned())
 }
 
 /// What one worker sent to one host.
-pub(crate) fn by_worker(log: &[Seen]) -> BTreeMap<String, Vec<Seen>> {
-    let pages = log.iter().filter(|seen| seen.path != "/robots.txt").cloned().collect::<Vec<_>>();
-    group(&pages, |seen| format!("{} {}", seen.host(), seen.path.split('/').nth(1).unwrap_or_default()))
+pub(crate) fn by_worker(log: &[Seen]) -> Groups {
+    group(log, |seen| format!("{} {}", seen.host(), seen.path.split('/').nth(1).unwrap_or_default()))
 }
 
-fn group(log: &[Seen], key: impl Fn(&Seen) -> String) -> BTreeMap<String, Vec<Seen>> {
-    let mut groups: BTreeMap<String, Vec<Seen>> = BTreeMap::new();
+fn group(log: &[Seen], key: impl Fn(&Seen) -> String) -> Groups {
+    let mut groups = Groups::new();
     for seen in log {
         groups.entry(key(seen)).or_default().push(seen.clone());
     }
-    for seen in groups.values_mut() {
-        seen.sort_by_key(|seen| seen.at);
-    }
+    groups.values_mut().for_each(|seen| seen.sort_by_key(|seen| seen.at));
     groups
 }
 
-/// Of all processes: never two in flight, never inside the delay. What the server measures begins when it hands its answer over, which is
-/// before the client has it.
-pub(crate) fn assert_spaced(groups: &BTreeMap<String, Vec<Seen>>, delay: Duration) {
+/// From the end of each response to the next request. What the server measures begins when it hands its answer over, which is before the
+/// client has it.
+pub(crate) fn delays(seen: &[Seen]) -> impl Iterator<Item = Duration> {
+    seen.windows(2).map(|pair| pair[1].at.saturating_duration_since(pair[0].answered))
+}
+
+/// Of all processes: never two in flight, never inside the delay.
+pub(crate) fn assert_spaced(groups: &Groups, delay: Duration) {
     for (whose, seen) in groups {
-        for pair in seen.windows(2) {
-            let apart = pair[1].at.saturating_duration_since(pair[0].answered);
-            assert!(apart >= delay, "{whose}: {} {apart:?} after {}", pair[1].path, pair[0].path);
-        }
+        let least = delays(seen).min();
+        assert!(least.is_none_or(|least| least >= delay), "{whose}: {least:?} apart: {seen:?}");
     }
 }
 
@@ -63,62 +62,35 @@ pub(crate) async fn stop_and_judge(workers: Vec<Worker>, website: &Server, crew:
     assert_spaced(&by_host(&website.log()), crew.delay);
 }
 
-/// How many requests followed another to their host, and of these: how many came inside the delay, and how many while it was open.
-pub(crate) fn overlaps(groups: &BTreeMap<String, Vec<Seen>>, delay: Duration) -> [usize; 3] {
-    let pairs = || groups.values().flat_map(|seen| seen.windows(2));
-    let inside = |delay| move |pair: &&[Seen]| pair[1].at < pair[0].answered + delay;
-    [pairs().count(), pairs().filter(inside(delay)).count(), pairs().filter(inside(ms(0))).count()]
-}
-
-pub(crate) fn assert_one_robots_txt_each(log: &[Seen], hosts: u32) {
-    let asked = log.iter().filter(|seen| seen.path == "/robots.txt").count();
-    assert_eq!(asked, hosts as usize, "one robots.txt for each origin, by whichever process");
-}
-
 /// Every worker comes to every host after this moment; how soon is for benchmarks to say.
 pub(crate) async fn until_all_came(website: &Server, crew: &Crew, since: Instant) {
     // Each has its quantum of three seconds after the other.
     let all = (crew.workers * crew.hosts) as usize;
-    let came = || by_worker(&within(&website.log(), since, Instant::now())).len();
-    until(&|| format!("{} of {all} came to a host", came()), &|| came() == all).await;
+    wait_for("every worker comes to every host", async || by_worker(&after(website, since)).len() == all)
+        .await;
 }
 
-/// So many requests have arrived.
-pub(crate) async fn until_requests(website: &Server, requests: usize) {
-    let came = || website.log().len();
-    until(&|| format!("{} of {requests} requests", came()), &|| came() >= requests).await;
-}
-
-pub(crate) async fn until(what: &dyn Fn() -> String, is_so: &dyn Fn() -> bool) {
-    let deadline = Instant::now() + LONG;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "it does not go on: {}", what());
-        tokio::time::sleep(ms(50)).await;
-    }
-}
-
-/// Only what arrived in this time.
-pub(crate) fn within(log: &[Seen], from: Instant, until: Instant) -> Vec<Seen> {
-    log.iter().filter(|seen| from <= seen.at && seen.at < until).cloned().collect()
+/// What arrived after this moment.
+pub(crate) fn after(website: &Server, since: Instant) -> Vec<Seen> {
+    website.log().into_iter().filter(|seen| since <= seen.at).collect()
 }
 
 /// Each of these hosts is asked after this moment. How long it took for all of them is a figure.
 pub(crate) async fn until_served(website: &Server, hosts: usize, since: Instant) -> Duration {
-    let came = || by_host(&within(&website.log(), since, Instant::now())).len();
-    until(&|| format!("{} of {hosts} hosts were asked", came()), &|| came() == hosts).await;
-    let log = by_host(&within(&website.log(), since, Instant::now()));
-    log.values().map(|seen| seen[0].at - since).max().unwrap()
+    wait_for("every host is served", async || by_host(&after(website, since)).len() == hosts).await;
+    by_host(&after(website, since)).values().map(|seen| seen[0].at - since).max().unwrap()
 }
 
 /// For the figures: `cargo test ... -- --nocapture`.
-pub(crate) fn show_delays(whose: &str, groups: &BTreeMap<String, Vec<Seen>>) {
-    let apart = |pair: &[Seen]| pair[1].at.saturating_duration_since(pair[0].answered);
-    let mut delays: Vec<Duration> = groups.values().flat_map(|seen| seen.windows(2).map(apart)).collect();
-    delays.sort();
-    let at = |share: f64| delays[((delays.len() - 1) as f64 * share) as usize];
-    let (least, thousandth, hundredth, median) = (at(0.0), at(0.001), at(0.01), at(0.5));
+pub(crate) fn show_delays(whose: &str, groups: &Groups, delay: Duration) {
+    let mut all: Vec<Duration> = groups.values().flat_map(|seen| delays(seen)).collect();
+    all.sort();
+    let at = |share: f64| all[((all.len() - 1) as f64 * share) as usize];
+    let (count, early) = (all.len(), all.partition_point(|apart| *apart < delay));
     println!(
-        "{whose}: {} delays: {least:?}, 0.1 % {thousandth:?}, 1 % {hundredth:?}, median {median:?}",
-        delays.len()
+        "{whose}: {early} of {count} delays too short; shortest {:?}, 1 % {:?}, median {:?}",
+        at(0.0),
+        at(0.01),
+        at(0.5)
     );
 }

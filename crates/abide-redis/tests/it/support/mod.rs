@@ -3,7 +3,6 @@
 mod cluster;
 pub(crate) mod judge;
 mod proxy;
-mod redis;
 mod sentinel;
 pub(crate) mod workers;
 
@@ -12,18 +11,21 @@ use std::time::{Duration, Instant};
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, Want};
 use abide_gate::{HolderId, StoreError};
 use abide_redis::Store;
+use abide_tests::Redis;
 
 pub(crate) use cluster::Cluster;
 pub(crate) use proxy::Proxy;
-pub(crate) use redis::{PATIENCE, Redis};
-pub(crate) use sentinel::{Sentinel, Watched};
+pub(crate) use sentinel::{Watched, start_sentinel};
 
 pub(crate) fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
+/// For one command. The machine may be busy with other things.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Longer than anything takes on a machine that does other things as well.
-pub(crate) const LONG: Duration = Duration::from_secs(120);
+const LONG: Duration = Duration::from_secs(120);
 
 /// Waits for what servers do on their own. Panics with `what` if it does not come.
 pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
@@ -43,9 +45,13 @@ pub(crate) async fn wait_for(what: &str, is_so: impl AsyncFn() -> bool) {
     }
 }
 
-/// A store that has time to connect on a machine that does other things as well.
 pub(crate) async fn connect(url: &str) -> Store {
     Store::builder(url).command_timeout(PATIENCE).connect().await.unwrap()
+}
+
+/// Why a store cannot be connected.
+pub(crate) async fn refusal(url: &str) -> String {
+    Store::builder(url).command_timeout(PATIENCE).connect().await.unwrap_err().to_string()
 }
 
 /// What one process asks, that reports nothing.
@@ -60,16 +66,15 @@ pub(crate) async fn probe(store: &Store, host: &str) -> Result<HostState, StoreE
 
 pub(crate) const LEASED: LeaseStatus = LeaseStatus::Leased { is_wanted: false };
 
-impl Redis {
-    /// Makes it a replica, and waits until it has what its primary has.
-    pub(crate) fn follow(&self, primary: &Self) {
-        self.ask::<()>(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()]);
-        self.wait_until_in_step();
-    }
+/// Makes it a replica, and waits until it has what its primary has.
+pub(crate) fn follow(replica: &Redis, primary: &Redis) {
+    replica.ask::<()>(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()]);
+    follow_up(replica);
+}
 
-    pub(crate) fn wait_until_in_step(&self) {
-        wait_until("the replica has what its primary has", || {
-            self.info("replication", "master_link_status") == "up"
-        });
-    }
+/// Waits until a replica has what its primary has.
+pub(crate) fn follow_up(replica: &Redis) {
+    wait_until("the replica has what its primary has", || {
+        replica.info("replication", "master_link_status") == "up"
+    });
 }

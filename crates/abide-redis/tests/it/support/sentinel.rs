@@ -1,47 +1,36 @@
 //! A primary, a replica, and three sentinels that watch them.
 
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use tempfile::TempDir;
+use abide_tests::Redis;
 
-use super::redis::{free_port, program, signal, try_ask};
-use super::{Redis, wait_until};
+use super::{follow, wait_until};
 
 pub(crate) struct Watched {
     pub(crate) primary: Redis,
     pub(crate) replica: Redis,
-    sentinels: Vec<Sentinel>,
-}
-
-/// It is killed when it is dropped.
-pub(crate) struct Sentinel {
-    child: Child,
-    port: u16,
-    _directory: TempDir,
+    pub(crate) sentinels: Vec<Redis>,
 }
 
 /// In milliseconds. The machine may be busy with other things: no replica takes over before a test wants it.
 const PATIENT: &str = "60000";
 
 impl Watched {
-    pub(crate) fn start(args: &[&str]) -> Option<Self> {
-        let args = [&["--repl-diskless-sync-delay", "0"], args].concat();
-        let (primary, replica) = (Redis::start_with(&args)?, Redis::start_with(&args)?);
-        replica.follow(&primary);
-        let sentinels: Vec<Sentinel> = (0..3).map(|_| Sentinel::start(primary.port(), "")).collect();
-        let knows =
-            |sentinel: &Sentinel, what: &str, many: &str| sentinel.says(what).as_deref() == Some(many);
-        for sentinel in &sentinels {
-            wait_until("the sentinels know the replica and each other", || {
-                knows(sentinel, "num-slaves", "1") && knows(sentinel, "num-other-sentinels", "2")
-            });
-        }
-        Some(Self { primary, replica, sentinels })
+    pub(crate) fn start() -> Option<Self> {
+        let (primary, replica) = (Redis::start_new(&[])?, Redis::start_new(&[])?);
+        follow(&replica, &primary);
+        // Not before: the first replica gives it another name.
+        primary.age();
+        let sentinels: Option<Vec<_>> = (0..3).map(|_| start_sentinel(&primary, &[])).collect();
+        let watched = Self { primary, replica, sentinels: sentinels? };
+        wait_until("the sentinels know the replica and each other", || {
+            watched.all_say("num-slaves", "1") && watched.all_say("num-other-sentinels", "2")
+        });
+        Some(watched)
     }
 
     pub(crate) fn url(&self) -> String {
-        let hosts: Vec<_> = self.sentinels.iter().map(|one| format!("127.0.0.1:{}", one.port)).collect();
+        let hosts: Vec<_> = self.sentinels.iter().map(|one| format!("127.0.0.1:{}", one.port())).collect();
         format!("redis+sentinel://{}/main", hosts.join(","))
     }
 
@@ -53,77 +42,37 @@ impl Watched {
         let role = || self.replica.try_ask::<String>(&["INFO", "replication"]);
         wait_until("the replica takes over", || role().is_ok_and(|info| info.contains("role:master")));
         let over = Instant::now();
-        wait_until("all sentinels say so", || self.is_primary(self.replica.port()));
+        wait_until("all sentinels say so", || self.is_primary(&self.replica));
         self.is_down_after(PATIENT);
         over
     }
 
-    /// The first one of the URL.
-    pub(crate) fn pause_sentinel(&self) {
-        signal(&self.sentinels[0].child, "STOP");
-    }
-
     fn is_down_after(&self, millis: &str) {
         for sentinel in &self.sentinels {
-            let words = ["SENTINEL", "SET", "main", "down-after-milliseconds", millis];
-            try_ask::<()>(sentinel.port, &words).unwrap();
+            sentinel.ask::<()>(&["SENTINEL", "SET", "main", "down-after-milliseconds", millis]);
         }
     }
 
-    /// Where the primary is, as all of them say.
-    pub(crate) fn is_primary(&self, port: u16) -> bool {
-        let port = port.to_string();
-        self.sentinels.iter().all(|sentinel| sentinel.says("port").as_ref() == Some(&port))
+    /// As all of them say.
+    pub(crate) fn is_primary(&self, server: &Redis) -> bool {
+        self.all_say("port", &server.port().to_string())
+    }
+
+    /// A field of what they know of the primary.
+    fn all_say(&self, field: &str, value: &str) -> bool {
+        self.sentinels.iter().all(|sentinel| {
+            let fields = sentinel.try_ask::<Vec<String>>(&["SENTINEL", "MASTER", "main"]).unwrap_or_default();
+            fields.chunks(2).any(|pair| pair == [field, value])
+        })
     }
 }
 
-impl Sentinel {
-    /// With these lines in its configuration besides.
-    pub(crate) fn start(primary: u16, lines: &str) -> Self {
-        // Another process may take the port between the look and the start.
-        for _ in 0..10 {
-            let mut sentinel = Self::spawn(free_port(), primary, lines);
-            let deadline = Instant::now() + super::LONG;
-            while sentinel.child.try_wait().unwrap().is_none() && Instant::now() < deadline {
-                match try_ask::<Vec<String>>(sentinel.port, &["SENTINEL", "MASTER", "main"]) {
-                    Err(error) if error.code() != Some("NOAUTH") => {}
-                    _ => return sentinel,
-                }
-                std::thread::sleep(Duration::from_millis(10));
-            }
-        }
-        panic!("no sentinel has started on any of ten ports");
-    }
-
-    pub(crate) fn url(&self, password: &str) -> String {
-        format!("redis+sentinel://:{password}@127.0.0.1:{}/main", self.port)
-    }
-
-    fn spawn(port: u16, primary: u16, lines: &str) -> Self {
-        let directory = TempDir::new().unwrap();
-        let file = directory.path().join("sentinel.conf");
-        let text = format!(
-            "port {port}\nbind 127.0.0.1\ndir {}\nsentinel monitor main 127.0.0.1 {primary} 2\n\
-             sentinel down-after-milliseconds main {PATIENT}\nsentinel failover-timeout main 4000\n{lines}",
-            directory.path().display()
-        );
-        std::fs::write(&file, text).unwrap();
-        let mut command = Command::new(program());
-        command.arg(&file).arg("--sentinel");
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Self { child: command.spawn().unwrap(), port, _directory: directory }
-    }
-
-    /// A field of what it knows of the primary.
-    fn says(&self, field: &str) -> Option<String> {
-        let fields: Vec<String> = try_ask(self.port, &["SENTINEL", "MASTER", "main"]).ok()?;
-        fields.chunks(2).find(|pair| pair[0] == field).map(|pair| pair[1].clone())
-    }
-}
-
-impl Drop for Sentinel {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// A sentinel with these settings of the primary besides.
+pub(crate) fn start_sentinel(primary: &Redis, settings: &[&str]) -> Option<Redis> {
+    let sentinel = Redis::start_new(&["--sentinel"])?;
+    let port = primary.port().to_string();
+    sentinel.ask::<()>(&["SENTINEL", "MONITOR", "main", "127.0.0.1", &port, "2"]);
+    let own = ["down-after-milliseconds", PATIENT, "failover-timeout", "4000"];
+    sentinel.ask::<()>(&[&["SENTINEL", "SET", "main"], &own[..], settings].concat());
+    Some(sentinel)
 }

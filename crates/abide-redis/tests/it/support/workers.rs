@@ -1,29 +1,28 @@
 //! Processes: this test binary again, as a crawler that asks a server on loopback for pages as fast as it may.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use abide::pacing::PacePolicy;
-use abide::robots_cache::RobotsPolicy;
-use abide::{Abide, Denied, DeniedKind};
+use abide_gate::pacing::PacePolicy;
 use abide_gate::testing::hosts;
 use abide_gate::{Clock, Gate, SystemClock, WallMillis};
 use abide_redis::Store;
-use reqwest_middleware::ClientWithMiddleware;
+use abide_tests::signal;
 use serde::{Deserialize, Serialize};
 
-use super::ms;
-use super::redis::{PATIENCE, signal};
+use super::{PATIENCE, ms};
 
 /// What the workers of one run have in common.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Crew {
     pub(crate) store: String,
     pub(crate) server: SocketAddr,
+    /// So many, counted from the first one on.
     pub(crate) hosts: u32,
+    pub(crate) first_host: u32,
     /// Each worker has hosts of its own.
     pub(crate) is_apart: bool,
     pub(crate) delay: Duration,
@@ -33,12 +32,8 @@ pub(crate) struct Crew {
     /// For how long a worker waits for the store. Long, so that a machine which is busy with other things is not taken for a store that
     /// is away.
     pub(crate) patience: Duration,
-    /// By how many seconds the wall clock of each worker is ahead of that of the one before.
-    pub(crate) skew: i64,
-    /// The hosts are counted from here on.
-    pub(crate) first_host: u32,
-    /// Each page is named by when its worker last looked at its lease, in microseconds since 1970.
-    pub(crate) shows_looks: bool,
+    /// By how many seconds the wall clock of each worker is behind that of the one before.
+    pub(crate) skew: u64,
 }
 
 /// How a worker learns what it is.
@@ -50,6 +45,7 @@ impl Crew {
             store,
             server,
             hosts: 4,
+            first_host: 0,
             is_apart: false,
             delay: ms(100),
             workers: 2,
@@ -57,62 +53,43 @@ impl Crew {
             lease: ms(8_000),
             patience: PATIENCE,
             skew: 0,
-            first_host: 0,
-            shows_looks: false,
         }
     }
 
     pub(crate) fn start(&self) -> Vec<Worker> {
-        let role = |number| serde_json::to_string(&(number, self)).unwrap();
-        (0..self.workers).map(|number| start("support::workers::worker", role(number))).collect()
+        let start = |number| {
+            let mut worker = Command::new(std::env::current_exe().unwrap());
+            worker.args(["--exact", "support::workers::worker", "--nocapture"]);
+            worker.env(ROLE, serde_json::to_string(&(number, self)).unwrap());
+            Worker(worker.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap())
+        };
+        (0..self.workers).map(start).collect()
     }
 
-    fn policy(&self) -> PacePolicy {
+    fn gate(&self, number: u32) -> Gate {
         let policy = PacePolicy::default().danger_min_delay(self.delay).with_expected_workers(self.workers);
         let policy =
             policy.with_lease(self.lease).with_max_wait(ms(10_000)).with_store_timeout(self.patience);
-        if self.is_fail_closed { policy.with_fail_closed() } else { policy }
-    }
-
-    fn client(&self, number: u32, store: Option<&Arc<Store>>) -> ClientWithMiddleware {
-        let mut builder = Abide::builder("ExampleBot")
-            .pace(self.policy())
-            .robots(RobotsPolicy::default().with_store_timeout(self.patience))
-            .max_wait(ms(10_000))
-            .clock(Arc::new(Skewed(self.skew * i64::from(number))))
-            .allow_net("127.0.0.1/32".parse().unwrap());
-        if let Some(store) = store {
-            builder = builder.robots_store(store.clone()).host_store(store.clone());
-        }
-        for host in self.hosts_of(number) {
-            builder = builder.resolve(&host_name(host), self.server);
-        }
-        builder.build_client(reqwest::Client::builder().tls_certs_only([])).unwrap()
-    }
-
-    fn hosts_of(&self, number: u32) -> std::ops::Range<u32> {
-        let first = self.first_host + if self.is_apart { number * self.hosts } else { 0 };
-        first..first + self.hosts
+        let policy = if self.is_fail_closed { policy.with_fail_closed() } else { policy };
+        let store = Store::builder(&self.store).command_timeout(self.patience).open().unwrap();
+        let clock = Behind(ms(self.skew * u64::from(number) * 1_000));
+        hosts::gate(Gate::builder().pace(policy).clock(Arc::new(clock)).host_store(Arc::new(store)))
     }
 }
 
-/// A wall clock that is so many seconds ahead.
+/// A wall clock that is behind.
 #[derive(Debug)]
-struct Skewed(i64);
+struct Behind(Duration);
 
-impl Clock for Skewed {
+impl Clock for Behind {
     fn now(&self) -> std::time::Instant {
         SystemClock.now()
     }
 
     fn wall(&self) -> WallMillis {
-        let by = ms(self.0.unsigned_abs() * 1_000);
-        if self.0 < 0 { SystemClock.wall().minus(by) } else { SystemClock.wall().plus(by) }
+        SystemClock.wall().minus(self.0)
     }
 }
-
-/// In place of the store's URL: each process is on its own.
-pub(crate) const NO_STORE: &str = "none";
 
 /// For longer runs by hand.
 pub(crate) fn run_time(short: Duration) -> Duration {
@@ -120,159 +97,87 @@ pub(crate) fn run_time(short: Duration) -> Duration {
     seconds.map_or(short, Duration::from_secs)
 }
 
-/// Without keeping the website from its work.
-pub(crate) async fn stop(workers: Vec<Worker>) {
-    tokio::task::spawn_blocking(|| workers.into_iter().for_each(Worker::stop)).await.unwrap();
-}
-
 pub(crate) fn host_name(host: u32) -> String {
     format!("h{host}.example")
 }
 
 /// A running worker. It is killed when it is dropped.
-pub(crate) struct Worker {
-    child: Child,
-}
-
-/// Another process of this binary, which runs one test in this role.
-pub(crate) fn start(test: &str, role: String) -> Worker {
-    let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture"])
-        .env(ROLE, role)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    Worker { child }
-}
-
-/// The role of a process that was [started](start).
-pub(crate) fn role() -> Option<String> {
-    std::env::var(ROLE).ok()
-}
+pub(crate) struct Worker(Child);
 
 impl Worker {
-    /// As `kill -9`: leases are out, connections open.
-    pub(crate) fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-
     pub(crate) fn pause(&self) {
-        signal(&self.child, "STOP");
+        signal(&self.0, "STOP");
     }
 
     pub(crate) fn resume(&self) {
-        signal(&self.child, "CONT");
+        signal(&self.0, "CONT");
     }
+}
 
-    /// Waits until it says this.
-    pub(crate) fn says(&mut self, line: &str) {
-        let output = BufReader::new(self.child.stdout.as_mut().unwrap());
-        assert!(output.lines().any(|said| said.unwrap().contains(line)), "it has ended without {line:?}");
-    }
-
-    /// It comes to its end in good order: its input is over.
-    pub(crate) fn stop(mut self) {
-        drop(self.child.stdin.take());
-        assert!(self.child.wait().unwrap().success(), "a worker has failed");
-    }
+/// They come to their end in good order: their input is over. Without keeping the website from its work.
+pub(crate) async fn stop(workers: Vec<Worker>) {
+    let stopping = tokio::task::spawn_blocking(|| {
+        for mut worker in workers {
+            drop(worker.0.stdin.take());
+            assert!(worker.0.wait().unwrap().success(), "a worker has failed");
+        }
+    });
+    stopping.await.unwrap();
 }
 
 impl Drop for Worker {
+    /// As `kill -9`: leases are out, connections open.
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
-/// Not a test: what the other processes run.
+/// Not a test: what the other processes run. One task a host, until it is stopped.
 #[test]
 fn worker() {
-    let Some(role) = role() else { return };
-    let (number, crew) = serde_json::from_str(&role).unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let (number, crew): (u32, Crew) = serde_json::from_str(&role).unwrap();
     let (stop, stopped) = tokio::sync::watch::channel(false);
     std::thread::spawn(move || {
         let _ = std::io::stdin().read(&mut [0]);
         stop.send_replace(true);
     });
-    runtime.block_on(work(number, crew, stopped));
-}
-
-/// One task a host, page after page, until it is stopped.
-async fn work(number: u32, crew: Crew, stopped: tokio::sync::watch::Receiver<bool>) {
-    let builder = Store::builder(&crew.store).command_timeout(crew.patience);
-    let store = (crew.store != NO_STORE).then(|| Arc::new(builder.open().unwrap()));
-    if crew.shows_looks {
-        return look(number, crew, store.unwrap(), stopped).await;
-    }
-    let client = crew.client(number, store.as_ref());
-    let mut tasks = tokio::task::JoinSet::new();
-    for host in crew.hosts_of(number) {
-        let (client, mut stopped) = (client.clone(), stopped.clone());
-        tasks.spawn(async move {
-            let mut page = 0;
-            while !*stopped.borrow() {
-                let url = format!("http://{}/w{number}/{page}", host_name(host));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (gate, mut tasks) = (crew.gate(number), tokio::task::JoinSet::new());
+        let first = crew.first_host + if crew.is_apart { number * crew.hosts } else { 0 };
+        for host in (first..first + crew.hosts).map(host_name) {
+            let (crawling, mut stopped) = (crawl(gate.clone(), number, host, crew.server), stopped.clone());
+            tasks.spawn(async move {
                 tokio::select! {
-                    came = fetch(&client, &url) => page += u32::from(came),
+                    () = crawling => {}
                     _ = stopped.changed() => {}
                 }
-            }
-        });
-    }
-    tasks.join_all().await;
+            });
+        }
+        tasks.join_all().await;
+    });
 }
 
-/// The same with a client of one's own, so that each page is named by the last look at the lease: the permit counts from it.
-async fn look(number: u32, crew: Crew, store: Arc<Store>, stopped: tokio::sync::watch::Receiver<bool>) {
-    let gate = hosts::gate(Gate::builder().pace(crew.policy()).host_store(store));
-    let mut tasks = tokio::task::JoinSet::new();
-    for host in crew.hosts_of(number).map(host_name) {
-        let client = reqwest::Client::builder().tls_certs_only([]).resolve(&host, crew.server);
-        let (client, gate, mut stopped) = (client.build().unwrap(), gate.clone(), stopped.clone());
-        let site = format!("http://{host}/").parse().unwrap();
-        let fetch = async move || {
-            let Ok(permit) = hosts::acquire(&gate, &site, Duration::ZERO, gate.max_wait()).await else {
-                return tokio::time::sleep(ms(20)).await;
-            };
-            // In this order: if the process is stopped in between, the look is said to be earlier, and never later than it was.
-            let now = micros(SystemTime::now());
-            let looked = now - permit.elapsed().as_micros();
-            let page = client.get(format!("{site}w{number}/{looked}")).send().await.unwrap();
-            page.bytes().await.unwrap();
+/// Page after page, each named by when the process last looked at its lease, in microseconds since 1970: the permit counts from then.
+async fn crawl(gate: Gate, number: u32, host: String, server: SocketAddr) {
+    let client = reqwest::Client::builder().tls_certs_only([]).resolve(&host, server).build().unwrap();
+    let site = format!("http://{host}/").parse().unwrap();
+    loop {
+        let Ok(permit) = hosts::acquire(&gate, &site, Duration::ZERO, gate.max_wait()).await else {
+            tokio::time::sleep(ms(20)).await;
+            continue;
         };
-        tasks.spawn(async move {
-            while !*stopped.borrow() {
-                tokio::select! {
-                    () = fetch() => {}
-                    _ = stopped.changed() => {}
-                }
-            }
-        });
+        // In this order: if the process is stopped in between, the look is said to be earlier, and never later than it was.
+        let now = micros(SystemTime::now());
+        let looked = now - permit.elapsed().as_micros();
+        let page = client.get(format!("{site}w{number}/{looked}")).send().await.unwrap();
+        page.bytes().await.unwrap();
     }
-    tasks.join_all().await;
 }
 
 /// Since 1970.
 pub(crate) fn micros(at: SystemTime) -> u128 {
     at.duration_since(UNIX_EPOCH).unwrap().as_micros()
-}
-
-/// Whether the page came. A refusal is waited out for a moment; anything else is a mistake.
-async fn fetch(client: &ClientWithMiddleware, url: &str) -> bool {
-    match client.get(url).send().await {
-        Ok(page) => {
-            page.bytes().await.unwrap();
-            true
-        }
-        Err(error) => match Denied::find(&error).as_ref().map(Denied::kind) {
-            Some(DeniedKind::Deferred { .. } | DeniedKind::Store { .. } | DeniedKind::Interrupted) => {
-                tokio::time::sleep(ms(20)).await;
-                false
-            }
-            other => panic!("{url}: {other:?}, {error:?}"),
-        },
-    }
 }
