@@ -6,11 +6,11 @@ use std::path::Path;
 use abide_robots::Rules;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::{DecodeError, Engine, alphabet};
-use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::input::{Asked, name, open, parse_url, tokens};
-use crate::sanitize::write_json;
-use crate::schema::{self, OneOrMore, Schema};
+use crate::sanitize::{public, write_json};
 use crate::status::{Status, Usage};
 use crate::style;
 
@@ -20,6 +20,9 @@ const LINE_LEN_MAX: usize = 64 * 1024 * 1024;
 /// Bad lines are reported on standard error as well, up to this many: a caller may leave that unread until we end, and a pipe holds
 /// 64 KiB before it blocks.
 const REPORTED_MAX: u64 = 50;
+
+/// Characters of what is said of a line.
+const ERROR_MAX: usize = 200;
 
 /// Of input and output each.
 const BUFFER: usize = 256 * 1024;
@@ -35,7 +38,7 @@ pub(crate) fn without_agent(agents: &[String]) -> Result<(), Usage> {
 /// Runs `answer` over the question on every line of `input` (`-`: standard input).
 pub(crate) fn run<Q, A>(input: &Path, answer: impl Fn(Q) -> Result<A, String>) -> anyhow::Result<Status>
 where
-    Q: Schema,
+    Q: DeserializeOwned,
     A: Serialize,
 {
     each_line(input, |line| object(line).and_then(&answer))
@@ -73,7 +76,11 @@ pub(crate) fn each_line<A: Serialize>(
                 style::complain(format_args!("{}:{number}: {error}", name(input)));
             }
         }
-        write_line(&mut out, result)?;
+        match result {
+            Ok(answer) => write_json(&mut out, &answer)?,
+            Err(error) => write_json(&mut out, &serde_json::json!({ "error": error }))?,
+        }
+        out.write_all(b"\n")?;
         if !lines.buffer().contains(&b'\n') {
             // A caller that writes line by line waits for this answer before the next question.
             out.flush()?;
@@ -95,26 +102,34 @@ fn unreadable(input: &Path, number: u64, error: &io::Error) -> anyhow::Error {
 }
 
 /// The object on one line.
-pub(crate) fn object<Q: Schema>(text: &[u8]) -> Result<Q, String> {
-    if text.is_empty() {
-        return Err("expected a JSON object, found an empty line".to_owned());
+pub(crate) fn object<Q: DeserializeOwned>(text: &[u8]) -> Result<Q, String> {
+    let text = std::str::from_utf8(text).map_err(|error| format!("expected UTF-8: {error}"))?;
+    if !text.starts_with('{') {
+        let found = if text.is_empty() { "an empty line" } else { "something else" };
+        return Err(format!("expected a JSON object, found {found}"));
     }
-    if text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff") {
-        return Err("expected UTF-8, found UTF-16".to_owned());
-    }
-    if !text.starts_with(b"{") {
-        return Err("expected a JSON object, found something else".to_owned());
-    }
-    serde_json::from_slice(text).map_err(|error| schema::fault::<Q>(text, &error))
+    serde_json::from_str(text).map_err(|error| {
+        // It may repeat a text of the line.
+        let error = error.to_string().replace(" at line 1 column ", " at column ");
+        public(&error).chars().take(ERROR_MAX).collect()
+    })
 }
 
-fn write_line<A: Serialize>(out: &mut impl Write, result: Result<A, String>) -> anyhow::Result<()> {
-    match result {
-        Ok(answer) => write_json(&mut *out, &answer)?,
-        Err(error) => write_json(&mut *out, &serde_json::json!({ "error": error }))?,
+/// One string, or a list of them.
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "expected a string or a list of strings as `agent`")]
+pub(crate) enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+impl OneOrMore {
+    pub(crate) fn into_vec(self) -> Vec<String> {
+        match self {
+            Self::One(one) => vec![one],
+            Self::More(more) => more,
+        }
     }
-    out.write_all(b"\n")?;
-    Ok(())
 }
 
 /// What a question of a batch is about: a robots.txt as it is for an agent, and a URL.
@@ -141,9 +156,7 @@ pub(crate) fn bytes(
         (Some(_), Some(_)) => Err(format!("expected {name:?} or \"{name}_base64\", found both")),
         (Some(text), None) => Ok(Some(text.into_bytes())),
         (None, Some(base64)) => {
-            let bytes =
-                decoded(base64).map_err(|error| format!("\"{name}_base64\": {}", described(&error)))?;
-            Ok(Some(bytes))
+            decoded(base64).map(Some).map_err(|error| format!("\"{name}_base64\": expected base64: {error}"))
         }
         (None, None) => Ok(None),
     }
@@ -158,18 +171,4 @@ fn decoded(mut text: String) -> Result<Vec<u8>, DecodeError> {
     let is_url_safe = text.contains(['-', '_']);
     let alphabet = if is_url_safe { &alphabet::URL_SAFE } else { &alphabet::STANDARD };
     GeneralPurpose::new(alphabet, config).decode(text)
-}
-
-fn described(error: &DecodeError) -> String {
-    let found = match error {
-        DecodeError::InvalidByte(at, byte) => {
-            format!("'{}' as character {}", byte.escape_ascii(), at + 1)
-        }
-        DecodeError::InvalidLength(len) => format!("{len} characters, which is no valid length"),
-        DecodeError::InvalidLastSymbol(_, byte) => {
-            format!("'{}' at its end, which is cut off or damaged", byte.escape_ascii())
-        }
-        DecodeError::InvalidPadding => "padding that does not fit".to_owned(),
-    };
-    format!("expected base64, found {found}")
 }

@@ -54,7 +54,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Status> {
 /// Checks the URLs, and shows the results in their order.
 pub(crate) async fn each(
     online: &Online,
-    urls: &[String],
+    urls: &[(String, Url)],
     abide: &Abide,
     mut show: impl FnMut(&Checked<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<Status> {
@@ -91,7 +91,7 @@ impl<'a> Checked<'a> {
         let is_none = self.result.is_err() || outcome == Outcome::Refused;
         let error = denied.as_ref().filter(|_| is_none).map(outcome::why);
         if let Some(why) = &error {
-            verdict.allowed = None;
+            verdict.found.allowed = None;
             verdict.why.clone_from(why);
         }
         let not_before = denied.as_ref().and_then(not_before);
@@ -102,7 +102,7 @@ impl<'a> Checked<'a> {
         let Line { url, outcome, verdict, error, .. } = self.line(abide);
         let mark = match error {
             Some(_) => (style::WAIT, outcome.as_str()),
-            None => style::mark(verdict.allowed == Some(true)),
+            None => style::mark(verdict.found.allowed == Some(true)),
         };
         Ok(style::say_verdict(mark, &url, outcome::without_url(&verdict.why, &url).unwrap_or(&verdict.why))?)
     }

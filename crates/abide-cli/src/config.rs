@@ -17,6 +17,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use toml::{Table, Value};
@@ -24,43 +25,26 @@ use toml::{Table, Value};
 use crate::args::Cli;
 use crate::sanitize::quoted;
 
-/// Why there is no command to run.
-#[derive(Debug)]
-pub(crate) enum Refusal {
-    Clap(clap::Error),
-    /// In one line, with the place.
-    File(String),
-}
-
-impl From<clap::Error> for Refusal {
-    fn from(error: clap::Error) -> Self {
-        Self::Clap(error)
-    }
-}
-
 /// The command line, with what the file adds to it.
-pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Cli, Refusal> {
+pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
     let mut command = Cli::command();
     command.build();
     let matches = command.clone().try_get_matches_from(&arguments)?;
-    let Some(path) = file(&matches) else { return Ok(Cli::from_arg_matches(&matches)?) };
-    let wrong = |what: String| Refusal::File(format!("{}: {what}", path.display()));
-    let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
+    let Some(path) = file(&matches) else { return Cli::from_arg_matches(&matches) };
+    let wrong = |place: String, what: &str| {
+        clap::Error::raw(ErrorKind::InvalidValue, format!("{}{place}: {what}", path.display()))
+    };
+    let in_file = |what: &str| wrong(String::new(), what);
+    let text = std::fs::read_to_string(&path).map_err(|error| in_file(&error.to_string()))?;
     let table: Table = text.parse().map_err(|error: toml::de::Error| {
-        let line =
-            error.span().map_or(1, |span| text.get(..span.start).unwrap_or_default().lines().count().max(1));
-        Refusal::File(format!("{}:{line}: {}", path.display(), error.message()))
+        let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+        wrong(format!(":{}", before.lines().count().max(1)), error.message())
     })?;
-    let added = added(&table, &command, &matches).map_err(wrong)?;
-    if added.is_empty() {
-        return Ok(Cli::from_arg_matches(&matches)?);
-    }
+    let added = added(&table, &command, &matches).map_err(|error| in_file(&error))?;
     let end = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
     arguments.splice(end..end, added.into_iter().map(OsString::from));
-    let matches = command
-        .try_get_matches_from(&arguments)
-        .map_err(|error| wrong(one_line(&error.render().to_string())))?;
-    Ok(Cli::from_arg_matches(&matches)?)
+    let matches = command.try_get_matches_from(&arguments);
+    Cli::from_arg_matches(&matches.map_err(|error| in_file(&one_line(&error.render().to_string())))?)
 }
 
 /// The file that was named, else that of the directory, else that of the user.
@@ -102,33 +86,33 @@ fn added(table: &Table, command: &clap::Command, matches: &ArgMatches) -> Result
         options.extend(own.clone());
     }
     let Some(call) = command.find_subcommand(name) else { return Ok(Vec::new()) };
+    let option = |name: &str| call.get_arguments().find(|option| option.get_long() == Some(name));
     let mut added = Vec::new();
     for (key, value) in &options {
-        let option = call.get_arguments().find(|option| option.get_long() == Some(key));
         if key == "config" {
             return Err("a file cannot name another".to_owned());
         }
-        if option.is_some_and(|option| !is_given(given, option)) {
-            values(key, value, &mut added)?;
+        match value {
+            _ if option(key).is_none_or(|option| is_given(given, option)) => {}
+            Value::Boolean(true) => added.push(format!("--{key}")),
+            Value::Boolean(false) => {}
+            Value::Array(items) => {
+                for item in items {
+                    added.push(format!("--{key}={}", text(key, item)?));
+                }
+            }
+            value => added.push(format!("--{key}={}", text(key, value)?)),
         }
     }
     for (host, table) in hosts.into_iter().flatten() {
         let Value::Table(table) = table else { return Err(format!("expected [host.{}]", quoted(host))) };
         for (key, value) in table {
-            let option = match key.as_str() {
-                "delay" => "host-delay",
-                "max-pages" => "host-max-pages",
-                _ => {
-                    return Err(format!(
-                        "[host.{}]: expected delay or max-pages, found {}",
-                        quoted(host),
-                        quoted(key)
-                    ));
-                }
-            };
-            let known = call.get_arguments().find(|known| known.get_long() == Some(option));
-            if known.is_some_and(|known| !names_host(given, known, host)) {
-                added.push(format!("--{option}={host}={}", text(value).ok_or_else(|| not_a_value(key))?));
+            if !["delay", "max-pages"].contains(&key.as_str()) {
+                let (host, key) = (quoted(host), quoted(key));
+                return Err(format!("[host.{host}]: expected delay or max-pages, found {key}"));
+            }
+            if option(&format!("host-{key}")).is_some() {
+                added.push(format!("--host-{key}={host}={}", text(key, value)?));
             }
         }
     }
@@ -150,43 +134,13 @@ fn is_given(given: &ArgMatches, option: &clap::Arg) -> bool {
     matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable))
 }
 
-/// Whether the call itself sets the option for this host.
-fn names_host(given: &ArgMatches, option: &clap::Arg, host: &str) -> bool {
-    let values = given.try_get_raw(option.get_id().as_str()).ok().flatten();
-    let host = crate::args::host(host);
-    host.is_some()
-        && values.into_iter().flatten().any(|value| {
-            let named = value.to_str().and_then(|value| value.rsplit_once('='));
-            named.is_some_and(|(named, _)| crate::args::host(named) == host)
-        })
-}
-
-/// `--key=value`, several times for a list, and the flag alone for `true`.
-fn values(key: &str, value: &Value, added: &mut Vec<String>) -> Result<(), String> {
+fn text(key: &str, value: &Value) -> Result<String, String> {
     match value {
-        Value::Boolean(true) => added.push(format!("--{key}")),
-        Value::Boolean(false) => {}
-        Value::Array(items) => {
-            for item in items {
-                added.push(format!("--{key}={}", text(item).ok_or_else(|| not_a_value(key))?));
-            }
-        }
-        value => added.push(format!("--{key}={}", text(value).ok_or_else(|| not_a_value(key))?)),
+        Value::String(text) => Ok(text.clone()),
+        Value::Integer(number) => Ok(number.to_string()),
+        Value::Float(number) => Ok(number.to_string()),
+        _ => Err(format!("{key}: expected a text, a number, or a list of these")),
     }
-    Ok(())
-}
-
-fn text(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Integer(number) => Some(number.to_string()),
-        Value::Float(number) => Some(number.to_string()),
-        _ => None,
-    }
-}
-
-fn not_a_value(key: &str) -> String {
-    format!("{key}: expected a text, a number, or a list of these")
 }
 
 /// The message and its tips, without the usage that follows.

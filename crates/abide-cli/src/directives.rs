@@ -5,14 +5,13 @@ use std::path::Path;
 use abide_permissions::{AppDirectives, Preference, Preferences, SfValue};
 use abide_robots::Rules;
 use base64::Engine;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::args::DirectivesArgs;
-use crate::batch;
-use crate::input::{Asked, parse_url, robots_and_urls, tokens};
+use crate::batch::{self, OneOrMore};
+use crate::input::{Asked, robots_and_urls, tokens};
 use crate::sanitize::public;
-use crate::schema::{OneOrMore, question};
 use crate::status::{Status, Usage};
 use crate::style::{self, PLAIN};
 
@@ -26,14 +25,13 @@ struct Answer {
     content_signal: Map<String, Value>,
 }
 
-question! {
-    struct Question {
-        robots: Option<String>,
-        robots_base64: Option<String>,
-        agent: OneOrMore,
-        url: String,
-        app: Option<String>,
-    }
+#[derive(Debug, Deserialize)]
+struct Question {
+    robots: Option<String>,
+    robots_base64: Option<String>,
+    agent: OneOrMore,
+    url: String,
+    app: Option<String>,
 }
 
 pub(crate) fn run(args: DirectivesArgs) -> anyhow::Result<Status> {
@@ -44,10 +42,9 @@ pub(crate) fn run(args: DirectivesArgs) -> anyhow::Result<Status> {
     let tokens = tokens(&args.file.agent).map_err(Usage)?;
     let (body, texts) = robots_and_urls(args.file.robots.as_deref().unwrap_or(Path::new("-")), &args.urls)?;
     let rules = Rules::parse(&body, &tokens);
-    for text in &texts {
-        let url = parse_url(text).map_err(Usage)?;
+    for (text, url) in &texts {
         let answer =
-            Answer { url: Some(public(text).into()), ..Answer::new(&rules, &url, args.app.as_deref()) };
+            Answer { url: Some(public(text).into()), ..Answer::new(&rules, url, args.app.as_deref()) };
         if args.output.json {
             style::print_json(&answer)?;
         } else {

@@ -12,21 +12,21 @@ use url::Url;
 
 use crate::args::ExplainArgs;
 use crate::check::{self, Checked};
-use crate::excerpt::{self, Excerpt, Mark};
-use crate::input::{absolute_urls, name, parse_url, robots_and_urls, tokens};
+use crate::excerpt::{self, Mark};
+use crate::input::{absolute_urls, name, robots_and_urls, tokens};
 use crate::json::{Match, rfc3339, source_name};
 use crate::sanitize::{count, cut, public, span};
 use crate::status::{Status, Usage};
 use crate::{findings, online, style};
 
-/// One line of `--json`: that of `check`, and the lines that had a part in it.
+/// One line of `--json`: that of `check`, or of `match` for a file, and the lines that had a part in it.
 #[derive(Debug, Serialize)]
-struct Line<'a> {
+struct Line<T> {
     #[serde(flatten)]
-    check: check::Line<'a>,
+    verdict: T,
     marks: Vec<Marked>,
     #[serde(flatten)]
-    facts: Facts,
+    facts: Option<Facts>,
 }
 
 #[derive(Debug, Serialize)]
@@ -53,29 +53,21 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Status> {
     })
 }
 
-/// The line of `--json` for a file: that of `match`, and the marks.
-#[derive(Debug, Serialize)]
-struct Offline {
-    #[serde(flatten)]
-    verdict: Match,
-    marks: Vec<Marked>,
-}
-
 /// By a file, without a network.
 fn offline(args: &ExplainArgs, path: &Path) -> anyhow::Result<Status> {
     let (body, texts) = robots_and_urls(path, &args.urls)?;
     let (robots, rules) =
         (Robots::parse(&body), Rules::parse(&body, &tokens(&args.online.agent).map_err(Usage)?));
     let mut status = Status::Done;
-    for text in &texts {
-        let url = parse_url(text).map_err(Usage)?;
+    for (text, url) in &texts {
         let target = url.target();
         let verdict = rules.verdict(&target);
         status = status.and(Status::of(verdict.is_allowed()));
         let marks = marks(&robots, Some(&verdict), &target);
         if args.online.output.json {
             let marks = marked(marks, &robots);
-            style::print_json(&Offline { verdict: Match::new(Some(public(text).into()), &verdict), marks })?;
+            let verdict = Match::new(Some(public(text).into()), &verdict);
+            style::print_json(&Line { verdict, marks, facts: None })?;
         } else {
             let mark = style::mark(verdict.is_allowed());
             style::say_verdict(mark, &public(text), &verdict.to_string())?;
@@ -86,8 +78,11 @@ fn offline(args: &ExplainArgs, path: &Path) -> anyhow::Result<Status> {
 }
 
 fn marked(marks: Vec<Mark>, robots: &Robots) -> Vec<Marked> {
-    let excerpt = Excerpt::of(robots.text());
-    let text = |line| String::from_utf8_lossy(excerpt.line(line)).into_owned();
+    let lines = excerpt::lines(robots.text());
+    let text = |number| {
+        let line = excerpt::line(&lines, number).unwrap_or_default();
+        String::from_utf8_lossy(&line).into_owned()
+    };
     marks.into_iter().map(|mark| Marked { line: mark.line, text: text(mark.line), why: mark.label }).collect()
 }
 
@@ -99,9 +94,9 @@ fn print_json(abide: &Abide, args: &ExplainArgs, checked: &Checked<'_>) -> anyho
     });
     let entry = verdict.and_then(Verdict::entry);
     style::print_json(&Line {
-        check: checked.line(abide),
+        verdict: checked.line(abide),
         marks: marks.unwrap_or_default(),
-        facts: entry.map(|entry| Facts::of(entry, args.online.delay)).unwrap_or_default(),
+        facts: Some(entry.map(|entry| Facts::of(entry, args.online.delay)).unwrap_or_default()),
     })
 }
 
@@ -204,12 +199,11 @@ fn excerpt(
         return Ok(());
     }
     let (path, target) = (cut(path), cut(target.as_str()));
-    let excerpt = Excerpt::of(robots.text());
+    let snippet = excerpt::snippet(&excerpt::lines(robots.text()), &path, marks);
     let word = if is_allowed { "allowed" } else { "disallowed" };
     let title = Level::NOTE.primary_title(format!("this is why {target} is {word}"));
     style::say::<&str>(&[])?;
-    excerpt::print(&[title.element(excerpt.all(&path, marks))])?;
-    Ok(())
+    Ok(excerpt::print(&[title.element(snippet)])?)
 }
 
 /// The text that was judged by, if there is one.
@@ -232,7 +226,7 @@ fn marks(robots: &Robots, rules: Option<&RobotsVerdict>, target: &Target<'_>) ->
                 RecordKind::Allow | RecordKind::Disallow if Some(record.line()) == deciding => {
                     "this rule decides"
                 }
-                RecordKind::Allow | RecordKind::Disallow if is_covered(&record, target) => {
+                RecordKind::Allow | RecordKind::Disallow if target.covered_by(record.value()).is_some() => {
                     "also matches, but is overridden"
                 }
                 _ => continue,
@@ -243,10 +237,6 @@ fn marks(robots: &Robots, rules: Option<&RobotsVerdict>, target: &Target<'_>) ->
         }
     }
     marks
-}
-
-fn is_covered(record: &Record<'_>, target: &Target<'_>) -> bool {
-    target.covered_by(record.value()).is_some()
 }
 
 fn mark(record: &Record<'_>, robots: &Robots, label: &str, is_primary: bool) -> Mark {

@@ -7,13 +7,14 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use abide::{Abide, Denied, DeniedKind, FetchInfo, Options, RequestBuilderExt, ResponseExt};
+use abide_http::root_cause;
 use futures_util::StreamExt;
 use reqwest_middleware::ClientWithMiddleware;
 use serde::Serialize;
 use url::Url;
 
 use crate::args::FetchArgs;
-use crate::input::absolute_urls;
+use crate::input::{absolute_urls, can_write};
 use crate::json::{OnlineVerdict, StatedPreference, Tags, millis, not_before};
 use crate::online;
 use crate::outcome::{self, Outcome};
@@ -64,7 +65,7 @@ pub(crate) fn run(args: &FetchArgs) -> anyhow::Result<Status> {
     online::run(&args.online, async |abide, inner| {
         let client = recorder::client(&abide, inner, &args.online, args.online.output.verbose)?;
         match (&args.output_file, urls.as_slice()) {
-            (Some(path), [url]) => fetch_to(args, url, path, &abide, &client).await,
+            (Some(path), [(url, _)]) => fetch_to(args, url, path, &abide, &client).await,
             _ => fetch_all(args, &urls, &abide, &client).await,
         }
     })
@@ -72,7 +73,7 @@ pub(crate) fn run(args: &FetchArgs) -> anyhow::Result<Status> {
 
 async fn fetch_all(
     args: &FetchArgs,
-    urls: &[String],
+    urls: &[(String, Url)],
     abide: &Abide,
     client: &ClientWithMiddleware,
 ) -> anyhow::Result<Status> {
@@ -97,74 +98,37 @@ async fn fetch_to(
     client: &ClientWithMiddleware,
 ) -> anyhow::Result<Status> {
     let is_piped = path == Path::new("-");
+    if !is_piped {
+        can_write(path)?;
+    }
     let named = |error: io::Error| anyhow::Error::new(error).context(path.display().to_string());
-    let mut out = Destination::at(path).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
     let recorder = Recorder::with_page_max(args.page_timeout);
-    let mut failed = None;
-    let answer = ask(abide, client, url, &recorder, Options::new(), |chunk| match out.write(chunk) {
-        Ok(()) => ControlFlow::Continue(()),
-        Err(error) => {
-            failed = Some(error);
-            ControlFlow::Break(())
-        }
-    })
-    .await;
+    let (mut out, mut failed) = (None, None);
+    let answer =
+        ask(abide, client, url, &recorder, Options::new(), |chunk| match write(&mut out, path, chunk) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        })
+        .await;
     let is_fetched = answer.line.outcome == Outcome::Fetched;
-    let ended = if is_fetched { out.write(&[]) } else { Ok(()) };
-    failed.map_or(ended, Err).and_then(|()| out.flush()).map_err(named)?;
+    let ended = if is_fetched { write(&mut out, path, &[]) } else { Ok(()) };
+    let flushed = |()| out.as_mut().map_or(Ok(()), |out| out.flush());
+    failed.map_or(ended, Err).and_then(flushed).map_err(named)?;
     show(args, &answer, is_piped)?;
     Ok(Status::of(is_fetched))
 }
 
-/// Where a body goes. A file that exists keeps its content until there is something to replace it.
-enum Destination<'a> {
-    /// Not begun: the file, if it exists.
-    Untouched(&'a Path, Option<File>),
-    Begun(Box<dyn Write>),
-}
-
-impl<'a> Destination<'a> {
-    /// Refuses at once what cannot be written to.
-    fn at(path: &'a Path) -> io::Result<Self> {
-        if path == Path::new("-") {
-            return Ok(Self::Begun(Box::new(io::stdout().lock())));
-        }
-        match File::options().write(true).open(path) {
-            Ok(file) => Ok(Self::Untouched(path, Some(file))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-                directory.map_or(Ok(()), |directory| directory.metadata().map(drop))?;
-                Ok(Self::Untouched(path, None))
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    fn write(&mut self, chunk: &[u8]) -> io::Result<()> {
-        if let Self::Untouched(path, file) = self {
-            let file = match file.take() {
-                Some(file) => {
-                    if file.metadata()?.is_file() {
-                        file.set_len(0)?;
-                    }
-                    file
-                }
-                None => File::create(path)?,
-            };
-            *self = Self::Begun(Box::new(BufWriter::new(file)));
-        }
-        match self {
-            Self::Begun(out) => out.write_all(chunk),
-            Self::Untouched(..) => Ok(()),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Begun(out) => out.flush(),
-            Self::Untouched(..) => Ok(()),
-        }
-    }
+/// Writes to a file that is created, or emptied, now: one that exists keeps its content until there is something to replace it.
+fn write(out: &mut Option<Box<dyn Write>>, path: &Path, chunk: &[u8]) -> io::Result<()> {
+    let out = match out {
+        Some(out) => out,
+        None if path == Path::new("-") => out.insert(Box::new(io::stdout().lock())),
+        None => out.insert(Box::new(BufWriter::new(File::create(path)?))),
+    };
+    out.write_all(chunk)
 }
 
 fn show(args: &FetchArgs, answer: &Answer, is_piped: bool) -> anyhow::Result<()> {
@@ -208,6 +172,7 @@ pub(crate) async fn ask(
     let error = match client.get(text).abide(options).with_extension(recorder.clone()).send().await {
         Ok(response) => {
             let mut answer = fetched(abide, text, &response);
+            answer.line.hops = recorder.sent().iter().map(Hop::sent).collect();
             read(response, &mut answer.line, recorder, sink).await;
             return answer;
         }
@@ -234,7 +199,6 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> Answer {
     line.status = Some(response.status().as_u16());
     line.final_url = Some(public_url(response.url()).into());
     if let Some(info) = &info {
-        line.hops = hops(info);
         line.verdict = info.verdict().map(|verdict| OnlineVerdict::new(verdict, abide.gate_handle().wall()));
         let preferences = info.preferences();
         line.permissions = Some(Tags::new(&info.permissions(), &preferences));
@@ -302,7 +266,7 @@ fn refused(abide: &Abide, text: &str, denied: &Denied, sent: &[Sent]) -> Line {
     if !matches!(denied.kind(), DeniedKind::TooManyRedirects | DeniedKind::RedirectBypass { .. }) {
         // What is deferred may be asked for: later.
         let allowed = line.outcome == Outcome::Deferred
-            && line.verdict.as_ref().is_some_and(|v| v.allowed == Some(true));
+            && line.verdict.as_ref().is_some_and(|v| v.found.allowed == Some(true));
         line.hops.push(Hop { url: denied.url().to_string(), status: None, allowed });
     }
     line.final_url = line.hops.last().map(|hop| hop.url.clone());
@@ -318,7 +282,7 @@ fn failed(abide: &Abide, text: &str, error: &reqwest_middleware::Error, recorder
     line.verdict = sent.last().and_then(|sent| known(abide, &sent.url));
     line.why = match error {
         reqwest_middleware::Error::Reqwest(error) => why_failed(error, recorder),
-        reqwest_middleware::Error::Middleware(error) => chain(error.as_ref()),
+        reqwest_middleware::Error::Middleware(error) => error.root_cause().to_string(),
     };
     line
 }
@@ -327,12 +291,8 @@ fn why_failed(error: &reqwest::Error, recorder: &Recorder) -> String {
     if error.is_timeout() {
         return timed_out(recorder.overdue());
     }
-    if let Some(failure) = abide_http::failure_of(error) {
-        return failure.to_string();
-    }
-    let text = chain(error);
-    // The line has it already, and without it those that failed alike are counted together.
-    error.url().map_or(text.clone(), |url| text.replace(&format!(" for url ({url})"), ""))
+    let failure = abide_http::failure_of(error).map(|failure| failure.to_string());
+    failure.unwrap_or_else(|| root_cause(error).to_string())
 }
 
 /// A server that is silent for long ends a request as well, before its page is overdue.
@@ -362,15 +322,6 @@ impl Line {
     }
 }
 
-fn hops(info: &FetchInfo) -> Vec<Hop> {
-    let hop = |hop: &abide::Hop| Hop {
-        url: hop.url().to_string(),
-        status: Some(hop.status().as_u16()),
-        allowed: true,
-    };
-    info.hops().iter().map(hop).collect()
-}
-
 /// Why it was fetched, and why a redirect was not followed.
 fn why(info: &FetchInfo) -> String {
     let verdict = info.verdict().map(ToString::to_string).unwrap_or_default();
@@ -378,21 +329,6 @@ fn why(info: &FetchInfo) -> String {
         Some(stopped) => format!("{verdict}; {stopped}"),
         None => verdict,
     }
-}
-
-/// An error and its causes.
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let more = cause.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        next = cause.source();
-    }
-    text
 }
 
 /// One URL for people: the outcome, the hops, why, and which field or meta says what.

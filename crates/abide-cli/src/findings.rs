@@ -9,19 +9,23 @@ use std::sync::LazyLock;
 use abide_permissions::record_problem;
 use abide_robots::{Record, RecordKind, Robots};
 use annotate_snippets::Level;
+use serde::Serialize;
 
 use crate::nearest;
-use crate::sanitize::quoted;
+use crate::sanitize::{quoted, without_user};
 
-/// One mistake, and where it stands.
-#[derive(Debug)]
+/// One mistake, and where it stands: what `--json` has of it.
+#[derive(Debug, Serialize)]
 pub(crate) struct Finding {
     pub(crate) line: u32,
     /// Bytes of the line, the first being 1.
-    pub(crate) columns: Range<usize>,
+    pub(crate) column: usize,
+    /// Behind the last.
+    pub(crate) column_end: usize,
+    #[serde(rename = "kind")]
     pub(crate) code: &'static str,
-    pub(crate) severity: Severity,
     pub(crate) message: String,
+    pub(crate) severity: Severity,
     /// What to write instead.
     pub(crate) help: Option<String>,
 }
@@ -33,13 +37,19 @@ pub(crate) fn of(robots: &Robots) -> Vec<Finding> {
         record_alone(robots, &record, &mut findings);
     }
     repeated_groups(robots, &mut findings);
-    findings.sort_by_key(|finding| (finding.line, finding.columns.start));
+    findings.sort_by_key(|finding| (finding.line, finding.column));
+    for text in
+        findings.iter_mut().flat_map(|found| [Some(&mut found.message), found.help.as_mut()]).flatten()
+    {
+        *text = without_user(text).into_owned();
+    }
     findings
 }
 
 fn finding(line: u32, columns: Range<usize>, code: &'static str, message: String) -> Finding {
     let severity = self::code(code).map_or(Severity::Warning, |code| code.severity);
-    Finding { line, columns, code, severity, message, help: None }
+    let (column, column_end) = (columns.start, columns.end);
+    Finding { line, column, column_end, code, message, severity, help: None }
 }
 
 /// The remarks of the parser, with the likely correction.
@@ -57,7 +67,7 @@ fn remarks(robots: &Robots) -> Vec<Finding> {
                     NON_STANDARD.iter().find(|(name, _)| name.eq_ignore_ascii_case(&marked))
                 {
                     let message = format!("{} is not in the standard: {who}", quoted(&marked));
-                    found = finding(remark.line(), found.columns, "non-standard-record", message);
+                    found = finding(remark.line(), remark.columns(), "non-standard-record", message);
                 } else if let Some(name) = nearest::to(&marked, KEYS) {
                     found.help = Some(format!("did you mean {name}?"));
                 }
@@ -80,27 +90,19 @@ fn record_alone(robots: &Robots, record: &Record<'_>, findings: &mut Vec<Finding
     let line = robots.line(record.line()).unwrap_or_default();
     let value = record.value();
     let at = find(line, value).unwrap_or_default();
-    let mut add = |code, place: Range<usize>, message: String, help: Option<String>| {
+    let mut add = |code, place: Range<usize>, message: &str, help: &str| {
         let columns = at + place.start + 1..at + place.end + 1;
-        findings.push(Finding { help, ..finding(record.line(), columns, code, message) });
+        let help = Some(help.to_owned()).filter(|help| !help.is_empty());
+        findings.push(Finding { help, ..finding(record.line(), columns, code, message.to_owned()) });
     };
     let text = String::from_utf8_lossy(value);
     match record.kind() {
-        RecordKind::Allow | RecordKind::Disallow => {
-            for (code, place, message, help) in of_pattern(value, &text) {
-                add(code, place, message, help);
-            }
-        }
+        RecordKind::Allow | RecordKind::Disallow => of_pattern(value, &text, add),
         RecordKind::Sitemap
             if text.split([' ', '\t', ',']).filter(|part| part.contains("://")).count() > 1 =>
         {
-            let help = Some("write one Sitemap line for each".to_owned());
-            add(
-                "two-sitemaps",
-                0..value.len(),
-                "two sitemaps stand on one line, which is read as one URL".to_owned(),
-                help,
-            );
+            let message = "two sitemaps stand on one line, which is read as one URL";
+            add("two-sitemaps", 0..value.len(), message, "write one Sitemap line for each");
         }
         RecordKind::AppDirectives | RecordKind::ContentUsage | RecordKind::ContentSignal => {
             let Some(problem) = record_problem(record) else { return };
@@ -108,50 +110,32 @@ fn record_alone(robots: &Robots, record: &Record<'_>, findings: &mut Vec<Finding
             let found = problem.split("found `").nth(1).and_then(|rest| rest.split('`').next());
             let place = found.and_then(|found| Some((find(value, found.as_bytes())?, found.len())));
             let place = place.map_or(0..value.len(), |(start, len)| start..start + len);
-            add("dropped-preference", place, problem, None);
+            add("dropped-preference", place, &problem, "");
         }
         _ => {}
     }
 }
 
-type OfPattern = (&'static str, Range<usize>, String, Option<String>);
-
 /// What looks like another language than that of patterns.
-fn of_pattern(value: &[u8], text: &str) -> Vec<OfPattern> {
-    let mut found: Vec<OfPattern> = Vec::new();
+fn of_pattern(value: &[u8], text: &str, mut add: impl FnMut(&'static str, Range<usize>, &str, &str)) {
+    const PER_LINE: &str = "write one rule per line";
     if let Some((place, help)) = regex(text) {
-        found.push((
-            "regex-in-path",
-            place,
-            "this is read as text, not as a regular expression".to_owned(),
-            Some(help),
-        ));
+        add("regex-in-path", place, "this is read as text, not as a regular expression", &help);
     }
     if let Some(at) = value.iter().position(|byte| matches!(byte, b' ' | b'\t')) {
-        let help = if text.get(at..).is_some_and(|rest| rest.trim_start().starts_with('/')) {
-            "write one rule per line"
-        } else {
-            "write %20"
-        };
-        found.push((
-            "raw-space",
-            at..at + 1,
-            "the space is part of the pattern".to_owned(),
-            Some(help.to_owned()),
-        ));
+        let is_next = text.get(at..).is_some_and(|rest| rest.trim_start().starts_with('/'));
+        let help = if is_next { PER_LINE } else { "write %20" };
+        add("raw-space", at..at + 1, "the space is part of the pattern", help);
     }
     if let Some(at) = find(value, b",/").or_else(|| find(value, b", /")) {
-        let message = "the comma is part of the pattern, which is one".to_owned();
-        found.push(("comma-in-path", at..at + 1, message, Some("write one rule per line".to_owned())));
+        add("comma-in-path", at..at + 1, "the comma is part of the pattern, which is one", PER_LINE);
     }
     let is_escape =
         |at: usize| value.get(at + 1..at + 3).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
     if let Some(at) = (0..value.len()).find(|at| value.get(*at) == Some(&b'%') && !is_escape(*at)) {
-        let end = value.len().min(at + 3);
-        let message = "the % is not followed by two hexadecimal digits".to_owned();
-        found.push(("bad-percent-escape", at..end, message, Some("write %25 for a percent sign".to_owned())));
+        let (end, message) = (value.len().min(at + 3), "the % is not followed by two hexadecimal digits");
+        add("bad-percent-escape", at..end, message, "write %25 for a percent sign");
     }
-    found
 }
 
 /// The first part that is a regular expression by its looks, and what to write instead.
@@ -228,7 +212,7 @@ const NON_STANDARD: [(&str, &str); 5] = [
 ];
 
 /// How bad a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Severity {
     /// Something of the file is not read, or not as its author can have meant it.

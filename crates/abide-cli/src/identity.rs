@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use abide_identity::{DIRECTORY_PATH, Directory, Key, Signer, WebBotAuth, thumbprint};
 use anyhow::Context;
-use htmlize::{escape_attribute, escape_text};
+use askama::Template;
 use url::Url;
 
 use crate::args::{IdentityArgs, IdentityCall, PageArgs};
@@ -17,7 +17,7 @@ pub(crate) fn run(args: &IdentityArgs) -> anyhow::Result<Status> {
     match &args.call {
         IdentityCall::New { file } => new(file)?,
         IdentityCall::Directory { key, headers, days } => directory(key, headers.as_ref(), *days)?,
-        IdentityCall::Page(args) => write(&page(args))?,
+        IdentityCall::Page(args) => write(&page(args)?)?,
     }
     Ok(Status::Done)
 }
@@ -60,42 +60,19 @@ fn write(text: &str) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-fn page(args: &PageArgs) -> String {
-    let agent = escape_text(args.agent.as_str());
-    let contact = match Url::parse(&args.contact) {
-        Ok(url) if matches!(url.scheme(), "http" | "https" | "mailto") => {
-            format!("<a href=\"{}\">{}</a>", escape_attribute(url.as_str()), escape_text(&args.contact))
-        }
-        _ if args.contact.contains('@') => format!(
-            "<a href=\"mailto:{}\">{}</a>",
-            escape_attribute(&args.contact),
-            escape_text(&args.contact)
-        ),
-        _ => escape_text(&args.contact).into_owned(),
+/// The page about the crawler.
+#[derive(Template)]
+#[template(path = "crawler.html")]
+struct Page<'a> {
+    args: &'a PageArgs,
+    /// Where the contact leads to, if that is a mail address or a URL.
+    link: Option<String>,
+}
+
+fn page(args: &PageArgs) -> anyhow::Result<String> {
+    let link = match Url::parse(&args.contact) {
+        Ok(url) if matches!(url.scheme(), "http" | "https" | "mailto") => Some(url.into()),
+        _ => args.contact.contains('@').then(|| format!("mailto:{}", args.contact)),
     };
-    let mut more = String::new();
-    if !args.network.is_empty() {
-        more += "<h2>Addresses</h2>\n<p>It comes from these addresses only:</p>\n<ul>\n";
-        for network in &args.network {
-            more += &format!("<li><code>{network}</code></li>\n");
-        }
-        more += "</ul>\n";
-    }
-    if let Some(keys) = &args.keys {
-        more += &format!(
-            "<h2>Signatures</h2>\n<p>It signs its requests (Web Bot Auth, RFC 9421). The public keys are at <a href=\"{}\">{}</a>. A request \
-             without a signature by one of them is not from {agent}.</p>\n",
-            escape_attribute(keys.as_str()),
-            escape_text(keys.as_str())
-        );
-    }
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n\
-         <title>{agent}</title>\n<h1>{agent}</h1>\n<p>{}</p>\n<p>Contact: {contact}</p>\n\
-         <h2>How to stop it</h2>\n<p>{agent} obeys robots.txt (RFC 9309). It leaves a site alone whose robots.txt says:</p>\n\
-         <pre>User-agent: {agent}\nDisallow: /</pre>\n\
-         <p>To slow it down, write <code>Crawl-delay: 10</code> into its group. It sends one request at a time, and waits when a server answers \
-         429 or 503.</p>\n{more}</html>\n",
-        escape_text(&args.why)
-    )
+    Ok(Page { args, link }.render()?)
 }

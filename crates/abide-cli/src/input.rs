@@ -30,6 +30,9 @@ pub(crate) enum Asked {
     Path(String),
 }
 
+/// A URL, and the text that it was read from.
+pub(crate) type Given = (String, Asked);
+
 impl Asked {
     /// The text that it was read from, without user information.
     pub(crate) fn without_user(&self, text: String) -> String {
@@ -49,7 +52,7 @@ impl Asked {
 
 /// The URLs of a call: arguments, `-` for standard input, and the lists of `--files-from`. One that is wrong is wrong usage, which is
 /// reported before anything is asked.
-fn urls(given: &Urls) -> anyhow::Result<Vec<String>> {
+fn urls(given: &Urls) -> anyhow::Result<Vec<Given>> {
     if given.urls.is_empty() && given.files_from.is_empty() {
         return Err(Usage("expected <URL>, - for standard input, or --files-from FILE".to_owned()).into());
     }
@@ -58,8 +61,7 @@ fn urls(given: &Urls) -> anyhow::Result<Vec<String>> {
         if text == "-" {
             urls.extend(listed(Path::new("-"))?);
         } else {
-            parse_url(text).map_err(Usage)?;
-            urls.push(text.clone());
+            urls.push((text.clone(), parse_url(text).map_err(Usage)?));
         }
     }
     for path in &given.files_from {
@@ -72,7 +74,7 @@ fn urls(given: &Urls) -> anyhow::Result<Vec<String>> {
 }
 
 /// One URL a line; empty lines, and those that begin with `#`, are left out.
-fn listed(path: &Path) -> anyhow::Result<Vec<String>> {
+fn listed(path: &Path) -> anyhow::Result<Vec<Given>> {
     let text = read_up_to(path, LIST_MAX)?;
     let text = String::from_utf8_lossy(&text);
     let lines =
@@ -80,14 +82,14 @@ fn listed(path: &Path) -> anyhow::Result<Vec<String>> {
     lines
         .filter(|(line, _)| !line.is_empty() && !line.starts_with('#'))
         .map(|(line, number)| match parse_url(line) {
-            Ok(_) => Ok(line.to_owned()),
+            Ok(asked) => Ok((line.to_owned(), asked)),
             Err(error) => Err(Usage(format!("{}:{number}: {error}", name(path))).into()),
         })
         .collect()
 }
 
 /// A robots.txt, and the URLs that are to be checked by it.
-pub(crate) fn robots_and_urls(robots: &Path, given: &Urls) -> anyhow::Result<(Vec<u8>, Vec<String>)> {
+pub(crate) fn robots_and_urls(robots: &Path, given: &Urls) -> anyhow::Result<(Vec<u8>, Vec<Given>)> {
     one_stdin(robots, given.urls.iter().any(|url| url == "-"))?;
     let urls = urls(given)?;
     Ok((read_file(robots)?, urls))
@@ -135,18 +137,16 @@ fn meant(text: &str) -> String {
 }
 
 /// The same, where a path alone says too little.
-pub(crate) fn absolute_urls(given: &Urls) -> anyhow::Result<Vec<String>> {
-    let urls = urls(given)?;
-    urls.iter().try_for_each(|url| absolute(url).map(drop))?;
-    Ok(urls)
+pub(crate) fn absolute_urls(given: &Urls) -> anyhow::Result<Vec<(String, Url)>> {
+    urls(given)?.into_iter().map(|(text, asked)| Ok((text, absolute(asked)?))).collect()
 }
 
-/// An absolute URL; a path alone has no robots.txt.
-pub(crate) fn absolute(text: &str) -> anyhow::Result<Url> {
-    match parse_url(text).map_err(Usage)? {
+/// A path alone has no robots.txt.
+pub(crate) fn absolute(asked: Asked) -> Result<Url, Usage> {
+    match asked {
         Asked::Url(url) => Ok(url),
         Asked::Path(path) => {
-            Err(Usage(format!("url {}: expected an absolute http or https URL", quoted(&path))).into())
+            Err(Usage(format!("url {}: expected an absolute http or https URL", quoted(&path))))
         }
     }
 }
@@ -175,6 +175,20 @@ pub(crate) fn open(path: &Path) -> Result<Box<dyn Read>, Usage> {
     }
     let file = std::fs::File::open(path).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
     Ok(Box::new(file))
+}
+
+/// Refuses a file that cannot be written to. Nothing is changed: the call may yet be refused.
+pub(crate) fn can_write(path: &Path) -> Result<(), Usage> {
+    let try_it = || {
+        let is_new = !path.try_exists()?;
+        if path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+            // A pipe would end for its reader if it was closed again.
+            return Ok(());
+        }
+        std::fs::OpenOptions::new().append(true).create(true).open(path)?;
+        if is_new { std::fs::remove_file(path) } else { Ok(()) }
+    };
+    try_it().map_err(|error: std::io::Error| Usage(format!("{}: {error}", path.display())))
 }
 
 /// How a file is called in messages.

@@ -5,20 +5,20 @@ use std::time::Duration;
 
 use abide::robots_cache::Source;
 use abide::{Denied, WallMillis};
-use abide_permissions::{Permissions, Preferences, TagRules};
-use abide_robots::{RecordKind, RobotsVerdict, Rules};
-use serde::ser::SerializeMap;
-use serde::{Deserialize, Serialize, Serializer};
-use serde_json::Value;
+use abide_permissions::{Meta, Permissions, Preferences, TagRules};
+use abide_robots::{RecordKind, RobotsVerdict};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::sanitize::public;
 
 /// What `match` answers for one URL.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct Match {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) url: Option<String>,
-    pub(crate) allowed: bool,
+    /// `None`: there is no verdict.
+    pub(crate) allowed: Option<bool>,
     pub(crate) rule: Option<Rule>,
     pub(crate) group: Option<Vec<String>>,
     pub(crate) crawl_delay: Option<f64>,
@@ -46,11 +46,11 @@ impl Match {
         let rules = verdict.rules();
         Self {
             url,
-            allowed: verdict.is_allowed(),
+            allowed: Some(verdict.is_allowed()),
             rule: rule(verdict),
-            group: group(rules),
-            crawl_delay: crawl_delay(rules),
-            sitemaps: sitemaps(rules),
+            group: rules.has_group().then(|| rules.group().map(str::to_owned).collect()),
+            crawl_delay: rules.crawl_delay().map(|delay| delay.as_secs_f64()),
+            sitemaps: rules.sitemaps().map(|text| public(text).into()).collect(),
         }
     }
 }
@@ -61,27 +61,19 @@ pub(crate) fn rule(verdict: &RobotsVerdict) -> Option<Rule> {
     Some(Rule { kind, pattern: String::from_utf8_lossy(rule.value()).into_owned(), line: rule.line() })
 }
 
-pub(crate) fn group(rules: &Rules) -> Option<Vec<String>> {
-    rules.has_group().then(|| rules.group().map(str::to_owned).collect())
-}
-
-fn sitemaps(rules: &Rules) -> Vec<String> {
-    rules.sitemaps().map(|text| public(text).into()).collect()
-}
-
-pub(crate) fn crawl_delay(rules: &Rules) -> Option<f64> {
-    rules.crawl_delay().map(|delay| delay.as_secs_f64())
-}
-
 /// What `tags` answers.
 #[derive(Debug, Serialize)]
 pub(crate) struct Tags {
-    pub(crate) rules: AllRules,
-    pub(crate) unknown: Vec<String>,
-    pub(crate) metas: Vec<Meta>,
-    pub(crate) head: &'static str,
-    pub(crate) truncated: bool,
-    pub(crate) preferences: Vec<StatedPreference>,
+    /// Every rule of the vocabulary, always.
+    rules: Map<String, Value>,
+    unknown: Vec<String>,
+    metas: Vec<Meta>,
+    head: &'static str,
+    truncated: bool,
+    preferences: Vec<StatedPreference>,
+    /// The names of the rules that are stated.
+    #[serde(skip)]
+    pub(crate) stated: Vec<&'static str>,
 }
 
 /// A preference on a use of the content, and where it stands.
@@ -106,78 +98,30 @@ impl StatedPreference {
     pub(crate) fn reserved(stated: &[Self]) -> BTreeSet<&str> {
         stated.iter().filter(|stated| stated.preference == "disallow").map(|stated| &*stated.usage).collect()
     }
-
-    /// Leaves at most `max`, what is disallowed first, and none of great length.
-    pub(crate) fn cut(stated: &mut Vec<Self>, max: usize, len_max: usize) {
-        stated.retain(|stated| stated.usage.len().max(stated.source.len()) <= len_max);
-        if stated.len() > max {
-            stated.sort_by_key(|stated| stated.preference != "disallow");
-            stated.truncate(max);
-        }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn new(usage: &str, preference: &str) -> Self {
-        Self { usage: usage.to_owned(), preference: preference.to_owned(), source: String::new() }
-    }
-}
-
-/// Every rule of the vocabulary, always.
-#[derive(Debug)]
-pub(crate) struct AllRules(TagRules);
-
-impl AllRules {
-    /// The names of what is stated.
-    pub(crate) fn stated(&self) -> impl Iterator<Item = &'static str> {
-        let valued = TagRules::VALUED.iter().zip(self.valued()).filter(|(_, value)| !value.is_null());
-        self.0.flags().chain(valued.map(|(name, _)| *name))
-    }
-
-    /// In the order of the vocabulary.
-    fn valued(&self) -> [Value; 4] {
-        let Self(rules) = self;
-        let after = rules.unavailable_after().map(|time| time.to_string());
-        [
-            rules.max_snippet().into(),
-            rules.max_image_preview().into(),
-            rules.max_video_preview().into(),
-            after.into(),
-        ]
-    }
-}
-
-impl Serialize for AllRules {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_map(None)?;
-        for flag in FLAGS.split(' ') {
-            object.serialize_entry(flag, &self.0.states(flag))?;
-        }
-        for (name, value) in TagRules::VALUED.iter().zip(self.valued()) {
-            object.serialize_entry(&name.replace('-', "_"), &value)?;
-        }
-        object.end()
-    }
 }
 
 /// Those of the vocabulary, in the order of the contract.
 const FLAGS: &str =
     "noindex nosnippet nofollow noarchive noimageindex notranslate nocache indexifembedded noai noimageai";
 
-#[derive(Debug, Serialize)]
-pub(crate) struct Meta {
-    name: String,
-    content: String,
-}
-
 impl Tags {
     pub(crate) fn new(permissions: &Permissions, preferences: &Preferences) -> Self {
-        let metas = permissions.metas().iter();
+        let rules = permissions.rules();
+        let flags = FLAGS.split(' ').map(|flag| (flag.to_owned(), rules.states(flag).into()));
+        // In the order of the vocabulary.
+        let values: [Value; 4] = [
+            rules.max_snippet().into(),
+            rules.max_image_preview().into(),
+            rules.max_video_preview().into(),
+            rules.unavailable_after().map(|time| time.to_string()).into(),
+        ];
+        let valued = TagRules::VALUED.iter().copied().zip(values);
+        let stated = valued.clone().filter(|(_, value)| !value.is_null()).map(|(name, _)| name);
         Self {
-            rules: AllRules(permissions.rules().clone()),
-            unknown: permissions.rules().unknown().map(str::to_owned).collect(),
-            metas: metas
-                .map(|meta| Meta { name: meta.name().to_owned(), content: meta.content().to_owned() })
-                .collect(),
+            stated: rules.flags().chain(stated).collect(),
+            rules: flags.chain(valued.map(|(name, value)| (name.replace('-', "_"), value))).collect(),
+            unknown: rules.unknown().map(str::to_owned).collect(),
+            metas: permissions.metas().to_vec(),
             head: permissions.head_end().as_str(),
             truncated: permissions.is_truncated(),
             preferences: StatedPreference::all(preferences),
@@ -188,12 +132,8 @@ impl Tags {
 /// A verdict of the network, with where it comes from.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct OnlineVerdict {
-    /// `None`: there is no verdict, and `why` says what was in the way.
-    pub(crate) allowed: Option<bool>,
-    pub(crate) rule: Option<Rule>,
-    pub(crate) group: Option<Vec<String>>,
-    pub(crate) crawl_delay: Option<f64>,
-    pub(crate) sitemaps: Vec<String>,
+    #[serde(flatten)]
+    pub(crate) found: Match,
     pub(crate) source: &'static str,
     pub(crate) robots_url: Option<String>,
     pub(crate) final_url: Option<String>,
@@ -208,11 +148,11 @@ impl OnlineVerdict {
         let answer = verdict.entry();
         let rules = verdict.rules();
         Self {
-            allowed: Some(verdict.is_allowed()),
-            rule: rules.and_then(rule),
-            group: rules.and_then(|verdict| group(verdict.rules())),
-            crawl_delay: verdict.crawl_delay().map(|delay| delay.as_secs_f64()),
-            sitemaps: rules.map(|verdict| sitemaps(verdict.rules())).unwrap_or_default(),
+            found: Match {
+                allowed: Some(verdict.is_allowed()),
+                crawl_delay: verdict.crawl_delay().map(|delay| delay.as_secs_f64()),
+                ..rules.map(|rules| Match::new(None, rules)).unwrap_or_default()
+            },
             source: source_name(verdict.source()),
             robots_url: answer.map(|answer| answer.origin().robots_url().into()),
             final_url: answer.and_then(|answer| answer.final_url()).map(String::from),

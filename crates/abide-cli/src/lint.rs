@@ -5,13 +5,14 @@ use std::path::Path;
 use abide::{Abide, Verdict};
 use abide_robots::Robots;
 use serde::Serialize;
+use url::Url;
 
 use crate::args::{Format, LintArgs};
 use crate::check::{self, Checked};
-use crate::excerpt::{self, Excerpt, Mark};
+use crate::excerpt::{self, Mark};
 use crate::findings::{self, CODES, Finding, Severity};
-use crate::input::{self, absolute, read_file};
-use crate::sanitize::{count, public_url, quoted, sanitized, without_user};
+use crate::input::{self, absolute, parse_url, read_file};
+use crate::sanitize::{count, public_url, quoted, sanitized};
 use crate::status::{Status, Usage};
 use crate::style::PLAIN;
 use crate::{nearest, online, outcome, style};
@@ -20,17 +21,8 @@ use crate::{nearest, online, outcome, style};
 #[derive(Debug, Serialize)]
 struct Line<'a> {
     file: &'a str,
-    line: u32,
-    /// Bytes, the first being 1.
-    column: usize,
-    /// Behind the last.
-    column_end: usize,
-    /// The code.
-    kind: &'static str,
-    message: String,
-    severity: Severity,
-    /// What to write instead.
-    help: Option<String>,
+    #[serde(flatten)]
+    finding: &'a Finding,
 }
 
 pub(crate) fn run(args: &LintArgs) -> anyhow::Result<Status> {
@@ -43,10 +35,9 @@ pub(crate) fn run(args: &LintArgs) -> anyhow::Result<Status> {
     for text in args.files.iter().filter(|text| !is_url(text)) {
         found.push((input::name(Path::new(text)), read_file(Path::new(text))?));
     }
-    let urls: Vec<String> = args.files.iter().filter(is_url).cloned().collect();
+    let urls = args.files.iter().filter(is_url).map(|text| site_of(text)).collect::<Result<Vec<_>, _>>()?;
     let mut status = Status::Done;
     if !urls.is_empty() {
-        let urls: Vec<String> = urls.iter().map(|url| site_of(url)).collect::<Result<_, _>>()?;
         status = online::run(&args.online, async |abide, _| fetch(args, &urls, &abide, &mut found).await)?;
     }
     for (name, body) in &found {
@@ -55,9 +46,7 @@ pub(crate) fn run(args: &LintArgs) -> anyhow::Result<Status> {
         // A note is no fault.
         status = status.and(Status::of(findings.iter().all(|found| found.severity == Severity::Note)));
         if args.online.output.json || args.format == Format::Json {
-            for found in &findings {
-                style::print_json(&line(name, found))?;
-            }
+            findings.iter().try_for_each(|finding| style::print_json(&Line { file: name, finding }))?;
         } else {
             print(name, &robots, &findings)?;
         }
@@ -66,17 +55,17 @@ pub(crate) fn run(args: &LintArgs) -> anyhow::Result<Status> {
 }
 
 /// Any page of the site, which robots.txt itself is not: it is allowed without being read.
-fn site_of(text: &str) -> anyhow::Result<String> {
-    let mut url = absolute(text)?;
+fn site_of(text: &str) -> Result<(String, Url), Usage> {
+    let mut url = absolute(parse_url(text).map_err(Usage)?)?;
     url.set_path("/");
     url.set_query(None);
-    Ok(url.into())
+    Ok((url.to_string(), url))
 }
 
 /// The robots.txt of each site; one that can't be fetched is reported, and the others are read.
 async fn fetch(
     args: &LintArgs,
-    urls: &[String],
+    urls: &[(String, Url)],
     abide: &Abide,
     found: &mut Vec<(String, Vec<u8>)>,
 ) -> anyhow::Result<Status> {
@@ -108,27 +97,15 @@ fn explain(name: &str) -> anyhow::Result<Status> {
     Ok(style::say(&[(PLAIN, code.text)]).map(|()| Status::Done)?)
 }
 
-fn line<'a>(file: &'a str, found: &Finding) -> Line<'a> {
-    Line {
-        file,
-        line: found.line,
-        column: found.columns.start,
-        column_end: found.columns.end,
-        kind: found.code,
-        message: without_user(&found.message).into(),
-        severity: found.severity,
-        help: found.help.as_deref().map(|help| without_user(help).into()),
-    }
-}
-
 fn print(name: &str, robots: &Robots, findings: &[Finding]) -> anyhow::Result<()> {
     let path = sanitized(name);
-    let excerpt = Excerpt::of(robots.text());
+    let lines = excerpt::lines(robots.text());
     for found in findings.iter().take(SHOWN_MAX) {
         let label = found.help.as_deref().map(sanitized).unwrap_or_default();
-        let mark = Mark { line: found.line, columns: found.columns.clone(), label, is_primary: true };
+        let mark =
+            Mark { line: found.line, columns: found.column..found.column_end, label, is_primary: true };
         let title = found.severity.level().primary_title(sanitized(&found.message)).id(found.code);
-        excerpt::print(&[title.element(excerpt.one(&path, &mark))])?;
+        excerpt::print(&[title.element(excerpt::snippet(&lines, &path, &[mark]))])?;
     }
     let of = |severity| findings.iter().filter(|found| found.severity == severity).count();
     let counts: Vec<String> = [Severity::Error, Severity::Warning, Severity::Note]

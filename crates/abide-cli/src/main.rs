@@ -20,13 +20,11 @@ mod lint;
 mod manual;
 mod matching;
 mod nearest;
-mod observer;
 mod online;
 mod outcome;
 mod proxy;
 mod recorder;
 mod sanitize;
-mod schema;
 mod status;
 mod stores;
 mod style;
@@ -38,17 +36,13 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 
 use args::Command;
-use config::{Refusal, one_line};
+use config::one_line;
 use status::{Status, Usage};
 
 fn main() -> ExitCode {
     let cli = match config::parse(std::env::args_os().collect()) {
         Ok(cli) => cli,
-        Err(Refusal::Clap(error)) => return refuse(&error),
-        Err(Refusal::File(error)) => {
-            style::complain(format_args!("{error}"));
-            return Status::Usage.into();
-        }
+        Err(error) => return refuse(&error),
     };
     if let Some(output) = cli.output() {
         style::set_color(output.color);

@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use abide_robots::Rules;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::args::MatchArgs;
+use crate::batch::{self, OneOrMore};
 use crate::input::{one_stdin, parse_url, read_file, robots_and_urls, tokens};
 use crate::json::{self, Match, Rule};
 use crate::sanitize::public;
-use crate::schema::{OneOrMore, question};
 use crate::status::{Status, Usage};
-use crate::{batch, style};
+use crate::style;
 
 pub(crate) fn run(args: MatchArgs) -> anyhow::Result<Status> {
     let batch = match (&args.batch, &args.file.robots) {
@@ -31,8 +31,8 @@ pub(crate) fn run(args: MatchArgs) -> anyhow::Result<Status> {
     let (body, texts) = robots_and_urls(robots, &args.urls)?;
     let rules = Rules::parse(&body, &tokens);
     let mut status = Status::Done;
-    for text in &texts {
-        let verdict = rules.verdict(&parse_url(text).map_err(Usage)?.target());
+    for (text, url) in &texts {
+        let verdict = rules.verdict(&url.target());
         status = status.and(Status::of(verdict.is_allowed()));
         if args.output.json {
             style::print_json(&Match::new(Some(public(text).into()), &verdict))?;
@@ -64,19 +64,17 @@ fn bulk(rules: &Rules, line: &[u8]) -> Result<Bulk, String> {
     Ok(Bulk { url: url.without_user(text), allowed, rule })
 }
 
-question! {
-    struct UrlOnly {
-        url: String,
-    }
+#[derive(Debug, Deserialize)]
+struct UrlOnly {
+    url: String,
 }
 
-question! {
-    struct Question {
-        robots: Option<String>,
-        robots_base64: Option<String>,
-        agent: OneOrMore,
-        url: String,
-    }
+#[derive(Debug, Deserialize)]
+struct Question {
+    robots: Option<String>,
+    robots_base64: Option<String>,
+    agent: OneOrMore,
+    url: String,
 }
 
 fn answer(question: Question) -> Result<Match, String> {

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use abide::identity::WebBotAuth;
 use abide::pacing::PacePolicy;
 use abide::robots_cache::RobotsPolicy;
-use abide::{Abide, BuildError};
+use abide::{Abide, BuildError, Event};
 use futures_util::stream::{self, Stream, StreamExt};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 #[cfg(unix)]
@@ -17,7 +18,6 @@ use url::Url;
 
 use crate::args::{Online, ResolveArg};
 use crate::input::read_file;
-use crate::observer::GateObserver;
 use crate::status::{Status, Usage};
 use crate::stores::Stores;
 use crate::{identity, proxy, style};
@@ -27,36 +27,52 @@ pub(crate) fn run(
     online: &Online,
     call: impl AsyncFnOnce(Abide, reqwest::Client) -> anyhow::Result<Status>,
 ) -> anyhow::Result<Status> {
-    observed(online, &Arc::new(GateObserver::stores()), async |abide, inner| {
-        tokio::select! {
-            result = call(abide, inner) => result,
-            status = interruption() => {
-                style::complain(format_args!("interrupted"));
-                Ok(status)
+    observed(
+        online,
+        |_| {},
+        async |abide, inner| {
+            tokio::select! {
+                result = call(abide, inner) => result,
+                status = interruption() => {
+                    style::complain(format_args!("interrupted"));
+                    Ok(status)
+                }
             }
-        }
-    })
+        },
+    )
 }
 
-/// The same for a call that deals with Ctrl-C itself. `observer` sees what the crawler does. The store is opened before and closed after.
+/// The same for a call that deals with Ctrl-C itself. `observe` sees what the crawler does. The store is opened before and closed after.
 pub(crate) fn observed(
     online: &Online,
-    observer: &Arc<GateObserver>,
+    observe: impl Fn(&Event<'_>) + Send + Sync + 'static,
     call: impl AsyncFnOnce(Abide, reqwest::Client) -> anyhow::Result<Status>,
 ) -> anyhow::Result<Status> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let is_store_reported = Arc::new(AtomicBool::new(false));
+    let is_reported = Arc::clone(&is_store_reported);
+    let observer: Observer = Arc::new(move |event| {
+        if let Some(failure) = store_failure(event).filter(|_| !is_reported.swap(true, Ordering::Relaxed)) {
+            style::complain(format_args!("{failure}; going on with what is in memory"));
+        }
+        observe(event);
+    });
     let result = runtime.block_on(async {
         // What is wrong with the options is reported before a store is opened.
         let signature = signature(online)?;
         drop(settings(online, signature.as_ref())?);
         let stores = Stores::open(&online.store).await?;
-        let crawler = crawler(online, observer, &stores, signature.as_ref());
+        let crawler = crawler(online, &observer, &stores, signature.as_ref());
         let gate = crawler.as_ref().ok().map(|(abide, _)| abide.gate_handle().clone());
         let result = match crawler {
-            Ok((abide, inner)) => call(abide, inner).await,
+            Ok((abide, inner)) => {
+                notes(online);
+                call(abide, inner).await
+            }
             Err(error) => Err(error),
         };
-        observer.is_over();
+        // The store is closed from here on, and what fails later is not reported.
+        is_store_reported.store(true, Ordering::Relaxed);
         let closed = stores.close(gate).await;
         result.and_then(|status| closed.map(|()| status))
     });
@@ -65,19 +81,28 @@ pub(crate) fn observed(
     result
 }
 
+type Observer = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
+
+fn store_failure(event: &Event<'_>) -> Option<String> {
+    match event {
+        Event::StoreDown { reason } => Some((*reason).to_owned()),
+        Event::RobotsStoreFailed { error, .. } => Some(error.to_string()),
+        _ => None,
+    }
+}
+
 /// The crawler that the options describe, and its inner client.
 fn crawler(
     online: &Online,
-    observer: &Arc<GateObserver>,
+    observer: &Observer,
     stores: &Stores,
     signature: Option<&WebBotAuth>,
 ) -> anyhow::Result<(Abide, reqwest::Client)> {
     let build = |inner: reqwest::ClientBuilder| -> anyhow::Result<_> {
-        let builder = settings(online, signature)?.observer(observer.for_builder());
+        let builder = settings(online, signature)?.observer(Arc::clone(observer));
         Ok(stores.on(builder).build_with(inner))
     };
-    warn_of_haste(online);
-    let built = match build(inner(online)?)? {
+    match build(inner(online)?)? {
         Err(BuildError::Client(_)) if online.cacert.is_none() => {
             // A bare container has no certificate authorities. What has no TLS can be reached from there, too.
             let built = build(inner(online)?.tls_certs_only([]))?.map_err(|error| explain(error, online))?;
@@ -87,11 +112,7 @@ fn crawler(
             Ok(built)
         }
         built => built.map_err(|error| explain(error, online)),
-    };
-    if built.is_ok() {
-        hint_at_contact(online);
     }
-    built
 }
 
 /// What signs the requests. Read once, because a key may come from a pipe.
@@ -117,8 +138,8 @@ fn settings(online: &Online, signature: Option<&WebBotAuth>) -> anyhow::Result<a
         .pace(pace(online))
         .max_wait(online.max_wait)
         // reqwest's own counts (`inner`).
-        .read_timeout(std::time::Duration::MAX)
-        .resolver(Arc::new(Fixed::of(&online.resolve)?));
+        .read_timeout(std::time::Duration::MAX);
+    builder = resolving(builder, &online.resolve)?;
     for token in rest {
         builder = builder.fallback(token);
     }
@@ -134,16 +155,12 @@ fn settings(online: &Online, signature: Option<&WebBotAuth>) -> anyhow::Result<a
     Ok(builder)
 }
 
-/// Any delay is possible; one below the default gets a note.
-fn warn_of_haste(online: &Online) {
+/// Any delay is possible; and sites that have a question must be able to ask it.
+fn notes(online: &Online) {
     if online.delay < PacePolicy::DELAY {
         let shortest = PacePolicy::DELAY.as_secs_f64();
         style::note(format_args!("a delay below {shortest} s is less considerate than most sites expect"));
     }
-}
-
-/// Sites that have a question must be able to ask it.
-fn hint_at_contact(online: &Online) {
     if is_unnamed(online) && online.user_agent.is_none() {
         style::note(format_args!(
             "requests go out as abide/{}, without a contact; better --agent MyBot --user-agent 'MyBot/1.0 (+https://example.com/bot)'",
@@ -159,7 +176,8 @@ fn is_unnamed(online: &Online) -> bool {
 
 fn pace(online: &Online) -> PacePolicy {
     let policy = PacePolicy::default().danger_min_delay(online.delay).with_max_wait(online.max_wait);
-    let hosts = online.host_delay.iter();
+    // The first one of a host counts: those of a file come last.
+    let hosts = online.host_delay.iter().rev();
     hosts.fold(policy, |policy, (host, delay)| policy.danger_host(host.clone(), *delay, 1))
 }
 
@@ -200,12 +218,12 @@ fn token_of(user_agent: &str) -> Option<&str> {
     user_agent.get(..end.unwrap_or(user_agent.len())).filter(|token| !token.is_empty() && *token != "Mozilla")
 }
 
-/// Runs `ask` for every URL, which has been parsed before, some at a time and one a host; the answers come in the order of the URLs.
+/// Runs `ask` for every URL, some at a time and one a host; the answers come in the order of the URLs.
 ///
 /// A host's URLs go one after the other, so each waits for its own permit only, and not for all that were given before it.
 pub(crate) fn in_order<'a, F, A>(
     online: &'a Online,
-    urls: &'a [String],
+    urls: &'a [(String, Url)],
     ask: impl Fn(&'a str, Url) -> F + 'a,
 ) -> impl Stream<Item = A> + 'a
 where
@@ -215,58 +233,50 @@ where
     let slots = Arc::new(Semaphore::new(usize::from(online.concurrency)));
     let mut hosts: HashMap<String, Arc<Mutex<()>>> = HashMap::new();
     let ask = Arc::new(ask);
-    let one = move |(text, url): (&'a str, Url)| {
+    let one = move |(text, url): &'a (String, Url)| {
         let host = url.host_str().unwrap_or_default().to_owned();
         let host = Arc::clone(hosts.entry(host).or_default());
         let (slots, ask) = (Arc::clone(&slots), Arc::clone(&ask));
         async move {
             let _turn = host.lock().await;
             let _slot = slots.acquire().await;
-            ask(text, url).await
+            ask(text, url.clone()).await
         }
     };
-    let parsed = urls.iter().filter_map(|text| Some((text.as_str(), text.parse().ok()?)));
-    stream::iter(parsed).map(one).buffered(AHEAD_MAX)
+    stream::iter(urls).map(one).buffered(AHEAD_MAX)
 }
 
-/// `--resolve`, before the operating system.
+/// `builder` with the entries of `--resolve`, which go before the operating system.
 ///
 /// A resolver does not know the port, so the entries of one name must agree.
-struct Fixed {
-    names: HashMap<String, Vec<SocketAddr>>,
-    any: Vec<SocketAddr>,
-}
-
-impl Fixed {
-    fn of(entries: &[ResolveArg]) -> Result<Self, Usage> {
-        let mut names: HashMap<String, (u16, Vec<SocketAddr>)> = HashMap::new();
-        for ResolveArg { host, port, addresses } in entries {
-            match names.get(host) {
-                Some((other, known)) if other != port && known != addresses => {
-                    return Err(Usage(format!(
-                        "--resolve {host}: a name leads to the same addresses on every port, found others for {port} than for {other}"
-                    )));
-                }
-                // As in curl, the last entry for a host and port counts.
-                _ => names.insert(host.clone(), (*port, addresses.clone())),
-            };
+fn resolving(mut builder: abide::Builder, entries: &[ResolveArg]) -> Result<abide::Builder, Usage> {
+    let mut names: HashMap<&str, (u16, &[SocketAddr])> = HashMap::new();
+    for ResolveArg { host, port, addresses } in entries {
+        // As in curl, the last entry for a host and port counts.
+        let before = names.insert(host, (*port, addresses));
+        if let Some((other, _)) = before.filter(|(other, known)| other != port && known != addresses) {
+            return Err(Usage(format!(
+                "--resolve {host}: a name leads to the same addresses on every port, found others for {port} than for {other}"
+            )));
         }
-        let any = names.remove("*").map(|(_, addresses)| addresses).unwrap_or_default();
-        Ok(Self { names: names.into_iter().map(|(host, (_, addresses))| (host, addresses)).collect(), any })
     }
+    for (name, (_, addresses)) in names {
+        if name == "*" {
+            builder = builder.resolver(Arc::new(Everywhere(addresses.to_vec())));
+            continue;
+        }
+        builder = addresses.iter().fold(builder, |builder, address| builder.resolve(name, *address));
+    }
+    Ok(builder)
 }
 
-impl Resolve for Fixed {
-    fn resolve(&self, name: Name) -> Resolving {
-        let host = name.as_str().trim_end_matches('.').to_ascii_lowercase();
-        let found = self.names.get(&host).unwrap_or(&self.any).clone();
-        Box::pin(async move {
-            if !found.is_empty() {
-                return Ok(Box::new(found.into_iter()) as Addrs);
-            }
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            Ok(Box::new(found.collect::<Vec<_>>().into_iter()) as Addrs)
-        })
+/// Every name leads to these addresses.
+struct Everywhere(Vec<SocketAddr>);
+
+impl Resolve for Everywhere {
+    fn resolve(&self, _: Name) -> Resolving {
+        let found = self.0.clone().into_iter();
+        Box::pin(async move { Ok(Box::new(found) as Addrs) })
     }
 }
 

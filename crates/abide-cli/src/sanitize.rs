@@ -18,14 +18,17 @@ pub(crate) fn sanitized(text: &str) -> String {
     escaped(without_user(text).as_bytes())
 }
 
-/// The same of what a server can make as long as it likes: cut after 200 characters.
+/// The same of what a server can make as long as it likes: cut where it would fill the screen.
 pub(crate) fn cut(text: &str) -> String {
-    const SHOWN_MAX: usize = 200;
     let text = without_user(text);
-    match text.char_indices().nth(SHOWN_MAX) {
-        Some((end, _)) => format!("{}…", escaped(text.split_at(end).0.as_bytes())),
-        None => escaped(text.as_bytes()),
-    }
+    let (text, more) = first(&text, "…");
+    escaped(text.as_bytes()) + more
+}
+
+/// The first 200 characters, and `more` if there are more.
+fn first<'a>(text: &'a str, more: &'static str) -> (&'a str, &'static str) {
+    let end = text.char_indices().nth(200);
+    end.map_or((text, ""), |(end, _)| (text.split_at(end).0, more))
 }
 
 /// What would command a terminal, or show text in another order than it is in, as `\u{202e}`.
@@ -85,14 +88,11 @@ pub(crate) fn public(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// What was given, for a message: without user information, escaped, and cut where it would fill the screen.
+/// What was given, for a message: without user information, escaped, and cut.
 pub(crate) fn quoted(text: &str) -> String {
-    const SHOWN_MAX: usize = 200;
     let text = public(text);
-    match text.char_indices().nth(SHOWN_MAX) {
-        Some((end, _)) => format!("{:?}...", text.split_at(end).0),
-        None => format!("{text:?}"),
-    }
+    let (text, more) = first(&text, "...");
+    format!("{text:?}{more}")
 }
 
 /// A time that need not be exact.

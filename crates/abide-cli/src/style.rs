@@ -5,8 +5,8 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstyle::{AnsiColor, Style};
+use clap::ColorChoice;
 
-use crate::args::Color;
 use crate::sanitize::{sanitized, write_json};
 
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default().bold();
@@ -26,11 +26,11 @@ pub(crate) fn of_status(status: u16) -> Style {
 }
 
 /// Obeys `--color`.
-pub(crate) fn set_color(color: Color) {
+pub(crate) fn set_color(color: ColorChoice) {
     match color {
-        Color::Auto => {}
-        Color::Always => anstream::ColorChoice::Always.write_global(),
-        Color::Never => anstream::ColorChoice::Never.write_global(),
+        ColorChoice::Auto => {}
+        ColorChoice::Always => anstream::ColorChoice::Always.write_global(),
+        ColorChoice::Never => anstream::ColorChoice::Never.write_global(),
     }
 }
 

@@ -3,15 +3,16 @@
 use std::time::SystemTime;
 
 use abide_permissions::{Head, HeadScanner, Permissions, Preferences, ProductToken, ReadOptions, TagRules};
-use lol_html::{HtmlRewriter, Settings, element};
+use lol_html::{Settings, element};
+use serde::Deserialize;
 
 use crate::args::TagsArgs;
+use crate::batch::{self, OneOrMore};
 use crate::input::{read_file, tokens};
 use crate::json::Tags;
-use crate::schema::{OneOrMore, question};
+use crate::nearest;
 use crate::status::{Status, Usage};
 use crate::style::{self, PLAIN};
-use crate::{batch, nearest};
 
 pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
     if let Some(input) = &args.batch {
@@ -23,7 +24,8 @@ pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
     }
     let tokens = tokens(&args.agent).map_err(Usage)?;
     let html = args.html.as_deref().map(read_file).transpose()?;
-    let headers: Vec<_> = args.headers.into_iter().map(|header| (header.name, header.value)).collect();
+    let headers: Vec<_> =
+        args.headers.into_iter().map(|header| (header.name.to_string(), header.value)).collect();
     let permissions = read(tokens, &headers, html.as_deref(), args.content_type.as_deref());
     if args.output.json {
         style::print_json(&Tags::new(&permissions, &preferences(&headers, &permissions)))?;
@@ -37,14 +39,13 @@ pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
     Ok(Status::Done)
 }
 
-question! {
-    struct Question {
-        agent: OneOrMore,
-        headers: Option<Vec<(String, String)>>,
-        html: Option<String>,
-        html_base64: Option<String>,
-        content_type: Option<String>,
-    }
+#[derive(Debug, Deserialize)]
+struct Question {
+    agent: OneOrMore,
+    headers: Option<Vec<(String, String)>>,
+    html: Option<String>,
+    html_base64: Option<String>,
+    content_type: Option<String>,
 }
 
 fn answer(question: Question) -> Result<Tags, String> {
@@ -151,10 +152,7 @@ fn note_late_metas(permissions: &Permissions, html: &[u8]) -> anyhow::Result<()>
             Ok(())
         }
     ));
-    let mut rewriter = HtmlRewriter::new(settings, |_: &[u8]| {});
-    if rewriter.write(html).is_ok() {
-        let _ = rewriter.end();
-    }
+    crate::crawl::links::scan(html, settings);
     let read = permissions.metas().iter().filter(|meta| meta.name().eq_ignore_ascii_case("robots")).count();
     if count.get() > read {
         let text = "  note: a robots meta stands after the head, where it is not read";

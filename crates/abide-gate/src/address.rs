@@ -32,11 +32,6 @@ pub struct AddressGuard {
 }
 
 impl AddressGuard {
-    /// Public addresses only. The same as the default.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Opens exactly this network besides: 127.0.0.1/32 does not open 127.0.0.2.
     #[must_use]
     pub fn with_allowed_net(mut self, net: IpNet) -> Self {
@@ -230,20 +225,20 @@ mod tests {
 
     #[test]
     fn allow_net_opens_exactly_that_network() {
-        let guard = AddressGuard::new().with_allowed_net("127.0.0.1/32".parse().unwrap());
+        let guard = AddressGuard::default().with_allowed_net("127.0.0.1/32".parse().unwrap());
         assert!(guard.check("127.0.0.1".parse().unwrap()).is_ok());
         assert!(guard.check("::ffff:127.0.0.1".parse().unwrap()).is_ok());
         assert!(guard.check("127.0.0.2".parse().unwrap()).is_err());
         assert!(guard.check("::1".parse().unwrap()).is_err());
-        let guard = AddressGuard::new().with_allowed_net("fd00::/8".parse().unwrap());
+        let guard = AddressGuard::default().with_allowed_net("fd00::/8".parse().unwrap());
         assert!(guard.check("fd00::1".parse().unwrap()).is_ok());
         assert!(guard.check("fc00::1".parse().unwrap()).is_err());
-        assert!(AddressGuard::new().danger_allow_all().check("127.0.0.1".parse().unwrap()).is_ok());
+        assert!(AddressGuard::default().danger_allow_all().check("127.0.0.1".parse().unwrap()).is_ok());
     }
 
     #[test]
     fn a_refusal_names_the_address() {
-        let refused = AddressGuard::new().check("::ffff:10.0.0.1".parse().unwrap()).unwrap_err();
+        let refused = AddressGuard::default().check("::ffff:10.0.0.1".parse().unwrap()).unwrap_err();
         assert_eq!(refused.to_string(), "its address ::ffff:10.0.0.1 must not be contacted");
     }
 }

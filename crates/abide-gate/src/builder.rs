@@ -185,7 +185,8 @@ impl GateBuilder {
             signer: self.signer.clone(),
         });
         // A fetch that waits for its permit must not look like an outage.
-        let policy = self.robots.clone().with_slot_wait_max(max_wait.saturating_add(SLOT_WAIT_MARGIN));
+        let mut policy = self.robots.clone();
+        policy.slot_wait_max = max_wait.saturating_add(SLOT_WAIT_MARGIN);
         let waiting = pacer.clone();
         let mut cache = self.robots_cache(tokens, Arc::clone(&fetch));
         cache.observers = vec![Arc::new(move |event: &Event<'_>| change_delay_of_waiters(&waiting, event))];

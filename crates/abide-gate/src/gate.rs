@@ -23,8 +23,8 @@ use crate::{AddressGuard, Clock, Host, Origin, SignRequest, Stats, WallMillis};
 /// Decides whether and when a request may be sent: robots.txt and rate limits. Cheap to clone; clones share everything.
 #[derive(Debug, Clone)]
 pub struct Gate {
-    pub(crate) robots: RobotsCache,
-    pub(crate) tdmrep: Option<RobotsCache>,
+    pub(crate) robots: Arc<RobotsCache>,
+    pub(crate) tdmrep: Option<Arc<RobotsCache>>,
     pub(crate) requires_tdmrep: bool,
     pub(crate) pacer: Arc<Pacer>,
     pub(crate) addresses: Arc<AddressGuard>,
@@ -106,7 +106,7 @@ impl Gate {
     }
 
     /// The cache of tdmrep.json, for a page that is going to be fetched.
-    fn tdmrep_for(&self, verdict: &Verdict) -> Option<&RobotsCache> {
+    fn tdmrep_for(&self, verdict: &Verdict) -> Option<&Arc<RobotsCache>> {
         self.tdmrep.as_ref().filter(|_| verdict.is_allowed())
     }
 
@@ -191,7 +191,7 @@ impl Gate {
     /// The entry from memory, or fetched if robots.txt can get its permit within what is `left`.
     async fn entry(
         &self,
-        cache: &RobotsCache,
+        cache: &Arc<RobotsCache>,
         origin: &Origin,
         url: &Url,
         left: &mut Duration,

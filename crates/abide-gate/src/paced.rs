@@ -147,7 +147,7 @@ impl PacedFetch {
 /// robots.txt itself is fetched without it, and so never waits for this.
 #[derive(Debug)]
 pub(crate) struct RuledFetch {
-    pub(crate) robots: RobotsCache,
+    pub(crate) robots: Arc<RobotsCache>,
     pub(crate) fetch: Arc<dyn Fetch>,
     pub(crate) clock: Arc<dyn Clock>,
 }

@@ -8,7 +8,6 @@ pub mod robots_cache;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AddressGuard {}
 impl AddressGuard {
-    pub fn new() -> Self {}
     #[must_use]
     pub fn with_allowed_net(mut self, net: IpNet) -> Self {}
     #[must_use]
@@ -250,7 +249,6 @@ impl GoodCopy {
     pub fn body(&self) -> &[u8] {}
     pub fn is_truncated(&self) -> bool {}
     pub fn status(&self) -> u16 {}
-    pub fn etag(&self) -> Option<&[u8]> {}
     pub fn fetched_at(&self) -> WallMillis {}
     pub fn validated_at(&self) -> WallMillis {}
 }
@@ -500,8 +498,6 @@ impl RobotsPolicy {
     pub fn with_deadline(mut self, deadline: Duration) -> Self {}
     pub fn deadline(&self) -> Duration {}
     #[must_use]
-    pub fn with_slot_wait_max(mut self, wait: Duration) -> Self {}
-    #[must_use]
     pub fn with_fetches_max(mut self, fetches: usize) -> Self {}
     #[must_use]
     pub fn with_store_timeout(mut self, timeout: Duration) -> Self {}
@@ -513,8 +509,6 @@ pub struct RobotsRecord {}
 impl RobotsRecord {
     pub fn origin(&self) -> &Origin {}
     pub fn asked_at(&self) -> WallMillis {}
-    pub fn fresh_until(&self) -> WallMillis {}
-    pub fn next_try(&self) -> WallMillis {}
     pub fn copy(&self) -> Option<&GoodCopy> {}
     pub fn failing_since(&self) -> Option<WallMillis> {}
     pub fn weight(&self) -> usize {}

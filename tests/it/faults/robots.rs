@@ -518,6 +518,7 @@ fn refused_redirects(table: &mut Table) {
         "http://",
         "http://a b.example/",
         "http://[::1",
+        "http://a.example:0/",
         "http://a.example:99999/",
         "http://%00.example/",
         "http://a<b.example/",

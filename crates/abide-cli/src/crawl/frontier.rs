@@ -15,6 +15,8 @@ pub(crate) enum Kind {
     #[default]
     Page,
     Sitemap,
+    /// By the gate, before the others of its site.
+    Robots,
 }
 
 /// One URL to fetch.
@@ -31,6 +33,8 @@ pub(crate) struct Task {
     pub(crate) tries: u16,
     /// It was deferred behind a redirect, which coming back later alone does not help: it waits inside the call.
     pub(crate) is_patient: bool,
+    /// It was deferred by a host that is not its own: the rest of its host's queue goes on until then.
+    pub(crate) not_before: Option<Instant>,
 }
 
 /// What may be done now.
@@ -46,8 +50,6 @@ pub(crate) enum Next {
 #[derive(Debug)]
 pub(crate) struct Frontier {
     hosts: BTreeMap<String, Host>,
-    /// Deferred by a host that is not their own: they come back then, and the rest of their host's queue goes on.
-    later: Vec<(Instant, Task)>,
     seen: HashSet<Url>,
     /// Of the URLs that were seen, together.
     bytes: usize,
@@ -79,7 +81,6 @@ impl Frontier {
         let hosts = urls.iter().map(|url| (host_of(url), Host::default())).collect();
         Self {
             hosts,
-            later: Vec::new(),
             seen: HashSet::new(),
             bytes: 0,
             dropped: 0,
@@ -123,6 +124,7 @@ impl Frontier {
             deferrals: 0,
             tries: 0,
             is_patient: false,
+            not_before: None,
         });
         true
     }
@@ -153,51 +155,38 @@ impl Frontier {
 
     /// The next URL: of the first host behind the last one that has something to do.
     pub(crate) fn next(&mut self, now: Instant) -> Next {
-        self.call_back(now);
         let limits = &self.limits;
         let may = |name: &str, host: &Host| {
             let name = name.rsplit_once(':').map_or(name, |(name, _)| name);
-            !host.is_busy && !host.queue.is_empty() && limits.get(name).is_none_or(|max| host.pages < *max)
+            !host.is_busy && limits.get(name).is_none_or(|max| host.pages < *max)
         };
-        let ready =
-            |name: &str, host: &Host| may(name, host) && host.parked_until.is_none_or(|until| until <= now);
         let after = (std::ops::Bound::Excluded(&self.last), std::ops::Bound::Unbounded);
-        let mut in_turn = self.hosts.range::<String, _>(after).chain(&self.hosts);
-        let Some(name) = in_turn.find(|(name, host)| ready(name, host)).map(|(name, _)| name.clone()) else {
-            let parked = self.hosts.iter().filter(|(name, host)| may(name, host));
-            let times = parked.filter_map(|(_, host)| host.parked_until);
-            let times = times.chain(self.later.iter().map(|(until, _)| *until));
+        let in_turn =
+            self.hosts.range::<String, _>(after).chain(&self.hosts).filter(|(name, host)| may(name, host));
+        let mut ready = in_turn.filter(|(_, host)| host.parked_until.is_none_or(|until| until <= now));
+        let found = ready.find_map(|(name, host)| {
+            Some((
+                name.clone(),
+                host.queue.iter().position(|task| task.not_before.is_none_or(|at| at <= now))?,
+            ))
+        });
+        let Some((name, place)) = found else {
+            let waiting = self.hosts.iter().filter(|(name, host)| may(name, host));
+            let times = waiting.filter_map(|(_, host)| {
+                let first = host.queue.iter().map(|task| task.not_before).min()?;
+                host.parked_until.max(first)
+            });
             return times.min().map_or(Next::Nothing, Next::Parked);
         };
-        let task = self.hosts.get_mut(&name).and_then(|host| {
-            host.is_busy = true;
-            host.parked_until = None;
-            host.queue.pop_front()
-        });
         self.last = name;
-        match task {
-            Some(task) => {
-                let is_page = usize::from(task.kind == Kind::Page);
-                self.pages_running += is_page;
-                if let Some(host) = self.hosts.get_mut(&task.host) {
-                    host.pages += is_page;
-                }
-                Next::Task(task)
-            }
-            None => Next::Nothing,
-        }
-    }
-
-    /// Those whose time has come go to the front of their queues.
-    fn call_back(&mut self, now: Instant) {
-        let (due, later): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.later).into_iter().partition(|(until, _)| *until <= now);
-        self.later = later;
-        for (_, task) in due {
-            if let Some(host) = self.hosts.get_mut(&task.host) {
-                host.queue.push_front(task);
-            }
-        }
+        let Some(host) = self.hosts.get_mut(&self.last) else { return Next::Nothing };
+        let Some(task) = host.queue.remove(place) else { return Next::Nothing };
+        host.is_busy = true;
+        host.parked_until = None;
+        let is_page = usize::from(task.kind == Kind::Page);
+        host.pages += is_page;
+        self.pages_running += is_page;
+        Next::Task(task)
     }
 
     /// The host of `task` may be asked for the next one.
@@ -208,21 +197,14 @@ impl Frontier {
         }
     }
 
-    /// Puts `task` back to the front; its host rests until then.
-    pub(crate) fn park(&mut self, task: Task, until: Instant) {
-        if let Some(host) = self.hosts.get_mut(&task.host) {
-            host.parked_until = Some(until);
-            host.pages = host.pages.saturating_sub(usize::from(task.kind == Kind::Page));
-            host.queue.push_front(deferred(task));
-        }
-    }
-
-    /// Puts `task` back at that time; its host goes on meanwhile.
-    pub(crate) fn postpone(&mut self, task: Task, until: Instant) {
+    /// Puts `task` back to the front, for then. `rests`: so does its host, which goes on meanwhile otherwise.
+    pub(crate) fn put_back(&mut self, mut task: Task, until: Instant, rests: bool) {
+        task.deferrals = task.deferrals.saturating_add(1);
         if let Some(host) = self.hosts.get_mut(&task.host) {
             host.pages = host.pages.saturating_sub(usize::from(task.kind == Kind::Page));
+            *(if rests { &mut host.parked_until } else { &mut task.not_before }) = Some(until);
+            host.queue.push_front(task);
         }
-        self.later.push((until, deferred(task)));
     }
 
     /// Drops what is queued for the host of `task`, and says how much that was.
@@ -238,28 +220,18 @@ impl Frontier {
 
     /// Everything that is still to be fetched.
     pub(crate) fn left(&self) -> impl Iterator<Item = &Task> {
-        self.hosts.values().flat_map(|host| &host.queue).chain(self.later.iter().map(|(_, task)| task))
+        self.hosts.values().flat_map(|host| &host.queue)
     }
 
     /// How many that are.
     pub(crate) fn len(&self) -> usize {
-        self.hosts.values().map(|host| host.queue.len()).sum::<usize>() + self.later.len()
+        self.hosts.values().map(|host| host.queue.len()).sum()
     }
 
-    /// How many are queued for one host.
-    pub(crate) fn queued(&self, host: &str) -> usize {
-        self.hosts.get(host).map_or(0, |host| host.queue.len())
+    /// How many hosts rest.
+    pub(crate) fn parked(&self, now: Instant) -> usize {
+        self.hosts.values().filter(|host| host.parked_until.is_some_and(|until| until > now)).count()
     }
-
-    /// Hosts that rest, and until when.
-    pub(crate) fn parked(&self) -> impl Iterator<Item = (&str, Instant)> {
-        self.hosts.iter().filter_map(|(name, host)| Some((name.as_str(), host.parked_until?)))
-    }
-}
-
-fn deferred(mut task: Task) -> Task {
-    task.deferrals = task.deferrals.saturating_add(1);
-    task
 }
 
 /// The URL by which a page is known, whatever the credentials and the part of it that is linked to: without user information and fragment.
@@ -282,106 +254,17 @@ const BYTES_MAX: usize = 128 * 1024 * 1024;
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-
-    fn url(text: &str) -> Url {
-        text.parse().unwrap()
-    }
-
-    fn frontier(urls: &[&str], depth_max: Option<u32>) -> Frontier {
-        let urls: Vec<Url> = urls.iter().map(|text| url(text)).collect();
-        let mut frontier = Frontier::new(&urls, depth_max);
-        assert!(urls.iter().all(|url| frontier.add(url, 0, Kind::Page)));
-        frontier
-    }
-
-    fn next(frontier: &mut Frontier) -> Option<Task> {
-        match frontier.next(Instant::now()) {
-            Next::Task(task) => Some(task),
-            _ => None,
-        }
-    }
-
-    #[test]
-    fn hosts_alternate_one_url_at_a_time() {
-        let mut frontier = frontier(&["http://a/1", "http://a/2", "http://b/1", "http://b/2"], None);
-        let (one, two) = (next(&mut frontier).unwrap(), next(&mut frontier).unwrap());
-        assert_eq!((one.url.as_str(), two.url.as_str()), ("http://a/1", "http://b/1"));
-        assert!(next(&mut frontier).is_none(), "both are busy");
-        frontier.ended(&one);
-        frontier.ended(&two);
-        assert_eq!(next(&mut frontier).unwrap().url.as_str(), "http://a/2");
-        assert_eq!(next(&mut frontier).unwrap().url.as_str(), "http://b/2");
-    }
-
-    #[test]
-    fn known_deep_and_foreign_urls_are_left_out() {
-        let mut frontier = frontier(&["http://a/"], Some(1));
-        let first = next(&mut frontier).unwrap();
-        for (text, depth) in [("http://a/#x", 1), ("http://b/", 1), ("ftp://a/x", 1), ("http://a/deep", 2)] {
-            assert!(!frontier.add(&url(text), depth, Kind::Page), "{text}");
-        }
-        frontier.know(url("http://a/known"));
-        assert!(!frontier.add(&url("http://a/known"), 1, Kind::Page));
-        frontier.ended(&first);
-        assert!(next(&mut frontier).is_none());
-        assert!(frontier.add(&url("http://a/x"), 1, Kind::Page));
-        assert_eq!(next(&mut frontier).unwrap().url.as_str(), "http://a/x");
-    }
 
     #[test]
     fn urls_of_any_length_fill_no_more_than_there_is_room_for() {
-        let mut frontier = frontier(&["http://a/"], None);
+        let url = |number: usize| format!("http://a/{number}{}", "x".repeat(40)).parse().unwrap();
+        let mut frontier = Frontier::new(&[url(0)], None);
         frontier.bytes = BYTES_MAX - 100;
-        let long = "x".repeat(40);
-        let added =
-            (0..9).filter(|number| frontier.add(&url(&format!("http://a/{number}{long}")), 1, Kind::Page));
-        assert_eq!(added.count(), 2);
+        assert_eq!((0..9).filter(|number| frontier.add(&url(*number), 1, Kind::Page)).count(), 2);
         assert_eq!(frontier.dropped(), 7);
         // One that is known already is none of them.
-        assert!(!frontier.add(&url(&format!("http://a/0{long}")), 1, Kind::Page));
+        assert!(!frontier.add(&url(0), 1, Kind::Page));
         assert_eq!(frontier.dropped(), 7);
-    }
-
-    #[test]
-    fn a_parked_host_waits_and_its_task_comes_first_then() {
-        let mut frontier = frontier(&["http://a/1", "http://a/2"], None);
-        let first = next(&mut frontier).unwrap();
-        frontier.ended(&first);
-        let until = Instant::now() + Duration::from_secs(60);
-        frontier.park(first, until);
-        assert!(matches!(frontier.next(Instant::now()), Next::Parked(at) if at == until));
-        let Next::Task(task) = frontier.next(until) else { panic!("its time has come") };
-        assert_eq!((task.url.as_str(), task.deferrals), ("http://a/1", 1));
-    }
-
-    #[test]
-    fn what_another_host_defers_comes_back_and_delays_nothing() {
-        let mut frontier = frontier(&["http://a/1", "http://a/2"], None);
-        let first = next(&mut frontier).unwrap();
-        frontier.ended(&first);
-        let until = Instant::now() + Duration::from_secs(60);
-        frontier.postpone(first, until);
-        assert_eq!(frontier.len(), 2);
-        let second = next(&mut frontier).unwrap();
-        assert_eq!(second.url.as_str(), "http://a/2");
-        frontier.ended(&second);
-        assert!(matches!(frontier.next(Instant::now()), Next::Parked(at) if at == until));
-        let Next::Task(task) = frontier.next(until) else { panic!("its time has come") };
-        assert_eq!((task.url.as_str(), task.deferrals), ("http://a/1", 1));
-    }
-
-    #[test]
-    fn a_start_page_may_move_to_another_host() {
-        let mut frontier = frontier(&["http://a/"], None);
-        let first = next(&mut frontier).unwrap();
-        assert!(frontier.may_widen(&first));
-        assert!(frontier.widen(&url("http://www.a/")));
-        assert!(!frontier.widen(&url("http://www.a/")));
-        assert!(frontier.add(&url("http://www.a/x"), 1, Kind::Page));
-        assert_eq!(next(&mut frontier).unwrap().url.as_str(), "http://www.a/x");
-        assert!(!frontier.may_widen(&Task { url: url("http://a/x"), ..first }));
     }
 }

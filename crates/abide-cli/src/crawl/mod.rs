@@ -2,10 +2,11 @@
 //!
 //! One task a host at most, so a host that waits delays no other; a host that is backed off is parked until then.
 
+mod facts;
 mod frontier;
 mod html;
 mod journal;
-mod links;
+pub(crate) mod links;
 mod page;
 mod progress;
 mod report;
@@ -23,47 +24,43 @@ use url::Url;
 
 use crate::args::{CrawlArgs, FailOn, StoreArg};
 use crate::fetch::{self, Answer};
-use crate::input::{absolute, absolute_urls};
+use crate::input::{absolute_urls, can_write};
 use crate::json::millis;
-use crate::observer::GateObserver;
 use crate::outcome::Outcome;
 use crate::recorder::{self, Recorder, Sent};
 use crate::sanitize::public_url;
-use crate::status::{Status, Usage};
+use crate::status::Status;
 use crate::{online, style};
+use facts::{Fact, OF_PAGE, Request, Stopwatch, Watch};
 use frontier::{Frontier, Kind, Next, Task};
-use journal::{Journal, Opening};
+use journal::{Journal, Past};
 use page::{Page, Record};
-use progress::{Flight, Progress};
+use progress::Progress;
 use report::{Host, Report};
 use save::{BODY_MAX, Body, Save};
 
 pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
-    let urls: Vec<Url> =
-        absolute_urls(&args.urls)?.iter().map(|text| absolute(text)).collect::<Result<_, _>>()?;
+    let urls: Vec<Url> = absolute_urls(&args.urls)?.into_iter().map(|(_, url)| url).collect();
     if let Some(path) = &args.report {
         // Better now than after the crawl.
-        can_write(path).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
+        can_write(path)?;
     }
-    let observer = Arc::new(GateObserver::all());
-    let online = args.online.clone();
-    online::observed(&online, &observer, async |abide, inner| {
-        let mut crawl = Crawl::new(args, &urls, abide, inner, Arc::clone(&observer))?;
-        for url in &urls {
-            crawl.queue(url, 0, Kind::Page)?;
-        }
-        // The report is there also when a file could not be written.
-        let result = crawl.run().await;
-        let status = crawl.end()?;
-        result.map(|interrupted| interrupted.unwrap_or(status))
-    })
-}
-
-/// Whether there can be a file. Nothing is changed: the call may yet be refused.
-fn can_write(path: &std::path::Path) -> std::io::Result<()> {
-    let is_new = !path.try_exists()?;
-    std::fs::OpenOptions::new().append(true).create(true).open(path)?;
-    if is_new { std::fs::remove_file(path) } else { Ok(()) }
+    let watch = Arc::new(Watch::default());
+    let (online, watching) = (args.online.clone(), Arc::clone(&watch));
+    online::observed(
+        &online,
+        move |event| watching.observe(event),
+        async |abide, inner| {
+            let mut crawl = Crawl::new(args, &urls, abide, inner, watch)?;
+            for url in &urls {
+                crawl.queue(url, 0, Kind::Page)?;
+            }
+            // The report is there also when a file could not be written.
+            let result = crawl.run().await;
+            let status = crawl.end()?;
+            result.map(|interrupted| interrupted.unwrap_or(status))
+        },
+    )
 }
 
 /// The journal beside a durable store and the directory to save to, with what an earlier run has left put into the frontier.
@@ -75,14 +72,13 @@ fn begin(
     frontier: &mut Frontier,
     report: &mut Report,
 ) -> anyhow::Result<(Option<Journal>, Option<Save>)> {
-    let opening = args.online.durable().map(|store| Opening::of(store, urls, args.restart)).transpose()?;
-    let known = opening.as_ref().and_then(Opening::known);
+    let past = args.online.durable().map(|store| Past::of(store, urls, args.restart)).transpose()?;
+    let known = past.as_ref().and_then(Past::known);
     let save = args.save.as_deref().map(|directory| Save::to(directory, known.as_ref())).transpose()?;
-    let Some(opening) = opening else { return Ok((None, save)) };
-    let is_resumed = known.is_some();
-    let (journal, past) = opening.begin()?;
+    let Some(past) = past else { return Ok((None, save)) };
+    let journal = past.open()?;
     let done = past.restore(frontier, report, urls);
-    if is_resumed {
+    if known.is_some() {
         style::note(format_args!("going on: {done} URLs are done, {} are queued", frontier.len()));
     }
     Ok((Some(journal), save))
@@ -99,11 +95,12 @@ struct Crawl {
     save: Option<Save>,
     running: JoinSet<Done>,
     /// What is under way, by host.
-    in_flight: HashMap<String, Flight>,
+    in_flight: HashMap<String, (Task, Recorder)>,
     fetched: usize,
     /// Sitemaps that were queued: as many as pages at most. One may name others without end.
     sitemaps: usize,
-    observer: Arc<GateObserver>,
+    time: Stopwatch,
+    watch: Arc<Watch>,
 }
 
 /// What came back for one URL.
@@ -122,14 +119,17 @@ impl Crawl {
         urls: &[Url],
         abide: Abide,
         inner: reqwest::Client,
-        observer: Arc<GateObserver>,
+        watch: Arc<Watch>,
     ) -> anyhow::Result<Self> {
         let mut frontier = Frontier::new(urls, args.max_depth);
-        for (host, max) in &args.host_max_pages {
+        // The first one of a host counts: those of a file come last.
+        for (host, max) in args.host_max_pages.iter().rev() {
             frontier.limit(host.as_str(), *max);
         }
-        let mut report = Report::new(&observer, args.report.is_some());
+        let mut report = Report::new(args.report.is_some());
         let (journal, save) = begin(&args, urls, &mut frontier, &mut report)?;
+        let time = Stopwatch::going_on(report.lasted);
+        watch.begin(time);
         Ok(Self {
             client: recorder::client(&abide, inner, &args.online, false)?,
             report,
@@ -143,7 +143,8 @@ impl Crawl {
             frontier,
             journal,
             save,
-            observer,
+            time,
+            watch,
         })
     }
 
@@ -152,7 +153,7 @@ impl Crawl {
         let mut interrupted = std::pin::pin!(online::interruption());
         loop {
             let parked_until = self.dispatch();
-            self.progress.show(self.fetched, &self.frontier, &self.report, &self.in_flight);
+            self.progress.show(self.fetched, &self.frontier, &self.report);
             if self.running.is_empty() && parked_until.is_none() {
                 return Ok(None);
             }
@@ -190,8 +191,7 @@ impl Crawl {
 
     fn start(&mut self, task: Task) {
         let recorder = Recorder::with_page_max(self.args.page_timeout);
-        let flight = Flight { task: task.clone(), recorder: recorder.clone(), since: Instant::now() };
-        self.in_flight.insert(task.host.clone(), flight);
+        self.in_flight.insert(task.host.clone(), (task.clone(), recorder.clone()));
         let patience = self.args.max_hold.max(self.args.online.max_wait);
         let options = if task.is_patient { Options::new().with_max_wait(patience) } else { Options::new() };
         self.running.spawn(visit(self.abide.clone(), self.client.clone(), task, recorder, options));
@@ -201,17 +201,14 @@ impl Crawl {
         let Done { task, answer, sent, ended, body } = done;
         self.in_flight.remove(&task.host);
         self.frontier.ended(&task);
-        let events = self.report.sent(task.kind, &sent, Some(ended));
-        if let Some(journal) = &mut self.journal {
-            journal.sent(task.kind, events)?;
-        }
-        if self.comes_again(&task, &answer) {
+        self.sent(task.kind, &sent, Some(ended))?;
+        if self.comes_again(&task, &answer)? {
             return Ok(());
         }
         let ms = sent.last().map(|last| millis(ended.saturating_duration_since(last.at)));
-        let record = Record::new(&task, &answer, ms);
-        self.report.note(&record);
+        let mut record = Record::new(&task, &answer, ms);
         self.show(&record.page)?;
+        record.cut();
         let is_fetched = answer.line.outcome == Outcome::Fetched;
         let final_url = answer.line.final_url.as_deref().and_then(|text| text.parse::<Url>().ok());
         let base = final_url.unwrap_or_else(|| task.url.clone());
@@ -228,42 +225,61 @@ impl Crawl {
                 save.page(&answer, &body)?;
             }
         }
-        let Some(journal) = &mut self.journal else { return Ok(()) };
-        // What was deferred is left for the next run.
-        if answer.not_before.is_none() {
-            journal.done(record)?;
+        let done = Fact::Done(Box::new(record));
+        if answer.not_before.is_some() {
+            // What was deferred is left for the next run.
+            self.report.count(done);
+        } else {
+            self.log(done)?;
         }
-        journal.flush()
+        self.journal.as_mut().map_or(Ok(()), Journal::flush)
+    }
+
+    /// Keeps what happened in the journal, and counts it in any case.
+    fn log(&mut self, fact: Fact) -> anyhow::Result<()> {
+        let written = self.journal.as_mut().map_or(Ok(()), |journal| journal.seen(&fact));
+        self.report.count(fact);
+        written
+    }
+
+    /// Logs the requests of one URL, and what the gate has reported meanwhile. `ended`: when the last body did, or the last request failed.
+    fn sent(&mut self, kind: Kind, sent: &[Sent], ended: Option<Instant>) -> anyhow::Result<()> {
+        for (index, hop) in sent.iter().enumerate() {
+            let is_last = index + 1 == sent.len();
+            let end = if is_last { ended } else { hop.took.map(|took| hop.at + took) };
+            let (at, end) = (self.time.at(hop.at), end.map(|end| self.time.at(end)));
+            let request = Request { kind, url: hop.url.to_string(), at, end, status: hop.status };
+            self.log(Fact::Sent(request))?;
+        }
+        self.watch.take().into_iter().try_for_each(|fact| self.log(fact))
     }
 
     /// Puts back what was deferred, and what was answered with 429 or 503: the host is backed off by now.
-    fn comes_again(&mut self, task: &Task, answer: &Answer) -> bool {
+    fn comes_again(&mut self, task: &Task, answer: &Answer) -> anyhow::Result<bool> {
         if let Some(not_before) = answer.not_before {
             return self.requeue(task, answer, not_before);
         }
         let is_throttled =
             matches!(answer.line.status, Some(429 | 503)) && answer.line.outcome == Outcome::Fetched;
         if !is_throttled || task.tries >= TRIES_MAX {
-            return false;
+            return Ok(false);
         }
         let last = answer.line.final_url.as_deref().and_then(|text| text.parse().ok());
-        let Ok(slot) = self.abide.next_slot(last.as_ref().unwrap_or(&task.url)) else { return false };
-        if slot.wait > self.args.max_hold {
-            return false;
+        match self.abide.next_slot(last.as_ref().unwrap_or(&task.url)) {
+            Ok(slot) if slot.wait <= self.args.max_hold => {
+                let again = Task { tries: task.tries.saturating_add(1), ..task.clone() };
+                self.put_back(again, answer, slot.wait)
+            }
+            _ => Ok(false),
         }
-        self.report.requeued(task);
-        let until = Instant::now() + slot.wait.max(BACKOFF_MIN);
-        let again = Task { tries: task.tries.saturating_add(1), ..task.clone() };
-        self.put_back(again, answer, until);
-        true
     }
 
-    fn put_back(&mut self, task: Task, answer: &Answer, until: Instant) {
-        if is_of_its_host(&task, answer) {
-            self.frontier.park(task, until);
-        } else {
-            self.frontier.postpone(task, until);
-        }
+    /// Says that it did.
+    fn put_back(&mut self, task: Task, answer: &Answer, wait: Duration) -> anyhow::Result<bool> {
+        self.log(Fact::Back(public_url(&task.url)))?;
+        let rests = is_of_its_host(&task, answer);
+        self.frontier.put_back(task, Instant::now() + wait.max(BACKOFF_MIN), rests);
+        Ok(true)
     }
 
     /// With `--json` each page as it comes, and with `-v` a line for it.
@@ -281,20 +297,17 @@ impl Crawl {
     }
 
     /// Puts a deferred URL back, unless its host is backed off for longer than the crawl is to last for it.
-    fn requeue(&mut self, task: &Task, answer: &Answer, not_before: SystemTime) -> bool {
+    fn requeue(&mut self, task: &Task, answer: &Answer, not_before: SystemTime) -> anyhow::Result<bool> {
         let wait = not_before.duration_since(SystemTime::now()).unwrap_or_default();
-        let is_own = is_of_its_host(task, answer);
         if wait > self.args.max_hold || task.deferrals >= DEFERRALS_MAX {
-            if is_own {
+            if is_of_its_host(task, answer) {
                 let dropped = self.frontier.give_up(task);
                 self.report.left(task, dropped);
             }
-            return false;
+            return Ok(false);
         }
-        self.report.requeued(task);
         let task = Task { is_patient: answer.line.hops.len() > 1, ..task.clone() };
-        self.put_back(task, answer, Instant::now() + wait.max(BACKOFF_MIN));
-        true
+        self.put_back(task, answer, wait)
     }
 
     fn queue(&mut self, url: &Url, depth: u32, kind: Kind) -> anyhow::Result<()> {
@@ -321,7 +334,7 @@ impl Crawl {
     fn queue_sitemaps(&mut self, task: &Task, answer: &Answer) -> anyhow::Result<()> {
         let verdict = answer.line.verdict.as_ref().filter(|_| self.args.sitemaps);
         let Some(verdict) = verdict else { return Ok(()) };
-        let sitemaps = verdict.sitemaps.iter().filter_map(|text| text.parse().ok());
+        let sitemaps = verdict.found.sitemaps.iter().filter_map(|text| text.parse().ok());
         sitemaps
             .take(SITEMAPS_MAX)
             .try_for_each(|url: Url| self.queue(&public_url(&url), task.depth, Kind::Sitemap))
@@ -353,18 +366,20 @@ impl Crawl {
 
     fn end(mut self) -> anyhow::Result<Status> {
         self.progress.clear();
-        for flight in self.in_flight.values() {
-            self.report.sent(flight.task.kind, &flight.recorder.sent(), None);
-            self.report.left(&flight.task, 1);
+        let in_flight = std::mem::take(&mut self.in_flight);
+        let mut logged = self.sent(Kind::Page, &[], None);
+        for (task, recorder) in in_flight.values() {
+            logged = logged.and(self.sent(task.kind, &recorder.sent(), None));
+            self.report.left(task, 1);
         }
-        let mut left = self.in_flight.len();
+        let mut left = in_flight.len();
         for task in self.frontier.left() {
             self.report.left(task, 1);
             left += 1;
         }
-        self.report.end(&self.observer, &self.abide, self.args.online.delay);
+        self.report.end(&self.abide, self.time.at(Instant::now()));
         let drawn = self.args.report.as_ref().map_or(Ok(()), |path| {
-            std::fs::write(path, html::page(&self.report, &self.args))
+            std::fs::write(path, html::page(&self.report, &self.args)?)
                 .map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))
         });
         let printed = if self.args.online.output.json {
@@ -375,7 +390,7 @@ impl Crawl {
         let is_finished = left == 0 && self.report.sum(|host| host.left + host.deferred) == 0;
         let journal = self.journal.take().map(|journal| {
             let path = journal.path().display().to_string();
-            journal.end(is_finished, &self.report).map(|()| path)
+            journal.end(is_finished).map(|()| path)
         });
         let path = journal.transpose()?;
         if self.report.interrupted {
@@ -391,7 +406,7 @@ impl Crawl {
             style::complain(format_args!("the queue was full: {dropped} links were left out"));
         }
         // What could not be written is reported last, so that everything else is reported too.
-        printed.and(drawn).map(|()| Status::of(!self.has_failed()))
+        printed.and(drawn).and(logged).map(|()| Status::of(!self.has_failed()))
     }
 }
 
@@ -440,7 +455,8 @@ async fn visit(
 ) -> Done {
     let mut body = Body::default();
     let sink = |chunk: &[u8]| body.push(chunk);
-    let answer = fetch::ask(&abide, &client, task.url.as_str(), &recorder, options, sink).await;
+    let asked = fetch::ask(&abide, &client, task.url.as_str(), &recorder, options, sink);
+    let answer = OF_PAGE.scope((), asked).await;
     Done { task, answer, sent: recorder.sent(), ended: Instant::now(), body }
 }
 

@@ -38,17 +38,26 @@ pub(crate) enum Class {
 }
 
 impl Page {
+    /// Where it has redirected to.
+    pub(crate) fn moved_to(&self) -> Option<&str> {
+        self.final_url.as_deref().filter(|url| *url != self.url)
+    }
+
+    /// Why, without the URL.
+    pub(crate) fn reason(&self) -> &str {
+        without_url(&self.why, &self.url).unwrap_or(&self.why)
+    }
+
     /// `None`: there was no whole response.
     pub(crate) fn class(&self) -> Option<Class> {
         if self.outcome != Outcome::Fetched {
             return None;
         }
-        let is_elsewhere = self.final_url.as_ref().is_some_and(|url| *url != self.url);
         Some(match self.status? {
             400..500 => Class::ClientError,
             500.. => Class::ServerError,
             300..400 => Class::Redirected,
-            _ if is_elsewhere => Class::Redirected,
+            _ if self.moved_to().is_some() => Class::Redirected,
             _ => Class::Ok,
         })
     }
@@ -94,21 +103,32 @@ impl Record {
             preferences: line.preferences.clone(),
         };
         let cause = (line.outcome != Outcome::Fetched).then(|| cause(task, answer));
-        let tags = line.permissions.iter();
-        let stated = tags.flat_map(|tags| tags.rules.stated()).map(str::to_owned);
+        let stated = line.permissions.iter().flat_map(|tags| &tags.stated).map(|name| (*name).to_owned());
         let reserved = StatedPreference::reserved(&line.preferences);
         let reserved = reserved.into_iter().map(|usage| format!("no {usage}"));
         let permissions = if task.kind == Kind::Page { stated.chain(reserved).collect() } else { Vec::new() };
         Self { page, cause, permissions }
     }
+
+    /// Drops what no report counts, and what does not fit a line of the journal: a site may state more than that.
+    pub(crate) fn cut(&mut self) {
+        self.page.preferences.clear();
+        self.permissions.retain(|stated| stated.len() <= STATED_LEN_MAX);
+        self.permissions.truncate(STATED_MAX);
+    }
 }
+
+/// What is kept of what one page states.
+const STATED_MAX: usize = 64;
+/// Nor is any name of this length.
+const STATED_LEN_MAX: usize = 1024;
 
 fn cause(task: &Task, answer: &Answer) -> Cause {
     let line = &answer.line;
     let hop = line.hops.last().and_then(|hop| hop.url.parse::<Url>().ok());
     let hop = hop.as_ref().unwrap_or(&task.url);
     let host = hop.host_str().unwrap_or_default().to_owned();
-    let rule = line.verdict.as_ref().and_then(|verdict| verdict.rule.as_ref());
+    let rule = line.verdict.as_ref().and_then(|verdict| verdict.found.rule.as_ref());
     if let Some(rule) = rule.filter(|_| line.outcome == Outcome::Denied) {
         return Cause { text: rule.to_string(), line: Some(rule.line), host };
     }

@@ -1,46 +1,34 @@
 //! The report for people, in lines that are read at any width, and for programs.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::crawl::page::Page;
-use crate::crawl::report::{DeniedBy, FailedBy, Host, Report};
-use crate::outcome::{Outcome, without_url};
+use crate::crawl::report::{Denial, Failure, Host, Report, Tally};
+use crate::outcome::Outcome;
 use crate::sanitize::{count, cut, span};
 use crate::style::{self, PLAIN};
 
 /// An object per host, then one for the whole crawl.
 pub(crate) fn print_json(report: &Report) -> anyhow::Result<()> {
     report.hosts().try_for_each(style::print_json)?;
-    style::print_json(&whole(report))
+    style::print_json(&whole(report)?)
 }
 
 /// The last line of `--json`.
-fn whole(report: &Report) -> Map<String, Value> {
-    let counts: [(&str, Pick); 14] = [
-        ("requests", |host| host.requests),
-        ("urls", Host::urls),
-        ("fetched", |host| host.fetched),
-        ("ok", |host| host.ok),
-        ("redirected", |host| host.redirected),
-        ("client_errors", |host| host.client_errors),
-        ("server_errors", |host| host.server_errors),
-        ("denied", |host| host.denied),
-        ("deferred", |host| host.deferred),
-        ("refused", |host| host.refused),
-        ("errors", |host| host.errors),
-        ("left", |host| host.left),
-        ("sitemaps", |host| host.sitemaps),
-        ("noindex", |host| host.noindex),
-    ];
-    let mut line = Map::from_iter([("hosts".to_owned(), report.hosts().count().into())]);
-    line.extend(counts.map(|(name, pick)| (name.to_owned(), report.sum(pick).into())));
-    let bytes: u64 = report.hosts().map(|host| host.bytes).sum();
-    let seconds = report.lasted.as_millis() as f64 / 1e3;
-    let rest =
-        [("bytes", json!(bytes)), ("seconds", json!(seconds)), ("interrupted", json!(report.interrupted))];
-    line.extend(rest.map(|(name, value)| (name.to_owned(), value)));
-    line
+fn whole(report: &Report) -> anyhow::Result<Value> {
+    let hosts = report.hosts().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
+    let sum = |key: &str| hosts.iter().filter_map(|host| host.get(key)?.as_u64()).sum::<u64>();
+    let mut line = Map::from_iter([("hosts".to_owned(), hosts.len().into())]);
+    line.extend(SUMS.split(' ').map(|key| (key.to_owned(), sum(key).into())));
+    line.insert("urls".to_owned(), report.sum(Host::urls).into());
+    line.insert("seconds".to_owned(), (report.lasted.as_millis() as f64 / 1e3).into());
+    line.insert("interrupted".to_owned(), report.interrupted.into());
+    Ok(line.into())
 }
+
+/// Of the keys of a host; `urls` is not one of them.
+const SUMS: &str = "requests urls fetched ok redirected client_errors server_errors denied deferred refused errors left sitemaps noindex \
+    bytes";
 
 /// `200  http://a.example/x  120 ms  345 bytes`.
 pub(crate) fn print_page(page: &Page) -> anyhow::Result<()> {
@@ -54,16 +42,15 @@ pub(crate) fn print_page(page: &Page) -> anyhow::Result<()> {
         (outcome, _) => (style::BAD, outcome.as_str()),
     };
     let mut text = format!("  {}", page.url);
-    if let Some(to) = page.final_url.as_ref().filter(|to| **to != page.url) {
+    if let Some(to) = page.moved_to() {
         text.push_str(&format!(" → {to}"));
     }
-    let why = without_url(&page.why, &page.url).unwrap_or(&page.why);
     if page.outcome == Outcome::Fetched {
         text.push_str(&page.ms.map_or_else(String::new, |ms| format!("  {ms} ms")));
         text.push_str(&page.bytes.map_or_else(String::new, |bytes| format!("  {bytes} bytes")));
         text.push_str(if page.noindex == Some(true) { "  noindex" } else { "" });
     } else {
-        text.push_str(&format!("  {}", cut(why)));
+        text.push_str(&format!("  {}", cut(page.reason())));
     }
     Ok(style::say(&[mark, (PLAIN, &text)])?)
 }
@@ -107,9 +94,12 @@ pub(crate) fn lines(host: &Host) -> Vec<String> {
         lines.push(format!("denied: {}", list(host.denied_by.iter().map(|by| denial(by, &host.host)))));
     }
     for (outcome, word) in [(Outcome::Refused, "refused"), (Outcome::Error, "failed")] {
-        let those = || host.failed_by.iter().filter(|by| by.outcome == outcome);
+        let those = || host.failed_by.iter().filter(|by| by.why.outcome == outcome);
         if those().next().is_some() {
-            let each = |by: &FailedBy| format!("{} because {} ({})", by.urls, by.why, cut(&by.example));
+            let each = |by: &Tally<Failure>| {
+                let example = cut(by.example.as_deref().unwrap_or_default());
+                format!("{} because {} ({example})", by.urls, by.why.why)
+            };
             lines.push(format!("{word}: {}", list(those().map(each))));
         }
     }
@@ -198,11 +188,11 @@ fn robots(host: &Host) -> String {
 }
 
 /// `3 by "Disallow: /private/" on line 2`, of another host if it is not that of `own`.
-fn denial(by: &DeniedBy, own: &str) -> String {
-    let whose = if by.host == own { String::new() } else { format!(" of {}", by.host) };
-    match by.line {
-        Some(line) => format!("{} by \"{}\" on line {line}{whose}", by.urls, cut(&by.rule)),
-        None => format!("{} because {}{whose}", by.urls, by.rule),
+fn denial(Tally { why, urls, .. }: &Tally<Denial>, own: &str) -> String {
+    let whose = if why.host == own { String::new() } else { format!(" of {}", why.host) };
+    match why.line {
+        Some(line) => format!("{urls} by \"{}\" on line {line}{whose}", cut(&why.rule)),
+        None => format!("{urls} because {}{whose}", why.rule),
     }
 }
 

@@ -2,6 +2,7 @@
 //! its rows have.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use abide_tests::{Reply, Seen, Server, Step};
@@ -23,7 +24,8 @@ struct Table {
     case: Vec<Case>,
 }
 
-/// In its texts `SITE` is the beginning of the URLs of the host, `PORT` the port, and `REST` what stands for the `*`.
+/// In its texts `SITE` is the beginning of the URLs of the host, `HOST` the host and its port, `PORT` the port, and `REST` what stands for
+/// the `*`.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Answer {
@@ -51,8 +53,10 @@ struct Whole {
 impl Answer {
     fn reply(&self, seen: &Seen, rest: &str) -> Reply {
         let site = seen.site();
-        let port = site.rsplit(':').next().unwrap_or_default();
-        let text = |text: &str| text.replace("SITE", &site).replace("PORT", port).replace("REST", rest);
+        let (host, port) = (&site["http://".len()..], site.rsplit(':').next().unwrap_or_default());
+        let names = [("SITE", site.as_str()), ("HOST", host), ("PORT", port), ("REST", rest)];
+        let text =
+            |text: &str| names.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value));
         match self {
             Self::Page(body) if seen.path == "/robots.txt" => Reply::new(200, text(body)),
             Self::Page(body) => Reply::html(text(body)),
@@ -91,10 +95,13 @@ fn reply(site: &BTreeMap<String, Answer>, seen: &Seen) -> Reply {
 struct Case {
     name: String,
     site: Option<String>,
+    /// Its calls get no option: no name leads to the server.
+    #[serde(default)]
+    bare: bool,
     #[serde(default)]
     files: BTreeMap<String, String>,
     run: Vec<Map<String, Value>>,
-    /// Parts of no output.
+    /// Parts of no output, and of no file below `OUT`, but for the bodies of pages.
     #[serde(default)]
     hides: Vec<String>,
     /// Hosts and paths, in any order.
@@ -117,13 +124,16 @@ struct Run {
     /// All of standard output, and of standard error.
     out: Option<String>,
     err: Option<String>,
-    /// Parts of standard output, of standard error, and of neither.
+    /// Parts of standard output, of standard error, and of neither; nor of files below `OUT`, but for stores.
     #[serde(default)]
     shows: Vec<String>,
     #[serde(default)]
     reports: Vec<String>,
     #[serde(default)]
     hides: Vec<String>,
+    /// Ends of the names of files that are below `OUT` then.
+    #[serde(default)]
+    leaves: Vec<String>,
     /// How many lines there are.
     count: Option<usize>,
     err_count: Option<usize>,
@@ -225,6 +235,38 @@ fn problems(case: &Case, run: &Run, ran: &Ran) -> Vec<String> {
     found
 }
 
+/// Every file below `directory`, but for the bodies of pages, which are what the server sent.
+fn files(directory: &Path) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let is_body = path.file_stem().is_some_and(|stem| stem.to_string_lossy().parse::<u64>().is_ok());
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else if !is_body {
+            let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
+            found.push((path.display().to_string(), text));
+        }
+    }
+    found
+}
+
+/// What is wrong with the files that a call has written.
+fn problems_of_files(case: &Case, run: &Run, out: &Path) -> Vec<String> {
+    let (files, mut found) = (files(out), Vec::new());
+    for end in &run.leaves {
+        if !files.iter().any(|(name, text)| name.ends_with(end) && !text.is_empty()) {
+            found.push(format!("expected a file {end}"));
+        }
+    }
+    for (name, text) in files {
+        let parts = run.hides.iter().filter(|_| !name.ends_with(".redb"));
+        let shown = case.hides.iter().chain(parts).filter(|part| text.contains(*part));
+        found.extend(shown.map(|part| format!("unexpected {part:?} in {name}")));
+    }
+    found
+}
+
 /// What is wrong with the calls of one case.
 async fn run(case: &Case, table: &'static Table) -> Vec<String> {
     let place = directory();
@@ -233,6 +275,9 @@ async fn run(case: &Case, table: &'static Table) -> Vec<String> {
         std::fs::write(place.path().join(name), content).expect("a temporary file can be written");
         names.push((format!("{{{name}}}"), place.place(name)));
     }
+    let out = place.path().join("out");
+    std::fs::create_dir(&out).expect("a directory can be made");
+    names.push(("OUT".to_owned(), out.display().to_string()));
     let server = match &case.site {
         None => None,
         Some(name) => {
@@ -246,14 +291,14 @@ async fn run(case: &Case, table: &'static Table) -> Vec<String> {
         for (name, content) in &run.files {
             std::fs::write(place.path().join(name), content).expect("a temporary file can be written");
         }
-        let args = server.as_ref().map(|server| to(server, run.call.as_str()));
+        let args = server.as_ref().filter(|_| !case.bare).map(|server| to(server, run.call.as_str()));
         let (call, input, env) = (run.call.clone(), run.input.clone(), run.env.clone());
         let ran = blocking(move || {
             let mut command = args.map_or_else(|| command(&call), |args| command(&args));
             crate::fed(command.envs(env), input)
         })
         .await;
-        for problem in problems(case, &run, &ran) {
+        for problem in problems(case, &run, &ran).into_iter().chain(problems_of_files(case, &run, &out)) {
             found.push(format!("{}: {}: {problem}\n{}{}", case.name, run.call, ran.out, ran.err));
         }
     }

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use abide_tests::{Reply, Server};
-use serde_json::Value;
 
-use crate::{Ran, Words, abide, abide_with, blocking, command, directory, file, online, reaching, to};
+use crate::{Ran, abide, blocking, command, directory, file, online, reaching, to};
 
 async fn site() -> Server {
     Server::with_rules("User-agent: *\nDissallow: /secret\nDisallow: /closed\n", |seen| {
@@ -17,26 +16,6 @@ async fn site() -> Server {
         }
     })
     .await
-}
-
-/// A call with `input` on standard input, where every name leads to `server`.
-async fn fed(server: &Server, args: impl Words, input: String) -> Ran {
-    let args = to(server, args);
-    blocking(move || abide_with(&args, input)).await
-}
-
-#[tokio::test]
-async fn urls_come_from_arguments_standard_input_and_files() {
-    let server = site().await;
-    let port = server.address().port();
-    let list = file(format!("# a list\n\nhttp://a.example:{port}/2\r\n"));
-    for call in ["check", "fetch", "explain", "crawl"] {
-        let input = format!("  http://a.example:{port}/3\n#no\n");
-        let ran = fed(&server, format!("{call} --json a.example/1 --files-from {list} -"), input).await;
-        let name = |line: &Value| Some(line["url"].as_str()?.rsplit('/').next()?.to_owned());
-        let names: Vec<String> = ran.lines().iter().filter_map(name).collect();
-        assert_eq!(names, ["1", "3", "2"], "{call}: {}{}", ran.out, ran.err);
-    }
 }
 
 #[tokio::test]
@@ -247,16 +226,17 @@ async fn a_reader_that_goes_away_is_no_failure() {
     let robots = file("User-agent: *\nDissallow: /\n".repeat(2000));
     let online = ["check", "explain", "fetch --json", "crawl", "crawl --json"];
     let offline = [
-        &format!("lint --json {robots}"),
+        &*format!("lint --json {robots}"),
         &format!("lint {robots}"),
         &format!("match --agent a --robots {robots} /"),
         "tags --agent a --header 'Robots-Tag: *;noindex'",
+        &format!("match --agent a --robots {robots} --batch {robots}"),
         "man",
         "completions bash",
         "--help",
     ];
     let online = online.map(|call| to(&server, format!("{call} a.example/")));
-    for args in offline.into_iter().map(Words::words).chain(online) {
+    for args in offline.map(str::to_owned).into_iter().chain(online) {
         let mut child = crate::command(&args).spawn().unwrap();
         drop(child.stdout.take());
         let output = crate::blocking(move || child.wait_with_output().unwrap()).await;

@@ -12,19 +12,15 @@
 
 mod batch;
 mod calls;
-mod check;
 mod config;
-mod contract;
 mod crawl;
 mod crawl_outcomes;
 #[cfg(unix)]
 mod documented;
 mod fetch;
-mod hostile;
 mod identity;
 mod io;
 mod pacing;
-mod secrets;
 mod store;
 #[cfg(target_os = "linux")]
 mod terminal;
@@ -108,55 +104,19 @@ impl From<Output> for Ran {
     }
 }
 
-/// The words of a call: a list, or a text with spaces between them, in which what stands in single quotes is one word.
-trait Words {
-    fn words(self) -> Vec<String>;
-}
-
-impl Words for &str {
-    fn words(self) -> Vec<String> {
-        let words = |(number, part): (usize, &'_ str)| match number % 2 {
-            0 => part.split_whitespace().map(str::to_owned).collect(),
-            _ => vec![part.to_owned()],
-        };
-        self.split('\'').enumerate().flat_map(words).collect()
-    }
-}
-
-impl Words for String {
-    fn words(self) -> Vec<String> {
-        self.as_str().words()
-    }
-}
-
-impl Words for &String {
-    fn words(self) -> Vec<String> {
-        self.as_str().words()
-    }
-}
-
-impl<T: AsRef<str>> Words for &[T] {
-    fn words(self) -> Vec<String> {
-        self.iter().map(|word| word.as_ref().to_owned()).collect()
-    }
-}
-
-impl<T: AsRef<str>, const N: usize> Words for &[T; N] {
-    fn words(self) -> Vec<String> {
-        self.as_slice().words()
-    }
-}
-
-impl<T: AsRef<str>> Words for &Vec<T> {
-    fn words(self) -> Vec<String> {
-        self.as_slice().words()
-    }
+/// The words of a call; what stands in single quotes is one word.
+fn words(call: &str) -> Vec<String> {
+    let words = |(number, part): (usize, &'_ str)| match number % 2 {
+        0 => part.split_whitespace().map(str::to_owned).collect(),
+        _ => vec![part.to_owned()],
+    };
+    call.split('\'').enumerate().flat_map(words).collect()
 }
 
 /// The command, without what changes its answers in the environment of this machine.
-fn command(args: impl Words) -> Command {
+fn command(args: impl AsRef<str>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_abide"));
-    command.args(args.words()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(words(args.as_ref())).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     for name in FOREIGN.split(' ') {
         command.env_remove(name);
     }
@@ -169,12 +129,12 @@ fn command(args: impl Words) -> Command {
 const FOREIGN: &str = "NO_COLOR CLICOLOR CLICOLOR_FORCE ABIDE_AGENT ABIDE_USER_AGENT ABIDE_CONFIG \
     HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY http_proxy https_proxy all_proxy no_proxy";
 
-fn abide(args: impl Words) -> Ran {
+fn abide(args: impl AsRef<str>) -> Ran {
     abide_with(args, "")
 }
 
 /// With something on standard input.
-fn abide_with(args: impl Words, input: impl Into<Vec<u8>>) -> Ran {
+fn abide_with(args: impl AsRef<str>, input: impl Into<Vec<u8>>) -> Ran {
     fed(&mut command(args), input)
 }
 
@@ -193,24 +153,24 @@ fn fed(command: &mut Command, input: impl Into<Vec<u8>>) -> Ran {
 }
 
 /// A call that goes online, where every name leads to `server`, without delay unless it sets one.
-async fn online(server: impl Into<SocketAddr>, args: impl Words) -> Ran {
+async fn online(server: impl Into<SocketAddr>, args: impl AsRef<str>) -> Ran {
     let args = to(server, args);
     blocking(move || abide(&args)).await
 }
 
-/// The words of such a call.
-fn to(server: impl Into<SocketAddr>, args: impl Words) -> Vec<String> {
-    let mut args = reaching(server, args);
+/// Such a call.
+fn to(server: impl Into<SocketAddr>, args: impl AsRef<str>) -> String {
+    let mut args = args.as_ref().to_owned();
     for (name, value) in [("--agent", "ExampleBot"), ("--delay", "0")] {
-        if !args.iter().any(|word| word == name) {
-            args.splice(1..1, [name, value].map(str::to_owned));
+        if !words(&args).iter().any(|word| word == name) {
+            args = args.replacen(' ', &format!(" {name} {value} "), 1);
         }
     }
-    args
+    reaching(server, args)
 }
 
 /// A call whose names lead to `server`. `a.example/x` is that URL at the port of the server, and `PORT` that port.
-fn reaching(server: impl Into<SocketAddr>, args: impl Words) -> Vec<String> {
+fn reaching(server: impl Into<SocketAddr>, args: impl AsRef<str>) -> String {
     let server = server.into();
     let (address, port) = (server.ip(), server.port());
     let url = |word: String| match word.split_once(".example/") {
@@ -219,10 +179,9 @@ fn reaching(server: impl Into<SocketAddr>, args: impl Words) -> Vec<String> {
         }
         _ => word,
     };
-    let words = args.words().into_iter().map(|word| url(word).replace("PORT", &port.to_string()));
-    let mut all: Vec<String> = words.collect();
-    all.splice(1..1, format!("--resolve *:{port}:{address} --allow-net {address}").words());
-    all
+    let words = words(args.as_ref()).into_iter().map(|word| format!("'{}' ", url(word)));
+    let args = words.collect::<String>().replace("PORT", &port.to_string());
+    format!("{args} --resolve *:{port}:{address} --allow-net {address}")
 }
 
 /// A call as [`online`] makes it, ended by a signal as soon as `is_time`.
@@ -230,10 +189,10 @@ fn reaching(server: impl Into<SocketAddr>, args: impl Words) -> Vec<String> {
 async fn ended_by(
     signal: &str,
     server: &abide_tests::Server,
-    args: impl Words,
+    args: impl AsRef<str>,
     is_time: impl Fn() -> bool,
 ) -> Output {
-    let child = command(&to(server, args)).spawn().expect("the binary runs");
+    let child = command(to(server, args)).spawn().expect("the binary runs");
     while !is_time() {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }

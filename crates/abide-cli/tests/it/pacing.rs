@@ -1,11 +1,12 @@
-//! `--delay`, as a server sees it; certificates; and the names that `--resolve` fixes.
+//! `--delay`, as a server sees it; certificates; and how many requests there are at a time.
 
 use std::time::Duration;
 
 use abide_tests::{Authority, Quota, Reply, Server};
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use crate::{abide, blocking, file, online};
+use crate::{file, online};
 
 #[tokio::test]
 async fn a_host_is_left_alone_between_two_requests() {
@@ -28,32 +29,6 @@ async fn a_host_is_left_alone_between_two_requests() {
 }
 
 #[tokio::test]
-async fn resolve_is_for_the_names_it_names() {
-    let server = Server::start(|_| Reply::new(200, "")).await;
-    let port = server.address().port();
-    let ran = blocking(move || {
-        let urls = format!("http://a.example:{port}/ http://other.invalid:{port}/");
-        abide(format!("check --json --resolve A.Example:{port}:127.0.0.1 --allow-net 127.0.0.0/8 {urls}"))
-    })
-    .await;
-    let lines = ran.lines();
-    assert_eq!(lines[0]["outcome"], json!("allowed"), "{}", ran.out);
-    assert_eq!((&lines[1]["outcome"], &lines[1]["source"]), (&json!("denied"), &json!("unreachable")));
-    assert_eq!(server.asked(), ["a.example/robots.txt"]);
-}
-
-#[tokio::test]
-async fn allow_net_opens_the_network_it_names() {
-    let server = Server::start(|_| Reply::new(200, "")).await;
-    for (net, outcome) in [("127.0.0.1", "allowed"), ("127.0.0.0/30", "allowed"), ("127.0.0.2/32", "refused")]
-    {
-        let args = format!("check --json --allow-net {net} http://{}/", server.address());
-        let ran = blocking(move || abide(args)).await;
-        assert_eq!(ran.line()["outcome"], json!(outcome), "{net}");
-    }
-}
-
-#[tokio::test]
 async fn cacert_is_trusted_and_nothing_else() {
     let authority = Authority::new();
     let answer = |_: &abide_tests::Seen| Reply::html("<p>secret");
@@ -65,20 +40,6 @@ async fn cacert_is_trusted_and_nothing_else() {
     let ran = online(&server, format!("fetch --json {url} --cacert {other}")).await;
     assert_eq!((ran.status, &ran.line()["outcome"]), (1, &json!("denied")), "{}", ran.out);
     assert_eq!(server.asked(), ["a.example/robots.txt", "a.example/x"]);
-}
-
-#[tokio::test]
-async fn plain_http_works_without_certificate_authorities() {
-    let server = Server::start(|_| Reply::new(200, "")).await;
-    let args = format!("check --json --allow-net 127.0.0.1 http://{}/", server.address());
-    let output = blocking(move || {
-        let mut command = crate::command(args);
-        command.env("SSL_CERT_FILE", "/nonexistent").env("SSL_CERT_DIR", "/nonexistent").output().unwrap()
-    })
-    .await;
-    let ran = crate::Ran::from(output);
-    assert_eq!((ran.status, &ran.line()["outcome"]), (0, &json!("allowed")), "{}", ran.err);
-    assert!(ran.err.contains("no certificate authorities"), "{}", ran.err);
 }
 
 #[tokio::test]
@@ -120,4 +81,19 @@ async fn hosts_are_asked_at_a_time_and_reported_in_order() {
     let of = |host: &str| log.iter().find(|seen| seen.host() == host).unwrap();
     assert!(of("c.example").at < of("slow.example").answered, "no URL waits for the slow one");
     assert_eq!(log.len(), 3, "one robots.txt a host");
+}
+
+#[tokio::test]
+async fn concurrency_limits_requests_over_all_hosts() {
+    let run = async |call: &str, most: usize, millis: u64| {
+        let server = Server::start(move |_| Reply::html("<p>x").after(Duration::from_millis(millis))).await;
+        let hosts = "a.example/x b.example/x c.example/x d.example/x";
+        online(&server, format!("{call} --concurrency {most} {hosts}")).await;
+        let log = server.log();
+        let under_way = |at| log.iter().filter(|seen| seen.at <= at && at < seen.answered).count();
+        let at_a_time = log.iter().map(|seen| under_way(seen.at)).max().unwrap();
+        assert!(at_a_time <= most && (most == 1 || at_a_time > 1), "{call}, {most}: {at_a_time}");
+    };
+    let calls = ["check", "fetch", "crawl", "explain"];
+    join_all(calls.iter().flat_map(|call| [run(call, 1, 100), run(call, 4, 1000)])).await;
 }

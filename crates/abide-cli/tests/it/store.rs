@@ -88,7 +88,7 @@ async fn a_start_url_with_credentials_is_fetched_once() {
     let (_directory, store) = store();
     for max_pages in ["5", "100"] {
         let start = "http://user:secret@a.example:PORT/#top";
-        let ran = online(&server, &["crawl", "--store", &store, "--max-pages", max_pages, start]).await;
+        let ran = online(&server, format!("crawl --store {store} --max-pages {max_pages} {start}")).await;
         assert_eq!(ran.status, 0, "{}", ran.err);
     }
     assert_eq!(pages(&server), all(), "neither after a resume, nor by a link without them");
@@ -98,12 +98,12 @@ async fn a_start_url_with_credentials_is_fetched_once() {
 async fn restart_starts_again_and_other_sites_have_their_own_queue() {
     let server = site().await;
     let (directory, store) = store();
-    let call = ["crawl", "--max-pages", "2", "--store", &store, "a.example/"];
+    let call = format!("crawl --max-pages 2 --store {store} a.example/");
     online(&server, &call).await;
     let ran = online(&server, format!("crawl --max-pages 2 --store {store} b.example/")).await;
     assert!(!ran.err.contains("going on"), "{}", ran.err);
     assert_eq!(journals(directory.path()).len(), 2);
-    let ran = online(&server, &[&call[..], &["--restart"]].concat()).await;
+    let ran = online(&server, format!("{call} --restart")).await;
     assert!(!ran.err.contains("going on"), "{}", ran.err);
     assert_eq!(server.count("a.example/"), 2);
 }
@@ -128,7 +128,7 @@ async fn killed_or_interrupted_it_loses_no_page() {
         }
         let before = pages(&server).len();
         assert!(before < 12, "it was still at it");
-        let ran = online(&server, &["crawl", "--store", &store, "a.example/"]).await;
+        let ran = online(&server, format!("crawl --store {store} a.example/")).await;
         assert!(ran.err.contains("going on"), "{signal}: {}", ran.err);
         let mut asked = pages(&server);
         assert!(asked.len() <= 13, "at most the page in the air is fetched twice: {asked:?}");
@@ -184,10 +184,15 @@ async fn a_torn_or_foreign_journal_is_dealt_with() {
     std::fs::write(&journal, &text).unwrap();
     let ran = online(&server, call).await;
     assert!(ran.err.contains("going on: "), "the torn line is dropped: {}", ran.err);
-    std::fs::write(&journal, "nonsense\n").unwrap();
-    let ran = online(&server, call).await;
-    assert_eq!(ran.status, 2);
-    assert!(ran.err.contains(".frontier:1: expected") && ran.err.contains("--restart"), "{}", ran.err);
+    for (line, bad) in [
+        (1, "nonsense\n".to_owned()),
+        (1, text.replacen("\"version\":", "\"version\":1", 1)),
+        (2, text.replacen("{\"add\"", "{\"sub\"", 1)),
+    ] {
+        std::fs::write(&journal, bad).unwrap();
+        let expected = format!(".frontier:{line}: expected");
+        online(&server, call).await.ends_with(2).reports(&[&expected, "--restart"]);
+    }
 }
 
 #[test]
@@ -205,13 +210,13 @@ async fn calls_share_a_redis_and_a_crawl_starts_again() {
     let (server, store) = (site().await, redis.url());
     Ran::from(broken_off("-INT", &server, &store).await).reports(&["the next call starts again"]);
     let before = pages(&server).len();
-    let again = online(&server, &["crawl", "--store", &store, "a.example/"]).await;
+    let again = online(&server, format!("crawl --store {store} a.example/")).await;
     assert!(!again.err.contains("going on"), "{}", again.err);
     assert_eq!(pages(&server).len(), before + 12, "all of it again");
     assert_eq!(server.count("a.example/robots.txt"), 1, "and robots.txt was at hand");
     let url = ["a.example/held", "a.example/1"];
     for (url, outcome) in url.iter().zip(["fetched", "deferred"]) {
-        let line = online(&server, &["fetch", "--json", "--store", &store, url]).await.line();
+        let line = online(&server, format!("fetch --json --store {store} {url}")).await.line();
         assert_eq!(line["outcome"], json!(outcome), "the backoff counts for the next call, too: {line}");
     }
 }
@@ -311,7 +316,7 @@ async fn a_copy_in_a_store_unasked_for_27_h_is_fetched_before_any_page() {
     drop(abide);
 
     let stored = format!("redb:{}", path.display());
-    let ran = online(&server, &["fetch", "--json", "--store", &stored, "a.example/open"]).await;
+    let ran = online(&server, format!("fetch --json --store {stored} a.example/open")).await;
     assert_eq!(ran.line()["outcome"], json!("denied"), "{}", ran.err);
     assert_eq!(server.asked(), ["a.example/robots.txt"; 3], "no page by a copy of 40 days ago");
 }

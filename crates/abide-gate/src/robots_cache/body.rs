@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use http_body_util::BodyExt;
 
-use crate::coding::{DecodeError, DecodedBody};
+use crate::coding::DecodedBody;
 use crate::robots_cache::fetch::{FetchBody, FetchError};
 use crate::{Coding, Failure};
 
@@ -21,12 +21,7 @@ pub(crate) struct Text {
 /// may contain the rules that disallow.
 pub(crate) fn decoded(body: FetchBody, coding: Option<Coding>) -> FetchBody {
     let Some(coding) = coding else { return body };
-    let decoded = DecodedBody::new(body, coding).strict();
-    let decoded = decoded.map_err(|error| match error {
-        DecodeError::Body(error) => error,
-        DecodeError::Undecodable(why) => FetchError::new(Failure::Body, why.to_string()),
-    });
-    decoded.boxed_unsync()
+    DecodedBody::new(body, coding, |why| FetchError::new(Failure::Body, why)).strict().boxed_unsync()
 }
 
 /// Reads at most one byte more than `limit` and drops the rest unread. Any error before that is an error: a short body is
@@ -94,34 +89,6 @@ mod tests {
     async fn read_all(bytes: Vec<u8>) -> Text {
         let body = Full::new(Bytes::from(bytes)).map_err(|never| match never {}).boxed_unsync();
         read(body, LIMIT).await.unwrap()
-    }
-
-    fn lines_up_to(len: usize, end: &str) -> Vec<u8> {
-        let mut text = b"User-agent: *\n#".to_vec();
-        text.resize(len - end.len() - 1, b'.');
-        text.push(b'\n');
-        text.extend_from_slice(end.as_bytes());
-        text
-    }
-
-    #[tokio::test]
-    async fn the_last_line_counts_if_it_ends_at_the_limit() {
-        for (after, kept, truncated) in [
-            ("", true, false),
-            ("\n", true, true),
-            ("\r\n", true, true),
-            ("\nAllow: /more\n", true, true),
-            ("x", false, true),
-            ("x\nAllow: /more\n", false, true),
-        ] {
-            let mut text = lines_up_to(LIMIT, "Disallow: /secret");
-            assert_eq!(text.len(), LIMIT);
-            text.extend_from_slice(after.as_bytes());
-            let read = read_all(text).await;
-            assert_eq!(read.bytes.ends_with(b"Disallow: /secret"), kept, "{after:?}");
-            assert_eq!(read.truncated, truncated, "{after:?}");
-            assert!(kept || read.bytes.ends_with(b"\n"));
-        }
     }
 
     #[tokio::test]

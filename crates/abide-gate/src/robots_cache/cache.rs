@@ -15,8 +15,8 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use url::Url;
 
-use crate::event::Observers;
-use crate::jitter::Jitter;
+use crate::event::{Observer, Observers};
+use crate::jitter::{Jitter, random_seed};
 use crate::origin::OriginOf;
 use crate::pacing::Refusal;
 use crate::robots_cache::bounded_table::BoundedTable;
@@ -28,17 +28,11 @@ use crate::robots_cache::interner::Interner;
 use crate::robots_cache::reuse::Reuse;
 use crate::robots_cache::single_flight::SingleFlight;
 use crate::robots_cache::{RobotsPolicy, RobotsRecord, RobotsStore};
-use crate::{Clock, DeniedKind, HolderId, Origin, Stats, WallMillis};
+use crate::{Clock, DeniedKind, HolderId, Origin, Stats, SystemClock, WallMillis, caught_clock};
 
 /// The access results of RFC 9309 §2.3–2.4: the robots.txt of each origin, fetched once for all callers that wait, used while it is fresh, and
-/// kept through outages. Cheap to clone.
-#[derive(Debug, Clone)]
+/// kept through outages. One per process and file, behind an [`Arc`], because its fetches outlive their callers.
 pub(crate) struct RobotsCache {
-    pub(super) inner: Arc<Inner>,
-}
-
-/// What one process knows of robots.txt files, and how it fetches them.
-pub(super) struct Inner {
     pub(super) tokens: Vec<ProductToken>,
     pub(super) fetch: Arc<dyn Fetch>,
     pub(super) policy: RobotsPolicy,
@@ -63,32 +57,45 @@ pub(super) struct Inner {
 }
 
 impl RobotsCache {
+    /// A cache for a crawler with these product tokens; the first that has a group counts.
+    pub(crate) fn builder(tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> RobotsCacheBuilder {
+        RobotsCacheBuilder {
+            tokens,
+            fetch,
+            policy: RobotsPolicy::default(),
+            store: None,
+            clock: Arc::new(SystemClock),
+            observers: Vec::new(),
+            seed: None,
+        }
+    }
+
     /// The entry of the origin: from memory, or fetched, once for all callers that wait.
     ///
     /// The fetch belongs to no caller: dropping this future does not cancel it. Within a tokio runtime only.
     ///
     /// # Errors
     /// [`Refusal`] if robots.txt could not be requested now. Then nothing may be fetched from the origin, either.
-    pub(crate) async fn get(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Refusal> {
+    pub(crate) async fn get(self: &Arc<Self>, origin: &Origin) -> Result<Arc<RobotsEntry>, Refusal> {
         self.get_timed(origin, &mut Duration::default()).await
     }
 
     /// The same; adds to `waited` how long the request waited for its permits, without its time on the wire.
     pub(crate) async fn get_timed(
-        &self,
+        self: &Arc<Self>,
         origin: &Origin,
         waited: &mut Duration,
     ) -> Result<Arc<RobotsEntry>, Refusal> {
-        let now = self.inner.clock.wall();
-        match self.inner.lookup(origin, now) {
+        let now = self.clock.wall();
+        match self.lookup(origin, now) {
             Some((answer, Reuse::Use)) => Ok(answer),
             Some((answer, Reuse::UseAndRefresh)) => {
                 // No caller waits for it, so it does not matter whether it could begin.
-                let _ = self.inner.join(origin, now, Urgency::Background);
+                let _ = self.join(origin, now, Urgency::Background);
                 Ok(answer)
             }
             Some((_, Reuse::Fetch)) | None => {
-                let progress = self.inner.join(origin, now, Urgency::Now)?;
+                let progress = self.join(origin, now, Urgency::Now)?;
                 // Boxed, because waits are rare: other calls do not carry the room for one.
                 Box::pin(self.wait(progress, waited)).await
             }
@@ -97,25 +104,25 @@ impl RobotsCache {
 
     /// The entry for a URL if it is in memory and fresh, as it is for most requests. Allocates nothing.
     pub(crate) fn at_hand(&self, url: &Url) -> Option<Arc<RobotsEntry>> {
-        let (origin, now) = (OriginOf::of(url)?, self.inner.clock.wall());
-        self.inner.entries.get_if(origin, |entry| entry.next(now) == Some(Reuse::Use))
+        let (origin, now) = (OriginOf::of(url)?, self.clock.wall());
+        self.entries.get_if(origin, |entry| entry.next(now) == Some(Reuse::Use))
     }
 
     /// The entry in memory, if it may be used. No I/O, not even with the store.
     pub(crate) fn cached(&self, origin: &Origin) -> Option<Arc<RobotsEntry>> {
-        let now = self.inner.clock.wall();
-        let (answer, next) = self.inner.lookup(origin, now)?;
+        let now = self.clock.wall();
+        let (answer, next) = self.lookup(origin, now)?;
         (next != Reuse::Fetch).then_some(answer)
     }
 
     /// Fetches what is not in memory of these origins, as many at a time as the policy allows, and waits for all.
-    pub(crate) async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {
+    pub(crate) async fn prefetch(self: &Arc<Self>, origins: impl IntoIterator<Item = Origin>) {
         let mut waiting = JoinSet::new();
         for origin in origins {
-            if waiting.len() >= self.inner.policy.fetches_max {
+            if waiting.len() >= self.policy.fetches_max {
                 waiting.join_next().await;
             }
-            let cache = self.clone();
+            let cache = Arc::clone(self);
             waiting.spawn(async move { cache.get(&origin).await.is_ok() });
         }
         while waiting.join_next().await.is_some() {}
@@ -126,24 +133,24 @@ impl RobotsCache {
     ///
     /// Other processes with the same store see it when their own entries expire.
     pub(crate) async fn invalidate(&self, origin: &Origin) {
-        self.inner.deferrals.invalidate(origin);
-        let Some(mut record) = self.inner.newest_record(origin).await.map(RobotsRecord::expired) else {
+        self.deferrals.invalidate(origin);
+        let Some(mut record) = self.newest_record(origin).await.map(RobotsRecord::expired) else {
             return;
         };
-        self.inner.save_record(&record).await;
+        self.save_record(&record).await;
         // A fetch may have ended meanwhile. Its record must not be replaced by the older one.
-        let at_hand = self.inner.entries.get(origin.as_slice());
+        let at_hand = self.entries.get(origin.as_slice());
         if let Some(newer) = at_hand.filter(|answer| answer.asked_at() > record.asked_at()) {
             record = newer.record().clone().expired();
-            self.inner.save_record(&record).await;
+            self.save_record(&record).await;
         }
-        self.inner.publish(record);
+        self.publish(record);
     }
 
     /// What has happened since the start, and how many fetches are in flight.
     pub(crate) fn stats(&self) -> Stats {
-        let stats = *self.inner.stats.lock().unwrap_or_else(PoisonError::into_inner);
-        Stats { robots_in_flight: self.inner.in_flight.len(), ..stats }
+        let stats = *self.stats.lock().unwrap_or_else(PoisonError::into_inner);
+        Stats { robots_in_flight: self.in_flight.len(), ..stats }
     }
 
     async fn wait(
@@ -151,7 +158,7 @@ impl RobotsCache {
         mut progress: watch::Receiver<Option<Progress>>,
         waited: &mut Duration,
     ) -> Result<Arc<RobotsEntry>, Refusal> {
-        let came = self.inner.clock.now();
+        let came = self.clock.now();
         loop {
             let last = progress.borrow_and_update().clone();
             match last {
@@ -159,7 +166,7 @@ impl RobotsCache {
                     *waited = waited.saturating_add(permit_wait.since(came));
                     return result;
                 }
-                Some(Progress::Early(answer)) if self.inner.is_usable(&answer) => return Ok(answer),
+                Some(Progress::Early(answer)) if self.is_usable(&answer) => return Ok(answer),
                 Some(Progress::Early(_)) | None => {}
             }
             if progress.changed().await.is_err() {
@@ -167,9 +174,7 @@ impl RobotsCache {
             }
         }
     }
-}
 
-impl Inner {
     /// Adds to one of the counts.
     pub(super) fn count(&self, by: u64, counter: impl FnOnce(&mut Stats) -> &mut u64) {
         let mut stats = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
@@ -208,18 +213,60 @@ impl Inner {
         match (stored, own) {
             // Of two that were asked for at the same time, one was invalidated.
             (Some(stored), Some(own)) => {
-                let order =
-                    stored.asked_at().cmp(&own.asked_at()).then(own.fresh_until().cmp(&stored.fresh_until()));
-                Some(if order.is_lt() { own } else { stored })
+                let is_newer = (own.asked_at, stored.fresh_until) > (stored.asked_at, own.fresh_until);
+                Some(if is_newer { own } else { stored })
             }
             (stored, own) => stored.or(own),
         }
     }
 }
 
-impl fmt::Debug for Inner {
+/// Settings of a [`RobotsCache`]. All have defaults but the tokens and the [`Fetch`].
+pub(crate) struct RobotsCacheBuilder {
+    pub(crate) tokens: Vec<ProductToken>,
+    pub(crate) fetch: Arc<dyn Fetch>,
+    pub(crate) policy: RobotsPolicy,
+    /// Where records are kept besides the memory of the cache.
+    pub(crate) store: Option<Arc<dyn RobotsStore>>,
+    /// Where it panics, the machine's replaces it.
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) observers: Vec<Arc<Observer>>,
+    /// Of all chance, for runs that must be repeatable.
+    pub(crate) seed: Option<u64>,
+}
+
+/// How many origins may be fetched or wait for it at a time. More are deferred.
+const FLIGHTS_MAX: usize = 100_000;
+/// Of how many origins a deferral is remembered.
+const DEFERRALS_MAX: u64 = 10_000;
+
+impl RobotsCacheBuilder {
+    /// The finished cache.
+    pub(crate) fn build(self) -> Arc<RobotsCache> {
+        Arc::new(RobotsCache {
+            tokens: self.tokens,
+            fetch: self.fetch,
+            clock: caught_clock(self.clock),
+            observers: Observers::new(self.observers),
+            store: self.store,
+            holder: HolderId::random(),
+            reading_fails: AtomicBool::new(false),
+            writing_fails: AtomicBool::new(false),
+            entries: BoundedTable::new(self.policy.memory_max),
+            texts: Interner::new(),
+            deferrals: Cache::new(DEFERRALS_MAX),
+            in_flight: SingleFlight::new(FLIGHTS_MAX),
+            fetch_permits: Semaphore::new(self.policy.fetches_max),
+            jitter: Jitter::new(self.seed.unwrap_or_else(random_seed)),
+            stats: Mutex::default(),
+            policy: self.policy,
+        })
+    }
+}
+
+impl fmt::Debug for RobotsCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inner")
+        f.debug_struct("RobotsCache")
             .field("policy", &self.policy)
             .field("in_flight", &self.in_flight.len())
             .finish_non_exhaustive()

@@ -10,13 +10,12 @@ use tokio::time::{timeout, timeout_at};
 use url::Url;
 
 use crate::pacing::Refusal;
-use crate::robots_cache::cache::Inner;
 use crate::robots_cache::fetch::{FetchError, PermitWait, RobotsRequest, RobotsResponse, Validators};
 use crate::robots_cache::freshness::stated_lifetime;
 use crate::robots_cache::interner::RobotsText;
 use crate::robots_cache::outcome::{Head, Outcome, classify, has_rule_line, is_html, looks_coded};
 use crate::robots_cache::record::whole_seconds;
-use crate::robots_cache::{GoodCopy, RobotsRecord, body, log, redirect};
+use crate::robots_cache::{GoodCopy, RobotsCache, RobotsRecord, body, log, redirect};
 use crate::{Coding, Failure, Origin};
 
 /// The pacer deferred a request: this is no attempt.
@@ -29,7 +28,7 @@ pub(super) struct DeferredFetch {
 
 /// The requests for one robots.txt, each a redirect further.
 pub(super) struct Chain<'a> {
-    cache: &'a Inner,
+    cache: &'a RobotsCache,
     origin: &'a Origin,
     copy: Option<&'a GoodCopy>,
     /// The URLs requested so far. At most one more than the policy's redirects.
@@ -47,7 +46,7 @@ pub(super) struct Chain<'a> {
 
 impl<'a> Chain<'a> {
     pub(super) fn new(
-        cache: &'a Inner,
+        cache: &'a RobotsCache,
         origin: &'a Origin,
         previous: Option<&'a RobotsRecord>,
         permit_wait: &'a PermitWait,
@@ -77,7 +76,7 @@ impl<'a> Chain<'a> {
             };
             let (status, hold) = (reply.status(), reply.hold());
             match classify(status, reply.headers(), hold, conditional, &self.cache.policy) {
-                Head::ReadBody => return Ok(self.read(reply).await),
+                Head::ReadBody(coding) => return Ok(self.read(reply, coding).await),
                 Head::Follow => match self.follow(&reply) {
                     Ok(()) => {}
                     Err(outcome) => return Ok(outcome),
@@ -162,14 +161,9 @@ impl<'a> Chain<'a> {
     }
 
     /// §2.3.1.1: reads the body within what is left of the deadline, counted from the request's start.
-    async fn read(&self, reply: RobotsResponse) -> Outcome {
+    async fn read(&self, reply: RobotsResponse, coding: Option<Coding>) -> Outcome {
         let (status, hold, headers) = (reply.status().as_u16(), reply.hold(), reply.headers().clone());
         let until = reply.started().checked_add(self.budget).unwrap_or(reply.started());
-        // 204 and 205 have no content; a body that comes all the same is looked at below.
-        let coding = if matches!(status, 204 | 205) { Ok(None) } else { Coding::of(&headers) };
-        let Ok(coding) = coding else {
-            return Outcome::Unreachable { cause: Failure::StillCoded, hold };
-        };
         let body = body::decoded(reply.into_body(), coding);
         let text = match timeout_at(until.into(), body::read(body, self.cache.policy.body_limit)).await {
             Ok(Ok(text)) => text,

@@ -162,8 +162,6 @@ impl<'a> StoredCopy<'a> {
 mod tests {
     use std::time::Duration;
 
-    use proptest::prelude::*;
-
     use super::*;
 
     /// Every result, for failures the first and the last and all that hold a value; with all fields at their largest, at their smallest,
@@ -230,27 +228,6 @@ mod tests {
             }
             bytes.push(0);
             assert_eq!(RobotsRecord::decode(&bytes), None, "one byte more");
-        }
-    }
-
-    proptest! {
-        /// Behind a right checksum, so that the fields themselves meet any bytes.
-        #[test]
-        fn any_fields_are_read_without_panic(
-            record in proptest::sample::select(records()),
-            at in any::<prop::sample::Index>(),
-            with in proptest::collection::vec(any::<u8>(), 0..20),
-        ) {
-            let mut bytes = record.encode();
-            bytes.truncate(bytes.len() - CHECKSUM_LEN);
-            let at = 1 + at.index(bytes.len() - 1);
-            let end = (at + with.len()).min(bytes.len());
-            bytes.splice(at..end, with);
-            let bytes = sealed(bytes);
-            if let Some(record) = RobotsRecord::decode(&bytes) {
-                prop_assert!(record.can_be());
-                prop_assert_eq!(record.encode(), bytes);
-            }
         }
     }
 

@@ -10,7 +10,6 @@ use tokio::sync::watch;
 
 use crate::event::Event;
 use crate::pacing::{DeferReason, Refusal};
-use crate::robots_cache::cache::Inner;
 use crate::robots_cache::chain::{Chain, DeferredFetch};
 use crate::robots_cache::entry::{RobotsEntry, Source};
 use crate::robots_cache::fetch::PermitWait;
@@ -18,7 +17,7 @@ use crate::robots_cache::outcome::Outcome;
 use crate::robots_cache::record::{AttemptEnd, LastResult};
 use crate::robots_cache::reuse::{NEXT_TRY_MAX, Reuse};
 use crate::robots_cache::single_flight::{Join, Leader};
-use crate::robots_cache::{GoodCopy, RobotsRecord, log};
+use crate::robots_cache::{GoodCopy, RobotsCache, RobotsRecord, log};
 use crate::{DeniedKind, Origin, WallMillis};
 
 /// What callers that wait for a fetch get.
@@ -40,7 +39,7 @@ pub(super) enum Urgency {
 /// When a caller may come back for whose fetch there is no room.
 const FULL_WAIT: Duration = Duration::from_secs(30);
 
-impl Inner {
+impl RobotsCache {
     /// The progress of the fetch for `origin`, which begins if there is none.
     pub(super) fn join(
         self: &Arc<Self>,
@@ -159,7 +158,7 @@ impl Inner {
 
 /// Counts a fetch that has no end, because its task panicked or its runtime shut down.
 struct Lost<'a> {
-    cache: &'a Inner,
+    cache: &'a RobotsCache,
     done: bool,
 }
 
@@ -176,7 +175,6 @@ mod tests {
     use super::*;
     use crate::ManualClock;
     use crate::parts::support::scripted::{Scripted, ScriptedFetch};
-    use crate::robots_cache::RobotsCache;
     use crate::robots_cache::single_flight::SingleFlight;
 
     #[tokio::test(start_paused = true)]
@@ -186,7 +184,7 @@ mod tests {
         let mut cache = RobotsCache::builder(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch));
         cache.clock = Arc::new(ManualClock::starting_at(start));
         let mut cache = cache.build();
-        Arc::get_mut(&mut cache.inner).unwrap().in_flight = SingleFlight::new(1);
+        Arc::get_mut(&mut cache).unwrap().in_flight = SingleFlight::new(1);
         let [a, b] = ["https://a.example", "https://b.example"].map(|origin| origin.parse().unwrap());
         let (first, second) = tokio::join!(cache.get(&a), cache.get(&b));
         assert!(first.is_ok());
@@ -209,10 +207,10 @@ mod tests {
         });
         let cache = RobotsCache::builder(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch)).build();
         cache.prefetch((0..HOSTS).map(|n| format!("https://www.site{n}.example").parse().unwrap())).await;
-        let entries = &cache.inner.entries;
+        let entries = &cache.entries;
         assert_eq!(entries.len() as u64, HOSTS);
         let each = entries.weight() / HOSTS;
-        assert!(each * 1_000_000 <= cache.inner.policy.memory_max, "{each}");
+        assert!(each * 1_000_000 <= cache.policy.memory_max, "{each}");
         // Not less than what was measured, 430 bytes and what the allocator adds, or more memory would be taken than was allowed.
         assert!(each >= 465, "{each}");
     }

@@ -116,27 +116,7 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_back_off_doubles_from_one_minute_to_one_hour() {
-        let policy = RobotsPolicy::default();
-        let minutes: Vec<u64> = (1..=9).map(|n| back_off(n, 0.5, &policy).as_secs() / 60).collect();
-        assert_eq!(minutes, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
-    }
-
     proptest! {
-        #[test]
-        fn any_cache_control_stays_in_bounds(bytes in proptest::collection::vec(0x20_u8..0x7f, 0..60)) {
-            if let Some(seconds) = lifetime(&[&bytes]) {
-                prop_assert!((MINUTES_5..=HOURS_24).contains(&seconds));
-            }
-        }
-
-        #[test]
-        fn any_max_age_stays_in_bounds(age in any::<u128>()) {
-            let seconds = lifetime(&[format!("max-age={age}").as_bytes()]).unwrap();
-            prop_assert!((MINUTES_5..=HOURS_24).contains(&seconds));
-        }
-
         #[test]
         fn any_back_off_stays_in_bounds(attempts in any::<u32>(), chance in any::<f64>()) {
             prop_assume!(!chance.is_nan());

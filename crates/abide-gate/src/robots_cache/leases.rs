@@ -62,17 +62,6 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_ends_at_its_end_and_not_a_millisecond_before() {
-        let leases = RobotsLeases::default();
-        let ttl = Duration::from_millis(10);
-        let lease =
-            |holder, now| leases.lease(&origin(1), HolderId(holder), WallMillis::from_millis(now), ttl);
-        assert_eq!(lease(1, 100), None);
-        assert_eq!(lease(2, 109), Some(WallMillis::from_millis(110)));
-        assert_eq!(lease(2, 110), None);
-    }
-
-    #[test]
     fn where_leases_are_too_many_those_that_have_ended_go_first() {
         let leases = RobotsLeases::default();
         let most = u32::try_from(LEASES_MAX).unwrap();

@@ -16,7 +16,6 @@
 //! # Out of scope
 //! When a request may be sent: the module gets a [`Fetch`] that is already rate-limited. Parsing and matching rules: `abide_robots`.
 
-mod builder;
 mod cache;
 
 mod bounded_table;
@@ -48,8 +47,7 @@ mod sync {
     pub(crate) use std::sync::{Arc, Mutex, PoisonError};
 }
 
-pub(crate) use builder::RobotsCacheBuilder;
-pub(crate) use cache::RobotsCache;
+pub(crate) use cache::{RobotsCache, RobotsCacheBuilder};
 pub use entry::{RobotsEntry, Source};
 pub(crate) use fetch::Validators;
 pub use fetch::{Fetch, FetchError, RobotsRequest, RobotsResponse, on_the_wire};

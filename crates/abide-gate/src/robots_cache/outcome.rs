@@ -35,8 +35,8 @@ pub(crate) enum Outcome {
 /// What to do next after the head of a response.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Head {
-    /// 2xx: the body has the rules.
-    ReadBody,
+    /// 2xx: the body has the rules, in this coding.
+    ReadBody(Option<Coding>),
     /// 304 to a request without validators: send it once more.
     AskAgain,
     /// A redirect, if its Location is good.
@@ -62,11 +62,13 @@ pub(crate) fn classify(
         // Stricter: we sent no Range, so this is a part of the file, and a part is never parsed.
         206 => unreachable,
         // RFC 9110 §15.3.5 and §15.3.6: without content there is nothing that could be in a coding.
-        204 | 205 => Head::ReadBody,
-        // What cannot be decoded, the parser cannot read: no rules would mean allow all.
-        200..=299 if is_coded(headers) => failed(Failure::StillCoded),
-        // §2.3.1.1: if the crawler successfully downloads the file, it MUST follow the parseable rules.
-        200..=299 => Head::ReadBody,
+        204 | 205 => Head::ReadBody(None),
+        200..=299 => match coding(headers) {
+            // §2.3.1.1: if the crawler successfully downloads the file, it MUST follow the parseable rules.
+            Ok(coding) => Head::ReadBody(coding),
+            // What cannot be decoded, the parser cannot read: no rules would mean allow all.
+            Err(cause) => failed(cause),
+        },
         // §2.3.1.2: crawlers SHOULD follow at least five consecutive redirects.
         301 | 302 | 303 | 307 | 308 => Head::Follow,
         304 if conditional => {
@@ -91,13 +93,15 @@ pub(crate) fn classify(
     }
 }
 
-/// Whether a coding is named that is not taken off. HTTP clients take `chunked` off; other transfer codings they may leave, and read the
-/// body as if there were none.
-fn is_coded(headers: &HeaderMap) -> bool {
+/// The content coding, unless one is named that is not taken off. HTTP clients take `chunked` off; other transfer codings they may leave, and
+/// read the body as if there were none.
+fn coding(headers: &HeaderMap) -> Result<Option<Coding>, Failure> {
     let values = headers.get_all(TRANSFER_ENCODING).iter();
     let mut members = values.flat_map(|value| value.as_bytes().split(|&b| b == b',')).map(<[u8]>::trim_ascii);
-    Coding::of(headers).is_err()
-        || members.any(|member| !member.is_empty() && !member.eq_ignore_ascii_case(b"chunked"))
+    if members.any(|member| !member.is_empty() && !member.eq_ignore_ascii_case(b"chunked")) {
+        return Err(Failure::StillCoded);
+    }
+    Coding::of(headers)
 }
 
 /// Whether a body is still in a coding: in one that was not named, in a second one below the one that was, or in what a client left that
@@ -183,7 +187,7 @@ mod tests {
             let gone = || Head::Done(Outcome::Unavailable { status, lifetime: default.lifetime_max });
             let (expected, if_cautious) = match status {
                 206 => (unreachable(), unreachable()),
-                200..=299 => (Head::ReadBody, Head::ReadBody),
+                200..=299 => (Head::ReadBody(None), Head::ReadBody(None)),
                 301 | 302 | 303 | 307 | 308 => (Head::Follow, Head::Follow),
                 304 => (Head::AskAgain, Head::AskAgain),
                 300..=399 => (failed(Failure::RedirectStatus), failed(Failure::RedirectStatus)),
@@ -213,7 +217,7 @@ mod tests {
             (TRANSFER_ENCODING, "gzip", true),
         ] {
             let headers = HeaderMap::from_iter([(name, HeaderValue::from_static(value))]);
-            assert_eq!(is_coded(&headers), coded, "{value}");
+            assert_eq!(coding(&headers).is_err(), coded, "{value}");
         }
         assert!(looks_coded(b"\x1f\x8b\x08") && looks_coded(&[0x28, 0xb5, 0x2f, 0xfd]));
         assert!(!looks_coded(b"User-agent: *"));

@@ -30,6 +30,7 @@ pub struct RobotsPolicy {
     pub(crate) retry_max: Duration,
     pub(crate) body_limit: usize,
     pub(crate) deadline: Duration,
+    /// How long a `Fetch` may take before its request is sent: a bound for transports that never return.
     pub(crate) slot_wait_max: Duration,
     pub(crate) fetches_max: usize,
     pub(crate) store_timeout: Duration,
@@ -184,14 +185,6 @@ impl RobotsPolicy {
         self.deadline
     }
 
-    /// How long a [`Fetch`](super::Fetch) may take before its request is sent: a bound for transports that never return. Default: one
-    /// minute.
-    #[must_use]
-    pub fn with_slot_wait_max(mut self, wait: Duration) -> Self {
-        self.slot_wait_max = wait.min(LIFETIME_MAX);
-        self
-    }
-
     /// How many robots.txt a process fetches at a time, at least one; others queue in order. Default: 64.
     #[must_use]
     pub fn with_fetches_max(mut self, fetches: usize) -> Self {
@@ -224,19 +217,14 @@ mod tests {
 
     #[test]
     fn limits_of_the_rfc_cannot_be_undercut() {
-        let policy = RobotsPolicy::default()
-            .with_body_limit(10)
-            .with_redirects_max(0)
-            .with_lifetimes(Duration::ZERO, Duration::from_secs(90 * 24 * 60 * 60));
-        assert_eq!(policy.body_limit, 512_000);
-        assert_eq!(policy.redirects_max, 5);
-        assert_eq!(policy.lifetime_max, Duration::from_secs(86_400));
-    }
-
-    #[test]
-    fn a_shortest_lifetime_above_the_longest_is_cut() {
-        let policy = RobotsPolicy::default().with_lifetimes(Duration::from_secs(90), Duration::from_secs(60));
-        assert_eq!(policy.lifetime_min, Duration::from_secs(60));
+        let limits = |policy: RobotsPolicy| {
+            (policy.body_limit, policy.redirects_max, policy.lifetime_min, policy.lifetime_max)
+        };
+        let (s, policy) =
+            (Duration::from_secs, RobotsPolicy::default().with_body_limit(10).with_redirects_max(0));
+        let set = policy.clone().with_lifetimes(Duration::ZERO, s(90 * 24 * 60 * 60));
+        assert_eq!(limits(set), (512_000, 5, s(1), s(86_400)));
+        assert_eq!(limits(policy.with_lifetimes(s(90), s(60))), (512_000, 5, s(60), s(60)));
     }
 
     #[test]
@@ -250,14 +238,13 @@ mod tests {
             .with_retry(Duration::ZERO, s(999_999))
             .with_body_limit(usize::MAX)
             .with_deadline(s(9_999))
-            .with_slot_wait_max(s(999_999))
             .with_fetches_max(0)
             .with_store_timeout(s(999))
             .with_memory_max(1);
         assert!(set.is_cautious());
         assert_eq!((set.redirects_max, set.body_limit, set.fetches_max), (9, 16 * 1024 * 1024, 1));
         assert_eq!((set.retry_first, set.retry_max), (s(1), s(86_400)));
-        assert_eq!((set.deadline(), set.slot_wait_max, set.store_timeout), (s(3_600), s(86_400), s(60)));
+        assert_eq!((set.deadline(), set.store_timeout), (s(3_600), s(60)));
         assert_eq!(set.memory_max, 4_194_304);
         assert_eq!(
             (set.lifetime_min, set.html_is_unreachable),

@@ -12,9 +12,8 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 use crate::event::Event;
-use crate::robots_cache::cache::Inner;
 use crate::robots_cache::reuse::Reuse;
-use crate::robots_cache::{RobotsRecord, log};
+use crate::robots_cache::{RobotsCache, RobotsRecord, log};
 use crate::{Origin, StoreError};
 
 /// How often a follower looks whether the other process has the record.
@@ -24,7 +23,7 @@ const LEADERS_MAX: u32 = 2;
 /// A lease that has ended by our clock but not by the store's is requested again after this.
 const FOLLOW_AGAIN: Duration = Duration::from_millis(10);
 
-impl Inner {
+impl RobotsCache {
     /// The stored record, if there is one that can be used.
     pub(super) async fn load_record(&self, origin: &Origin) -> Option<RobotsRecord> {
         let store = self.store.as_ref()?;

@@ -1,7 +1,6 @@
 //! What happens in a run, all of it following from one number or from the bytes of a fuzzer.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::time::Duration;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
@@ -338,7 +337,7 @@ impl Plan {
         Self { seed, setting, sites: FEW_SITES, has_end, events, lives }
     }
 
-    /// The run that a [`Replay`] names.
+    /// The run that [`replay`](Self::replay) names.
     pub(crate) fn of_replay(text: &str) -> Self {
         let (seed, events) = text.split_once(':').unwrap_or((text, "all"));
         let plan = Self::of_seed(seed.parse().unwrap());
@@ -360,23 +359,10 @@ impl Plan {
         (n as u64, phases[n])
     }
 
-    /// How to run it again.
-    pub(crate) fn replay(&self) -> Replay {
-        Replay { seed: self.seed, events: self.events.iter().map(|event| event.id).collect() }
-    }
-}
-
-/// A seed and the events that are left.
-#[derive(Debug)]
-pub(crate) struct Replay {
-    seed: u64,
-    events: Vec<u64>,
-}
-
-impl fmt::Display for Replay {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let events: Vec<String> = self.events.iter().map(u64::to_string).collect();
-        write!(f, "{}:{}", self.seed, events.join(","))
+    /// How to run it again: the seed, and the events that are left.
+    pub(crate) fn replay(&self) -> String {
+        let events: Vec<String> = self.events.iter().map(|event| event.id.to_string()).collect();
+        format!("{}:{}", self.seed, events.join(","))
     }
 }
 

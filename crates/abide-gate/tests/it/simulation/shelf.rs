@@ -1,7 +1,6 @@
 //! Stores that keep what they are given as durable ones do, and that fail, hang, lie and rot where the plan says so.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
@@ -80,16 +79,10 @@ async fn through<T>(
 }
 
 /// The records of all processes, as bytes.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Shelf {
     records: Mutex<HashMap<Origin, Vec<u8>>>,
     leases: MemoryStore,
-}
-
-impl fmt::Debug for Shelf {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Shelf")
-    }
 }
 
 /// The shelf as one process uses it.

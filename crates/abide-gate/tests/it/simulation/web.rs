@@ -1,19 +1,14 @@
 //! The servers: what they answer follows from the plan, and all of it is reported to the judge.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use crate::scripted::{Scripted, ScriptedFetch};
 use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse};
 use abide_gate::{BoxFuture, Failure, Origin};
-use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use http_body::{Body, Frame};
 use http_body_util::BodyExt;
-use http_body_util::combinators::UnsyncBoxBody;
 use tokio::time::{Instant, sleep};
 use url::Url;
 
@@ -283,33 +278,13 @@ impl Fetch for RobotsFetch {
                 let throttled = (status == StatusCode::TOO_MANY_REQUESTS).then_some(origin);
                 self.web.judge.complains(self.who, host, complaint_of(asked), throttled);
             }
-            let body = Guarded { body: reply.into_body(), guard: Some(guard) }.boxed_unsync();
-            Ok(RobotsResponse::new(status, headers, body, started))
+            // The request ends with its body.
+            let body = reply.into_body().map_err(move |error| {
+                guard.web.judge.reaches(guard.who, guard.host, false);
+                error
+            });
+            Ok(RobotsResponse::new(status, headers, body.boxed_unsync(), started))
         })
-    }
-}
-
-struct Guarded {
-    body: UnsyncBoxBody<Bytes, FetchError>,
-    guard: Option<OnTheWire>,
-}
-
-impl Body for Guarded {
-    type Data = Bytes;
-    type Error = FetchError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, FetchError>>> {
-        let polled = ready!(Pin::new(&mut self.body).poll_frame(context));
-        if let (Some(Err(_)), Some(guard)) = (&polled, &self.guard) {
-            guard.web.judge.reaches(guard.who, guard.host, false);
-        }
-        if !matches!(polled, Some(Ok(_))) {
-            self.guard = None;
-        }
-        Poll::Ready(polled)
     }
 }
 

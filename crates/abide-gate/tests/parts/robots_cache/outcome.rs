@@ -10,25 +10,6 @@ use abide_gate::robots_cache::{RobotsPolicy, Source};
 use tokio::time::{Instant, sleep};
 
 #[tokio::test(start_paused = true)]
-async fn what_brings_no_rules_is_unreachable_with_its_cause() {
-    let refused = Failure::AddressRefused("10.0.0.1".parse().unwrap());
-    let faults = [Failure::Dns, Failure::Connect, Failure::Tls, Failure::Reset, Failure::HeadTooLarge]
-        .into_iter()
-        .chain([Failure::Protocol, refused, Failure::Other])
-        .map(|cause| (Scripted::error(cause), cause));
-    let statuses = [500, 501, 502, 503, 504, 511, 599, 600, 999, 101, 103, 206]
-        .map(|status| (Scripted::status(status).body("User-agent: *\nAllow: /\n"), Failure::Status(status)));
-    let redirects = [300, 305, 306, 310, 399]
-        .map(|status| (Scripted::status(status).header("location", b"/elsewhere"), Failure::RedirectStatus));
-    for (answer, cause) in faults.chain(statuses).chain(redirects) {
-        let (cold, stale) = assert_unreachable(answer, &cause.to_string()).await;
-        assert_eq!((cold.source(), stale.failure()), (Source::Unreachable(cause), Some(cause)));
-        let status = if let Failure::Status(status) = cause { Some(status) } else { None };
-        assert_eq!(cold.status(), status, "{cause}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_refusing_host_is_asked_after_1_2_4_up_to_60_minutes() {
     let world = World::of(Scripted::error(Failure::Connect));
     for step in [1, 2, 4, 8, 16, 32, 60, 60, 60_u32] {
@@ -47,21 +28,12 @@ async fn a_refusing_host_is_asked_after_1_2_4_up_to_60_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn drips_and_stalls_end_at_the_deadline() {
+async fn head_and_body_share_one_deadline() {
     let seconds = Duration::from_secs;
-    for (id, fault) in [
-        ("one byte per second", Scripted::text("#").endless().chunk_after(seconds(1))),
-        ("stall in the head", Scripted::text(GOOD).head_after(seconds(100_000))),
-        ("stall in the body", Scripted::text("User-agent: *\nAllow: /\n").stalls()),
-        ("late head, late body", Scripted::text(GOOD).head_after(seconds(20)).chunk_after(seconds(11))),
-    ] {
-        let started = Instant::now();
-        let world = World::of(fault.clone());
-        let answer = world.ask().await;
-        assert_eq!(answer.source(), Source::Unreachable(Failure::Timeout), "{id}");
-        assert_eq!(started.elapsed().as_secs(), 30, "{id}: within the deadline");
-        assert_unreachable(fault, id).await;
-    }
+    let started = Instant::now();
+    let answer = World::of(Scripted::text(GOOD).head_after(seconds(20)).chunk_after(seconds(11))).ask().await;
+    assert_eq!(answer.source(), Source::Unreachable(Failure::Timeout));
+    assert_eq!(started.elapsed(), seconds(30));
 }
 
 #[tokio::test(start_paused = true)]
@@ -165,12 +137,7 @@ async fn a_408_421_425_change_nothing_and_are_fetched_soon() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_2xx_answers_count_by_their_body() {
-    for status in [200, 205, 299] {
-        let answer = World::of(Scripted::status(status).body(GOOD)).ask().await;
-        assert!(is_good(&answer), "{status}");
-        assert_eq!(answer.status(), Some(status));
-    }
+async fn a_204_or_205_is_empty_whatever_coding_it_names() {
     for (status, coding) in [(204, "gzip"), (205, "gzip"), (204, "x-what"), (205, "br, gzip")] {
         let empty = Scripted::status(status).header("content-encoding", coding.as_bytes());
         assert!(allows_all(&World::of(empty).ask().await), "{status} without a body, in {coding}");

@@ -16,15 +16,6 @@ fn chain(hops: usize) -> ScriptedFetch {
 }
 
 #[tokio::test(start_paused = true)]
-async fn up_to_five_redirects_are_followed_across_authorities() {
-    for hops in 0..=5 {
-        let world = World::new(chain(hops));
-        assert!(is_good(&world.ask().await), "{hops} hops");
-        assert_eq!(world.fetch.count(), hops + 1);
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn rules_are_filed_under_the_first_origin_only() {
     let other: Origin = "https://b.example".parse().unwrap();
     let fetch = ScriptedFetch::by_url([

@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use crate::parts::support::robots_cache::*;
 
-fn cache(fetch: &ScriptedFetch) -> RobotsCache {
+fn cache(fetch: &ScriptedFetch) -> Arc<RobotsCache> {
     World::new(fetch.clone()).cache
 }
 

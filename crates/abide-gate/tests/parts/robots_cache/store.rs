@@ -35,7 +35,7 @@ async fn a_fetch_during_an_invalidation_is_not_lost() {
             Ok(())
         }
     }));
-    let world = World::with_store(fetch, RobotsPolicy::default(), store.clone());
+    let world = World::with_store(fetch, store.clone());
     world.ask().await;
     sleep(DAY).await;
     let (renewed, ()) = tokio::join!(world.ask(), async {

@@ -1,5 +1,6 @@
 //! Support of the tests of the robots.txt cache: a cache on a manual clock, with scripted responses.
 
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use crate::pacing::Refusal;
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
 use crate::robots_cache::{RobotsCache, RobotsCacheBuilder};
 use abide_gate::pacing::DeferReason;
-use abide_gate::robots_cache::{FetchError, RobotsEntry, RobotsPolicy, RobotsRecord, RobotsStore, Source};
+use abide_gate::robots_cache::{FetchError, RobotsEntry, RobotsPolicy, RobotsRecord, RobotsStore};
 use abide_gate::{
     BoxFuture, Clock, HolderId, ManualClock, MemoryStore, Origin, StoreError, StoreFuture, WallMillis,
 };
@@ -45,6 +46,13 @@ impl Hooked {
         before: impl Fn(Op) -> F + Send + Sync + 'static,
     ) -> Self {
         Self { inner: Arc::default(), before: Box::new(move |op| Box::pin(before(op))) }
+    }
+
+    /// One whose calls fail when `fails` says so.
+    pub(crate) fn failing(fails: impl Fn(Op) -> bool + Send + Sync + 'static) -> Self {
+        Self::new(move |op| {
+            ready(if fails(op) { Err(StoreError::new("disk full\u{1b}[31m")) } else { Ok(()) })
+        })
     }
 
     pub(crate) fn over(mut self, inner: Arc<MemoryStore>) -> Self {
@@ -113,7 +121,7 @@ pub(crate) struct World {
     pub(crate) fetch: ScriptedFetch,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) store: Arc<dyn RobotsStore>,
-    pub(crate) cache: RobotsCache,
+    pub(crate) cache: Arc<RobotsCache>,
 }
 
 impl World {
@@ -122,14 +130,14 @@ impl World {
     }
 
     pub(crate) fn with_policy(fetch: ScriptedFetch, policy: RobotsPolicy) -> Self {
-        Self::with_store(fetch, policy, Arc::new(MemoryStore::new()))
+        Self::with(fetch, policy, Arc::new(MemoryStore::new()))
     }
 
-    pub(crate) fn with_store(
-        fetch: ScriptedFetch,
-        policy: RobotsPolicy,
-        store: Arc<dyn RobotsStore>,
-    ) -> Self {
+    pub(crate) fn with_store(fetch: ScriptedFetch, store: Arc<dyn RobotsStore>) -> Self {
+        Self::with(fetch, RobotsPolicy::default(), store)
+    }
+
+    fn with(fetch: ScriptedFetch, policy: RobotsPolicy, store: Arc<dyn RobotsStore>) -> Self {
         let clock = Arc::new(ManualClock::starting_at(START));
         let cache = RobotsCacheBuilder {
             clock: clock.clone(),
@@ -203,20 +211,4 @@ pub(crate) fn disallows_all(answer: &Arc<RobotsEntry>) -> bool {
         && !allows(answer, "/")
         && !allows(answer, "/robots.txt?x")
         && allows(answer, "/robots.txt")
-}
-
-/// Row result **L**: the last good copy if there is one, else disallow all. Gives both answers.
-pub(crate) async fn assert_unreachable(fault: Scripted, name: &str) -> (Arc<RobotsEntry>, Arc<RobotsEntry>) {
-    let cold = World::of(fault.clone()).ask().await;
-    assert!(disallows_all(&cold), "{name}: without a copy all is disallowed, found {cold:?}");
-    assert!(matches!(cold.source(), Source::Unreachable(_)), "{name}: {cold:?}");
-    assert!(cold.retry_at() > START && cold.failing_since().is_some(), "{name}: asked again later");
-
-    let world = World::good_then(fault);
-    assert!(is_good(&world.ask().await), "{name}");
-    tokio::time::sleep(DAY).await;
-    let stale = world.ask().await;
-    assert_eq!(stale.source(), Source::LastGood, "{name}: the copy stands in, found {stale:?}");
-    assert!(is_good(&stale), "{name}: by its rules");
-    (cold, stale)
 }

@@ -1,0 +1,141 @@
+//! What happens in a crawl, fact by fact: its journal keeps them, and its report is what they come to.
+
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use abide::pacing::BackoffCause;
+use abide::robots_cache::RobotsEntry;
+use abide::{Event, Failure};
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::crawl::frontier::Kind;
+use crate::crawl::page::Record;
+
+/// Something that happened. Times are since the crawl began, the pauses between its runs left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Fact {
+    /// A request got its permit. One for a robots.txt is sent at once; those for pages are [`Fact::Sent`].
+    Permit { host: String, at: Duration, waited: Duration, is_robots: bool },
+    /// An attempt to fetch a robots.txt ended.
+    Robots { site: Url, at: Duration, status: Option<u16> },
+    /// Nothing is sent to a host for a time.
+    Backoff { host: String, backoff: Backoff },
+    /// A request for a page or a sitemap went out.
+    Sent(Request),
+    /// A URL was put back into the queue.
+    Back(Url),
+    /// Nothing more is to be done for a URL.
+    Done(Box<Record>),
+}
+
+/// A time in which nothing is sent to a host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Backoff {
+    pub(crate) from: Duration,
+    pub(crate) until: Duration,
+    pub(crate) why: String,
+}
+
+/// One request, for the timeline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Request {
+    pub(crate) kind: Kind,
+    pub(crate) url: String,
+    pub(crate) at: Duration,
+    /// When the body had ended, or was dropped, or the request failed; `None` while it is under way.
+    pub(crate) end: Option<Duration>,
+    /// `None`: there was no response.
+    pub(crate) status: Option<u16>,
+}
+
+/// How long a crawl has lasted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stopwatch {
+    started: Instant,
+    /// What earlier runs took.
+    before: Duration,
+}
+
+impl Stopwatch {
+    pub(crate) fn going_on(before: Duration) -> Self {
+        Self { started: Instant::now(), before }
+    }
+
+    pub(crate) fn at(self, time: Instant) -> Duration {
+        self.before + time.saturating_duration_since(self.started)
+    }
+}
+
+/// Collects what the gate reports, from when the crawl begins.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    time: OnceLock<Stopwatch>,
+    facts: Mutex<Vec<Fact>>,
+}
+
+impl Watch {
+    pub(crate) fn begin(&self, time: Stopwatch) {
+        self.time.get_or_init(|| time);
+    }
+
+    /// What was seen since the last call.
+    pub(crate) fn take(&self) -> Vec<Fact> {
+        std::mem::take(&mut self.facts.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn observe(&self, event: &Event<'_>) {
+        let Some(time) = self.time.get() else { return };
+        if let Some(fact) = fact(event, time.at(Instant::now())) {
+            self.facts.lock().unwrap_or_else(PoisonError::into_inner).push(fact);
+        }
+    }
+}
+
+fn fact(event: &Event<'_>, at: Duration) -> Option<Fact> {
+    let backoff = |scope: &str, lasts: Duration, why: String| {
+        let backoff = Backoff { from: at, until: at + lasts, why };
+        Some(Fact::Backoff { host: scope.to_owned(), backoff })
+    };
+    match event {
+        Event::Granted { scope, waited } => {
+            let is_robots = OF_PAGE.try_with(|()| ()).is_err();
+            Some(Fact::Permit { host: (*scope).to_owned(), at, waited: *waited, is_robots })
+        }
+        Event::RobotsAnswered { entry } => {
+            let site = entry.origin().robots_url().join("/").ok()?;
+            Some(Fact::Robots { site, at, status: status(entry) })
+        }
+        Event::BackedOff { scope, lasts, cause } => backoff(scope, *lasts, why(cause)),
+        Event::BreakerOpened { scope, lasts, failure } => backoff(scope, *lasts, failure.to_string()),
+        _ => None,
+    }
+}
+
+tokio::task_local! {
+    /// Set in the tasks of pages. A request acquires its permit in its own task, and that of a robots.txt has another one.
+    pub(crate) static OF_PAGE: ();
+}
+
+/// What the last attempt was answered with, also if the last good copy stands in for it.
+fn status(entry: &RobotsEntry) -> Option<u16> {
+    match entry.failure() {
+        Some(Failure::Status(status)) => Some(status),
+        Some(_) => None,
+        None => entry.status(),
+    }
+}
+
+fn why(cause: &BackoffCause) -> String {
+    match cause {
+        BackoffCause::Answer { status, retry_after: Some(asked) } => {
+            format!("{status}, Retry-After {} s", asked.as_secs())
+        }
+        BackoffCause::Answer { status, retry_after: None } => status.to_string(),
+        BackoffCause::EnhanceYourCalm => "ENHANCE_YOUR_CALM".to_owned(),
+        BackoffCause::Operator => "the operator".to_owned(),
+        BackoffCause::Shared => "another process".to_owned(),
+        _ => "backed off".to_owned(),
+    }
+}
