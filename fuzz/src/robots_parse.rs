@@ -16,7 +16,7 @@ pub fn run(body: &[u8]) {
     let rules = compiled.expect("it was just put there");
     // A pattern is kept as it was written, in its normal form and as it reads in a query, with up to three bytes for each byte.
     let length = body.len();
-    assert!(rules.heap_size() <= 9 * length + 128, "memory: {} for {length}", rules.heap_size());
+    assert!(rules.heap_size() <= 9 * length + 256, "memory: {} for {length}", rules.heap_size());
     let (most, all, pieces) = (used.bytes_max as usize, used.bytes_total as usize, used.count_total as usize);
     assert!(most <= 24 * length + 1024, "memory on the way: {used:?} for {length}");
     assert!(all <= 48 * length + 4096 && pieces <= length / 3 + 64, "work: {used:?} for {length}");

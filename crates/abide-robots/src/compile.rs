@@ -1,46 +1,44 @@
-//! From the records of one crawler's group to a block.
+//! Compiling the rules of one crawler.
 //!
 //! Lines are compiled as they are read. Only those of the crawler's own groups are read to their end, because the other groups of a large file
 //! are most of it.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::time::Duration;
 
-use crate::block::{self, Block, Entry, Item};
+use crate::compiled::{Compiled, Item, ItemKind, Literal, Rule, Wildcard};
 use crate::group::{Chosen, Gathered, Gatherer, Raw, Signals, Sink, agent};
-use crate::index;
+use crate::index::{self, Index};
 use crate::line::{self, Key, Lines, RecordKind};
+use crate::literals::Literals;
 use crate::normal::{self, HASH, QUERY, REWRITE, STAR, Side};
 use crate::pattern::can_match;
-use crate::prefix;
 use crate::profile::Profile;
 use crate::slice;
-use crate::sort::{self, Sorted};
 use crate::token::ProductToken;
 
-/// Kinds of items beside those of [`RecordKind`].
-pub(crate) const ITEM_MATCHED: u32 = 100;
-pub(crate) const ITEM_AGENT: u32 = 101;
-pub(crate) const ITEM_SIGNAL_OUTSIDE: u32 = 102;
-pub(crate) const ITEM_SIGNAL_OF_ALL: u32 = 103;
-
-/// Compiles what `text`, read by RFC 9309, says to the crawler.
-pub(crate) fn compile(text: &[u8], tokens: &[ProductToken]) -> Block {
+/// Compiles what `text` says to the crawler.
+pub(crate) fn compile(text: &[u8], tokens: &[ProductToken], profile: Profile) -> Compiled {
     /// The bytes of a line with a rule, which few files go below.
     const LINE: usize = 24;
     /// More than fit into the 512,000 bytes that are read unless another limit is chosen.
     const RULES_AT_ONCE: usize = 32 * 1024;
-    let draft = Draft::new((text.len() / LINE).min(RULES_AT_ONCE), Profile::Rfc9309);
-    build(gather(text, tokens, draft), tokens)
+    let mut rules = Compiled::new((text.len() / LINE).min(RULES_AT_ONCE), profile);
+    let gathered = gather(text, tokens, profile, &mut rules);
+    rules.finish(gathered, tokens);
+    rules
 }
 
-/// Reads `text` by RFC 9309 and gathers what concerns the crawler, in one pass. Only the lines of its groups are read to their
-/// end.
+/// Reads `text` and gathers what concerns the crawler, in one pass. Only the lines of its groups are read to their end.
 #[inline]
-pub(crate) fn gather<'a, R: Sink<'a>>(text: &'a [u8], tokens: &[ProductToken], rules: R) -> Gathered<'a, R> {
-    let profile = Profile::Rfc9309;
+pub(crate) fn gather<'a, R: Sink<'a>>(
+    text: &'a [u8],
+    tokens: &[ProductToken],
+    profile: Profile,
+    rules: &mut R,
+) -> Gathered<'a> {
     let mut gatherer = Gatherer::new(tokens, profile, rules);
     for ((_, line), number) in Lines::of(text).zip(1..) {
         if let Some(key) = line::key(line, profile) {
@@ -51,7 +49,7 @@ pub(crate) fn gather<'a, R: Sink<'a>>(text: &'a [u8], tokens: &[ProductToken], r
 }
 
 #[inline]
-pub(crate) fn take<'a>(
+fn take<'a>(
     gatherer: &mut Gatherer<'a, '_, impl Sink<'a>>,
     line: &'a [u8],
     key: Key,
@@ -71,64 +69,9 @@ pub(crate) fn take<'a>(
     gatherer.take(Raw { kind, value: line::trim(line::without_comment(value)), line: number });
 }
 
-/// Compiles rules that have been gathered.
-pub(crate) fn build_gathered(
-    gathered: Gathered<'_, Vec<Raw<'_>>>,
-    tokens: &[ProductToken],
-    profile: Profile,
-) -> Block {
-    let Gathered { rules, others, chosen, signals } = gathered;
-    let mut draft = Draft::new(rules.len(), profile);
-    for rule in rules {
-        draft.push(rule);
-    }
-    build(Gathered { rules: draft, others, chosen, signals }, tokens)
-}
-
-fn build(gathered: Gathered<'_, Draft>, tokens: &[ProductToken]) -> Block {
-    let (delay, chosen) = (gathered.crawl_delay(), gathered.chosen);
-    let mut draft = gathered.rules;
-    draft.sort_literals();
-    draft.sort_wildcards();
-    draft.push_items(&gathered.others, chosen, tokens);
-    draft.push_signals(&gathered.signals, &gathered.others, chosen);
-    draft.finish(chosen, delay)
-}
-
-/// The rules of a group in their normal form, on the way to a block.
-struct Draft {
-    profile: Profile,
-    literals: Vec<Entry>,
-    wildcards: Vec<Entry>,
-    items: Vec<Item>,
-    /// The block: a header to be filled in, and the text.
-    out: Vec<u8>,
-}
-
-impl<'a> Sink<'a> for Draft {
+impl<'a> Sink<'a> for Compiled {
     #[inline(always)]
     fn push(&mut self, rule: Raw<'a>) {
-        self.push_rule(&rule);
-    }
-
-    fn clear(&mut self) {
-        self.literals.clear();
-        self.wildcards.clear();
-        self.out.truncate(block::HEADER);
-    }
-}
-
-impl Draft {
-    fn new(rules: usize, profile: Profile) -> Self {
-        /// What the text and the tables of most rules need.
-        const EACH: usize = 64;
-        let mut out = Vec::with_capacity(rules.saturating_add(4).saturating_mul(EACH));
-        out.resize(block::HEADER, 0);
-        Self { profile, literals: Vec::with_capacity(rules), wildcards: Vec::new(), items: Vec::new(), out }
-    }
-
-    #[inline(always)]
-    fn push_rule(&mut self, rule: &Raw<'_>) {
         let (pattern, classes) = pattern_of(rule.value);
         let allow = rule.kind == RecordKind::Allow;
         self.push_pattern(pattern, classes, None, rule.line, allow);
@@ -138,6 +81,49 @@ impl Draft {
         {
             self.push_pattern(&directory, classes, Some(pattern), rule.line, allow);
         }
+    }
+
+    fn clear(&mut self) {
+        self.literals.entries.clear();
+        self.wildcards.clear();
+        self.text.clear();
+    }
+}
+
+impl Compiled {
+    pub(crate) fn new(rules: usize, profile: Profile) -> Self {
+        /// What the text of most rules needs.
+        const EACH: usize = 32;
+        Self {
+            profile,
+            chosen: Chosen::None,
+            delay: None,
+            text: Vec::with_capacity(rules.saturating_add(4).saturating_mul(EACH)),
+            literals: Literals::with_capacity(rules),
+            wildcards: Vec::new(),
+            index: None,
+            items: Vec::new(),
+        }
+    }
+
+    /// Compiles what has been gathered besides the rules, and sorts these.
+    pub(crate) fn finish(&mut self, gathered: Gathered<'_>, tokens: &[ProductToken]) {
+        self.delay = gathered.crawl_delay();
+        self.chosen = gathered.chosen;
+        self.push_items(&gathered.others, tokens);
+        self.push_signals(&gathered.signals, &gathered.others);
+        // Of a short text, a copy is cheaper than giving back the rest of its memory.
+        if self.text.len() < 4096 {
+            self.text = self.text.to_vec();
+        }
+        self.text.shrink_to_fit();
+        self.literals.sort(&self.text);
+        for wildcard in &mut self.wildcards {
+            wildcard.signature = index::signature_of_pattern(wildcard, &self.text);
+        }
+        self.wildcards.shrink_to_fit();
+        self.items.shrink_to_fit();
+        self.index = Index::of(&self.wildcards, &self.text).map(Box::new);
     }
 
     /// RFC 9309 §2.2: an `empty-pattern` is no pattern to match. One that can match nothing is left out too.
@@ -150,34 +136,33 @@ impl Draft {
         if rewritten {
             self.push_written(written.unwrap_or(pattern));
         }
-        let at = self.out.len();
+        let at = self.text.len();
         match self.profile {
-            _ if !rewritten => self.out.extend_from_slice(pattern),
-            Profile::Google => normal::push_google(pattern, Side::Pattern, &mut self.out),
-            Profile::Rfc9309 => normal::push_normal(pattern, Side::Pattern, &mut self.out),
+            _ if !rewritten => self.text.extend_from_slice(pattern),
+            Profile::Google => normal::push_google(pattern, Side::Pattern, &mut self.text),
+            Profile::Rfc9309 => normal::push_normal(pattern, Side::Pattern, &mut self.text),
         }
-        let length = self.out.len().wrapping_sub(at);
+        let length = self.text.len().wrapping_sub(at);
         let counts_differ = classes & QUERY != 0 && self.profile == Profile::Rfc9309;
-        let bytes = if counts_differ { normal::bytes(slice::from(&self.out, at)) } else { length };
-        // A value has at most 16 KiB, and each byte of it becomes at most three.
-        let (length, bytes) = (length as u16, bytes as u16);
-        let mut entry = Entry::new(at as u32, length, bytes, line, allow, rewritten);
+        let bytes = if counts_differ { normal::bytes(slice::from(&self.text, at)) } else { length };
+        let rule = Rule::new(at, length, bytes, line, allow, rewritten);
         if classes & STAR == 0 {
-            self.literals.push(entry);
+            self.literals.entries.push(Literal { rule, link: 0 });
         } else {
-            entry.link = if rewritten { self.push_query_form(at) } else { 0 };
+            let query_form = if rewritten { self.push_query_form(at) } else { 0 };
             if self.wildcards.is_empty() {
-                self.wildcards.reserve(self.literals.capacity().saturating_sub(self.literals.len()));
+                // In most files a fifth of the rules or less.
+                self.wildcards.reserve(self.literals.entries.capacity() / 8);
             }
-            self.wildcards.push(entry);
+            self.wildcards.push(Wildcard { rule, query_form, signature: 0 });
         }
     }
 
     /// The pattern as written, where it is not its own normal form: before that, with its length between.
     fn push_written(&mut self, pattern: &[u8]) {
         let written = String::from_utf8_lossy(pattern);
-        self.out.extend_from_slice(written.as_bytes());
-        self.out.extend_from_slice(&(written.len() as u32).to_le_bytes());
+        self.text.extend_from_slice(written.as_bytes());
+        self.text.extend_from_slice(&(written.len() as u32).to_le_bytes());
     }
 
     /// The form that the pattern at `at` has inside the query, behind it, if it is another. Gives its length.
@@ -185,171 +170,51 @@ impl Draft {
         if self.profile == Profile::Google {
             return 0;
         }
-        let form = normal::query_form(slice::from(&self.out, at)).unwrap_or_default();
-        self.out.extend_from_slice(&form);
+        let form = normal::query_form(slice::from(&self.text, at)).unwrap_or_default();
+        self.text.extend_from_slice(&form);
         form.len() as u32
     }
 
-    fn sort_literals(&mut self) {
-        /// More texts than this are sorted by words.
-        const FEW: usize = 10;
-        if self.literals.len() <= FEW { self.sort_few_literals() } else { self.sort_many_literals() }
-    }
-
-    fn sort_few_literals(&mut self) {
-        let out = &self.out;
-        let literals = &mut self.literals;
-        literals.sort_by(|a, b| a.pattern(out).cmp(b.pattern(out)));
-        literals.dedup_by(|next, kept| {
-            let same = next.pattern(out) == kept.pattern(out);
-            if same {
-                *kept = kept.or_better(next);
-            }
-            same
-        });
-        let mut before: &[u8] = &[];
-        for index in 0..literals.len() {
-            let Some(pattern) = literals.get(index).map(|entry| entry.pattern(out)) else { break };
-            let shared = prefix::common(0, before, pattern) as u32;
-            let link = prefix::link(index, shared, |index| literals.get(index).map(Entry::length_and_link));
-            if let Some(entry) = literals.get_mut(index) {
-                entry.link = link;
-            }
-            before = pattern;
-        }
-    }
-
-    fn sort_many_literals(&mut self) {
-        let (out, literals) = (&self.out[..], &self.literals[..]);
-        let pattern = move |number: u32| match literals.get(number as usize) {
-            Some(entry) => entry.pattern(out),
-            None => &[],
-        };
-        // All literals start with a slash.
-        let order = sort::by_bytes(0..literals.len() as u32, 1, pattern);
-        let mut kept: Vec<Entry> = Vec::with_capacity(order.len());
-        for Sorted { number, shared, .. } in order {
-            let Some(entry) = literals.get(number as usize) else { break };
-            match kept.last_mut() {
-                Some(last) if shared == sort::ALL => *last = last.or_better(entry),
-                _ => {
-                    let link =
-                        prefix::link(kept.len(), shared, |index| kept.get(index).map(Entry::length_and_link));
-                    kept.push(entry.linked(link));
-                }
-            }
-        }
-        self.literals = kept;
-    }
-
-    /// By precedence, then by the place in the file.
-    fn sort_wildcards(&mut self) {
-        let wildcards = &mut self.wildcards;
-        let ranks = || wildcards.iter().map(Entry::rank);
-        let (Some(first), Some(last)) = (ranks().min(), ranks().max()) else { return };
-        let span = last.wrapping_sub(first);
-        for shift in (0..u32::BITS).step_by(sort::DIGIT as usize).take_while(|shift| span >> shift != 0) {
-            sort::deal(wildcards, |entry| entry.rank().wrapping_sub(first) >> shift);
-        }
-    }
-
-    fn push_items(&mut self, records: &[Raw<'_>], chosen: Chosen, tokens: &[ProductToken]) {
-        self.items.reserve(records.len().saturating_add(1));
-        if let Chosen::Token(index) = chosen
-            && let Some(token) = tokens.get(index)
-        {
-            self.push_item(token.as_str().as_bytes(), 0, ITEM_MATCHED);
-        }
+    fn push_items(&mut self, records: &[Raw<'_>], tokens: &[ProductToken]) {
+        self.items = Vec::with_capacity(records.len());
         let mut names = Names::default();
         for record in records {
+            let kind = ItemKind::Record(record.kind);
             match record.kind {
                 RecordKind::UserAgent => {
                     let name = agent_name(record.value, tokens, self.profile);
                     if !name.is_empty() && names.insert(name) {
-                        self.push_item(name, 0, ITEM_AGENT);
-                        let start = self.out.len().saturating_sub(name.len());
-                        self.out.get_mut(start..).unwrap_or_default().make_ascii_lowercase();
+                        self.push_item(name, 0, kind);
+                        let start = self.text.len().saturating_sub(name.len());
+                        self.text.get_mut(start..).unwrap_or_default().make_ascii_lowercase();
                     }
                 }
                 RecordKind::CrawlDelay => {}
-                kind if kind.is_global() => {
-                    self.push_text(record.value, record.line, kind as u32);
-                }
-                kind => self.push_item(record.value, record.line, kind as u32),
+                // Given out as `&str`, as `Robots` does. URLs are UTF-8.
+                global
+                    if global.is_global()
+                        && (record.value.is_empty() || core::str::from_utf8(record.value).is_err()) => {}
+                _ => self.push_item(record.value, record.line, kind),
             }
         }
     }
 
-    fn push_signals(&mut self, signals: &Signals<'_>, own: &[Raw<'_>], chosen: Chosen) {
+    fn push_signals(&mut self, signals: &Signals<'_>, own: &[Raw<'_>]) {
         for record in &signals.outside {
-            self.push_item(record.value, record.line, ITEM_SIGNAL_OUTSIDE);
+            self.push_item(record.value, record.line, ItemKind::SignalOutside);
         }
-        if !matches!(chosen, Chosen::Token(_)) {
+        if !matches!(self.chosen, Chosen::Token(_)) {
             return;
         }
         let own: BTreeSet<u32> = own.iter().map(|record| record.line).collect();
         for record in signals.of_all.iter().filter(|record| !own.contains(&record.line)) {
-            self.push_item(record.value, record.line, ITEM_SIGNAL_OF_ALL);
+            self.push_item(record.value, record.line, ItemKind::SignalOfAll);
         }
     }
 
-    /// A text that is given out as a `&str`, as [`crate::Robots`] does. URLs are UTF-8.
-    fn push_text(&mut self, bytes: &[u8], line: u32, kind: u32) {
-        if !bytes.is_empty() && core::str::from_utf8(bytes).is_ok() {
-            self.push_item(bytes, line, kind);
-        }
-    }
-
-    fn push_item(&mut self, bytes: &[u8], line: u32, kind: u32) {
-        self.items.push(Item { at: self.out.len() as u32, length: bytes.len() as u32, line, kind });
-        self.out.extend_from_slice(bytes);
-    }
-
-    fn finish(mut self, chosen: Chosen, delay: Option<Duration>) -> Block {
-        let counts = [self.out.len(), self.literals.len(), self.wildcards.len(), self.items.len()];
-        let group = match chosen {
-            Chosen::None => 0,
-            Chosen::Global => block::FLAG_GROUP,
-            Chosen::Token(_) => block::FLAG_GROUP | block::FLAG_NAMED,
-        };
-        let profile = if self.profile == Profile::Google { block::FLAG_GOOGLE } else { 0 };
-        block::write_header(&mut self.out, counts.map(|count| count as u32), group | profile, delay);
-        if block::are_keyed(self.literals.len()) {
-            self.write_keys();
-        }
-        // Four at a time: that there is room is asked less often.
-        let (fours, others) = self.literals.as_chunks::<4>();
-        for four in fours {
-            self.out.extend_from_slice(four.each_ref().map(Entry::encoded).as_flattened());
-        }
-        for entry in others {
-            self.out.extend_from_slice(&entry.encoded());
-        }
-        for entry in &self.wildcards {
-            self.out.extend_from_slice(&entry.encoded());
-            let signature = index::signature_of_pattern(entry, &self.out);
-            self.out.extend_from_slice(&signature.to_le_bytes());
-        }
-        for item in &self.items {
-            item.write(&mut self.out);
-        }
-        index::write(&self.wildcards, &mut self.out);
-        Block::new(&self.out)
-    }
-
-    fn write_keys(&mut self) {
-        let starts_at = self.out.len();
-        let keys_at = starts_at.saturating_add(2 * prefix::STARTS);
-        self.out.resize(keys_at, 0);
-        for entry in &self.literals {
-            let key = prefix::key(entry.pattern(&self.out));
-            self.out.extend_from_slice(&key.to_le_bytes());
-        }
-        let (before, keys) = self.out.split_at_mut(keys_at);
-        let table = before.get_mut(starts_at..).unwrap_or_default();
-        for (start, bytes) in prefix::starts(keys.as_chunks().0).zip(table.as_chunks_mut().0) {
-            *bytes = start.to_le_bytes();
-        }
+    fn push_item(&mut self, bytes: &[u8], line: u32, kind: ItemKind) {
+        self.items.push(Item { at: self.text.len() as u32, length: bytes.len() as u32, line, kind });
+        self.text.extend_from_slice(bytes);
     }
 }
 

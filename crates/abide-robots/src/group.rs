@@ -38,7 +38,7 @@ pub(crate) struct Gatherer<'a, 't, R> {
     level: Level,
     run_start: usize,
     best: Level,
-    rules: R,
+    rules: &'t mut R,
     others: Vec<Raw<'a>>,
     /// Whether a line of the current run is `*`.
     names_all: bool,
@@ -66,19 +66,8 @@ pub(crate) trait Sink<'a> {
     fn clear(&mut self);
 }
 
-impl<'a> Sink<'a> for Vec<Raw<'a>> {
-    fn push(&mut self, rule: Raw<'a>) {
-        Vec::push(self, rule);
-    }
-
-    fn clear(&mut self) {
-        Vec::clear(self);
-    }
-}
-
 /// What concerns one crawler, of a whole file.
-pub(crate) struct Gathered<'a, R> {
-    pub(crate) rules: R,
+pub(crate) struct Gathered<'a> {
     /// What is not a rule: the user-agent lines and records of the combined groups, and those of the whole file.
     pub(crate) others: Vec<Raw<'a>>,
     pub(crate) chosen: Chosen,
@@ -95,7 +84,7 @@ pub(crate) struct Signals<'a> {
 }
 
 impl<'a, 't, R: Sink<'a>> Gatherer<'a, 't, R> {
-    pub(crate) fn new(tokens: &'t [ProductToken], profile: Profile, rules: R) -> Self {
+    pub(crate) fn new(tokens: &'t [ProductToken], profile: Profile, rules: &'t mut R) -> Self {
         Self {
             tokens,
             profile,
@@ -133,16 +122,16 @@ impl<'a, 't, R: Sink<'a>> Gatherer<'a, 't, R> {
     }
 
     /// The file has ended. RFC 9309 §2.1: "The last group may have no rules".
-    pub(crate) fn finish(mut self) -> Gathered<'a, R> {
+    pub(crate) fn finish(mut self) -> Gathered<'a> {
         if self.phase == Phase::Agents {
             self.settle();
         }
-        let chosen = match self.best {
-            NOT_ADDRESSED => Chosen::None,
-            level if level == self.tokens.len() => Chosen::Global,
-            level => Chosen::Token(level),
+        let chosen = match self.tokens.get(self.best) {
+            Some(token) => Chosen::Token(token.clone()),
+            None if self.best == NOT_ADDRESSED => Chosen::None,
+            None => Chosen::Global,
         };
-        Gathered { rules: self.rules, others: self.others, chosen, signals: self.signals }
+        Gathered { others: self.others, chosen, signals: self.signals }
     }
 
     fn agent(&mut self, record: Raw<'a>) {
@@ -222,7 +211,7 @@ impl<'a, 't, R: Sink<'a>> Gatherer<'a, 't, R> {
     }
 }
 
-impl<R> Gathered<'_, R> {
+impl Gathered<'_> {
     /// The largest Crawl-delay of the combined groups.
     pub(crate) fn crawl_delay(&self) -> Option<Duration> {
         let delays = self.others.iter().filter(|record| record.kind == RecordKind::CrawlDelay);
@@ -231,10 +220,10 @@ impl<R> Gathered<'_, R> {
 }
 
 /// The outcome of choosing the group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Chosen {
-    /// The group of the token at this place in the chain.
-    Token(usize),
+    /// The group of this token.
+    Token(ProductToken),
     /// The `*` group.
     Global,
     None,

@@ -53,9 +53,10 @@ mod robots;
 mod remark;
 
 // The matcher: normal form, patterns, compiled rules, verdict.
-mod block;
 mod compile;
+mod compiled;
 mod index;
+mod literals;
 mod normal;
 mod once;
 mod pattern;
@@ -63,7 +64,6 @@ mod prefix;
 mod rules;
 mod search;
 mod slice;
-mod sort;
 mod sweep;
 mod verdict;
 mod work;

@@ -11,7 +11,7 @@ use crate::index;
 use crate::line::RecordKind;
 use crate::normal::{self, QUERY, REWRITE, STAR, Side};
 use crate::pattern::{self, can_match};
-use crate::profile::ParseOptions;
+use crate::profile::{ParseOptions, Profile};
 use crate::rules::Rules;
 use crate::slice;
 use crate::target::Target;
@@ -36,9 +36,9 @@ pub fn is_allowed(body: &[u8], tokens: &[ProductToken], target: &Target<'_>) -> 
         return true;
     }
     let text = Text::of(body, ParseOptions::new());
-    let question = Question { target, best: None, signature: None, work: 0, scratch: Vec::new() };
-    let gathered = compile::gather(&text.bytes, tokens, question);
-    let Question { best, work, .. } = gathered.rules;
+    let mut question = Question { target, best: None, signature: None, work: 0, scratch: Vec::new() };
+    let gathered = compile::gather(&text.bytes, tokens, Profile::Rfc9309, &mut question);
+    let Question { best, work, .. } = question;
     if work > WORK_MAX {
         return Rules::parse(body, tokens).is_allowed(target);
     }

@@ -49,90 +49,84 @@ pub(crate) fn can_match(pattern: &[u8]) -> bool {
 /// `query_form` is the pattern as it reads inside the query ([`normal::query_form`]), which starts at `query`; where it
 /// makes no difference, the pattern itself is given.
 pub(crate) fn matches(pattern: &[u8], query_form: &[u8], target: &[u8], query: usize) -> bool {
-    let (pattern, at_end) = match pattern.strip_suffix(b"$") {
-        Some(pattern) => (pattern, true),
-        None => (pattern, false),
+    let (head, pieces) = Pieces::of(pattern, query_form);
+    let Some(mut pieces) = pieces else {
+        return match head.strip_suffix(b"$") {
+            Some(head) => target == head,
+            None => target.starts_with(head),
+        };
     };
-    let Some(star) = memchr(b'*', pattern) else {
-        return if at_end { target == pattern } else { target.starts_with(pattern) };
-    };
-    if !target.starts_with(slice::before(pattern, star)) {
+    if !target.starts_with(head) {
         return false;
     }
-    let query_form = query_form.strip_suffix(b"$").unwrap_or(query_form);
-    let pieces = Pieces { path: slice::behind(pattern, star), query: slice::behind(query_form, star) };
-    matches_pieces(pieces, at_end, target, star, query)
-}
-
-/// What follows the first star, in both forms; they have the same stars.
-#[derive(Clone, Copy)]
-struct Pieces<'a> {
-    path: &'a [u8],
-    query: &'a [u8],
-}
-
-fn matches_pieces(
-    mut pieces: Pieces<'_>,
-    at_end: bool,
-    target: &[u8],
-    mut from: usize,
-    query: usize,
-) -> bool {
-    let one_form = pieces.path.len() == pieces.query.len();
+    let mut from = head.len();
     loop {
-        let star = memchr(b'*', pieces.path);
-        let path = slice::before(pieces.path, star.unwrap_or(pieces.path.len()));
-        let piece = if one_form { Pieces { path, query: path } } else { pieces.first(path) };
-        match star {
-            None if at_end => return ends_with(piece, target, from, query),
-            None => return find(piece, target, from, query).is_some(),
-            Some(star) => match find(piece, target, from, query) {
+        match pieces.split() {
+            (piece, None) if piece.at_end => return piece.end(target, from, query),
+            (piece, None) => return piece.find(target, from, query).is_some(),
+            (piece, Some(behind)) => match piece.find(target, from, query) {
                 None => return false,
-                Some(end) => {
-                    from = end;
-                    pieces = pieces.after(star, piece.query.len());
-                }
+                Some(end) => (from, pieces) = (end, behind),
             },
         }
     }
 }
 
+/// What follows a star, in both forms; they have the same stars.
+#[derive(Clone, Copy)]
+pub(crate) struct Pieces<'a> {
+    pub(crate) path: &'a [u8],
+    pub(crate) query: &'a [u8],
+    /// Whether the last piece must end the target: the pattern ends in `$`, which is left out here.
+    pub(crate) at_end: bool,
+}
+
 impl<'a> Pieces<'a> {
-    fn first(self, path: &'a [u8]) -> Self {
-        Self { path, query: slice::before(self.query, memchr(b'*', self.query).unwrap_or(self.query.len())) }
+    /// Splits a pattern at its first star. Without one, all of it is before.
+    pub(crate) fn of(pattern: &'a [u8], query_form: &'a [u8]) -> (&'a [u8], Option<Self>) {
+        let Some(star) = memchr(b'*', pattern) else { return (pattern, None) };
+        let (path, query) = (slice::behind(pattern, star), slice::behind(query_form, star));
+        let pieces = match (path.strip_suffix(b"$"), query.strip_suffix(b"$")) {
+            (Some(path), Some(query)) => Self { path, query, at_end: true },
+            _ => Self { path, query, at_end: false },
+        };
+        (slice::before(pattern, star), Some(pieces))
     }
 
-    fn after(self, star: usize, query_star: usize) -> Self {
-        Self { path: slice::behind(self.path, star), query: slice::behind(self.query, query_star) }
+    /// The first piece, and what follows the star behind it.
+    pub(crate) fn split(self) -> (Self, Option<Self>) {
+        let Self { path, query, .. } = self;
+        let Some(star) = memchr(b'*', path) else { return (self, None) };
+        let in_query =
+            if path.len() == query.len() { star } else { memchr(b'*', query).unwrap_or(query.len()) };
+        let first = Self { path: slice::before(path, star), query: slice::before(query, in_query), ..self };
+        (first, Some(Self { path: slice::behind(path, star), query: slice::behind(query, in_query), ..self }))
     }
-}
 
-/// Where the first occurrence of the piece at or behind `from` ends.
-///
-/// A piece with two forms holds an escape that does not occur in a query, so its first form starts before the query does,
-/// and ends before any occurrence of the second. Behind that it is not looked for, so that no byte is looked at for
-/// every piece.
-fn find(piece: Pieces<'_>, target: &[u8], from: usize, query: usize) -> Option<usize> {
-    let length = piece.path.len();
-    if piece.query.len() == length {
-        return find_bytes(slice::from(target, from), piece.path)
-            .map(|at| from.wrapping_add(at).wrapping_add(length));
-    }
-    if from < query {
-        let path = slice::from(slice::before(target, query.saturating_add(length)), from);
-        if let Some(at) = find_bytes(path, piece.path) {
-            return Some(from.wrapping_add(at).wrapping_add(length));
+    /// Where the first occurrence of the piece at or behind `from` ends.
+    ///
+    /// A piece with two forms holds an escape that does not occur in a query, so its first form starts before the query does,
+    /// and ends before any occurrence of the second. Behind that it is not looked for, so that no byte is looked at for
+    /// every piece.
+    fn find(self, target: &[u8], from: usize, query: usize) -> Option<usize> {
+        let find = |from: usize, end: usize, piece: &[u8]| {
+            let at = find_bytes(slice::before(target, end).get(from..)?, piece)?;
+            Some(from.wrapping_add(at).wrapping_add(piece.len()))
+        };
+        if self.query.len() == self.path.len() {
+            return find(from, target.len(), self.path);
         }
+        find(from, query.saturating_add(self.path.len()), self.path)
+            .or_else(|| find(from.max(query), target.len(), self.query))
     }
-    let from = from.max(query);
-    find_bytes(target.get(from..)?, piece.query)
-        .map(|at| from.wrapping_add(at).wrapping_add(piece.query.len()))
-}
 
-fn ends_with(piece: Pieces<'_>, target: &[u8], from: usize, query: usize) -> bool {
-    slice::from(target, from).ends_with(piece.path)
-        || (piece.query.len() < piece.path.len()
-            && target.get(from.max(query)..).is_some_and(|rest| rest.ends_with(piece.query)))
+    /// Whether the piece, behind `from`, ends the target, or any end will do.
+    pub(crate) fn end(self, target: &[u8], from: usize, query: usize) -> bool {
+        !self.at_end
+            || slice::from(target, from).ends_with(self.path)
+            || (self.query.len() < self.path.len()
+                && target.get(from.max(query)..).is_some_and(|rest| rest.ends_with(self.query)))
+    }
 }
 
 /// Linear, whatever the bytes. Below the bound the simple search is faster, and its square is small.

@@ -1,6 +1,7 @@
 //! Sorted texts, each linked to the longest other one that is a prefix of it: finds the texts that a target starts with
 //! in the time of one binary search, however many there are.
 
+use alloc::vec::Vec;
 use core::ops::Range;
 
 use crate::slice;
@@ -9,13 +10,88 @@ use crate::work;
 /// No text is a prefix.
 pub(crate) const NONE: u32 = u32::MAX;
 
+/// A text in its place among the sorted ones.
+#[derive(Clone, Copy)]
+pub(crate) struct Sorted {
+    key: [u64; 2],
+    /// Which text it is.
+    pub(crate) number: u32,
+}
+
+impl Sorted {
+    /// The sixteen bytes of the text behind those that were known to be equal, as a number that sorts as they do; see [`key`].
+    #[inline]
+    pub(crate) fn key(&self) -> u128 {
+        u128::from(self.key[0]) << 64 | u128::from(self.key[1])
+    }
+}
+
+/// Returns the texts with these [keys](key) in the order of their bytes. No text may hold a zero byte.
+pub(crate) fn sorted<'a>(
+    keys: impl ExactSizeIterator<Item = u128>,
+    text_of: impl Fn(u32) -> &'a [u8],
+) -> Vec<Sorted> {
+    let sorted = |(number, key)| Sorted { key: [(key >> 64) as u64, key as u64], number: number as u32 };
+    let mut texts: Vec<Sorted> = keys.enumerate().map(sorted).collect();
+    // Keys are compared without a branch, and nearly always decide.
+    texts.sort_unstable_by_key(Sorted::key);
+    let goes_on =
+        |run: &&mut [Sorted]| matches!(**run, [Sorted { key: [_, low], .. }, _, ..] if low & 0xff != 0);
+    for run in texts.chunk_by_mut(|a, b| a.key == b.key).filter(goes_on) {
+        run.sort_unstable_by_key(|sorted| text_of(sorted.number));
+    }
+    texts
+}
+
+/// The first sixteen bytes of a text as a number that sorts as they do. Behind the end of the text it is zero.
+#[inline]
+pub(crate) fn key(text: &[u8]) -> u128 {
+    if let Some(word) = text.first_chunk() {
+        return u128::from_be_bytes(*word);
+    }
+    if let (Some(head), Some(tail)) = (text.first_chunk(), text.last_chunk()) {
+        // The last eight of the bytes overlap with the first.
+        return u128::from(u64::from_be_bytes(*head)) << 64
+            | u128::from(u64::from_be_bytes(*tail)) << behind(text);
+    }
+    let word = text.iter().fold(0, |word, &byte| word << 8 | u128::from(byte));
+    word.checked_shl(behind(text)).unwrap_or_default()
+}
+
+/// The key of the text of this length at a place in another, where more bytes nearly always follow it.
+#[inline]
+pub(crate) fn key_at(text: &[u8], at: usize, length: usize) -> u128 {
+    match text.get(at..).and_then(|text| text.first_chunk()) {
+        Some(word) if length > 0 => {
+            let behind = 16usize.wrapping_sub(length.min(16)).wrapping_mul(8);
+            u128::from_be_bytes(*word) & u128::MAX.wrapping_shl(behind as u32)
+        }
+        _ => key(slice::before(slice::from(text, at), length)),
+    }
+}
+
+/// How many bytes two texts share by their keys; `None` if these are the same.
+///
+/// A text that has ended differs from the other there, as the rest of its key is zero.
+#[inline(always)]
+pub(crate) fn shared_by_keys(a: u128, b: u128) -> Option<usize> {
+    let differing = a ^ b;
+    (differing != 0).then(|| (differing.leading_zeros() / 8) as usize)
+}
+
+/// The bits of a key behind a text of up to sixteen bytes.
+#[inline]
+pub(crate) fn behind(text: &[u8]) -> u32 {
+    128u32.saturating_sub((text.len() as u32).saturating_mul(8))
+}
+
 /// The link of a text that is to stand behind `count` sorted, distinct ones and shares `shared` bytes with the last of
 /// them. `before` gives the length and the link of a text.
 ///
 /// The prefixes of a text are its neighbour to the left, or what that is linked to: any that is given up here is behind
 /// all texts to come, so the work is linear.
 #[inline]
-pub(crate) fn link(count: usize, shared: u32, before: impl Fn(usize) -> Option<(u32, u32)>) -> u32 {
+pub(crate) fn link(count: usize, shared: usize, before: impl Fn(usize) -> Option<(usize, u32)>) -> u32 {
     let mut candidate = (count as u32).wrapping_sub(1);
     while let Some((length, link)) = before(candidate as usize)
         && length > shared
@@ -64,114 +140,6 @@ pub(crate) fn last_before<'a>(
 #[inline]
 fn sorts_behind(text: &[u8], target: &[u8], shared: usize) -> bool {
     text.get(shared).is_some_and(|byte| byte > target.get(shared).unwrap_or(&b'$'))
-}
-
-/// The sixteen bytes behind the first, which all literals and targets have in common, as a number that sorts as they do.
-///
-/// Behind the end of the text it is zero.
-#[inline]
-pub(crate) fn key(text: &[u8]) -> u128 {
-    match text {
-        [_, rest @ ..] => {
-            rest.first_chunk().map_or_else(|| short_key(rest), |word| u128::from_be_bytes(*word))
-        }
-        [] => 0,
-    }
-}
-
-/// The key of a text that has fewer than sixteen bytes behind the first.
-#[inline]
-fn short_key(rest: &[u8]) -> u128 {
-    if let (Some(head), Some(tail)) = (rest.first_chunk(), rest.last_chunk()) {
-        // The last eight of the bytes overlap with the first.
-        return u128::from(u64::from_be_bytes(*head)) << 64
-            | u128::from(u64::from_be_bytes(*tail)) << behind(rest);
-    }
-    let word = rest.iter().fold(0, |word, &byte| word << 8 | u128::from(byte));
-    word.checked_shl(behind(rest)).unwrap_or_default()
-}
-
-/// The bits of a key behind a text of up to sixteen bytes.
-#[inline]
-fn behind(rest: &[u8]) -> u32 {
-    128u32.saturating_sub((rest.len() as u32).saturating_mul(8))
-}
-
-/// The first bytes of keys for which it is written down where they start are 32 from this one on: lower-case letters and
-/// their neighbours.
-const LETTERS: u8 = 0x60;
-
-/// The bytes of a key.
-pub(crate) const KEY: usize = 16;
-
-/// How many numbers say where they start.
-pub(crate) const STARTS: usize = 33;
-
-/// Where the sorted keys with each letter as their first byte start, and where the last of them end.
-pub(crate) fn starts(keys: &[[u8; KEY]]) -> impl Iterator<Item = u16> {
-    let mut rest = keys;
-    (LETTERS..).take(STARTS).map(move |letter| {
-        // Most letters have no key or few.
-        if matches!(rest.first(), Some([.., first]) if *first < letter) {
-            rest = slice::from(rest, rest.partition_point(|[.., first]| *first < letter));
-        }
-        keys.len().wrapping_sub(rest.len()) as u16
-    })
-}
-
-/// Like [`last_before`], by the keys of all texts, which nearly always decide, so that no text is looked at. `None` if they do
-/// not: then [`last_before_in_run`] searches the texts with the key of the target.
-#[inline(always)]
-pub(crate) fn last_before_by_keys<'a>(
-    starts: &[[u8; 2]],
-    keys: &[[u8; KEY]],
-    text_of: impl Fn(usize) -> &'a [u8],
-    target: &[u8],
-) -> Option<(usize, usize)> {
-    let head = match target.first_chunk::<17>() {
-        Some([_, head @ ..]) => u128::from_be_bytes(*head),
-        None => short_head(target),
-    };
-    let letter = usize::from(((head >> 120) as u8).wrapping_sub(LETTERS));
-    let start = |bytes: [u8; 2]| usize::from(u16::from_le_bytes(bytes));
-    let (from, to) = match starts.get(letter..letter + 2) {
-        Some([from, to]) => (start(*from), start(*to)),
-        _ => (0, keys.len()),
-    };
-    let count = from.wrapping_add(keys.get(from..to)?.partition_point(|key| number(key) <= head));
-    let Some(last) = count.checked_sub(1) else { return Some((0, 0)) };
-    let differing = number(keys.get(last)?) ^ head;
-    if differing != 0 {
-        // A text that has ended differs from the target there, as the rest of its key is zero.
-        return Some((count, (differing.leading_zeros() / 8).wrapping_add(1) as usize));
-    }
-    let text = text_of(last);
-    let shared = shared_from(17, text, target);
-    (!sorts_behind(text, target, shared)).then_some((count, shared))
-}
-
-/// Like [`last_before`], where texts have the key of the target.
-pub(crate) fn last_before_in_run<'a>(
-    keys: &[[u8; KEY]],
-    text_of: impl Fn(usize) -> &'a [u8],
-    target: &[u8],
-) -> (usize, usize) {
-    let head = short_head(target);
-    let start = keys.partition_point(|key| number(key) < head);
-    let last = keys.partition_point(|key| number(key) <= head).saturating_sub(1);
-    last_before(start..last, 17, text_of, target)
-}
-
-/// The key of a target, with the `$` that it ends in.
-fn short_head(target: &[u8]) -> u128 {
-    let end = u128::from(b'$') << 120;
-    key(target)
-        | end.checked_shr((target.len() as u32).saturating_sub(1).saturating_mul(8)).unwrap_or_default()
-}
-
-#[inline]
-fn number(key: &[u8; KEY]) -> u128 {
-    u128::from_le_bytes(*key)
 }
 
 /// How many bytes of the text stand in the target, with its `$`.
@@ -224,9 +192,7 @@ mod tests {
         let mut items: Vec<(&str, u32)> = Vec::new();
         for text in sorted {
             let shared = items.last().map_or(0, |last| common(0, last.0.as_bytes(), text.as_bytes()));
-            let link = link(items.len(), shared as u32, |index| {
-                items.get(index).map(|item| (item.0.len() as u32, item.1))
-            });
+            let link = link(items.len(), shared, |index| items.get(index).map(|item| (item.0.len(), item.1)));
             items.push((text, link));
         }
         let (count, shared) =
@@ -244,18 +210,6 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_the_sixteen_bytes_behind_the_first_and_zeros() {
-        let text = b"/abcdefghijklmnopqrst";
-        for length in 0..=text.len() {
-            let mut bytes = [0; 16];
-            for (byte, given) in bytes.iter_mut().zip(text[..length].iter().skip(1)) {
-                *byte = *given;
-            }
-            assert_eq!(key(&text[..length]), u128::from_be_bytes(bytes), "{length}");
-        }
-    }
-
-    #[test]
     #[cfg_attr(miri, ignore = "takes minutes there")]
     fn links_and_searches_take_few_steps() {
         // Again and again a chain of prefixes, and a text that is none of theirs.
@@ -264,15 +218,15 @@ mod tests {
             .collect();
         texts.sort();
         let steps = Cell::new(0);
-        let mut items: Vec<(u32, u32)> = Vec::new();
+        let mut items: Vec<(usize, u32)> = Vec::new();
         for (index, text) in texts.iter().enumerate() {
             let before = index.checked_sub(1).map_or("", |before| &texts[before]);
-            let shared = common(0, before.as_bytes(), text.as_bytes()) as u32;
+            let shared = common(0, before.as_bytes(), text.as_bytes());
             let link = link(items.len(), shared, |index| {
                 steps.set(steps.get() + 1);
                 items.get(index).copied()
             });
-            items.push((text.len() as u32, link));
+            items.push((text.len(), link));
         }
         assert!(steps.get() <= 2 * texts.len(), "{} steps for {} texts", steps.get(), texts.len());
         let looks = Cell::new(0);

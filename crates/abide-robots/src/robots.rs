@@ -7,9 +7,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
-use crate::compile;
 use crate::decode::Text;
-use crate::group::{Gathered, Gatherer, Raw};
 use crate::line::{self, Key, Lines, RecordKind};
 use crate::profile::ParseOptions;
 use crate::record::Record;
@@ -76,16 +74,7 @@ impl Robots {
 
     /// Compiles the rules for the crawler named `tokens`.
     pub fn rules(&self, tokens: &[ProductToken]) -> Rules {
-        Rules::of_block(compile::build_gathered(self.gather(tokens), tokens, self.options.profile))
-    }
-
-    pub(crate) fn gather(&self, tokens: &[ProductToken]) -> Gathered<'_, Vec<Raw<'_>>> {
-        let profile = self.options.profile;
-        let mut gatherer = Gatherer::new(tokens, profile, Vec::new());
-        for statement in &self.statements {
-            compile::take(&mut gatherer, self.line_of(statement), statement.key, statement.number, profile);
-        }
-        gatherer.finish()
+        Rules::compile(&self.text, tokens, self.options.profile)
     }
 
     pub(crate) fn options(&self) -> ParseOptions {

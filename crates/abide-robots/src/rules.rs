@@ -2,19 +2,19 @@
 //!
 //! A crawler keeps this for each host, so it is small, shared by clones, and equal for equal files.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use crate::block::{Block, FLAG_GOOGLE, FLAG_GROUP, FLAG_NAMED, Item, Parts};
-use crate::compile::{self, ITEM_AGENT, ITEM_MATCHED, ITEM_SIGNAL_OF_ALL, ITEM_SIGNAL_OUTSIDE};
+use crate::compile;
+use crate::compiled::{Compiled, Item, ItemKind};
 use crate::decode::Text;
-use crate::group::{Gatherer, Raw};
+use crate::group::{Chosen, Gatherer, Raw};
 use crate::line::RecordKind;
 use crate::normal::{self, Side};
 use crate::profile::{ParseOptions, Profile};
 use crate::record::Record;
-use crate::robots::Robots;
 use crate::search;
 use crate::target::Target;
 use crate::token::ProductToken;
@@ -22,7 +22,7 @@ use crate::verdict::{Decision, RobotsVerdict};
 
 /// The part of a robots.txt for one crawler: its rules, Crawl-delay, sitemaps and preferences.
 ///
-/// All of it is in one block of memory, which clones share. Files with the same records for the crawler on the same lines are equal values
+/// Clones share it. Files with the same records for the crawler on the same lines are equal values
 /// (`Eq`, `Hash`), so a cache of many hosts can keep one of each.
 ///
 /// It has no remarks on the file: see [`Robots::remarks`](crate::Robots::remarks).
@@ -36,9 +36,7 @@ use crate::verdict::{Decision, RobotsVerdict};
 /// # Ok::<(), abide_robots::InvalidText>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Rules {
-    block: Block,
-}
+pub struct Rules(Arc<Compiled>);
 
 impl Rules {
     /// Reads a robots.txt for the crawler named `tokens`: the group of the first token that has one applies, else the `*` group (RFC 9309
@@ -49,12 +47,7 @@ impl Rules {
 
     /// Like [`parse`](Self::parse), with a profile or a limit of your choice.
     pub fn parse_with(body: &[u8], tokens: &[ProductToken], options: ParseOptions) -> Self {
-        // Crawlers read by RFC 9309, and their way is the short one.
-        if options.profile == Profile::Google {
-            return Robots::parse_with(body, options).rules(tokens);
-        }
-        let text = Text::of(body, options);
-        Self::of_block(compile::compile(&text.bytes, tokens))
+        Self::compile(&Text::of(body, options).bytes, tokens, options.profile)
     }
 
     /// What applies where there is no file (RFC 9309 §2.3.1.3, "Unavailable" status): all is allowed, because no group applies.
@@ -65,14 +58,21 @@ impl Rules {
     /// What applies where the file cannot be had (RFC 9309 §2.3.1.4, "Unreachable" status): all is disallowed but
     /// `/robots.txt`, by a rule `Disallow: /` for all crawlers, which is in no file and so on line 0.
     pub fn disallow_all() -> Self {
-        let mut gatherer = Gatherer::new(&[], Profile::Rfc9309, Vec::new());
+        let mut rules = Compiled::new(1, Profile::Rfc9309);
+        let mut gatherer = Gatherer::new(&[], Profile::Rfc9309, &mut rules);
         gatherer.take(Raw { kind: RecordKind::UserAgent, value: b"*", line: 0 });
         gatherer.take(Raw { kind: RecordKind::Disallow, value: b"/", line: 0 });
-        Self::of_block(compile::build_gathered(gatherer.finish(), &[], Profile::Rfc9309))
+        let gathered = gatherer.finish();
+        rules.finish(gathered, &[]);
+        Self(Arc::new(rules))
     }
 
-    pub(crate) fn of_block(block: Block) -> Self {
-        Self { block }
+    pub(crate) fn compile(text: &[u8], tokens: &[ProductToken], profile: Profile) -> Self {
+        Self(Arc::new(compile::compile(text, tokens, profile)))
+    }
+
+    pub(crate) fn compiled(&self) -> &Compiled {
+        &self.0
     }
 
     /// Whether the target may be fetched.
@@ -95,25 +95,18 @@ impl Rules {
     // An answer that need not be written down as a `Decision` is worth a copy of this.
     #[inline(always)]
     fn decide(&self, target: &Target<'_>) -> Decision {
-        let flags = self.block.flags();
-        if flags & FLAG_GOOGLE != 0 {
-            return self.decide_as_google(target, flags);
+        if self.0.profile == Profile::Google {
+            return self.decide_as_google(target);
         }
         if target.is_robots_txt() {
             return Decision::RobotsTxt;
-        }
-        if flags & FLAG_GROUP == 0 {
-            return Decision::NoGroup;
         }
         self.most_specific(target.bytes(), target.query())
     }
 
     /// Google's parser does not know `/robots.txt`, and takes targets as they are.
     #[cold]
-    fn decide_as_google(&self, target: &Target<'_>, flags: u32) -> Decision {
-        if flags & FLAG_GROUP == 0 {
-            return Decision::NoGroup;
-        }
+    fn decide_as_google(&self, target: &Target<'_>) -> Decision {
         let given = target.given();
         if normal::is_googles_form(given) {
             return self.most_specific(given, given.len());
@@ -125,109 +118,110 @@ impl Rules {
 
     #[inline]
     fn most_specific(&self, target: &[u8], query: usize) -> Decision {
-        search::most_specific(&self.block, target, query).map_or(Decision::NoMatch, Decision::Rule)
+        if !self.has_group() {
+            return Decision::NoGroup;
+        }
+        search::most_specific(&self.0, target, query).map_or(Decision::NoMatch, Decision::Rule)
     }
 
     /// The least time between two requests that the group asks for: the largest Crawl-delay in it. One that exceeds
     /// what a `Duration` holds is [`Duration::MAX`].
     pub fn crawl_delay(&self) -> Option<Duration> {
-        self.block.delay()
+        self.0.delay
     }
 
     /// The Sitemap records of the file, as written: absolute URLs, if their authors kept to the protocol. Left out are empty
     /// ones, those with bytes that are no UTF-8, and those of more than 16 KiB.
     pub fn sitemaps(&self) -> impl Iterator<Item = &str> {
-        self.texts(RecordKind::Sitemap as u32)
+        self.texts(RecordKind::Sitemap)
     }
 
     /// The License records of the file (RSL 1.0), as written; left out are those that [`sitemaps`](Self::sitemaps) would
     /// leave out.
     pub fn licenses(&self) -> impl Iterator<Item = &str> {
-        self.texts(RecordKind::License as u32)
+        self.texts(RecordKind::License)
     }
 
     /// The tokens of the group that applies, in lower case, in file order, without repetition. Nothing if no group
     /// applies.
     pub fn group(&self) -> impl Iterator<Item = &str> {
-        self.texts(ITEM_AGENT)
+        self.texts(RecordKind::UserAgent)
     }
 
     /// Whether a group applies: that of a token, or that of `*`.
     pub fn has_group(&self) -> bool {
-        self.block.flags() & FLAG_GROUP != 0
+        !matches!(self.0.chosen, Chosen::None)
     }
 
     /// Whether the file names the crawler: the group is that of a token, not that of `*`.
     pub fn is_named(&self) -> bool {
-        self.block.flags() & FLAG_NAMED != 0
+        self.token().is_some()
     }
 
     /// Which of the crawler's tokens has a group; `None` if `*` or no group applies.
     pub fn token(&self) -> Option<&str> {
-        self.texts(ITEM_MATCHED).next()
+        match &self.0.chosen {
+            Chosen::Token(token) => Some(token.as_str()),
+            Chosen::Global | Chosen::None => None,
+        }
     }
 
     /// The preference records of the group that applies, in file order, unread.
     pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
-        self.block.parts().items().filter_map(|(item, value)| {
-            let kind = PREFERENCES.iter().find(|kind| **kind as u32 == item.kind)?;
-            Some(Record::kept(*kind, value, item.line))
+        self.0.items.iter().filter_map(|item| match item.kind {
+            ItemKind::Record(
+                kind @ (RecordKind::AppDirectives | RecordKind::ContentUsage | RecordKind::ContentSignal),
+            ) => Some(Record::kept(kind, self.0.bytes_of(item), item.line)),
+            _ => None,
         })
     }
 
     /// The Content-Signal records before the first user-agent line, or of a file without one, in file order, unread. Sites put
     /// them there on purpose: they are meant for every crawler, also where no group applies.
     pub fn signals_outside_groups(&self) -> impl Iterator<Item = Record<'_>> {
-        self.kept(ITEM_SIGNAL_OUTSIDE, RecordKind::ContentSignal)
+        self.kept(ItemKind::SignalOutside, RecordKind::ContentSignal)
     }
 
     /// The Content-Signal records of the `*` group where the group of a token applies, in file order, unread. RFC 9309 §2.2.1
     /// has them count only where no group names the crawler; a caller may count them anyway. Where the `*` group
     /// applies there are none: they are among the [`records`](Self::records).
     pub fn signals_of_all(&self) -> impl Iterator<Item = Record<'_>> {
-        self.kept(ITEM_SIGNAL_OF_ALL, RecordKind::ContentSignal)
+        self.kept(ItemKind::SignalOfAll, RecordKind::ContentSignal)
     }
 
     /// The [`licenses`](Self::licenses) with their lines.
     pub fn license_records(&self) -> impl Iterator<Item = Record<'_>> {
-        self.kept(RecordKind::License as u32, RecordKind::License)
+        self.kept(ItemKind::Record(RecordKind::License), RecordKind::License)
     }
 
-    fn kept(&self, item_kind: u32, kind: RecordKind) -> impl Iterator<Item = Record<'_>> {
-        self.items(item_kind).map(move |(item, value)| Record::kept(kind, value, item.line))
+    fn kept(&self, item_kind: ItemKind, kind: RecordKind) -> impl Iterator<Item = Record<'_>> {
+        self.items(item_kind).map(move |item| Record::kept(kind, self.0.bytes_of(item), item.line))
     }
 
     /// Bytes on the heap, shared by all clones.
     pub fn heap_size(&self) -> usize {
-        self.block.bytes().saturating_add(size_of::<[usize; 2]>())
+        self.0.heap_size().saturating_add(size_of::<Compiled>()).saturating_add(size_of::<[usize; 2]>())
     }
 
-    pub(crate) fn parts(&self) -> Parts<'_> {
-        self.block.parts()
+    fn texts(&self, kind: RecordKind) -> impl Iterator<Item = &str> {
+        let text = |item| core::str::from_utf8(self.0.bytes_of(item)).unwrap_or_default();
+        self.items(ItemKind::Record(kind)).map(text)
     }
 
-    fn texts(&self, kind: u32) -> impl Iterator<Item = &str> {
-        self.items(kind).map(|(_, bytes)| core::str::from_utf8(bytes).unwrap_or_default())
-    }
-
-    fn items(&self, kind: u32) -> impl Iterator<Item = (Item, &[u8])> {
-        self.block.parts().items().filter(move |(item, _)| item.kind == kind)
+    fn items(&self, kind: ItemKind) -> impl Iterator<Item = &Item> {
+        self.0.items.iter().filter(move |item| item.kind == kind)
     }
 }
 
 impl fmt::Debug for Rules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts = self.parts();
         f.debug_struct("Rules")
             .field("group", &self.group().collect::<Vec<_>>())
-            .field("rules", &parts.literal_count().saturating_add(parts.wildcard_count()))
+            .field("rules", &self.0.literals.entries.len().saturating_add(self.0.wildcards.len()))
             .field("crawl_delay", &self.crawl_delay())
             .finish_non_exhaustive()
     }
 }
-
-const PREFERENCES: [RecordKind; 3] =
-    [RecordKind::AppDirectives, RecordKind::ContentUsage, RecordKind::ContentSignal];
 
 #[cfg(test)]
 mod tests {
@@ -235,6 +229,7 @@ mod tests {
     use alloc::string::{String, ToString};
 
     use super::*;
+    use crate::Robots;
 
     fn parse(text: &str) -> Rules {
         Rules::parse(text.as_bytes(), &[])
@@ -289,19 +284,19 @@ mod tests {
     }
 
     #[test]
-    fn a_block_holds_no_more_than_it_needs() {
+    fn rules_hold_no_more_than_they_need() {
         let size = |rules: usize, pattern: &str| {
             let lines: String =
                 (100..100 + rules).map(|number| format!("disallow: /{number}{pattern}\n")).collect();
             parse(&format!("user-agent: *\n{lines}")).heap_size()
         };
-        // The counts of the pointer, the header, `*` and its item; then a text of four bytes and an entry for each rule.
-        let nothing = 16 + 32 + 1 + 16;
-        assert_eq!(size(0, ""), nothing);
+        // `*` and its item; then a text of four bytes and an entry for each rule.
+        let nothing = size(0, "");
+        assert!(nothing <= 256, "{nothing}");
         assert_eq!(size(1, ""), nothing + 20);
         assert_eq!(size(15, ""), nothing + 15 * 20);
         // From sixteen on, literals have keys.
-        assert_eq!(size(16, ""), nothing + 66 + 16 * 36);
+        assert_eq!(size(16, ""), nothing + 33 * 4 + 16 * 36);
         assert_eq!(size(2, "*"), nothing + 2 * 29);
         // As written, with its length, and in the normal form.
         assert_eq!(size(1, "%41"), nothing + 16 + 7 + 4 + 5);

@@ -1,12 +1,11 @@
 //! The most specific rule that covers a target, RFC 9309 §2.2.2.
 //!
-//! Literal rules are found by one binary search. Wildcard rules are tried in order of precedence while they can still win, and when a file was
-//! made to make that expensive, the sweep decides.
+//! Literal rules are found by one binary search. Wildcard rules are tried while they can still win, and when a file was made to make that
+//! expensive, the sweep decides.
 
-use crate::block::{Block, Entry, Found, Literals, Parts};
-use crate::index::{Index, signature};
+use crate::compiled::{Compiled, Found, Rule, Wildcard};
+use crate::index::signature;
 use crate::pattern;
-use crate::prefix;
 use crate::slice;
 use crate::sweep;
 use crate::work;
@@ -14,64 +13,42 @@ use crate::work;
 /// RFC 9309 §2.2.2: "The most specific match found MUST be used", and of equivalent rules the Allow. Gives the rule and
 /// whether it allows.
 #[inline(always)]
-pub(crate) fn most_specific(block: &Block, target: &[u8], query: usize) -> Option<Found> {
-    let literal = longest_literal(block, block.literals()?, target);
-    if block.wildcard_count() == 0 {
-        return literal;
-    }
-    or_wildcard(block, literal, target, query)
+pub(crate) fn most_specific(rules: &Compiled, target: &[u8], query: usize) -> Option<Found> {
+    let literal = rules.literals.longest(&rules.text, target);
+    if rules.wildcards.is_empty() { literal } else { or_wildcard(rules, literal, target, query) }
 }
 
 #[inline(never)]
-fn or_wildcard(block: &Block, literal: Option<Found>, target: &[u8], query: usize) -> Option<Found> {
-    let parts = &block.parts();
-    let beaten = literal.and_then(|found| parts.entry(found));
-    let mut search = Search { parts, target, query, signature: 0, beaten, work_left: WORK_MAX };
-    if !search.wins(0) {
+fn or_wildcard(rules: &Compiled, literal: Option<Found>, target: &[u8], query: usize) -> Option<Found> {
+    let rank = literal.and_then(|found| rules.rule(found)).map_or(u32::MAX, Rule::rank);
+    if !rules.wildcards.iter().any(|wildcard| wildcard.rule.rank() < rank) {
         return literal;
     }
-    search.signature = signature(target);
-    let Some(index) = search.run() else { return literal };
-    let allows = parts.wildcard(index)?.allows();
-    Some(Found { number: parts.literal_count().wrapping_add(index) as u32, allows })
-}
-
-#[inline(always)]
-fn longest_literal(block: &Block, literals: Literals<'_>, target: &[u8]) -> Option<Found> {
-    let (count, shared) = if literals.keys.is_empty() {
-        prefix::last_before(0..literals.len(), 0, move |index| literals.pattern(index), target)
-    } else {
-        let pattern_of = move |index| literals.pattern(index);
-        prefix::last_before_by_keys(literals.starts, literals.keys, pattern_of, target)
-            .unwrap_or_else(|| in_run(block, target))
+    let mut search = Search {
+        rules,
+        target,
+        query,
+        signature: signature(target),
+        best: (rank, 0),
+        found: None,
+        work_left: WORK_MAX,
     };
-    let mut index = count.checked_sub(1)?;
-    loop {
-        work::count(1);
-        let entry = literals.entry(index)?;
-        if usize::from(entry.length) <= shared {
-            return Some(Found { number: index as u32, allows: entry.allows() });
-        }
-        if entry.link == prefix::NONE {
-            return None;
-        }
-        index = entry.link as usize;
-    }
+    search.run();
+    let Some(index) = search.found else { return literal };
+    let first = rules.literals.entries.len() as u32;
+    let allows = rules.wildcards.get(index as usize)?.rule.allows();
+    Some(Found { number: first.wrapping_add(index), allows })
 }
 
-#[cold]
-fn in_run(block: &Block, target: &[u8]) -> (usize, usize) {
-    let literals = block.literals().unwrap_or_default();
-    prefix::last_before_in_run(literals.keys, |index| literals.pattern(index), target)
-}
-
-/// The search for the first wildcard rule, in order of precedence, that covers the target and beats the literal found.
+/// The search for the wildcard rule that covers the target and takes precedence over all others that do.
 struct Search<'a> {
-    parts: &'a Parts<'a>,
+    rules: &'a Compiled,
     target: &'a [u8],
     query: usize,
     signature: u64,
-    beaten: Option<Entry>,
+    /// The rank of the best rule so far, and of a wildcard its index: of equal ones the first in the file is named.
+    best: (u32, u32),
+    found: Option<u32>,
     /// Bytes of the target that patterns may still be matched against.
     work_left: usize,
 }
@@ -83,76 +60,61 @@ const WORK_MAX: usize = 2 * 1024 * 1024;
 /// What looking at a signature costs, in bytes.
 const LOOK: usize = 8;
 
-/// The answer of a step: the work is exhausted.
-struct Exhausted;
-
 impl Search<'_> {
-    fn run(&mut self) -> Option<usize> {
-        let found = match Index::of(self.parts) {
-            Some(index) => self.by_index(index),
-            None => self.one_by_one(),
+    fn run(&mut self) {
+        if self.try_one_by_one().is_some() {
+            return;
+        }
+        let wildcards = (0..).zip(&self.rules.wildcards);
+        let winning = wildcards.filter(|(index, wildcard)| (wildcard.rule.rank(), *index) < self.best);
+        for index in sweep::covering(winning, &self.rules.text, self.target, self.query) {
+            if let Some(wildcard) = self.rules.wildcards.get(index as usize) {
+                self.take(index, &wildcard.rule);
+            }
+        }
+    }
+
+    fn take(&mut self, index: u32, rule: &Rule) {
+        if (rule.rank(), index) < self.best {
+            self.best = (rule.rank(), index);
+            self.found = Some(index);
+        }
+    }
+
+    /// `None` if the work is exhausted.
+    fn try_one_by_one(&mut self) -> Option<()> {
+        let Self { rules, target, .. } = *self;
+        let Some(index) = &rules.index else {
+            return (0..)
+                .zip(&rules.wildcards)
+                .try_for_each(|(index, wildcard)| self.consider(index, wildcard));
         };
-        found.unwrap_or_else(|Exhausted| {
-            let count = (0..self.parts.wildcard_count()).take_while(|&index| self.wins(index)).count();
-            sweep::first_match(self.parts, count, self.target, self.query)
-        })
-    }
-
-    fn one_by_one(&mut self) -> Result<Option<usize>, Exhausted> {
-        for index in 0..self.parts.wildcard_count() {
-            if !self.wins(index) {
-                break;
-            }
-            if self.matches(index)? {
-                return Ok(Some(index));
-            }
+        for group in slice::windows(target) {
+            self.consider_all(index.under(group))?;
         }
-        Ok(None)
-    }
-
-    fn by_index(&mut self, index: Index<'_>) -> Result<Option<usize>, Exhausted> {
-        let mut best = None;
-        for group in slice::windows(self.target) {
-            for candidate in index.under(group) {
-                self.consider(usize::from(u16::from_le_bytes(*candidate)), &mut best)?;
-            }
-        }
-        for candidate in index.unfiled() {
-            self.consider(usize::from(u16::from_le_bytes(*candidate)), &mut best)?;
-        }
-        Ok(best)
+        self.consider_all(index.unfiled())
     }
 
     #[inline]
-    fn consider(&mut self, candidate: usize, best: &mut Option<usize>) -> Result<(), Exhausted> {
+    fn consider_all(&mut self, indices: &[u32]) -> Option<()> {
+        indices.iter().try_for_each(|index| self.consider(*index, self.rules.wildcards.get(*index as usize)?))
+    }
+
+    #[inline(never)]
+    fn consider(&mut self, index: u32, wildcard: &Wildcard) -> Option<()> {
+        work::count(1);
         // Candidates that are only looked at count too: a slot may be long, and the target may name it often.
-        self.work_left = self.work_left.checked_sub(LOOK).ok_or(Exhausted)?;
-        work::count(1);
-        if best.is_none_or(|best| candidate < best) && self.matches(candidate)? && self.wins(candidate) {
-            *best = Some(candidate);
+        self.work_left = self.work_left.checked_sub(LOOK)?;
+        if wildcard.signature & !self.signature != 0 || (wildcard.rule.rank(), index) >= self.best {
+            return Some(());
         }
-        Ok(())
-    }
-
-    #[inline]
-    fn matches(&mut self, index: usize) -> Result<bool, Exhausted> {
-        work::count(1);
-        if self.parts.signature(index).is_none_or(|signature| signature & !self.signature != 0) {
-            return Ok(false);
-        }
-        self.work_left = self.work_left.checked_sub(self.target.len()).ok_or(Exhausted)?;
+        self.work_left = self.work_left.checked_sub(self.target.len())?;
         work::count(self.target.len());
-        let Some(entry) = self.parts.wildcard(index) else { return Ok(false) };
-        let block = self.parts.block;
-        Ok(pattern::matches(entry.pattern(block), entry.query_form(block), self.target, self.query))
-    }
-
-    /// Whether the wildcard takes precedence over the literal rule that covers the target.
-    #[inline]
-    fn wins(&self, index: usize) -> bool {
-        let Some(literal) = &self.beaten else { return true };
-        let Some(entry) = self.parts.wildcard(index) else { return false };
-        entry.bytes > literal.bytes || (entry.bytes == literal.bytes && entry.allows() && !literal.allows())
+        let text = &self.rules.text;
+        if pattern::matches(wildcard.rule.pattern(text), wildcard.query_form(text), self.target, self.query) {
+            self.take(index, &wildcard.rule);
+        }
+        Some(())
     }
 }
 
@@ -175,6 +137,16 @@ mod tests {
         vec(select(PIECES), pieces).prop_map(|pieces| pieces.concat())
     }
 
+    /// The best rule, where so much work may be spent on one pattern at a time, and whether that was enough.
+    fn search(rules: &Compiled, target: &Target<'_>, work_left: usize) -> (Option<u32>, bool) {
+        let (target, query, signature) = (target.bytes(), target.query(), signature(target.bytes()));
+        let search =
+            || Search { rules, target, query, signature, best: (u32::MAX, 0), found: None, work_left };
+        let mut run = search();
+        run.run();
+        (run.found, search().try_one_by_one().is_some())
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -183,22 +155,20 @@ mod tests {
         fn all_ways_of_searching_find_the_same(patterns in vec(text(1..8), 1..260), targets in vec(text(0..14), 1..6)) {
             let lines: String = patterns.iter().map(|pattern| format!("disallow: /*{pattern}\n")).collect();
             let rules = Rules::parse(format!("user-agent: *\n{lines}").as_bytes(), &[]);
-            let parts = rules.parts();
+            let rules = rules.compiled();
             for target in &targets {
                 let text = format!("/{target}");
                 let target = Target::new(&text);
-                let (bytes, query) = (target.bytes(), target.query());
-                let matching = (0..parts.wildcard_count()).find(|&index| {
-                    let entry = parts.wildcard(index).expect("there are so many");
-                    pattern::matches(entry.pattern(parts.block), entry.query_form(parts.block), bytes, query)
-                });
-                let search = |work_left| {
-                    let signature = signature(bytes);
-                    Search { parts: &parts, target: bytes, query, signature, beaten: None, work_left }
+                let covers = |wildcard: &Wildcard| {
+                    let (pattern, form) = (wildcard.rule.pattern(&rules.text), wildcard.query_form(&rules.text));
+                    pattern::matches(pattern, form, target.bytes(), target.query())
                 };
-                prop_assert_eq!(search(WORK_MAX).run(), matching, "{} {:?}", target, patterns);
-                prop_assert_eq!(search(0).run(), matching, "swept: {} {:?}", target, patterns);
-                prop_assert_eq!(search(60).run(), matching, "swept late: {} {:?}", target, patterns);
+                let covering = (0..).zip(&rules.wildcards).filter(|(_, wildcard)| covers(wildcard));
+                let best = covering.min_by_key(|(index, wildcard)| (wildcard.rule.rank(), *index));
+                let best = best.map(|(index, _)| index);
+                for work in [WORK_MAX, 0, 60] {
+                    prop_assert_eq!(search(rules, &target, work).0, best, "{} {} {:?}", work, target, patterns);
+                }
             }
         }
     }
@@ -210,20 +180,7 @@ mod tests {
             .flat_map(|first| ('b'..='y').map(move |second| format!("disallow: /*aaaa*{first}{second}z\n")))
             .collect();
         let rules = Rules::parse(format!("user-agent: *\n{lines}").as_bytes(), &[]);
-        let parts = rules.parts();
         let target = format!("/{}", "a".repeat(4000));
-        let target = target.as_bytes();
-        let signature = signature(target);
-        let search = |work_left| Search {
-            parts: &parts,
-            target,
-            query: target.len(),
-            signature,
-            beaten: None,
-            work_left,
-        };
-        let index = || Index::of(&parts).expect("there are many wildcards");
-        assert!(search(WORK_MAX).by_index(index()).is_err());
-        assert_eq!(search(WORK_MAX).run(), None);
+        assert_eq!(search(rules.compiled(), &Target::new(&target), WORK_MAX), (None, false));
     }
 }

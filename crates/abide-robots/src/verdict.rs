@@ -5,7 +5,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use crate::block::Found;
+use crate::compiled::Found;
 use crate::line::RecordKind;
 use crate::record::Record;
 use crate::rules::Rules;
@@ -53,10 +53,10 @@ impl RobotsVerdict {
     /// group applies ([`Rules::has_group`]), or the target is [`/robots.txt`](Self::is_robots_txt).
     pub fn rule(&self) -> Option<Record<'_>> {
         let Decision::Rule(found) = self.decision else { return None };
-        let parts = self.rules.parts();
-        let entry = parts.entry(found)?;
+        let compiled = self.rules.compiled();
+        let rule = compiled.rule(found)?;
         let kind = if found.allows { RecordKind::Allow } else { RecordKind::Disallow };
-        Some(Record::kept(kind, entry.written(parts.block).as_bytes(), entry.line()))
+        Some(Record::kept(kind, rule.written(&compiled.text), rule.line()))
     }
 
     /// Whether the target is `/robots.txt`, which is implicitly allowed (RFC 9309 §2.2.2).

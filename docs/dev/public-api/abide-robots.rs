@@ -110,7 +110,7 @@ impl RobotsVerdict {
 impl fmt::Display for RobotsVerdict {}
 impl fmt::Debug for RobotsVerdict {}
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Rules {}
+pub struct Rules(_);
 impl Rules {
     pub fn parse(body: &[u8], tokens: &[ProductToken]) -> Self {}
     pub fn parse_with(
