@@ -34,21 +34,6 @@ fn a_user_agent_must_contain_the_token() {
 }
 
 #[tokio::test]
-async fn a_request_that_hides_behind_another_name_is_refused() {
-    let server = Server::start(|_| Reply::new(404, "")).await;
-    let client = client(&server);
-    let error =
-        client.get("http://a.example/x").header("user-agent", "Mozilla/5.0").send().await.unwrap_err();
-    let denied = Denied::find(&error).unwrap();
-    assert!(matches!(denied.kind(), DeniedKind::Identity { .. }), "{denied:?}");
-    assert_eq!(denied.url().as_str(), "http://a.example/x");
-    assert!(denied.to_string().contains("leave the field out"), "{denied}");
-    assert!(server.asked().is_empty());
-    let own = client.get("http://a.example/x").header("user-agent", "ExampleBot/9").send().await;
-    assert_eq!(own.unwrap().status(), 404);
-}
-
-#[tokio::test]
 async fn the_user_agent_of_reqwests_builder_is_replaced() {
     let server = Server::start(|_| Reply::new(200, "")).await;
     let mut defaults = reqwest::header::HeaderMap::new();

@@ -42,6 +42,8 @@ use abide::pacing::PacePolicy;
 use abide::{Abide, Builder, Denied};
 use abide_tests::{Authority, Server};
 use reqwest_middleware::ClientWithMiddleware;
+use reqwest_retry::RetryTransientMiddleware;
+use reqwest_retry::policies::ExponentialBackoff;
 
 /// Builds what a test has set up well.
 trait Built {
@@ -93,6 +95,24 @@ fn trusting(authority: &Authority) -> reqwest::ClientBuilder {
 async fn refused(client: &ClientWithMiddleware, url: &str) -> Denied {
     let error = client.get(url).send().await.expect_err("the request is refused");
     Denied::find(&error).unwrap_or_else(|| panic!("{url} is refused by abide, not by {error:?}"))
+}
+
+/// An error and its sources.
+fn chain<'e>(
+    error: &'e (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'e (dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error), |error| error.source())
+}
+
+/// Retries so often, at once.
+fn retry(times: u32) -> RetryTransientMiddleware<ExponentialBackoff> {
+    RetryTransientMiddleware::new_with_policy(back_off(times))
+}
+
+fn back_off(times: u32) -> ExponentialBackoff {
+    let bounds =
+        ExponentialBackoff::builder().retry_bounds(Duration::from_millis(1), Duration::from_millis(5));
+    bounds.build_with_max_retries(times)
 }
 
 /// The status of a request that must succeed.

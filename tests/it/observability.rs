@@ -13,12 +13,10 @@ use metrics::{
     SharedString, Unit,
 };
 use reqwest_middleware::{ClientBuilder, Middleware, Next};
-use reqwest_retry::RetryTransientMiddleware;
-use reqwest_retry::policies::ExponentialBackoff;
 use reqwest_tracing::TracingMiddleware;
 use tracing::Instrument;
 
-use crate::{Built, builder};
+use crate::{Built, builder, retry};
 
 const PAGE: &str = include_str!("../../docs/observability.md");
 
@@ -176,19 +174,13 @@ async fn logs_have_the_fields_of_the_page_and_nothing_secret() {
 #[tokio::test]
 async fn a_tracing_middleware_spans_calls_above_a_retry_attempts_below() {
     let server = Server::without_rules(|_| Reply::new(500, "")).await;
-    let retry = || {
-        let back_off = ExponentialBackoff::builder()
-            .retry_bounds(Duration::from_millis(1), Duration::from_millis(2))
-            .build_with_max_retries(2);
-        RetryTransientMiddleware::new_with_policy(back_off)
-    };
     let (abide, inner) = builder(&server).parts();
     let tracing = TracingMiddleware::default;
     let outside =
-        ClientBuilder::new(inner.clone()).with(tracing()).with(retry()).with(abide.middleware()).build();
+        ClientBuilder::new(inner.clone()).with(tracing()).with(retry(2)).with(abide.middleware()).build();
     let between =
-        ClientBuilder::new(inner.clone()).with(retry()).with(tracing()).with(abide.middleware()).build();
-    let inside = ClientBuilder::new(inner).with(retry()).with(abide.middleware()).with(tracing()).build();
+        ClientBuilder::new(inner.clone()).with(retry(2)).with(tracing()).with(abide.middleware()).build();
+    let inside = ClientBuilder::new(inner).with(retry(2)).with(abide.middleware()).with(tracing()).build();
     for (what, client, spans, parent, parent_of_ours) in [
         ("outside", outside, 1, None, Some("HTTP request")),
         ("between", between, 3, None, Some("HTTP request")),

@@ -289,24 +289,3 @@ async fn the_permit_ends_with_the_wire_body_read_or_not() {
         drop(unread);
     }
 }
-
-#[tokio::test]
-async fn a_dropped_response_and_a_panic_end_the_permit() {
-    let server = Server::without_rules(|seen| match seen.path.as_str() {
-        "/open" => {
-            Reply::raw(vec![Step::send(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nx"), Step::Hang])
-        }
-        _ => Reply::html("page"),
-    })
-    .await;
-    let client = client(&server);
-    let panics = tokio::spawn({
-        let client = client.clone();
-        async move {
-            let _open = client.get("http://a.example/open").send().await.unwrap();
-            panic!("the caller's own fault");
-        }
-    });
-    assert!(panics.await.unwrap_err().is_panic());
-    assert_eq!(status(&client, "http://a.example/x").await, 200);
-}

@@ -5,13 +5,9 @@ use std::time::{Duration, SystemTime};
 use abide::{Denied, Options, RedirectPolicy, RequestBuilderExt, ResponseExt, Scan, Stopped};
 use abide_tests::{Reply, Server, Signal, Step, StoppedClock, until};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Extension};
-use reqwest_retry::RetryTransientMiddleware;
-use reqwest_retry::policies::ExponentialBackoff;
 use tower_service::Service;
 
-use crate::{Built, builder, client, refused};
-
-type DynError = dyn std::error::Error + 'static;
+use crate::{Built, builder, chain, client, refused, retry};
 
 async fn site() -> Server {
     Server::with_rules("User-agent: *\nDisallow: /secret", |seen| match seen.path.as_str() {
@@ -24,24 +20,11 @@ async fn site() -> Server {
 /// `retries` retry middlewares, then abide.
 fn wrapped(server: &Server, retries: usize) -> ClientWithMiddleware {
     let (abide, inner) = builder(server).parts();
-    let mut chain = ClientBuilder::new(inner);
+    let mut layers = ClientBuilder::new(inner);
     for _ in 0..retries {
-        let none = ExponentialBackoff::builder().build_with_max_retries(0);
-        chain = chain.with(RetryTransientMiddleware::new_with_policy(none));
+        layers = layers.with(retry(0));
     }
-    chain.with(abide.middleware()).build()
-}
-
-/// A walk along the sources finds the refusal itself.
-fn walk_finds(error: &DynError) -> bool {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if error.downcast_ref::<Denied>().is_some() {
-            return true;
-        }
-        next = error.source();
-    }
-    false
+    layers.with(abide.middleware()).build()
 }
 
 fn downcasts(error: &reqwest_middleware::Error) -> bool {
@@ -56,7 +39,7 @@ async fn what_each_layer_leaves_of_a_refusal() {
         let error = wrapped(&server, retries).get("http://a.example/secret").send().await.unwrap_err();
         assert_eq!(downcasts(&error), direct, "{retries}: downcast");
         // Both wrap transparently: a walk goes past our own type, straight to what its `source` returns.
-        assert!(!walk_finds(&error), "{retries}: {error:?}");
+        assert!(!chain(&error).any(|cause| cause.is::<Denied>()), "{retries}: {error:?}");
         assert!(Denied::find(&error).is_some_and(|denied| denied.is_disallowed()), "{retries}");
         let context = anyhow::Error::from(error).context("while crawling");
         assert!(Denied::find(context.as_ref()).is_some(), "{retries}: anyhow");

@@ -9,12 +9,10 @@ use abide::identity::{Key, Signer, WebBotAuth};
 use abide::{DeniedKind, ResponseExt};
 use abide_tests::{Authority, Reply, Seen, Server, listen};
 use reqwest_middleware::ClientWithMiddleware;
-use reqwest_retry::RetryTransientMiddleware;
-use reqwest_retry::policies::ExponentialBackoff;
 
 use self::verifier::is_verified;
 use crate::layered::{follow, layered};
-use crate::{Built, builder, refused, trusting};
+use crate::{Built, builder, refused, retry, trusting};
 
 fn asks() -> Reply {
     let wanted = "mine=(\"@authority\");nonce=\"n-1\";tag=\"web-bot-auth\"";
@@ -198,9 +196,8 @@ async fn each_retry_has_its_own_signature() {
     let (identity, public_key) = identity();
     let abide = builder(&server).sign_requests(identity.with_nonce()).build_with(trusting(&authority));
     let (abide, inner) = abide.unwrap();
-    let policy = ExponentialBackoff::builder().retry_bounds(Duration::ZERO, Duration::ZERO);
-    let retry = RetryTransientMiddleware::new_with_policy(policy.build_with_max_retries(1));
-    let client = reqwest_middleware::ClientBuilder::new(inner).with(retry).with(abide.middleware()).build();
+    let client =
+        reqwest_middleware::ClientBuilder::new(inner).with(retry(1)).with(abide.middleware()).build();
     assert_eq!(crate::status(&client, "https://a.site.example/page").await, 500);
     let log = server.log();
     assert_eq!(log.len(), 3);

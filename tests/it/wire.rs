@@ -199,46 +199,6 @@ async fn robots_txt_does_not_leave_tls() {
 }
 
 #[tokio::test]
-async fn a_page_hop_from_https_to_http_loses_credentials() {
-    let authority = Authority::new();
-    let clear = Server::start(secure).await;
-    let port = clear.address().port();
-    let server = Server::start_tls(authority.acceptor("a.example"), move |seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
-        _ => Reply::redirect(302, &format!("http://a.example:{port}/x")),
-    })
-    .await;
-    let client = crawler(server.address()).build_client(trusting(&authority)).unwrap();
-    let page =
-        client.get(https(server.address())).header("authorization", "Bearer secret").send().await.unwrap();
-    assert_eq!(page.url().scheme(), "http");
-    assert!(clear.log().iter().all(|seen| seen.header("authorization").is_none()));
-}
-
-#[tokio::test]
-async fn robots_txt_carries_no_cookie() {
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => {
-            Reply::with_headers(302, &[("location", "/rules"), ("set-cookie", "robots=1; Path=/")], "")
-        }
-        "/rules" => Reply::new(200, "User-agent: *\nAllow: /"),
-        _ => Reply::html("page").with("set-cookie", "page=1; Path=/"),
-    })
-    .await;
-    let inner = reqwest::Client::builder().cookie_store(true);
-    let client = builder(&server).build_client(inner).unwrap();
-    // The page sets a cookie, and another port of the host is another origin, whose robots.txt is asked with the jar filled.
-    assert_eq!(status(&client, "http://a.example/x").await, 200);
-    assert_eq!(status(&client, &format!("http://a.example:{}/x", server.address().port())).await, 200);
-    let robots: Vec<_> = server.log().into_iter().filter(|seen| seen.path != "/x").collect();
-    assert_eq!(robots.len(), 4);
-    assert_eq!(robots[0].header("cookie"), None, "no jar can have anything yet");
-    for seen in robots {
-        assert_eq!(seen.header("cookie").unwrap_or_default(), "", "{}", seen.what());
-    }
-}
-
-#[tokio::test]
 async fn a_connection_closed_between_requests_is_no_error() {
     let server = Server::start(|seen| {
         let body = if seen.path == "/robots.txt" { "User-agent: *\nAllow: /\n" } else { "page" };

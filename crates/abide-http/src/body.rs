@@ -43,7 +43,9 @@ pub struct ResponseBody<B> {
     has_ended: bool,
     permit: Option<Permit>,
     ends_with_its_length: bool,
-    read_timeout: FrameTimeout,
+    read_timeout: ReadTimeout,
+    /// Made at the first frame that is awaited: many bodies are here when their head is read.
+    timer: Option<Pin<Box<Option<Sleep>>>>,
     lazy: Option<Box<LazyScan>>,
 }
 
@@ -60,7 +62,8 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
             // between. RFC 9113 §8.1: a stream ends with END_STREAM, which may come later than the last byte, and the server counts the
             // stream until then.
             ends_with_its_length: version <= Version::HTTP_11,
-            read_timeout: FrameTimeout::new(None),
+            read_timeout: ReadTimeout::new(None),
+            timer: None,
             lazy: None,
         };
         body.end_permit();
@@ -70,7 +73,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
     /// Makes the body fail, and its permit end, if the server sends nothing for `limit` while the body is read.
     #[must_use]
     pub fn with_read_timeout(mut self, limit: Option<Duration>) -> Self {
-        self.read_timeout = FrameTimeout::new(limit);
+        self.read_timeout = ReadTimeout::new(limit);
         self
     }
 
@@ -81,11 +84,6 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
         self.observe(Some(&frame));
         self.keep(frame);
         self
-    }
-
-    /// The wire body has ended, so the next request to the host may be counted from now.
-    pub fn has_ended(&self) -> bool {
-        self.permit.is_none()
     }
 
     /// Reads until the head has ended (or a limit, the end, an error), and keeps everything for the reader.
@@ -137,26 +135,6 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
         }
     }
 
-    /// The whole body, if it has come to its end on the wire, at the length that was stated, and is one piece: then it needs nothing
-    /// of this type any more.
-    ///
-    /// # Errors
-    /// Itself, if it does.
-    #[allow(clippy::result_large_err, reason = "it is moved once, to where the large one goes anyway")]
-    pub fn into_whole(mut self) -> Result<Bytes, Self> {
-        if !self.has_ended || self.replay.len() > 1 || self.wire_hint().exact() != Some(0) {
-            return Err(self);
-        }
-        let kept = match self.replay.pop_front().map(|frame| frame.map(Frame::into_data)) {
-            None => return Ok(Bytes::new()),
-            Some(Ok(Ok(data))) => return Ok(data),
-            Some(Ok(Err(trailers))) => Ok(trailers),
-            Some(Err(error)) => Err(error),
-        };
-        self.replay.push_front(kept);
-        Err(self)
-    }
-
     /// For the reader. A server chooses the size of its frames, so small ones are joined: what is read ahead costs memory by its
     /// bytes, also if each of them came alone.
     fn keep(&mut self, frame: FrameResult) {
@@ -168,8 +146,12 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
     /// A frame from the wire.
     fn poll_wire(&mut self, context: &mut Context<'_>) -> Poll<Option<FrameResult>> {
         let Ok(wire) = &mut self.wire else { return Poll::Ready(None) };
-        let polled = Pin::new(wire).poll_frame(context).map_err(Into::into);
-        let polled = self.read_timeout.check(polled, context);
+        let mut polled = Pin::new(wire).poll_frame(context).map_err(Into::into);
+        if self.read_timeout.limit.is_some() && (polled.is_pending() || self.timer.is_some()) {
+            let timer = self.timer.get_or_insert_with(|| Box::pin(None)).as_mut();
+            let in_time = self.read_timeout.check(polled, timer, context);
+            polled = in_time.map(|frame| frame.unwrap_or_else(|error| Some(Err(error.into()))));
+        }
         if let Poll::Ready(frame) = &polled {
             self.observe(frame.as_ref());
         }
@@ -340,7 +322,7 @@ pub async fn with_read_timeout<F: Future + Unpin>(
     mut sending: F,
 ) -> io::Result<F::Output> {
     // In this future, which is allocated anyway: nearly all requests wait for their response, and so need a timer.
-    let (mut timeout, mut timer) = (ReadTimeout { limit, is_awaited: false }, pin!(None));
+    let (mut timeout, mut timer) = (ReadTimeout::new(limit), pin!(None));
     poll_fn(|context| {
         let polled = Pin::new(&mut sending).poll(context);
         timeout.check(polled, timer.as_mut(), context)
@@ -357,6 +339,10 @@ struct ReadTimeout {
 }
 
 impl ReadTimeout {
+    fn new(limit: Option<Duration>) -> Self {
+        Self { limit, is_awaited: false }
+    }
+
     /// What was polled, or an error in its place when nothing has come for too long.
     fn check<T>(
         &mut self,
@@ -378,34 +364,6 @@ impl ReadTimeout {
         let ended = timer.as_pin_mut().map_or(Poll::Pending, |timer| timer.poll(context));
         let text = || format!("the server sent nothing for {limit:?} (Builder::read_timeout)");
         ended.map(|()| Err(io::Error::new(io::ErrorKind::TimedOut, text())))
-    }
-}
-
-/// The same for the frames of a body.
-#[derive(Debug)]
-pub(crate) struct FrameTimeout {
-    timeout: ReadTimeout,
-    /// Made at the first frame that is awaited: many bodies are here when their head is read.
-    timer: Option<Pin<Box<Option<Sleep>>>>,
-}
-
-impl FrameTimeout {
-    pub(crate) fn new(limit: Option<Duration>) -> Self {
-        Self { timeout: ReadTimeout { limit, is_awaited: false }, timer: None }
-    }
-
-    pub(crate) fn check<T, E: From<io::Error>>(
-        &mut self,
-        polled: Poll<Option<Result<T, E>>>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<T, E>>> {
-        if polled.is_ready() || self.timeout.limit.is_none() {
-            self.timeout.is_awaited = false;
-            return polled;
-        }
-        let timer = self.timer.get_or_insert_with(|| Box::pin(None)).as_mut();
-        let frame = self.timeout.check(polled, timer, context);
-        frame.map(|frame| frame.unwrap_or_else(|error| Some(Err(error.into()))))
     }
 }
 
@@ -473,19 +431,6 @@ mod tests {
         let (mut body, _) = read(&page, std::iter::repeat(8 * 1024)).await;
         let frame = body.frame().await.unwrap().unwrap();
         assert_eq!(frame.into_data().unwrap().len(), 8 * 1024);
-    }
-
-    #[tokio::test]
-    async fn a_body_is_whole_when_it_has_ended_at_its_length_in_one_piece() {
-        let mut body =
-            ResponseBody::new(http_body_util::Full::new(Bytes::from_static(b"ok")), Version::HTTP_11, None);
-        body = body.into_whole().expect_err("nothing has been taken");
-        body.take_what_is_here().await;
-        assert_eq!(body.into_whole().expect("it has ended"), "ok");
-
-        let (body, _) = read(b"no length was stated", std::iter::repeat(100)).await;
-        let body = body.into_whole().expect_err("a reader would be given a length");
-        assert_eq!(body.collect().await.unwrap().to_bytes(), "no length was stated");
     }
 
     #[tokio::test(start_paused = true)]

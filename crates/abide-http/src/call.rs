@@ -60,7 +60,9 @@ pub struct Call<'a> {
     method: Method,
     hop: Option<Pending>,
     span: CallSpan,
-    permit: Option<Unsent>,
+    permit: Option<Permit>,
+    /// Whether the request of the permit is on the wire. Before that, the permit is given back, and the next request needs no delay.
+    is_sent: bool,
     target: Option<Box<Target>>,
     source: FieldSource,
     /// What signs this hop, in place of what signs all, because the server has asked for it.
@@ -133,6 +135,7 @@ impl<'a> Call<'a> {
             hop: Some(Pending::to(if has_userinfo(url) { without_userinfo(url) } else { url.clone() })),
             span: CallSpan::none(),
             permit: None,
+            is_sent: false,
             target: None,
             source: FieldSource::Wire,
             signer: None,
@@ -267,7 +270,7 @@ impl<'a> Call<'a> {
         self.spend(left);
         match permit {
             Ok(permit) => {
-                self.permit = Some(Unsent { permit: Some(permit), is_sent: false });
+                (self.permit, self.is_sent) = (Some(permit), false);
                 self.step = Step::Send;
                 Ok(())
             }
@@ -295,7 +298,7 @@ impl<'a> Call<'a> {
                 self.pending().verdict = Some(now);
             }
             _ => {
-                self.permit = None;
+                self.give_back();
                 self.step = Step::Check;
             }
         }
@@ -340,9 +343,7 @@ impl<'a> Call<'a> {
 
     /// Reports that the request is sent now: its permit counts until the response ends.
     pub fn sending(&mut self) {
-        if let Some(permit) = &mut self.permit {
-            permit.is_sent = true;
-        }
+        self.is_sent = true;
         if let Some(payment) = &mut self.payment {
             payment.sending();
         }
@@ -507,11 +508,15 @@ impl<'a> Call<'a> {
 
     /// Reports that the request was not sent: its permit is returned, and the next request needs no delay.
     pub fn not_sent(&mut self) {
-        if let Some(permit) = self.take_permit() {
-            permit.give_back();
-        }
+        self.give_back();
         if let Some(payment) = self.payment.take() {
             payment.never_sent();
+        }
+    }
+
+    fn give_back(&mut self) {
+        if let Some(permit) = self.permit.take() {
+            permit.give_back();
         }
     }
 
@@ -534,12 +539,12 @@ impl<'a> Call<'a> {
 
     /// The permit of the request that was sent.
     pub fn permit(&self) -> Option<&Permit> {
-        self.permit.as_ref()?.permit.as_ref()
+        self.permit.as_ref()
     }
 
     /// The permit, for the body of the response.
     pub fn take_permit(&mut self) -> Option<Permit> {
-        self.permit.take()?.permit.take()
+        self.permit.take()
     }
 
     /// Goes where the redirect leads: [`url`](Self::url) and [`method`](Self::method) are those of the next request, and the fields of the one
@@ -627,17 +632,10 @@ impl Pending {
     }
 }
 
-/// A permit. Dropped before its request has gone out, it is given back, and the next request needs no delay.
-#[derive(Debug)]
-struct Unsent {
-    permit: Option<Permit>,
-    is_sent: bool,
-}
-
-impl Drop for Unsent {
+impl Drop for Call<'_> {
     fn drop(&mut self) {
-        if let Some(permit) = self.permit.take().filter(|_| !self.is_sent) {
-            permit.give_back();
+        if !self.is_sent {
+            self.give_back();
         }
     }
 }

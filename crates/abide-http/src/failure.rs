@@ -147,8 +147,6 @@ mod tests {
     use std::fmt;
 
     use super::*;
-    use crate::permitted_addresses;
-    use abide_gate::AddressGuard;
 
     /// An error with a sentence and a cause, as clients nest them.
     #[derive(Debug)]
@@ -223,14 +221,5 @@ mod tests {
             let error = nested("connection error", io::Error::new(io::ErrorKind::InvalidData, error));
             assert_eq!(failure_of(&error), Some(problem), "{shown}");
         }
-    }
-
-    #[test]
-    fn an_address_that_the_guard_refused_is_no_failure_of_the_host() {
-        let refused =
-            permitted_addresses(&AddressGuard::default(), "a.example", ["10.0.0.1:80".parse().unwrap()])
-                .unwrap_err();
-        let failure = failure_of(&nested("dns error", io::Error::other(refused)));
-        assert_eq!(failure, Some(Failure::AddressRefused([10, 0, 0, 1].into())));
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Extensions, StatusCode};
+use thiserror::Error;
 use tokio::sync::watch;
 use url::Url;
 
@@ -209,9 +210,10 @@ impl RedirectHistory {
     pub(crate) fn push(&mut self, hop: Hop) {
         if self.hops.is_empty() {
             // Most calls have one hop, and room for more is a large block.
-            self.hops.reserve_exact(1);
+            self.hops = vec![hop];
+        } else {
+            self.hops.push(hop);
         }
-        self.hops.push(hop);
     }
 
     /// The last answer is a redirect that is not followed.
@@ -326,35 +328,28 @@ impl Hop {
 ///     info.stopped() == Some(Stopped::AtLimit)
 /// }
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Stopped {
     /// No `Location`, or an empty one.
+    #[error("the redirect names no Location")]
     NoLocation,
     /// More than one `Location` field.
+    #[error("the redirect has more than one Location")]
     SeveralLocations,
     /// `Location` is not a valid URL reference.
+    #[error("the redirect's Location is no URL")]
     InvalidLocation,
     /// `Location` leads to a scheme other than http and https.
+    #[error("the redirect leads to a scheme other than http and https")]
     UnsupportedScheme,
     /// 307 or 308, and the request's body is a stream that cannot be sent twice.
+    #[error("the redirect wants the body again, and it can be sent only once")]
     BodyNotRepeatable,
     /// Following is off for this client or request.
+    #[error("following redirects is switched off")]
     NotFollowing,
     /// The limit of the redirect policy is reached.
+    #[error("the limit of redirects is reached")]
     AtLimit,
-}
-
-impl std::fmt::Display for Stopped {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::NoLocation => "the redirect names no Location",
-            Self::SeveralLocations => "the redirect has more than one Location",
-            Self::InvalidLocation => "the redirect's Location is no URL",
-            Self::UnsupportedScheme => "the redirect leads to a scheme other than http and https",
-            Self::BodyNotRepeatable => "the redirect wants the body again, and it can be sent only once",
-            Self::NotFollowing => "following redirects is switched off",
-            Self::AtLimit => "the limit of redirects is reached",
-        })
-    }
 }

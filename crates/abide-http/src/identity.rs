@@ -133,28 +133,8 @@ mod tests {
         let identity = Identity::new("ExampleBot-News", &fallback, Some("examplebot-news/1.0")).unwrap();
         assert_eq!(identity.tokens.len(), 2);
         assert_eq!(Identity::new("ExampleBot", &[], None).unwrap().user_agent, "ExampleBot");
-        for (token, fallbacks, user_agent) in [
-            ("Example Bot", &[][..], None),
-            ("", &[], None),
-            ("ExampleBot", &["B 2".to_owned()], None),
-            ("ExampleBot-News", &fallback, Some("ExampleBot/1.0")),
-            ("ExampleBot", &[], Some("ExampleBot/1.0\n")),
-        ] {
-            assert!(Identity::new(token, fallbacks, user_agent).is_err(), "{token:?} {user_agent:?}");
-        }
-    }
-
-    #[test]
-    fn a_request_keeps_its_own_user_agent_if_that_names_the_token() {
-        let identity = Identity::new("ExampleBot", &[], None).unwrap();
-        let mut headers = HeaderMap::new();
-        headers.insert(USER_AGENT, HeaderValue::from_static("Mine (EXAMPLEBOT)"));
-        identity.sign(&mut headers).unwrap();
-        assert_eq!(headers[USER_AGENT], "Mine (EXAMPLEBOT)");
-        headers.append(USER_AGENT, HeaderValue::from_static("curl/8"));
-        let refused = identity.sign(&mut headers).unwrap_err();
-        let DeniedKind::Identity { user_agent, token } = &refused else { panic!("{refused:?}") };
-        assert_eq!((user_agent.as_str(), token.as_str()), ("curl/8", "ExampleBot"));
+        assert!(Identity::new("ExampleBot-News", &fallback, Some("ExampleBot/1.0")).is_err());
+        assert!(Identity::new("ExampleBot", &["B 2".to_owned()], None).is_err());
     }
 
     #[test]
@@ -204,17 +184,5 @@ mod tests {
             headers.insert(HOST, host.parse().unwrap());
             assert_eq!(foreign_host(&headers, &url.parse().unwrap()).is_none(), own, "{url} {host}");
         }
-    }
-
-    #[test]
-    fn a_request_for_two_sites_at_once_is_refused_with_what_it_says() {
-        let url: Url = "http://a.example/x".parse().unwrap();
-        let mut headers = HeaderMap::new();
-        headers.insert(HOST, "a.example".parse().unwrap());
-        assert!(refuse_foreign_host(&headers, &url).is_ok());
-        headers.append(HOST, HeaderValue::from_bytes(b"b.example\xff").unwrap());
-        let refused = refuse_foreign_host(&headers, &url).unwrap_err();
-        let DeniedKind::ForeignHost { host } = refused else { panic!("{refused:?}") };
-        assert_eq!(host, "b.example\u{fffd}");
     }
 }

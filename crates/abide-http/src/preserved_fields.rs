@@ -7,28 +7,29 @@
 //! takes it away again, and puts back what it says.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 
 use abide_gate::WallMillis;
 
 use crate::reader::FieldSource;
 
-/// A field that matters, and the one that tells of its lines.
-struct Preserved {
-    name: &'static str,
-    copy: HeaderName,
-}
-
-const PRESERVED: [Preserved; 8] = [
-    Preserved { name: "robots-tag", copy: HeaderName::from_static("abide-received-robots-tag") },
-    Preserved { name: "x-robots-tag", copy: HeaderName::from_static("abide-received-x-robots-tag") },
-    Preserved { name: "content-usage", copy: HeaderName::from_static("abide-received-content-usage") },
-    Preserved { name: "content-signal", copy: HeaderName::from_static("abide-received-content-signal") },
-    Preserved { name: "tdm-reservation", copy: HeaderName::from_static("abide-received-tdm-reservation") },
-    Preserved { name: "tdm-policy", copy: HeaderName::from_static("abide-received-tdm-policy") },
+/// The fields that matter.
+const PRESERVED: [&str; 8] = [
+    "robots-tag",
+    "x-robots-tag",
+    "content-usage",
+    "content-signal",
+    "tdm-reservation",
+    "tdm-policy",
     // These two decide whether the head is read.
-    Preserved { name: "content-type", copy: HeaderName::from_static("abide-received-content-type") },
-    Preserved { name: "content-encoding", copy: HeaderName::from_static("abide-received-content-encoding") },
+    "content-type",
+    "content-encoding",
 ];
+
+/// The field that tells of the lines of another.
+fn copy_of(name: &str) -> String {
+    format!("abide-received-{name}")
+}
 
 /// When the answer came, or was last said to be still good.
 const TIME: HeaderName = HeaderName::from_static("abide-received-at");
@@ -38,11 +39,14 @@ pub fn preserve_fields<B>(response: &mut Response<B>, now: WallMillis) {
     let is_update = response.status() == StatusCode::NOT_MODIFIED;
     let headers = response.headers_mut();
     headers.insert(TIME, HeaderValue::from(now.as_millis()));
-    for Preserved { name, copy } in &PRESERVED {
+    for name in PRESERVED {
+        let copy = copy_of(name);
         // A server could send it as well.
-        headers.remove(copy);
-        if !is_update || headers.contains_key(*name) {
-            let lines = encode(headers.get_all(*name).iter().map(HeaderValue::as_bytes));
+        headers.remove(&copy);
+        if let Ok(copy) = HeaderName::try_from(copy)
+            && (!is_update || headers.contains_key(name))
+        {
+            let lines = encode(headers.get_all(name).iter().map(HeaderValue::as_bytes));
             headers.insert(copy, lines);
         }
     }
@@ -53,8 +57,8 @@ pub(crate) fn restore_fields(status: StatusCode, headers: &mut HeaderMap) -> Fie
     let time =
         headers.remove(TIME).and_then(|time| time.to_str().ok()?.parse().ok().map(WallMillis::from_millis));
     let mut is_complete = true;
-    for Preserved { name, copy } in &PRESERVED {
-        match headers.remove(copy).map(|preserved| decode(&preserved)) {
+    for name in PRESERVED {
+        match headers.remove(copy_of(name)).map(|preserved| decode(&preserved)) {
             Some(Some(lines)) => unite(headers, name, lines),
             // A 304 that is handed on says nothing of fields that it has not.
             None if status == StatusCode::NOT_MODIFIED => {}
@@ -78,13 +82,7 @@ fn encode<'a>(lines: impl Iterator<Item = &'a [u8]>) -> HeaderValue {
     let mut text = VERSION.to_owned();
     for line in lines {
         text.push_str(" =");
-        for &byte in line {
-            if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.') {
-                text.push(char::from(byte));
-            } else {
-                text.push_str(&format!("%{byte:02X}"));
-            }
-        }
+        text.extend(percent_encode(line, NON_ALPHANUMERIC));
         if text.len() > BYTES_MAX {
             return HeaderValue::from_static("cut");
         }
@@ -95,23 +93,8 @@ fn encode<'a>(lines: impl Iterator<Item = &'a [u8]>) -> HeaderValue {
 fn decode(preserved: &HeaderValue) -> Option<Vec<HeaderValue>> {
     let mut words = preserved.to_str().ok()?.split(' ');
     words.next().filter(|version| *version == VERSION)?;
-    words.map(|word| line(word.strip_prefix('=')?)).collect()
-}
-
-fn line(text: &str) -> Option<HeaderValue> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'%' => {
-                let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
-                let (high, low) = (digit(rest.next())?, digit(rest.next())?);
-                u8::try_from(high << 4 | low).ok()?
-            }
-            byte => byte,
-        });
-    }
-    HeaderValue::from_bytes(&bytes).ok()
+    let line = |word: &str| Some(percent_decode_str(word.strip_prefix('=')?).collect::<Vec<u8>>());
+    words.map(|word| HeaderValue::from_bytes(&line(word)?).ok()).collect()
 }
 
 const VERSION: &str = "1";
@@ -167,15 +150,15 @@ mod tests {
         let whole = preserved(200, &[("x-robots-tag", b"nofollow")]);
         let mut without: Vec<HeaderMap> = PRESERVED
             .iter()
-            .map(|preserved| {
+            .map(|name| {
                 let mut headers = whole.clone();
-                headers.remove(&preserved.copy);
+                headers.remove(copy_of(name));
                 headers
             })
             .collect();
-        for bad in ["", "2", "1 x", "1 =%4", "1 =%0A", "cut"] {
+        for bad in ["", "2", "1 x", "1 =%0A", "cut"] {
             let mut headers = whole.clone();
-            headers.insert(&PRESERVED[1].copy, HeaderValue::from_static(bad));
+            headers.insert("abide-received-x-robots-tag", HeaderValue::from_static(bad));
             without.push(headers);
         }
         let mut timeless = whole.clone();

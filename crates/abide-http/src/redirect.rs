@@ -286,20 +286,6 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_an_error_or_the_response() {
-        let (from, to) = (url("http://a.example/a"), headers(&[b"/b"]));
-        let policy = RedirectPolicy::default().with_hops_max(2);
-        let at = |policy: &RedirectPolicy, hop| {
-            redirect(policy, HopRequest { hop, ..get(&from) }, StatusCode::FOUND, &to)
-        };
-        assert!(matches!(at(&policy, 1), Redirect::Follow(_)));
-        assert_eq!(at(&policy, 2), Redirect::TooMany(url("http://a.example/b")));
-        let policy = policy.with_response_at_limit(true);
-        assert!(matches!(at(&policy, 1), Redirect::Follow(_)));
-        assert_eq!(at(&policy, 2), Redirect::Stopped(Stopped::AtLimit));
-    }
-
-    #[test]
     fn locations_are_resolved_against_the_hop() {
         for (from, location, to) in [
             ("http://a.example/x/y?q", "z", "http://a.example/x/z"),

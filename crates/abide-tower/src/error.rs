@@ -1,6 +1,9 @@
-//! A call that was refused, or that failed below.
+//! A call that was refused, or that failed below; and what an error of the service below says about the host.
 
-use abide_gate::Denied;
+use std::error::Error;
+
+use abide_gate::{Denied, Failure};
+use abide_http::failure_of;
 use http::Uri;
 use thiserror::Error;
 
@@ -46,4 +49,24 @@ impl ServiceError {
             Self::NoOrigin { .. } | Self::Inner(_) => None,
         }
     }
+}
+
+/// What a request met that failed below; `None` if the host may have no part in it.
+pub(crate) fn failure(error: &(dyn Error + 'static)) -> Option<Failure> {
+    let failure = failure_of(error);
+    #[cfg(feature = "hyper-util")]
+    let failure = failure.or_else(|| of_hyper_util(error));
+    failure
+}
+
+/// hyper-util's client says how far the request had come.
+#[cfg(feature = "hyper-util")]
+fn of_hyper_util(error: &(dyn Error + 'static)) -> Option<Failure> {
+    use hyper_util::client::legacy::Error as Legacy;
+
+    // No service wraps its errors deeper than this, and a chain could be a ring.
+    let mut causes = std::iter::successors(Some(error), |&error| error.source()).take(16);
+    let client = causes.find_map(|error| error.downcast_ref::<Legacy>())?;
+    // An error without a source is the caller's: nothing was sent.
+    client.source().map(|_| if client.is_connect() { Failure::Connect } else { Failure::Other })
 }

@@ -6,7 +6,6 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 // Building.
-mod builder;
 mod layer;
 
 // A request's way.
@@ -19,15 +18,13 @@ mod error;
 mod extension;
 
 // The wire.
-mod failure;
 #[cfg(feature = "hyper-util")]
 mod resolver;
 mod robots_fetch;
 
-pub use builder::Builder;
 pub use error::ServiceError;
 pub use extension::ResponseExt;
-pub use layer::AbideLayer;
+pub use layer::{AbideLayer, Builder};
 #[cfg(feature = "hyper-util")]
 pub use resolver::GuardedResolver;
 pub use service::{AbideBody, AbideService};

@@ -1,6 +1,7 @@
 //! robots.txt through a clone of a service: the same connector, TLS and resolver as the pages, and never through the layer, which
 //! would wait for itself.
 
+use std::error::Error;
 use std::fmt;
 use std::future::poll_fn;
 use std::marker::PhantomData;
@@ -16,8 +17,9 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use tower_service::Service;
 
+use crate::BoxError;
+use crate::error::failure;
 use crate::service::redirected;
-use crate::{BoxError, failure};
 
 /// The transport of robots.txt over clones of a service. Bodies of requests are `B::default()`, which must be empty.
 ///
@@ -38,65 +40,39 @@ impl<S, B> ServiceFetch<S, B> {
     }
 }
 
-impl<S, B, R> ServiceFetch<S, B>
-where
-    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
-    S::Future: Send + 'static,
-    S::Error: Into<BoxError>,
-    B: Default + Send + 'static,
-    R: Body<Data = Bytes> + Send + 'static,
-    R::Error: Into<BoxError>,
-{
-    fn request(&self, asked: &RobotsRequest) -> Result<Request<B>, FetchError> {
-        let mut request = Request::new(B::default());
-        *request.uri_mut() = Uri::try_from(asked.url().as_str()).map_err(|error| other(&error))?;
-        *request.headers_mut() = asked.headers();
-        request.headers_mut().insert(USER_AGENT, self.user_agent.clone());
-        Ok(request)
-    }
-
-    async fn send(
-        mut service: S,
-        request: Request<B>,
-        asked: RobotsRequest,
-    ) -> Result<RobotsResponse, FetchError> {
-        // A gate counts from its own clock, when the permit was acquired.
-        let started = SystemClock.now();
-        let no_answer = |error: S::Error| {
-            let error = error.into();
-            failed(&*error, failure::of(&*error).unwrap_or(Failure::Other))
-        };
-        poll_fn(|context| service.poll_ready(context)).await.map_err(no_answer)?;
-        let response = service.call(request).await.map_err(no_answer)?;
-        if redirected(response.extensions()).is_some_and(|got| !same_resource(&got, asked.url())) {
-            let text = "the service follows redirects by itself; put a redirect layer above this one";
-            return Err(FetchError::new(Failure::Other, text));
-        }
-        let (parts, body) = response.into_parts();
-        let body = body.map_err(|error| {
-            let error = error.into();
-            failed(&*error, body_failure_of(&*error))
-        });
-        Ok(RobotsResponse::new(parts.status, parts.headers, body.boxed_unsync(), started))
-    }
-}
-
 impl<S, B, R> Fetch for ServiceFetch<S, B>
 where
-    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    S: Service<Request<B>, Response = Response<R>, Error: Into<BoxError>> + Clone + Send + 'static,
     S::Future: Send + 'static,
-    S::Error: Into<BoxError>,
     B: Default + Send + 'static,
-    R: Body<Data = Bytes> + Send + 'static,
-    R::Error: Into<BoxError>,
+    R: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
     fn fetch(&self, asked: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
-        let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let request = self.request(&asked);
-        Box::pin(async move {
-            let budget = asked.budget();
-            on_the_wire(budget, Self::send(service, request?, asked)).await
-        })
+        let budget = asked.budget();
+        let mut service = self.service.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let sent = async move {
+            let mut request = Request::new(B::default());
+            *request.uri_mut() = Uri::try_from(asked.url().as_str())
+                .map_err(|error| FetchError::new(Failure::Other, error.to_string()))?;
+            *request.headers_mut() = asked.headers();
+            request.headers_mut().insert(USER_AGENT, self.user_agent.clone());
+            // A gate counts from its own clock, when the permit was acquired.
+            let started = SystemClock.now();
+            let no_answer = |error: BoxError| failed(&*error, failure(&*error).unwrap_or(Failure::Other));
+            poll_fn(|context| service.poll_ready(context)).await.map_err(|error| no_answer(error.into()))?;
+            let response = service.call(request).await.map_err(|error| no_answer(error.into()))?;
+            if redirected(response.extensions()).is_some_and(|got| !same_resource(&got, asked.url())) {
+                let text = "the service follows redirects by itself; put a redirect layer above this one";
+                return Err(FetchError::new(Failure::Other, text));
+            }
+            let (parts, body) = response.into_parts();
+            let body = body.map_err(|error| {
+                let error: BoxError = error.into();
+                failed(&*error, body_failure_of(&*error))
+            });
+            Ok(RobotsResponse::new(parts.status, parts.headers, body.boxed_unsync(), started))
+        };
+        Box::pin(on_the_wire(budget, sent))
     }
 }
 
@@ -106,11 +82,7 @@ impl<S, B> fmt::Debug for ServiceFetch<S, B> {
     }
 }
 
-fn other(error: &dyn fmt::Display) -> FetchError {
-    FetchError::new(Failure::Other, error.to_string())
-}
-
 /// The failure, in the words of its innermost cause.
-fn failed(error: &(dyn std::error::Error + 'static), failure: Failure) -> FetchError {
+fn failed(error: &(dyn Error + 'static), failure: Failure) -> FetchError {
     FetchError::new(failure, root_cause(error).to_string())
 }

@@ -1,6 +1,5 @@
 //! One request, one hop: checked, rate-limited, sent, read.
 
-use std::fmt;
 use std::future::{Future, poll_fn};
 use std::mem;
 use std::net::SocketAddr;
@@ -19,19 +18,19 @@ use http_body::Body;
 use tower_service::Service;
 use url::Url;
 
-use crate::error::ServiceError;
+use crate::BoxError;
+use crate::error::{ServiceError, failure};
 use crate::ready::Ready;
 use crate::request_url::url_of;
-use crate::{BoxError, failure};
 
 /// A service behind the gate. Made by [`AbideLayer`](crate::AbideLayer).
 ///
 /// Each request is one hop: robots.txt of its own origin, its own permit, its own answer. A 3xx is an answer. A request without a body is
 /// repeated once where the server asks for a signature, a licence or a price that this crawler gives.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct AbideService<S> {
-    crawler: Arc<Crawler>,
-    inner: S,
+    pub(crate) crawler: Arc<Crawler>,
+    pub(crate) inner: S,
 }
 
 /// The body of a response: what the inner service gave, byte for byte, with the permit of its host. The permit is given back when the
@@ -41,10 +40,6 @@ pub type AbideBody<R> = ResponseBody<Pin<Box<R>>>;
 type ResponseFuture<R> = Pin<Box<dyn Future<Output = Result<Response<AbideBody<R>>, ServiceError>> + Send>>;
 
 impl<S> AbideService<S> {
-    pub(crate) fn new(crawler: Arc<Crawler>, inner: S) -> Self {
-        Self { crawler, inner }
-    }
-
     /// The gate: asks without fetching, rules of an origin for many URLs, the next slot of a host, reports.
     pub fn gate(&self) -> &Gate {
         self.crawler.gate()
@@ -63,12 +58,10 @@ impl<S> AbideService<S> {
 
 impl<S, B, R> Service<Request<B>> for AbideService<S>
 where
-    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    S: Service<Request<B>, Response = Response<R>, Error: Into<BoxError>> + Clone + Send + 'static,
     S::Future: Send + 'static,
-    S::Error: Into<BoxError>,
     B: Body + Default + Send + 'static,
-    R: Body<Data = Bytes> + Send + 'static,
-    R::Error: Into<BoxError>,
+    R: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
     type Response = Response<AbideBody<R>>;
     type Error = ServiceError;
@@ -90,21 +83,13 @@ where
             let options = request.extensions().get::<Options>().cloned().unwrap_or_default();
             let options = options.with_redirects(RedirectPolicy::never());
             let mut call = Call::new(&crawler, options, request.method(), &url, None);
-            let response = span.instrument(send(&mut call, request, ready)).await?;
+            let sent = async { send(&mut call, request, ready).await.map_err(|error| ended(&call, error)) };
+            let response = span.instrument(sent).await?;
             if let Some(info) = FetchInfo::of(response.extensions()) {
                 span.answered(info.hops().len(), response.status(), info.waited());
             }
             Ok(response)
         })
-    }
-}
-
-impl<S: fmt::Debug> fmt::Debug for AbideService<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AbideService")
-            .field("user_agent", self.crawler.user_agent())
-            .field("inner", &self.inner)
-            .finish()
     }
 }
 
@@ -115,29 +100,26 @@ async fn send<S, B, R>(
     mut ready: Ready<S>,
 ) -> Result<Response<AbideBody<R>>, ServiceError>
 where
-    S: Service<Request<B>, Response = Response<R>> + Clone,
-    S::Error: Into<BoxError>,
+    S: Service<Request<B>, Response = Response<R>, Error: Into<BoxError>> + Clone,
     B: Body + Default,
-    R: Body<Data = Bytes>,
-    R::Error: Into<BoxError>,
+    R: Body<Data = Bytes, Error: Into<BoxError>>,
 {
     let conditions = conditions(request.headers());
     let response = loop {
-        call.sign(request.headers_mut()).map_err(|denied| call.refused(denied))?;
+        call.sign(request.headers_mut())?;
         while call.step() != Step::Send {
-            admitted(call, &mut ready).await.map_err(|denied| call.refused(denied))?;
-            if ready.reserve().await.map_err(|error| inner(call, error.into()))? {
+            admitted(call, &mut ready).await?;
+            if ready.reserve().await.map_err(|error| ServiceError::Inner(error.into()))? {
                 call.was_late();
             }
         }
-        let copy = copy_of(call, &request);
-        call.add_signature(request.headers_mut()).map_err(|denied| call.refused(denied))?;
-        let sending = ready.call(request);
+        let (mut parts, body) = request.into_parts();
+        // It may be sent once more: it has no body, and something may be asked for.
+        let copy = (call.may_repeat() && body.is_end_stream()).then(|| parts.clone());
+        call.add_signature(&mut parts.headers)?;
+        let sending = ready.call(Request::from_parts(parts, body));
         call.sending();
-        let response = match sending.await {
-            Ok(response) => response,
-            Err(error) => return Err(failed(call, error.into())),
-        };
+        let response = sending.await.map_err(|error| failed(call, error.into()))?;
         let got = redirected(response.extensions());
         let answered = call.answered(ResponseHead {
             status: response.status(),
@@ -147,14 +129,14 @@ where
             is_repeatable: copy.is_some(),
         });
         call.saved().await;
-        answered.map_err(|denied| call.refused(denied))?;
+        answered?;
         match copy {
             Some(mut copy) if call.step() == Step::Follow => {
                 call.keep_rules(response.status(), response.headers()).await;
                 // Its permit ends with it.
                 drop(response);
-                call.follow(copy.headers_mut());
-                request = copy;
+                call.follow(&mut copy.headers);
+                request = Request::from_parts(copy, B::default());
             }
             _ => break response,
         }
@@ -162,20 +144,6 @@ where
     let (version, permit) = (response.version(), call.take_permit());
     let response = response.map(|body| ResponseBody::new(Box::pin(body), version, permit));
     Ok(call.finish(conditions.as_ref(), response).await)
-}
-
-/// The request, if it may be sent once more: it has no body, and something may be asked for.
-fn copy_of<B: Body + Default>(call: &Call<'_>, request: &Request<B>) -> Option<Request<B>> {
-    if !call.may_repeat() || !request.body().is_end_stream() {
-        return None;
-    }
-    let mut copy = Request::new(B::default());
-    copy.method_mut().clone_from(request.method());
-    copy.uri_mut().clone_from(request.uri());
-    *copy.version_mut() = request.version();
-    copy.headers_mut().clone_from(request.headers());
-    copy.extensions_mut().clone_from(request.extensions());
-    Some(copy)
 }
 
 /// Checked, and with a permit; without the reservation of the inner service, unless that is there at once.
@@ -192,15 +160,19 @@ async fn admitted<S: Clone>(call: &mut Call<'_>, ready: &mut Ready<S>) -> Result
 
 /// A request without a response: what it means for the host, and for the caller.
 fn failed(call: &mut Call<'_>, error: BoxError) -> ServiceError {
-    match call.failed(failure::of(&*error)) {
-        Some(denied) => call.refused(denied).into(),
-        None => inner(call, error),
-    }
+    call.failed(failure(&*error)).map_or(ServiceError::Inner(error), ServiceError::Refused)
 }
 
-fn inner(call: &Call<'_>, error: BoxError) -> ServiceError {
-    log_failed(call.history().hops().len(), call.url(), &*error);
-    ServiceError::Inner(error)
+/// A call without a response is reported.
+fn ended(call: &Call<'_>, error: ServiceError) -> ServiceError {
+    match error {
+        ServiceError::Refused(denied) => call.refused(denied).into(),
+        ServiceError::Inner(error) => {
+            log_failed(call.history().hops().len(), call.url(), &*error);
+            ServiceError::Inner(error)
+        }
+        error => error,
+    }
 }
 
 /// What a 304 may be the answer to. `None`, as for most requests: nothing.

@@ -240,12 +240,13 @@ impl Builder {
     /// Builds a client with the whole middleware from `inner`.
     ///
     /// [`user_agent`](Self::user_agent), or the product token, replaces the User-Agent of `inner`. [`build_with`](Self::build_with) lists
-    /// what else changes.
+    /// what else changes. Add further middlewares above it or with `build_with`: below this client, it is not noticed what sends again.
     ///
     /// # Errors
     /// [`BuildError`].
     pub fn build_client(self, inner: reqwest::ClientBuilder) -> Result<ClientWithMiddleware, BuildError> {
-        let (abide, inner) = self.build_with(inner)?;
+        // reqwest copies each request that it might send again, or count. Nothing sends again between this middleware and this client.
+        let (abide, inner) = self.build_around(inner, reqwest::retry::never().max_retries_per_request(0))?;
         Ok(abide.wrap(inner))
     }
 
@@ -276,11 +277,26 @@ impl Builder {
     ///
     /// # Errors
     /// [`BuildError`].
-    pub fn build_with(
+    pub fn build_with(self, inner: reqwest::ClientBuilder) -> Result<(Abide, reqwest::Client), BuildError> {
+        self.build_around(inner, never_again())
+    }
+
+    fn build_around(
         mut self,
         inner: reqwest::ClientBuilder,
+        retry: reqwest::retry::Builder,
     ) -> Result<(Abide, reqwest::Client), BuildError> {
-        let client = self.inner_client(inner)?;
+        let resolver = self.guarded_resolver();
+        let inner = inner
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(retry)
+            .no_gzip()
+            .no_brotli()
+            .no_deflate()
+            .no_zstd()
+            .dns_resolver(Arc::clone(&resolver))
+            .connect_timeout(self.connect_timeout);
+        let client = inner.build().map_err(|error| BuildError::Client(error.into()))?;
         let has_cookies = Arc::new(AtomicBool::new(false));
         let fetch: Arc<dyn Fetch> = match self.fetch.take() {
             Some(fetch) => fetch,
@@ -291,7 +307,7 @@ impl Builder {
                 has_cookies: Arc::clone(&has_cookies),
             }),
         };
-        Ok((self.finish(fetch, has_cookies)?, client))
+        Ok((self.finish(fetch, resolver, has_cookies)?, client))
     }
 
     /// Builds the crawler alone, for a client of your own. It fetches robots.txt with a client that it builds.
@@ -302,7 +318,10 @@ impl Builder {
         // The codings of its pages are the client's own.
         self.decodes = false;
         match self.fetch.take() {
-            Some(fetch) => self.finish(fetch, Arc::default()),
+            Some(fetch) => {
+                let resolver = self.guarded_resolver();
+                self.finish(fetch, resolver, Arc::default())
+            }
             None => Ok(self.build_with(reqwest::Client::builder())?.0),
         }
     }
@@ -316,28 +335,19 @@ impl Builder {
         self
     }
 
-    fn resolver_of_all(&self) -> Arc<GuardedResolver> {
+    fn guarded_resolver(&self) -> Arc<GuardedResolver> {
         let addresses = Arc::new(self.crawler.gate_settings().address_guard().clone());
         Arc::new(GuardedResolver::new(self.fixed_names.clone(), Arc::clone(&self.resolver), addresses))
     }
 
-    fn inner_client(&self, inner: reqwest::ClientBuilder) -> Result<reqwest::Client, BuildError> {
-        inner
-            .redirect(reqwest::redirect::Policy::none())
-            .retry(never_again())
-            .no_gzip()
-            .no_brotli()
-            .no_deflate()
-            .no_zstd()
-            .dns_resolver(self.resolver_of_all())
-            .connect_timeout(self.connect_timeout)
-            .build()
-            .map_err(|error| BuildError::Client(error.into()))
-    }
-
-    fn finish(self, fetch: Arc<dyn Fetch>, has_cookies: Arc<AtomicBool>) -> Result<Abide, BuildError> {
+    fn finish(
+        self,
+        fetch: Arc<dyn Fetch>,
+        resolver: Arc<GuardedResolver>,
+        has_cookies: Arc<AtomicBool>,
+    ) -> Result<Abide, BuildError> {
         let core = Core {
-            resolver: self.resolver_of_all(),
+            resolver,
             crawler: self.crawler.build(fetch)?,
             timeout: self.timeout,
             read_timeout: Some(self.read_timeout).filter(|&limit| limit < Duration::MAX),

@@ -83,7 +83,7 @@
 //! | order | effect |
 //! | --- | --- |
 //! | a retry that repeats 429 and 503 | the host is backed off, so the caller gets [`DeniedKind::Deferred`] instead of the response: do not retry these |
-//! | a retry below the pacing half | refused with [`DeniedKind::SentAgain`]; not detected with an inner client of your own, or for attempts that time out |
+//! | a retry below the pacing half | refused with [`DeniedKind::SentAgain`]; only detected with the inner client of [`Builder::build_with`], and not for attempts that time out |
 //! | the gate without the pacing half below it | refused with [`DeniedKind::NoPacing`] |
 //! | an HTTP cache below [`Abide::middleware`] | hits wait needlessly, permissions are unknown unless a restriction is found, and network errors become text: use the halves |
 //! | an HTTP cache above abide | hits bypass abide; their permissions are unknown. abide cannot detect this |
@@ -93,7 +93,6 @@
 //! rate limits in `abide-gate`, reading robots.txt in `abide-robots`, reading permissions in `abide-permissions`.
 //!
 //! # Features
-//! * `tracing` (default): spans and events, with origins and never full URLs.
 //! * `identity`: signed requests by Web Bot Auth, `Builder::sign_requests`, with the crate `abide-identity`.
 //! * `metrics`: `record_metrics` and `sample_metrics`, which count with the facade of that name.
 //!

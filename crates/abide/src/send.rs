@@ -194,12 +194,9 @@ pub(crate) fn into_http(
     head.map(|()| body)
 }
 
-/// The response for the caller. A small body that has ended on the wire is returned as plain bytes.
+/// The response for the caller.
 pub(crate) fn into_reqwest(response: http::Response<ResponseBody<reqwest::Body>>) -> Response {
-    Response::from(response.map(|body| match body.into_whole() {
-        Ok(whole) => reqwest::Body::from(whole),
-        Err(body) => reqwest::Body::wrap(body),
-    }))
+    Response::from(response.map(reqwest::Body::wrap))
 }
 
 /// The same response with all of its body.
@@ -217,27 +214,18 @@ pub(crate) fn with_whole_body(url: Url, mut response: Response, body: Bytes, inf
 pub(crate) fn take_short_body(
     response: &mut Response,
 ) -> std::result::Result<Bytes, Option<reqwest::Result<Bytes>>> {
+    // RFC 9112 §6.3: a message with a length ends there, so that no trailers follow, which `chunk` would pass over. In HTTP/2 they could.
     let length = match response.content_length() {
-        // HTTP/2 could still send trailers.
         Some(0) if response.version() <= Version::HTTP_11 => return Ok(Bytes::new()),
-        Some(length) if length <= AHEAD_MAX && ends_with_its_length(response) => length,
+        Some(length) if length <= AHEAD_MAX && response.version() <= Version::HTTP_11 => length,
         _ => return Err(None),
     };
-    match poll_chunk(response) {
+    // Without a waker: the task that reads on polls again, and is woken then.
+    match pin!(response.chunk()).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(Ok(Some(data))) if data.len() as u64 == length => Ok(data),
         Poll::Ready(chunk) => Err(chunk.transpose()),
         Poll::Pending => Err(None),
     }
-}
-
-/// RFC 9112 §6.3: a message with a length ends there, so that no trailers follow, which `chunk` would pass over.
-fn ends_with_its_length(response: &Response) -> bool {
-    response.version() <= Version::HTTP_11 && response.headers().contains_key(CONTENT_LENGTH)
-}
-
-/// Polls once, without a waker: the task that reads on polls again, and is woken then.
-fn poll_chunk(response: &mut Response) -> Poll<reqwest::Result<Option<Bytes>>> {
-    pin!(response.chunk()).poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// The longest body that is taken at once, in bytes.
@@ -250,7 +238,7 @@ thread_local! {
     static SENDS: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// Sends, and counts how often the client that we build was used for it. Another client counts nothing.
+/// Sends, and counts how often the client of [`Builder::build_with`](crate::Builder::build_with) was used for it. Another client counts nothing.
 ///
 /// What tokio's task locals do, without a place for the future in them: it would be moved about in memory.
 pub(crate) fn count_sends<F: Future + Unpin>(mut sending: F) -> impl Future<Output = (F::Output, u32)> {

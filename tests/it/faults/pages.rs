@@ -1,7 +1,5 @@
 //! The rows of pages: header fields and heads that are wrong, endless or made to mislead.
 
-use std::sync::Arc;
-
 use abide_tests::{Reply, Step};
 
 use super::raw;
@@ -11,9 +9,19 @@ pub(super) struct Fault {
     pub(super) id: &'static str,
     pub(super) name: String,
     pub(super) rules: [bool; 2],
-    pub(super) script: Arc<dyn Fn() -> Reply + Send + Sync>,
+    pub(super) reply: Reply,
     /// What the caller must read, where it is known.
     pub(super) body: Option<Vec<u8>>,
+}
+
+fn fault(
+    id: &'static str,
+    name: impl Into<String>,
+    rules: [bool; 2],
+    reply: Reply,
+    body: Option<Vec<u8>>,
+) -> Fault {
+    Fault { id, name: name.into(), rules, reply, body }
 }
 
 const NONE: [bool; 2] = [false, false];
@@ -59,35 +67,19 @@ fn fields(table: &mut Vec<Fault>) {
         ("7", &["robots-tag: *;a=:AA==:;noindex, *;b=99999999999999999999;nosnippet"], NOINDEX),
         ("A9", &["robots-tag: *;noindex;noindex;noindex;nosnippet"], BOTH),
     ] {
-        let name = lines.join(" | ");
-        let name = name.chars().take(80).collect();
+        let name: String = lines.join(" | ").chars().take(80).collect();
         let head = format!(
             "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n{}\r\n",
             lines.iter().map(|line| format!("{line}\r\n")).collect::<String>()
         );
-        let script = move || raw(format!("{head}page"));
-        table.push(Fault { id, name, rules, script: Arc::new(script), body: Some(b"page".to_vec()) });
+        table.push(fault(id, name, rules, raw(format!("{head}page")), Some(b"page".to_vec())));
     }
-    let obs =
-        [b"HTTP/1.1 200 OK\r\nrobots-tag: *;noindex, \xff\xfe\xe9;nosnippet\r\n\r\n".as_slice(), b"page"]
-            .concat();
-    table.push(Fault {
-        id: "7",
-        name: "obs-text in a member".into(),
-        rules: NOINDEX,
-        script: Arc::new(move || raw(obs.clone())),
-        body: Some(b"page".to_vec()),
-    });
+    let obs = b"HTTP/1.1 200 OK\r\nrobots-tag: *;noindex, \xff\xfe\xe9;nosnippet\r\n\r\npage";
+    table.push(fault("7", "obs-text in a member", NOINDEX, raw(obs), Some(b"page".to_vec())));
     let mut lines = "robots-tag: OtherBot;noindex\r\n".repeat(80);
     lines.push_str("robots-tag: ExampleBot;nosnippet\r\n");
-    let head = format!("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n{lines}\r\npage");
-    table.push(Fault {
-        id: "X8",
-        name: "81 lines".into(),
-        rules: NOSNIPPET,
-        script: Arc::new(move || raw(head.clone())),
-        body: Some(b"page".to_vec()),
-    });
+    let many = raw(format!("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n{lines}\r\npage"));
+    table.push(fault("X8", "81 lines", NOSNIPPET, many, Some(b"page".to_vec())));
 }
 
 const META: &str = "<meta name=robots content=noindex>";
@@ -133,9 +125,7 @@ fn heads(table: &mut Vec<Fault>) {
         ("8", "behind a frameset", NONE, format!("<frameset>{META}").into()),
         ("8", "between head and body", NOINDEX, format!("<head></head>{META}<body>").into()),
     ] {
-        let sent = html.clone();
-        let script = move || Reply::html(sent.clone());
-        table.push(Fault { id, name: name.into(), rules, script: Arc::new(script), body: Some(html) });
+        table.push(fault(id, name, rules, Reply::html(html.clone()), Some(html)));
     }
 }
 
@@ -144,8 +134,7 @@ fn bombs(table: &mut Vec<Fault>) {
         let head = format!("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n{first}");
         let piece = piece.repeat(65_536 / piece.len());
         let steps = vec![Step::send(head), Step::Repeat(piece.into(), times)];
-        let script = Arc::new(move || Reply::raw(steps.clone()));
-        table.push(Fault { id: "A35", name: name.into(), rules, script, body: None });
+        table.push(fault("A35", name, rules, Reply::raw(steps), None));
     };
     bomb("a head without end", NOINDEX, META.into(), "<link rel=x href=y>\n", 200);
     bomb("a comment without end", NOINDEX, format!("{META}<!--"), "x", 200);
@@ -161,11 +150,8 @@ fn bombs(table: &mut Vec<Fault>) {
     bomb("end tags", NONE, "</x>".into(), "</br>", 200);
     bomb("nested elements of the body", NOINDEX, META.into(), "<div>", 200);
     bomb("white space", NONE, " ".into(), " ", 200);
-    let declared = vec![Step::send(format!(
-        "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 4000\r\n\r\n{META}"
-    ))];
-    let script = Arc::new(move || Reply::raw(declared.clone()));
-    table.push(Fault { id: "9", name: "a page that is cut".into(), rules: NOINDEX, script, body: None });
+    let cut = format!("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 4000\r\n\r\n{META}");
+    table.push(fault("9", "a page that is cut", NOINDEX, raw(cut), None));
     for (name, kind, rules) in [
         ("a PDF", "application/pdf", NONE),
         ("an image", "image/png", NONE),
@@ -173,9 +159,7 @@ fn bombs(table: &mut Vec<Fault>) {
         ("several types", "text/html, text/html", NOINDEX),
         ("a type with a space", "text/html charset=utf-8", NOINDEX),
     ] {
-        let body = META.as_bytes().to_vec();
-        let sent = body.clone();
-        let script = Arc::new(move || Reply::with_headers(200, &[("content-type", kind)], sent.clone()));
-        table.push(Fault { id: "9", name: name.into(), rules, script, body: Some(body) });
+        let reply = Reply::with_headers(200, &[("content-type", kind)], META);
+        table.push(fault("9", name, rules, reply, Some(META.into())));
     }
 }

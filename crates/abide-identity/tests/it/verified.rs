@@ -102,15 +102,6 @@ fn http_is_never_signed() {
 }
 
 #[test]
-fn a_nonce_is_never_used_twice() {
-    let (identity, _) = identity();
-    let identity = identity.with_nonce();
-    let input = || signed(&identity, URL).1["signature-input"].to_str().unwrap().to_owned();
-    let nonce = |input: String| input.split_once(";nonce=").unwrap().1.to_owned();
-    assert_ne!(nonce(input()), nonce(input()));
-}
-
-#[test]
 fn what_a_server_asks_for_is_signed() {
     let (identity, public_key) = identity();
     let asks = r#"mine=("@authority" "@path");nonce="of \"theirs\"";tag="web-bot-auth""#;

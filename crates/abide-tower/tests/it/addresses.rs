@@ -15,25 +15,10 @@ use hyper_util::client::legacy::connect::dns::Name;
 use hyper_util::rt::TokioExecutor;
 use tower::{ServiceExt, service_fn};
 
-use crate::{builder, client, client_with, get, refused};
+use crate::{builder, client_with, get, refused};
 
 async fn web() -> Server {
     Server::start(|_| Reply::with_headers(404, &[("connection", "close")], "")).await
-}
-
-#[tokio::test]
-async fn literal_addresses_are_refused_with_nothing_sent() {
-    let server = web().await;
-    let client = client(&server);
-    let port = server.address().port();
-    for host in ["127.0.0.2", "0x7f.2", "[::1]", "169.254.169.254"] {
-        let denied = refused(&client, &format!("http://{host}:{port}/")).await;
-        assert!(
-            matches!(denied.kind(), DeniedKind::AddressRefused { address: Some(_) }),
-            "{host}: {denied:?}"
-        );
-    }
-    assert!(server.log().is_empty());
 }
 
 #[tokio::test]

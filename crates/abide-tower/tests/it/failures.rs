@@ -13,28 +13,12 @@ use hyper_util::client::legacy::connect::dns::Name;
 use hyper_util::rt::TokioExecutor;
 use tower::{ServiceBuilder, ServiceExt, service_fn};
 
-use crate::{builder, client, get, inner, refused, settings};
+use crate::{builder, get, inner, settings};
 
 /// What robots.txt met.
 fn cause(denied: &Denied) -> Failure {
     let DeniedKind::Unreachable { cause, .. } = denied.kind() else { panic!("{denied:?}") };
     *cause
-}
-
-#[tokio::test]
-async fn heads_that_are_too_large_or_no_http_are_known() {
-    let server = Server::start(|seen| match seen.host() {
-        "large.example" => {
-            let head = format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "x".repeat(1 << 20));
-            Reply::raw(vec![Step::Send(head.into_bytes())])
-        }
-        _ => Reply::raw(vec![Step::Send(b"220 mail.example ESMTP\r\n\r\n".to_vec())]),
-    })
-    .await;
-    let client = client(&server);
-    for (host, failure) in [("large.example", Failure::HeadTooLarge), ("mail.example", Failure::Protocol)] {
-        assert_eq!(cause(&refused(&client, &format!("http://{host}/")).await), failure, "{host}");
-    }
 }
 
 #[tokio::test]

@@ -1,13 +1,11 @@
 //! robots.txt first.
 
-use std::sync::{Arc, Mutex};
-
-use abide_tests::{Reply, Server, gzip};
-use abide_tower::{DeniedKind, Event, Failure, Options, Origin, ResponseExt, ServiceError};
+use abide_tests::{Reply, Server};
+use abide_tower::{DeniedKind, Failure, ServiceError};
 use http::header::USER_AGENT;
 use tower::ServiceExt;
 
-use crate::{client, client_with, get, refused, send, settings, status};
+use crate::{client, get, refused, send, status};
 
 fn robots(text: &'static str) -> impl Future<Output = Server> {
     Server::with_rules(text, |_| Reply::new(200, "page"))
@@ -53,20 +51,6 @@ async fn robots_txt_that_cannot_be_had_disallows() {
 }
 
 #[tokio::test]
-async fn a_refused_connection_has_its_own_cause() {
-    let server = robots("").await;
-    let (gone, kept) = (server.address(), settings(&server));
-    let client = client_with(&server, kept.clone());
-    drop(server);
-    // The listener closes when its task has ended.
-    while tokio::net::TcpStream::connect(gone).await.is_ok() {
-        tokio::task::yield_now().await;
-    }
-    let denied = refused(&client, "http://a.example/x").await;
-    assert!(matches!(denied.kind(), DeniedKind::Unreachable { cause: Failure::Refused, .. }), "{denied:?}");
-}
-
-#[tokio::test]
 async fn robots_txt_is_asked_as_the_crawler_and_plainly() {
     let server = robots("").await;
     assert_eq!(status(&client(&server), "http://a.example/x").await, 200);
@@ -76,35 +60,6 @@ async fn robots_txt_is_asked_as_the_crawler_and_plainly() {
     assert_eq!(fields("user-agent"), ["ExampleBot/1.0 (+https://example.com/bot)"; 2]);
     assert_eq!(fields("accept-encoding"), ["gzip, deflate, br, zstd", "-"]);
     assert_eq!(fields("cookie"), ["-", "-"]);
-}
-
-#[tokio::test]
-async fn robots_txt_is_decoded_to_its_last_byte() {
-    let server = Server::start(|seen| {
-        let coded = |body: Vec<u8>| Reply::with_headers(200, &[("content-encoding", "gzip")], body);
-        match (seen.path.as_str(), seen.host()) {
-            ("/robots.txt", "members.example") => {
-                coded([gzip(b"User-agent: *\n"), gzip(b"Disallow: /closed\n")].concat())
-            }
-            ("/robots.txt", "garbage.example") => {
-                coded([gzip(b"User-agent: *\n"), b"garbage".to_vec()].concat())
-            }
-            ("/robots.txt", "nothing.example") => coded(Vec::new()),
-            _ => Reply::new(200, "page"),
-        }
-    })
-    .await;
-    let client = client(&server);
-    assert!(refused(&client, "http://members.example/closed").await.is_disallowed());
-    assert_eq!(status(&client, "http://members.example/open").await, 200);
-    for host in ["garbage.example", "nothing.example"] {
-        let denied = refused(&client, &format!("http://{host}/open")).await;
-        assert!(
-            matches!(denied.kind(), DeniedKind::Unreachable { cause: Failure::Body, .. }),
-            "{host}: {denied:?}"
-        );
-        assert_eq!(server.count(&format!("{host}/open")), 0);
-    }
 }
 
 #[tokio::test]
@@ -133,38 +88,4 @@ async fn a_url_without_host_means_no_request() {
     let denied = refused(&client, "ftp://a.example/x").await;
     assert!(matches!(denied.kind(), DeniedKind::UnsupportedUrl), "{denied:?}");
     assert!(server.log().is_empty());
-}
-
-#[tokio::test]
-async fn an_override_holds_for_the_origin_that_it_names() {
-    let server = robots("User-agent: *\nDisallow: /").await;
-    let client = client(&server);
-    let own = Origin::of(&"http://own.example/".parse().unwrap()).unwrap();
-    let ask = |url: &str| {
-        let mut request = get(url);
-        request.extensions_mut().insert(Options::new().danger_ignore_robots(own.clone(), "our own site"));
-        client.clone().oneshot(request)
-    };
-    let page = ask("http://own.example/x").await.unwrap();
-    assert_eq!(page.fetch_info().unwrap().verdict().unwrap().override_reason(), Some("our own site"));
-    let error = ask("http://other.example/x").await.unwrap_err();
-    assert!(error.refused().unwrap().is_disallowed());
-    assert_eq!(client.gate().stats().overrides, 1);
-}
-
-#[tokio::test]
-async fn observers_get_each_refusal_once() {
-    let server = robots("User-agent: *\nDisallow: /private/").await;
-    let refusals = Arc::<Mutex<Vec<&'static str>>>::default();
-    let observed = Arc::clone(&refusals);
-    let settings = settings(&server).observer(Arc::new(move |event: &Event<'_>| {
-        if let Event::Refused { denied, hop: 0, .. } = event {
-            observed.lock().unwrap().push(denied.name());
-        }
-    }));
-    let client = client_with(&server, settings);
-    assert_eq!(status(&client, "http://a.example/x").await, 200);
-    refused(&client, "http://a.example/private/x").await;
-    refused(&client, "http://127.0.0.2/").await;
-    assert_eq!(*refusals.lock().unwrap(), ["disallowed", "address_refused"]);
 }

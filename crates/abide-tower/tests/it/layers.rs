@@ -94,21 +94,6 @@ async fn a_printed_chain_says_it_once() {
 }
 
 #[tokio::test]
-async fn each_retry_waits_for_the_backoff() {
-    let server = web().await;
-    let tries = Arc::new(AtomicUsize::new(0));
-    let stubborn = RetryLayer::new(Stubborn { left: 2, tries });
-    let retried = ServiceBuilder::new().layer(stubborn).service(client(&server));
-    let page = retried.oneshot(get("http://a.example/busy")).await.unwrap();
-    assert_eq!(page.status(), 503);
-    let busy: Vec<_> = server.log().into_iter().filter(|seen| seen.path == "/busy").collect();
-    assert!(busy.len() > 1);
-    for pair in busy.windows(2) {
-        assert!(pair[1].at.saturating_duration_since(pair[0].answered) >= Duration::from_secs(1));
-    }
-}
-
-#[tokio::test]
 async fn a_buffer_and_a_limit_of_one_below_are_no_deadlock() {
     let server = web().await;
     let settings = settings(&server);
