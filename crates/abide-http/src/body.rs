@@ -10,7 +10,6 @@ use std::future::poll_fn;
 use std::io;
 use std::mem;
 use std::pin::{Pin, pin};
-use std::sync::Mutex;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -47,8 +46,7 @@ pub struct ResponseBody<B> {
     read_timeout: ReadTimeout,
     /// Made at the first frame that is awaited: many bodies are here when their head is read.
     timer: Option<Pin<Box<Option<Sleep>>>>,
-    /// A scanner is `Send` only; some clients (reqwest) want bodies that are `Sync`. Used through `get_mut`, so nothing locks.
-    lazy: Mutex<Option<Box<LazyScan>>>,
+    lazy: Option<Box<LazyScan>>,
 }
 
 impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
@@ -66,7 +64,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
             ends_with_its_length: version <= Version::HTTP_11,
             read_timeout: ReadTimeout::new(None),
             timer: None,
-            lazy: Mutex::new(None),
+            lazy: None,
         };
         body.end_permit();
         body
@@ -196,13 +194,12 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
     /// Scans while the caller reads; the result is sent when the head has ended or the body is dropped.
     pub(crate) fn scan_lazily(&mut self, head: HeadReader) -> watch::Receiver<Option<Head>> {
         let (result, later) = watch::channel(None);
-        self.lazy = Mutex::new(Some(Box::new(LazyScan { head: Some(head), is_whole: false, result })));
+        self.lazy = Some(Box::new(LazyScan { head: Some(head), is_whole: false, result }));
         later
     }
 
     fn show_lazy_scan(&mut self, frame: Option<&FrameResult>) {
-        let Ok(lazy) = self.lazy.get_mut() else { return };
-        let done = match (lazy.as_mut(), frame) {
+        let done = match (&mut self.lazy, frame) {
             (None, _) => false,
             (Some(scan), None) => {
                 scan.is_whole = true;
@@ -213,7 +210,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
         };
         if done {
             // Its drop sends the result.
-            *lazy = None;
+            self.lazy = None;
         }
     }
 }

@@ -62,8 +62,8 @@ pub struct Reading<'a> {
     asked: Asked<'a>,
     history: RedirectHistory,
     fields: Fields,
-    /// Why the body is not read.
-    reason: Option<HeadEnd>,
+    /// What reads the head, or why it is not read.
+    head: Result<HeadReader, HeadEnd>,
 }
 
 /// Where an answer comes from, as far as its fields are concerned.
@@ -85,23 +85,23 @@ impl<'a> Reading<'a> {
         received: impl FnOnce() -> WallMillis,
     ) -> Self {
         let (mut fields, body) = Fields::of(asked.scan, headers, asked.source != FieldSource::Unknown);
-        let reason = reason_to_leave(asked.scan, asked.method, (status, headers), &body);
+        let head = head_reader(&asked, (status, headers), &body);
         // Only what a field or a page says is judged by the time.
-        if reason.is_none() || !fields.is_empty() || asked.store().is_some() {
+        if head.is_ok() || !fields.is_empty() || asked.store().is_some() {
             fields.received = received();
         }
-        Self { asked, history, fields, reason }
+        Self { asked, history, fields, head }
     }
 
     /// Whether nothing of the body is wanted: it is not read, and nothing is kept for later fetches.
     pub fn leaves_body(&self) -> bool {
-        self.reason.is_some() && self.asked.store().is_none()
+        self.head.is_err() && self.asked.store().is_none()
     }
 
     /// The fetch info of a response whose body is not read.
     pub fn fetch_info(self) -> FetchInfo {
         let read = &self.asked.reader.options;
-        let reason = self.reason.unwrap_or(HeadEnd::NotScanned);
+        let reason = self.head.err().unwrap_or(HeadEnd::NotScanned);
         let outcome = if self.fields.is_empty() {
             // Made on request, which costs no more than a copy.
             Outcome::Nothing(reason)
@@ -125,21 +125,18 @@ impl<'a> Reading<'a> {
     /// Its URL is that of the history's last hop; without one nothing is kept for later fetches.
     // Not `async`: a future that takes things by value has room for them twice.
     pub fn finish<B>(
-        self,
+        mut self,
         mut response: Response<ResponseBody<B>>,
     ) -> impl Future<Output = Response<ResponseBody<B>>> + use<'a, B>
     where
         B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
     {
         let status = response.status();
-        let reader = match self.reason {
-            Some(reason) => Err(reason),
-            None => Ok(self.head_reader(status, response.headers())),
-        };
+        let head = std::mem::replace(&mut self.head, Err(HeadEnd::NotScanned));
         async move {
             let (options, scan) = (&self.asked.reader.options, self.asked.scan);
             let body = response.body_mut();
-            let (head, later) = match reader {
+            let (head, later) = match head {
                 Err(reason) => (Head::not_scanned(reason), None),
                 Ok(reader) if scan == Scan::Lazy => (not_scanned(), Some(body.scan_lazily(reader))),
                 Ok(reader) => (Box::pin(body.read_head(reader)).await, None),
@@ -159,18 +156,6 @@ impl<'a> Reading<'a> {
             response.extensions_mut().insert(info);
             response
         }
-    }
-
-    /// Reads the head of a page.
-    fn head_reader(&self, status: StatusCode, headers: &HeaderMap) -> HeadReader {
-        let content_type = BodyFields::of(headers).content_type;
-        let content_type = content_type.as_deref().map(String::from_utf8_lossy);
-        let read = &self.asked.reader.options;
-        // A client that undoes a coding takes the length away, and some stop at the end of the first gzip member: a document that ends
-        // within its head may go on then. Where the whole document is scanned, its end is always that of the body.
-        let has_sure_end = headers.contains_key(header::CONTENT_LENGTH) || read.has_body_metas();
-        let scanner = HeadScanner::new(read, content_type.as_deref());
-        HeadReader { has_sure_end, ..HeadReader::new(scanner, is_all(status, headers)) }
     }
 
     /// Keeps what the response says for later fetches, under the URL that the last hop asked for.
@@ -305,12 +290,6 @@ struct BodyFields<'h> {
 }
 
 impl<'h> BodyFields<'h> {
-    fn of(headers: &'h HeaderMap) -> Self {
-        let mut fields = Self::default();
-        headers.iter().for_each(|(name, value)| fields.add(name, value));
-        fields
-    }
-
     fn add(&mut self, name: &HeaderName, value: &'h HeaderValue) {
         if *name == header::CONTENT_TYPE {
             let line = value.as_bytes();
@@ -327,29 +306,35 @@ impl<'h> BodyFields<'h> {
     }
 }
 
-/// Only a final 2xx says something about its URL, and only a body that begins where the page does, decoded, and HTML.
-fn reason_to_leave(
-    scan: Scan,
-    method: &Method,
+/// Reads the head of a page, if there is one. Only a final 2xx says something about its URL, and only a body that begins where the page does,
+/// decoded, and HTML.
+fn head_reader(
+    asked: &Asked<'_>,
     (status, headers): (StatusCode, &HeaderMap),
     body: &BodyFields<'_>,
-) -> Option<HeadEnd> {
-    let skipped = matches!(scan, Scan::Off | Scan::Headers)
+) -> Result<HeadReader, HeadEnd> {
+    let skipped = matches!(asked.scan, Scan::Off | Scan::Headers)
         || !status.is_success()
-        || *method == Method::HEAD
+        || *asked.method == Method::HEAD
         || matches!(status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::IM_USED)
         || (status == StatusCode::PARTIAL_CONTENT && !starts_at_zero(headers));
     if skipped {
-        return Some(HeadEnd::NotScanned);
+        return Err(HeadEnd::NotScanned);
     }
     if body.is_coded {
-        return Some(HeadEnd::Undecoded);
+        return Err(HeadEnd::Undecoded);
     }
-    if HeadScanner::scans(body.content_type.as_deref()) {
-        return None;
+    let read = &asked.reader.options;
+    match HeadScanner::of_page(read, body.content_type.as_deref()) {
+        // A client that undoes a coding takes the length away, and some stop at the end of the first gzip member: a document that ends
+        // within its head may go on then. Where the whole document is scanned, its end is always that of the body.
+        Some(scanner) => {
+            let has_sure_end = headers.contains_key(header::CONTENT_LENGTH) || read.has_body_metas();
+            Ok(HeadReader { has_sure_end, ..HeadReader::new(scanner, is_all(status, headers)) })
+        }
+        // The type of a part may be that of several parts.
+        None => Err(if is_all(status, headers) { HeadEnd::NotHtml } else { HeadEnd::NotScanned }),
     }
-    // The type of a part may be that of several parts.
-    Some(if is_all(status, headers) { HeadEnd::NotHtml } else { HeadEnd::NotScanned })
 }
 
 /// Whether the body is the whole page.

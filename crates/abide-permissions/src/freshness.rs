@@ -30,13 +30,13 @@ where
     } else if lines("expires").next().is_some() {
         // RFC 9111 §5.3: an invalid date, "especially the value 0", is in the past.
         time("expires").and_then(|expires| expires.duration_since(date).ok()).unwrap_or(Duration::ZERO)
-    } else if let Some(modified) = time("last-modified").filter(|_| options.heuristic_percent() > 0) {
+    } else if let Some(modified) = time("last-modified").filter(|_| options.heuristic_percent > 0) {
         let unchanged = date.duration_since(modified).unwrap_or(Duration::ZERO);
         unchanged
-            .checked_mul(options.heuristic_percent())
+            .checked_mul(options.heuristic_percent)
             .map_or(Duration::MAX, |percents| percents.div_f64(100.0))
     } else {
-        options.default_ttl()
+        options.default_ttl
     };
     let age = text("age").and_then(seconds).unwrap_or(Duration::ZERO);
     stated.saturating_sub(age)

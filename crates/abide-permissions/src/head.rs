@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 #[cfg(feature = "html")]
-use crate::license::LICENSES_MAX;
+use crate::license::{LICENSES_MAX, is_license};
 
 /// The metas of a document's head. Cheap to clone.
 ///
@@ -29,9 +29,21 @@ pub(crate) struct Found {
 
 #[cfg(feature = "html")]
 impl Found {
-    pub(crate) fn add_license(&mut self, url: impl Into<Box<str>>) {
-        if self.license_links.len() < LICENSES_MAX {
-            self.license_links.push(url.into());
+    /// Takes a meta with these attributes, if it has a name.
+    pub(crate) fn add_meta(&mut self, attribute: impl Fn(&'static str) -> Option<String>) {
+        if let Some(name) = attribute("name").filter(|name| !name.is_empty()) {
+            self.metas.push(Meta::new(name, attribute("content").unwrap_or_default()));
+        }
+    }
+
+    /// Takes the URL of a link with these attributes, if it leads to a licence.
+    pub(crate) fn add_link(&mut self, attribute: impl Fn(&'static str) -> Option<String>) {
+        let kind = attribute("rel").zip(attribute("type"));
+        if kind.is_some_and(|(rel, media_type)| is_license(&rel, &media_type))
+            && let Some(url) = attribute("href").filter(|url| !url.trim_ascii().is_empty())
+            && self.license_links.len() < LICENSES_MAX
+        {
+            self.license_links.push(url.trim_ascii().into());
         }
     }
 }
@@ -47,10 +59,6 @@ impl Head {
     #[must_use]
     pub fn from_metas(metas: impl IntoIterator<Item = Meta>, end: HeadEnd) -> Self {
         Self::new(Found { metas: metas.into_iter().collect(), ..Found::default() }, end, 0)
-    }
-
-    pub(crate) fn from_parts(metas: Vec<Meta>, noscript_metas: Vec<Meta>, end: HeadEnd) -> Self {
-        Self::new(Found { metas, noscript_metas, ..Found::default() }, end, 0)
     }
 
     pub(crate) fn new(found: Found, end: HeadEnd, bytes: usize) -> Self {

@@ -63,6 +63,7 @@ pub mod testing;
 mod date;
 mod element;
 mod link;
+mod quoted;
 mod rule;
 mod stated;
 mod value;

@@ -6,6 +6,7 @@ use abide_robots::Rules;
 
 use crate::head::Head;
 use crate::provenance::Provenance;
+use crate::quoted::{split, unquoted};
 
 /// The URLs of licence documents, as written, and where each is stated: in License records of robots.txt, which belong to the whole
 /// file; in `Link` fields with `rel="license"` and `type="application/rsl+xml"` (RFC 8288); in such `<link>` elements of the head. A URL is
@@ -30,7 +31,7 @@ pub fn licenses<'a>(
     });
     let lines = fields.into_iter().filter(|(name, _)| name.eq_ignore_ascii_case(LINK)).enumerate();
     let links = lines.flat_map(|(line, (_, value))| {
-        let urls = split(value, b',').into_iter().filter_map(license_link);
+        let urls = parts(value, b',').filter_map(license_link);
         urls.map(move |url| (url.into(), Provenance::field(LINK, line)))
     });
     let elements = head.map(Head::license_links).unwrap_or_default().iter().enumerate();
@@ -54,7 +55,7 @@ pub fn license_challenge<'a>(
     let mut found: Option<Vec<(String, String)>> = None;
     let mut is_license = false;
     let values = fields.into_iter().filter(|(name, _)| name.eq_ignore_ascii_case("www-authenticate"));
-    for element in values.flat_map(|(_, value)| split(value, b',')) {
+    for element in values.flat_map(|(_, value)| parts(value, b',')) {
         let element = String::from_utf8_lossy(element);
         let before_equals = element.split_once('=').map_or(&*element, |(before, _)| before.trim_ascii());
         // RFC 9110 §11.6.1: a challenge is a scheme, and a space before its first parameter.
@@ -70,7 +71,7 @@ pub fn license_challenge<'a>(
         if is_license {
             let found = found.get_or_insert_default();
             if let Some((name, value)) = parameter.split_once('=') {
-                found.push((name.trim_ascii().to_ascii_lowercase(), unquoted(value)));
+                found.push((name.trim_ascii().to_ascii_lowercase(), text(value)));
             }
         }
     }
@@ -86,7 +87,7 @@ pub(crate) fn is_license(rel: &str, media_type: &str) -> bool {
 
 /// The URL of one link of a `Link` field: `<url>; rel="license"; type="application/rsl+xml"`.
 fn license_link(link: &[u8]) -> Option<String> {
-    let mut parts = split(link, b';').into_iter();
+    let mut parts = parts(link, b';');
     let url = parts.next()?.strip_prefix(b"<")?.strip_suffix(b">")?;
     let (mut rel, mut media_type) = (None, None);
     for part in parts {
@@ -94,8 +95,8 @@ fn license_link(link: &[u8]) -> Option<String> {
         let Some((name, value)) = part.split_once('=') else { continue };
         match name.trim_ascii().to_ascii_lowercase().as_str() {
             // RFC 8288 §3.3: of several the first counts.
-            "rel" => rel = rel.or(Some(unquoted(value))),
-            "type" => media_type = media_type.or(Some(unquoted(value))),
+            "rel" => rel = rel.or(Some(text(value))),
+            "type" => media_type = media_type.or(Some(text(value))),
             _ => {}
         }
     }
@@ -104,36 +105,13 @@ fn license_link(link: &[u8]) -> Option<String> {
 }
 
 /// The parts of a field between separators that are neither within `<` and `>` nor within quotes, trimmed; empty ones are left out.
-fn split(value: &[u8], separator: u8) -> Vec<&[u8]> {
-    let (mut quote, mut bracket, mut escaped) = (false, false, false);
-    let parts = value.split(|byte| {
-        let is_escaped = std::mem::take(&mut escaped);
-        match byte {
-            b'\\' if quote && !is_escaped => escaped = true,
-            b'"' if !bracket && !is_escaped => quote = !quote,
-            b'<' if !quote => bracket = true,
-            b'>' if !quote => bracket = false,
-            byte => return *byte == separator && !quote && !bracket,
-        }
-        false
-    });
-    parts.map(<[u8]>::trim_ascii).filter(|part| !part.is_empty()).collect()
+fn parts(value: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+    split(value, separator, true).map(<[u8]>::trim_ascii).filter(|part| !part.is_empty())
 }
 
 /// A token, or the content of a quoted string.
-fn unquoted(value: &str) -> String {
-    let value = value.trim_ascii();
-    let Some(quoted) = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')) else {
-        return value.to_owned();
-    };
-    let mut escaped = false;
-    quoted
-        .chars()
-        .filter(|letter| {
-            escaped = *letter == '\\' && !escaped;
-            !escaped
-        })
-        .collect()
+fn text(value: &str) -> String {
+    String::from_utf8_lossy(&unquoted(value.as_bytes())).into_owned()
 }
 
 const LINK: &str = "Link";

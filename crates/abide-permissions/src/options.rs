@@ -26,13 +26,13 @@ use crate::preference::Usage;
 pub struct ReadOptions {
     tokens: Arc<[ProductToken]>,
     field_limit: usize,
-    content_limit: usize,
+    pub(crate) content_limit: usize,
     head_limit: usize,
-    memory_limit: usize,
-    pub(crate) meta_scope: MetaScope,
-    heuristic_percent: u32,
-    default_ttl: Duration,
-    unknown_is_permitted: bool,
+    pub(crate) memory_limit: usize,
+    body_metas: bool,
+    pub(crate) heuristic_percent: u32,
+    pub(crate) default_ttl: Duration,
+    pub(crate) unknown_is_permitted: bool,
     pub(crate) preferences: PreferenceOptions,
 }
 
@@ -75,7 +75,7 @@ impl ReadOptions {
             content_limit: FIELD_LIMIT,
             head_limit: HEAD_LIMIT,
             memory_limit: MEMORY_LIMIT,
-            meta_scope: MetaScope::Head,
+            body_metas: false,
             heuristic_percent: 10,
             default_ttl: Duration::ZERO,
             unknown_is_permitted: false,
@@ -141,7 +141,7 @@ impl ReadOptions {
     /// be able to write into the body (draft-illyes-repext-03 §4).
     #[must_use]
     pub const fn with_body_metas(mut self, count: bool) -> Self {
-        self.meta_scope = if count { MetaScope::Document } else { MetaScope::Head };
+        self.body_metas = count;
         self
     }
 
@@ -204,52 +204,16 @@ impl ReadOptions {
         self.field_limit
     }
 
-    /// Bytes of one meta's `content` that are read.
-    #[must_use]
-    pub const fn content_limit(&self) -> usize {
-        self.content_limit
-    }
-
     /// Bytes of HTML that are read.
     #[must_use]
     pub const fn head_limit(&self) -> usize {
         self.head_limit
     }
 
-    /// Bytes of memory that the HTML scan may use.
-    #[must_use]
-    pub const fn memory_limit(&self) -> usize {
-        self.memory_limit
-    }
-
-    /// Whether `Robots-Tag` is read strictly by RFC 9651, and broken preferences are dropped whole.
-    #[must_use]
-    pub const fn is_strict_sf(&self) -> bool {
-        self.preferences.strict
-    }
-
     /// Whether the metas of the body count too.
     #[must_use]
     pub const fn has_body_metas(&self) -> bool {
-        matches!(self.meta_scope, MetaScope::Document)
-    }
-
-    /// Percent of the time since `Last-Modified`.
-    #[must_use]
-    pub const fn heuristic_percent(&self) -> u32 {
-        self.heuristic_percent
-    }
-
-    /// The planned interval between fetches.
-    #[must_use]
-    pub const fn default_ttl(&self) -> Duration {
-        self.default_ttl
-    }
-
-    /// Whether what is unknown counts as permitted.
-    #[must_use]
-    pub const fn is_unknown_permitted(&self) -> bool {
-        self.unknown_is_permitted
+        self.body_metas
     }
 
     /// Whether the name of a meta, or the text before a colon, is one of ours, or one of those in `global` for all crawlers.
@@ -278,13 +242,6 @@ impl ReadOptions {
 /// RFC 9309 §2.2.1: `[A-Za-z_-]`.
 pub(crate) const fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphabetic() || byte == b'_' || byte == b'-'
-}
-
-/// Where in a document metas count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MetaScope {
-    Head,
-    Document,
 }
 
 /// Twice what the draft asks for; no field in use comes near it.

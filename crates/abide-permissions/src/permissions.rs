@@ -62,7 +62,7 @@ impl Permissions {
             findings,
             head,
             fields_read: true,
-            unknown_is_permitted: options.is_unknown_permitted(),
+            unknown_is_permitted: options.unknown_is_permitted,
             received_at,
         }
     }

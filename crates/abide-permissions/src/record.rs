@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::time::{Duration, SystemTime};
 
 use crate::freshness::{CACHING_FIELDS, lifetime};
-use crate::head::{Head, HeadEnd, Meta};
+use crate::head::{Found, Head, HeadEnd, Meta};
 use crate::header::complete_members;
 use crate::options::ReadOptions;
 use crate::permissions::Permissions;
@@ -225,7 +225,8 @@ impl PermissionRecord {
     /// The last known permissions for these tokens with their sources, fresh or stale.
     #[must_use]
     pub fn permissions(&self, options: &ReadOptions) -> Permissions {
-        let head = Head::from_parts(self.metas.clone(), self.noscript_metas.clone(), self.head_end);
+        let (metas, noscript_metas) = (self.metas.clone(), self.noscript_metas.clone());
+        let head = Head::new(Found { metas, noscript_metas, ..Found::default() }, self.head_end, 0);
         let read = Permissions::read(options, self.fields(), head, self.received_at());
         let read = read.union_rendered(options, &self.rendered);
         if self.is_cut { read.with_missing_fields() } else { read }

@@ -175,26 +175,3 @@ pub(crate) fn known(name: &[u8]) -> Option<Known> {
 
 /// The length of `nositelinkssearchbox`, the longest name.
 const NAME_BYTES_MAX: usize = 20;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_matched_whole_and_without_case() {
-        assert_eq!(known(b"NoIndex"), Some(Known::Flag(Flag::NoIndex)));
-        for name in ["noindexfoo", "nonexistent", "non", "", "no index", "nositelinkssearchboxx"] {
-            assert_eq!(known(name.as_bytes()), None, "{name}");
-        }
-    }
-
-    #[test]
-    fn limits_are_minus_one_or_digits_and_saturate() {
-        assert_eq!(Limit::parse("-1"), Some(Limit::Unlimited));
-        assert_eq!(Limit::parse("020"), Some(Limit::AtMost(20)));
-        assert_eq!(Limit::parse("99999999999999999999999"), Some(Limit::AtMost(i64::MAX as u64)));
-        for text in ["", "-2", "+1", "20.5", "1e3", " 20", "twenty"] {
-            assert_eq!(Limit::parse(text), None, "{text}");
-        }
-    }
-}

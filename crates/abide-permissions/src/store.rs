@@ -2,11 +2,11 @@
 //!
 //! The last known rules hold until the next fetch, which may be in another process, so a crawler that restarts needs a durable store.
 
-use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_core::future::BoxFuture;
+use lru::LruCache;
 
 use crate::error::PermissionError;
 use crate::record::PermissionRecord;
@@ -54,28 +54,21 @@ pub trait PermissionStore: fmt::Debug + Send + Sync + 'static {
 #[derive(Debug)]
 pub struct MemoryPermissionStore {
     records_max: usize,
-    records: Mutex<Records>,
-}
-
-#[derive(Debug, Default)]
-struct Records {
-    by_url: HashMap<Arc<str>, (u64, PermissionRecord)>,
-    /// URLs by the time of their last use.
-    by_use: BTreeMap<u64, Arc<str>>,
-    uses: u64,
+    records: Mutex<LruCache<Box<str>, PermissionRecord>>,
 }
 
 impl MemoryPermissionStore {
     /// A store for at most `records_max` records.
     #[must_use]
     pub fn new(records_max: std::num::NonZeroUsize) -> Self {
-        Self { records_max: records_max.get(), records: Mutex::default() }
+        // One with a bound takes the room for all of them at once.
+        Self { records_max: records_max.get(), records: LruCache::unbounded().into() }
     }
 
     /// The number of records.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.lock().by_url.len()
+        self.lock().len()
     }
 
     /// Whether there are no records.
@@ -84,57 +77,29 @@ impl MemoryPermissionStore {
         self.len() == 0
     }
 
-    fn lock(&self) -> MutexGuard<'_, Records> {
+    fn lock(&self) -> MutexGuard<'_, LruCache<Box<str>, PermissionRecord>> {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Records {
-    fn get(&mut self, url: &str) -> Option<PermissionRecord> {
-        self.uses = self.uses.saturating_add(1);
-        let (used, record) = self.by_url.get_mut(url)?;
-        if let Some(url) = self.by_use.remove(used) {
-            self.by_use.insert(self.uses, url);
-        }
-        *used = self.uses;
-        Some(record.clone())
-    }
-
-    fn insert(&mut self, record: &PermissionRecord, records_max: usize) {
-        if self.by_url.get(record.url()).is_some_and(|(_, kept)| kept.outlives(record)) {
-            return;
-        }
-        self.remove(record.url());
-        while self.by_url.len() >= records_max
-            && let Some((_, oldest)) = self.by_use.pop_first()
-        {
-            self.by_url.remove(&oldest);
-        }
-        self.uses = self.uses.saturating_add(1);
-        let url: Arc<str> = record.url().into();
-        self.by_use.insert(self.uses, Arc::clone(&url));
-        self.by_url.insert(url, (self.uses, record.clone()));
-    }
-
-    fn remove(&mut self, url: &str) {
-        if let Some((used, _)) = self.by_url.remove(url) {
-            self.by_use.remove(&used);
-        }
     }
 }
 
 impl PermissionStore for MemoryPermissionStore {
     fn load<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Option<PermissionRecord>, PermissionError>> {
-        Box::pin(std::future::ready(Ok(self.lock().get(url))))
+        Box::pin(std::future::ready(Ok(self.lock().get(url).cloned())))
     }
 
     fn save<'a>(&'a self, record: &'a PermissionRecord) -> BoxFuture<'a, Result<(), PermissionError>> {
-        self.lock().insert(record, self.records_max);
+        let mut records = self.lock();
+        if !records.peek(record.url()).is_some_and(|kept| kept.outlives(record)) {
+            records.put(record.url().into(), record.clone());
+            if records.len() > self.records_max {
+                records.pop_lru();
+            }
+        }
         Box::pin(std::future::ready(Ok(())))
     }
 
     fn remove<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<(), PermissionError>> {
-        self.lock().remove(url);
+        self.lock().pop(url);
         Box::pin(std::future::ready(Ok(())))
     }
 }

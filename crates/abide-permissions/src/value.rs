@@ -47,17 +47,6 @@ impl SfValue {
         if let Self::Integer(value) = self { Some(*value) } else { None }
     }
 
-    /// The value of a Decimal or an Integer.
-    #[must_use]
-    #[allow(clippy::cast_precision_loss, reason = "an Integer has at most 15 digits")]
-    pub const fn as_decimal(&self) -> Option<f64> {
-        match self {
-            Self::Decimal(value) => Some(*value),
-            Self::Integer(value) => Some(*value as f64),
-            _ => None,
-        }
-    }
-
     /// The text of a Token, String or Display String.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
@@ -66,18 +55,6 @@ impl SfValue {
         } else {
             None
         }
-    }
-
-    /// The Unix seconds of a Date.
-    #[must_use]
-    pub const fn as_date(&self) -> Option<i64> {
-        if let Self::Date(value) = self { Some(*value) } else { None }
-    }
-
-    /// The bytes of a Byte Sequence.
-    #[must_use]
-    pub fn as_bytes(&self) -> Option<&[u8]> {
-        if let Self::Bytes(value) = self { Some(value) } else { None }
     }
 
     pub(crate) fn of(value: BareItem) -> Self {

@@ -76,7 +76,7 @@ pub(crate) fn read_fields<'a>(
     let mut strict: Option<StrictField> = None;
     for (name, value) in fields {
         let Some(field) = field_of(name) else { continue };
-        if options.is_strict_sf() && field == ROBOTS_TAG {
+        if options.preferences.strict && field == ROBOTS_TAG {
             strict.get_or_insert_default().push(value, options.field_limit());
             continue;
         }

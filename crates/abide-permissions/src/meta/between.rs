@@ -1,22 +1,14 @@
 //! What lies between two start tags outside raw text: text, comments, doctypes and end tags (HTML standard §13.2.5).
 //!
-//! Only two things there matter to the head: end tags by their names, and text that is not blank.
+//! Only two things there matter to the head, and go to the [`Machine`]: end tags by their names, and text that is not blank.
 
+use super::machine::Machine;
 use super::reference::{Reference, Step};
 
 /// Reads the bytes between start tags as they come, in pieces of any size.
 #[derive(Debug, Default)]
 pub(super) struct Between {
     state: State,
-}
-
-/// What was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found<'a> {
-    /// An end tag; its name is in lower case, and empty when it is longer than any name of interest.
-    EndTag(&'a [u8]),
-    /// Text that is not blank.
-    Text,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,41 +69,41 @@ impl Between {
     }
 
     /// Takes the next bytes.
-    pub(super) fn feed(&mut self, bytes: &[u8], mut found: impl FnMut(Found<'_>)) {
+    pub(super) fn feed(&mut self, bytes: &[u8], machine: &mut Machine) {
         for &byte in bytes {
-            self.state = self.state.step(byte, &mut found);
+            self.state = self.state.step(byte, machine);
         }
     }
 
     /// A start tag begins or the document ends, and with it the text before.
-    pub(super) fn end(&mut self, mut found: impl FnMut(Found<'_>)) {
+    pub(super) fn end(&mut self, machine: &mut Machine) {
         match std::mem::take(&mut self.state) {
-            State::Reference(reference) if !reference.ends_as_whitespace() => found(Found::Text),
-            State::TagOpen | State::EndTagOpen => found(Found::Text),
+            State::Reference(reference) if !reference.ends_as_whitespace() => machine.text(),
+            State::TagOpen | State::EndTagOpen => machine.text(),
             _ => {}
         }
     }
 }
 
 impl State {
-    fn step(self, byte: u8, found: &mut impl FnMut(Found<'_>)) -> Self {
+    fn step(self, byte: u8, machine: &mut Machine) -> Self {
         match self {
             Self::Data if byte == b'<' => Self::TagOpen,
-            Self::Data => Self::text(Step::of(byte), found),
+            Self::Data => Self::text(Step::of(byte), machine),
             Self::Reference(reference) if byte == b'<' => {
                 if !reference.ends_as_whitespace() {
-                    found(Found::Text);
+                    machine.text();
                 }
                 Self::TagOpen
             }
-            Self::Reference(reference) => Self::text(reference.step(byte), found),
+            Self::Reference(reference) => Self::text(reference.step(byte), machine),
             Self::TagOpen => match byte {
                 b'!' => Self::Markup,
                 b'/' => Self::EndTagOpen,
                 b'?' => Self::Bogus,
                 _ => {
-                    found(Found::Text);
-                    Self::Data.step(byte, found)
+                    machine.text();
+                    Self::Data.step(byte, machine)
                 }
             },
             Self::Markup if byte == b'-' => Self::MarkupDash,
@@ -131,7 +123,7 @@ impl State {
             },
             Self::EndTag(name, attributes) => match attributes.step(byte) {
                 None => {
-                    found(Found::EndTag(name.get()));
+                    machine.end_tag(name.get());
                     Self::Data
                 }
                 Some(Attributes::Ahead) => Self::EndTag(name.with(byte), Attributes::Ahead),
@@ -140,12 +132,12 @@ impl State {
         }
     }
 
-    fn text(step: Step, found: &mut impl FnMut(Found<'_>)) -> Self {
+    fn text(step: Step, machine: &mut Machine) -> Self {
         match step {
             Step::Whitespace => Self::Data,
             Step::Pending(reference) => Self::Reference(reference),
             Step::Text => {
-                found(Found::Text);
+                machine.text();
                 Self::Data
             }
         }
@@ -179,6 +171,7 @@ impl Name {
         self
     }
 
+    /// In lower case; empty when it is longer than any name of interest.
     fn get(&self) -> &[u8] {
         self.bytes.get(..usize::from(self.length)).unwrap_or_default()
     }
@@ -203,98 +196,5 @@ impl Attributes {
             (Self::Ahead | Self::Unquoted | Self::BeforeName, _) if space => Self::BeforeName,
             _ => Self::Name,
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The names of end tags, and `#` for text, however the bytes are split.
-    fn read(bytes: &str) -> String {
-        let [whole, single] = [usize::MAX, 1].map(|size| {
-            let mut between = Between::default();
-            let mut words = Vec::new();
-            let mut note = |found: Found<'_>| match found {
-                Found::EndTag(name) => words.push(String::from_utf8_lossy(name).into_owned()),
-                Found::Text if words.last().is_none_or(|last| last != "#") => words.push("#".to_owned()),
-                Found::Text => {}
-            };
-            bytes.as_bytes().chunks(size).for_each(|chunk| between.feed(chunk, &mut note));
-            between.end(&mut note);
-            words.join(" ")
-        });
-        assert_eq!(whole, single, "{bytes}");
-        whole
-    }
-
-    #[test]
-    fn quotes_in_an_end_tag_count_where_a_value_begins() {
-        for (bytes, expected) in [
-            ("", ""),
-            ("</head>", "head"),
-            ("</HEAD\n></p></></Body/>", "head p body"),
-            ("</head a='>'></p>", "head p"),
-            ("</head a = \"</body>\"></p>", "head p"),
-            ("</head a'></p>", "head p"),
-            ("</head 'a></p>", "head p"),
-            ("</head a=b'></p>", "head p"),
-            ("</head a=/></p>", "head p"),
-            ("</head ='></p>", "head p"),
-            ("</head a='x'b='>'></p>", "head p"),
-            ("</head a=></p>", "head p"),
-            ("</head/a='>'></p>", "head p"),
-            ("</a-long-name></br>", " br"),
-            ("</head", ""),
-            ("</head a='>", ""),
-        ] {
-            assert_eq!(read(bytes), expected, "{bytes}");
-        }
-    }
-
-    #[test]
-    fn comments_and_doctypes_end_where_the_standard_says() {
-        for (bytes, expected) in [
-            ("<!-- </p> --></a>", "a"),
-            ("<!--></a>", "a"),
-            ("<!---></a>", "a"),
-            ("<!----></a>", "a"),
-            ("<!--x--!></a>", "a"),
-            ("<!--x--!-></a>-->", ""),
-            ("<!--x--x></a>-->", ""),
-            ("<!--->x--></a>", "# a"),
-            ("<!-- <!-- --></a>", "a"),
-            ("<!doctype html></a>", "a"),
-            ("<!DOCTYPE html PUBLIC \"></a>", "a"),
-            ("<!-x></a>", "a"),
-            ("<?php '>' ?></a>", "# a"),
-            ("</3></a>", "a"),
-            ("<![CDATA[x]></a>", "a"),
-            ("<!--", ""),
-        ] {
-            assert_eq!(read(bytes), expected, "{bytes}");
-        }
-    }
-
-    #[test]
-    fn text_is_what_is_not_blank() {
-        for (bytes, expected) in [
-            (" \n\t\x0c\r", ""),
-            ("&#32;&Tab;</a>&#10</b>", "a b"),
-            (" x </a>", "# a"),
-            ("&nbsp;</a>", "# a"),
-            ("&#33</a>", "# a"),
-            ("&</a>", "# a"),
-            ("&Tab</a>", "# a"),
-            ("\0", "#"),
-            ("< </a>", "# a"),
-            ("<<</a>", "# a"),
-            ("<", "#"),
-            ("</", "#"),
-            ("&#32", ""),
-            ("&#33", "#"),
-        ] {
-            assert_eq!(read(bytes), expected, "{bytes}");
-        }
     }
 }

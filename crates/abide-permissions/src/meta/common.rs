@@ -16,7 +16,7 @@ use memchr::{memchr, memchr_iter};
 
 use super::machine::{Machine, Take};
 use super::rewriter::decoded;
-use crate::options::MetaScope;
+use crate::head::Meta;
 
 /// Reads the bytes of a head as they come, in pieces of any size.
 pub(super) struct CommonHead {
@@ -47,8 +47,8 @@ enum Stop {
 
 impl CommonHead {
     /// At the start of a document in UTF-8, scripting on.
-    pub(super) fn new() -> Self {
-        Self { machine: Machine::scripted(MetaScope::Head), held: Vec::new() }
+    pub(super) fn new(body_metas: bool) -> Self {
+        Self { machine: Machine::scripted(body_metas), held: Vec::new() }
     }
 
     /// Takes the next bytes. After [`Progress::Unusual`] it takes no more.
@@ -75,6 +75,11 @@ impl CommonHead {
     /// The machine as it stands, and the bytes from the first token on that it has not seen.
     pub(super) fn into_parts(self) -> (Machine, Vec<u8>) {
         (self.machine, self.held)
+    }
+
+    /// Whether there are bytes that the machine has not seen.
+    pub(super) fn is_within_token(&self) -> bool {
+        !self.held.is_empty()
     }
 
     /// What has been found so far.
@@ -177,7 +182,7 @@ fn read_meta<'a>(tag: Tag<'a>, machine: &mut Machine) -> Result<&'a [u8], Stop> 
     if machine.start_tag(b"meta") == Take::Meta
         && let Some((name, content)) = meta
     {
-        machine.meta(name.into_owned(), content.into_owned());
+        machine.found.metas.push(Meta::new(name, content));
     }
     Ok(rest)
 }
@@ -308,7 +313,9 @@ impl<'a> Tag<'a> {
 
     fn skip_blanks(&mut self) {
         // §13.2.5.40: a slash that does not end the tag is a blank.
-        while let [b' ' | b'\t' | b'\n' | b'\r' | b'\x0c' | b'/', rest @ ..] = self.0 {
+        while let [byte, rest @ ..] = self.0
+            && is_in(BLANK, *byte)
+        {
             self.0 = rest;
         }
     }
@@ -325,16 +332,21 @@ fn letters(block: &[u8; 8]) -> usize {
 /// Where the byte is: for values, which are short, at half of what memchr takes.
 #[inline(always)]
 fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
-    const ONES: u128 = u128::from_le_bytes([1; 16]);
+    // The lowest bit is that of the first byte which is equal.
+    let equal_in = |half: u64| {
+        const ONES: u64 = u64::from_le_bytes([1; 8]);
+        let differ = half ^ u64::from_le_bytes([byte; 8]);
+        differ.wrapping_sub(ONES) & !differ & (ONES << 7)
+    };
     let (blocks, rest) = bytes.as_chunks::<16>();
     let mut passed = 0_usize;
     for block in blocks {
         // Compiled to one comparison of all 16 bytes.
         if block.iter().fold(false, |has, other| has | (*other == byte)) {
-            let differ = u128::from_le_bytes(*block) ^ u128::from_le_bytes([byte; 16]);
-            // The lowest bit is that of the first byte which does not differ.
-            let equal = differ.wrapping_sub(ONES) & !differ & (ONES << 7);
-            return Some(passed.wrapping_add(equal.trailing_zeros() as usize >> 3));
+            let block = u128::from_le_bytes(*block);
+            let (first, second) = (equal_in(block as u64), equal_in((block >> 64) as u64));
+            let place = if first == 0 { second.trailing_zeros() | 64 } else { first.trailing_zeros() };
+            return Some(passed.wrapping_add(place as usize >> 3));
         }
         passed = passed.wrapping_add(16);
     }
@@ -350,6 +362,8 @@ const NAME: u8 = 1;
 const UNQUOTED: u8 = 2;
 /// What may follow a name.
 const END: u8 = 4;
+/// What stands between attributes.
+const BLANK: u8 = 8;
 
 /// The sets that each byte is in.
 #[allow(clippy::arithmetic_side_effects, clippy::indexing_slicing, reason = "it is made by the compiler")]
@@ -360,8 +374,9 @@ const SETS: [u8; 256] = {
         let byte = at as u8;
         table[at] = match byte {
             b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b':' | b'.' | b'@' => NAME | UNQUOTED,
-            b' ' | b'\t' | b'\n' | b'\r' | b'\x0c' | b'>' => END,
-            b'/' => END | UNQUOTED,
+            b' ' | b'\t' | b'\n' | b'\r' | b'\x0c' => END | BLANK,
+            b'>' => END,
+            b'/' => END | BLANK | UNQUOTED,
             b'"' | b'\'' | b'<' | b'=' | b'`' | 0 => 0,
             _ => UNQUOTED,
         };

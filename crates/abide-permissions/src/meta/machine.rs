@@ -3,13 +3,13 @@
 //! `</head>` does not end it for metas: after it, metadata elements are still put *into* the head element. What ends it is
 //! text, or an element that belongs into the body.
 
-use crate::head::{Found, Meta};
-use crate::options::MetaScope;
+use crate::head::Found;
 
 /// The place in a document, and the metas found on the way to it.
 pub(super) struct Machine {
     place: Place,
-    scope: MetaScope,
+    /// Whether the metas of the body are wanted too.
+    body_metas: bool,
     /// Whether the markup is read as a browser without scripting reads it, so that noscript is an element like others.
     unscripted: bool,
     /// Open `template` elements. Their content is a document fragment of its own, not the head.
@@ -40,9 +40,9 @@ enum Place {
 pub(super) enum Take {
     /// Nothing.
     Pass,
-    /// It is a meta that counts: hand in its attributes.
+    /// It is a meta that counts: `found` takes its attributes.
     Meta,
-    /// It is a link of the head: hand in the URL of a licence.
+    /// It is a link of the head: `found` takes its attributes.
     Link,
     /// A noscript that is markup to us: its content must be scanned as such.
     Markup,
@@ -61,20 +61,20 @@ const NOSCRIPT_BYTES_MAX: usize = 64 * 1024;
 
 impl Machine {
     /// At the start of a document, scripting on.
-    pub(super) fn scripted(scope: MetaScope) -> Self {
-        Self::new(Place::BeforeHead, scope, false, 0)
+    pub(super) fn scripted(body_metas: bool) -> Self {
+        Self::new(Place::BeforeHead, body_metas, false, 0)
     }
 
     /// At the start of a noscript, scripting off.
-    pub(super) fn unscripted(noscript: &Noscript, scope: MetaScope) -> Self {
+    pub(super) fn unscripted(noscript: &Noscript, body_metas: bool) -> Self {
         let place = if noscript.template_depth == 0 { Place::InHeadNoscript } else { Place::InHead };
-        Self::new(place, scope, true, noscript.template_depth)
+        Self::new(place, body_metas, true, noscript.template_depth)
     }
 
-    fn new(place: Place, scope: MetaScope, unscripted: bool, template_depth: usize) -> Self {
+    fn new(place: Place, body_metas: bool, unscripted: bool, template_depth: usize) -> Self {
         Self {
             place,
-            scope,
+            body_metas,
             unscripted,
             template_depth,
             foreign_in_template: false,
@@ -201,16 +201,6 @@ impl Machine {
         noscript.full |= text.len() > room;
     }
 
-    /// Takes the meta that [`Machine::start_tag`] has asked for. It has a name.
-    pub(super) fn meta(&mut self, name: String, content: String) {
-        self.found.metas.push(Meta::new(name, content));
-    }
-
-    /// Takes the URL of a licence that a link of the head has named.
-    pub(super) fn license(&mut self, url: String) {
-        self.found.add_license(url);
-    }
-
     fn open_noscript(&mut self) -> Take {
         if self.unscripted {
             if self.place == Place::InHead && self.template_depth == 0 {
@@ -247,9 +237,6 @@ impl Machine {
     }
 
     fn end_head(&mut self) {
-        self.place = match self.scope {
-            MetaScope::Head => Place::Done,
-            MetaScope::Document => Place::Body,
-        };
+        self.place = if self.body_metas { Place::Body } else { Place::Done };
     }
 }

@@ -7,6 +7,8 @@ mod common;
 #[cfg(feature = "html")]
 mod decode;
 #[cfg(feature = "html")]
+mod html;
+#[cfg(feature = "html")]
 mod machine;
 #[cfg(feature = "html")]
 mod prescan;
@@ -46,7 +48,7 @@ pub(crate) fn read_metas(
             continue;
         }
         let source = || source(index, meta.name().into());
-        let content = within_limit(meta.content().as_bytes(), options.content_limit());
+        let content = within_limit(meta.content().as_bytes(), options.content_limit);
         if content.len() < meta.content().len() {
             findings.truncated(source());
         }

@@ -5,7 +5,6 @@
 //! and is read there. So it also costs least: lol_html skips unselected elements at high speed.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -13,15 +12,14 @@ use lol_html::html_content::EndTag;
 use lol_html::send::{Element, ElementContentHandlers, EndTagHandler, HtmlRewriter, Settings};
 use lol_html::{AsciiCompatibleEncoding, HandlerResult, MemorySettings, OutputSink, Selector};
 
-use super::between::{Between, Found};
+use super::between::Between;
 use super::machine::{Machine, Take};
-use crate::license;
-use crate::options::MetaScope;
 
 /// A rewriter and the machine that it drives. It is gone once it has stopped: lol_html panics when it is used after an
 /// error, and is never fed again here.
 pub(super) struct Driver {
-    rewriter: Option<HtmlRewriter<'static, Sink>>,
+    /// It is `Send` only, and some clients (reqwest) want bodies, and so scanners, that are `Sync`. Used through `get_mut`, so nothing locks.
+    rewriter: Mutex<Option<HtmlRewriter<'static, Shared>>>,
     shared: Shared,
 }
 
@@ -46,25 +44,31 @@ impl Driver {
             .with_encoding(encoding)
             .with_memory_settings(memory)
             .with_strict(false);
-        let rewriter = Some(HtmlRewriter::new(settings, Sink(shared.clone())));
-        Self { rewriter, shared }
+        let rewriter = HtmlRewriter::new(settings, shared.clone());
+        Self { rewriter: Some(rewriter).into(), shared }
     }
 
-    /// Takes bytes, at most a few KiB at once: lol_html buffers a whole chunk when it buffers anything.
+    /// Takes bytes.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Stop> {
-        let Some(rewriter) = &mut self.rewriter else { return Err(Stop::Done) };
-        let written = rewriter.write(bytes);
-        self.check(written)
+        bytes.chunks(SLICE_BYTES).try_for_each(|slice| {
+            let Some(rewriter) = self.rewriter() else { return Err(Stop::Done) };
+            let written = rewriter.write(slice);
+            self.check(written)
+        })
     }
 
     /// The document ends here.
     pub(super) fn end(&mut self) -> Result<(), Stop> {
-        let Some(rewriter) = self.rewriter.take() else { return Err(Stop::Done) };
+        let Some(rewriter) = self.rewriter().take() else { return Err(Stop::Done) };
         let ended = rewriter.end();
         self.check(ended)?;
         // What is pending between tags (`<`, `&#33`) is text at most, and nothing follows that it could keep from the head.
         self.machine(Machine::end_noscript);
         Ok(())
+    }
+
+    fn rewriter(&mut self) -> &mut Option<HtmlRewriter<'static, Shared>> {
+        self.rewriter.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives access to the machine.
@@ -74,7 +78,7 @@ impl Driver {
 
     /// Gives the machine back.
     pub(super) fn into_machine(self) -> Machine {
-        let empty = Machine::scripted(MetaScope::Head);
+        let empty = Machine::scripted(false);
         self.machine(|machine| std::mem::replace(machine, empty))
     }
 
@@ -89,10 +93,13 @@ impl Driver {
             (Ok(()), None) => return Ok(()),
             (Err(_), None) => Stop::Memory,
         };
-        self.rewriter = None;
+        *self.rewriter() = None;
         Err(stop)
     }
 }
+
+/// lol_html appends the whole of a chunk to what it has buffered, so small slices keep its memory small.
+const SLICE_BYTES: usize = 4 * 1024;
 
 /// Selectors are compiled once.
 #[allow(clippy::expect_used, reason = "the text is a constant, and every test of the scanner parses it")]
@@ -148,34 +155,22 @@ impl Shared {
     /// A start tag.
     fn element(&self, element: &mut Element<'_, '_>) -> HandlerResult {
         let mut state = self.lock();
-        state.end_text();
+        let State { machine, between, .. } = &mut *state;
+        between.end(machine);
         let name = element.tag_name();
-        match state.machine.start_tag(name.as_bytes()) {
+        let take = state.machine.start_tag(name.as_bytes());
+        let attribute = |name| element.get_attribute(name).map(|value| decoded(value.into()).into_owned());
+        match take {
             Take::Pass => {}
-            Take::Meta => {
-                let attribute =
-                    |name| element.get_attribute(name).map(|value| decoded(value.into()).into_owned());
-                if let Some(name) = attribute("name").filter(|name| !name.is_empty()) {
-                    state.machine.meta(name, attribute("content").unwrap_or_default());
-                }
-            }
-            Take::Link => {
-                let attribute =
-                    |name| element.get_attribute(name).map(|value| decoded(value.into()).into_owned());
-                let is_license = attribute("rel").zip(attribute("type"));
-                if is_license.is_some_and(|(rel, kind)| license::is_license(&rel, &kind))
-                    && let Some(url) = attribute("href").filter(|url| !url.trim_ascii().is_empty())
-                {
-                    state.machine.license(url.trim_ascii().to_owned());
-                }
-            }
+            Take::Meta => state.machine.found.add_meta(attribute),
+            Take::Link => state.machine.found.add_link(attribute),
             Take::Markup => {
                 state.markup_at = Some(element.source_location().bytes().end);
-                return Err(Box::new(Stopped));
+                return Err(STOPPED.into());
             }
         }
         if state.machine.is_done() {
-            return Err(Box::new(Stopped));
+            return Err(STOPPED.into());
         }
         let mode = match name.as_str() {
             "noscript" if state.machine.wants_raw_text() => NOSCRIPT_TAG,
@@ -214,25 +209,9 @@ impl Shared {
             _ => {
                 let mut state = self.lock();
                 let State { machine, between, .. } = &mut *state;
-                between.feed(chunk, |found| machine.found_between(found));
+                between.feed(chunk, machine);
                 self.set_mode(if between.is_idle() { IDLE } else { PENDING });
             }
-        }
-    }
-}
-
-impl State {
-    fn end_text(&mut self) {
-        let machine = &mut self.machine;
-        self.between.end(|found| machine.found_between(found));
-    }
-}
-
-impl Machine {
-    fn found_between(&mut self, found: Found<'_>) {
-        match found {
-            Found::EndTag(name) => self.end_tag(name),
-            Found::Text => self.text(),
         }
     }
 }
@@ -258,22 +237,11 @@ pub(super) fn decoded(mut value: Cow<'_, str>) -> Cow<'_, str> {
     if value.contains('&') { htmlize::unescape_attribute(value) } else { value }
 }
 
-struct Sink(Shared);
-
-impl OutputSink for Sink {
+impl OutputSink for Shared {
     fn handle_chunk(&mut self, chunk: &[u8]) {
-        self.0.output(chunk);
+        self.output(chunk);
     }
 }
 
 /// The way to stop lol_html from within a handler.
-#[derive(Debug)]
-struct Stopped;
-
-impl fmt::Display for Stopped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the scan has seen enough")
-    }
-}
-
-impl std::error::Error for Stopped {}
+const STOPPED: &str = "the scan has seen enough";

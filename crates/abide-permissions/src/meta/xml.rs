@@ -7,21 +7,21 @@ use std::collections::VecDeque;
 use std::io::{self, Read};
 
 use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8, UTF_16BE, UTF_16LE};
-use xml::attribute::OwnedAttribute;
 use xml::name::OwnedName;
 use xml::reader::{ErrorKind, EventReader, ParserConfig, XmlEvent};
 
-use crate::head::{self, HeadEnd, Meta};
-use crate::license;
-use crate::options::MetaScope;
+use crate::head::{Found, HeadEnd};
+use crate::options::ReadOptions;
 
-/// Finds the metas of an XHTML head. Fed with bytes, it stops by an error: the end.
+/// Finds the metas of an XHTML head.
 pub(super) struct XmlScan {
     stage: Stage,
     declared: Option<&'static Encoding>,
     reader: EventReader<Fed>,
     place: Place,
-    pub(super) found: head::Found,
+    pub(super) found: Found,
+    /// How it has ended, once it has.
+    pub(super) end: Option<HeadEnd>,
 }
 
 enum Stage {
@@ -32,7 +32,7 @@ enum Stage {
 
 /// Where in the tree the reader is.
 struct Place {
-    scope: MetaScope,
+    body_metas: bool,
     depth: usize,
     /// At which depth the element is that is called so, while it is open.
     head: Option<usize>,
@@ -40,35 +40,34 @@ struct Place {
 }
 
 impl XmlScan {
-    pub(super) fn new(charset: Option<&[u8]>, scope: MetaScope, memory_limit: usize) -> Self {
+    pub(super) fn new(charset: Option<&[u8]>, options: &ReadOptions) -> Self {
         let mut config = ParserConfig::new()
             .ignore_end_of_stream(true)
             .coalesce_characters(false)
             .allow_multiple_root_elements(false)
             .override_encoding(Some(xml::Encoding::Utf8))
             .ignore_invalid_encoding_declarations(true);
-        config.max_data_length = memory_limit;
-        config.max_attribute_length = memory_limit;
+        config.max_data_length = options.memory_limit;
+        config.max_attribute_length = options.memory_limit;
         config.max_name_length = NAME_BYTES_MAX;
         config.max_attributes = ATTRIBUTES_MAX;
         Self {
             stage: Stage::Start(Vec::new()),
             declared: charset.and_then(Encoding::for_label),
             reader: EventReader::new_with_config(Fed::default(), config),
-            place: Place { scope, depth: 0, head: None, template: None },
-            found: head::Found::default(),
+            place: Place { body_metas: options.has_body_metas(), depth: 0, head: None, template: None },
+            found: Found::default(),
+            end: None,
         }
     }
 
-    /// Takes the next bytes. An error is the end of the scan.
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), HeadEnd> {
-        self.step(bytes, false)
-    }
-
-    /// The document ends here: too early, else the scan would have ended.
-    pub(super) fn end(&mut self) -> HeadEnd {
-        let ended = self.step(b"", true);
-        ended.err().unwrap_or(HeadEnd::Malformed)
+    /// Takes the next bytes, which may be the `last`. Returns how the scan has ended, once it has.
+    pub(super) fn write(&mut self, bytes: &[u8], last: bool) -> Option<HeadEnd> {
+        if self.end.is_none() {
+            // A document that ends before its head does is not well-formed.
+            self.end = self.step(bytes, last).err().or(last.then_some(HeadEnd::Malformed));
+        }
+        self.end
     }
 
     fn step(&mut self, bytes: &[u8], last: bool) -> Result<(), HeadEnd> {
@@ -77,10 +76,10 @@ impl XmlScan {
             Stage::Decoding(decoder) => (decoder, bytes),
             Stage::Start(first) => {
                 first.extend_from_slice(bytes);
-                let Some(found) = encoding(first, self.declared, last)? else { return Ok(()) };
+                let Some((encoding, mark)) = encoding(first, self.declared, last)? else { return Ok(()) };
                 held = std::mem::take(first);
-                let rest = held.get(found.mark..).unwrap_or_default();
-                self.stage = Stage::Decoding(Box::new(found.encoding.new_decoder_without_bom_handling()));
+                let rest = held.get(mark..).unwrap_or_default();
+                self.stage = Stage::Decoding(Box::new(encoding.new_decoder_without_bom_handling()));
                 let Stage::Decoding(decoder) = &mut self.stage else { return Ok(()) };
                 (decoder, rest)
             }
@@ -108,16 +107,8 @@ impl XmlScan {
     }
 }
 
-/// The value of an attribute without a namespace.
-fn value<'a>(attributes: &'a [OwnedAttribute], name: &str) -> Option<&'a str> {
-    let own = |name: &OwnedName| name.namespace.is_none() && name.prefix.is_none();
-    let mut attributes = attributes.iter();
-    let found = attributes.find(|a| a.name.local_name == name && own(&a.name));
-    found.map(|attribute| attribute.value.as_str())
-}
-
 impl Place {
-    fn take(&mut self, event: XmlEvent, found: &mut head::Found) -> Result<(), HeadEnd> {
+    fn take(&mut self, event: XmlEvent, found: &mut Found) -> Result<(), HeadEnd> {
         match event {
             // A few bytes may stand for many.
             XmlEvent::Doctype { syntax, .. } if syntax.contains("<!ENTITY") => Err(HeadEnd::MemoryLimit),
@@ -127,6 +118,10 @@ impl Place {
                     return Err(HeadEnd::MemoryLimit);
                 }
                 let is_first = self.depth == 1;
+                let attribute = |name| {
+                    let mut own = attributes.iter().filter(|other| other.name.prefix.is_none());
+                    own.find(|own| own.name.local_name == name).map(|own| own.value.clone())
+                };
                 match html_name(&name) {
                     Some("html") if is_first => {}
                     // HTML that is no document of XML, as it is written by hand.
@@ -135,21 +130,8 @@ impl Place {
                     None if is_first => return Err(HeadEnd::Ended),
                     Some("head") if self.depth == 2 && self.head.is_none() => self.head = Some(self.depth),
                     Some("template") if self.template.is_none() => self.template = Some(self.depth),
-                    Some("meta") if self.counts() => {
-                        if let Some(name) = value(&attributes, "name").filter(|name| !name.is_empty()) {
-                            let content = value(&attributes, "content").unwrap_or_default();
-                            found.metas.push(Meta::new(name, content));
-                        }
-                    }
-                    Some("link") if self.counts() => {
-                        let is_license = value(&attributes, "rel").zip(value(&attributes, "type"));
-                        if is_license.is_some_and(|(rel, kind)| license::is_license(rel, kind))
-                            && let Some(url) = value(&attributes, "href").map(str::trim_ascii)
-                            && !url.is_empty()
-                        {
-                            found.add_license(url);
-                        }
-                    }
+                    Some("meta") if self.counts() => found.add_meta(attribute),
+                    Some("link") if self.counts() => found.add_link(attribute),
                     _ => {}
                 }
                 Ok(())
@@ -160,7 +142,7 @@ impl Place {
                 if self.template == Some(ended) {
                     self.template = None;
                 }
-                let is_head = self.head == Some(ended) && self.scope == MetaScope::Head;
+                let is_head = self.head == Some(ended) && !self.body_metas;
                 if is_head || ended == 1 { Err(HeadEnd::Ended) } else { Ok(()) }
             }
             XmlEvent::EndDocument => Err(HeadEnd::Ended),
@@ -170,7 +152,7 @@ impl Place {
 
     /// The content of a template is a document fragment of its own, not the head.
     fn counts(&self) -> bool {
-        self.template.is_none() && (self.head.is_some() || self.scope == MetaScope::Document)
+        self.template.is_none() && (self.head.is_some() || self.body_metas)
     }
 }
 
@@ -182,23 +164,21 @@ fn html_name(name: &OwnedName) -> Option<&str> {
 
 const HTML: &str = "http://www.w3.org/1999/xhtml";
 
-/// An encoding, and how many bytes its mark has.
-struct Found {
-    encoding: &'static Encoding,
-    mark: usize,
-}
-
-/// The encoding of a document that begins with these bytes; `None` when they are too few to tell. The byte order mark goes before the
+/// The encoding of a document that begins with these bytes, and the length of its mark; `None` when they are too few to tell. The byte order mark goes before the
 /// Content-Type, and that before the XML declaration (RFC 7303 §3).
-fn encoding(first: &[u8], declared: Option<&'static Encoding>, last: bool) -> Result<Option<Found>, HeadEnd> {
+fn encoding(
+    first: &[u8],
+    declared: Option<&'static Encoding>,
+    last: bool,
+) -> Result<Option<(&'static Encoding, usize)>, HeadEnd> {
     const MARKS: [&[u8]; 3] = [b"\xef\xbb\xbf", b"\xfe\xff", b"\xff\xfe"];
-    if let Some((encoding, mark)) = Encoding::for_bom(first) {
-        return Ok(Some(Found { encoding, mark }));
+    if let Some(found) = Encoding::for_bom(first) {
+        return Ok(Some(found));
     }
     if !last && MARKS.iter().any(|mark| mark.starts_with(first)) {
         return Ok(None);
     }
-    let found = |encoding| Ok(Some(Found { encoding, mark: 0 }));
+    let found = |encoding| Ok(Some((encoding, 0)));
     if let Some(encoding) = declared {
         return found(encoding);
     }

@@ -136,6 +136,11 @@ fn invalid_values_are_remarked_with_rule_and_place() {
         ("Robots-Tag", "*;max-image-preview=HUGE", "expected a value for max-image-preview, found `HUGE`"),
         ("Robots-Tag", "*;max-video-preview", "expected a value for max-video-preview, found ``"),
         ("Robots-Tag", "*;unavailable_after=never", "expected a value for unavailable_after, found `never`"),
+        (
+            "Robots-Tag",
+            r#"*;NoIndex;Max-Snippet="L\"Ots""#,
+            r#"expected a value for max-snippet, found `L\"Ots`"#,
+        ),
         ("Robots-Tag", r#"*;max-snippet="\"20""#, r#"expected a value for max-snippet, found `\"20`"#),
         ("Robots-Tag", "*;noindex, max-snippet", "expected a product token with rules as parameters"),
     ] {

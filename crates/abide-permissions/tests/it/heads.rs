@@ -15,17 +15,16 @@ fn pairs(head: &Head) -> Vec<(String, String)> {
 
 #[test]
 fn every_row_of_the_table_agrees_with_it_and_with_html5ever() {
-    let mut count = 0;
     for row in rows(include_str!("../vectors/heads.tsv")) {
-        let (document, expected) = (row[0].replace('M', "<meta name=robots content=noindex>"), &row[1]);
-        for chunk in [1, 3, usize::MAX] {
-            let found = pairs(&scan(document.as_bytes(), chunk));
-            assert_eq!(!found.is_empty(), expected == "yes", "{document}");
-            assert_eq!(found, support::metas(&document, true), "{document}");
+        for begin in ["", "<!x>"] {
+            let document = format!("{begin}{}", row[0].replace('M', "<meta name=robots content=noindex>"));
+            for chunk in [1, 3, usize::MAX] {
+                let found = pairs(&scan(document.as_bytes(), chunk));
+                assert_eq!(!found.is_empty(), row[1] == "yes", "{document}");
+                assert_eq!(found, support::metas(&document, true), "{document}");
+            }
         }
-        count += 1;
     }
-    assert!(count > 45, "{count} rows");
 }
 
 /// How many random documents are tried. `ABIDE_HEAD_DOCUMENTS=1000000` for a long run, `ABIDE_HEAD_SEED` for others.

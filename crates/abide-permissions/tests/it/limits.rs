@@ -164,6 +164,7 @@ fn every_encoding_shows_its_metas() {
         let mark = if mark { "\u{feff}" } else { "" };
         format!("{mark}{page}").encode_utf16().flat_map(bytes_of).collect()
     };
+    let escaped = b"<!-- \x1b$BF|K\\\x1b(B -->";
     let encoded = |encoding: &'static encoding_rs::Encoding| encoding.encode(page).0.into_owned();
     for (charset, document) in [
         (None, page.as_bytes().to_vec()),
@@ -178,12 +179,19 @@ fn every_encoding_shows_its_metas() {
         (Some("euc-jp"), encoded(encoding_rs::EUC_JP)),
         (Some("big5"), encoded(encoding_rs::BIG5)),
         (Some("iso-2022-jp"), encoded(encoding_rs::ISO_2022_JP)),
+        // A mark goes before the Content-Type.
+        (Some("latin1"), [b"\xef\xbb\xbf", page.as_bytes()].concat()),
+        (Some("utf-8"), utf_16(u16::to_be_bytes, true)),
+        // A document may declare ISO-2022-JP in its first bytes, also behind the first escape sequence, and nowhere else.
+        (None, [b"<meta charset=iso-2022-jp>", &*encoded(encoding_rs::ISO_2022_JP)].concat()),
+        (None, [&escaped[..], b"<meta charset='ISO-2022-JP'>", &encoded(encoding_rs::ISO_2022_JP)].concat()),
+        (None, [&escaped[..], page.as_bytes()].concat()),
+        (None, [&escaped[..], &[b' '; 1024], b"<meta charset=iso-2022-jp>", page.as_bytes()].concat()),
+        (Some("utf-8"), [b"<meta charset=iso-2022-jp>", page.as_bytes()].concat()),
     ] {
         let head = with_charset(charset, &document);
         assert_eq!(head.metas()[0].content(), "noindex, \u{8868}", "{charset:?}");
     }
-    let declared = [b"<meta charset=iso-2022-jp>".to_vec(), encoded(encoding_rs::ISO_2022_JP)].concat();
-    assert_eq!(with_charset(None, &declared).metas()[0].content(), "noindex, \u{8868}");
 }
 
 #[test]

@@ -23,6 +23,15 @@ fn unscanned() -> Head {
     Head::not_scanned(HeadEnd::NotScanned)
 }
 
+/// A record of a whole page.
+fn of(fields: Fields<'_>, head: Head) -> PermissionRecord {
+    PermissionRecord::new("u", &Fetched::new(200, fields, head, day(0)))
+}
+
+fn noindex(record: &PermissionRecord) -> Option<bool> {
+    record.permissions(&options()).noindex_known()
+}
+
 /// A record that knows `noindex` from the field and `nofollow` from a meta.
 fn record() -> PermissionRecord {
     let fields: Fields<'_> =
@@ -98,17 +107,17 @@ fn a_part_leaves_the_record_incomplete_until_a_whole_page_comes() {
     ] {
         let fields = [("content-range", range.as_bytes())];
         let part = Fetched::new(206, &fields, head("noai", HeadEnd::Eof), day(1));
-        let mut record = PermissionRecord::new("u", &Fetched::new(200, &[TAG], Head::default(), day(0)));
-        assert_eq!(record.permissions(&options()).noindex_known(), Some(false));
+        let mut record = of(&[TAG], Head::default());
+        assert_eq!(noindex(&record), Some(false));
         assert!(record.update(&part), "{range}");
-        assert_eq!(record.permissions(&options()).noindex_known(), None, "{range}");
+        assert_eq!(noindex(&record), None, "{range}");
         record.update(&Fetched::new(304, &[TAG], unscanned(), day(2)));
-        assert_eq!(record.permissions(&options()).noindex_known(), None, "{range}");
+        assert_eq!(noindex(&record), None, "{range}");
         let first = PermissionRecord::new("u", &part);
-        assert_eq!(first.permissions(&options()).noindex_known(), None, "{range}");
+        assert_eq!(noindex(&first), None, "{range}");
         let whole = Fetched::new(200, &[], Head::default(), day(3));
         assert!(record.update(&whole));
-        assert_eq!(record.permissions(&options()).noindex_known(), Some(false), "{range}");
+        assert_eq!(noindex(&record), Some(false), "{range}");
     }
     let twice = [WHOLE, WHOLE];
     let mut record = record();
@@ -120,7 +129,7 @@ fn a_part_leaves_the_record_incomplete_until_a_whole_page_comes() {
 fn what_is_no_page_makes_no_complete_record() {
     for status in [206, 226, 304, 404, 429, 500] {
         let record = PermissionRecord::new("u", &Fetched::new(status, &[], Head::default(), day(0)));
-        assert_eq!(record.permissions(&options()).noindex_known(), None, "{status}");
+        assert_eq!(noindex(&record), None, "{status}");
         assert!(!record.permissions(&options()).may_index(), "{status}");
     }
     let redirect = Fetched::new(301, &[("Robots-Tag", b"*;noindex")], Head::default(), day(0));
@@ -141,8 +150,7 @@ fn a_304_is_about_the_record_only_with_its_validators() {
         };
         let (what, is_about_it) = (&row[0], row[4] == "yes");
         let (kept, brought, asked) = (fields(1), fields(2), fields(3));
-        let mut record =
-            PermissionRecord::new("u", &Fetched::new(200, &kept, head("noai", HeadEnd::Ended), day(0)));
+        let mut record = of(&kept, head("noai", HeadEnd::Ended));
         let before = record.clone();
         let visit = Fetched::new(304, &brought, unscanned(), day(1)).with_request(&asked);
         assert_eq!(record.update(&visit), is_about_it, "{what}");
@@ -163,9 +171,9 @@ fn what_a_record_has_no_room_for_is_unknown() {
         (&fields[..0], Head::from_metas(many, HeadEnd::Ended)),
         (&fields[..], Head::default()),
     ] {
-        let mut record = PermissionRecord::new("u", &Fetched::new(200, fields, head, day(0)));
+        let mut record = of(fields, head);
         assert_eq!(record.permissions(&large).noindex_known(), None);
-        let small = PermissionRecord::new("u", &Fetched::new(200, &[], Head::default(), day(0)));
+        let small = of(&[], Head::default());
         assert!(!small.covers(&record) && !record.covers(&small));
         record.update(&Fetched::new(200, &[], Head::default(), day(1)));
         assert_eq!(record.permissions(&large).noindex_known(), Some(false));
@@ -191,7 +199,7 @@ fn a_304_replaces_the_fields_that_it_has_and_keeps_the_others() {
         (&[TAG], &[noindex, TAG], "noindex"),
         (&[("robots-tag", b"*;nofollow"), TAG], &[noindex, nosnippet, TAG], "noindex, nosnippet"),
     ] {
-        let mut record = PermissionRecord::new("u", &Fetched::new(200, kept, Head::default(), day(0)));
+        let mut record = of(kept, Head::default());
         record.update(&Fetched::new(304, brought, unscanned(), day(1)));
         assert_eq!(rules(&record), expected, "{kept:?} and {brought:?}");
     }
@@ -213,7 +221,7 @@ fn a_record_can_be_read_for_other_tokens() {
     let fields: Fields<'_> = &[("Robots-Tag", b"OtherBot;noindex, ExampleBot;nosnippet")];
     let head =
         Head::from_metas([Meta::new("otherbot", "noai"), Meta::new("twitter:card", "x")], HeadEnd::Ended);
-    let record = PermissionRecord::new("u", &Fetched::new(200, fields, head, day(0)));
+    let record = of(fields, head);
     assert_eq!(rules(&record), "nosnippet");
     assert_eq!(record.rules(&ReadOptions::new("OtherBot".parse().unwrap())).to_string(), "noindex, noai");
     let chain = ["OtherBot", "ExampleBot"].map(|token| token.parse().unwrap());
@@ -223,7 +231,7 @@ fn a_record_can_be_read_for_other_tokens() {
 #[test]
 fn a_passed_unavailable_after_counts_when_it_is_asked_later() {
     let fields: Fields<'_> = &[("X-Robots-Tag", b"unavailable_after: 2027-02-01")];
-    let record = PermissionRecord::new("u", &Fetched::new(200, fields, Head::default(), day(0)));
+    let record = of(fields, Head::default());
     let permissions = record.permissions(&options());
     assert!(permissions.may_index() && permissions.may_index_at(day(10)));
     assert!(!permissions.may_index_at(day(30)));
@@ -283,10 +291,9 @@ fn preferences_are_those_of_the_time_of_the_fetch() {
 #[test]
 fn the_heuristic_can_be_changed_and_turned_off() {
     let plain = options().with_default_ttl(Duration::from_secs(60));
-    assert_eq!((plain.heuristic_percent(), plain.default_ttl()), (10, Duration::from_secs(60)));
     let modified = httpdate::fmt_http_date(day(0) - Duration::from_secs(1000));
     let fields = [("Last-Modified", modified.as_bytes())];
-    let record = PermissionRecord::new("x", &Fetched::new(200, &fields, unscanned(), day(0)));
+    let record = of(&fields, unscanned());
     for (percent, seconds) in [(10, 100), (50, 500), (0, 60)] {
         let options = plain.clone().with_heuristic_percent(percent);
         assert_eq!(record.fresh_until(&options), day(0) + Duration::from_secs(seconds), "{percent} %");
@@ -308,7 +315,7 @@ fn a_field_that_fits_to_the_byte_is_kept_whole() {
     for (bytes, kept) in [(65_536, 65_536), (65_537, "*;noindex".len())] {
         let line = line(bytes);
         let fields = [("Robots-Tag", line.as_bytes()), ("Robots-Tag", b"*;noai")];
-        let record = PermissionRecord::new("x", &Fetched::new(200, &fields, unscanned(), day(0)));
+        let record = of(&fields, unscanned());
         let lengths: Vec<usize> = record.lines("robots-tag").map(<[u8]>::len).collect();
         let others = if bytes == kept { vec![] } else { vec!["*;noai".len()] };
         assert_eq!(lengths, [vec![kept], others].concat(), "{bytes}");
@@ -320,7 +327,7 @@ fn metas_that_can_name_nobody_are_not_kept() {
     let visit = |metas: &[(&str, &str)]| {
         let metas = metas.iter().map(|(name, content)| Meta::new(*name, *content));
         let head = Head::from_metas(metas, HeadEnd::Ended);
-        PermissionRecord::new("x", &Fetched::new(200, &[], head, day(0)))
+        of(&[], head)
     };
     let plain = visit(&[("robots", "noindex")]);
     assert_eq!(visit(&[("twitter:card", "summary"), ("robots", "noindex"), ("og:type", "x")]), plain);
@@ -348,34 +355,31 @@ fn metas_of_cut_heads_are_kept_once_and_within_bounds() {
 
 #[test]
 fn a_record_covers_another_that_forbids_no_more() {
-    let of =
-        |fields: Fields<'_>, head: Head| PermissionRecord::new("u", &Fetched::new(200, fields, head, day(1)));
-    let whole = |metas: &[Meta]| Head::from_metas(metas.to_vec(), HeadEnd::Ended);
-    let (noindex, other) = (Meta::new("robots", "noindex"), Meta::new("otherbot", "noindex"));
+    let whole = |names: &[&str]| {
+        Head::from_metas(names.iter().map(|name| Meta::new(*name, "noindex")), HeadEnd::Ended)
+    };
+    let both = || whole(&["robots", "otherbot"]);
     let tags: Fields<'_> =
         &[("Robots-Tag", b"*;noindex"), ("X-Robots-Tag", b"otherbot: nofollow"), ("ETag", b"1")];
-    let full = of(tags, whole(&[noindex.clone(), other.clone()]));
+    let full = of(tags, both());
     assert!(full.covers(&full));
     // What is less, and what says nothing of rules.
     for less in [
-        of(&tags[..1], whole(&[noindex.clone(), other.clone()])),
-        of(tags, whole(std::slice::from_ref(&noindex))),
-        of(&[tags[0], tags[1], ("ETag", b"2"), ("Age", b"7")], whole(&[other.clone(), noindex.clone()])),
+        of(&tags[..1], both()),
+        of(tags, whole(&["robots"])),
+        of(&[tags[0], tags[1], ("ETag", b"2"), ("Age", b"7")], whole(&["otherbot", "robots"])),
     ] {
         assert!(full.covers(&less), "{less:?}");
     }
     let mut rendered = full.clone();
     rendered.union_rendered([Meta::new("robots", "nosnippet")]);
     for more in [
-        of(
-            &[tags[0], tags[1], ("Robots-Tag", b"OtherBot;nosnippet")],
-            whole(&[noindex.clone(), other.clone()]),
-        ),
-        of(&[tags[0], ("X-Robots-Tag", b"otherbot: nosnippet")], whole(&[noindex.clone(), other.clone()])),
-        of(tags, whole(&[noindex.clone(), other.clone(), Meta::new("third", "noindex")])),
-        of(tags, Head::from_metas([noindex.clone(), other.clone()], HeadEnd::ByteLimit)),
-        of(&[tags[0], tags[1], ("Content-Usage", b"train-ai=n")], whole(&[noindex.clone(), other.clone()])),
-        of(&[tags[0], tags[1], ("tdm-reservation", b"1")], whole(&[noindex, other])),
+        of(&[tags[0], tags[1], ("Robots-Tag", b"OtherBot;nosnippet")], both()),
+        of(&[tags[0], ("X-Robots-Tag", b"otherbot: nosnippet")], both()),
+        of(tags, whole(&["robots", "otherbot", "third"])),
+        of(tags, Head::from_metas(both().metas().to_vec(), HeadEnd::ByteLimit)),
+        of(&[tags[0], tags[1], ("Content-Usage", b"train-ai=n")], both()),
+        of(&[tags[0], tags[1], ("tdm-reservation", b"1")], both()),
         rendered,
     ] {
         assert!(!full.covers(&more), "{more:?}");
