@@ -313,9 +313,7 @@ impl<'a> Tag<'a> {
 
     fn skip_blanks(&mut self) {
         // §13.2.5.40: a slash that does not end the tag is a blank.
-        while let [byte, rest @ ..] = self.0
-            && is_in(BLANK, *byte)
-        {
+        while let [b' ' | b'\t' | b'\n' | b'\r' | b'\x0c' | b'/', rest @ ..] = self.0 {
             self.0 = rest;
         }
     }
@@ -332,21 +330,16 @@ fn letters(block: &[u8; 8]) -> usize {
 /// Where the byte is: for values, which are short, at half of what memchr takes.
 #[inline(always)]
 fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
-    // The lowest bit is that of the first byte which is equal.
-    let equal_in = |half: u64| {
-        const ONES: u64 = u64::from_le_bytes([1; 8]);
-        let differ = half ^ u64::from_le_bytes([byte; 8]);
-        differ.wrapping_sub(ONES) & !differ & (ONES << 7)
-    };
+    const ONES: u128 = u128::from_le_bytes([1; 16]);
     let (blocks, rest) = bytes.as_chunks::<16>();
     let mut passed = 0_usize;
     for block in blocks {
         // Compiled to one comparison of all 16 bytes.
         if block.iter().fold(false, |has, other| has | (*other == byte)) {
-            let block = u128::from_le_bytes(*block);
-            let (first, second) = (equal_in(block as u64), equal_in((block >> 64) as u64));
-            let place = if first == 0 { second.trailing_zeros() | 64 } else { first.trailing_zeros() };
-            return Some(passed.wrapping_add(place as usize >> 3));
+            let differ = u128::from_le_bytes(*block) ^ u128::from_le_bytes([byte; 16]);
+            // The lowest bit is that of the first byte which does not differ.
+            let equal = differ.wrapping_sub(ONES) & !differ & (ONES << 7);
+            return Some(passed.wrapping_add(equal.trailing_zeros() as usize >> 3));
         }
         passed = passed.wrapping_add(16);
     }
@@ -362,8 +355,6 @@ const NAME: u8 = 1;
 const UNQUOTED: u8 = 2;
 /// What may follow a name.
 const END: u8 = 4;
-/// What stands between attributes.
-const BLANK: u8 = 8;
 
 /// The sets that each byte is in.
 #[allow(clippy::arithmetic_side_effects, clippy::indexing_slicing, reason = "it is made by the compiler")]
@@ -374,9 +365,8 @@ const SETS: [u8; 256] = {
         let byte = at as u8;
         table[at] = match byte {
             b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b':' | b'.' | b'@' => NAME | UNQUOTED,
-            b' ' | b'\t' | b'\n' | b'\r' | b'\x0c' => END | BLANK,
-            b'>' => END,
-            b'/' => END | BLANK | UNQUOTED,
+            b' ' | b'\t' | b'\n' | b'\r' | b'\x0c' | b'>' => END,
+            b'/' => END | UNQUOTED,
             b'"' | b'\'' | b'<' | b'=' | b'`' | 0 => 0,
             _ => UNQUOTED,
         };
