@@ -65,7 +65,7 @@ struct Played {
     /// There was a status that the policies take differently.
     is_split: bool,
     /// Where the last answer came from.
-    #[cfg_attr(not(test), allow(dead_code, reason = "for the tests of the judge"))]
+    #[cfg_attr(not(test), allow(dead_code, reason = "for the tests of the checker"))]
     source: Option<Source>,
 }
 

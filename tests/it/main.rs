@@ -1,4 +1,4 @@
-//! Stories through the whole of abide, judged by the server's log. One file each.
+//! Stories through the whole of abide, checked by the server's log. One file each.
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::expect_used,

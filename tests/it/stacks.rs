@@ -1,5 +1,5 @@
 //! Chains with the neighbours that users have: reqwest-retry, reqwest-tracing, http-cache. Every order that will be tried,
-//! judged by the server's log.
+//! checked by the server's log.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -51,7 +51,7 @@ pub(crate) async fn my_get(url: &Url) -> Result<http::Response<Vec<u8>>, std::io
     Err(std::io::Error::other(format!("{url} is not fetched here")))
 }
 
-/// Serves the site that the tutorial makes, runs one of its crawlers there, and judges by what the site saw.
+/// Serves the site that the tutorial makes, runs one of its crawlers there, and checks what the site saw.
 pub(crate) fn crawls<F: Future<Output = Result<(), Box<dyn std::error::Error>>>>(
     line: usize,
     crawl: impl FnOnce(Url) -> F,

@@ -1,6 +1,6 @@
 //! A server for tests that plays a script and logs each request.
 //!
-//! The tests judge by its log: what counts is what reached the wire.
+//! The tests check its log: what counts is what reached the wire.
 
 #![allow(
     clippy::arithmetic_side_effects,

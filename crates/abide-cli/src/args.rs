@@ -560,7 +560,7 @@ impl FromStr for StoreArg {
         if let Some(path) = text.strip_prefix("redb:").filter(|path| !path.is_empty()) {
             return Ok(Self::Redb(path.into()));
         }
-        // Whatever may hold a password is for the store to judge: what is refused here is repeated on the terminal.
+        // Whatever may hold a password is for the store to decide: what is refused here is repeated on the terminal.
         if text.contains("://") || text.contains('@') {
             return Ok(Self::Redis(text.to_owned()));
         }

@@ -206,7 +206,7 @@ fn excerpt(
     Ok(excerpt::print(&[title.element(snippet)])?)
 }
 
-/// The text that was judged by, if there is one.
+/// The text that the URL was checked against, if there is one.
 fn robots(verdict: &Verdict) -> Option<Robots> {
     let copy = verdict.entry()?.copy()?;
     Some(Robots::parse(copy.body()))

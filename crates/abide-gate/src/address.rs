@@ -51,21 +51,21 @@ impl AddressGuard {
         self.open
     }
 
-    /// Judges an address that a resolver returned, or that a proxy has.
+    /// Checks an address that a resolver returned, or that a proxy has.
     ///
     /// # Errors
     /// [`Failure::AddressRefused`] if it is not public and not in a network that was opened.
     pub fn check(&self, address: IpAddr) -> Result<(), Failure> {
-        let judged = embedded(address);
-        let named = |net: &IpNet| net.contains(&address) || net.contains(&judged);
+        let checked = embedded(address);
+        let named = |net: &IpNet| net.contains(&address) || net.contains(&checked);
         // What was named first: that is less to compare.
-        if self.open || self.allowed.iter().any(named) || is_public(judged) {
+        if self.open || self.allowed.iter().any(named) || is_public(checked) {
             return Ok(());
         }
         Err(Failure::AddressRefused(address))
     }
 
-    /// Judges the host of a URL if it is an address; names are for the resolver.
+    /// Checks the host of a URL if it is an address; names are for the resolver.
     ///
     /// # Errors
     /// [`Failure::AddressRefused`] if it is not public and not in a network that was opened.
@@ -109,7 +109,7 @@ const REFUSED_6: [Ipv6Net; 4] = [
     Ipv6Net::new_assert(Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20),
 ];
 
-/// IPv4-mapped addresses, and those of NAT64 (RFC 6052), by which IPv6-only networks reach the IPv4 web: both are judged, and
+/// IPv4-mapped addresses, and those of NAT64 (RFC 6052), by which IPv6-only networks reach the IPv4 web: both are checked, and
 /// paced, by the IPv4 address in their last 32 bits.
 const EMBEDDING: [Ipv6Net; 2] = [
     Ipv6Net::new_assert(Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96),

@@ -17,7 +17,7 @@ use crate::{Clock, HolderId, Origin, StoreFuture, SystemClock, WallMillis, caugh
 
 /// A [`RobotsStore`] and a [`HostStore`] in memory. After a restart it knows nothing; use a durable store where that matters.
 ///
-/// Records of robots.txt have no time to live: stale ones are the last good copies that an outage needs, and the gate judges their age.
+/// Records of robots.txt have no time to live: stale ones are the last good copies that an outage needs, and the gate checks their age.
 /// They are bounded by weight: the least recently used go first.
 ///
 /// ```

@@ -1,6 +1,6 @@
 //! What has happened since the start, as counts.
 //!
-//! A crawl is judged by sums, so these are numbers that only grow and sums over the hosts, never a list of requests.
+//! A report of a crawl needs sums, so these are numbers that only grow and sums over the hosts, never a list of requests.
 
 /// Counts since the start, and the state of all hosts at this moment.
 ///

@@ -1,6 +1,6 @@
 //! What a resolver returned, and what of it may be contacted.
 //!
-//! A connection must use what was judged here: then a name that answers with a public address first and a private one later (DNS
+//! A connection must use what was checked here: then a name that answers with a public address first and a private one later (DNS
 //! rebinding) gains nothing.
 
 use std::net::{IpAddr, SocketAddr};

@@ -86,7 +86,7 @@ impl<'a> Reading<'a> {
     ) -> Self {
         let (mut fields, body) = Fields::of(asked.scan, headers, asked.source != FieldSource::Unknown);
         let head = head_reader(&asked, (status, headers), &body);
-        // Only what a field or a page says is judged by the time.
+        // Only what a field or a page says depends on the time.
         if head.is_ok() || !fields.is_empty() || asked.store().is_some() {
             fields.received = received();
         }

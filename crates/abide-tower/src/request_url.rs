@@ -1,4 +1,4 @@
-//! What a request asks for: the URL that is judged, and that the request then carries.
+//! What a request asks for: the URL that is checked, and that the request then carries.
 
 use http::header::HOST;
 use http::{Request, Uri};
@@ -9,7 +9,7 @@ use abide_http::foreign_host;
 
 use crate::error::ServiceError;
 
-/// The URL of a request. What is judged is what is sent: the request's URI becomes the URL's normal form (no dot segments, no user
+/// The URL of a request. What is checked is what is sent: the request's URI becomes the URL's normal form (no dot segments, no user
 /// information), and a `Host` of another origin is taken off.
 ///
 /// Stricter: tower-http's `FollowRedirect` carries a `Host` to the next host. There it would reach a site whose rules were not
@@ -76,8 +76,8 @@ mod tests {
             ("http://user:secret@a.example/x", "http://a.example/x"),
             ("http://0x7f.2/", "http://127.0.0.2/"),
         ] {
-            let (judged, sent, _) = ask(written, None).unwrap();
-            assert_eq!((judged.as_str(), sent.as_str()), (normal, normal), "{written}");
+            let (checked, sent, _) = ask(written, None).unwrap();
+            assert_eq!((checked.as_str(), sent.as_str()), (normal, normal), "{written}");
         }
     }
 

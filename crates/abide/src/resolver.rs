@@ -1,7 +1,7 @@
 //! Names become addresses here, and refused addresses are dropped before a packet is sent.
 //!
 //! The connection uses what was checked, so a name that answers with a public address first and a private one later (DNS
-//! rebinding) gains nothing. Literal addresses in a URL never reach a resolver: `abide_gate`'s gate judges those.
+//! rebinding) gains nothing. Literal addresses in a URL never reach a resolver: `abide_gate`'s gate checks those.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

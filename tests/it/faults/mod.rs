@@ -1,4 +1,4 @@
-//! What goes wrong between a crawler and the web, one row each, played by one server over real sockets and judged by its log: no
+//! What goes wrong between a crawler and the web, one row each, played by one server over real sockets and checked by its log: no
 //! forbidden request, one fetch of a robots.txt for many callers, no credential where it does not belong, bytes bounded, every decision
 //! in time, and nothing blocked that is allowed.
 //!
@@ -128,12 +128,12 @@ async fn each_fault_of_robots_txt_is_met_as_required() {
     );
     let (patient, hasty) = (crawler(&server, DEADLINE), crawler(&server, SHORT_DEADLINE));
     let places = Arc::new(tokio::sync::Semaphore::new(AT_ONCE));
-    let mut judged = tokio::task::JoinSet::new();
+    let mut checked = tokio::task::JoinSet::new();
     for (n, fault) in faults.iter().enumerate() {
         let ((abide, client), fault) =
             (if fault.is_slow { hasty.clone() } else { patient.clone() }, Arc::clone(fault));
         let (server, places) = (Arc::clone(&server), Arc::clone(&places));
-        judged.spawn(async move {
+        checked.spawn(async move {
             let _place = places.acquire_owned().await;
             let host = format!("f{n}.example");
             let result = cold(&fault, &host, &abide, &client, &server).await;
@@ -145,7 +145,7 @@ async fn each_fault_of_robots_txt_is_met_as_required() {
         });
     }
     let mut failed = Vec::new();
-    while let Some(result) = judged.join_next().await {
+    while let Some(result) = checked.join_next().await {
         failed.extend(result.unwrap().err());
     }
     assert!(failed.is_empty(), "{} of {}:\n{}", failed.len(), faults.len(), failed.join("\n"));
@@ -317,17 +317,17 @@ async fn each_fault_of_a_page_is_met_as_required() {
     })
     .await;
     let (_, client) = crawler(&server, DEADLINE);
-    let mut judged = tokio::task::JoinSet::new();
+    let mut checked = tokio::task::JoinSet::new();
     for n in 0..faults.len() {
         let (faults, client) = (Arc::clone(&faults), client.clone());
-        judged.spawn(async move {
+        checked.spawn(async move {
             let fault = &faults[n];
-            let judged = page(fault, &client, &format!("http://p{n}.example/x")).await;
-            judged.map_err(|why| format!("{} {} (p{n}.example): {why:#}", fault.id, fault.name))
+            let checked = page(fault, &client, &format!("http://p{n}.example/x")).await;
+            checked.map_err(|why| format!("{} {} (p{n}.example): {why:#}", fault.id, fault.name))
         });
     }
     let mut failed = Vec::new();
-    while let Some(result) = judged.join_next().await {
+    while let Some(result) = checked.join_next().await {
         failed.extend(result.unwrap().err());
     }
     assert!(failed.is_empty(), "{} of {}:\n{}", failed.len(), faults.len(), failed.join("\n"));

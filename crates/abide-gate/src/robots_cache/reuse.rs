@@ -1,6 +1,6 @@
 //! What a record means now: whether it may be used, and for what.
 //!
-//! A record is judged by its times when it is used, not by a timer: a host that no request asks for costs nothing, and a clock that jumps
+//! A record is checked by its times when it is used, not by a timer: a host that no request asks for costs nothing, and a clock that jumps
 //! costs a fetch and opens nothing.
 
 use std::time::Duration;

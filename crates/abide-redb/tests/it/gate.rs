@@ -96,7 +96,7 @@ impl World {
     }
 
     /// From the servers' side: every delay is kept, robots.txt counts, and nothing else went out.
-    fn judge(mut self, what: &str) {
+    fn check(mut self, what: &str) {
         for asked in self.fetch.asked() {
             let host = asked.url.split('/').nth(2).unwrap().to_owned();
             self.log.entry(host).or_default().push(("/robots.txt".to_owned(), asked.at, asked.at));
@@ -163,7 +163,7 @@ async fn two_lives(fault: Fault) -> u64 {
     }
     world.live(&gate).await;
     end(gate, store).await;
-    world.judge(&format!("{fault:?}"));
+    world.check(&format!("{fault:?}"));
     operations
 }
 

@@ -11,7 +11,7 @@ use abide_tests::Redis;
 use tokio::join;
 use tokio::task::spawn_blocking;
 
-use crate::support::judge::{start, stop_and_judge, until_all_came, until_served, website};
+use crate::support::website::{start, stop_and_check, until_all_came, until_served, website};
 use crate::support::workers::Crew;
 use crate::support::{Cluster, LEASED, asking, ms, wait_for};
 
@@ -100,7 +100,7 @@ async fn a_node_dies(has_replica: bool) {
     let took = until_served(&website, crew.hosts as usize, back).await;
     println!("a node died, replica: {has_replica}: every host was served again within {took:?}");
     until_all_came(&website, &crew, Instant::now()).await;
-    stop_and_judge(workers, &website, &crew).await;
+    stop_and_check(workers, &website, &crew).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

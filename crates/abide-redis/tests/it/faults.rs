@@ -1,4 +1,4 @@
-//! What happens to processes and to the server while several processes crawl, judged by what a website sees: no delay below the promise,
+//! What happens to processes and to the server while several processes crawl, checked by what a website sees: no delay below the promise,
 //! and every host is served again soon.
 
 use std::time::{Instant, SystemTime};
@@ -8,8 +8,8 @@ use tokio::join;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-use crate::support::judge::{
-    after, assert_spaced, by_host, by_worker, show_delays, start, stop_and_judge, until_all_came,
+use crate::support::website::{
+    after, assert_spaced, by_host, by_worker, show_delays, start, stop_and_check, until_all_came,
     until_served, website,
 };
 use crate::support::workers::{Crew, host_name, micros, run_time, stop};
@@ -72,7 +72,7 @@ async fn server_fails(fault: Fault, is_apart: bool) {
     let took = until_served(&website, hosts, Instant::now()).await;
     println!("{fault:?}, apart: {is_apart}: every host was served again within {took:?}");
     sleep(run_time(ms(4_000))).await;
-    stop_and_judge(workers, &website, &crew).await;
+    stop_and_check(workers, &website, &crew).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -97,7 +97,7 @@ async fn a_process_is_killed() {
     drop(workers.split_off(1));
     let took = until_served(&website, crew.hosts as usize, Instant::now()).await;
     println!("killed: every host was served by another within {took:?}");
-    stop_and_judge(workers, &website, &crew).await;
+    stop_and_check(workers, &website, &crew).await;
 }
 
 async fn a_process_is_paused(lease: u64) {

@@ -1,4 +1,4 @@
-//! Several processes and one server, judged by what a website sees. They mostly wait, so the test tells several stories at the same time.
+//! Several processes and one server, checked by what a website sees. They mostly wait, so the test tells several stories at the same time.
 
 use std::time::Instant;
 
@@ -6,8 +6,8 @@ use abide_tests::Redis;
 use tokio::join;
 use tokio::time::sleep;
 
-use crate::support::judge::{
-    by_host, show_delays, start, stop_and_judge, until_all_came, until_served, website,
+use crate::support::website::{
+    by_host, show_delays, start, stop_and_check, until_all_came, until_served, website,
 };
 use crate::support::workers::{Crew, run_time};
 use crate::support::{Proxy, ms, wait_for};
@@ -29,7 +29,7 @@ async fn several(workers: u32, skew: u64) {
     if workers <= 3 {
         until_all_came(&website, &crew, began).await;
     }
-    stop_and_judge(crawlers, &website, &crew).await;
+    stop_and_check(crawlers, &website, &crew).await;
     show_delays(&format!("{workers} processes"), &by_host(&website.log()), crew.delay);
 }
 
@@ -50,5 +50,5 @@ async fn a_slow_way(is_apart: bool) {
         // For longer than a call waits.
         sleep(ms(6_000)).await;
     }
-    stop_and_judge(workers, &website, &crew).await;
+    stop_and_check(workers, &website, &crew).await;
 }

@@ -6,7 +6,7 @@ use abide_redis::Store;
 use abide_tests::Redis;
 use tokio::task::spawn_blocking;
 
-use crate::support::judge::{start, stop_and_judge, until_all_came, until_served, website};
+use crate::support::website::{start, stop_and_check, until_all_came, until_served, website};
 use crate::support::workers::Crew;
 use crate::support::{Watched, connect, ms, probe, refusal, start_sentinel, wait_for};
 
@@ -31,7 +31,7 @@ async fn a_failover_by_sentinels_shortens_no_delay() {
     until_served(&website, crew.hosts as usize, over).await;
     until_all_came(&website, &crew, Instant::now()).await;
     assert!(watched.is_primary(&watched.replica));
-    stop_and_judge(workers, &website, &crew).await;
+    stop_and_check(workers, &website, &crew).await;
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Stories through the layer, over sockets, judged by the server's log. One file each.
+//! Stories through the layer, over sockets, checked by the server's log. One file each.
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::expect_used,

@@ -37,7 +37,7 @@ impl Shown {
         }
     }
 
-    fn judge(&self) {
+    fn check(&self) {
         let shown = self.0.lock().unwrap();
         assert!(shown.len() > 60, "{} texts were looked at", shown.len());
         for (what, text) in shown.iter() {
@@ -96,7 +96,7 @@ async fn use_it(gate: &Gate, shown: &Shown, n: usize) {
                     shown.both("refusal", &denied);
                 }
             }
-            Err(error) => shown.error("judge", &error),
+            Err(error) => shown.error("check", &error),
         }
         match gate.admit(&url, patience).await {
             Ok((verdict, permit)) => {
@@ -151,5 +151,5 @@ async fn nothing_secret_is_shown_or_stored() {
             assert!(!format!("{asked:?}").contains(SECRET), "{asked:?}");
         }
     }
-    shown.judge();
+    shown.check();
 }

@@ -1,5 +1,5 @@
 //! The whole gate through a month of faults, in milliseconds a day: robots.txt, permits, stores, callers and clocks at once, on virtual
-//! time, every event judged from where the servers stand.
+//! time, every event checked from where the servers stand.
 //!
 //! A run follows from one number. When one fails, the events that matter are sought, and a line is printed that runs them again:
 //!
@@ -8,14 +8,14 @@
 //! ABIDE_REPLAY=17:5,9,12 cargo test -p abide-gate --test it a_month
 //! ```
 
-mod judge;
+mod checker;
+mod faulty_stores;
 mod plan;
-mod shelf;
 mod shrink;
 mod web;
 mod world;
 
-use judge::{Counts, Violation};
+use checker::{Counts, Violation};
 use plan::{DAY, DAYS, Plan};
 use world::{Excuse, Rude, run};
 
@@ -30,7 +30,7 @@ fn quiet() {
 }
 
 /// Runs it, or says how to run the least that still fails.
-fn judged(plan: &Plan) -> Counts {
+fn checked(plan: &Plan) -> Counts {
     let violation = match run(plan, None) {
         Ok(counts) => return counts,
         Err(violation) => violation,
@@ -45,7 +45,7 @@ fn judged(plan: &Plan) -> Counts {
 fn a_month_of_faults_breaks_no_promise() {
     quiet();
     if let Ok(replay) = std::env::var("ABIDE_REPLAY") {
-        judged(&Plan::of_replay(&replay));
+        checked(&Plan::of_replay(&replay));
         return;
     }
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
@@ -61,7 +61,7 @@ fn a_month_of_faults_breaks_no_promise() {
                     if seed >= first + seeds {
                         return;
                     }
-                    let counts = judged(&Plan::of_seed(seed));
+                    let counts = checked(&Plan::of_seed(seed));
                     all.lock().unwrap().push((seed, counts));
                 }
             });
@@ -82,7 +82,7 @@ fn a_month_of_faults_breaks_no_promise() {
     assert!(sum["pages by a last good copy"] > 0 && sum["unreachable"] > 0);
 }
 
-/// The promise that the judge finds broken first, in the first runs in which it finds one.
+/// The promise that the checker finds broken first, in the first runs in which it finds one.
 fn caught(rude: Rude) -> (Plan, Violation) {
     let runs = (0..12).map(Plan::of_seed).find_map(|mut plan| {
         plan.events.retain(|event| event.at < 10 * DAY);
@@ -98,7 +98,7 @@ fn each_broken_promise_is_caught() {
         (Rude::PastRobots, &["G1"][..]),
         (Rude::PastTurn, &["G4"]),
         (Rude::EarlyRelease, &["G4"]),
-        (Rude::DeafToComplaints, &["G4"]),
+        (Rude::DeafToThrottles, &["G4"]),
         (Rude::OpenWhenUnreachable, &["G1"]),
         (Rude::ShortDelay, &["G4"]),
         (Rude::Leak, &["end", "G10"]),

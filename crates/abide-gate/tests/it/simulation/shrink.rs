@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::judge::Violation;
+use super::checker::Violation;
 use super::plan::Plan;
 
 /// The smallest plan found for which `fails` still says so. At most `runs` runs (delta debugging).

@@ -1,4 +1,4 @@
-//! The servers: what they answer follows from the plan, and all of it is reported to the judge.
+//! The servers: what they answer follows from the plan, and all of it is reported to the checker.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,25 +12,25 @@ use http_body_util::BodyExt;
 use tokio::time::{Instant, sleep};
 use url::Url;
 
-use super::judge::{Complaint, Judge, Said, Who};
+use super::checker::{Checker, Said, Throttle, Who};
+use super::faulty_stores::number;
 use super::plan::{CDN, Chance, HOUR, ORIGINS, Pages, Path, Phase, Plan, Robots, SECOND};
-use super::shelf::number;
 
 #[derive(Debug)]
 pub(crate) struct Web {
     pub(crate) plan: Plan,
-    pub(crate) judge: Arc<Judge>,
+    pub(crate) checker: Arc<Checker>,
     /// Everything is well from now on.
-    pub(crate) is_calm: AtomicBool,
+    pub(crate) faults_ended: AtomicBool,
 }
 
 impl Web {
     pub(crate) fn phase(&self, origin: usize) -> (u64, Phase) {
-        if self.is_calm.load(Ordering::SeqCst) {
+        if self.faults_ended.load(Ordering::SeqCst) {
             let (end, crawl_delay) = (Duration::MAX, Duration::ZERO);
             return (1_000_000, Phase { end, robots: Robots::Good, pages: Pages::Fine, crawl_delay });
         }
-        self.plan.phase(origin, self.judge.now())
+        self.plan.phase(origin, self.checker.now())
     }
 
     /// The transport of the robots requests of a process.
@@ -45,10 +45,10 @@ impl Web {
         let (phase, now) = self.phase(origin);
         let mut chance = Chance::of(&[self.plan.seed, origin as u64, phase, times as u64, 5]);
         let (said, answer) = self.robots_answer(origin, phase, &now, request, &mut chance);
-        self.judge.says(who, origin, said);
+        self.checker.says(who, origin, said);
         let latency = chance.between(Duration::ZERO, 2 * SECOND);
         if now.robots == Robots::Panics {
-            self.judge.loses(who, origin);
+            self.checker.loses(who, origin);
         }
         answer.head_after(latency)
     }
@@ -66,7 +66,7 @@ impl Web {
         let etag = format!("\"{phase}\"");
         let hop = request.hop() as u64;
         let onward = || {
-            self.judge.leads_to_cdn(origin);
+            self.checker.leads_to_cdn(origin);
             Scripted::redirect(&redirect(origin, hop))
         };
         let unreachable = |answer| (Said::Unreachable, answer);
@@ -93,8 +93,8 @@ impl Web {
                 (Said::Gone, Scripted::status(status).body(trap))
             }
             Robots::NotNow => (Said::NotNow(408), Scripted::status(408)),
-            Robots::TooManyRequests => complaint(Said::NotNow(429), 429, chance),
-            Robots::Busy => complaint(Said::Unreachable, 503, chance),
+            Robots::TooManyRequests => throttle(Said::NotNow(429), 429, chance),
+            Robots::Busy => throttle(Said::Unreachable, 503, chance),
             Robots::TooManyRedirects => (Said::Momentary, onward()),
             Robots::BadRedirect => unreachable(Scripted::redirect("ftp://elsewhere.example/")),
             Robots::ServerError => {
@@ -117,7 +117,7 @@ impl Web {
 
     /// Every other phase speaks to us by name, with a trap for all others.
     fn rules(&self, origin: usize, phase: u64, delay: Duration) -> String {
-        self.judge.delays(origin, phase, delay);
+        self.checker.delays(origin, phase, delay);
         let others = ["*", "*\nAllow: /\nCrawl-delay: 0\n\nUser-agent: examplebot/2"][phase as usize % 2];
         let delay = match delay.is_zero() {
             true => String::new(),
@@ -136,18 +136,18 @@ impl Web {
     ) -> PageReply {
         let (origin, host) = place(url);
         let path = Path::of(url.path());
-        self.judge.page_arrives(who, origin, path, host);
+        self.checker.page_arrives(who, origin, path, host);
         arrived();
         let guard = OnTheWire { web: Arc::clone(self), who, host, robots_of: None };
         let (_, now) = self.phase(origin);
-        let is_calm = self.is_calm.load(Ordering::SeqCst);
-        let latency = if is_calm { SECOND / 10 } else { chance.between(Duration::ZERO, 3 * SECOND) };
+        let faults_ended = self.faults_ended.load(Ordering::SeqCst);
+        let latency = if faults_ended { SECOND / 10 } else { chance.between(Duration::ZERO, 3 * SECOND) };
         sleep(latency).await;
         let mut reply =
             PageReply { status: StatusCode::OK, headers: HeaderMap::new(), fault: None, body: None };
         let slow = now.pages == Pages::Slow;
         let (chunks, every) = match chance.below(4) {
-            _ if is_calm => (1, Duration::ZERO),
+            _ if faults_ended => (1, Duration::ZERO),
             0 => (0, Duration::ZERO),
             _ => (3, if slow { 7 * SECOND } else { SECOND / 5 }),
         };
@@ -158,14 +158,14 @@ impl Web {
                 if let Some(seconds) = backoff {
                     reply.headers.insert("retry-after", seconds.into());
                 }
-                self.judge.complains(who, host, complaint_of(backoff), None);
+                self.checker.throttles(who, host, throttle_of(backoff), None);
             }
             Pages::Broken if chance.one_in(2) => {
                 use Failure::{EnhanceYourCalm, Refused, Reset, Timeout};
                 let fault = chance.of_these(&[Refused, Reset, Timeout, EnhanceYourCalm]);
                 match fault {
-                    EnhanceYourCalm => self.judge.complains(who, host, Complaint::Silent, None),
-                    _ => self.judge.reaches(who, host, false),
+                    EnhanceYourCalm => self.checker.throttles(who, host, Throttle::Silent, None),
+                    _ => self.checker.reaches(who, host, false),
                 }
                 reply.fault = Some(fault);
                 return reply;
@@ -183,7 +183,7 @@ impl Web {
                     StatusCode::from_u16(chance.of_these(&[200, 200, 200, 404, 500, 403])).unwrap();
             }
         }
-        self.judge.reaches(who, host, true);
+        self.checker.reaches(who, host, true);
         reply.body = Some(PageBody { guard: Some(guard), chunks, every });
         reply
     }
@@ -220,11 +220,11 @@ fn retry_after(chance: &mut Chance) -> Option<u64> {
     chance.of_these(&[None, Some(1), Some(20), Some(300), Some(7_200), Some(1_000_000)])
 }
 
-fn complaint_of(retry_after: Option<u64>) -> Complaint {
-    retry_after.map_or(Complaint::Silent, |seconds| Complaint::Asks(Duration::from_secs(seconds)))
+fn throttle_of(retry_after: Option<u64>) -> Throttle {
+    retry_after.map_or(Throttle::Silent, |seconds| Throttle::Asks(Duration::from_secs(seconds)))
 }
 
-fn complaint(said: Said, status: u16, chance: &mut Chance) -> (Said, Scripted) {
+fn throttle(said: Said, status: u16, chance: &mut Chance) -> (Said, Scripted) {
     // Shorter than for pages, so that more is seen of what follows.
     let answer = match retry_after(chance).map(|seconds| seconds.min(3 * HOUR.as_secs())) {
         Some(seconds) => Scripted::status(status).header("retry-after", seconds.to_string().as_bytes()),
@@ -233,7 +233,7 @@ fn complaint(said: Said, status: u16, chance: &mut Chance) -> (Said, Scripted) {
     (said, answer)
 }
 
-/// Reports to the judge when a request has ended, however it does.
+/// Reports to the checker when a request has ended, however it does.
 #[derive(Debug)]
 struct OnTheWire {
     web: Arc<Web>,
@@ -244,7 +244,7 @@ struct OnTheWire {
 
 impl Drop for OnTheWire {
     fn drop(&mut self) {
-        self.web.judge.leaves(self.who, self.host, self.robots_of);
+        self.web.checker.leaves(self.who, self.host, self.robots_of);
     }
 }
 
@@ -261,14 +261,14 @@ impl Fetch for RobotsFetch {
         Box::pin(async move {
             let (origin, host) = place(request.url());
             let is_first = request.hop() == 0 && request.budget() == Duration::from_secs(30);
-            self.web.judge.robots_arrives(self.who, origin, host, is_first);
+            self.web.checker.robots_arrives(self.who, origin, host, is_first);
             let guard =
                 OnTheWire { web: Arc::clone(&self.web), who: self.who, host, robots_of: Some(origin) };
             let started = Instant::now().into_std();
             let reply = match self.script.fetch(request).await {
                 Ok(reply) => reply,
                 Err(error) => {
-                    self.web.judge.reaches(self.who, host, false);
+                    self.web.checker.reaches(self.who, host, false);
                     return Err(error);
                 }
             };
@@ -276,11 +276,11 @@ impl Fetch for RobotsFetch {
             if matches!(status.as_u16(), 429 | 503) {
                 let asked = headers.get("retry-after").map(|value| value.to_str().unwrap().parse().unwrap());
                 let throttled = (status == StatusCode::TOO_MANY_REQUESTS).then_some(origin);
-                self.web.judge.complains(self.who, host, complaint_of(asked), throttled);
+                self.web.checker.throttles(self.who, host, throttle_of(asked), throttled);
             }
             // The request ends with its body.
             let body = reply.into_body().map_err(move |error| {
-                guard.web.judge.reaches(guard.who, guard.host, false);
+                guard.web.checker.reaches(guard.who, guard.host, false);
                 error
             });
             Ok(RobotsResponse::new(status, headers, body.boxed_unsync(), started))

@@ -19,14 +19,14 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use url::Url;
 
-use super::judge::{Complaint, Counts, Judge, Violation, Who};
+use super::checker::{Checker, Counts, Throttle, Violation, Who};
+use super::faulty_stores::{FaultTimes, Hosts, Reader, SharedStore, number};
 use super::plan::{Chance, DAY, HOUR, MINUTE, ORIGINS, Path, Plan, Reading, SECOND, Visit, What, Wish};
-use super::shelf::{Hosts, Reader, Shelf, Weather, number};
 use super::web::Web;
 
 const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 
-/// A promise that is broken on purpose, to see the judge catch it.
+/// A promise that is broken on purpose, to see the checker catch it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rude {
     /// robots.txt is not asked, now and then.
@@ -36,7 +36,7 @@ pub(crate) enum Rude {
     /// The permit is given back before the body has ended.
     EarlyRelease,
     /// The server's 429 and 503 are not reported.
-    DeafToComplaints,
+    DeafToThrottles,
     /// What cannot be reached is allowed.
     OpenWhenUnreachable,
     /// Half a second between requests.
@@ -71,12 +71,12 @@ struct Process {
 /// Everything of one run.
 struct World {
     web: Arc<Web>,
-    judge: Arc<Judge>,
+    checker: Arc<Checker>,
     clock: Arc<ManualClock>,
-    shelf: Arc<Shelf>,
+    shared_store: Arc<SharedStore>,
     hosts: Option<Arc<MemoryStore>>,
-    weather: Arc<Weather>,
-    pace_weather: Arc<Weather>,
+    fault_times: Arc<FaultTimes>,
+    pace_fault_times: Arc<FaultTimes>,
     processes: Mutex<Vec<Process>>,
     gates: Mutex<Vec<Gate>>,
     rude: Option<Rude>,
@@ -95,8 +95,8 @@ pub(crate) fn run(plan: &Plan, rude: Option<Rude>) -> Result<Counts, Violation> 
         world.nothing_is_left().await;
         world
     });
-    match world.judge.first_violation() {
-        None => Ok(world.judge.counts()),
+    match world.checker.first_violation() {
+        None => Ok(world.checker.counts()),
         Some(violation) => Err(violation),
     }
 }
@@ -104,21 +104,21 @@ pub(crate) fn run(plan: &Plan, rude: Option<Rude>) -> Result<Counts, Violation> 
 impl World {
     fn new(plan: &Plan, rude: Option<Rude>) -> Self {
         let setting = plan.setting;
-        let judge = Arc::new(Judge::new(setting));
-        let is_calm = false.into();
-        let web = Arc::new(Web { plan: plan.clone(), judge: Arc::clone(&judge), is_calm });
+        let checker = Arc::new(Checker::new(setting));
+        let faults_ended = false.into();
+        let web = Arc::new(Web { plan: plan.clone(), checker: Arc::clone(&checker), faults_ended });
         let clock = Arc::new(ManualClock::starting_at(START));
-        let weather = |is_bad: bool, n| Arc::new(Weather::new(is_bad.then_some(plan.seed * 10 + n)));
-        let pace_weather = weather(setting.pace_faults, 7);
+        let fault_times = |is_bad: bool, n| Arc::new(FaultTimes::new(is_bad.then_some(plan.seed * 10 + n)));
+        let pace_fault_times = fault_times(setting.pace_faults, 7);
         let hosts = setting.host_store.then(|| Arc::new(MemoryStore::new().with_clock(clock.clone())));
         let world = Self {
             web,
-            judge,
+            checker,
             clock,
-            shelf: Arc::default(),
+            shared_store: Arc::default(),
             hosts,
-            weather: weather(setting.access_faults, 6),
-            pace_weather,
+            fault_times: fault_times(setting.access_faults, 6),
+            pace_fault_times,
             processes: Mutex::default(),
             gates: Mutex::default(),
             rude,
@@ -130,18 +130,18 @@ impl World {
 
     fn start(&self, who: Who) -> Process {
         let panics = self.web.plan.setting.panics;
-        let judge = Arc::clone(&self.judge);
+        let checker = Arc::clone(&self.checker);
         let listens = move |event: &Event<'_>| {
             if let Event::RobotsAnswered { entry: answer } = event {
-                judge.learns(who, number(answer.origin()), answer.record().asked_at());
+                checker.learns(who, number(answer.origin()), answer.record().asked_at());
             }
             assert!(!panics, "the script says: panic");
         };
         let reader = Reader {
             who,
-            shelf: Arc::clone(&self.shelf),
-            judge: Arc::clone(&self.judge),
-            weather: Arc::clone(&self.weather),
+            shared_store: Arc::clone(&self.shared_store),
+            checker: Arc::clone(&self.checker),
+            fault_times: Arc::clone(&self.fault_times),
         };
         let mut builder = GateBuilder::new()
             .robots(match self.rude {
@@ -150,7 +150,7 @@ impl World {
             })
             .pace(match self.rude {
                 Some(Rude::ShortDelay) => PacePolicy::default().danger_min_delay(SECOND / 2),
-                // The judge counts by one second, whatever the default is.
+                // The checker counts by one second, whatever the default is.
                 _ => PacePolicy::default().danger_min_delay(SECOND),
             })
             .clock(self.clock.clone())
@@ -158,8 +158,9 @@ impl World {
             .observer(Arc::new(listens))
             .seed(self.web.plan.seed ^ u64::from(who));
         if let Some(hosts) = &self.hosts {
-            let (judge, weather) = (Arc::clone(&self.judge), Arc::clone(&self.pace_weather));
-            builder = builder.host_store(Arc::new(Hosts { who, inner: Arc::clone(hosts), judge, weather }));
+            let (checker, fault_times) = (Arc::clone(&self.checker), Arc::clone(&self.pace_fault_times));
+            builder =
+                builder.host_store(Arc::new(Hosts { who, inner: Arc::clone(hosts), checker, fault_times }));
         }
         let gate = builder.build(vec!["ExampleBot".parse().unwrap()], Arc::new(self.web.fetch(who)));
         self.gates.lock().unwrap().push(gate.clone());
@@ -172,7 +173,7 @@ impl World {
 
     /// After the storm all behave.
     fn rude_now(&self) -> Option<Rude> {
-        self.rude.filter(|_| !self.web.is_calm.load(Ordering::SeqCst))
+        self.rude.filter(|_| !self.web.faults_ended.load(Ordering::SeqCst))
     }
 
     fn process(&self, n: usize) -> Process {
@@ -205,7 +206,7 @@ impl World {
         }
         while let Some(task) = tasks.join_next().await {
             if let Err(failed) = task {
-                self.judge.violated("G5", format!("a caller panicked: {failed}"));
+                self.checker.violated("G5", format!("a caller panicked: {failed}"));
             }
         }
     }
@@ -246,7 +247,7 @@ impl World {
         }
         // Each hop may have had to learn the rules of another site.
         let took = (came.elapsed() - on_the_wire) / 10;
-        self.judge.took(took, permits, visit.budget);
+        self.checker.took(took, permits, visit.budget);
     }
 
     fn url(&self, visit: &Visit) -> Url {
@@ -320,7 +321,7 @@ impl World {
 
     fn refused(&self, process: &Process, url: &Url, denied: &Denied, left: Duration) {
         let origin = number(&Origin::of(url).unwrap());
-        self.judge.refused(process.who, origin, Path::of(url.path()), denied, left, self.clock.wall());
+        self.checker.refused(process.who, origin, Path::of(url.path()), denied, left, self.clock.wall());
     }
 
     /// One request and its body. Where it redirects to, if it does.
@@ -344,7 +345,7 @@ impl World {
             permit.failed(fault);
             return None;
         }
-        if rude != Some(Rude::DeafToComplaints) {
+        if rude != Some(Rude::DeafToThrottles) {
             permit.observe(reply.status, &reply.headers);
         }
         if rude == Some(Rude::Leak) {
@@ -372,12 +373,12 @@ impl World {
             self.clock
                 .jump_to(WallMillis::from_millis(self.clock.wall().as_millis().saturating_add_signed(by)))
         };
-        self.judge.clock_lies(by, true);
+        self.checker.clock_lies(by, true);
         set(by);
         sleep(lasts).await;
         // By as much as it was set: it may have been set again meanwhile, and not put right yet.
         set(-by);
-        self.judge.clock_lies(by, false);
+        self.checker.clock_lies(by, false);
     }
 
     fn restart(&self, n: usize) {
@@ -389,21 +390,21 @@ impl World {
 
     async fn forget(&self, n: usize, origin: usize) {
         let process = self.process(n);
-        self.judge.forgets(process.who, origin);
+        self.checker.forgets(process.who, origin);
         process.gate.invalidate(&ORIGINS[origin].0.parse().unwrap()).await;
     }
 
     fn backoff(&self, n: usize, host: usize, lasts: Duration) {
         let process = self.process(n);
         process.gate.back_off(host_of(host), self.clock.wall().plus(lasts));
-        self.judge.complains(process.who, host, Complaint::Operator(lasts), None);
+        self.checker.throttles(process.who, host, Throttle::Operator(lasts), None);
     }
 
     /// G10: all is well again, and so everything that is allowed is fetched, by every process, and nothing else.
     async fn after_the_storm(self: &Arc<Self>) {
-        self.web.is_calm.store(true, Ordering::SeqCst);
-        self.weather.calms_down();
-        self.pace_weather.calms_down();
+        self.web.faults_ended.store(true, Ordering::SeqCst);
+        self.fault_times.end();
+        self.pace_fault_times.end();
         // The longest backoff is 24 hours and a tenth.
         sleep(DAY + 4 * HOUR).await;
         let processes = self.processes.lock().unwrap().clone();
@@ -411,7 +412,7 @@ impl World {
             for (origin, (site, _)) in self.sites().iter().enumerate() {
                 if self.web.plan.setting.jumps {
                     // What was fetched while the clock was ahead looks as if it were of today.
-                    self.judge.forgets(process.who, origin);
+                    self.checker.forgets(process.who, origin);
                     process.gate.invalidate(&site.parse().unwrap()).await;
                 }
                 // What was known may be used at once, and is refreshed meanwhile.
@@ -421,7 +422,7 @@ impl World {
                 self.expect(process, origin, Path::Closed, false).await;
             }
         }
-        if self.judge.is_misled() {
+        if self.checker.is_misled() {
             return;
         }
         if processes.len() == 1 {
@@ -432,16 +433,16 @@ impl World {
 
     async fn expect(&self, process: &Process, origin: usize, path: Path, is_allowed: bool) {
         let url = page(ORIGINS[origin].0, path);
-        let before = self.judge.count("pages");
+        let before = self.checker.count("pages");
         let mut chance = Chance::of(&[self.web.plan.seed, origin as u64, 9]);
         if let Some((permit, _)) = self.admitted(process, &url, MINUTE, &mut chance).await {
             self.send(process, &url, permit, Reading::ToItsEnd, &mut chance).await;
         }
         // A backoff that was written down by a clock ahead is believed when its time has come near.
-        let is_late = is_allowed && self.judge.is_misled();
-        if (self.judge.count("pages") > before) != is_allowed && !is_late {
+        let is_late = is_allowed && self.checker.is_misled();
+        if (self.checker.count("pages") > before) != is_allowed && !is_late {
             let what = if is_allowed { "was not fetched" } else { "was fetched" };
-            self.judge.violated("G10", format!("after the storm {url} {what}"));
+            self.checker.violated("G10", format!("after the storm {url} {what}"));
         }
     }
 
@@ -465,7 +466,7 @@ impl World {
         // Six of a tenth of a second, five delays of one second, and one before for what went out last; a timer takes 1 ms.
         let least = 6 * SECOND / 10 + 6 * SECOND + Duration::from_millis(20);
         if came.elapsed() > least {
-            self.judge
+            self.checker
                 .violated("G4", format!("six requests took {:?}, and {least:?} is enough", came.elapsed()));
         }
     }
@@ -473,7 +474,7 @@ impl World {
     /// Another process with the same store checks alike, and need not fetch.
     async fn reloads_alike(&self, process: &Process) {
         let next = self.start(1_000_000);
-        let asked = self.judge.count("robots requests");
+        let asked = self.checker.count("robots requests");
         for (site, _) in self.sites() {
             for path in [Path::Open, Path::Closed, Path::Version(1_000_000), Path::Version(3)] {
                 let url = page(site, path);
@@ -481,12 +482,12 @@ impl World {
                 let old = process.gate.check_cached(&url).map(is_allowed);
                 let new = next.gate.check(&url, &mut { MINUTE }).await.ok().map(is_allowed);
                 if old.is_none() || old != new {
-                    self.judge.violated("reload", format!("{url}: {old:?} before and {new:?} after"));
+                    self.checker.violated("reload", format!("{url}: {old:?} before and {new:?} after"));
                 }
             }
         }
-        if self.judge.count("robots requests") != asked {
-            self.judge.violated("reload", "robots.txt was asked for again".to_owned());
+        if self.checker.count("robots requests") != asked {
+            self.checker.violated("reload", "robots.txt was asked for again".to_owned());
         }
     }
 
@@ -497,7 +498,7 @@ impl World {
         for gate in std::mem::take(&mut *self.gates.lock().unwrap()) {
             let stats = gate.stats();
             if (stats.in_flight, stats.waiting, stats.robots_in_flight) != (0, 0, 0) {
-                self.judge.violated("end", format!("{stats:?}: something is left"));
+                self.checker.violated("end", format!("{stats:?}: something is left"));
             }
         }
         for (host, hosts) in (0..super::plan::HOSTS).zip(self.hosts.iter().cycle()) {
@@ -505,19 +506,19 @@ impl World {
             let ask = LeaseAsk { holder: HolderId::random(), want, state: HostState::default() };
             let (lease, _) = hosts.exchange(host_of(host).as_str(), ask).await.unwrap();
             if lease != (LeaseStatus::Leased { is_wanted: false }) {
-                self.judge.violated("end", format!("host {host} is still leased: {lease:?}"));
+                self.checker.violated("end", format!("host {host} is still leased: {lease:?}"));
             }
         }
         let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
         if tasks > 0 {
-            self.judge.violated("end", format!("{tasks} tasks are left"));
+            self.checker.violated("end", format!("{tasks} tasks are left"));
         }
     }
 }
 
 /// A caller that may be waiting for a permit, for as long as it is there.
 struct Calling<'a> {
-    judge: &'a Judge,
+    checker: &'a Checker,
     who: Who,
     host: usize,
 }
@@ -525,14 +526,14 @@ struct Calling<'a> {
 impl<'a> Calling<'a> {
     fn of(world: &'a World, who: Who, url: &Url) -> Self {
         let host = ORIGINS[number(&Origin::of(url).unwrap())].1;
-        world.judge.calls(who, host, true);
-        Self { judge: &world.judge, who, host }
+        world.checker.calls(who, host, true);
+        Self { checker: &world.checker, who, host }
     }
 }
 
 impl Drop for Calling<'_> {
     fn drop(&mut self) {
-        self.judge.calls(self.who, self.host, false);
+        self.checker.calls(self.who, self.host, false);
     }
 }
 

@@ -38,7 +38,7 @@ async fn a_thousand_tasks_are_served_in_order() {
     joined(log.crowd(1_000, &pacer, ms(100))).await;
     assert_eq!(log.order(), (0..1_000).collect::<Vec<_>>());
     assert_eq!(*log.starts("a.example").last().unwrap(), ms(1_100 * 999));
-    log.judge(s(1));
+    log.check(s(1));
 }
 
 /// Asks again whenever a deferral says so. Returns how often it asked.
@@ -203,7 +203,7 @@ async fn cancelled(who: &[usize]) -> (Vec<usize>, Vec<Duration>, Arc<Pacer>) {
         let outcome = task.await;
         assert_eq!(outcome.is_err_and(|error| error.is_cancelled()), who.contains(&n), "{n}");
     }
-    log.judge(s(1));
+    log.check(s(1));
     (log.order(), log.starts("a.example"), pacer)
 }
 
@@ -328,7 +328,7 @@ async fn nothing_hurries_after_a_suspend() {
     // The machine sleeps for an hour; then all timers fire at once.
     advance(s(3_600)).await;
     joined(tasks).await;
-    log.judge(s(1));
+    log.check(s(1));
     assert!(log.order().starts_with(&[0, 1, 2]));
 }
 

@@ -47,7 +47,7 @@ async fn crowd(processes: usize, delay: Duration) -> (Vec<usize>, usize) {
         }
     }
     tasks.join_all().await;
-    log.judge(delay);
+    log.check(delay);
     let order = log.order();
     let pages = (0..processes).map(|who| order.iter().filter(|by| **by == who).count()).collect();
     (pages, store.calls())
@@ -261,7 +261,7 @@ async fn the_store_may_fail_at_any_call() {
             let store = Faulty::new(|call, k| call == k, k, fault);
             let (log, throttled) = ten_requests(store.clone()).await;
             // The process keeps its own promise, whatever the store does.
-            log.judge(s(1));
+            log.check(s(1));
             let starts = log.starts("a.example");
             assert!(starts[2] - throttled >= s(5), "the backoff, with {fault:?} at call {k}");
             assert!(log.now() < s(70), "{:?} with {fault:?} at call {k}", log.now());
@@ -277,7 +277,7 @@ async fn a_store_outage_means_a_longer_delay_and_one_warning() {
     for _ in 0..6 {
         log.send(0, &pacer, "a.example", ms(0)).await;
     }
-    log.judge(s(4));
+    log.check(s(4));
     let starts = log.starts("a.example");
     let is_random_then_even = starts[0] < s(4) && starts[5] - starts[0] == s(20);
     assert!(is_random_then_even, "a random start, then four delays each: {starts:?}");
@@ -286,7 +286,7 @@ async fn a_store_outage_means_a_longer_delay_and_one_warning() {
     for _ in 0..8 {
         log.send(0, &pacer, "a.example", ms(0)).await;
     }
-    log.judge(s(1));
+    log.check(s(1));
     assert_eq!(events.take(), ["store back"]);
     let starts = log.starts("a.example");
     assert_eq!(starts[13] - starts[12], s(1), "{starts:?}");
@@ -306,7 +306,7 @@ async fn while_the_store_is_away_a_holder_goes_on_and_others_keep_off() {
     for _ in 0..25 {
         log.send(1, &one, "a.example", ms(10)).await;
     }
-    log.judge(s(1));
+    log.check(s(1));
     let last = log.starts("a.example")[25];
     assert!(last - down < s(27), "no longer delay than with the store, longer than its lease: {last:?}");
     assert_eq!(deferral(waiting.await.unwrap().0).reason, DeferReason::OtherProcess);
@@ -333,7 +333,7 @@ async fn after_an_outage_every_host_is_served_in_ten_seconds() {
         sleep_until(began + back).await;
         store.heal();
         tasks.join_all().await;
-        log.judge(s(1));
+        log.check(s(1));
         for n in 0..6 {
             let starts = log.starts(&format!("h{n}.example"));
             let next = starts.iter().find(|start| **start >= back).unwrap();
@@ -390,7 +390,7 @@ impl HostStore for Yes {
 async fn local_pacing_runs_on_top_of_any_store() {
     let (pacer, log) = (Pacer::builder(one_second()).store(Arc::new(Yes(ms(0)))).build(), Log::default());
     joined(log.crowd(20, &pacer, ms(50))).await;
-    log.judge(s(1));
+    log.check(s(1));
     assert_eq!(log.order(), (0..20).collect::<Vec<_>>());
 }
 
@@ -494,7 +494,7 @@ async fn groups_of_hosts_are_leased_too() {
         }
     }
     timeout(s(300), tasks.join_all()).await.unwrap();
-    log.judge(s(2));
+    log.check(s(2));
     assert_eq!(log.order().len(), 30);
     assert!(state(&*store, "custom/farm").await.quiet.is_some());
 }

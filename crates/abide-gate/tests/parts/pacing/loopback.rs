@@ -185,12 +185,12 @@ fn the_server_sees_no_delay_below_the_promise() {
     assert_eq!((client.pacer.stats().in_flight, client.pacer.stats().waiting), (0, 0));
     let cancelled = cancelled.load(Ordering::SeqCst);
     assert!(cancelled > tasks / 20, "{cancelled} cancelled");
-    judge(std::mem::take(&mut *client.requests.lock().unwrap()));
+    check(std::mem::take(&mut *client.requests.lock().unwrap()));
     report(&std::mem::take(&mut *log.lock().unwrap()), wire, cancelled);
 }
 
 /// From the end of a request, also of one that was cancelled, to the next: exactly the promise.
-fn judge(mut requests: Vec<(usize, Instant, Instant)>) {
+fn check(mut requests: Vec<(usize, Instant, Instant)>) {
     requests.sort();
     let pairs = requests.windows(2).filter(|pair| pair[0].0 == pair[1].0);
     let delays: Vec<Option<Duration>> =
@@ -200,7 +200,7 @@ fn judge(mut requests: Vec<(usize, Instant, Instant)>) {
     assert_eq!(early, 0);
 }
 
-/// Prints what the server saw, and judges it.
+/// Prints what the server saw, and checks it.
 fn report(seen: &[Seen], mut wire: Vec<Duration>, cancelled: usize) {
     let mut by_host: Vec<&Seen> = seen.iter().collect();
     by_host.sort_by_key(|seen| (seen.host, seen.arrived));

@@ -325,7 +325,7 @@ impl Log {
     }
 
     /// Never two in flight, never inside the delay, on any host.
-    pub(crate) fn judge(&self, delay: Duration) {
+    pub(crate) fn check(&self, delay: Duration) {
         let mut entries = self.entries.lock().unwrap().clone();
         entries.sort_by(|a, b| (&a.1, a.2).cmp(&(&b.1, b.2)));
         for pair in entries.windows(2) {

@@ -1,9 +1,9 @@
 //! What the tests share.
 
 mod cluster;
-pub(crate) mod judge;
 mod proxy;
 mod sentinel;
+pub(crate) mod website;
 pub(crate) mod workers;
 
 use std::time::{Duration, Instant};

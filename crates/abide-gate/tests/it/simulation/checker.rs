@@ -1,4 +1,4 @@
-//! The judge. It stands where the servers stand: it sees what arrives and when, what was answered, and what each process read in
+//! The checker. It stands where the servers stand: it sees what arrives and when, what was answered, and what each process read in
 //! its store. What must follow from that it works out by the letter of the promises, and with nothing of the gate.
 
 use std::collections::{BTreeMap, HashMap};
@@ -85,7 +85,7 @@ impl Backoff {
 
 /// Why a host is to be left alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Complaint {
+pub(crate) enum Throttle {
     /// The server has said for how long.
     Asks(Duration),
     /// It has not.
@@ -127,23 +127,23 @@ const THROTTLES_KEPT: Duration = Duration::from_secs(30 * 60);
 const FAULTS_MAX: u32 = 5;
 /// An attempt that failed longer ago says nothing about now.
 const UNASKED_MAX: Duration = Duration::from_secs(27 * 60 * 60);
-/// The longest back-off of a robots.txt, its jitter, and the flight.
+/// The longest back-off of a robots.txt, its jitter, and the fetch.
 const BACK_OFF_MAX: Duration = Duration::from_secs(67 * 60);
-/// A flight that waits for the permits of all its hops.
-const FLIGHT_MAX: Duration = Duration::from_secs(7 * 60 + 30 + 20);
+/// A fetch that waits for the permits of all its hops.
+const FETCH_MAX: Duration = Duration::from_secs(7 * 60 + 30 + 20);
 /// The life of a lease that no process has given back. Its holder hears of what other processes have saved when it renews it, every half.
 const LEASE: Duration = Duration::from_secs(7);
 /// As long as a time that a wrong clock has written down is believed, once it has come near.
 const JUMP_REMEMBERED: Duration = Duration::from_secs(28 * 60 * 60);
 
-/// What happened in numbers, by name, so that a run in which nothing happens is seen. `deferred, not judged`: while a clock lied or soon
+/// What happened in numbers, by name, so that a run in which nothing happens is seen. `deferred, not checked`: while a clock lied or soon
 /// after.
 pub(crate) type Counts = BTreeMap<&'static str, u64>;
 
 #[derive(Debug, Default)]
 struct State {
     attempts: Vec<Attempt>,
-    /// What a process may judge by: its last attempt, and what it has read in its store since.
+    /// What a process may go by: its last attempt, and what it has read in its store since.
     known: HashMap<(Who, usize), Vec<usize>>,
     pending: HashMap<(Who, usize), Said>,
     /// By the time that is written down; two processes may have fetched in the same millisecond.
@@ -159,7 +159,7 @@ struct State {
     lines: HashMap<(Who, usize), Line>,
     faults: HashMap<(Who, usize), Faults>,
     /// Robots fetches that may be waiting for theirs.
-    flying: HashMap<(Who, usize), Duration>,
+    robots_fetches: HashMap<(Who, usize), Duration>,
     /// When a robots.txt was last redirected to the host that some of them live on.
     led: HashMap<usize, Duration>,
     /// Clocks that lie now, and when the last one was put right.
@@ -173,7 +173,7 @@ struct State {
 }
 
 #[derive(Debug)]
-pub(crate) struct Judge {
+pub(crate) struct Checker {
     began: Instant,
     setting: Setting,
     is_replay: bool,
@@ -191,7 +191,7 @@ impl State {
     }
 }
 
-impl Judge {
+impl Checker {
     pub(crate) fn new(setting: Setting) -> Self {
         let is_replay = std::env::var_os("ABIDE_REPLAY").is_some();
         Self { began: Instant::now(), setting, is_replay, state: Mutex::default() }
@@ -317,7 +317,7 @@ impl Judge {
     }
 
     /// The server asks to be left alone, or the operator wants it to be. `throttled`: it is the robots.txt of this site that says so, by 429.
-    pub(crate) fn complains(&self, who: Who, host: usize, complaint: Complaint, throttled: Option<usize>) {
+    pub(crate) fn throttles(&self, who: Who, host: usize, throttle: Throttle, throttled: Option<usize>) {
         let now = self.now();
         let mut state = self.state();
         let known = throttled.map(|origin| self.known(&state, who, origin)).unwrap_or_default();
@@ -330,23 +330,23 @@ impl Judge {
         if now > excuse.backed_off_until + THROTTLES_KEPT {
             excuse.throttles = 0;
         }
-        let (least, most) = match complaint {
+        let (least, most) = match throttle {
             // The clock has milliseconds.
-            Complaint::Operator(lasts) => (lasts - Duration::from_millis(1), lasts),
-            Complaint::Asks(asked) => (asked.min(DAY), asked.min(DAY)),
-            Complaint::Silent => (BACKOFF, (BACKOFF * (1 << excuse.throttles.min(12))).min(DAY)),
+            Throttle::Operator(lasts) => (lasts - Duration::from_millis(1), lasts),
+            Throttle::Asks(asked) => (asked.min(DAY), asked.min(DAY)),
+            Throttle::Silent => (BACKOFF, (BACKOFF * (1 << excuse.throttles.min(12))).min(DAY)),
         };
         let least = least.max(if must_back_off { MINUTE } else { Duration::ZERO });
         let most = most.max(if may_back_off { HOUR * 11 / 10 } else { Duration::ZERO });
-        excuse.throttles += u32::from(!matches!(complaint, Complaint::Operator(_)));
+        excuse.throttles += u32::from(!matches!(throttle, Throttle::Operator(_)));
         // A tenth of jitter.
         excuse.backed_off_until = excuse.backed_off_until.max(now + most * 11 / 10 + SECOND);
         let host = state.hosts.entry((self.group(who), host)).or_default();
         host.backoffs.retain(|backoff| now < backoff.until);
         // The holder of the host sees a response itself. The operator may ask another process, whose store takes up to a second.
-        let known_from = match complaint {
-            Complaint::Operator(_) => now + LEASE / 2 + SECOND,
-            Complaint::Asks(_) | Complaint::Silent => now,
+        let known_from = match throttle {
+            Throttle::Operator(_) => now + LEASE / 2 + SECOND,
+            Throttle::Asks(_) | Throttle::Silent => now,
         };
         host.backoffs.push(Backoff { by: who, since: now, known_from, until: now + least });
     }
@@ -372,7 +372,7 @@ impl Judge {
     }
 
     /// The shared store does not answer this process as it should: it is not known who has the lease of this host.
-    pub(crate) fn store_stumbles(&self, who: Who, host: usize) {
+    pub(crate) fn store_fails(&self, who: Who, host: usize) {
         let until = self.now() + LEASE + DELAY_MAX;
         let mut state = self.state();
         state.excuses.entry((0, host)).or_default().unsure_until = until;
@@ -398,12 +398,12 @@ impl Judge {
     }
 
     /// A process may be about to ask for this robots.txt, or is done.
-    pub(crate) fn flies(&self, who: Who, origin: usize, takes_off: bool) {
+    pub(crate) fn fetches_robots(&self, who: Who, origin: usize, takes_off: bool) {
         let now = self.now();
         let mut state = self.state();
         match takes_off {
-            true => state.flying.insert((who, origin), now),
-            false => state.flying.remove(&(who, origin)),
+            true => state.robots_fetches.insert((who, origin), now),
+            false => state.robots_fetches.remove(&(who, origin)),
         };
     }
 
@@ -515,8 +515,8 @@ impl Judge {
             DeniedKind::Unreachable { .. } => {
                 state.count("unreachable", 1);
                 // An answer that comes while the clock is set is of no day.
-                let is_judged = !self.clock_has_lied(&state, now);
-                is_judged.then(|| self.wrongly_unreachable(&state, origin, &known, now)).flatten()
+                let is_checked = !self.clock_has_lied(&state, now);
+                is_checked.then(|| self.wrongly_unreachable(&state, origin, &known, now)).flatten()
             }
             DeniedKind::Deferred { .. } => {
                 state.count("deferred", 1);
@@ -524,7 +524,7 @@ impl Judge {
                 let wait = WallMillis::from(not_before).since(wall);
                 match () {
                     () if self.clock_has_lied(&state, now) => {
-                        state.count("deferred, not judged", 1);
+                        state.count("deferred, not checked", 1);
                         None
                     }
                     () if wait > 27 * HOUR => Some("deferred for more than 27 hours"),
@@ -600,16 +600,16 @@ impl Judge {
             });
             let line = state.lines.get(&(circle, host)).copied().unwrap_or_default();
             let others_wait = line.calling > 1 || line.left.is_some_and(|left| left + margin > now);
-            let flying = state.flying.iter().any(|((other, site), since)| {
+            let robots_fetches = state.robots_fetches.iter().any(|((other, site), since)| {
                 let in_circle = self.circle(*other) == circle;
-                in_circle && now < *since + FLIGHT_MAX && hosts_of(state, *site, now).contains(&Some(host))
+                in_circle && now < *since + FETCH_MAX && hosts_of(state, *site, now).contains(&Some(host))
             });
             let pause_until = state.faults.get(&(who, host)).copied().unwrap_or_default().pause_until;
             let store_back = state.store_back.get(&who).copied().unwrap_or_default();
             let is_excused = [store_back, excuse.backed_off_until, pause_until, excuse.unsure_until]
                 .iter()
                 .any(|until| *until > now);
-            is_excused || is_busy || others_wait || flying
+            is_excused || is_busy || others_wait || robots_fetches
         })
     }
 

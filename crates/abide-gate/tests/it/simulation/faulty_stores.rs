@@ -10,16 +10,16 @@ use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
 use abide_gate::{HolderId, MemoryStore, Origin, StoreError, StoreFuture, WallMillis};
 use tokio::time::{Instant, sleep};
 
-use super::judge::{Judge, Who};
+use super::checker::{Checker, Who};
 use super::plan::{CDN, Chance, ORIGINS};
 
 /// Whether something fails now.
 #[derive(Debug)]
-pub(crate) struct Weather {
+pub(crate) struct FaultTimes {
     /// A seed, if anything fails at all.
     seed: Option<u64>,
     began: Instant,
-    is_calm: AtomicBool,
+    faults_ended: AtomicBool,
 }
 
 /// How a store fails.
@@ -37,17 +37,17 @@ enum Fault {
 /// Quiet: it is part of the story.
 const PANIC: &str = "the script says: panic";
 
-impl Weather {
+impl FaultTimes {
     pub(crate) fn new(seed: Option<u64>) -> Self {
-        Self { seed, began: Instant::now(), is_calm: AtomicBool::new(false) }
+        Self { seed, began: Instant::now(), faults_ended: AtomicBool::new(false) }
     }
 
-    pub(crate) fn calms_down(&self) {
-        self.is_calm.store(true, Ordering::SeqCst);
+    pub(crate) fn end(&self) {
+        self.faults_ended.store(true, Ordering::SeqCst);
     }
 
     fn fault(&self) -> Option<Fault> {
-        if self.is_calm.load(Ordering::SeqCst) {
+        if self.faults_ended.load(Ordering::SeqCst) {
             return None;
         }
         // By the time and not by what happened before, so that a run that is shrunk meets the same faults.
@@ -80,41 +80,41 @@ async fn through<T>(
 
 /// The records of all processes, as bytes.
 #[derive(Debug, Default)]
-pub(crate) struct Shelf {
+pub(crate) struct SharedStore {
     records: Mutex<HashMap<Origin, Vec<u8>>>,
     leases: MemoryStore,
 }
 
-/// The shelf as one process uses it.
+/// The shared_store as one process uses it.
 #[derive(Debug)]
 pub(crate) struct Reader {
     pub(crate) who: Who,
-    pub(crate) shelf: Arc<Shelf>,
-    pub(crate) judge: Arc<Judge>,
-    pub(crate) weather: Arc<Weather>,
+    pub(crate) shared_store: Arc<SharedStore>,
+    pub(crate) checker: Arc<Checker>,
+    pub(crate) fault_times: Arc<FaultTimes>,
 }
 
 impl Reader {
     async fn through<T>(&self, done: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-        through(self.weather.fault(), Duration::from_millis(1_500), done).await
+        through(self.fault_times.fault(), Duration::from_millis(1_500), done).await
     }
 
     async fn read(&self, origin: &Origin) -> Result<Option<RobotsRecord>, StoreError> {
-        let mut bytes = self.shelf.records.lock().unwrap().get(origin).cloned();
-        if let (Some(bytes), Some(Fault::Rot)) = (&mut bytes, self.weather.fault()) {
+        let mut bytes = self.shared_store.records.lock().unwrap().get(origin).cloned();
+        if let (Some(bytes), Some(Fault::Rot)) = (&mut bytes, self.fault_times.fault()) {
             let middle = bytes.len() / 2;
             bytes[middle] ^= 4;
         }
         let record = bytes.and_then(|bytes| RobotsRecord::decode(&bytes));
         if let Some(record) = &record {
-            self.judge.loads(self.who, number(origin), record.asked_at());
+            self.checker.loads(self.who, number(origin), record.asked_at());
         }
         Ok(record)
     }
 
     async fn write(&self, record: &RobotsRecord) -> Result<(), StoreError> {
-        self.shelf.records.lock().unwrap().insert(record.origin().clone(), record.encode());
-        self.shelf.leases.save(record.origin(), record).await
+        self.shared_store.records.lock().unwrap().insert(record.origin().clone(), record.encode());
+        self.shared_store.leases.save(record.origin(), record).await
     }
 }
 
@@ -131,7 +131,7 @@ impl RobotsStore for Reader {
 
     fn save<'a>(&'a self, origin: &'a Origin, record: &'a RobotsRecord) -> StoreFuture<'a, ()> {
         Box::pin(async move {
-            self.judge.saves(self.who, number(origin), record.asked_at());
+            self.checker.saves(self.who, number(origin), record.asked_at());
             self.through(self.write(record)).await
         })
     }
@@ -143,13 +143,13 @@ impl RobotsStore for Reader {
         now: WallMillis,
         ttl: Duration,
     ) -> StoreFuture<'a, Option<WallMillis>> {
-        self.judge.flies(self.who, number(origin), true);
-        Box::pin(self.through(self.shelf.leases.lease(origin, holder, now, ttl)))
+        self.checker.fetches_robots(self.who, number(origin), true);
+        Box::pin(self.through(self.shared_store.leases.lease(origin, holder, now, ttl)))
     }
 
     fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> StoreFuture<'a, ()> {
-        self.judge.flies(self.who, number(origin), false);
-        Box::pin(self.through(self.shelf.leases.release(origin, holder)))
+        self.checker.fetches_robots(self.who, number(origin), false);
+        Box::pin(self.through(self.shared_store.leases.release(origin, holder)))
     }
 
     fn sweep(&self, _: WallMillis) -> StoreFuture<'_, u64> {
@@ -162,8 +162,8 @@ impl RobotsStore for Reader {
 pub(crate) struct Hosts {
     pub(crate) who: Who,
     pub(crate) inner: Arc<MemoryStore>,
-    pub(crate) judge: Arc<Judge>,
-    pub(crate) weather: Arc<Weather>,
+    pub(crate) checker: Arc<Checker>,
+    pub(crate) fault_times: Arc<FaultTimes>,
 }
 
 fn host_number(scope: &str) -> usize {
@@ -173,15 +173,15 @@ fn host_number(scope: &str) -> usize {
 
 impl HostStore for Hosts {
     fn exchange<'a>(&'a self, host: &'a str, ask: LeaseAsk) -> StoreFuture<'a, (LeaseStatus, HostState)> {
-        let fault = self.weather.fault();
+        let fault = self.fault_times.fault();
         let is_well = matches!(fault, None | Some(Fault::Rot));
         if !is_well {
-            self.judge.store_stumbles(self.who, host_number(host));
+            self.checker.store_fails(self.who, host_number(host));
         }
         Box::pin(async move {
             let reply = through(fault, Duration::from_millis(700), self.inner.exchange(host, ask)).await;
             if is_well {
-                self.judge.store_answers(self.who);
+                self.checker.store_answers(self.who);
             }
             reply
         })

@@ -57,7 +57,7 @@ pub(crate) async fn start(crew: &Crew, website: &Server) -> Vec<Worker> {
 }
 
 /// Stops the workers; every delay was kept on every host.
-pub(crate) async fn stop_and_judge(workers: Vec<Worker>, website: &Server, crew: &Crew) {
+pub(crate) async fn stop_and_check(workers: Vec<Worker>, website: &Server, crew: &Crew) {
     stop(workers).await;
     assert_spaced(&by_host(&website.log()), crew.delay);
 }
