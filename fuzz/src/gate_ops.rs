@@ -6,10 +6,10 @@
 
 #[path = "../../crates/abide-gate/tests/it/simulation/checker.rs"]
 mod checker;
-#[path = "../../crates/abide-gate/tests/it/simulation/plan.rs"]
-mod plan;
 #[path = "../../crates/abide-gate/tests/it/simulation/faulty_stores.rs"]
 mod faulty_stores;
+#[path = "../../crates/abide-gate/tests/it/simulation/plan.rs"]
+mod plan;
 #[path = "../../crates/abide-gate/tests/it/simulation/web.rs"]
 mod web;
 #[path = "../../crates/abide-gate/tests/it/simulation/world.rs"]

@@ -56,5 +56,7 @@ fn is_pattern(value: &str) -> bool {
 
 /// Whether a value ends neither its line nor itself, and fits a line.
 fn is_value(value: &str) -> bool {
-    value.trim_matches(' ') == value && !value.contains(|c: char| c == '#' || c.is_control()) && value.len() < 16_000
+    value.trim_matches(' ') == value
+        && !value.contains(|c: char| c == '#' || c.is_control())
+        && value.len() < 16_000
 }
