@@ -349,7 +349,7 @@ async fn a_304_of_another_version_than_the_record_is_unknown() {
     }
 }
 
-/// Keeps what it is given, and fails as it is told.
+/// Keeps what it is given, and fails where the test says so.
 #[derive(Debug)]
 struct Failing {
     kept: MemoryPermissionStore,

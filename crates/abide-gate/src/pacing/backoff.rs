@@ -119,7 +119,7 @@ impl HostBackoff {
         self.extended(shared.cause, until, shared.throttles, now)
     }
 
-    /// As other processes are told of it, unless it does not count any more.
+    /// As it is reported to other processes, unless it does not count any more.
     pub(crate) fn shared(&self, now: Moment) -> Option<Backoff> {
         let (left, over) = (self.until.since(now), now.since(self.until));
         let (throttles, cause) = (self.throttles, self.cause);
