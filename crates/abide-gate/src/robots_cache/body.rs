@@ -3,7 +3,6 @@
 //! The body of a hostile server is endless, cut short, or a bomb. So memory is bounded by the limit, and a short body is never parsed:
 //! what is missing may be what disallows.
 
-use bytes::Bytes;
 use http_body_util::BodyExt;
 
 use crate::coding::DecodedBody;
@@ -13,7 +12,7 @@ use crate::{Coding, Failure};
 /// What was read, whole lines only.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Text {
-    pub(crate) bytes: Bytes,
+    pub(crate) bytes: Vec<u8>,
     pub(crate) truncated: bool,
 }
 
@@ -34,8 +33,7 @@ pub(crate) async fn read(mut body: FetchBody, limit: usize) -> Result<Text, Fetc
         // A body that is always ready, such as an endless row of empty frames, must not starve the deadline.
         tokio::task::coop::consume_budget().await;
         let Some(frame) = body.frame().await.transpose()? else {
-            read.shrink_to_fit();
-            return Ok(Text { bytes: read.into(), truncated: false });
+            return Ok(Text { bytes: read, truncated: false });
         };
         let Ok(data) = frame.into_data() else { continue };
         append(&mut read, &data, limit.saturating_add(1));
@@ -67,8 +65,7 @@ fn cut(mut read: Vec<u8>, limit: usize) -> Text {
         _ => text.iter().rposition(is_line_end).map_or(0, |at| at.saturating_add(1)),
     };
     read.truncate(whole);
-    read.shrink_to_fit();
-    Text { bytes: read.into(), truncated: true }
+    Text { bytes: read, truncated: true }
 }
 
 /// The end of the last whole line of UTF-16. It looks at units, because U+0A41 has a byte that is a line feed in ASCII.
@@ -80,6 +77,7 @@ fn last_wide_line_end(text: &[u8], unit: fn([u8; 2]) -> u16) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
     use http_body_util::{Full, StreamBody};
 
     use super::*;
@@ -93,7 +91,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_endless_line_leaves_nothing() {
-        assert_eq!(read_all(vec![b'a'; 10_000]).await, Text { bytes: Bytes::new(), truncated: true });
+        assert_eq!(read_all(vec![b'a'; 10_000]).await, Text { bytes: Vec::new(), truncated: true });
     }
 
     #[tokio::test]

@@ -211,7 +211,7 @@ impl RobotsCache {
         let own = self.entries.get(origin.as_slice()).map(|answer| answer.record().clone());
         let stored = self.load_record(origin).await;
         match (stored, own) {
-            // Of two that were asked for at the same time, one was invalidated.
+            // Of two that were asked for at the same time, one was invalidated, and ends earlier: that one is newer.
             (Some(stored), Some(own)) => {
                 let is_newer = (own.asked_at, stored.fresh_until) > (stored.asked_at, own.fresh_until);
                 Some(if is_newer { own } else { stored })

@@ -123,10 +123,8 @@ impl<'a> Chain<'a> {
         self.cache.count(1, |stats| &mut stats.robots_requests);
         // The budget is kept by `Fetch`, which knows when the slot was there; this only ends one that does not.
         let patience = self.budget.saturating_add(self.cache.policy.slot_wait_max);
-        let reply = match timeout(patience, self.cache.fetch.fetch(request)).await {
-            Ok(result) => result,
-            Err(_) => Err(FetchError::new(Failure::Timeout, "no head in time")),
-        };
+        let late = |_| Err(FetchError::new(Failure::Timeout, "no head in time"));
+        let reply = timeout(patience, self.cache.fetch.fetch(request)).await.unwrap_or_else(late);
         self.sent |= !matches!(&reply, Err(error) if error.failure().is_none());
         reply
     }
@@ -185,7 +183,7 @@ impl<'a> Chain<'a> {
         }
         let now = self.cache.clock.wall();
         Outcome::Rules(GoodCopy {
-            text: RobotsText::new(&*text.bytes),
+            text: RobotsText::new(text.bytes),
             truncated: text.truncated,
             html,
             status,

@@ -60,9 +60,9 @@ impl RobotsRecord {
 
     /// The record in `bytes`, or `None` if it is not exactly one that [`encode`](Self::encode) of this version made.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let (sealed, checksum) = bytes.split_at_checked(bytes.len().checked_sub(CHECKSUM_LEN)?)?;
+        let (sealed, checksum) = bytes.split_last_chunk::<CHECKSUM_LEN>()?;
         let (&version, fields) = sealed.split_first()?;
-        if version != VERSION || crc32fast::hash(sealed).to_le_bytes() != checksum {
+        if version != VERSION || crc32fast::hash(sealed).to_le_bytes() != *checksum {
             return None;
         }
         let record = postcard::from_bytes::<Stored<'_>>(fields).ok()?.into_record()?;

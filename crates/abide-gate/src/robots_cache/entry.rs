@@ -71,7 +71,10 @@ impl RobotsEntry {
         let serving = record.serving(now, policy);
         let copy = record.copy.as_mut().filter(|_| serving == Serving::Copy);
         let rules = copy.and_then(|copy| {
-            copy.text = texts.get(&copy.text.body, |body| Rules::parse_with(body, tokens, reading(policy)));
+            // The body was cut at the policy's limit, so the reader must not cut it at a lower one.
+            let options = ParseOptions::new().with_limit(policy.body_limit);
+            // The record's own text is dropped here: all hosts that send it keep one.
+            copy.text = texts.get(&copy.text.body, |body| Rules::parse_with(body, tokens, options));
             copy.text.rules.clone()
         });
         let was_fresh = record.is_fresh(now);
@@ -268,11 +271,6 @@ impl RobotsEntry {
 
 /// What an entry takes besides its record: the head of its block, its place in the table, and what an allocator adds.
 const ENTRY_WEIGHT: usize = 120;
-
-/// The body was cut at the policy's limit, so the reader must not cut it at a lower one.
-fn reading(policy: &RobotsPolicy) -> ParseOptions {
-    ParseOptions::new().with_limit(policy.body_limit)
-}
 
 impl fmt::Debug for RobotsEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

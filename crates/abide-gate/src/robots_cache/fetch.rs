@@ -75,10 +75,8 @@ pub async fn on_the_wire<F>(budget: Duration, request: F) -> Result<RobotsRespon
 where
     F: Future<Output = Result<RobotsResponse, FetchError>>,
 {
-    match timeout(budget, request).await {
-        Ok(result) => result,
-        Err(_) => Err(FetchError::new(Failure::Timeout, "no complete head in time")),
-    }
+    let late = |_| Err(FetchError::new(Failure::Timeout, "no complete head in time"));
+    timeout(budget, request).await.unwrap_or_else(late)
 }
 
 /// One request for a robots.txt: the first, or a redirect hop.
@@ -189,7 +187,7 @@ impl Default for Validators {
 /// A longer validator is not kept, because it would be sent back with every request.
 pub(crate) const VALIDATOR_LEN_MAX: usize = 1024;
 
-/// In the length of the tag: the date is a number of seconds.
+/// In the length of the tag, which needs eleven bits: the date is a number of seconds.
 const IS_SECONDS: u16 = 1 << 15;
 
 impl Validators {

@@ -36,16 +36,13 @@ pub(crate) fn destination(from: &Url, headers: &HeaderMap, policy: &RobotsPolicy
 }
 
 fn resolve(from: &Url, location: &[u8]) -> Result<Url, Failure> {
-    if location.len() > LOCATION_LEN_MAX {
-        return Err(Failure::LocationInvalid);
-    }
     let text = std::str::from_utf8(location).map_err(|_| Failure::LocationInvalid)?;
-    let text = text.trim_matches(' ');
-    if text.is_empty() {
-        return Err(Failure::LocationMissing);
+    // RFC 9110 §5.5: white space around a field value is no part of it.
+    match text.trim_matches(' ') {
+        _ if text.len() > LOCATION_LEN_MAX => Err(Failure::LocationInvalid),
+        "" => Err(Failure::LocationMissing),
+        // The WHATWG parser removes tabs and line ends silently, so two readers of one Location could see two URLs.
+        text if text.chars().any(char::is_control) => Err(Failure::LocationInvalid),
+        text => from.join(text).map_err(|_| Failure::LocationInvalid),
     }
-    if text.chars().any(char::is_control) {
-        return Err(Failure::LocationInvalid);
-    }
-    from.join(text).map_err(|_| Failure::LocationInvalid)
 }
