@@ -47,6 +47,7 @@ fn append(read: &mut Vec<u8>, data: &[u8], len_max: usize) {
     let data = data.get(..room).unwrap_or(data);
     let needed = read.len().saturating_add(data.len());
     if needed > read.capacity() {
+        // `Vec` would double its 256 KiB to more than the limit.
         let capacity = needed.max(read.capacity().saturating_mul(2)).min(len_max);
         read.reserve_exact(capacity.saturating_sub(read.len()));
     }

@@ -74,6 +74,7 @@ impl BoundedTable {
 
     /// Keeps the entry in place of the last one of its origin. Always: one that was refused would be fetched again for every page.
     pub(super) fn insert(&self, value: Arc<RobotsEntry>) {
+        // Relaxed, as everywhere here: sums and hints, by which no other memory is found.
         self.weight.fetch_add(value.enter(), Ordering::Relaxed);
         // Before it is in the table, so that it is not forgotten to make room for itself.
         self.make_room();

@@ -105,6 +105,7 @@ impl RobotsCache {
     /// The entry for a URL if it is in memory and fresh, as it is for most requests. Allocates nothing.
     pub(crate) fn at_hand(&self, url: &Url) -> Option<Arc<RobotsEntry>> {
         let (origin, now) = (OriginOf::of(url)?, self.clock.wall());
+        // One that is due for a refresh is left to `get`, which can start the fetch.
         self.entries.get_if(origin, |entry| entry.next(now) == Some(Reuse::Use))
     }
 
@@ -119,6 +120,7 @@ impl RobotsCache {
     pub(crate) async fn prefetch(self: &Arc<Self>, origins: impl IntoIterator<Item = Origin>) {
         let mut waiting = JoinSet::new();
         for origin in origins {
+            // More tasks would only wait for `fetch_permits`, each with its memory.
             if waiting.len() >= self.policy.fetches_max {
                 waiting.join_next().await;
             }
@@ -133,6 +135,7 @@ impl RobotsCache {
     ///
     /// Other processes with the same store see it when their own entries expire.
     pub(crate) async fn invalidate(&self, origin: &Origin) {
+        // Or the next use would get the remembered deferral instead of a fetch.
         self.deferrals.invalidate(origin);
         let Some(mut record) = self.newest_record(origin).await.map(RobotsRecord::expired) else {
             return;
@@ -160,16 +163,19 @@ impl RobotsCache {
     ) -> Result<Arc<RobotsEntry>, Refusal> {
         let came = self.clock.now();
         loop {
+            // Cloned, because a borrow locks the channel; marked as seen, so that `changed` waits for the next.
             let last = progress.borrow_and_update().clone();
             match last {
                 Some(Progress::Done(result, permit_wait)) => {
                     *waited = waited.saturating_add(permit_wait.since(came));
                     return result;
                 }
+                // It was usable when it was announced, but this caller may have come later.
                 Some(Progress::Early(answer)) if self.is_usable(&answer) => return Ok(answer),
                 Some(Progress::Early(_)) | None => {}
             }
             if progress.changed().await.is_err() {
+                // The leader went without a result: its task panicked, or its runtime has shut down.
                 return Err(DeniedKind::Interrupted.into());
             }
         }
@@ -188,6 +194,7 @@ impl RobotsCache {
         match answer.next(now) {
             Some(next) => Some((answer, next)),
             None => {
+                // The record is the same, so nothing is fetched: only what it says has changed with the time.
                 let answer = self.publish(answer.record().clone());
                 answer.next(now).map(|next| (answer, next))
             }

@@ -61,6 +61,7 @@ impl<'a> Chain<'a> {
             asked_again: false,
             sent: false,
             permit_wait,
+            // Drawn before the reply is there, because the pacer backs the host off as soon as it has the head.
             throttle: previous.and_then(|record| record.next_throttle(cache.jitter.draw(), policy)),
         }
     }
@@ -81,6 +82,7 @@ impl<'a> Chain<'a> {
                     Ok(()) => {}
                     Err(outcome) => return Ok(outcome),
                 },
+                // Once, because a server that says 304 to everything would be asked for ever.
                 Head::AskAgain if !self.asked_again => {
                     self.asked_again = true;
                     self.spend(&reply);
@@ -110,6 +112,7 @@ impl<'a> Chain<'a> {
     }
 
     async fn send(&mut self, validators: Option<Validators>) -> Result<RobotsResponse, FetchError> {
+        // Not sent: the host would get a request whose reply nothing waits for.
         if self.budget.is_zero() {
             return Err(FetchError::new(Failure::Timeout, "the time for all hops was over"));
         }
@@ -130,6 +133,7 @@ impl<'a> Chain<'a> {
     }
 
     fn spend(&mut self, reply: &RobotsResponse) {
+        // From when the request was sent: the wait for its permit is not on the wire.
         let spent = self.cache.clock.now().saturating_duration_since(reply.started());
         self.budget = self.budget.saturating_sub(spent);
     }
@@ -146,10 +150,12 @@ impl<'a> Chain<'a> {
 
     /// Follows one redirect. Its body is never read.
     fn follow(&mut self, reply: &RobotsResponse) -> Result<(), Outcome> {
+        // Before the count: a redirect too many allows everything, and one to a refused place must not.
         let url = redirect::destination(self.here(), reply.headers(), &self.cache.policy)
             .map_err(|cause| Outcome::Unreachable { cause, hold: reply.hold() })?;
         // §2.3.1.2: if there are more than five consecutive redirects, crawlers MAY assume that the robots.txt file is
         // unavailable. Without cookies a URL met twice cannot end otherwise.
+        // `visited` starts with robots.txt itself, so its length is the number of this redirect.
         if self.visited.len() > self.cache.policy.redirects_max || self.visited.contains(&url) {
             return Err(Outcome::TooManyRedirects);
         }
@@ -172,6 +178,7 @@ impl<'a> Chain<'a> {
             Err(_) => return Outcome::Unreachable { cause: Failure::Timeout, hold },
         };
         self.cache.count(text.bytes.len() as u64, |stats| &mut stats.robots_bytes);
+        // A text that is still in a coding has no line that the parser reads: it would allow everything.
         if looks_coded(&text.bytes) {
             return Outcome::Unreachable { cause: Failure::StillCoded, hold };
         }
@@ -187,6 +194,7 @@ impl<'a> Chain<'a> {
             truncated: text.truncated,
             html,
             status,
+            // Left out where it is robots.txt of the origin, because a million records are kept.
             redirected_to: (self.visited.len() > 1).then(|| Box::new(self.here().clone())),
             validators: Validators::of(&headers),
             lifetime: stated_lifetime(&headers, &self.cache.policy).and_then(whole_seconds),

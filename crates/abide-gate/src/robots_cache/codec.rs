@@ -86,6 +86,7 @@ impl RobotsRecord {
                 && copy.lifetime().is_none_or(|lifetime| lifetime <= LIFETIME_MAX)
                 && copy.redirected_to.as_deref().is_none_or(is_plain)
         });
+        // §2.4: however the times got there, rules count for 24 hours at most.
         is_result && is_copy && self.fresh_until.since(self.asked_at) <= LIFETIME_MAX
     }
 }

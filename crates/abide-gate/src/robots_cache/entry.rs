@@ -78,12 +78,14 @@ impl RobotsEntry {
             copy.text.rules.clone()
         });
         let was_fresh = record.is_fresh(now);
+        // A new entry counts as used, or the table's hand could forget it before its first caller has come back.
         Self { record, rules, serving, was_fresh, used: AtomicBool::new(true), place: AtomicU32::new(0) }
     }
 
     /// What to do with this entry at `now`; `None` if it must be compiled again, because it has become stale.
     pub(super) fn next(&self, now: WallMillis) -> Option<Reuse> {
         match self.record.reuse(now) {
+            // Too many redirects allow everything while they are fresh; in an outage the last good copy applies after that.
             Reuse::Use | Reuse::UseAndRefresh if self.record.is_fresh(now) != self.was_fresh => None,
             next => Some(next),
         }
@@ -98,6 +100,7 @@ impl RobotsEntry {
     pub(crate) fn unreachable(&self) -> Option<Failure> {
         (self.serving == Serving::Unreachable).then_some(match self.record.last() {
             LastResult::Unreachable(cause) => cause,
+            // In an outage a 408 or 429 allows only while it is fresh; then the outage disallows again.
             LastResult::Unavailable(status) => Failure::Status(status),
             LastResult::TooManyRedirects | LastResult::Rules => Failure::Other,
         })
@@ -170,6 +173,7 @@ impl RobotsEntry {
     pub fn failure(&self) -> Option<Failure> {
         match self.record.last() {
             LastResult::Unreachable(cause) => Some(cause),
+            // A 408, 421, 425 or 429, for which the copy stands in: other 4xx leave no copy.
             LastResult::Unavailable(status) if self.source() == Source::LastGood => {
                 Some(Failure::Status(status))
             }
@@ -224,6 +228,7 @@ impl RobotsEntry {
 
     /// Mistakes in the text: unreadable lines, encodings, rules that never match. Parses the text again.
     pub fn remarks(&self) -> Vec<Remark> {
+        // The copy was cut when it was read, by a limit that the entry does not know.
         let options = ParseOptions::new().with_limit(BODY_LIMIT_MAX);
         self.copy().map(|copy| Robots::parse_with(copy.body(), options).remarks()).unwrap_or_default()
     }

@@ -130,6 +130,7 @@ impl RobotsRequest {
     /// The header fields to send besides the crawler's own User-Agent: `Accept`, `Accept-Encoding`, the validators, and the signature.
     pub fn headers(&self) -> HeaderMap {
         let mut headers = self.signature.clone();
+        // abide decodes robots.txt itself, to the last byte, so it names the codings, and not the client.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip, deflate, br, zstd"));
         headers.insert(ACCEPT, HeaderValue::from_static("text/plain, */*;q=0.5"));
         let Some(validators) = &self.validators else { return headers };
@@ -201,6 +202,7 @@ impl Validators {
         if etag.is_empty() && date.is_empty() {
             return Self::default();
         }
+        // At most `VALIDATOR_LEN_MAX`, so no bit is lost, and that of `IS_SECONDS` is free.
         let length = etag.len() as u16;
         Self(match seconds(date) {
             Some(seconds) => {
@@ -246,6 +248,7 @@ impl Validators {
 
     /// These, with what is missing taken from `older`.
     pub(crate) fn or(self, older: &Self) -> Self {
+        // RFC 9110 §15.4.5: a 304 repeats the ETag, but Last-Modified only where it is needed.
         let (date, older_date) = (self.last_modified(), older.last_modified());
         Self::new(self.etag().or(older.etag()), date.or(older_date).as_deref())
     }
@@ -260,6 +263,7 @@ impl Validators {
 fn seconds(date: &[u8]) -> Option<u32> {
     let time = parse_http_date(str::from_utf8(date).ok()?).ok()?;
     let seconds = time.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs().try_into().ok()?;
+    // Another spelling goes back as it came: servers may compare If-Modified-Since as text.
     (date_of(seconds).as_bytes() == date).then_some(seconds)
 }
 

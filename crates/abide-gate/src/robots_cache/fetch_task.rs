@@ -48,6 +48,7 @@ impl RobotsCache {
         urgency: Urgency,
     ) -> Result<watch::Receiver<Option<Progress>>, Refusal> {
         if let Some(DeferredFetch { why, sent }) = self.deferrals.get(origin) {
+            // Further ahead than any backoff reaches: the clock was set back.
             let is_over = why.not_before.is_none_or(|at| now >= at || at > now.plus(NEXT_TRY_MAX));
             // For a caller that waits, the pacer decides again, if that costs the origin no request.
             if !is_over && (sent || urgency == Urgency::Background) {
@@ -87,6 +88,7 @@ impl RobotsCache {
         origin: &Origin,
         permit_wait: &PermitWait,
     ) -> Result<Arc<RobotsEntry>, Refusal> {
+        // Loaded by the task, so that a slow store is asked once for all callers.
         let previous = self.newest_record(origin).await;
         let mut early = None;
         if let Some(record) = &previous {
@@ -115,7 +117,9 @@ impl RobotsCache {
             Err(deferred) => {
                 self.count(1, |stats| &mut stats.robots_deferred);
                 log::deferred(origin);
+                // Nothing was learned of robots.txt, so the record stays as it is.
                 self.deferrals.insert(origin.clone(), deferred.clone());
+                // No record will come of this lease, so the followers in other processes need not wait for its end.
                 self.release_lease(origin).await;
                 // Callers that were not woken yet get the entry that could be used before.
                 early.ok_or(deferred.why)
@@ -149,6 +153,7 @@ impl RobotsCache {
             self.count(1, |stats| &mut stats.robots_last_good);
         }
         let old = previous.and_then(RobotsRecord::copy);
+        // By text: a 304 or the same file again changes no rule.
         if old.map(GoodCopy::body) != answer.record().copy().map(GoodCopy::body) {
             self.observers.notify(&Event::RobotsChanged { old, entry: &answer });
         }

@@ -15,7 +15,9 @@ use crate::robots_cache::RobotsPolicy;
 /// `Age`, `Date`, `Expires` and `s-maxage` are ignored: they could only lengthen or confuse.
 pub(crate) fn stated_lifetime(headers: &HeaderMap, policy: &RobotsPolicy) -> Option<Duration> {
     let directives =
+        // A comma within quotes cuts a directive, which can only shorten: without one the longest lifetime applies.
         headers.get_all(CACHE_CONTROL).iter().flat_map(|value| value.as_bytes().split(|&b| b == b','));
+    // RFC 9111 §4.2.1: of several values take the first, or call it stale. The smallest is never longer than the first.
     let shortest = directives.filter_map(directive_lifetime).min()?;
     Some(shortest.clamp(policy.lifetime_min, policy.lifetime_max))
 }
@@ -31,6 +33,7 @@ fn directive_lifetime(directive: &[u8]) -> Option<Duration> {
         return None;
     }
     let value = directive.get(b"max-age".len()..)?.trim_ascii_start().strip_prefix(b"=")?.trim_ascii_start();
+    // RFC 9111 §5.2: recipients ought to accept both forms of an argument, a token and a quoted string.
     let value = value.strip_prefix(b"\"").and_then(|inner| inner.strip_suffix(b"\"")).unwrap_or(value);
     seconds(value).map(Duration::from_secs)
 }
@@ -51,6 +54,7 @@ fn seconds(digits: &[u8]) -> Option<u64> {
 
 /// How long until the next try after `attempts` failures in a row: doubling, bounded, ±10 % by `chance` in `0.0..1.0`.
 pub(crate) fn back_off(attempts: u32, chance: f64, policy: &RobotsPolicy) -> Duration {
+    // A `u32` has no more bits to shift by. Any schedule is at its bound by then.
     let doublings = attempts.saturating_sub(1).min(31);
     let step = policy.retry_first.saturating_mul(1 << doublings).min(policy.retry_max);
     step.mul_f64(0.9 + 0.2 * chance.clamp(0.0, 1.0))

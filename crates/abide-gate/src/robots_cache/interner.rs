@@ -88,8 +88,10 @@ impl Interner {
         let mut texts = self.lock();
         if texts.by_hash.len() >= texts.sweep_at {
             texts.by_hash.retain(|_, text| text.strong_count() > 0);
+            // At twice what is left, so that the cost of a sweep is spread over as many insertions.
             texts.sweep_at = texts.by_hash.len().saturating_mul(2).max(SWEEP_MIN);
         }
+        // Another task may have put an equal one in meanwhile: that one goes with its entries.
         texts.by_hash.insert(hash, Arc::downgrade(&text));
         text
     }

@@ -42,6 +42,7 @@ pub(crate) fn asked(answer: &RobotsEntry) {
             );
             warn_sometimes(origin, Trouble::LastGood, &"the last good copy applies");
         }
+        // Not once in ten minutes: from here on pages are fetched although no rules were seen.
         Source::LongOutage => tracing::warn!(
             name: "abide.robots.long_outage", target: "abide::robots", %origin,
             "robots.txt is unreachable for long, all is allowed"

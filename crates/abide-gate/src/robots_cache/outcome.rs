@@ -107,6 +107,7 @@ fn coding(headers: &HeaderMap) -> Result<Option<Coding>, Failure> {
 /// Whether a body is still in a coding: in one that was not named, in a second one below the one that was, or in what a client left that
 /// decodes by itself.
 pub(crate) fn looks_coded(body: &[u8]) -> bool {
+    // The magic numbers of gzip (RFC 1952 §2.3.1) and zstd (RFC 8878 §3.1.1).
     let is_named = body.starts_with(&[0x1f, 0x8b]) || body.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]);
     is_named || is_no_text(body)
 }
@@ -131,6 +132,7 @@ fn is_no_text(body: &[u8]) -> bool {
 fn is_wide(start: &[u8]) -> bool {
     let has_mark =
         [&b"\xff\xfe"[..], b"\xfe\xff", b"\0\0\xfe\xff"].iter().any(|mark| start.starts_with(mark));
+    // In UTF-16 every other byte of Latin text is NUL, in UTF-32 three of four are.
     has_mark || start.iter().filter(|&&b| b == 0).count() > start.len() / 4
 }
 
@@ -156,6 +158,7 @@ pub(crate) fn is_html(content_type: Option<&[u8]>, body: &[u8]) -> bool {
 
 /// Whether any line is an `Allow` or `Disallow` record, of any group.
 pub(crate) fn has_rule_line(body: &[u8]) -> bool {
+    // RFC 9309 §2.2: NL is CR, LF or CRLF.
     body.split(|&b| b == b'\n' || b == b'\r').any(|line| {
         // A longer key is not looked at, however long the line is.
         let start = line.get(..KEY_LEN_MAX).unwrap_or(line);

@@ -75,12 +75,14 @@ impl Default for RobotsPolicy {
             follow_downgrade: false,
             html_is_unreachable: false,
             long_outage: LongOutage::Unavailable,
+            // Or `max-age=0` would mean a fetch of robots.txt with every page.
             lifetime_min: Duration::from_secs(5 * 60),
             lifetime_max: LIFETIME_MAX,
             redirects_lifetime: Duration::from_secs(60 * 60),
             retry_first: Duration::from_secs(60),
             retry_max: Duration::from_secs(60 * 60),
             body_limit: BODY_LIMIT_MIN,
+            // One for all, because each byte of a slow server renews a timeout per read.
             deadline: Duration::from_secs(30),
             slot_wait_max: Duration::from_secs(60),
             fetches_max: 64,
@@ -111,6 +113,7 @@ impl RobotsPolicy {
     /// How many redirects of a robots.txt are followed, between 5 (the default) and 20. With more, it counts as unavailable.
     #[must_use]
     pub fn with_redirects_max(mut self, hops: usize) -> Self {
+        // §2.3.1.2 SHOULD follow five: with fewer, rules that exist would count as unavailable.
         self.redirects_max = hops.clamp(REDIRECTS_MIN, REDIRECTS_MAX);
         self
     }
@@ -152,6 +155,7 @@ impl RobotsPolicy {
     /// 24 hours. Default: 5 minutes and 24 hours.
     #[must_use]
     pub fn with_lifetimes(mut self, shortest: Duration, longest: Duration) -> Self {
+        // The longest first, and the shortest gives way to it: only the longest is a limit of the RFC.
         self.lifetime_max = longest.clamp(Duration::from_secs(1), LIFETIME_MAX);
         self.lifetime_min = shortest.clamp(Duration::from_secs(1), self.lifetime_max);
         self
@@ -176,6 +180,7 @@ impl RobotsPolicy {
     /// How long one robots.txt may take on the wire, over all redirects, without waits for permits. Default: 30 seconds.
     #[must_use]
     pub fn with_deadline(mut self, deadline: Duration) -> Self {
+        // A deadline of zero would make every site unreachable.
         self.deadline = deadline.clamp(Duration::from_millis(1), Duration::from_secs(60 * 60));
         self
     }
@@ -188,6 +193,7 @@ impl RobotsPolicy {
     /// How many robots.txt a process fetches at a time, at least one; others queue in order. Default: 64.
     #[must_use]
     pub fn with_fetches_max(mut self, fetches: usize) -> Self {
+        // With none, no fetch would ever begin. The upper bound is that of leases in memory.
         self.fetches_max = fetches.clamp(1, 65_536);
         self
     }

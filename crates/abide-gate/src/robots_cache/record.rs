@@ -69,6 +69,7 @@ const OUTAGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How many attempts must have counted by then.
 const OUTAGE_ATTEMPTS: u32 = 20;
 /// How far apart attempts must be to count.
+/// Less than a day, so that all attempts of a crawl that runs daily count, though not at the same minute.
 const COUNTED_APART: Duration = Duration::from_secs(20 * 60 * 60);
 
 impl Outage {
@@ -146,6 +147,7 @@ impl RobotsRecord {
                 new(LastResult::Rules, Some(fetched), Outage::NONE).fresh_for(lifetime, at)
             }
             Outcome::NotModified { validators, lifetime } => {
+                // Only a copy makes a request conditional, so there is one. Were there none, nothing would be known.
                 let Some(copy) = copy else {
                     return new(LastResult::Unreachable(Failure::Status(304)), None, failing.again(now))
                         .retried(None, at, policy);
@@ -159,14 +161,17 @@ impl RobotsRecord {
                 new(LastResult::Unavailable(status), None, Outage::NONE).fresh_for(lifetime, at)
             }
             Outcome::UnavailableForNow { status } => {
+                // The number of attempts grows, and so does the pause, but it is no outage: §2.3.1.3, not §2.3.1.4.
                 new(LastResult::Unavailable(status), copy, failing.attempted()).retried(None, at, policy)
             }
             Outcome::TooManyRequests { hold } => {
+                // Without a pacer's backoff, as long as it would have been.
                 let step = previous.and_then(|record| record.next_throttle(at.jitter, policy));
                 let until = hold.unwrap_or(now.plus(step.unwrap_or(back_off(1, at.jitter, policy))));
                 new(LastResult::Unavailable(429), copy, failing).until(until)
             }
             Outcome::TooManyRedirects => {
+                // §2.3.1.2 says MAY: the copy is kept, and applies again when this has expired.
                 new(LastResult::TooManyRedirects, copy, failing).until(now.plus(policy.redirects_lifetime))
             }
             Outcome::Unreachable { cause, hold } => {
@@ -183,6 +188,7 @@ impl RobotsRecord {
 
     fn retried(self, hold: Option<WallMillis>, at: AttemptEnd, policy: &RobotsPolicy) -> Self {
         let again = at.now.plus(back_off(self.outage().attempts, at.jitter, policy));
+        // The later of the two: nothing is sent during a backoff, robots.txt included.
         self.until(hold.map_or(again, |hold| hold.max(again)))
     }
 
@@ -323,6 +329,7 @@ impl GoodCopy {
         Self {
             validated_at: now,
             validators: validators.or(&self.validators),
+            // RFC 9111 §3.2: the fields that the 304 has replace the old ones; the others stay.
             lifetime: lifetime.and_then(whole_seconds).or(self.lifetime),
             ..self.clone()
         }

@@ -16,6 +16,7 @@ const LOCATION_LEN_MAX: usize = 8 * 1024;
 pub(crate) fn destination(from: &Url, headers: &HeaderMap, policy: &RobotsPolicy) -> Result<Url, Failure> {
     let mut fields = headers.get_all(LOCATION).iter();
     let field = fields.next().ok_or(Failure::LocationMissing)?;
+    // Of two Locations, clients and proxies may take either.
     if fields.next().is_some() {
         return Err(Failure::LocationInvalid);
     }
@@ -27,9 +28,11 @@ pub(crate) fn destination(from: &Url, headers: &HeaderMap, policy: &RobotsPolicy
     if from.scheme() == "https" && url.scheme() == "http" && !policy.follow_downgrade {
         return Err(Failure::RedirectDowngrade);
     }
+    // It is not sent, and would make a URL look unvisited.
     url.set_fragment(None);
     let stripped = url.set_username("").and_then(|()| url.set_password(None));
     match (stripped, url.host(), url.port_or_known_default()) {
+        // Port 0 is no place to connect to.
         (Ok(()), Some(_), Some(1..)) => Ok(url),
         _ => Err(Failure::LocationInvalid),
     }

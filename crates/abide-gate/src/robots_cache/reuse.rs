@@ -66,6 +66,7 @@ impl RobotsRecord {
     }
 
     fn is_due(&self, now: WallMillis) -> bool {
+        // Further ahead than any schedule reaches: the clock was set back since.
         now >= self.next_try || self.next_try > now.plus(NEXT_TRY_MAX) || self.is_from_the_future(now)
     }
 

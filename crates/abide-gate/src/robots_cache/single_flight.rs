@@ -40,6 +40,7 @@ impl<K: Clone + Eq + Hash, T> SingleFlight<K, T> {
     /// Follows the fetch for `key`, or becomes its leader.
     pub(crate) fn join(&self, key: &K) -> Join<K, T> {
         let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+        // Looked up and put in under one lock: of two callers that come at once, one leads.
         if let Some(progress) = in_flight.get(key) {
             return Join::Follower(progress.clone());
         }

@@ -29,7 +29,9 @@ impl RobotsCache {
         let store = self.store.as_ref()?;
         let loaded = self.guarded(async { store.load(origin).await }).await;
         let record = self.note(origin, loaded, &self.reading_fails)??;
+        // Kept by a process with a higher limit: fetched again, and cut at ours.
         let fits = record.copy().is_none_or(|copy| copy.body().len() <= self.policy.body_limit);
+        // The origin too, because a store that mixes up keys must not give one site's rules to another.
         (record.origin() == origin && fits).then_some(record)
     }
 
@@ -108,6 +110,7 @@ impl RobotsCache {
     ) -> Result<T, StoreError> {
         let mut operation = pin!(operation);
         let caught = poll_fn(|context| {
+            // The operation is never polled after a panic, so what that left half done is not seen.
             catch_unwind(AssertUnwindSafe(|| operation.as_mut().poll(context)))
                 .unwrap_or_else(|_| Poll::Ready(Err(StoreError::new("it panicked"))))
         });
