@@ -25,29 +25,28 @@ enum Kind {
 const LOGIN: &str = "wrong user name or password";
 
 impl Error {
+    fn new(kind: Kind, text: impl Into<Arc<str>>) -> Self {
+        Self { kind, text: text.into() }
+    }
+
     pub(crate) fn url(found: &str) -> Self {
-        let text = format!("expected a URL such as redis://localhost:6379/0, found {found}");
-        Self { kind: Kind::Usage, text: text.into() }
+        Self::new(Kind::Usage, format!("expected a URL such as redis://localhost:6379/0, found {found}"))
     }
 
     pub(crate) fn prefix() -> Self {
-        let text = "expected a key prefix of 1 to 64 letters, digits, '.', '_', '-' or ':'";
-        Self { kind: Kind::Usage, text: text.into() }
+        Self::new(Kind::Usage, "expected a key prefix of 1 to 64 letters, digits, '.', '_', '-' or ':'")
     }
 
     pub(crate) fn slow(server: &str, limit: Duration) -> Self {
-        let text = format!("the store at {server} did not answer within {limit:?}");
-        Self { kind: Kind::Unreachable, text: text.into() }
+        Self::new(Kind::Unreachable, format!("the store at {server} did not answer within {limit:?}"))
     }
 
     fn unreachable(server: &str, why: &str) -> Self {
-        let text = format!("the store at {server} cannot be reached: {why}");
-        Self { kind: Kind::Unreachable, text: text.into() }
+        Self::new(Kind::Unreachable, format!("the store at {server} cannot be reached: {why}"))
     }
 
     pub(crate) fn refused(server: &str, what: &str) -> Self {
-        let text = format!("the store at {server} answered: {what}");
-        Self { kind: Kind::Refused, text: text.into() }
+        Self::new(Kind::Refused, format!("the store at {server} answered: {what}"))
     }
 
     /// What the first script on a connection has met.
@@ -59,7 +58,7 @@ impl Error {
                 let text = format!(
                     "the store at {server} is one node of a cluster: expected a URL such as redis+cluster://{server}"
                 );
-                Self { kind: Kind::Refused, text: text.into() }
+                Self::new(Kind::Refused, text)
             }
             ErrorKind::Server(ServerErrorKind::NoPerm) => no_eval(
                 "the user may not run it: allow +eval and +evalsha, and +get +set +del +pexpire +time +info for its scripts",
