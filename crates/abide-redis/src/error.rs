@@ -54,12 +54,14 @@ impl Error {
         let no_eval = |why| Self::refused(server, &format!("abide needs EVAL, and {why}"));
         let says = |what| error.to_string().contains(what);
         match error.kind() {
+            // The first script touches the markers of all buckets, which lie in many slots.
             ErrorKind::Server(ServerErrorKind::Moved | ServerErrorKind::CrossSlot) => {
                 let text = format!(
                     "the store at {server} is one node of a cluster: expected a URL such as redis+cluster://{server}"
                 );
                 Self::new(Kind::Refused, text)
             }
+            // NOPERM is about EVAL itself. What a script may not call is an ERR, whose text depends on the server's version.
             ErrorKind::Server(ServerErrorKind::NoPerm) => no_eval(
                 "the user may not run it: allow +eval and +evalsha, and +get +set +del +pexpire +time +info for its scripts",
             ),
@@ -90,6 +92,7 @@ impl Error {
         match error.kind() {
             _ if error.is_timeout() => unreachable("it did not answer in time"),
             _ if is_login => refused(LOGIN),
+            // A detail may be the server's words; the category is the library's own.
             ErrorKind::Io if error.detail().is_some() => unreachable(error.category()),
             ErrorKind::Io => unreachable(&text),
             ErrorKind::ClusterConnectionNotFound => unreachable("a node of the cluster is away"),

@@ -22,6 +22,7 @@ impl HostStore for Store {
         Box::pin(async move {
             let keys = &self.link.keys;
             let keys = [keys.of(HOST, host), keys.marker(host)];
+            // Numbered, so that a release that comes late, on a connection that was given up, ends no lease that was taken since.
             let reply: Reply = self.link.run(&EXCHANGE, &keys, args(&ask, self.link.number())).await?;
             Ok(read(reply).ok_or_else(|| self.link.unexpected())?)
         })
@@ -65,9 +66,11 @@ fn read(
 
 /// Microseconds that the script can add to the time of day: at most 71 years.
 fn micros(span: Duration) -> i64 {
+    // Numbers are doubles in Lua, exact up to 2^53; the time of day is below 2^51, too.
     i64::try_from(span.as_micros()).unwrap_or(i64::MAX).min(1 << 51)
 }
 
+/// Letters, digits and colons only: the script takes a row with another character for one that is not ours.
 /// `429:60000`, `503`, `calm`, `operator`, `shared`.
 fn write(cause: BackoffCause) -> String {
     match cause {

@@ -68,6 +68,7 @@ fn bucket(name: &str) -> u64 {
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
+    // The low byte of FNV-1a depends on low bits alone, so the high half is folded in.
     (hash ^ (hash >> 32)) % BUCKETS
 }
 

@@ -101,6 +101,7 @@ impl Link {
             let patience = self.limit.checked_div(4).unwrap_or_default();
             let mut pending = Pending { patience, since: Some(Instant::now()), is_lost };
             let reply = ask(connection).await;
+            // There is a reply, so dropping it says nothing of the connection.
             pending.since = None;
             reply.map_err(|error| {
                 // What a server says about a command says nothing against the connection, unless it is no primary any more.
@@ -124,6 +125,7 @@ impl Link {
             Some(Ok((connection, is_lost))) if !is_lost.load(Ordering::Relaxed) => {
                 return Ok((connection.clone(), Arc::clone(is_lost)));
             }
+            // Thousands of hosts ask a server that is down: all get the error at once, and one of them connects.
             Some(Err((at, error))) if at.elapsed() < AGAIN => return Err(error.clone()),
             _ => {}
         }
@@ -154,6 +156,7 @@ impl Link {
         // Of all buckets, so that a new server's grace is over once, and not whenever one is used for the first time.
         let (first, others) = match (&connection, self.keys.markers()) {
             (Connection::One(_), markers) => (markers, Vec::new()),
+            // In a cluster each is a command of its own, because their slots differ: one is waited for, to see whether scripts run.
             (Connection::Cluster(_), mut markers) => {
                 (markers.split_off(markers.len().saturating_sub(1)), markers)
             }
@@ -163,6 +166,7 @@ impl Link {
         let mut touching = connection.clone();
         tokio::spawn(async move {
             for marker in others {
+                // Not needed to go on: an exchange makes the marker of its own bucket.
                 if TOUCH.run::<Value>(&mut touching, &[marker], None::<&str>).await.is_err() {
                     return;
                 }

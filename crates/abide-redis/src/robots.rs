@@ -23,6 +23,7 @@ impl RobotsStore for Store {
         Box::pin(async move {
             let keys = [key::ROBOTS, key::FETCHING].map(|kind| self.link.keys.of(kind, origin.as_str()));
             let life = millis(self.record_life);
+            // The record before the end of the lease: a follower that gets the lease looks for the record once more.
             self.link.query::<()>(cmd("SET").arg(&keys[0]).arg(record.encode()).arg("PX").arg(life)).await?;
             // If it is not reached any more, the lease ends by itself.
             Ok(self.link.query(cmd("DEL").arg(&keys[1])).await?)
@@ -78,6 +79,7 @@ async fn sweep(store: &Store, older_than: WallMillis) -> Result<u64, Error> {
     let mut removed = 0_u64;
     let mut places: Vec<_> = store.link.ask(primaries).await?.into_iter().map(|place| (place, 0)).collect();
     while let Some((place, cursor)) = places.pop() {
+        // Some hundred at a time, because the server does nothing else meanwhile.
         let scan = cmd("SCAN").arg(cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(200).to_owned();
         let there = place.clone();
         let page = store.link.ask(|mut at| async move { at.query_at(scan, there).await });
@@ -97,6 +99,7 @@ async fn sweep(store: &Store, older_than: WallMillis) -> Result<u64, Error> {
 
 async fn primaries(at: Connection) -> RedisResult<Vec<SingleNodeRoutingInfo>> {
     let Connection::Cluster(mut cluster) = at else { return Ok(vec![SingleNodeRoutingInfo::Random]) };
+    // With `Special` each reply comes with the address of its node, which is what is asked for.
     let all = (MultipleNodeRoutingInfo::AllMasters, Some(ResponsePolicy::Special));
     let replies = cluster.route_command(cmd("PING"), RoutingInfo::MultiNode(all)).await?;
     let addresses = from_redis_value::<Vec<(String, Value)>>(replies)?.into_iter().map(|(address, _)| {
@@ -107,6 +110,7 @@ async fn primaries(at: Connection) -> RedisResult<Vec<SingleNodeRoutingInfo>> {
 }
 
 fn millis(span: Duration) -> u64 {
+    // Redis refuses an expiry of zero.
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX).clamp(1, EVER)
 }
 

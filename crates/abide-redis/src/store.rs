@@ -119,6 +119,7 @@ impl Builder {
     /// The URL or the prefix is invalid, the server cannot be reached, or it refuses.
     pub async fn connect(self) -> Result<Store, Error> {
         let store = self.open()?;
+        // Connecting has run a script, so there is nothing more to ask.
         store.link.ask(|_| std::future::ready(Ok(()))).await?;
         Ok(store)
     }

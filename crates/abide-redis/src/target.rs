@@ -63,6 +63,7 @@ impl Sentinels {
         let mut sentinels = self.sentinels.clone();
         let first = self.asked.fetch_add(1, Ordering::Relaxed).checked_rem(sentinels.len());
         sentinels.rotate_left(first.unwrap_or_default());
+        // A sentinel has no databases.
         let login = self.like.redis_settings().clone().set_db(0);
         match self.ask(sentinels.clone()).await {
             // It wants a password: that of the primary.
@@ -113,6 +114,7 @@ fn sentinel(scheme: &str, rest: &str) -> Result<Target, Error> {
     let (login, hosts, path) = parts(rest);
     let path = path.trim_start_matches('/');
     let (name, database) = path.split_once('/').unwrap_or((path, ""));
+    // What sentinels allow in the name of a primary.
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     if name.is_empty() || !name.bytes().all(is_plain) {
         return Err(Error::url(
@@ -134,6 +136,7 @@ fn sentinel(scheme: &str, rest: &str) -> Result<Target, Error> {
 /// `user:password@`, the hosts, and the path.
 fn parts(rest: &str) -> (&str, &str, &str) {
     let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
+    // The last `@`: one in a password that was not percent-encoded is no end of it.
     let (login, hosts) = authority.split_at(authority.rfind('@').map_or(0, |at| at.saturating_add(1)));
     (login, hosts, path)
 }

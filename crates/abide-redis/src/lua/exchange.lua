@@ -5,6 +5,8 @@
 local holder, number, want, ttl, again_in = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local quiet, reported_delay, left, over = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
 local reported_throttles, reported_cause = tonumber(ARGV[10]), ARGV[11]
+-- CREDIBLE, 27 hours: the longest backoff is 24 hours and its jitter, so one that ends later was dated by a wrong clock.
+-- KEPT: throttle counts are forgiven 30 quiet minutes after the backoff. WAITING_MAX bounds the row of a host.
 local MINUTE, HOUR, DAY, CREDIBLE, KEPT = 60e6, 3600e6, 86400e6, 97200e6, 1800e6
 local NONE, WAITING_MAX = '0', 64
 local since = born(KEYS[2])
@@ -13,6 +15,7 @@ local since = born(KEYS[2])
 -- when, by which command; who waits for it, in line, each until when; under which marker; and when all this was written.
 local last, delay, backoff, throttles, cause = 0, 0, 0, 0, 'none'
 local has, till, by, waiting, of = NONE, 0, 0, {}, text(since)
+-- pcall, because a key of another type is an error to GET, and to us a row that is not ours.
 local stored, body = redis.pcall('GET', KEYS[1]), nil
 if stored then
   local fields = '^((%d+) (%d+) (%d+) (%d+) ([%w:]+) (%w+) (%d+) (%d+) ([%w:,]+) (%d+)) (%d+)$'
@@ -22,6 +25,7 @@ if stored then
     -- The clock was set back by so much: no time has passed since.
     local ahead = math.max(tonumber(found[12]) - now, 0)
     local function past(time) return math.max(tonumber(time) - ahead, 0) end
+    -- Each within what a process can have written, or a row made by hand could keep a host for years.
     last, delay, backoff = math.min(past(found[2]), now), math.min(tonumber(found[3]), DAY), past(found[4])
     throttles, till, by = math.min(tonumber(found[5]), 255), math.min(past(found[8]), now + HOUR), tonumber(found[9])
     for one, ends in found[10]:gmatch('(%w+):(%d+)') do
@@ -37,16 +41,19 @@ end
 local function counts(ends, times)
   return now < ends + (times > 0 and KEPT or 0)
 end
+-- At least 1, because 0 stands for a host that had no request.
 if quiet >= 0 then
   last = math.max(last, now - quiet, 1)
 end
 delay = math.max(delay, reported_delay)
+-- Before the report is merged: a stored end that is not credible must not win over a reported one that is.
 if backoff > now + CREDIBLE then backoff = now + DAY end
 if not counts(backoff, throttles) then
   backoff, throttles, cause = 0, 0, 'none'
 end
 local reported = now - over + (left > CREDIBLE and DAY or left)
 if left >= 0 and counts(reported, reported_throttles) then
+  -- Backoffs are only extended, by whichever process.
   if reported > backoff then backoff, cause = reported, reported_cause end
   throttles = math.max(throttles, reported_throttles)
 end
@@ -72,16 +79,21 @@ else
   local grace = since + ttl
   -- A lease that has ended by itself was never given up: its holder may have sent a request until then.
   if has ~= NONE and till <= now then
+    -- The holder itself has just reported when it last sent.
     if has ~= holder then last = math.max(last, till) end
     has = NONE
   end
+  -- A process that did not ask again in time has gone, and must not hold up those behind it.
   keep(function(_, ends) return now < ends end)
   local first, blocked = waiting[1], 0
   if has ~= NONE then
+    -- The holder gets it whenever it asks: its last reply may have been lost.
     blocked = has == holder and 0 or till
+  -- Within the grace only a process that says that it has the lease gets it.
   elseif want == 'lease' and now < grace then
     blocked = grace
   elseif want == 'lease' and first and first[1] ~= holder then
+    -- Free, but kept for the first in line until its place ends, or the fastest process would get it each time.
     blocked = first[2]
   end
   if blocked <= now then
@@ -95,6 +107,7 @@ else
     for n, one in ipairs(waiting) do
       if one[1] == holder then place = n end
     end
+    -- A process beyond the bound is not in line; it asks again all the same.
     if place <= WAITING_MAX then waiting[place] = {holder, now + again_in} end
     verdict, wait = waiting[1][1] == holder and 'next' or 'busy', blocked - now
   end
@@ -110,8 +123,10 @@ end
 owed, line = owed + MINUTE, waiting[1] and table.concat(line, ',') or NONE
 local new = {text(last), text(delay), text(backoff), text(throttles), cause, has, text(till), text(by), line, text(since)}
 new = table.concat(new, ' ')
+-- A key that owes nothing is removed, so the store holds only hosts of the last minutes and backoffs.
 if owed <= now then
   if stored then redis.call('DEL', KEYS[1]) end
+-- Each write goes to replicas and to the append-only file, so one that would change nothing is left out.
 elseif new ~= body then
   redis.call('SET', KEYS[1], new .. ' ' .. text(now), 'PX', text(math.ceil((owed - now) / 1000)))
 end
@@ -121,4 +136,5 @@ if want == 'release' and (owed <= now or new == body) then mark(KEYS[2], since) 
 
 quiet = last > 0 and now - last or -1
 if backoff == 0 then return {verdict, wait, quiet, delay, -1, 0, 0, ''} end
+-- Redis cuts numbers in replies to integers, so times are whole microseconds.
 return {verdict, wait, quiet, delay, math.max(backoff - now, 0), math.max(now - backoff, 0), throttles, cause}

@@ -5,6 +5,7 @@ local function received(text)
   return is_read and type(record) == 'table' and tonumber(record.received_at) or -math.huge
 end
 local DAY = 86400000
+-- pcall: what is there and is no record is replaced.
 local kept = redis.pcall('GET', KEYS[1])
 local later_by = type(kept) == 'string' and received(kept) - received(ARGV[1]) or 0
 -- One that was received later by a day or more was dated by a clock far ahead.

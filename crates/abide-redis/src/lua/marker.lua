@@ -10,12 +10,14 @@ local MARKER_LIFE = 30 * 86400 * 1000
 -- Drawn again by each start of a server and by each time that it becomes a primary. A user that may not ask believes the marker.
 local info = redis.pcall('INFO', 'replication')
 info = type(info) == 'string' and info or ''
+-- A replica runs a script that writes nothing, and would tell of leases that its primary no longer knows.
 if info:find('role:slave', 1, true) then
   return redis.error_reply('READONLY it is a replica')
 end
 local server = info:match('master_replid:(%x+)')
 
 local function text(number)
+  -- Lua itself writes 1.8e+15, which loses digits and which the patterns do not match.
   return string.format('%.0f', number)
 end
 
@@ -24,6 +26,7 @@ local function mark(marker, since)
 end
 
 local function born(marker)
+  -- pcall: a key of another type says nothing, so the bucket begins anew.
   local kept = redis.pcall('GET', marker)
   local since, name = (type(kept) == 'string' and kept or ''):match('^(%d+) (%w+)$')
   since = since and tonumber(since)
