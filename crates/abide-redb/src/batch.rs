@@ -31,6 +31,7 @@ pub(crate) fn changed(
     changes: &[Option<PermissionRecord>],
 ) -> Option<PermissionRecord> {
     changes.iter().fold(record, |kept, change| match (kept, change) {
+        // Responses end in another order than they came in: the last one received is the site's word.
         (Some(kept), Some(new)) if kept.outlives(new) => Some(kept),
         (_, change) => change.clone(),
     })

@@ -70,6 +70,7 @@ impl Builder {
     /// Maximum size of the records of each kind, with their keys. Default 1 GiB, at least 1 MiB. The file is somewhat larger.
     #[must_use]
     pub fn max_bytes(mut self, bytes: u64) -> Self {
+        // Less would not hold two robots.txt of 500 KiB, the least that RFC 9309 §2.5 lets a crawler read.
         self.max_bytes = bytes.max(1 << 20);
         self
     }

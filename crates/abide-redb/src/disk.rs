@@ -110,6 +110,7 @@ impl Disk {
                     None => tables.backoffs.remove(&**host)?,
                 };
             }
+            // Not `||`: both are shrunk.
             Ok(tables.robots.shrink(max_records, max_bytes)?
                 | tables.permissions.shrink(max_records, max_bytes)?)
         })
@@ -212,6 +213,7 @@ fn open_whole(place: &Place, settings: &Builder, verify: bool) -> Result<Databas
 /// Reads what the last user of the file left, and makes what is not there yet. `Err`: the format of the file, which is another one.
 fn take_over(database: &Database) -> Result<Result<Found, u8>, RedbError> {
     let transaction = begin(database)?;
+    // Before any table is made, so that the database of another program stays as it is.
     let tables: Vec<_> = transaction.list_tables()?.map(|table| table.name().to_owned()).collect();
     if !tables.is_empty() && !tables.iter().any(|table| table == STATE.name()) {
         return Err(RedbError::Corrupted("a redb database that is not abide's".to_owned()));

@@ -106,6 +106,7 @@ impl Error {
             | RedbError::TableIsMultimap(_)
             | RedbError::TableIsNotMultimap(_)
             | RedbError::TypeDefinitionChanged { .. } => Self::corrupt(path, error.to_string()),
+            // Whatever else: no reason to move the file aside.
             error => Self::io(path, io::Error::other(error.to_string())),
         }
     }

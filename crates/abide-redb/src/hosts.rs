@@ -124,6 +124,7 @@ impl Hosts {
             changed.extend(forgotten.filter(|(_, known)| known.row.is_some()).map(|(key, _)| (key, None)));
         }
         let known = self.known(host);
+        // No grace: leases are lost with the process that had them.
         let (lease, state) = known.entry.exchange(ask, at, Duration::ZERO);
         if let Some(backoff) = state.backoff
             && known.row.is_none_or(|row| row.lacks(backoff, at))
@@ -155,6 +156,7 @@ impl Hosts {
     fn known(&mut self, key: &str) -> &mut Known {
         self.hosts.entry(key.into()).or_insert_with(|| {
             let mut entry = HostEntry::default();
+            // Also for a host that was forgotten: it owed nothing, and neither does a request so long ago.
             entry.merge(&UNKNOWN, OPENED);
             Known { entry, row: None }
         })

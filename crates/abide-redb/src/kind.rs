@@ -74,6 +74,7 @@ impl Records<'_> {
     }
 
     pub(crate) fn insert(&mut self, key: &str, age: u64, row: &[u8]) -> Result<(), Error> {
+        // Its age as well: the index must not lead to a row that is younger than it says.
         self.remove(key)?;
         self.rows.insert(key, row)?;
         self.ages.insert((age, key), ())?;
@@ -106,6 +107,7 @@ impl Records<'_> {
             let oldest = self.ages.first()?.map(|(key, _)| (key.value().0, key.value().1.to_owned()));
             match oldest {
                 Some((age, key)) if goes(self.rows.len()?, self.bytes, age) => {
+                    // By itself too: an age without its row would be the oldest for ever, and nothing would be removed.
                     self.ages.remove((age, &*key))?;
                     self.remove(&key)?;
                 }

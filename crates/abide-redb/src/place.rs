@@ -55,6 +55,7 @@ fn create_whole(path: &Path, builder: &Builder) -> Result<(), DatabaseError> {
     if fs::metadata(path).is_ok() {
         return Ok(());
     }
+    // With the process in its name: several may start at once where there is no file yet.
     let new = with_suffix(path, &format!("new-{}", std::process::id()));
     let made = builder.create(&new).map(drop);
     if matches!(made, Err(DatabaseError::DatabaseAlreadyOpen)) {

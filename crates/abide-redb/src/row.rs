@@ -145,6 +145,7 @@ fn opened<'a>(key: &[u8], row: &'a [u8]) -> Option<(u8, &'a [u8])> {
 fn checksum_of(version: u8, key: &[u8], fields: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&[version]);
+    // The length too, or a byte could move from the end of the key to the start of the fields.
     hasher.update(&(key.len() as u64).to_le_bytes());
     hasher.update(key);
     hasher.update(fields);

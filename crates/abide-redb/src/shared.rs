@@ -133,10 +133,12 @@ impl Shared {
             Some(fault) if !is_urgent && queue.weight() > WEIGHT_MAX => return Err(fault.clone()),
             _ => put(&mut queue.batch),
         }
+        // While the disk fails, waiting for it would stop the crawl: then records are dropped instead.
         let is_behind = queue.fault.is_none() && queue.weight() > WEIGHT_SOFT;
         if is_urgent || is_behind || self.disk.settings.write_behind.is_zero() {
             return Ok(Some(self.commit_soon(queue)));
         }
+        // The first that waits sets the time: a later one would put the commit off again and again.
         if queue.since.is_none() {
             queue.since = Some(Instant::now());
             self.wake.notify_one();
@@ -159,6 +161,7 @@ impl Shared {
     /// Makes the writer write everything and end. Every caller gets its result.
     pub(crate) fn close(&self) -> Pending {
         let now = Now::for_writing(&*self.disk.settings.clock);
+        // Hosts before the queue, as in `exchange`.
         let hosts = self.hosts();
         let mut queue = self.queue();
         if let Phase::Closed(result) = &queue.phase {
@@ -194,6 +197,7 @@ impl Shared {
         loop {
             let mut queue = self.next_batch();
             let is_last = !matches!(queue.phase, Phase::Open);
+            // Taken before the commit: who asks from now on waits for the next one, which has what was put meanwhile.
             let waiters = if is_last { Vec::new() } else { std::mem::take(&mut queue.waiters) };
             let batch = Arc::new(std::mem::take(&mut queue.batch));
             queue.since = None;
@@ -229,6 +233,7 @@ impl Shared {
     fn pause(&self, queue: &Queue) -> Duration {
         match queue.faults {
             0 => self.disk.settings.write_behind,
+            // Six doublings are 64 seconds, more than the longest pause.
             n => AGAIN.saturating_mul(1 << n.saturating_sub(1).min(6)).min(AGAIN_MAX),
         }
     }
@@ -242,6 +247,7 @@ impl Shared {
         match result {
             Ok(is_too_full) => {
                 if is_too_full {
+                    // The rest goes in the next transaction, after whatever waits: a backoff first of all.
                     queue.since.get_or_insert_with(Instant::now);
                 }
                 queue.faults = 0;
@@ -251,6 +257,7 @@ impl Shared {
                 Ok(())
             }
             Err(error) => {
+                // What failed is older than what was put meanwhile, which must win.
                 let later = std::mem::replace(&mut queue.batch, Arc::unwrap_or_clone(batch));
                 queue.batch.extend(later);
                 queue.since = Some(Instant::now());

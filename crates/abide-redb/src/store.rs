@@ -79,6 +79,7 @@ impl Store {
     pub(crate) fn start((disk, found): (Disk, Found)) -> Result<Self, Error> {
         let shared = Arc::new(Shared::new(disk, found));
         let writing = Arc::clone(&shared);
+        // A thread of its own, because the store outlives runtimes, and redb blocks.
         let writer = std::thread::Builder::new().name("abide-redb".to_owned());
         let writer = writer.spawn(move || writing.write());
         let writer = writer.map_err(|error| Error::io(shared.disk.path(), error))?;
@@ -149,6 +150,7 @@ impl Store {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        // Its result goes to nobody; `close` is the call for those who want it.
         drop(self.shared.close());
         if let Some(writer) = self.writer.take() {
             // Not the receiver's own way to block, which panics on a thread of a runtime.

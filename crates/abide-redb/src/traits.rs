@@ -15,6 +15,7 @@ use crate::store::Store;
 impl RobotsStore for Store {
     fn load<'a>(&'a self, origin: &'a Origin) -> StoreFuture<'a, Option<RobotsRecord>> {
         Box::pin(async move {
+            // What waits is newer than what is in the file.
             if let Some(record) = self.shared().waiting_record(origin)? {
                 return Ok(Some(record));
             }
@@ -28,6 +29,7 @@ impl RobotsStore for Store {
         Box::pin(async move {
             let is_urgent = record.failing_since().is_some();
             let pending = self.shared().put(is_urgent, |batch| batch.save(record.clone()));
+            // Also where the record cannot be written: the fetch has ended all the same.
             self.shared().leases.release(origin, None);
             Ok(self.written(pending?).await?)
         })
