@@ -302,7 +302,7 @@ pub(crate) struct CrawlArgs {
     #[arg(short = 'n', long, value_name = "N", default_value_t = 100, allow_negative_numbers = true,
         value_parser = pages)]
     pub(crate) max_pages: usize,
-    /// Maximum number of pages to fetch from one host (repeatable)
+    /// Maximum number of pages to fetch from one host (repeatable; of two for one host, the last counts)
     #[arg(long, value_name = "HOST=N", value_parser = host_pages)]
     pub(crate) host_max_pages: Vec<(abide::Host, usize)>,
     /// Maximum time for a page, from its request to the end of its body; the wait before the request does not count
@@ -398,7 +398,7 @@ pub(crate) struct Online {
     /// Send requests to these hosts directly, instead of those of NO_PROXY; `*` is all
     #[arg(help_heading = "Network", long = "noproxy", value_name = "HOSTS")]
     pub(crate) no_proxy: Option<String>,
-    /// Delay for one host (repeatable)
+    /// Delay for one host (repeatable; of two for one host, the last counts)
     #[arg(help_heading = "Pace and state", long, value_name = "HOST=TIME", value_parser = host_delay)]
     pub(crate) host_delay: Vec<(abide::Host, Duration)>,
     /// Shortest time between two requests to a host, in seconds or as 500ms

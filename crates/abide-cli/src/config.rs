@@ -41,8 +41,11 @@ pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
         wrong(format!(":{}", before.lines().count().max(1)), error.message())
     })?;
     let added = added(&table, &command, &matches).map_err(|error| in_file(&error))?;
-    let end = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
-    arguments.splice(end..end, added.into_iter().map(OsString::from));
+    // Right behind the name of the call: of two values for one host the last counts, which is that of the command line.
+    let call = matches.subcommand_name().unwrap_or_default();
+    let is_call = |pair: &[OsString]| matches!(pair, [before, word] if before != "--config" && word == call);
+    let place = arguments.windows(2).position(is_call).map_or(arguments.len(), |at| at + 2);
+    arguments.splice(place..place, added.into_iter().map(OsString::from));
     let matches = command.try_get_matches_from(&arguments);
     Cli::from_arg_matches(&matches.map_err(|error| in_file(&one_line(&error.render().to_string())))?)
 }

@@ -122,8 +122,8 @@ impl Crawl {
         watch: Arc<Watch>,
     ) -> anyhow::Result<Self> {
         let mut frontier = Frontier::new(urls, args.max_depth);
-        // The first one of a host counts: those of a file come last.
-        for (host, max) in args.host_max_pages.iter().rev() {
+        // In their order, as `online::pace` does.
+        for (host, max) in &args.host_max_pages {
             frontier.limit(host.as_str(), *max);
         }
         let mut report = Report::new(args.report.is_some());
