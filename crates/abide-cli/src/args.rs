@@ -611,12 +611,9 @@ fn host_pages(text: &str) -> Result<(abide::Host, usize), String> {
 /// A host and what is set for it.
 fn of_host<'a>(text: &'a str, what: &str) -> Result<(abide::Host, &'a str), String> {
     let (host, value) = text.rsplit_once('=').ok_or_else(|| format!("expected HOST={what}, found no ="))?;
-    Ok((self::host(host).ok_or_else(|| format!("expected HOST={what}, found {}", quoted(text)))?, value))
-}
-
-fn host(text: &str) -> Option<abide::Host> {
-    let url = Url::parse(&format!("http://{text}/")).ok()?;
-    abide::Host::of(&url).ok()
+    // Read as in a URL, so that it is the host by which requests are counted: lower case, punycode, without a port.
+    let host = Url::parse(&format!("http://{host}/")).ok().and_then(|url| abide::Host::of(&url).ok());
+    Ok((host.ok_or_else(|| format!("expected HOST={what}, found {}", quoted(text)))?, value))
 }
 
 fn pages(text: &str) -> Result<usize, String> {
@@ -634,11 +631,8 @@ fn requests(text: &str) -> Result<u16, String> {
 
 /// A network, or one address.
 fn network(text: &str) -> Result<IpNet, String> {
-    let single = || text.parse::<IpAddr>().map(IpNet::from).ok();
-    text.parse()
-        .ok()
-        .or_else(single)
-        .ok_or_else(|| format!("expected a network such as 127.0.0.0/8, found {}", quoted(text)))
+    let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+    network.map_err(|_| format!("expected a network such as 127.0.0.0/8, found {}", quoted(text)))
 }
 
 #[cfg(test)]

@@ -101,7 +101,6 @@ fn unreadable(input: &Path, number: u64, error: &io::Error) -> anyhow::Error {
     }
 }
 
-/// The object on one line.
 pub(crate) fn object<Q: DeserializeOwned>(text: &[u8]) -> Result<Q, String> {
     let text = std::str::from_utf8(text).map_err(|error| format!("expected UTF-8: {error}"))?;
     if !text.starts_with('{') {
@@ -164,9 +163,7 @@ pub(crate) fn bytes(
 
 /// Base64 of either alphabet (RFC 4648 §4 and §5), with its padding or without, in one line or in many.
 fn decoded(mut text: String) -> Result<Vec<u8>, DecodeError> {
-    if text.contains(|letter: char| letter.is_ascii_whitespace()) {
-        text.retain(|letter| !letter.is_ascii_whitespace());
-    }
+    text.retain(|letter| !letter.is_ascii_whitespace());
     let config = GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
     let is_url_safe = text.contains(['-', '_']);
     let alphabet = if is_url_safe { &alphabet::URL_SAFE } else { &alphabet::STANDARD };

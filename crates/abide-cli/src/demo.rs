@@ -40,7 +40,6 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Status> {
 const SITES: [&str; 4] =
     ["http://bakery.example/", "http://journal.example/", "http://market.example/", "http://broken.example/"];
 
-/// Answers until the program ends.
 fn serve(listener: &TcpListener) {
     let seen = Arc::new(Mutex::new(HashSet::new()));
     for stream in listener.incoming().flatten() {

@@ -67,7 +67,6 @@ pub(crate) fn snippet<'a>(lines: &[&[u8]], path: &'a str, marks: &[Mark]) -> Sni
     Snippet::source(text).line_start(start).path(path).annotations(annotations)
 }
 
-/// Prints what `groups` say.
 pub(crate) fn print(groups: &[Group<'_>]) -> std::io::Result<()> {
     use std::io::Write;
     let renderer = Renderer::styled().term_width(width());

@@ -53,7 +53,6 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Status> {
     })
 }
 
-/// By a file, without a network.
 fn offline(args: &ExplainArgs, path: &Path) -> anyhow::Result<Status> {
     let (body, texts) = robots_and_urls(path, &args.urls)?;
     let (robots, rules) =
@@ -119,9 +118,7 @@ fn print(abide: &Abide, args: &ExplainArgs, checked: &Checked<'_>) -> anyhow::Re
 /// of `check`.
 #[derive(Debug, Default, Serialize)]
 struct Facts {
-    /// When the body was received.
     fetched_at: Option<String>,
-    /// Until when the answer counts.
     fresh_until: Option<String>,
     failing_since: Option<String>,
     /// Attempts that have failed in a row.

@@ -152,7 +152,6 @@ pub(crate) struct Answer {
     pub(crate) content_type: Option<String>,
     /// Whether the page's own rules permit its links to be followed.
     pub(crate) may_follow: bool,
-    /// When to come back.
     pub(crate) not_before: Option<SystemTime>,
     /// What the site states, each with the header field or meta that says it.
     pub(crate) statements: Vec<String>,
@@ -184,15 +183,11 @@ pub(crate) async fn ask(
         None => failed(abide, text, &error, recorder),
     };
     line.waited_ms = millis(recorder.waited());
-    let not_before = match denied.as_ref().map(Denied::kind) {
-        Some(DeniedKind::Deferred { .. }) => denied.as_ref().and_then(Denied::retry_at),
-        _ => None,
-    };
-    let cause = denied.as_ref().and_then(outcome::cause);
+    let deferred = denied.as_ref().filter(|denied| matches!(denied.kind(), DeniedKind::Deferred { .. }));
+    let (not_before, cause) = (deferred.and_then(Denied::retry_at), denied.as_ref().and_then(outcome::cause));
     Answer { line, not_before, cause, ..Answer::default() }
 }
 
-/// The answer that its head gives.
 fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> Answer {
     let info = response.fetch_info().cloned();
     let mut line = Line::empty(text, Outcome::Fetched);

@@ -26,7 +26,6 @@ pub(crate) struct Finding {
     pub(crate) code: &'static str,
     pub(crate) message: String,
     pub(crate) severity: Severity,
-    /// What to write instead.
     pub(crate) help: Option<String>,
 }
 
@@ -85,7 +84,6 @@ fn remarks(robots: &Robots) -> Vec<Finding> {
     robots.remarks().iter().map(with_help).collect()
 }
 
-/// Mistakes within one line.
 fn record_alone(robots: &Robots, record: &Record<'_>, findings: &mut Vec<Finding>) {
     let line = robots.line(record.line()).unwrap_or_default();
     let value = record.value();
@@ -249,7 +247,6 @@ pub(crate) struct Code {
     pub(crate) text: &'static str,
 }
 
-/// The code of this name.
 pub(crate) fn code(name: &str) -> Option<&'static Code> {
     CODES.iter().find(|code| code.name == name)
 }

@@ -22,7 +22,6 @@ pub(crate) fn run(args: &IdentityArgs) -> anyhow::Result<Status> {
     Ok(Status::Done)
 }
 
-/// What signs the requests of a call.
 pub(crate) fn signer(file: &Path, url: &str) -> anyhow::Result<WebBotAuth> {
     let key = Key::from_file(file).map_err(|error| {
         let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();

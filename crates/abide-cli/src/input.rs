@@ -15,12 +15,8 @@ pub(crate) fn tokens(agents: &[String]) -> Result<Vec<ProductToken>, String> {
     if agents.is_empty() {
         return Err("expected at least one product token, found none".to_owned());
     }
-    agents
-        .iter()
-        .map(|agent| {
-            ProductToken::lenient(agent).map_err(|error| format!("agent {}: {error}", quoted(agent)))
-        })
-        .collect()
+    let wrong = |agent, error| format!("agent {}: {error}", quoted(agent));
+    agents.iter().map(|agent| ProductToken::lenient(agent).map_err(|error| wrong(agent, error))).collect()
 }
 
 /// An absolute http(s) URL, or a path and query.
@@ -88,14 +84,12 @@ fn listed(path: &Path) -> anyhow::Result<Vec<Given>> {
         .collect()
 }
 
-/// A robots.txt, and the URLs that are to be checked by it.
 pub(crate) fn robots_and_urls(robots: &Path, given: &Urls) -> anyhow::Result<(Vec<u8>, Vec<Given>)> {
     one_stdin(robots, given.urls.iter().any(|url| url == "-"))?;
     let urls = urls(given)?;
     Ok((read_file(robots)?, urls))
 }
 
-/// Refuses to read the URLs from where the robots.txt comes from.
 pub(crate) fn one_stdin(robots: &Path, reads_urls: bool) -> Result<(), Usage> {
     if robots == Path::new("-") && reads_urls {
         return Err(Usage("standard input can hold the robots.txt or the URLs, not both".to_owned()));
@@ -191,7 +185,6 @@ pub(crate) fn can_write(path: &Path) -> Result<(), Usage> {
     try_it().map_err(|error: std::io::Error| Usage(format!("{}: {error}", path.display())))
 }
 
-/// How a file is called in messages.
 pub(crate) fn name(input: &Path) -> String {
     if input == Path::new("-") { "standard input".to_owned() } else { input.display().to_string() }
 }

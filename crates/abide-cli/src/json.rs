@@ -169,7 +169,6 @@ impl OnlineVerdict {
     }
 }
 
-/// When to come back.
 pub(crate) fn not_before(denied: &Denied) -> Option<String> {
     denied.retry_at().map(|time| rfc3339_from(time.into()))
 }

@@ -87,7 +87,6 @@ async fn fetch(
     Ok(status)
 }
 
-/// `--explain CODE`.
 fn explain(name: &str) -> anyhow::Result<Status> {
     let Some(code) = findings::code(name) else {
         let tip = nearest::tip(name, CODES.iter().map(|code| code.name));

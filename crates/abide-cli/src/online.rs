@@ -27,19 +27,16 @@ pub(crate) fn run(
     online: &Online,
     call: impl AsyncFnOnce(Abide, reqwest::Client) -> anyhow::Result<Status>,
 ) -> anyhow::Result<Status> {
-    observed(
-        online,
-        |_| {},
-        async |abide, inner| {
-            tokio::select! {
-                result = call(abide, inner) => result,
-                status = interruption() => {
-                    style::complain(format_args!("interrupted"));
-                    Ok(status)
-                }
+    let call = async |abide, inner| {
+        tokio::select! {
+            result = call(abide, inner) => result,
+            status = interruption() => {
+                style::complain(format_args!("interrupted"));
+                Ok(status)
             }
-        },
-    )
+        }
+    };
+    observed(online, |_| {}, call)
 }
 
 /// The same for a call that deals with Ctrl-C itself. `observe` sees what the crawler does. The store is opened before and closed after.
@@ -169,7 +166,6 @@ fn notes(online: &Online) {
     }
 }
 
-/// Whether no name was given.
 fn is_unnamed(online: &Online) -> bool {
     online.agent == ["abide"]
 }
@@ -270,7 +266,6 @@ fn resolving(mut builder: abide::Builder, entries: &[ResolveArg]) -> Result<abid
     Ok(builder)
 }
 
-/// Every name leads to these addresses.
 struct Everywhere(Vec<SocketAddr>);
 
 impl Resolve for Everywhere {

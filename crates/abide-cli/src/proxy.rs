@@ -1,8 +1,7 @@
 //! Proxies: `--proxy`, and those of the environment.
 //!
-//! An http, https or socks5h proxy resolves names itself. So of the checks of addresses one still holds: a URL or redirect whose host is an
-//! address that is not public is refused. Where a name leads is the proxy's to check. With socks5 names are resolved here, and all checks
-//! hold.
+//! An http, https or socks5h proxy resolves names itself. So of the checks of addresses one still holds: a URL or redirect whose host is an address
+//! that is not public is refused. Where a name leads is the proxy's to check. With socks5 names are resolved here, and all checks hold.
 
 use std::net::ToSocketAddrs;
 
@@ -13,7 +12,6 @@ use crate::args::Online;
 use crate::status::Usage;
 use crate::style;
 
-/// `builder` with the proxies that apply.
 pub(crate) fn through(mut builder: ClientBuilder, online: &Online) -> anyhow::Result<ClientBuilder> {
     if online.no_proxy.as_deref() == Some("*") {
         return Ok(builder);

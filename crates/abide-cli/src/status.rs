@@ -23,7 +23,6 @@ impl Status {
         if self == Self::Done { other } else { self }
     }
 
-    /// Done, or failed.
     pub(crate) fn of(done: bool) -> Self {
         if done { Self::Done } else { Self::Failed }
     }

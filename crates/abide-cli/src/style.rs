@@ -25,7 +25,6 @@ pub(crate) fn of_status(status: u16) -> Style {
     }
 }
 
-/// Obeys `--color`.
 pub(crate) fn set_color(color: ColorChoice) {
     match color {
         ColorChoice::Auto => {}
@@ -46,14 +45,12 @@ pub(crate) fn note(what: fmt::Arguments<'_>) {
     }
 }
 
-/// Obeys `--quiet`.
 pub(crate) fn set_quiet(is_quiet: bool) {
     IS_QUIET.store(is_quiet, Ordering::Relaxed);
 }
 
 static IS_QUIET: AtomicBool = AtomicBool::new(false);
 
-/// One JSON object, and a line end.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     write_json(&mut out, value)?;

@@ -27,10 +27,11 @@ pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
     let headers: Vec<_> =
         args.headers.into_iter().map(|header| (header.name.to_string(), header.value)).collect();
     let permissions = read(tokens, &headers, html.as_deref(), args.content_type.as_deref());
+    let preferences = preferences(&headers, &permissions);
     if args.output.json {
-        style::print_json(&Tags::new(&permissions, &preferences(&headers, &permissions)))?;
+        style::print_json(&Tags::new(&permissions, &preferences))?;
     } else {
-        print(&permissions, &preferences(&headers, &permissions))?;
+        print(&permissions, &preferences)?;
         headers.iter().try_for_each(|(name, value)| note_misspelt(name, value))?;
         if let Some(html) = &html {
             note_late_metas(&permissions, html)?;
@@ -68,7 +69,12 @@ fn read(
     let lines: Vec<&str> = lines.map(|(_, value)| value.as_str()).collect();
     let stated = (!lines.is_empty()).then(|| lines.join(", "));
     let content_type = content_type.or(stated.as_deref());
-    let head = html.map_or_else(Head::default, |html| scan(&options, html, content_type));
+    let head = html.map_or_else(Head::default, |html| {
+        let mut scanner = HeadScanner::new(&options, content_type);
+        // Whether it wants more does not matter: all of the page is here.
+        let _ = scanner.feed(html);
+        scanner.finish()
+    });
     let fields = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
     Permissions::read(&options, fields, head, SystemTime::now())
 }
@@ -77,13 +83,6 @@ fn read(
 fn preferences(headers: &[(String, String)], permissions: &Permissions) -> Preferences {
     let fields = || headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
     Preferences::default().with_fields(fields()).with_tdm(None, fields(), permissions.metas())
-}
-
-fn scan(options: &ReadOptions, html: &[u8], content_type: Option<&str>) -> Head {
-    let mut scanner = HeadScanner::new(options, content_type);
-    // What the scanner says of more to come is of no interest: all of it is here.
-    let _ = scanner.feed(html);
-    scanner.finish()
 }
 
 /// For people: the rules, then where each comes from.

@@ -27,7 +27,6 @@ pub(crate) struct Task {
     /// Links from the pages given.
     pub(crate) depth: u32,
     pub(crate) kind: Kind,
-    /// How often it was deferred.
     pub(crate) deferrals: u16,
     /// How often it was answered with 429 or 503.
     pub(crate) tries: u16,
@@ -47,7 +46,7 @@ pub(crate) enum Next {
     Nothing,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Frontier {
     hosts: BTreeMap<String, Host>,
     seen: HashSet<Url>,
@@ -79,20 +78,9 @@ impl Frontier {
     /// Nothing to fetch yet; only the hosts of `urls` will be asked.
     pub(crate) fn new(urls: &[Url], depth_max: Option<u32>) -> Self {
         let hosts = urls.iter().map(|url| (host_of(url), Host::default())).collect();
-        Self {
-            hosts,
-            seen: HashSet::new(),
-            bytes: 0,
-            dropped: 0,
-            depth_max,
-            limits: BTreeMap::new(),
-            starts: urls.iter().map(known_as).collect(),
-            last: String::new(),
-            pages_running: 0,
-        }
+        Self { hosts, depth_max, starts: urls.iter().map(known_as).collect(), ..Self::default() }
     }
 
-    /// No more pages of this host than that.
     pub(crate) fn limit(&mut self, host: &str, max: usize) {
         self.limits.insert(host.to_owned(), max);
     }
@@ -129,7 +117,6 @@ impl Frontier {
         true
     }
 
-    /// How many links were left out for want of room.
     pub(crate) fn dropped(&self) -> usize {
         self.dropped
     }
@@ -165,10 +152,8 @@ impl Frontier {
             self.hosts.range::<String, _>(after).chain(&self.hosts).filter(|(name, host)| may(name, host));
         let mut ready = in_turn.filter(|(_, host)| host.parked_until.is_none_or(|until| until <= now));
         let found = ready.find_map(|(name, host)| {
-            Some((
-                name.clone(),
-                host.queue.iter().position(|task| task.not_before.is_none_or(|at| at <= now))?,
-            ))
+            let is_due = |task: &Task| task.not_before.is_none_or(|at| at <= now);
+            Some((name.clone(), host.queue.iter().position(is_due)?))
         });
         let Some((name, place)) = found else {
             let waiting = self.hosts.iter().filter(|(name, host)| may(name, host));
@@ -223,12 +208,10 @@ impl Frontier {
         self.hosts.values().flat_map(|host| &host.queue)
     }
 
-    /// How many that are.
     pub(crate) fn len(&self) -> usize {
         self.hosts.values().map(|host| host.queue.len()).sum()
     }
 
-    /// How many hosts rest.
     pub(crate) fn parked(&self, now: Instant) -> usize {
         self.hosts.values().filter(|host| host.parked_until.is_some_and(|until| until > now)).count()
     }

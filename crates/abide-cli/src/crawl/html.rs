@@ -208,9 +208,8 @@ impl Chart {
 
     /// Round times, not nearer to each other than they can be read.
     fn ticks(&self) -> impl Iterator<Item = (Duration, String)> {
-        let most = TICKS_MAX;
         let seconds = self.length.as_secs_f64();
-        let step = STEPS.into_iter().find(|step| seconds / step <= most).unwrap_or(seconds / most);
+        let step = STEPS.into_iter().find(|step| seconds / step <= TICKS_MAX).unwrap_or(seconds / TICKS_MAX);
         (0_u32..)
             .map(move |index| step * f64::from(index))
             .take_while(move |at| *at < seconds * 0.97)
@@ -229,7 +228,6 @@ fn tick(seconds: f64) -> (Duration, String) {
     (Duration::try_from_secs_f64(seconds).unwrap_or_default(), label)
 }
 
-/// Steps of the axis, in seconds.
 const STEPS: [f64; 18] = [
     0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0,
     21_600.0,

@@ -25,12 +25,17 @@ use crate::status::Usage;
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 enum Entry {
     /// The first: whose frontier it is.
-    Crawl { version: u8, urls: Vec<String> },
+    Crawl {
+        version: u8,
+        urls: Vec<String>,
+    },
     /// A further host is ours, since a start page has moved there.
     Host(Url),
-    /// A URL is queued.
-    Add { url: Url, depth: u32, kind: Kind },
-    /// Something happened.
+    Add {
+        url: Url,
+        depth: u32,
+        kind: Kind,
+    },
     Seen(Fact),
 }
 
@@ -144,7 +149,6 @@ impl Past {
 }
 
 impl Journal {
-    /// Where it lies.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -185,7 +189,7 @@ fn wrong(path: &Path, error: &io::Error) -> Usage {
 
 /// Beside the store, and another one for other start URLs: crawls of several sites may share one store.
 fn path(store: &Path, names: &[String]) -> PathBuf {
-    // FNV-1a, since the name must be the same tomorrow and under another compiler.
+    // FNV-1a, because the name must be the same tomorrow and under another compiler.
     let bytes = names.iter().flat_map(|name| name.bytes().chain([b'\n']));
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -195,7 +199,6 @@ fn path(store: &Path, names: &[String]) -> PathBuf {
     path.into()
 }
 
-/// Of the format.
 const VERSION: u8 = 4;
 /// Servers take no URLs of this length.
 const LINE_LEN_MAX: u64 = 1024 * 1024;

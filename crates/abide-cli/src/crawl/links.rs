@@ -66,10 +66,8 @@ pub(crate) fn of_sitemap(body: &[u8], len_max: usize) -> (Vec<Url>, Vec<Url>) {
     let text = String::from_utf8_lossy(&body);
     let text = text.trim_start_matches('\u{feff}').trim_start();
     if !text.starts_with('<') {
-        return (
-            text.lines().filter_map(|line| line.trim().parse().ok()).take(LINKS_MAX).collect(),
-            Vec::new(),
-        );
+        let urls = text.lines().filter_map(|line| line.trim().parse().ok()).take(LINKS_MAX).collect();
+        return (urls, Vec::new());
     }
     let urls = locations(text).filter_map(|text| text.parse().ok()).take(LINKS_MAX).collect();
     if text.contains("<sitemapindex") { (Vec::new(), urls) } else { (urls, Vec::new()) }

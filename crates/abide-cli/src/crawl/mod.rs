@@ -47,20 +47,17 @@ pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
     }
     let watch = Arc::new(Watch::default());
     let (online, watching) = (args.online.clone(), Arc::clone(&watch));
-    online::observed(
-        &online,
-        move |event| watching.observe(event),
-        async |abide, inner| {
-            let mut crawl = Crawl::new(args, &urls, abide, inner, watch)?;
-            for url in &urls {
-                crawl.queue(url, 0, Kind::Page)?;
-            }
-            // The report is there also when a file could not be written.
-            let result = crawl.run().await;
-            let status = crawl.end()?;
-            result.map(|interrupted| interrupted.unwrap_or(status))
-        },
-    )
+    let call = async |abide, inner| {
+        let mut crawl = Crawl::new(args, &urls, abide, inner, watch)?;
+        for url in &urls {
+            crawl.queue(url, 0, Kind::Page)?;
+        }
+        // The report is there also when a file could not be written.
+        let result = crawl.run().await;
+        let status = crawl.end()?;
+        result.map(|interrupted| interrupted.unwrap_or(status))
+    };
+    online::observed(&online, move |event| watching.observe(event), call)
 }
 
 /// The journal beside a durable store and the directory to save to, with what an earlier run has left put into the frontier.
@@ -94,7 +91,6 @@ struct Crawl {
     progress: Progress,
     save: Option<Save>,
     running: JoinSet<Done>,
-    /// What is under way, by host.
     in_flight: HashMap<String, (Task, Recorder)>,
     fetched: usize,
     /// Sitemaps that were queued: as many as pages at most. One may name others without end.
@@ -408,9 +404,7 @@ impl Crawl {
         // What could not be written is reported last, so that everything else is reported too.
         printed.and(drawn).and(logged).map(|()| Status::of(!self.has_failed()))
     }
-}
 
-impl Crawl {
     /// What the site disallows and what it answers is no failure, unless `--fail-on` says so.
     fn has_failed(&self) -> bool {
         let failures = |host: &Host| {
@@ -426,7 +420,6 @@ impl Crawl {
     }
 }
 
-/// What can be done next after an interruption.
 fn what_now(journal: Option<&str>, store: &StoreArg) -> String {
     match (journal, store) {
         (Some(path), _) => format!("; the same call goes on with what is left, in {path}"),
@@ -445,7 +438,6 @@ fn is_of_its_host(task: &Task, answer: &Answer) -> bool {
     last.is_none_or(|url| frontier::host_of(&url) == task.host)
 }
 
-/// One URL, through the whole middleware.
 async fn visit(
     abide: Abide,
     client: ClientWithMiddleware,

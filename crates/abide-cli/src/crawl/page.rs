@@ -38,7 +38,6 @@ pub(crate) enum Class {
 }
 
 impl Page {
-    /// Where it has redirected to.
     pub(crate) fn moved_to(&self) -> Option<&str> {
         self.final_url.as_deref().filter(|url| *url != self.url)
     }

@@ -62,9 +62,7 @@ pub(crate) struct Host {
     pub(crate) permissions: BTreeMap<String, usize>,
     /// Why others were refused or failed, the most frequent first.
     pub(crate) failed_by: Vec<Tally<Failure>>,
-    /// Sitemaps that were fetched.
     pub(crate) sitemaps: usize,
-    /// Requests that were for robots.txt.
     pub(crate) robots_requests: usize,
     /// Requests that were for sitemaps, hops among them.
     pub(crate) sitemap_requests: usize,
@@ -231,12 +229,10 @@ impl Report {
         self.hosts.values()
     }
 
-    /// A sum over all hosts.
     pub(crate) fn sum(&self, count: impl Fn(&Host) -> usize) -> usize {
         self.hosts().map(count).sum()
     }
 
-    /// Whether there are more requests than are kept in detail.
     pub(crate) fn is_cut(&self) -> bool {
         self.drawn < self.sum(|host| host.requests)
     }
@@ -269,7 +265,6 @@ impl Host {
         }
     }
 
-    /// What a page permits.
     fn permitted(&mut self, record: &Record) {
         self.noindex += usize::from(record.page.kind == Kind::Page && record.page.noindex == Some(true));
         for name in &record.permissions {

@@ -52,22 +52,18 @@ impl Save {
     }
 
     pub(crate) fn page(&mut self, answer: &Answer, body: &Body) -> anyhow::Result<()> {
-        let file = if answer.line.outcome == Outcome::Fetched {
-            Some(self.keep(extension(answer.content_type.as_deref()), &body.bytes)?)
-        } else {
-            None
-        };
-        let saved = if file.is_some() { body.bytes.len() } else { 0 };
-        let entry = Entry { file, content_type: answer.content_type.as_deref(), saved, line: &answer.line };
+        let content_type = answer.content_type.as_deref();
+        let is_fetched = answer.line.outcome == Outcome::Fetched;
+        let file = is_fetched.then(|| self.keep(extension(content_type), &body.bytes)).transpose()?;
+        let saved = file.as_ref().map_or(0, |_| body.bytes.len());
+        let entry = Entry { file, content_type, saved, line: &answer.line };
         write_json(&mut self.index, &entry)?;
         self.index.write_all(b"\n")?;
         // After an interruption the index has all that is there.
-        self.index.flush()?;
-        Ok(())
+        Ok(self.index.flush()?)
     }
 
-    /// A file under the next numbered name that is free: files of others stay, and what a crawl has written that was killed before
-    /// its index said so.
+    /// A file under the next numbered name that is free: files of others stay, and what a crawl has written that was killed before its index said so.
     fn keep(&mut self, extension: &str, bytes: &[u8]) -> anyhow::Result<String> {
         loop {
             self.count += 1;

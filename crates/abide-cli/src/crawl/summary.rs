@@ -65,7 +65,6 @@ pub(crate) fn print(report: &Report) -> anyhow::Result<()> {
     Ok(style::say(&[(PLAIN, &total(report))])?)
 }
 
-/// One sentence on everything.
 pub(crate) fn total(report: &Report) -> String {
     let hosts = report.hosts().count();
     let mut text = format!(
@@ -82,7 +81,6 @@ pub(crate) fn total(report: &Report) -> String {
     text
 }
 
-/// What is to be said of one host.
 pub(crate) fn lines(host: &Host) -> Vec<String> {
     let mut lines = Vec::new();
     if host.urls() > 0 {
@@ -172,13 +170,8 @@ fn pace(host: &Host) -> String {
 /// Where the rules come from, in a few words. A host may have been asked only since a robots.txt redirected there.
 fn robots(host: &Host) -> String {
     let Some(source) = host.robots else {
-        let is_asked = host.requests > 0;
-        return (if is_asked {
-            "robots.txt: that of another host redirects here"
-        } else {
-            "robots.txt: not asked"
-        })
-        .to_owned();
+        let why = if host.requests > 0 { "that of another host redirects here" } else { "not asked" };
+        return format!("robots.txt: {why}");
     };
     let mut parts = vec![source.replace('_', " ")];
     parts.extend(host.robots_status.map(|status| status.to_string()));
@@ -198,7 +191,7 @@ fn denial(Tally { why, urls, .. }: &Tally<Denial>, own: &str) -> String {
 
 fn list(items: impl Iterator<Item = String>) -> String {
     let items: Vec<String> = items.collect();
-    let mut text = items.iter().take(SHOWN_MAX).cloned().collect::<Vec<_>>().join(", ");
+    let mut text = items.get(..SHOWN_MAX).unwrap_or(&items).join(", ");
     if items.len() > SHOWN_MAX {
         text.push_str(&format!(", and {} more", items.len() - SHOWN_MAX));
     }
