@@ -459,6 +459,7 @@ impl HeaderArg {
     pub(crate) fn field(&self) -> Result<(http::HeaderName, http::HeaderValue), String> {
         let name = &self.name;
         if *name == http::header::USER_AGENT {
+            // It must contain the product token (RFC 9309 §2.2.1), which only that option checks.
             return Err("the User-Agent is set by --user-agent".to_owned());
         }
         if *name == http::header::HOST {
@@ -496,6 +497,7 @@ impl FromStr for ResolveArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        // curl's mark of an entry that expires; here each lasts for the call.
         let text = text.strip_prefix('+').unwrap_or(text);
         let expected = || "expected HOST:PORT:ADDR".to_owned();
         if text.contains('@') {

@@ -55,12 +55,14 @@ pub(crate) fn each_line<A: Serialize>(
     let mut line = Vec::new();
     for number in 1_u64.. {
         line.clear();
+        // One byte more tells a line that is too long from one that just fits.
         let read = lines.by_ref().take(LINE_LEN_MAX as u64 + 1).read_until(b'\n', &mut line);
         let read = read.map_err(|error| unreadable(input, number, &error))?;
         if read == 0 {
             break;
         }
         let result = if line.len() > LINE_LEN_MAX {
+            // Or the rest of the line would be taken for a question of its own.
             if !line.ends_with(b"\n") {
                 lines.skip_until(b'\n')?;
             }
@@ -109,6 +111,7 @@ pub(crate) fn object<Q: DeserializeOwned>(text: &[u8]) -> Result<Q, String> {
     }
     serde_json::from_str(text).map_err(|error| {
         // It may repeat a text of the line.
+        // To serde each question is a text of one line, whose number says nothing.
         let error = error.to_string().replace(" at line 1 column ", " at column ");
         public(&error).chars().take(ERROR_MAX).collect()
     })

@@ -28,7 +28,9 @@ use crate::sanitize::quoted;
 /// The command line, with what the file adds to it.
 pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
     let mut command = Cli::command();
+    // Only then does each call have the global options among its own.
     command.build();
+    // Once without the file: it says which file, and which options the call sets.
     let matches = command.clone().try_get_matches_from(&arguments)?;
     let Some(path) = file(&matches) else { return Cli::from_arg_matches(&matches) };
     let wrong = |place: String, what: &str| {
@@ -57,6 +59,7 @@ fn file(matches: &ArgMatches) -> Option<PathBuf> {
         return Some(PathBuf::from(path)).filter(|path| !path.as_os_str().is_empty());
     }
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    // XDG Base Directory: where the variable is unset or empty, $HOME/.config.
     let home = variable("XDG_CONFIG_HOME").or_else(|| Some(variable("HOME")?.join(".config")));
     let places = [Some(PathBuf::from(NAME)), home.map(|home| home.join("abide").join(NAME))];
     places.into_iter().flatten().find(|path| path.is_file())
@@ -96,8 +99,10 @@ fn added(table: &Table, command: &clap::Command, matches: &ArgMatches) -> Result
             return Err("a file cannot name another".to_owned());
         }
         match value {
+            // One file serves all calls, so an option that only others have is no mistake.
             _ if option(key).is_none_or(|option| is_given(given, option)) => {}
             Value::Boolean(true) => added.push(format!("--{key}")),
+            // A flag has no form that says no.
             Value::Boolean(false) => {}
             Value::Array(items) => {
                 for item in items {

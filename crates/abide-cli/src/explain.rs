@@ -228,6 +228,7 @@ fn marks(robots: &Robots, rules: Option<&RobotsVerdict>, target: &Target<'_>) ->
                 }
                 _ => continue,
             };
+            // The deciding rule is shown wherever it stands.
             if marks.len() < MARKS_MAX || Some(record.line()) == deciding {
                 marks.push(mark(&record, robots, label, Some(record.line()) == deciding));
             }

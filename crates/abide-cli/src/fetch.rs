@@ -114,6 +114,7 @@ async fn fetch_to(
         })
         .await;
     let is_fetched = answer.line.outcome == Outcome::Fetched;
+    // A page without a body is an empty file, not none.
     let ended = if is_fetched { write(&mut out, path, &[]) } else { Ok(()) };
     let flushed = |()| out.as_mut().map_or(Ok(()), |out| out.flush());
     failed.map_or(ended, Err).and_then(flushed).map_err(named)?;

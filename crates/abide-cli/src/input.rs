@@ -98,6 +98,7 @@ pub(crate) fn one_stdin(robots: &Path, reads_urls: bool) -> Result<(), Usage> {
 }
 
 pub(crate) fn parse_url(text: &str) -> Result<Asked, String> {
+    // `//host/x` is a URL without its scheme, and no path.
     if text.starts_with('/') && !text.starts_with("//") {
         return Ok(Asked::Path(text.to_owned()));
     }

@@ -60,6 +60,7 @@ pub(crate) fn observed(
         drop(settings(online, signature.as_ref())?);
         let stores = Stores::open(&online.store).await?;
         let crawler = crawler(online, &observer, &stores, signature.as_ref());
+        // The call takes the crawler, and its gate may have something to save before the store is closed.
         let gate = crawler.as_ref().ok().map(|(abide, _)| abide.gate_handle().clone());
         let result = match crawler {
             Ok((abide, inner)) => {
@@ -178,6 +179,7 @@ fn pace(online: &Online) -> PacePolicy {
 }
 
 fn inner(online: &Online) -> anyhow::Result<reqwest::ClientBuilder> {
+    // `proxy.rs` reads the environment instead: it resolves the proxy's name, and says what a proxy leaves unchecked.
     let builder = reqwest::Client::builder().no_proxy().read_timeout(READ_TIMEOUT);
     let builder = proxy::through(builder, online)?;
     let Some(path) = &online.cacert else { return Ok(builder) };
@@ -211,6 +213,7 @@ fn explain(error: BuildError, online: &Online) -> anyhow::Error {
 /// The product that a User-Agent begins with.
 fn token_of(user_agent: &str) -> Option<&str> {
     let end = user_agent.find(|letter: char| !(letter.is_ascii_alphabetic() || matches!(letter, '_' | '-')));
+    // Nearly every User-Agent begins with Mozilla, which is no crawler's name.
     user_agent.get(..end.unwrap_or(user_agent.len())).filter(|token| !token.is_empty() && *token != "Mozilla")
 }
 
@@ -234,6 +237,7 @@ where
         let host = Arc::clone(hosts.entry(host).or_default());
         let (slots, ask) = (Arc::clone(&slots), Arc::clone(&ask));
         async move {
+            // The host first: a URL that waits for its host takes no place from other hosts.
             let _turn = host.lock().await;
             let _slot = slots.acquire().await;
             ask(text, url.clone()).await

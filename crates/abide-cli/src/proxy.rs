@@ -13,6 +13,7 @@ use crate::status::Usage;
 use crate::style;
 
 pub(crate) fn through(mut builder: ClientBuilder, online: &Online) -> anyhow::Result<ClientBuilder> {
+    // As in curl, no proxy at all, so what is wrong with one does not matter either.
     if online.no_proxy.as_deref() == Some("*") {
         return Ok(builder);
     }

@@ -139,6 +139,7 @@ impl Middleware for Below {
         next: Next<'_>,
     ) -> reqwest_middleware::Result<Response> {
         let recorder = extensions.get::<Recorder>().cloned().unwrap_or_default();
+        // Set below the permit, so that the wait for it does not count.
         *request.timeout_mut() = recorder.page_max;
         recorder.leaves(request.url());
         if self.prints_heads {

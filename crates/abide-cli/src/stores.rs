@@ -19,6 +19,7 @@ pub(crate) enum Stores {
     Redis(abide_redis::Store),
 }
 
+/// A store that has gone silent must not keep a call from ending.
 const SETTLED_WITHIN: Duration = Duration::from_secs(2);
 
 impl Stores {

@@ -27,6 +27,7 @@ pub(crate) fn of_status(status: u16) -> Style {
 
 pub(crate) fn set_color(color: ColorChoice) {
     match color {
+        // anstream goes by the terminal and by NO_COLOR then.
         ColorChoice::Auto => {}
         ColorChoice::Always => anstream::ColorChoice::Always.write_global(),
         ColorChoice::Never => anstream::ColorChoice::Never.write_global(),

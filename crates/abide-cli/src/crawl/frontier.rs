@@ -147,6 +147,7 @@ impl Frontier {
             let name = name.rsplit_once(':').map_or(name, |(name, _)| name);
             !host.is_busy && limits.get(name).is_none_or(|max| host.pages < *max)
         };
+        // In turn: the hosts behind the last one, then all from the first on.
         let after = (std::ops::Bound::Excluded(&self.last), std::ops::Bound::Unbounded);
         let in_turn =
             self.hosts.range::<String, _>(after).chain(&self.hosts).filter(|(name, host)| may(name, host));
@@ -186,6 +187,7 @@ impl Frontier {
     pub(crate) fn put_back(&mut self, mut task: Task, until: Instant, rests: bool) {
         task.deferrals = task.deferrals.saturating_add(1);
         if let Some(host) = self.hosts.get_mut(&task.host) {
+            // It was not fetched, so it does not count towards the limit of its host.
             host.pages = host.pages.saturating_sub(usize::from(task.kind == Kind::Page));
             *(if rests { &mut host.parked_until } else { &mut task.not_before }) = Some(until);
             host.queue.push_front(task);

@@ -61,9 +61,11 @@ impl Past {
     /// What stands in the journal of these start URLs beside `store`. With `restart` that does not count.
     pub(crate) fn of(store: &Path, urls: &[Url], restart: bool) -> Result<Self, Usage> {
         let mut names: Vec<String> = urls.iter().map(|url| public_url(url).into()).collect();
+        // The same sites in another order are the same crawl.
         names.sort();
         names.dedup();
         let mut past = Self { path: path(store, &names), names, entries: Vec::new(), whole: 0 };
+        // Also for writing, so that a file that cannot be written is refused before the first request.
         match OpenOptions::new().read(true).write(true).open(&past.path) {
             Ok(file) if !restart => past.read(file)?,
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(wrong(&past.path, &error)),
@@ -111,6 +113,7 @@ impl Past {
         let mut options = OpenOptions::new();
         let file = options.write(true).create(true).truncate(false).open(&self.path);
         let file = file.and_then(|mut file| {
+            // Behind the last whole line, or the next entry would continue one that a kill has cut off.
             file.set_len(self.whole)?;
             file.seek(SeekFrom::End(0))?;
             Ok(file)

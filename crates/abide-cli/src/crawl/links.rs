@@ -15,6 +15,7 @@ pub(crate) fn of_page(url: &Url, html: &[u8], obeys: bool) -> Vec<Url> {
     let base: RefCell<Option<Url>> = RefCell::new(None);
     let links = RefCell::new(Vec::new());
     let settings = Settings::new()
+        // In strict mode lol_html stops at markup that it finds ambiguous.
         .with_strict(false)
         .append_element_content_handler(element!("base[href]", |element| {
             // The first one counts, as in browsers.
@@ -49,6 +50,7 @@ pub(crate) fn scan(html: &[u8], settings: Settings<'_, '_>) {
 }
 
 fn join(base: &Url, href: &str) -> Option<Url> {
+    // lol_html gives an attribute as it is written, with its character references.
     base.join(htmlize::unescape_attribute(href).trim()).ok()
 }
 
@@ -86,6 +88,7 @@ fn unpacked(body: &[u8], len_max: usize) -> Cow<'_, [u8]> {
 
 /// What stands in `loc` elements.
 fn locations(text: &str) -> impl Iterator<Item = String> {
+    // Not by an XML parser, to which a sitemap that was cut is an error as a whole.
     text.split("<loc>").skip(1).filter_map(|after| {
         let (content, _) = after.split_once("</loc>")?;
         let content = content.trim();

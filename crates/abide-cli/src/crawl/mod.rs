@@ -174,6 +174,7 @@ impl Crawl {
         loop {
             let pages = self.frontier.pages_running();
             let full = self.running.len() >= usize::from(self.args.online.concurrency);
+            // Pages under way count too, or as many more than allowed would be fetched.
             if full || self.fetched + pages >= self.args.max_pages {
                 return None;
             }
@@ -209,6 +210,7 @@ impl Crawl {
         let final_url = answer.line.final_url.as_deref().and_then(|text| text.parse::<Url>().ok());
         let base = final_url.unwrap_or_else(|| task.url.clone());
         if is_fetched {
+            // First, so that the links of a start page that has moved are on a host of ours.
             self.widen(&task, &base)?;
         }
         self.queue_sitemaps(&task, &answer)?;
@@ -453,6 +455,7 @@ async fn visit(
 }
 
 fn is_html(content_type: Option<&str>) -> bool {
+    // RFC 9110 §8.3: without the field a recipient may look at the data, and only HTML has links.
     let essence = content_type.unwrap_or("text/html").split(';').next().unwrap_or_default().trim();
     essence.eq_ignore_ascii_case("text/html") || essence.eq_ignore_ascii_case("application/xhtml+xml")
 }

@@ -218,6 +218,7 @@ impl Report {
     pub(crate) fn end(&mut self, abide: &Abide, lasted: Duration) {
         self.lasted = lasted;
         for host in self.hosts.values_mut() {
+            // Facts come as pages end, and not in the order in which their requests began.
             host.begun.sort_unstable();
             let gaps = host.begun.iter().zip(host.begun.iter().skip(1)).map(|(one, next)| *next - *one);
             host.gap_min_ms = gaps.map(millis).min();
