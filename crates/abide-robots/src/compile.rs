@@ -19,7 +19,6 @@ use crate::profile::Profile;
 use crate::slice;
 use crate::token::ProductToken;
 
-/// Compiles what `text` says to the crawler.
 pub(crate) fn compile(text: &[u8], tokens: &[ProductToken], profile: Profile) -> Compiled {
     /// The bytes of a line with a rule, which few files go below.
     const LINE: usize = 24;

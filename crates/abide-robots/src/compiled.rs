@@ -94,8 +94,7 @@ pub(crate) struct Wildcard {
 }
 
 const ALLOW: u32 = 1 << 31;
-/// The pattern as written differs from its normal form: the text has the written form, its length, and the normal form, in
-/// this order.
+/// The pattern as written differs from its normal form: the text has the written form, its length, and the normal form, in this order.
 const REWRITTEN: u32 = 1 << 30;
 
 impl Rule {

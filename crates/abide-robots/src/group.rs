@@ -20,8 +20,7 @@ pub(crate) struct Raw<'a> {
     pub(crate) line: u32,
 }
 
-/// How specifically a user-agent line addresses the crawler: the index into its chain of tokens, then `*`, then not
-/// at all. Lower is better.
+/// How specifically a user-agent line addresses the crawler: the index into its chain of tokens, then `*`, then not at all. Lower is better.
 type Level = usize;
 
 const NOT_ADDRESSED: Level = Level::MAX;
@@ -59,7 +58,6 @@ enum Phase {
 
 /// What takes the rules of the best groups seen so far.
 pub(crate) trait Sink<'a> {
-    /// Takes the next rule of the group.
     fn push(&mut self, rule: Raw<'a>);
 
     /// A better group has come: drops all rules taken so far.

@@ -3,9 +3,8 @@
 //! The *signature* of a text is a set of its pairs of bytes, in 64 bits. A pattern whose literal pairs are not all
 //! among those of the target cannot match it.
 //!
-//! The *index* files each pattern under one group of four bytes that it holds and that few other patterns hold. A
-//! target is then walked once, and only patterns filed under one of its own groups are looked at. Two patterns may
-//! share a slot by chance; their signatures distinguish them.
+//! The *index* files each pattern under one group of four bytes that it holds and that few other patterns hold. A target is then walked once, and
+//! only patterns filed under one of its own groups are looked at. Two patterns may share a slot by chance; their signatures distinguish them.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -87,7 +86,6 @@ impl Index {
         self.slot(slot(group, self.bits))
     }
 
-    /// The patterns that are filed under none.
     pub(crate) fn unfiled(&self) -> &[u32] {
         self.slot(1 << self.bits)
     }
@@ -119,8 +117,7 @@ fn add(counts: &mut [u32], at: usize, number: u32) -> u32 {
     *count
 }
 
-/// For each wildcard the slot that the fewest patterns could be filed under; the one behind the last for those without
-/// any.
+/// For each wildcard the slot that the fewest patterns could be filed under; the one behind the last for those without any.
 fn choose_slots(wildcards: &[Wildcard], text: &[u8], bits: u32) -> Vec<usize> {
     // Walked twice rather than written down: a file of long patterns has as many groups as bytes, in memory four times that.
     let slots =

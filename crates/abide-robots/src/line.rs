@@ -82,10 +82,9 @@ const NAMES: &[(&str, RecordKind)] = &[
     ("Clean-param", RecordKind::CleanParam),
 ];
 
-/// Lenient (RFC 9309 §2.2.4 allows it for other records, the field does it for all): misspellings that files are full
-/// of. None of them is of `Allow`: a misspelt rule may add a restriction and never lift one. A
-/// misspelt user-agent line is read for what it is, and so begins a group, which may take a crawler out of the one before
-/// it or out of the `*` group; so does a misspelt Disallow that ends a run of user-agent lines.
+/// Lenient (RFC 9309 §2.2.4 allows it for other records, the field does it for all): misspellings that files are full of. None of them is of `Allow`:
+/// a misspelt rule may add a restriction and never lift one. A misspelt user-agent line is read for what it is, and so begins a group, which may take
+/// a crawler out of the one before it or out of the `*` group; so does a misspelt Disallow that ends a run of user-agent lines.
 const MISSPELLINGS: &[(&str, RecordKind)] = &[
     ("useragent", RecordKind::UserAgent),
     ("user agent", RecordKind::UserAgent),
@@ -149,7 +148,7 @@ impl<'a> Iterator for Lines<'a> {
 
 /// The bytes before the first CR or LF.
 ///
-/// Lines are short, so eight bytes at a time beat wider registers: of those below 14, which the subtraction finds,
+/// Lines are short, so sixteen bytes in two plain registers at a time beat wider ones: of those below 14, which the subtraction finds,
 /// a file holds hardly any but line ends and tabs.
 #[inline]
 fn line_length(text: &[u8]) -> usize {
@@ -260,8 +259,7 @@ fn kind_of(name: &[u8], profile: Profile) -> (RecordKind, Spelling) {
 
 /// Lenient: exactly two words, the first of them a key, stand for a record whose colon was forgotten.
 ///
-/// Not for `Allow`: a line that breaks the grammar may add a restriction and never lift one. Google's parser
-/// takes any key.
+/// Not for `Allow`: a line that breaks the grammar may add a restriction and never lift one. Google's parser takes any key.
 fn without_colon(line: &[u8], profile: Profile) -> Option<Key> {
     let start = line.iter().position(|&byte| !is_trimmed(byte, profile))?;
     let end = start.saturating_add(slice::from(line, start).iter().position(|&byte| is_space(byte))?);
@@ -283,8 +281,7 @@ pub(crate) fn value(line: &[u8], at: usize, profile: Profile) -> &[u8] {
     trimmed(slice::from(content(line, profile), at), profile)
 }
 
-/// The line without its comment. To Google's parser it is what fits into a buffer, and a string of C, which ends before a
-/// NUL.
+/// The line without its comment. To Google's parser it is what fits into a buffer, and a string of C, which ends before a NUL.
 pub(crate) fn content(line: &[u8], profile: Profile) -> &[u8] {
     match profile {
         Profile::Rfc9309 => without_comment(line),
@@ -350,12 +347,10 @@ fn trim_all(mut text: &[u8]) -> &[u8] {
     text
 }
 
-/// What of a record's value is used, perhaps with the comment behind it; `None`: the record is dropped, as its value is
-/// longer than the limit.
+/// What of a record's value is used, perhaps with the comment behind it; `None`: the record is dropped, as its value is longer than the limit.
 ///
-/// Stricter: the beginning of a Disallow covers all that the whole pattern covers, so it is kept. So is the beginning of a
-/// user-agent line, which names the same crawler. The beginning of an Allow, or of any other record, might say what its author
-/// did not.
+/// Stricter: the beginning of a Disallow covers all that the whole pattern covers, so it is kept. So is the beginning of a user-agent line, which
+/// names the same crawler. The beginning of an Allow, or of any other record, might say what its author did not.
 #[inline]
 pub(crate) fn fitting(kind: RecordKind, line: &[u8], value_at: usize, profile: Profile) -> Option<&[u8]> {
     if line.len() <= profile.plain_line_max() {

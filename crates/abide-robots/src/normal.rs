@@ -81,7 +81,6 @@ pub(crate) enum Side {
     Target,
 }
 
-/// Appends the normal form of `text` to `out`.
 pub(crate) fn push_normal(text: &[u8], side: Side, out: &mut Vec<u8>) {
     let mut in_query = false;
     // How long `out` must be for what follows to be clear of the last `%` that starts no escape.
@@ -116,9 +115,8 @@ pub(crate) fn push_normal(text: &[u8], side: Side, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the form that Google's parser compares: escapes are upper-cased and bytes beyond ASCII encoded in patterns;
-/// targets are taken as they are. What is literally `*`, `$` or NUL gets a byte of its own. So no pattern holds a byte
-/// beyond ASCII, and those of a target are equal to none in it.
+/// Appends the form that Google's parser compares: escapes are upper-cased and bytes beyond ASCII encoded in patterns; targets are taken as they are.
+/// What is literally `*`, `$` or NUL gets a byte of its own. So no pattern holds a byte beyond ASCII, and those of a target are equal to none in it.
 pub(crate) fn push_google(text: &[u8], side: Side, out: &mut Vec<u8>) {
     const LITERAL: u8 = 0x80;
     const NOT_IN_PATTERNS: u8 = 0xff;
@@ -147,9 +145,8 @@ pub(crate) fn is_googles_form(target: &[u8]) -> bool {
 
 /// Rewrites the escapes of a normal form that mean something else when they lie in the query.
 ///
-/// A pattern may reach the query through a `*` without a `?` of its own: `/*url=http%3A%2F%2F`. Its bytes after the
-/// first `*` then match either in the path, as they stand, or in the query, in the form that this function makes.
-/// `None` when both forms are the same.
+/// A pattern may reach the query through a `*` without a `?` of its own: `/*url=http%3A%2F%2F`. Its bytes after the first `*` then match either in
+/// the path, as they stand, or in the query, in the form that this function makes. `None` when both forms are the same.
 pub(crate) fn query_form(normal: &[u8]) -> Option<Vec<u8>> {
     let star = normal.iter().position(|&byte| byte == b'*')?;
     let (head, mut rest) = normal.split_at_checked(star)?;

@@ -105,9 +105,8 @@ impl<'a> Pieces<'a> {
 
     /// Where the first occurrence of the piece at or behind `from` ends.
     ///
-    /// A piece with two forms holds an escape that does not occur in a query, so its first form starts before the query does,
-    /// and ends before any occurrence of the second. Behind that it is not looked for, so that no byte is looked at for
-    /// every piece.
+    /// A piece with two forms holds an escape that does not occur in a query, so its first form starts before the query does, and ends before any
+    /// occurrence of the second. Behind that it is not looked for, so that no byte is looked at for every piece.
     fn find(self, target: &[u8], from: usize, query: usize) -> Option<usize> {
         let find = |from: usize, end: usize, piece: &[u8]| {
             let at = find_bytes(slice::before(target, end).get(from..)?, piece)?;

@@ -101,16 +101,13 @@ pub(crate) fn link(count: usize, shared: usize, before: impl Fn(usize) -> Option
     candidate
 }
 
-/// How many of the sorted texts do not sort behind the target, and how many bytes the last of them shares with it. The
-/// texts before the range must not sort behind the target, those after it must, and those in it share their first `from`
-/// bytes with it, or as many as they have.
+/// How many of the sorted texts do not sort behind the target, and how many bytes the last of them shares with it. The texts before the range must
+/// not sort behind the target, those after it must, and those in it share their first `from` bytes with it, or as many as they have.
 ///
-/// Every text that the target starts with is that last one or one that it is linked to: what sorts between a prefix of the
-/// target and the target itself starts with that prefix too. Those that are no longer than the shared bytes are the
-/// ones.
+/// Every text that the target starts with is that last one or one that it is linked to: what sorts between a prefix of the target and the target
+/// itself starts with that prefix too. Those that are no longer than the shared bytes are the ones.
 ///
-/// The target ends in a `$` of its own: so a pattern with a final `$` is a text like any other. No byte of a normal
-/// form is `$` otherwise.
+/// The target ends in a `$` of its own: so a pattern with a final `$` is a text like any other. No byte of a normal form is `$` otherwise.
 #[inline]
 pub(crate) fn last_before<'a>(
     range: Range<usize>,
@@ -149,8 +146,7 @@ fn shared_from(from: usize, text: &[u8], target: &[u8]) -> usize {
     common.wrapping_add(usize::from(common == target.len() && text.get(common) == Some(&b'$')))
 }
 
-/// How many bytes two texts have in common from their start, where the first `from` are known to be, or as many as they
-/// have.
+/// How many bytes two texts have in common from their start, where the first `from` are known to be, or as many as they have.
 #[inline]
 pub(crate) fn common(from: usize, a: &[u8], b: &[u8]) -> usize {
     let length = a.len().min(b.len());

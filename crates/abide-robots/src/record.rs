@@ -53,14 +53,12 @@ impl<'a> Record<'a> {
         self.value
     }
 
-    /// The line of the record; the first is 1. Zero for the rule of [`Rules::disallow_all`](crate::Rules::disallow_all), which is in no
-    /// file.
+    /// The line of the record; the first is 1. Zero for the rule of [`Rules::disallow_all`](crate::Rules::disallow_all), which is in no file.
     pub fn line(&self) -> u32 {
         self.line
     }
 
-    /// The crawlers that a user-agent line names: its product token as written, or `*`. `None` for a line without a token, and for other
-    /// records.
+    /// The crawlers that a user-agent line names: its product token as written, or `*`. `None` for a line without a token, and for other records.
     ///
     /// Text after a token is left out, as in `ExampleBot/1.0`. A value such as `MJ12bot` is returned whole, although RFC 9309 reads `MJ`:
     /// it names a crawler with either token ([`ProductToken::lenient`], [`addresses`](Self::addresses)).

@@ -401,9 +401,8 @@ impl Reader<'_> {
     }
 }
 
-/// The pattern without stars that add nothing, so that patterns which match the same are the same: one of several in a
-/// row is enough; at the end none is needed, and then no `$` either; and as every path starts with a slash, a star before
-/// anything but a slash may stand behind one.
+/// The pattern without stars that add nothing, so that patterns which match the same are the same: one of several in a row is enough; at the end none
+/// is needed, and then no `$` either; and as every path starts with a slash, a star before anything but a slash may stand behind one.
 fn without_idle_stars(pattern: &[u8]) -> Vec<u8> {
     let pattern =
         if pattern.ends_with(b"*$") { pattern.strip_suffix(b"$").unwrap_or(pattern) } else { pattern };

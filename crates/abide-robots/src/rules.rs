@@ -136,14 +136,12 @@ impl Rules {
         self.texts(RecordKind::Sitemap)
     }
 
-    /// The License records of the file (RSL 1.0), as written; left out are those that [`sitemaps`](Self::sitemaps) would
-    /// leave out.
+    /// The License records of the file (RSL 1.0), as written; left out are those that [`sitemaps`](Self::sitemaps) would leave out.
     pub fn licenses(&self) -> impl Iterator<Item = &str> {
         self.texts(RecordKind::License)
     }
 
-    /// The tokens of the group that applies, in lower case, in file order, without repetition. Nothing if no group
-    /// applies.
+    /// The tokens of the group that applies, in lower case, in file order, without repetition. Nothing if no group applies.
     pub fn group(&self) -> impl Iterator<Item = &str> {
         self.texts(RecordKind::UserAgent)
     }

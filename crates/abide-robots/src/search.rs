@@ -10,8 +10,7 @@ use crate::slice;
 use crate::sweep;
 use crate::work;
 
-/// RFC 9309 §2.2.2: "The most specific match found MUST be used", and of equivalent rules the Allow. Gives the rule and
-/// whether it allows.
+/// RFC 9309 §2.2.2: "The most specific match found MUST be used", and of equivalent rules the Allow. Gives the rule and whether it allows.
 #[inline(always)]
 pub(crate) fn most_specific(rules: &Compiled, target: &[u8], query: usize) -> Option<Found> {
     let literal = rules.literals.longest(&rules.text, target);
