@@ -188,6 +188,7 @@ impl Compiled {
                         self.text.get_mut(start..).unwrap_or_default().make_ascii_lowercase();
                     }
                 }
+                // `finish` has it as a time: the largest of the group.
                 RecordKind::CrawlDelay => {}
                 // Given out as `&str`, as `Robots` does. URLs are UTF-8.
                 global
@@ -205,6 +206,7 @@ impl Compiled {
         if !matches!(self.chosen, Chosen::Token(_)) {
             return;
         }
+        // A group may name a token and `*`, and then these are among its records already.
         let own: BTreeSet<u32> = own.iter().map(|record| record.line).collect();
         for record in signals.of_all.iter().filter(|record| !own.contains(&record.line)) {
             self.push_item(record.value, record.line, ItemKind::SignalOfAll);

@@ -20,6 +20,7 @@ impl<'a> Text<'a> {
     pub(crate) fn of(body: &'a [u8], options: ParseOptions) -> Self {
         match body {
             // Google's parser knows UTF-8 only.
+            // UTF-32 may begin so, too. Read as UTF-16 its NULs leave no key that is known, and so no rules.
             [0xff, 0xfe, ..] if options.profile == Profile::Rfc9309 => {
                 Self::of_utf16(body, options.limit, u16::from_le_bytes)
             }

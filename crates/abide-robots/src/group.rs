@@ -175,6 +175,7 @@ impl<'a, 't, R: Sink<'a>> Gatherer<'a, 't, R> {
             let signals = run.iter().filter(|record| record.kind == RecordKind::ContentSignal);
             self.signals.of_all.extend(signals);
         }
+        // RFC 9309 §2.2.1: groups that match alike MUST be combined, so only a lesser one is passed over.
         if self.level == NOT_ADDRESSED || self.level > self.best {
             self.drop_run();
             self.phase = Phase::Foreign;
@@ -189,6 +190,7 @@ impl<'a, 't, R: Sink<'a>> Gatherer<'a, 't, R> {
 
     fn drop_run(&mut self) {
         let mut end = self.run_start;
+        // Sitemaps and licences inside the run belong to the file, and stay in their order.
         for index in self.run_start..self.others.len() {
             if self.others.get(index).is_some_and(|record| record.kind.is_global()) {
                 self.others.swap(end, index);
@@ -200,6 +202,7 @@ impl<'a, 't, R: Sink<'a>> Gatherer<'a, 't, R> {
 
     fn drop_lesser_groups(&mut self) {
         self.rules.clear();
+        // What stands before this run was gathered for lesser groups.
         let mut lesser = self.run_start;
         self.others.retain(|record| {
             let keep = lesser == 0 || record.kind.is_global();
@@ -213,6 +216,7 @@ impl Gathered<'_> {
     /// The largest Crawl-delay of the combined groups.
     pub(crate) fn crawl_delay(&self) -> Option<Duration> {
         let delays = self.others.iter().filter(|record| record.kind == RecordKind::CrawlDelay);
+        // No standard says which of several counts; the largest is the polite one.
         delays.filter_map(|record| seconds(record.value)).max()
     }
 }

@@ -15,6 +15,7 @@ use crate::slice;
 /// With fewer wildcards than this, looking at each signature is faster.
 const INDEXED_MIN: usize = 128;
 
+/// A prime near 2^32 divided by the golden ratio: times it, neighbouring values end far apart.
 const SPREAD: u32 = 0x9e37_79b1;
 
 /// The pairs of bytes in `text`, and for a pattern those that any target must hold.
@@ -32,6 +33,7 @@ pub(crate) fn signature_of_pattern(wildcard: &Wildcard, text: &[u8]) -> u64 {
 #[inline]
 fn pieces<'a>(wildcard: &Wildcard, text: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
     let pattern = if wildcard.query_form == 0 { wildcard.rule.pattern(text) } else { &[] };
+    // A final `$` is no byte of a target.
     pattern.strip_suffix(b"$").unwrap_or(pattern).split(|&byte| byte == b'*')
 }
 
@@ -39,6 +41,7 @@ fn pieces<'a>(wildcard: &Wildcard, text: &'a [u8]) -> impl Iterator<Item = &'a [
 #[inline]
 pub(crate) fn bit([first, second]: [u8; 2]) -> u64 {
     let pair = u32::from(u16::from_le_bytes([first, second]));
+    // The top six bits of the product depend on all bits of the pair.
     1 << (pair.wrapping_mul(SPREAD) >> 26)
 }
 
@@ -58,6 +61,7 @@ impl Index {
         if wildcards.len() < INDEXED_MIN {
             return None;
         }
+        // Half of the slots stay empty, and there are 256 KiB of them at most, however long the file.
         let bits = wildcards.len().saturating_mul(2).next_power_of_two().ilog2().min(16);
         let chosen = choose_slots(wildcards, text, bits);
         // Where the patterns of each slot end, and then, as they are filed from the last to the first, where they start.

@@ -199,6 +199,7 @@ fn common_key(line: &[u8]) -> Option<Key> {
     let head = u64::from_le_bytes(*bytes);
     // Sets bit 5 of each byte: letters become lower-case. "-" and ":" have it set already.
     let lower = head | 0x2020_2020_2020_2020;
+    // It also makes `-` of a carriage return and `:` of 0x1A, so these two are compared as they stand.
     let (kind, value_at) = if lower == DISALLOW && line.get(8) == Some(&b':') {
         (RecordKind::Disallow, 9)
     } else if lower & 0xffff_ffff_ffff == ALLOW && *sixth == b':' {
@@ -229,6 +230,7 @@ fn any_key(line: &[u8], profile: Profile) -> Option<Key> {
     if let Some(colon) = memchr(b':', line) {
         let name = trimmed(slice::before(line, colon), profile);
         let (kind, spelling) = kind_of(name, profile);
+        // `Disallow /a:b` has a colon, but not behind its key.
         if kind == RecordKind::Other
             && profile == Profile::Rfc9309
             && let Some(key) = without_colon(line, profile)

@@ -53,6 +53,7 @@ impl Literals {
                 (Some(shared), _) => shared.wrapping_add(1),
                 (None, None) => 0,
                 (None, Some(last)) if pattern(last) == pattern(literal) => {
+                    // The Allow of two that are equivalent, and of two that are the same the first line.
                     if (literal.rule.rank(), literal.rule.line()) < (last.rule.rank(), last.rule.line()) {
                         last.rule = literal.rule;
                     }
@@ -103,6 +104,7 @@ impl Literals {
         }
         let head = key_of_target(target);
         let letter = usize::from(first_byte(head).wrapping_sub(LETTERS.start));
+        // Another first byte has no such place, and all keys are searched.
         let range = match self.starts.get(letter..letter.wrapping_add(2)) {
             Some([start, end]) => *start as usize..*end as usize,
             _ => 0..self.keys.len(),
@@ -123,6 +125,7 @@ impl Literals {
     fn last_before_in_run(&self, keys: &[u128], head: u128, text: &[u8], target: &[u8]) -> (usize, usize) {
         let run = keys.iter().rev().take_while(|key| **key == head).count();
         work::count(run);
+        // The slash and the sixteen bytes of the key are the same in all of these.
         last_before(keys.len().wrapping_sub(run)..keys.len(), 17, |index| self.pattern(index, text), target)
     }
 

@@ -32,6 +32,7 @@ use crate::token::ProductToken;
 /// # Ok::<(), abide_robots::InvalidText>(())
 /// ```
 pub fn is_allowed(body: &[u8], tokens: &[ProductToken], target: &Target<'_>) -> bool {
+    // Before the file is read: no rule can disallow it (RFC 9309 §2.2.2).
     if target.is_robots_txt() {
         return true;
     }

@@ -35,6 +35,7 @@ pub(crate) fn sorted<'a>(
     let mut texts: Vec<Sorted> = keys.enumerate().map(sorted).collect();
     // Keys are compared without a branch, and nearly always decide.
     texts.sort_unstable_by_key(Sorted::key);
+    // A text of fewer than sixteen bytes is all in its key, so equal keys are equal texts.
     let goes_on =
         |run: &&mut [Sorted]| matches!(**run, [Sorted { key: [_, low], .. }, _, ..] if low & 0xff != 0);
     for run in texts.chunk_by_mut(|a, b| a.key == b.key).filter(goes_on) {

@@ -90,6 +90,7 @@ impl fmt::Display for Record<'_> {
         let mut letters = value.chars();
         for letter in letters.by_ref().take(SHOWN_MAX) {
             match letter {
+                // They command no terminal, and a rule is to be found in its file as it is shown.
                 '\'' | '"' | '\\' => f.write_char(letter)?,
                 _ => write!(f, "{}", letter.escape_debug())?,
             }

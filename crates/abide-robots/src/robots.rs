@@ -173,6 +173,7 @@ fn statements(text: &[u8], options: ParseOptions) -> Vec<Statement> {
 /// that follows a rule begins the next one. No other record does (§2.2.4).
 fn groups(statements: &[Statement]) -> Vec<Range<usize>> {
     let mut groups: Vec<Range<usize>> = Vec::new();
+    // The first user-agent line begins a group as one after a rule does.
     let mut rule_seen = true;
     for (index, statement) in statements.iter().enumerate() {
         match statement.key.kind {
@@ -180,6 +181,7 @@ fn groups(statements: &[Statement]) -> Vec<Range<usize>> {
                 groups.push(index..index);
                 rule_seen = false;
             }
+            // §2.2.2: rules before the first user-agent line are in no group.
             kind => rule_seen |= kind.is_rule() && !groups.is_empty(),
         }
         if let Some(group) = groups.last_mut() {

@@ -198,6 +198,7 @@ impl Rules {
 
     /// Bytes on the heap, shared by all clones.
     pub fn heap_size(&self) -> usize {
+        // The two numbers are the counts of the `Arc`.
         self.0.heap_size().saturating_add(size_of::<Compiled>()).saturating_add(size_of::<[usize; 2]>())
     }
 

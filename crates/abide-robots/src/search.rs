@@ -20,6 +20,7 @@ pub(crate) fn most_specific(rules: &Compiled, target: &[u8], query: usize) -> Op
 #[inline(never)]
 fn or_wildcard(rules: &Compiled, literal: Option<Found>, target: &[u8], query: usize) -> Option<Found> {
     let rank = literal.and_then(|found| rules.rule(found)).map_or(u32::MAX, Rule::rank);
+    // No wildcard can win over the literal, as for most targets: then none is looked at.
     if !rules.wildcards.iter().any(|wildcard| wildcard.rule.rank() < rank) {
         return literal;
     }
@@ -28,6 +29,7 @@ fn or_wildcard(rules: &Compiled, literal: Option<Found>, target: &[u8], query: u
         target,
         query,
         signature: signature(target),
+        // With 0 for its number, so that no wildcard of the literal's own rank replaces it.
         best: (rank, 0),
         found: None,
         work_left: WORK_MAX,

@@ -87,6 +87,7 @@ fn rooted(text: &[u8]) -> Cow<'_, [u8]> {
     if text.first() == Some(&b'/') {
         return Cow::Borrowed(text);
     }
+    // RFC 3986 §3: a scheme ends before the first of these, so a colon behind them is none of it.
     let end = text.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(text.len());
     let (scheme, authority) = text.split_at_checked(end).unwrap_or((text, &[]));
     let rest = match (scheme.strip_suffix(b":"), authority.strip_prefix(b"//")) {

@@ -80,6 +80,7 @@ impl Hash for ProductToken {
         for byte in self.0.bytes() {
             state.write_u8(byte.to_ascii_lowercase());
         }
+        // As `str` does: two names in a row differ from another two that are the same when put together.
         state.write_u8(0xff);
     }
 }
