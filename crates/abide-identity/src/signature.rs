@@ -177,7 +177,6 @@ pub(crate) fn text<'v>(name: &str, text: &'v str) -> Result<RefBareItem<'v>, Ide
     StringRef::from_str(text).map(Into::into).map_err(|_| unsigned(name))
 }
 
-/// A text as the value of this field.
 pub(crate) fn field_value(name: &str, text: &str) -> Result<HeaderValue, IdentityError> {
     HeaderValue::from_str(text).map_err(|_| unsigned(name))
 }

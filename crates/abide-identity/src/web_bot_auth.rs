@@ -116,8 +116,7 @@ impl WebBotAuth {
         self
     }
 
-    /// Sends `Signature-Agent` as a String, as deployments before draft-meunier-web-bot-auth-architecture-04 want it. Default: a
-    /// Dictionary.
+    /// Sends `Signature-Agent` as a String, as deployments before draft-meunier-web-bot-auth-architecture-04 want it. Default: a Dictionary.
     #[must_use]
     pub fn with_bare_agent(mut self) -> Self {
         self.agent.is_dictionary = false;
