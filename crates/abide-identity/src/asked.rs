@@ -22,6 +22,7 @@ pub(crate) fn asked(status: StatusCode, headers: &HeaderMap, keyid: &str) -> Opt
     if !matches!(status.as_u16(), 401 | 403 | 429) {
         return None;
     }
+    // RFC 9651 §4.2: all lines of a field are parsed as one, with commas between them.
     let lines: Vec<&[u8]> = headers.get_all(ACCEPT_SIGNATURE).iter().map(|line| line.as_bytes()).collect();
     let value = lines.join(&b", "[..]);
     if value.is_empty() || value.len() > ACCEPT_SIGNATURE_LEN_MAX {
@@ -29,6 +30,7 @@ pub(crate) fn asked(status: StatusCode, headers: &HeaderMap, keyid: &str) -> Opt
     }
     let members: Dictionary = Parser::new(&value).parse().ok()?;
     members.into_iter().find_map(|(label, member)| match member {
+        // RFC 9421 §5.1: what is to be covered is an Inner List.
         ListEntry::InnerList(list) => given(label, &list, keyid),
         ListEntry::Item(_) => None,
     })

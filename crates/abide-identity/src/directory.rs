@@ -45,6 +45,7 @@ impl<'k> Directory<'k> {
 
     pub(crate) fn of_any_keys(keys: Vec<&'k dyn Signer>) -> Self {
         let jwks: Vec<_> = keys.iter().map(|key| jwk(&key.public_key())).collect();
+        // By hand, because these bytes are what is signed. No value needs an escape: all are base64url.
         let json = format!(r#"{{"keys":[{}]}}"#, jwks.join(","));
         Self { keys, json }
     }
@@ -73,6 +74,7 @@ impl<'k> Directory<'k> {
             [Component::RequestAuthority, Component::Field(HeaderName::from_static(CONTENT_DIGEST))];
         for (at, key) in self.keys.iter().enumerate() {
             let keyid = thumbprint(&key.public_key());
+            // RFC 9421 §4.1: a label identifies one signature of the message.
             let label = if at == 0 { LABEL_DIRECTORY.to_owned() } else { format!("{LABEL_DIRECTORY}{at}") };
             let label = sfv::Key::from_string(label).map_err(|_| unsigned(SIGNATURE_INPUT))?;
             let parameters = parameters(now, lifetime, &keyid, TAG_DIRECTORY)?;

@@ -52,7 +52,9 @@ impl Key {
         let path = path.as_ref();
         let failed = |error| IdentityError::file(path, error);
         let file = std::fs::File::open(path).map_err(failed)?;
+        // Of the file that was opened, because its name may lead to another one by now.
         check_permissions(path, &file.metadata().map_err(failed)?)?;
+        // All at once, because growing would leave copies of the key in memory that nothing wipes.
         let mut text = Zeroizing::new(String::with_capacity(FILE_LEN_MAX));
         file.take(FILE_LEN_MAX as u64).read_to_string(&mut text).map_err(failed)?;
         Self::from_text(&text)
@@ -73,6 +75,7 @@ impl Key {
             )
         };
         let mut der = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes()).map_err(|_| expected())?;
+        // `openssl genpkey` writes no public key to check the private one against.
         let key = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der.secret_pkcs8_der());
         zeroize::Zeroize::zeroize(&mut der);
         key.map(Self).map_err(|_| expected())
@@ -112,6 +115,7 @@ impl Key {
         let path = path.as_ref();
         let pem = self.to_pem()?;
         let mut options = std::fs::OpenOptions::new();
+        // Never over a key that is there. The mode is set as the file is made, so at no time can others read it.
         options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);

@@ -76,6 +76,7 @@ impl Component {
             Self::TargetUri => target_uri(url).to_owned(),
             Self::Scheme => url.scheme().to_owned(),
             Self::Path => url.path().to_owned(),
+            // §2.2.7: without a query the value is the `?` alone.
             Self::Query => format!("?{}", url.query().unwrap_or_default()),
             Self::Field(name) => field(message.headers, name)?,
             Self::AgentMember(_) => message.agent.to_owned(),
@@ -149,6 +150,7 @@ fn signature_base(
         base.push_str(&component.value(message)?);
         base.push('\n');
     }
+    // §2.5: this line is the last, and no line end follows it.
     base.push_str("\"@signature-params\": ");
     base.push_str(params);
     Ok(base)
@@ -199,6 +201,7 @@ fn target_uri(url: &Url) -> &str {
 /// All values of a field, in one (§2.1).
 fn field(headers: &HeaderMap, name: &HeaderName) -> Result<String, IdentityError> {
     let values: Option<Vec<&str>> =
+        // §2.1: white space around each value is stripped, and the values are joined by a comma and a space.
         headers.get_all(name).iter().map(|value| value.to_str().ok().map(str::trim)).collect();
     match values {
         Some(values) if !values.is_empty() => Ok(values.join(", ")),

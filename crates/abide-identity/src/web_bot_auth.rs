@@ -175,6 +175,7 @@ impl WebBotAuth {
         headers: &mut HeaderMap,
         now: SystemTime,
     ) -> Result<(), IdentityError> {
+        // A signature is of one request: after a redirect or for a repetition an old one must not go along.
         remove(headers);
         if url.scheme() != "https" {
             return Ok(());
@@ -192,6 +193,7 @@ impl WebBotAuth {
         if let Some(nonce) = &nonce {
             parameters.push((key_ref(NONCE), text(NONCE, nonce)?));
         }
+        // Before the signature, which covers it.
         insert(headers, SIGNATURE_AGENT, &self.agent.field(&self.label))?;
         let message = Message { method, url, headers, agent: &self.agent.item };
         let signed = sign(&self.label, &covered, &parameters, &message, &*self.signer).and_then(|fields| {
@@ -199,6 +201,7 @@ impl WebBotAuth {
             insert(headers, SIGNATURE, &fields.signature)
         });
         if signed.is_err() {
+            // Or a part of a signature would go out, which verifiers refuse.
             remove(headers);
         }
         signed
