@@ -23,8 +23,7 @@ pub trait ResponseExt: sealed::Sealed {
         self.fetch_info().map(FetchInfo::permissions).unwrap_or_default()
     }
 
-    /// What the site asks of those who use it, as it was when it was fetched. Without abide in the client, preferences that state nothing
-    /// and say so.
+    /// What the site asks of those who use it, as it was when it was fetched. Without abide in the client, preferences that state nothing and say so.
     fn preferences(&self) -> Preferences {
         let unread = || Preferences::default().with_unread_sources();
         self.fetch_info().map_or_else(unread, FetchInfo::preferences)

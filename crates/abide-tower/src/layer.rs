@@ -77,8 +77,7 @@ impl Builder {
         self
     }
 
-    /// Wraps `client` in the layer. A clone of the client fetches robots.txt. For a client with a decompression layer use
-    /// [`build`](Self::build).
+    /// Wraps `client` in the layer. A clone of the client fetches robots.txt. For a client with a decompression layer use [`build`](Self::build).
     ///
     /// # Errors
     /// [`BuildError`].
@@ -92,9 +91,8 @@ impl Builder {
         Ok(self.build(client.clone())?.layer(client))
     }
 
-    /// Builds the layer. Clones of `transport` fetch robots.txt: best the bare client, without the layers for pages. It must not follow
-    /// redirects, add credentials or cookies, or decode bodies: a decompression layer stops after the first gzip member, and rules after it
-    /// would be lost.
+    /// Builds the layer. Clones of `transport` fetch robots.txt: best the bare client, without the layers for pages. It must not follow redirects,
+    /// add credentials or cookies, or decode bodies: a decompression layer stops after the first gzip member, and rules after it would be lost.
     ///
     /// All services that the layer wraps share its rules and permits.
     ///

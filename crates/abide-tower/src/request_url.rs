@@ -31,7 +31,6 @@ pub(crate) fn url_of<B>(request: &mut Request<B>) -> Result<Url, ServiceError> {
     Ok(url)
 }
 
-/// An absolute URL, without user information.
 fn parse(written: &str) -> Option<Url> {
     let url = Url::parse(written).ok()?;
     Some(without_userinfo(&url))

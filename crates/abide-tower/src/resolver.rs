@@ -16,8 +16,7 @@ use crate::BoxError;
 
 /// A resolver for hyper-util's `HttpConnector` that returns only addresses which may be contacted.
 ///
-/// Give it the guard of the layer's settings, so that both allow the same networks. It has no effect behind a proxy, which resolves names
-/// itself.
+/// Give it the guard of the layer's settings, so that both allow the same networks. It has no effect behind a proxy, which resolves names itself.
 ///
 /// ```
 /// use abide_tower::{AbideLayer, Gate, GuardedResolver};

@@ -23,9 +23,8 @@ use crate::service::redirected;
 
 /// The transport of robots.txt over clones of a service. Bodies of requests are `B::default()`, which must be empty.
 ///
-/// The service must hand over bodies as they were sent. Codings are asked for and taken off by the gate, to the last byte. A
-/// decompression layer in the service would stop after the first gzip member, drop what follows it, and remove the field that says so;
-/// abide cannot detect this.
+/// The service must hand over bodies as they were sent. Codings are asked for and taken off by the gate, to the last byte. A decompression layer in
+/// the service would stop after the first gzip member, drop what follows it, and remove the field that says so; abide cannot detect this.
 pub(crate) struct ServiceFetch<S, B> {
     /// Locked for as long as a clone takes, so that the service need not be `Sync`.
     service: Mutex<S>,
@@ -34,7 +33,6 @@ pub(crate) struct ServiceFetch<S, B> {
 }
 
 impl<S, B> ServiceFetch<S, B> {
-    /// Sends through clones of `service`, under this User-Agent.
     pub(crate) fn new(service: S, user_agent: HeaderValue) -> Self {
         Self { service: Mutex::new(service), user_agent, body: PhantomData }
     }
