@@ -55,6 +55,7 @@ impl ServiceError {
 pub(crate) fn failure(error: &(dyn Error + 'static)) -> Option<Failure> {
     let failure = failure_of(error);
     #[cfg(feature = "hyper-util")]
+    // First by the error itself: hyper-util's own says only how far the request had come.
     let failure = failure.or_else(|| of_hyper_util(error));
     failure
 }

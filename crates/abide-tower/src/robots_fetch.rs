@@ -47,6 +47,7 @@ where
 {
     fn fetch(&self, asked: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
         let budget = asked.budget();
+        // A clone for each request, because a service is ready for one at a time.
         let mut service = self.service.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let sent = async move {
             let mut request = Request::new(B::default());

@@ -81,6 +81,7 @@ where
             let url = url_of(&mut request)?;
             let span = CallSpan::begin(request.method(), &url);
             let options = request.extensions().get::<Options>().cloned().unwrap_or_default();
+            // A 3xx is the caller's: a redirect layer above follows it, through this layer again.
             let options = options.with_redirects(RedirectPolicy::never());
             let mut call = Call::new(&crawler, options, request.method(), &url, None);
             let sent = async { send(&mut call, request, ready).await.map_err(|error| ended(&call, error)) };
@@ -109,6 +110,7 @@ where
         call.sign(request.headers_mut())?;
         while call.step() != Step::Send {
             admitted(call, &mut ready).await?;
+            // The rules may have changed while the service below had no room, so the call checks again.
             if ready.reserve().await.map_err(|error| ServiceError::Inner(error.into()))? {
                 call.was_late();
             }
@@ -128,6 +130,7 @@ where
             url: got.as_ref(),
             is_repeatable: copy.is_some(),
         });
+        // Before the response is refused or handed on: a backoff must be stored by then.
         call.saved().await;
         answered?;
         match copy {
