@@ -62,7 +62,6 @@ impl Batch {
         self.permissions.entry(url.into()).or_default().push(change);
     }
 
-    /// Adds what came later.
     pub(crate) fn extend(&mut self, later: Self) {
         self.backoffs.extend(later.backoffs);
         for record in later.records.into_values() {

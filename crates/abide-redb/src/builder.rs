@@ -115,8 +115,7 @@ impl Builder {
         Store::start(Disk::open(Place::File(path.as_ref().to_owned()), self)?)
     }
 
-    /// Opens a store on another backend than a file, for tests. Blocks. The backend must work after its `close`: after a fault it is
-    /// opened again.
+    /// Opens a store on another backend than a file, for tests. Blocks. The backend must work after its `close`: after a fault it is opened again.
     ///
     /// # Errors
     /// As [`Store::open`].

@@ -193,8 +193,7 @@ fn try_open(place: &Place, settings: &Builder) -> Result<(Database, Found), Erro
     }
 }
 
-/// Opens the database, and reads all of it once unless it has just been repaired: what lies below a page is only trusted if its
-/// checksum holds.
+/// Opens the database, and reads all of it once unless it has just been repaired: what lies below a page is only trusted if its checksum holds.
 fn open_whole(place: &Place, settings: &Builder, verify: bool) -> Result<Database, Error> {
     let is_repaired = Arc::new(AtomicBool::new(false));
     guarded(place.path(), || {

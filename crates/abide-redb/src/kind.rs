@@ -9,7 +9,6 @@ use crate::row;
 type Rows = TableDefinition<'static, &'static str, &'static [u8]>;
 type Ages = TableDefinition<'static, (u64, &'static str), ()>;
 
-/// What lies where.
 pub(crate) struct Kind {
     rows: Rows,
     ages: Ages,
@@ -56,7 +55,6 @@ impl Kind {
     }
 }
 
-/// The records of one kind, in a transaction.
 pub(crate) struct Records<'t> {
     rows: Table<'t, &'static str, &'static [u8]>,
     ages: Table<'t, (u64, &'static str), ()>,

@@ -70,8 +70,7 @@ impl Shared {
         Self { disk, leases, hosts: Mutex::new(hosts), queue: Mutex::new(queue), wake }
     }
 
-    /// One step of a host's lease. It counts at once. `Some`: the host's backoff is not on the disk yet, and the caller has to wait for
-    /// that.
+    /// One step of a host's lease. It counts at once. `Some`: the host's backoff is not on the disk yet, and the caller has to wait for that.
     pub(crate) fn exchange(
         &self,
         host: &str,
@@ -107,12 +106,10 @@ impl Shared {
         }
     }
 
-    /// The record, if it still waits to be written.
     pub(crate) fn waiting_record(&self, origin: &Origin) -> Result<Option<RobotsRecord>, Error> {
         Ok(self.open_queue()?.batches().find_map(|batch| batch.records.get(origin)).cloned())
     }
 
-    /// What waits to be done to a record of permissions.
     pub(crate) fn waiting_permission(&self, url: &str) -> Result<PermissionChanges, Error> {
         let queue = self.open_queue()?;
         let newest_first = queue.batches().filter_map(|batch| batch.permissions.get(url));
@@ -146,7 +143,6 @@ impl Shared {
         queue.fault.clone().map_or(Ok(None), Err)
     }
 
-    /// Asks for a commit of everything that waits, now.
     pub(crate) fn flush(&self) -> Result<Pending, Error> {
         Ok(self.commit_soon(self.open_queue()?))
     }
@@ -214,7 +210,6 @@ impl Shared {
         }
     }
 
-    /// Waits until something has to be written.
     fn next_batch(&self) -> MutexGuard<'_, Queue> {
         let mut queue = self.queue();
         loop {

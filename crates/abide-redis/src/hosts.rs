@@ -29,7 +29,6 @@ impl HostStore for Store {
     }
 }
 
-/// The arguments of the script.
 fn args(ask: &LeaseAsk, number: u64) -> impl ToRedisArgs {
     let LeaseAsk { holder, want, state: HostState { quiet, delay, backoff } } = ask;
     let (want, ttl, again_in) = match *want {

@@ -46,7 +46,6 @@ pub(crate) enum Connection {
     Cluster(ClusterConnection),
 }
 
-/// A command that waits for its reply.
 struct Pending {
     /// After this its connection is to be replaced.
     patience: Duration,

@@ -11,14 +11,12 @@ use redis::{
 
 use crate::Error;
 
-/// What a URL names.
 pub(crate) struct Target {
     pub(crate) way: Way,
     /// Hosts and ports, never who we are there.
     pub(crate) shown: String,
 }
 
-/// How it is reached.
 pub(crate) enum Way {
     Server(Client),
     Cluster(ClusterClient),
@@ -164,7 +162,6 @@ fn server(url: &str) -> Result<ConnectionInfo, Error> {
     }
 }
 
-/// Hosts and ports.
 fn shown<'a>(servers: impl IntoIterator<Item = &'a ConnectionInfo>) -> String {
     let shown = servers.into_iter().map(|server| match server.addr() {
         ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } if host.contains(':') => {
