@@ -95,6 +95,7 @@ impl Disk {
                 tables.robots.insert(origin.as_str(), age, &row)?;
             }
             for (url, changes) in &batch.permissions {
+                // Read in the transaction that writes it: what an earlier batch saved must not be overlooked.
                 let kept = tables.permissions.read(url, |row| row::read_permission(url, row))?;
                 match changed(kept, changes) {
                     Some(record) => {
