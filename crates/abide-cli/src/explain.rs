@@ -218,19 +218,18 @@ fn marks(robots: &Robots, rules: Option<&RobotsVerdict>, target: &Target<'_>) ->
     let mut marks = Vec::new();
     for group in robots.groups().filter(|group| group.iter().any(applies)) {
         for record in group {
+            let is_deciding = Some(record.line()) == deciding;
             let label = match record.kind() {
                 RecordKind::UserAgent if applies(&record) => "this group applies",
-                RecordKind::Allow | RecordKind::Disallow if Some(record.line()) == deciding => {
-                    "this rule decides"
-                }
+                RecordKind::Allow | RecordKind::Disallow if is_deciding => "this rule decides",
                 RecordKind::Allow | RecordKind::Disallow if target.covered_by(record.value()).is_some() => {
                     "also matches, but is overridden"
                 }
                 _ => continue,
             };
             // The deciding rule is shown wherever it stands.
-            if marks.len() < MARKS_MAX || Some(record.line()) == deciding {
-                marks.push(mark(&record, robots, label, Some(record.line()) == deciding));
+            if marks.len() < MARKS_MAX || is_deciding {
+                marks.push(mark(&record, robots, label, is_deciding));
             }
         }
     }

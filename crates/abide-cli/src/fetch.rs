@@ -103,21 +103,17 @@ async fn fetch_to(
     }
     let named = |error: io::Error| anyhow::Error::new(error).context(path.display().to_string());
     let recorder = Recorder::with_page_max(args.page_timeout);
-    let (mut out, mut failed) = (None, None);
-    let answer =
-        ask(abide, client, url, &recorder, Options::new(), |chunk| match write(&mut out, path, chunk) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                failed = Some(error);
-                ControlFlow::Break(())
-            }
-        })
-        .await;
+    let (mut out, mut written) = (None, Ok(()));
+    let sink = |chunk: &[u8]| {
+        written = write(&mut out, path, chunk);
+        if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    };
+    let answer = ask(abide, client, url, &recorder, Options::new(), sink).await;
     let is_fetched = answer.line.outcome == Outcome::Fetched;
     // A page without a body is an empty file, not none.
     let ended = if is_fetched { write(&mut out, path, &[]) } else { Ok(()) };
     let flushed = |()| out.as_mut().map_or(Ok(()), |out| out.flush());
-    failed.map_or(ended, Err).and_then(flushed).map_err(named)?;
+    written.and(ended).and_then(flushed).map_err(named)?;
     show(args, &answer, is_piped)?;
     Ok(Status::of(is_fetched))
 }

@@ -37,11 +37,9 @@ pub(crate) fn of(robots: &Robots) -> Vec<Finding> {
     }
     repeated_groups(robots, &mut findings);
     findings.sort_by_key(|finding| (finding.line, finding.column));
-    for text in
-        findings.iter_mut().flat_map(|found| [Some(&mut found.message), found.help.as_mut()]).flatten()
-    {
-        *text = without_user(text).into_owned();
-    }
+    // A remark may quote a Sitemap with a password in it.
+    let texts = findings.iter_mut().flat_map(|found| [Some(&mut found.message), found.help.as_mut()]);
+    texts.flatten().for_each(|text| *text = without_user(text).into_owned());
     findings
 }
 
@@ -62,9 +60,8 @@ fn remarks(robots: &Robots) -> Vec<Finding> {
         let mut found = finding(remark.line(), columns, remark.kind(), remark.to_string());
         match remark.kind() {
             "unknown-record" => {
-                if let Some((_, who)) =
-                    NON_STANDARD.iter().find(|(name, _)| name.eq_ignore_ascii_case(&marked))
-                {
+                let known = NON_STANDARD.iter().find(|(name, _)| name.eq_ignore_ascii_case(&marked));
+                if let Some((_, who)) = known {
                     let message = format!("{} is not in the standard: {who}", quoted(&marked));
                     found = finding(remark.line(), remark.columns(), "non-standard-record", message);
                 } else if let Some(name) = nearest::to(&marked, KEYS) {
@@ -74,9 +71,7 @@ fn remarks(robots: &Robots) -> Vec<Finding> {
             "never-matches" => {
                 found.help = Some(format!("did you mean /{}?", marked.trim_start_matches('.')))
             }
-            "misspelt-key" => {
-                found.help = nearest::to(&marked, KEYS).map(|name| format!("write {name}"));
-            }
+            "misspelt-key" => found.help = nearest::to(&marked, KEYS).map(|name| format!("write {name}")),
             _ => {}
         }
         found

@@ -73,8 +73,7 @@ fn urls(given: &Urls) -> anyhow::Result<Vec<Given>> {
 fn listed(path: &Path) -> anyhow::Result<Vec<Given>> {
     let text = read_up_to(path, LIST_MAX)?;
     let text = String::from_utf8_lossy(&text);
-    let lines =
-        text.trim_start_matches('\u{feff}').lines().zip(1..).map(|(line, number)| (line.trim(), number));
+    let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim).zip(1..);
     lines
         .filter(|(line, _)| !line.is_empty() && !line.starts_with('#'))
         .map(|(line, number)| match parse_url(line) {

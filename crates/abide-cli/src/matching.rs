@@ -14,16 +14,13 @@ use crate::status::{Status, Usage};
 use crate::style;
 
 pub(crate) fn run(args: MatchArgs) -> anyhow::Result<Status> {
-    let batch = match (&args.batch, &args.file.robots) {
-        (Some(input), None) => {
-            batch::without_agent(&args.file.agent)?;
-            return batch::run(input, answer);
-        }
-        (batch, _) => batch,
-    };
+    if let (Some(input), None) = (&args.batch, &args.file.robots) {
+        batch::without_agent(&args.file.agent)?;
+        return batch::run(input, answer);
+    }
     let tokens = tokens(&args.file.agent).map_err(Usage)?;
     let robots = args.file.robots.as_deref().unwrap_or(Path::new("-"));
-    if let Some(input) = batch {
+    if let Some(input) = &args.batch {
         one_stdin(robots, input == Path::new("-"))?;
         let rules = Rules::parse(&read_file(robots)?, &tokens);
         return batch::each_line(input, |line| bulk(&rules, line));

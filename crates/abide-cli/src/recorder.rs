@@ -143,11 +143,8 @@ impl Middleware for Below {
         *request.timeout_mut() = recorder.page_max;
         recorder.leaves(request.url());
         if self.prints_heads {
-            print_head(
-                '>',
-                &format!("{} {}", request.method(), public_url(request.url())),
-                request.headers(),
-            );
+            let first = format!("{} {}", request.method(), public_url(request.url()));
+            print_head('>', &first, request.headers());
         }
         let response = next.run(request, extensions).await?;
         recorder.answered(response.status().as_u16());

@@ -5,7 +5,6 @@
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::ops::Range;
 
@@ -35,12 +34,7 @@ fn first<'a>(text: &'a str, more: &'static str) -> (&'a str, &'static str) {
 pub(crate) fn escaped(text: &[u8]) -> String {
     let mut shown = String::with_capacity(text.len());
     for letter in String::from_utf8_lossy(text).chars() {
-        // Writing to a string cannot fail.
-        let _ = if is_hidden(letter) {
-            write!(shown, "{}", letter.escape_default())
-        } else {
-            shown.write_char(letter)
-        };
+        if is_hidden(letter) { shown.extend(letter.escape_default()) } else { shown.push(letter) }
     }
     shown
 }

@@ -357,9 +357,8 @@ impl Crawl {
         }
         let depth = task.depth.saturating_add(1);
         // A site gives no credentials to send.
-        links::of_page(base, &body.bytes, obeys)
-            .iter()
-            .try_for_each(|url| self.queue(&public_url(url), depth, Kind::Page))
+        let links = links::of_page(base, &body.bytes, obeys);
+        links.iter().try_for_each(|url| self.queue(&public_url(url), depth, Kind::Page))
     }
 
     fn end(mut self) -> anyhow::Result<Status> {
@@ -392,10 +391,8 @@ impl Crawl {
         });
         let path = journal.transpose()?;
         if self.report.interrupted {
-            style::complain(format_args!(
-                "interrupted{}",
-                what_now(path.as_deref(), &self.args.online.store)
-            ));
+            let next = what_now(path.as_deref(), &self.args.online.store);
+            style::complain(format_args!("interrupted{next}"));
         } else if let (Some(path), false) = (&path, is_finished) {
             style::note(format_args!("what is left is in {path}; the same call goes on with it"));
         }
