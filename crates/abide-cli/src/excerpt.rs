@@ -49,6 +49,7 @@ pub(crate) fn snippet<'a>(lines: &[&[u8]], path: &'a str, marks: &[Mark]) -> Sni
         let start = text.len();
         text.push_str(&letters(bytes.get(..LINE_SHOWN_MAX).unwrap_or(&bytes)));
         let place = |column: usize| {
+            // Counted in what is shown, because an escape is longer than its byte.
             let before = bytes.get(..column.saturating_sub(1).min(LINE_SHOWN_MAX)).unwrap_or(&bytes);
             let end = start.saturating_add(letters(before).len());
             // `str::floor_char_boundary` needs Rust 1.91.

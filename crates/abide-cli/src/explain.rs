@@ -238,6 +238,7 @@ fn marks(robots: &Robots, rules: Option<&RobotsVerdict>, target: &Target<'_>) ->
 
 fn mark(record: &Record<'_>, robots: &Robots, label: &str, is_primary: bool) -> Mark {
     let line = robots.line(record.line()).unwrap_or_default();
+    // The comment behind a rule is no part of it.
     let written = line.split(|&byte| byte == b'#').next().unwrap_or_default().trim_ascii_end();
     let start = line.len() - line.trim_ascii_start().len();
     let columns = start + 1..written.len().max(start) + 1;

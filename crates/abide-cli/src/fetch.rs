@@ -165,6 +165,7 @@ pub(crate) async fn ask(
     options: Options,
     sink: impl FnMut(&[u8]) -> ControlFlow<()>,
 ) -> Answer {
+    // As it was given: its user information goes to the site, and is shown nowhere.
     let error = match client.get(text).abide(options).with_extension(recorder.clone()).send().await {
         Ok(response) => {
             let mut answer = fetched(abide, text, &response);

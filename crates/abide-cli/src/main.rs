@@ -87,6 +87,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
 fn public(message: String) -> String {
     let given = std::env::args_os().skip(1).filter_map(|arg| arg.into_string().ok());
     given.fold(message, |message, arg| {
+        // clap repeats an argument, or what stands behind its `=`.
         let value = arg.split_once('=').map_or("", |(_, value)| value);
         [arg.as_str(), value].into_iter().fold(message, |message, text| match sanitize::public(text) {
             Cow::Borrowed(_) => message,

@@ -49,6 +49,7 @@ pub(crate) fn observed(
     let is_store_reported = Arc::new(AtomicBool::new(false));
     let is_reported = Arc::clone(&is_store_reported);
     let observer: Observer = Arc::new(move |event| {
+        // Once, because a store that is away fails with every request.
         if let Some(failure) = store_failure(event).filter(|_| !is_reported.swap(true, Ordering::Relaxed)) {
             style::complain(format_args!("{failure}; going on with what is in memory"));
         }
@@ -96,6 +97,7 @@ fn crawler(
     stores: &Stores,
     signature: Option<&WebBotAuth>,
 ) -> anyhow::Result<(Abide, reqwest::Client)> {
+    // Perhaps twice, and with another builder, because reqwest's cannot be cloned.
     let build = |inner: reqwest::ClientBuilder| -> anyhow::Result<_> {
         let builder = settings(online, signature)?.observer(Arc::clone(observer));
         Ok(stores.on(builder).build_with(inner))

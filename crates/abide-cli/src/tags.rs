@@ -128,6 +128,7 @@ fn note_misspelt(name: &str, value: &str) -> anyhow::Result<()> {
     if !["robots-tag", "x-robots-tag"].iter().any(|tags| name.eq_ignore_ascii_case(tags)) {
         return Ok(());
     }
+    // By the separators of both fields: Robots-Tag is a structured field, X-Robots-Tag is not.
     for word in value.split([',', ';', ' ', ':', '=']).map(str::trim).filter(|word| !word.is_empty()) {
         if known_rules().any(|rule| rule.eq_ignore_ascii_case(word)) {
             continue;

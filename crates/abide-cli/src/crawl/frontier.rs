@@ -48,6 +48,7 @@ pub(crate) enum Next {
 
 #[derive(Debug, Default)]
 pub(crate) struct Frontier {
+    /// Sorted, because the next host is the one behind the last.
     hosts: BTreeMap<String, Host>,
     seen: HashSet<Url>,
     /// Of the URLs that were seen, together.
@@ -160,6 +161,7 @@ impl Frontier {
             let waiting = self.hosts.iter().filter(|(name, host)| may(name, host));
             let times = waiting.filter_map(|(_, host)| {
                 let first = host.queue.iter().map(|task| task.not_before).min()?;
+                // `None` is the least: a URL that may go now waits for its host alone.
                 host.parked_until.max(first)
             });
             return times.min().map_or(Next::Nothing, Next::Parked);

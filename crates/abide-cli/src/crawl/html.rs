@@ -191,6 +191,7 @@ impl Chart {
     fn of(report: &Report, delay: Duration) -> Self {
         let ends =
             report.hosts().flat_map(|host| &host.drawn).map(|request| request.end.unwrap_or(request.at));
+        // A little more, so that the mark of the last request lies within the chart.
         let length = ends.max().unwrap_or_default().mul_f64(1.01).max(Duration::from_secs(1));
         Self { length, delay }
     }

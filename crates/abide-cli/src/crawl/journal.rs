@@ -130,6 +130,7 @@ impl Past {
     /// Queues what is left, in the order in which it was found, and counts what happened. `urls` are the start URLs as they were given
     /// now: user information is in no journal. Returns how many URLs are done.
     pub(crate) fn restore(self, frontier: &mut Frontier, report: &mut Report, urls: &[Url]) -> usize {
+        // First, because a URL is queued before it is done.
         let done = self.entries.iter().filter_map(|entry| match entry {
             Entry::Seen(Fact::Done(record)) => Some(record.page.url.clone()),
             _ => None,

@@ -188,6 +188,7 @@ impl Crawl {
 
     fn start(&mut self, task: Task) {
         let recorder = Recorder::with_page_max(self.args.page_timeout);
+        // Its recorder too, so that what is under way at an interruption is in the report.
         self.in_flight.insert(task.host.clone(), (task.clone(), recorder.clone()));
         let patience = self.args.max_hold.max(self.args.online.max_wait);
         let options = if task.is_patient { Options::new().with_max_wait(patience) } else { Options::new() };

@@ -122,6 +122,7 @@ impl<T: PartialEq> Tally<T> {
     fn count(list: &mut Vec<Self>, why: T, example: Option<String>) {
         if let Some(tally) = list.iter_mut().find(|tally| tally.why == why) {
             tally.urls += 1;
+        // A reason beyond the bound is not counted: a site could make up as many as it likes.
         } else if list.len() < NAMES_MAX {
             list.push(Self { why, urls: 1, example });
         }
