@@ -18,7 +18,6 @@ use hashbrown::hash_table::Entry;
 use crate::origin::OriginOf;
 use crate::robots_cache::RobotsEntry;
 
-/// Entries by origin, as many as their weight allows.
 pub(super) struct BoundedTable {
     shards: Box<[Mutex<Shard>]>,
     /// Keyed, because the owners of names could choose many with one hash.
@@ -32,7 +31,6 @@ pub(super) struct BoundedTable {
 
 struct Shard {
     values: HashTable<Arc<RobotsEntry>>,
-    /// Where the hand goes on in it.
     hand: usize,
 }
 

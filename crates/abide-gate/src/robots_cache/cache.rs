@@ -47,7 +47,6 @@ pub(crate) struct RobotsCache {
     pub(super) writing_fails: AtomicBool,
     /// With rules compiled for our own tokens; the store has what the server sent.
     pub(super) entries: BoundedTable,
-    /// The texts of the entries, equal ones once.
     pub(super) texts: Interner,
     pub(super) deferrals: Cache<Origin, DeferredFetch>,
     pub(super) in_flight: SingleFlight<Origin, Progress>,
@@ -181,7 +180,6 @@ impl RobotsCache {
         }
     }
 
-    /// Adds to one of the counts.
     pub(super) fn count(&self, by: u64, counter: impl FnOnce(&mut Stats) -> &mut u64) {
         let mut stats = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
         let counter = counter(&mut stats);
@@ -233,7 +231,6 @@ pub(crate) struct RobotsCacheBuilder {
     pub(crate) tokens: Vec<ProductToken>,
     pub(crate) fetch: Arc<dyn Fetch>,
     pub(crate) policy: RobotsPolicy,
-    /// Where records are kept besides the memory of the cache.
     pub(crate) store: Option<Arc<dyn RobotsStore>>,
     /// Where it panics, the machine's replaces it.
     pub(crate) clock: Arc<dyn Clock>,
@@ -244,11 +241,10 @@ pub(crate) struct RobotsCacheBuilder {
 
 /// How many origins may be fetched or wait for it at a time. More are deferred.
 const FLIGHTS_MAX: usize = 100_000;
-/// Of how many origins a deferral is remembered.
+/// Of how many origins a deferral is remembered. For others the pacer decides again, which costs no request.
 const DEFERRALS_MAX: u64 = 10_000;
 
 impl RobotsCacheBuilder {
-    /// The finished cache.
     pub(crate) fn build(self) -> Arc<RobotsCache> {
         Arc::new(RobotsCache {
             tokens: self.tokens,

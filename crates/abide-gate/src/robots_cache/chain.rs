@@ -33,12 +33,10 @@ pub(super) struct Chain<'a> {
     copy: Option<&'a GoodCopy>,
     /// The URLs requested so far. At most one more than the policy's redirects.
     visited: Vec<Url>,
-    /// What is left of the deadline.
     budget: Duration,
     /// A 304 came unasked, so the request was repeated.
     asked_again: bool,
     sent: bool,
-    /// The waits for permits are added to it.
     permit_wait: &'a PermitWait,
     /// For how long a 429 backs its host off at least.
     throttle: Option<Duration>,
@@ -87,9 +85,7 @@ impl<'a> Chain<'a> {
                     self.asked_again = true;
                     self.spend(&reply);
                 }
-                Head::AskAgain => {
-                    return Ok(Outcome::Unreachable { cause: Failure::RedirectStatus, hold });
-                }
+                Head::AskAgain => return Ok(Outcome::Unreachable { cause: Failure::RedirectStatus, hold }),
                 Head::Done(outcome) => return Ok(outcome),
             }
         }

@@ -50,8 +50,7 @@ pub enum Source {
 /// Made once per fetch and shared. It never makes a request, and [`is_allowed`](Self::is_allowed) does not allocate.
 pub struct RobotsEntry {
     record: RobotsRecord,
-    /// Those of the copy's text, if it applies. They are here too, because a check reads them: by way of the text it would wait for memory
-    /// once more.
+    /// Those of the copy's text, if it applies. They are here too, because a check reads them: by way of the text it would wait for memory once more.
     rules: Option<Rules>,
     serving: Serving,
     was_fresh: bool,

@@ -156,7 +156,6 @@ struct Waits {
 }
 
 impl PermitWait {
-    /// A wait that ended at `until`.
     pub(crate) fn add(&self, waited: Duration, until: Instant) {
         let mut waits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         waits.total = waits.total.saturating_add(waited);
@@ -192,8 +191,7 @@ pub(crate) const VALIDATOR_LEN_MAX: usize = 1024;
 const IS_SECONDS: u16 = 1 << 15;
 
 impl Validators {
-    /// Validators from the two field values. Values that are empty, over 1,024 bytes, or could not stand in a header
-    /// field are left out.
+    /// Validators from the two field values. Values that are empty, over 1,024 bytes, or could not stand in a header field are left out.
     pub(crate) fn new(etag: Option<&[u8]>, last_modified: Option<&[u8]>) -> Self {
         let can_be_kept = |value: &&[u8]| {
             (1..=VALIDATOR_LEN_MAX).contains(&value.len()) && HeaderValue::from_bytes(value).is_ok()
@@ -212,7 +210,6 @@ impl Validators {
         })
     }
 
-    /// Those of a response.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let [etag, date] = [ETAG, LAST_MODIFIED].map(|name| headers.get(name).map(HeaderValue::as_bytes));
         Self::new(etag, date)
@@ -231,7 +228,6 @@ impl Validators {
         Some(self.split().0).filter(|etag| !etag.is_empty())
     }
 
-    /// The date, as text.
     pub(crate) fn last_modified(&self) -> Option<Cow<'_, [u8]>> {
         let (_, date, is_seconds) = self.split();
         let seconds = date.first_chunk().filter(|_| is_seconds).map(|seconds| u32::from_le_bytes(*seconds));
@@ -241,7 +237,6 @@ impl Validators {
         }
     }
 
-    /// Whether there is nothing to ask with.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.as_bytes().is_empty()
     }
@@ -369,7 +364,6 @@ impl FetchError {
         Self { why: Ok(failure), text: Arc::from(text.into()) }
     }
 
-    /// The pacer refused the permit.
     pub(crate) fn deferred(why: Refusal) -> Self {
         Self { why: Err(why), text: Arc::from("the request waits for the rate limit of its host") }
     }

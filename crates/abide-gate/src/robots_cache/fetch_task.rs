@@ -117,7 +117,7 @@ impl RobotsCache {
             Err(deferred) => {
                 self.count(1, |stats| &mut stats.robots_deferred);
                 log::deferred(origin);
-                // Nothing was learned of robots.txt, so the record stays as it is.
+                // This is no attempt, so the record stays as it is.
                 self.deferrals.insert(origin.clone(), deferred.clone());
                 // No record will come of this lease, so the followers in other processes need not wait for its end.
                 self.release_lease(origin).await;

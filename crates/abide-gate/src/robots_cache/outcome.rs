@@ -1,7 +1,6 @@
 //! What a response to a robots.txt request means (RFC 9309 §2.3.1).
 //!
-//! It follows §2.3.1 in its order: the head decides, and only the body of a 2xx is read. What is not understood is unreachable, never
-//! allowed.
+//! It follows §2.3.1 in its order: the head decides, and only the body of a 2xx is read. What is not understood is unreachable, never allowed.
 
 use std::time::Duration;
 

@@ -45,8 +45,7 @@ pub(crate) enum LongOutage {
     Unavailable,
     /// Stricter: everything stays disallowed, however long it takes.
     Disallow,
-    /// Lenient: everything is allowed from the first failure on. Set by
-    /// [`RobotsPolicy::danger_allow_when_unreachable`].
+    /// Lenient: everything is allowed from the first failure on. Set by [`RobotsPolicy::danger_allow_when_unreachable`].
     AllowAtOnce,
 }
 
@@ -205,8 +204,7 @@ impl RobotsPolicy {
         self
     }
 
-    /// How much memory a process uses for robots.txt, at least 4 MiB. Default: 1 GiB, enough for a million hosts with files of some hundred
-    /// bytes.
+    /// How much memory a process uses for robots.txt, at least 4 MiB. Default: 1 GiB, enough for a million hosts with files of some hundred bytes.
     ///
     /// Beyond this, the robots.txt of a host that was not used for long is dropped, and loaded from the store or fetched when it is needed.
     /// Copies that verdicts and responses hold do not count.

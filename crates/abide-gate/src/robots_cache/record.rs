@@ -68,14 +68,12 @@ pub(crate) struct Outage {
 const OUTAGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How many attempts must have counted by then.
 const OUTAGE_ATTEMPTS: u32 = 20;
-/// How far apart attempts must be to count.
-/// Less than a day, so that all attempts of a crawl that runs daily count, though not at the same minute.
+/// How far apart attempts must be to count. Less than a day, so that all attempts of a crawl that runs daily count, though not at the same minute.
 const COUNTED_APART: Duration = Duration::from_secs(20 * 60 * 60);
 
 impl Outage {
     pub(super) const NONE: Self = Self { since: None, attempts: 0, counted: 0, last_counted: None };
 
-    /// One more failure at `now`.
     fn again(self, now: WallMillis) -> Self {
         let mut next = self.attempted();
         // A time in the future is a clock that was wrong then, or is now: count from here.
@@ -122,7 +120,6 @@ pub(crate) struct AttemptEnd {
 }
 
 impl RobotsRecord {
-    /// The record after an attempt that ended with `outcome`.
     pub(crate) fn after(
         previous: Option<&Self>,
         origin: &Origin,
@@ -244,7 +241,6 @@ impl RobotsRecord {
         self.exception().outage
     }
 
-    /// How the last attempt ended.
     pub(super) fn last(&self) -> LastResult {
         self.exception().last
     }
@@ -385,7 +381,6 @@ impl RobotsRecord {
         Self::after(None, origin, Outcome::Rules(copy), at, &RobotsPolicy::default())
     }
 
-    /// The record after a failed attempt at `now`.
     pub(crate) fn sample_unreachable(previous: &Self, now: WallMillis) -> Self {
         let at = AttemptEnd { now, jitter: 0.5, spread: 0.5 };
         let outcome = Outcome::Unreachable { cause: Failure::Status(503), hold: None };

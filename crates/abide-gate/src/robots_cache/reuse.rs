@@ -13,11 +13,9 @@ use crate::robots_cache::{RobotsPolicy, RobotsRecord};
 /// What to do with a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reuse {
-    /// Use it.
     Use,
     /// Use it, and start a fetch that no caller waits for.
     UseAndRefresh,
-    /// Fetch, and wait for it.
     Fetch,
 }
 
@@ -47,7 +45,6 @@ impl RobotsRecord {
         now < self.fresh_until && now.since(self.asked_at) < LIFETIME_MAX && !self.is_from_the_future(now)
     }
 
-    /// What to do with the record at `now`.
     pub(crate) fn reuse(&self, now: WallMillis) -> Reuse {
         let is_failing = self.outage().since.is_some();
         match (self.is_fresh(now), self.is_due(now)) {
@@ -56,9 +53,8 @@ impl RobotsRecord {
             // §2.4: not more than 24 hours, unless the robots.txt is unreachable.
             (false, _) if !is_failing => Reuse::Fetch,
             // Whether it is still unreachable is unknown: the last attempt was long ago, or was dated by a wrong clock.
-            (false, _) if now.since(self.asked_at) >= UNASKED_MAX || self.is_from_the_future(now) => {
-                Reuse::Fetch
-            }
+            (false, _) if now.since(self.asked_at) >= UNASKED_MAX => Reuse::Fetch,
+            (false, _) if self.is_from_the_future(now) => Reuse::Fetch,
             (false, false) => Reuse::Use,
             (false, true) if self.copy.is_some() => Reuse::UseAndRefresh,
             (false, true) => Reuse::Fetch,

@@ -4,7 +4,6 @@
 //! task belongs to no caller, so dropping a caller does not cancel the fetch.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::hash::Hash;
 
 use tokio::sync::watch;
@@ -32,7 +31,6 @@ pub(crate) enum Join<K: Eq + Hash, T> {
 }
 
 impl<K: Clone + Eq + Hash, T> SingleFlight<K, T> {
-    /// At most `limit` of them.
     pub(crate) fn new(limit: usize) -> Self {
         Self { in_flight: Arc::new(Mutex::new(HashMap::new())), limit }
     }
@@ -53,15 +51,8 @@ impl<K: Clone + Eq + Hash, T> SingleFlight<K, T> {
         Join::Leader(leader, progress)
     }
 
-    /// How many are in flight.
     pub(crate) fn len(&self) -> usize {
         self.in_flight.lock().unwrap_or_else(PoisonError::into_inner).len()
-    }
-}
-
-impl<K, T> fmt::Debug for SingleFlight<K, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SingleFlight").field("limit", &self.limit).finish_non_exhaustive()
     }
 }
 
@@ -74,7 +65,6 @@ pub(crate) struct Leader<K: Eq + Hash, T> {
 }
 
 impl<K: Eq + Hash, T> Leader<K, T> {
-    /// Notifies the followers while the fetch goes on.
     pub(crate) fn announce(&self, progress: T) {
         self.sender.send_replace(Some(progress));
     }
