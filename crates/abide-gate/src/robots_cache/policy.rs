@@ -83,6 +83,7 @@ impl Default for RobotsPolicy {
             body_limit: BODY_LIMIT_MIN,
             // One for all, because each byte of a slow server renews a timeout per read.
             deadline: Duration::from_secs(30),
+            // The gate sets it to the longest wait that its pacer grants, and a margin.
             slot_wait_max: Duration::from_secs(60),
             fetches_max: 64,
             store_timeout: Duration::from_secs(2),
@@ -164,6 +165,7 @@ impl RobotsPolicy {
     /// at least one second, `longest` at most 24 hours.
     #[must_use]
     pub fn with_retry(mut self, first: Duration, longest: Duration) -> Self {
+        // The longest first: the schedule ends at it, and `first` gives way.
         self.retry_max = longest.clamp(Duration::from_secs(1), LIFETIME_MAX);
         self.retry_first = first.clamp(Duration::from_secs(1), self.retry_max);
         self

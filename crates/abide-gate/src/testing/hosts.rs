@@ -288,6 +288,7 @@ impl Subject {
     async fn grace_ends(&self) {
         let (host, [one], mut passed) = (fresh("grace"), processes(), Duration::ZERO);
         let ask = asks(one, TTL);
+        // A store that has lost its data may grant nothing for one ttl: a lease that was lost may still be in use.
         while let (LeaseStatus::Busy { .. }, _) = replied("exchange", self.store.exchange(&host, ask).await)
             && passed < TTL + BLUR
         {
@@ -319,6 +320,7 @@ impl Subject {
         (self.pass)(SHORT + BLUR).await;
         let expected =
             "the lease, and quiet since the end of the other's lease, until which it may have sent";
+        // `None` would say that no request was ever sent, and the next process would send at once.
         let since_its_end = |quiet: Option<Duration>| quiet.is_some_and(|quiet| quiet < TTL);
         self.exchange(&host, asks(other, TTL), expected, |(lease, state)| {
             lease == LeaseStatus::Leased { is_wanted: false } && since_its_end(state.quiet)
@@ -352,6 +354,7 @@ impl Subject {
         self.refused(&host, second, true, "the first to wait is next").await;
         self.refused(&host, third, false, "the second to wait is not next").await;
         self.gives_up(&host, one).await;
+        // Or whoever asks most often would get the lease, and the others starve.
         self.refused(&host, third, false, "the lease waits for the process that is next").await;
         self.refused(&host, one, false, "it has just given up the lease for the next").await;
         self.leases(&host, second, TTL, true, "it is next").await;
@@ -517,6 +520,7 @@ impl Subject {
             });
         }
         tasks.join_all().await;
+        // Sorted by their beginnings, because the tasks log as their requests end.
         let mut log = std::mem::take(&mut *log.lock().expect("no task has panicked"));
         log.sort_unstable();
         for pair in log.windows(2) {

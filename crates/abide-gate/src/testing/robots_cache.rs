@@ -183,6 +183,7 @@ async fn a_dropped_save_is_done_or_not(store: &impl RobotsStore) {
     let a = origin("https://a.example");
     let [old, new] = ["old", "new"].map(|body| sample_record(&a, NOW, body));
     save(store, &old).await;
+    // Polled once and dropped, as the cache does with a call that takes longer than its timeout.
     poll_once(store.save(&a, &new)).await;
     poll_once(store.load(&a)).await;
     loads(store, &a, &[Some(&old), Some(&new)], "a save that was dropped is done or not").await;
@@ -216,6 +217,7 @@ async fn a_lease_excludes_and_ends(store: &impl RobotsStore) {
     leases(store, (&a, 1), NOW, LEADS, "the holder gets it again").await;
     leases(store, (&b, 2), NOW, LEADS, "each origin has a lease of its own").await;
     loads(store, &a, &[None], "a lease is no record").await;
+    // One hour ahead of this clock: no lease lasts so long, so it was given before the clock was set back.
     leases(store, (&b, 1), NOW.minus(HOUR), LEADS, "the clock was set back by an hour since the lease").await;
     let last = NOW.plus(TTL).minus(Duration::from_millis(1));
     leases(store, (&a, 2), last, FOLLOWS, "the lease lasts for its whole ttl").await;
