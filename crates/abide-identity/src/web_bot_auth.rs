@@ -155,6 +155,7 @@ impl WebBotAuth {
         let asked = asked(status, headers, &self.keyid)?;
         let mut identity = self.clone();
         let more = asked.covered.into_iter().filter(|component| !self.covered.contains(component));
+        // Added to our own, which is never less than the draft's minimum.
         identity.covered.extend(more);
         identity.label = asked.label;
         identity.nonce = asked.nonce.map_or(Nonce::None, Nonce::Given);

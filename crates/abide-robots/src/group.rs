@@ -277,6 +277,7 @@ pub(crate) fn is_lenient(value: &[u8]) -> bool {
 pub(crate) fn agent(value: &[u8], profile: Profile) -> &[u8] {
     match value {
         [b'*'] => b"*",
+        // Lenient: `* all` names all crawlers. `*bot` is neither `*` nor a token, and names none.
         [b'*', next, ..] if is_trimmed(*next, profile) => b"*",
         _ => {
             let length = value.iter().position(|&byte| !is_token_byte(byte)).unwrap_or(value.len());

@@ -97,6 +97,7 @@ impl<'a> Pieces<'a> {
     pub(crate) fn split(self) -> (Self, Option<Self>) {
         let Self { path, query, .. } = self;
         let Some(star) = memchr(b'*', path) else { return (self, None) };
+        // Where the forms differ, that of the query is shorter.
         let in_query =
             if path.len() == query.len() { star } else { memchr(b'*', query).unwrap_or(query.len()) };
         let first = Self { path: slice::before(path, star), query: slice::before(query, in_query), ..self };

@@ -80,6 +80,7 @@ impl Robots {
         for ((_, line), number) in Lines::of(self.text()).zip(1..) {
             reader.line(Place { line, number, profile: reader.profile });
         }
+        // Not made in order: one on a run of user-agent lines is made when the run goes on behind it.
         reader.remarks.sort_by_key(|remark| (remark.line, remark.columns.start));
         reader.remarks
     }

@@ -105,6 +105,7 @@ impl<'a> Sweep<'a> {
             self.find(&mut pieces, at);
         }
         if let Some(starting) = self.starting.get_mut(range.end) {
+            // What was not found in this part may be found in the next.
             starting.extend(pieces.into_iter().flat_map(|piece| piece.waiting));
         }
     }

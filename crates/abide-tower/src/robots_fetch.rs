@@ -29,6 +29,7 @@ pub(crate) struct ServiceFetch<S, B> {
     /// Locked for as long as a clone takes, so that the service need not be `Sync`.
     service: Mutex<S>,
     user_agent: HeaderValue,
+    /// A function's, so that a body that is not `Sync` does not matter.
     body: PhantomData<fn() -> B>,
 }
 

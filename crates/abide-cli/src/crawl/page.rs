@@ -131,6 +131,7 @@ fn cause(task: &Task, answer: &Answer) -> Cause {
     if let Some(rule) = rule.filter(|_| line.outcome == Outcome::Denied) {
         return Cause { text: rule.to_string(), line: Some(rule.line), host };
     }
+    // The sentence begins with the URL of the last hop, or with that of the page.
     let last = line.final_url.as_deref().unwrap_or_default();
     let sentence =
         || without_url(&line.why, last).or_else(|| without_url(&line.why, &line.url)).unwrap_or(&line.why);
