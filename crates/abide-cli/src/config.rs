@@ -30,9 +30,17 @@ pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
     let mut command = Cli::command();
     // Only then does each call have the global options among its own.
     command.build();
-    // Once without the file: it says which file, and which options the call sets.
-    let matches = command.clone().try_get_matches_from(&arguments)?;
-    let Some(path) = file(&matches) else { return Cli::from_arg_matches(&matches) };
+    // Once without the file: it says which file, and which options the call sets. What is missing may be in the file.
+    let (matches, missing) = match command.clone().try_get_matches_from(&arguments) {
+        Ok(matches) => (matches, None),
+        Err(error) if error.kind() == ErrorKind::MissingRequiredArgument => {
+            (Cli::command().ignore_errors(true).try_get_matches_from(&arguments)?, Some(error))
+        }
+        Err(error) => return Err(error),
+    };
+    let Some(path) = file(&matches) else {
+        return missing.map_or_else(|| Cli::from_arg_matches(&matches), Err);
+    };
     let wrong = |place: String, what: &str| {
         clap::Error::raw(ErrorKind::InvalidValue, format!("{}{place}: {what}", path.display()))
     };
@@ -48,8 +56,11 @@ pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
     let is_call = |pair: &[OsString]| matches!(pair, [before, word] if before != "--config" && word == call);
     let place = arguments.windows(2).position(is_call).map_or(arguments.len(), |at| at + 2);
     arguments.splice(place..place, added.into_iter().map(OsString::from));
-    let matches = command.try_get_matches_from(&arguments);
-    Cli::from_arg_matches(&matches.map_err(|error| in_file(&one_line(&error.render().to_string())))?)
+    let matches = command.try_get_matches_from(&arguments).map_err(|error| match missing {
+        Some(missing) if error.kind() == ErrorKind::MissingRequiredArgument => missing,
+        _ => in_file(&one_line(&error.render().to_string())),
+    })?;
+    Cli::from_arg_matches(&matches)
 }
 
 /// The file that was named, else that of the directory, else that of the user.

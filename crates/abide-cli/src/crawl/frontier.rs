@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::Instant;
 
+use abide::Host as HostName;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -67,6 +68,8 @@ pub(crate) struct Frontier {
 
 #[derive(Debug, Default)]
 struct Host {
+    /// Without a port, in the one spelling by which limits are kept.
+    name: String,
     queue: VecDeque<Task>,
     is_busy: bool,
     parked_until: Option<Instant>,
@@ -75,10 +78,17 @@ struct Host {
     pages: usize,
 }
 
+impl Host {
+    fn of(url: &Url) -> Self {
+        let name = HostName::of(url).map(|name| name.as_str().to_owned()).unwrap_or_default();
+        Self { name, ..Self::default() }
+    }
+}
+
 impl Frontier {
     /// Nothing to fetch yet; only the hosts of `urls` will be asked.
     pub(crate) fn new(urls: &[Url], depth_max: Option<u32>) -> Self {
-        let hosts = urls.iter().map(|url| (host_of(url), Host::default())).collect();
+        let hosts = urls.iter().map(|url| (host_of(url), Host::of(url))).collect();
         Self { hosts, depth_max, starts: urls.iter().map(known_as).collect(), ..Self::default() }
     }
 
@@ -136,7 +146,7 @@ impl Frontier {
     pub(crate) fn widen(&mut self, to: &Url) -> bool {
         let name = host_of(to);
         let is_new = !self.hosts.contains_key(&name);
-        self.hosts.entry(name).or_default();
+        self.hosts.entry(name).or_insert_with(|| Host::of(to));
         self.seen.insert(to.clone());
         is_new
     }
@@ -144,21 +154,17 @@ impl Frontier {
     /// The next URL: of the first host behind the last one that has something to do.
     pub(crate) fn next(&mut self, now: Instant) -> Next {
         let limits = &self.limits;
-        let may = |name: &str, host: &Host| {
-            let name = name.rsplit_once(':').map_or(name, |(name, _)| name);
-            !host.is_busy && limits.get(name).is_none_or(|max| host.pages < *max)
-        };
+        let may = |host: &Host| !host.is_busy && limits.get(&host.name).is_none_or(|max| host.pages < *max);
         // In turn: the hosts behind the last one, then all from the first on.
         let after = (std::ops::Bound::Excluded(&self.last), std::ops::Bound::Unbounded);
-        let in_turn =
-            self.hosts.range::<String, _>(after).chain(&self.hosts).filter(|(name, host)| may(name, host));
+        let in_turn = self.hosts.range::<String, _>(after).chain(&self.hosts).filter(|(_, host)| may(host));
         let mut ready = in_turn.filter(|(_, host)| host.parked_until.is_none_or(|until| until <= now));
         let found = ready.find_map(|(name, host)| {
             let is_due = |task: &Task| task.not_before.is_none_or(|at| at <= now);
             Some((name.clone(), host.queue.iter().position(is_due)?))
         });
         let Some((name, place)) = found else {
-            let waiting = self.hosts.iter().filter(|(name, host)| may(name, host));
+            let waiting = self.hosts.iter().filter(|(_, host)| may(host));
             let times = waiting.filter_map(|(_, host)| {
                 let first = host.queue.iter().map(|task| task.not_before).min()?;
                 // `None` is the least: a URL that may go now waits for its host alone.
@@ -242,6 +248,21 @@ const BYTES_MAX: usize = 128 * 1024 * 1024;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_limit_counts_for_every_spelling_of_a_host() {
+        for (host, limited) in
+            [("[::1]", "[::1]"), ("a.example.:8080", "a.example"), ("a.example", "a.example")]
+        {
+            let url = |page: usize| format!("http://{host}/{page}").parse::<Url>().unwrap();
+            let mut frontier = Frontier::new(&[url(0)], None);
+            frontier.limit(HostName::of(&format!("http://{limited}/").parse().unwrap()).unwrap().as_str(), 1);
+            assert!((0..2).all(|page| frontier.add(&url(page), 0, Kind::Page)));
+            let Next::Task(task) = frontier.next(Instant::now()) else { panic!("{host}: nothing to do") };
+            frontier.ended(&task);
+            assert!(matches!(frontier.next(Instant::now()), Next::Nothing), "{host}");
+        }
+    }
 
     #[test]
     fn urls_of_any_length_fill_no_more_than_there_is_room_for() {
