@@ -45,7 +45,7 @@ impl RobotsCache {
         let Some(store) = &self.store else { return };
         let released = self.guarded(async { store.release(origin, self.holder).await }).await;
         if let Err(error) = released {
-            self.fault(origin, &error, &self.reading_fails);
+            self.fault(origin, &error, &self.writing_fails);
         }
     }
 
@@ -72,7 +72,7 @@ impl RobotsCache {
                     }
                 }
                 Err(error) => {
-                    self.fault(origin, &error, &self.reading_fails);
+                    self.fault(origin, &error, &self.writing_fails);
                     return None;
                 }
             }
