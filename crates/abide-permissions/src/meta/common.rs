@@ -11,6 +11,10 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
+#[cfg(not(target_arch = "x86_64"))]
+use memchr::arch::all::memchr::One;
+#[cfg(target_arch = "x86_64")]
+use memchr::arch::x86_64::sse2::memchr::One;
 use memchr::memmem::Finder;
 use memchr::{memchr, memchr_iter};
 
@@ -88,6 +92,7 @@ impl CommonHead {
     }
 
     /// Reads tokens, and leaves what could not be read.
+    #[inline(never)]
     fn read(&mut self, bytes: &mut &[u8]) -> Progress {
         while !self.machine.is_done() {
             *bytes = bytes.trim_ascii_start();
@@ -110,13 +115,7 @@ fn read_token<'a>(token: &'a [u8], machine: &mut Machine) -> Result<&'a [u8], St
     match token {
         [] | [b'<'] => Err(Stop::More),
         [b'<', b'!', ..] => skip_declaration(token),
-        [b'<', b'/', tag @ ..] => {
-            let mut tag = Tag(tag);
-            let name = tag.name()?;
-            let rest = tag.end()?;
-            machine.end_tag(name);
-            Ok(rest)
-        }
+        [b'<', b'/', tag @ ..] => read_end_tag(Tag(tag), machine),
         [b'<', tag @ ..] => read_element(Tag(tag), machine),
         // References to blanks are blank, and NUL is nothing in some places.
         [b'&' | 0, ..] => Err(Stop::Unusual),
@@ -128,7 +127,16 @@ fn read_token<'a>(token: &'a [u8], machine: &mut Machine) -> Result<&'a [u8], St
     }
 }
 
+#[inline(never)]
+fn read_end_tag<'a>(tag: Tag<'a>, machine: &mut Machine) -> Result<&'a [u8], Stop> {
+    let (name, mut tag) = tag.name()?;
+    let rest = tag.end()?;
+    machine.end_tag(name);
+    Ok(rest)
+}
+
 /// A comment or a doctype.
+#[inline(never)]
 fn skip_declaration(token: &[u8]) -> Result<&[u8], Stop> {
     let begins_like = |begin: &[u8]| token.iter().zip(begin).all(|(a, b)| a.eq_ignore_ascii_case(b));
     let is_comment = begins_like(b"<!--");
@@ -149,54 +157,61 @@ fn skip_declaration(token: &[u8]) -> Result<&[u8], Stop> {
     Err(Stop::More)
 }
 
-fn read_element<'a>(mut tag: Tag<'a>, machine: &mut Machine) -> Result<&'a [u8], Stop> {
-    match tag.name()? {
-        b"meta" => read_meta(tag, machine),
-        b"link" => read_link(tag, machine),
-        // Its content is a document of its own.
-        b"template" => Err(Stop::Unusual),
-        element => {
-            let rest = tag.attributes(|_, _| {})?;
-            machine.start_tag(element);
-            let is_raw = matches!(element, b"title" | b"style" | b"script" | b"noscript" | b"noframes");
-            if is_raw && !machine.is_done() { read_raw_text(rest, element, machine) } else { Ok(rest) }
+/// A start tag, and the raw text behind it. Calls, and what rare branches made the compiler keep in memory, were a third of the scan.
+fn read_element<'a>(tag: Tag<'a>, machine: &mut Machine) -> Result<&'a [u8], Stop> {
+    let (element, tag) = tag.element()?;
+    let (mut name, mut content, mut kind) = (None, None, None);
+    let rest = tag.attributes(|attribute, value| {
+        let place = if attribute == b"content" {
+            &mut content
+        } else if attribute == b"name" {
+            &mut name
+        } else if attribute == b"type" {
+            &mut kind
+        } else {
+            return;
+        };
+        // §13.2.5.33: of attributes with one name, the first counts.
+        place.get_or_insert(value);
+    })?;
+    if element == b"meta" {
+        match name {
+            // Most metas have no name, so their content does not matter.
+            None | Some(b"") => _ = machine.start_tag(b"meta"),
+            Some(name) => read_meta(name, content.unwrap_or_default(), machine)?,
         }
+        Ok(rest)
+    } else if element == b"link" {
+        // A link to a licence (RSL), of which a site has one, is for lol_html.
+        if kind.is_some_and(may_be_license) {
+            return Err(Stop::Unusual);
+        }
+        machine.start_tag(b"link");
+        Ok(rest)
+    } else {
+        read_other(element, rest, machine)
     }
 }
 
-fn read_meta<'a>(tag: Tag<'a>, machine: &mut Machine) -> Result<&'a [u8], Stop> {
-    let (mut name, mut content) = (None, None);
-    // §13.2.5.33: of attributes with one name, the first counts.
-    let rest = tag.attributes(|attribute, value| {
-        if attribute == b"name" {
-            name.get_or_insert(value);
-        } else if attribute == b"content" {
-            content.get_or_insert(value);
-        }
-    })?;
-    // Most metas have no name, so their content does not matter.
-    let meta = match name {
-        None | Some(b"") => None,
-        Some(name) => Some((text_of(name)?, text_of(content.unwrap_or_default())?)),
-    };
-    if machine.start_tag(b"meta") == Take::Meta
-        && let Some((name, content)) = meta
-    {
+#[inline(never)]
+fn read_meta(name: &[u8], content: &[u8], machine: &mut Machine) -> Result<(), Stop> {
+    let (name, content) = (text_of(name)?, text_of(content)?);
+    if machine.start_tag(b"meta") == Take::Meta {
         machine.found.metas.push(Meta::new(name, content));
     }
-    Ok(rest)
+    Ok(())
 }
 
-fn read_link<'a>(tag: Tag<'a>, machine: &mut Machine) -> Result<&'a [u8], Stop> {
-    let mut is_license = false;
-    let rest =
-        tag.attributes(|attribute, value| is_license |= attribute == b"type" && may_be_license(value))?;
-    // A link to a licence (RSL), of which a site has one, is for lol_html.
-    if is_license {
+/// An element that is neither a meta nor a link, of which its attributes do not matter.
+#[inline(never)]
+fn read_other<'a>(element: &[u8], rest: &'a [u8], machine: &mut Machine) -> Result<&'a [u8], Stop> {
+    // Its content is a document of its own.
+    if element == b"template" {
         return Err(Stop::Unusual);
     }
-    machine.start_tag(b"link");
-    Ok(rest)
+    machine.start_tag(element);
+    let is_raw = matches!(element, b"title" | b"style" | b"script" | b"noscript" | b"noframes");
+    if is_raw && !machine.is_done() { read_raw_text(rest, element, machine) } else { Ok(rest) }
 }
 
 /// Whether the type of a link may be that of a licence.
@@ -205,6 +220,7 @@ fn may_be_license(kind: &[u8]) -> bool {
 }
 
 /// Reads the raw text of an element and its end tag, and returns what follows (§13.2.5.11 to .17).
+#[inline(never)]
 fn read_raw_text<'a>(text: &'a [u8], element: &[u8], machine: &mut Machine) -> Result<&'a [u8], Stop> {
     for at in END_TAG.find_iter(text) {
         let (before, tag) = text.split_at(at);
@@ -231,7 +247,11 @@ static END_TAG: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"</"))
 static COMMENT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"<!--"));
 
 /// What is left of a tag, and what follows it.
+#[derive(Clone, Copy)]
 struct Tag<'a>(&'a [u8]);
+
+/// The name and the value of an attribute, as written, and what follows it.
+type Attribute<'a> = (&'a [u8], &'a [u8], &'a [u8]);
 
 impl<'a> Tag<'a> {
     fn is_at(&self, set: u8) -> bool {
@@ -254,55 +274,81 @@ impl<'a> Tag<'a> {
         taken
     }
 
-    /// The name of an element, if it is in lower case, as on most pages.
-    fn name(&mut self) -> Result<&'a [u8], Stop> {
+    /// The name of an element, which nearly always is one of two, and what is left.
+    #[inline(always)]
+    fn element(self) -> Result<(&'a [u8], Self), Stop> {
+        for common in [b"meta", b"link"] {
+            if let Some(rest @ [b' ', ..]) = self.0.strip_prefix(common) {
+                return Ok((common, Self(rest)));
+            }
+        }
+        self.name()
+    }
+
+    /// The name of an element, if it is in lower case, as on most pages, and what is left.
+    #[inline(never)]
+    fn name(mut self) -> Result<(&'a [u8], Self), Stop> {
         let name = self.take(NAME);
         let is_name = name.first().is_some_and(u8::is_ascii_lowercase) && self.is_at(END);
-        if is_name { Ok(name) } else { Err(self.stop()) }
+        if is_name { Ok((name, self)) } else { Err(self.stop()) }
     }
 
     /// Reads the attributes, if their names are in lower case, each with its value as written, and returns what follows the tag.
+    #[inline(always)]
     fn attributes(mut self, mut visit: impl FnMut(&'a [u8], &'a [u8])) -> Result<&'a [u8], Stop> {
         loop {
-            self.skip_blanks();
-            if let [b'>', rest @ ..] = self.0 {
-                return Ok(rest);
+            match self.0 {
+                [b'>', rest @ ..] => return Ok(rest),
+                [b' ', rest @ ..] => self.0 = rest,
+                _ => {}
             }
-            let name = self.take(NAME);
-            if name.is_empty() {
-                return Err(self.stop());
-            }
-            visit(name, self.value()?);
+            let (name, value, rest) = match self.common_attribute() {
+                Some(read) => read,
+                None => self.attribute()?,
+            };
+            visit(name, value);
+            self.0 = rest;
         }
     }
 
-    /// The value of the attribute whose name was taken.
-    // As calls, this and what it calls would add a fifth to the scan. So would the start tag of the machine.
+    /// An attribute as nearly all are written, `rel="icon"`, and what follows it: that one length is checked takes an eighth off the scan.
+    // Calls would add a fifth to it. memchr would be one; its vectors alone are none. So would the start tag of the machine.
     #[inline(always)]
-    fn value(&mut self) -> Result<&'a [u8], Stop> {
-        match self.0 {
-            [b'=', b'"', value @ ..] => self.take_quoted(b'"', value),
-            [b'=', b'\'', value @ ..] => self.take_quoted(b'\'', value),
+    fn common_attribute(&self) -> Option<Attribute<'a>> {
+        let [begin @ .., _, _] = self.0.first_chunk::<10>()?;
+        let (name, rest) = self.0.split_at_checked(letters(begin)).filter(|(name, _)| !name.is_empty())?;
+        let quoted = rest.strip_prefix(b"=\"")?;
+        let (value, rest) = quoted.split_at_checked(One::new(b'"')?.find(quoted)?)?;
+        Some((name, value, skip(rest, 1)))
+    }
+
+    /// Any attribute, or blanks, and what follows.
+    #[inline(always)]
+    fn attribute(mut self) -> Result<Attribute<'a>, Stop> {
+        let name = self.take(NAME);
+        let value = match self.0 {
+            _ if self.is_at(END) => {
+                self.skip_blanks();
+                b""
+            }
+            _ if name.is_empty() => return Err(self.stop()),
+            [b'=', quote @ (b'"' | b'\''), quoted @ ..] => {
+                let quoted = memchr(*quote, quoted).and_then(|at| quoted.split_at_checked(at));
+                let Some((value, [_, rest @ ..])) = quoted else { return Err(Stop::More) };
+                self.0 = rest;
+                value
+            }
             [b'=', value @ ..] => {
                 self.0 = value;
                 let value = self.take(UNQUOTED);
-                if !value.is_empty() && self.is_at(END) { Ok(value) } else { Err(self.stop()) }
+                if value.is_empty() || !self.is_at(END) {
+                    return Err(self.stop());
+                }
+                value
             }
-            _ if self.is_at(END) => Ok(b""),
-            _ => Err(self.stop()),
-        }
-    }
-
-    /// What is before the quote.
-    #[inline(always)]
-    fn take_quoted(&mut self, quote: u8, quoted: &'a [u8]) -> Result<&'a [u8], Stop> {
-        match find(quote, quoted).and_then(|at| quoted.split_at_checked(at)) {
-            Some((value, [_, rest @ ..])) => {
-                self.0 = rest;
-                Ok(value)
-            }
-            _ => Err(Stop::More),
-        }
+            _ => return Err(self.stop()),
+        };
+        Ok((name, value, self.0))
     }
 
     /// What follows the `>` that is next.
@@ -325,25 +371,6 @@ fn letters(block: &[u8; 8]) -> usize {
     // These two bits are set in the letters.
     let others = !(block & (block << 1)) & u64::from_le_bytes([1 << 6; 8]);
     others.trailing_zeros() as usize >> 3
-}
-
-/// Where the byte is: for values, which are short, at half of what memchr takes.
-#[inline(always)]
-fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
-    const ONES: u128 = u128::from_le_bytes([1; 16]);
-    let (blocks, rest) = bytes.as_chunks::<16>();
-    let mut passed = 0_usize;
-    for block in blocks {
-        // Compiled to one comparison of all 16 bytes.
-        if block.iter().fold(false, |has, other| has | (*other == byte)) {
-            let differ = u128::from_le_bytes(*block) ^ u128::from_le_bytes([byte; 16]);
-            // The lowest bit is that of the first byte which does not differ.
-            let equal = differ.wrapping_sub(ONES) & !differ & (ONES << 7);
-            return Some(passed.wrapping_add(equal.trailing_zeros() as usize >> 3));
-        }
-        passed = passed.wrapping_add(16);
-    }
-    Some(passed.wrapping_add(rest.iter().position(|other| *other == byte)?))
 }
 
 fn is_in(set: u8, byte: u8) -> bool {

@@ -33,7 +33,9 @@ const ESCAPE: u8 = 0x1b;
 
 impl Decode {
     pub(super) fn new(charset: Option<&[u8]>) -> Self {
-        let declared = charset.and_then(Encoding::for_label);
+        // To look a label up takes as long as to read two tags, and nearly all pages declare this one.
+        let named = |label: &[u8]| if label == b"utf-8" { Some(UTF_8) } else { Encoding::for_label(label) };
+        let declared = charset.and_then(named);
         Self { stage: Stage::Mark(Vec::new()), declared, output: UTF_8 }
     }
 
