@@ -134,8 +134,9 @@ pub enum DeniedKind {
 }
 
 impl Denied {
-    /// A refusal of `url`, decided at `now`: for adapters to HTTP clients.
+    /// A refusal of `url`, decided at `now`: for adapters to HTTP clients. Cold: what leads to one is kept out of the way of a page.
     #[doc(hidden)]
+    #[cold]
     pub fn new(kind: DeniedKind, url: &Url, now: WallMillis) -> Self {
         let (url, redirects) = (without_userinfo(url), Vec::new());
         Self { inner: Arc::new(Inner { kind, url, redirects, decided_at: now, retry_at: None }) }

@@ -147,10 +147,11 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
     fn poll_wire(&mut self, context: &mut Context<'_>) -> Poll<Option<FrameResult>> {
         let Ok(wire) = &mut self.wire else { return Poll::Ready(None) };
         let mut polled = Pin::new(wire).poll_frame(context).map_err(Into::into);
-        if self.read_timeout.limit.is_some() && (polled.is_pending() || self.timer.is_some()) {
+        if polled.is_ready() {
+            self.read_timeout.is_awaited = false;
+        } else if self.read_timeout.limit.is_some() {
             let timer = self.timer.get_or_insert_with(|| Box::pin(None)).as_mut();
-            let in_time = self.read_timeout.check(polled, timer, context);
-            polled = in_time.map(|frame| frame.unwrap_or_else(|error| Some(Err(error.into()))));
+            polled = self.read_timeout.poll(timer, context).map(|error| Some(Err(error.into())));
         }
         if let Poll::Ready(frame) = &polled {
             self.observe(frame.as_ref());
@@ -323,9 +324,9 @@ pub async fn with_read_timeout<F: Future + Unpin>(
 ) -> io::Result<F::Output> {
     // In this future, which is allocated anyway: nearly all requests wait for their response, and so need a timer.
     let (mut timeout, mut timer) = (ReadTimeout::new(limit), pin!(None));
-    poll_fn(|context| {
-        let polled = Pin::new(&mut sending).poll(context);
-        timeout.check(polled, timer.as_mut(), context)
+    poll_fn(|context| match Pin::new(&mut sending).poll(context) {
+        Poll::Ready(sent) => Poll::Ready(Ok(sent)),
+        Poll::Pending => timeout.poll(timer.as_mut(), context).map(Err),
     })
     .await
 }
@@ -343,17 +344,9 @@ impl ReadTimeout {
         Self { limit, is_awaited: false }
     }
 
-    /// What was polled, or an error in its place when nothing has come for too long.
-    fn check<T>(
-        &mut self,
-        polled: Poll<T>,
-        mut timer: Pin<&mut Option<Sleep>>,
-        context: &mut Context<'_>,
-    ) -> Poll<io::Result<T>> {
-        let (Poll::Pending, Some(limit)) = (&polled, self.limit) else {
-            self.is_awaited = false;
-            return polled.map(Ok);
-        };
+    /// To be polled while nothing has come: an error when that has lasted too long.
+    fn poll(&mut self, mut timer: Pin<&mut Option<Sleep>>, context: &mut Context<'_>) -> Poll<io::Error> {
+        let Some(limit) = self.limit else { return Poll::Pending };
         // Not polled for long: what has come meanwhile may have given no decoded byte yet.
         let late = |timer: &Sleep| SystemClock.now().saturating_duration_since(timer.deadline().into_std());
         let is_late = |timer| late(timer) > limit.checked_div(4).unwrap_or_default();
@@ -363,7 +356,7 @@ impl ReadTimeout {
         self.is_awaited = true;
         let ended = timer.as_pin_mut().map_or(Poll::Pending, |timer| timer.poll(context));
         let text = || format!("the server sent nothing for {limit:?} (Builder::read_timeout)");
-        ended.map(|()| Err(io::Error::new(io::ErrorKind::TimedOut, text())))
+        ended.map(|()| io::Error::new(io::ErrorKind::TimedOut, text()))
     }
 }
 

@@ -406,16 +406,18 @@ impl<'a> Call<'a> {
 
     #[expect(clippy::expect_used, reason = "see `pending`; a request is sent only with a verdict")]
     fn end_hop(&mut self, head: ResponseHead<'_>, wire: Duration) {
-        let Pending { url, verdict, waited } = self.hop.take().expect("a response ends one hop");
+        let waited = self.pending().waited;
         std::mem::replace(&mut self.span, CallSpan::none()).hop_answered(head.status, waited, wire);
         let terms = PaymentTerms::of(head.status, head.headers);
         if let Some(payment) = self.payment.take() {
             payment.settled(head.status, terms.as_ref());
         }
+        // Taken last, so that it is moved once.
+        let hop = self.hop.take().expect("a response ends one hop");
         self.history.push(Hop {
-            url,
+            url: hop.url,
             status: head.status,
-            verdict: verdict.expect("a verdict lets a request out"),
+            verdict: hop.verdict.expect("a verdict lets a request out"),
             waited,
             remote: head.remote_addr,
             permissions: None,
@@ -424,7 +426,7 @@ impl<'a> Call<'a> {
     }
 
     fn follow_or_finish(&mut self, head: ResponseHead<'_>) -> Result<(), Denied> {
-        if head.is_repeatable && self.gives(head) {
+        if head.is_repeatable && self.may_repeat() && self.gives(head) {
             self.target = Some(Box::new(Target::repeat(self.method.clone(), self.url().clone())));
             self.step = Step::Follow;
             return Ok(());
@@ -456,6 +458,7 @@ impl<'a> Call<'a> {
     }
 
     /// Whether the same request goes out once more, with something that the response asks for.
+    #[cold]
     fn gives(&mut self, head: ResponseHead<'_>) -> bool {
         let signer = self.crawler.gate.signer();
         let asked = signer.and_then(|signer| signer.asked(head.status, head.headers));

@@ -85,15 +85,16 @@ struct Mime<'a> {
 
 impl<'a> Mime<'a> {
     fn parse(value: &'a [u8]) -> Option<Self> {
-        let mut parts = split(value, b';', false);
-        let essence = parts.next()?.trim_ascii_end();
-        let slash = essence.iter().position(|byte| *byte == b'/')?;
-        let (name, subtype) = essence.split_at_checked(slash)?;
-        let is_token = |text: &[u8]| !text.is_empty() && text.iter().copied().all(is_token_byte);
-        if !is_token(name) || !is_token(subtype.split_first()?.1) {
+        // Nearly all values end here, so nothing is split before something else comes.
+        let end = value.iter().position(|byte| *byte != b'/' && !is_token_byte(*byte));
+        let (essence, parameters) = value.split_at_checked(end.unwrap_or(value.len()))?;
+        let slash = essence.iter().position(|byte| *byte == b'/').filter(|slash| *slash > 0)?;
+        let subtype = essence.get(slash.saturating_add(1)..)?;
+        let is_type = matches!(parameters.trim_ascii_start(), [] | [b';', ..]);
+        if subtype.is_empty() || subtype.contains(&b'/') || !is_type {
             return None;
         }
-        let charset = parts.find_map(|parameter| {
+        let charset = split(parameters, b';', false).find_map(|parameter| {
             let at = parameter.iter().position(|byte| *byte == b'=')?;
             let (name, value) = parameter.split_at_checked(at)?;
             let value = value.split_first()?.1.trim_ascii_end();

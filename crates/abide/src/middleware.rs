@@ -3,16 +3,18 @@
 #![allow(clippy::expect_used, reason = "each hop has one request, as `ONE_REQUEST` says")]
 
 use std::future::ready;
-use std::io;
 use std::pin::{Pin, pin};
 use std::sync::atomic::Ordering;
 
 use http::{Extensions, HeaderMap, Version};
 use reqwest::{Request, Response};
-use reqwest_middleware::{Middleware, Next, Result};
+use reqwest_middleware::{Error, Middleware, Next, Result};
 
+use abide_gate::pacing::Permit;
 use abide_gate::{Denied, DeniedKind};
-use abide_http::{Call, CallSpan, Options, RedirectHistory, ResponseBody, Step, admit, log_failed};
+use abide_http::{
+    Call, CallSpan, Options, RedirectHistory, ResponseBody, Step, admit, log_failed, with_read_timeout,
+};
 
 use crate::client::{Abide, Core};
 use crate::send::{
@@ -61,50 +63,47 @@ impl Middleware for AbideMiddleware {
                 Box::pin(ready(Err(refuse(denied))))
             }
             Part::Whole | Part::Gate => {
-                Box::pin(RedirectLoop::new(core, self.part, extensions, request).run(extensions, next))
+                Box::pin(RedirectLoop::run(core, self.part, request, extensions, next))
             }
         }
     }
 }
 
 /// A call under way.
-///
-/// It is boxed apart from its future: each is below the 1,032 bytes up to which glibc's allocator has a cache for each thread, both
-/// together are not, and a larger block costs more than two small ones.
 struct RedirectLoop<'a> {
     core: &'a Core,
     part: Part,
-    call: Call<'a>,
+    /// Boxed apart from the future, which has the rest: each is below the 1,032 bytes up to which glibc's allocator has a cache for each
+    /// thread, both together are not, and a larger block costs more than two small ones.
+    call: Box<Call<'a>>,
     /// The next request, until it is sent.
     request: Option<Request>,
     copy: Option<Box<RequestCopy>>,
 }
 
 impl<'a> RedirectLoop<'a> {
-    #[inline]
-    fn new(core: &'a Core, part: Part, extensions: &mut Extensions, request: Request) -> Box<Self> {
+    /// The whole call, in its span. Not `async`, for then the future would have room twice for what it is given.
+    fn run(
+        core: &'a Core,
+        part: Part,
+        request: Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> impl Future<Output = Result<Response>> {
         let options = extensions.get::<Options>().cloned().unwrap_or_default();
         // Of an attempt before this one, if something above sends again.
         extensions.remove::<RedirectHistory>();
         let timeout = request.timeout().copied().or(core.timeout);
-        let call = Call::new(&core.crawler, options, request.method(), request.url(), timeout);
-        let mut new =
-            Box::new(Self { core, part, call, copy: RequestCopy::of(&request), request: Some(request) });
+        let mut call = Box::new(Call::new(&core.crawler, options, request.method(), request.url(), timeout));
         if part == Part::Gate {
-            new.call.paced_below();
+            call.paced_below();
         }
-        new
-    }
-
-    /// The whole call, in its span.
-    async fn run(mut self: Box<Self>, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
-        // Within the future: what is above may enter its own span only when it is polled.
-        let span = CallSpan::begin(self.call.method(), self.call.url());
-        let response = span.cover(pin!(self.hops(&span, extensions, &next))).await;
-        if response.is_err() {
-            extensions.insert(self.call.without_response());
+        let mut new = Self { core, part, call, copy: RequestCopy::of(&request), request: Some(request) };
+        async move {
+            // Within the future: what is above may enter its own span only when it is polled.
+            let span = CallSpan::begin(new.call.method(), new.call.url());
+            span.cover(pin!(new.hops(&span, extensions, &next))).await
         }
-        response
     }
 
     /// Hop by hop to the last response, with its fetch info.
@@ -116,13 +115,33 @@ impl<'a> RedirectLoop<'a> {
     ) -> Result<Response> {
         let response = loop {
             let request = self.request.as_mut().expect(ONE_REQUEST);
-            self.call.sign(request.headers_mut()).map_err(|denied| self.refused(denied))?;
-            admit(&mut self.call).await.map_err(|denied| self.refused(denied))?;
+            self.call.sign(request.headers_mut()).map_err(|denied| self.refused(denied, extensions))?;
+            admit(&mut self.call).await.map_err(|denied| self.refused(denied, extensions))?;
             let response = match self.part {
-                Part::Gate => self.send_through_chain(extensions, next.clone()).await,
-                Part::Whole | Part::Pacing => self.send(extensions, next.clone()).await,
+                Part::Gate => Box::pin(self.send_through_chain(extensions, next.clone())).await,
+                Part::Whole | Part::Pacing => {
+                    let request = self.request.as_mut().expect(ONE_REQUEST);
+                    let signed = self.call.add_signature(request.headers_mut());
+                    signed.map_err(|denied| self.refused(denied, extensions))?;
+                    let next = next.clone();
+                    let sending = sending(self.core, &mut self.call, &mut self.request, extensions, next);
+                    let sending = pin!(with_read_timeout(self.core.read_timeout, sending));
+                    let (is_repeatable, mut sends) = (self.is_repeatable(), 0);
+                    let answer = count_sends(&mut sends, self.call.cover(sending)).await;
+                    let response = answered(self.core, &mut self.call, answer, sends, is_repeatable);
+                    if self.call.permit().is_none_or(Permit::is_saved) {
+                        response
+                    } else {
+                        // Boxed with the response, which is moved less without a wait.
+                        Box::pin(async {
+                            self.call.saved().await;
+                            response
+                        })
+                        .await
+                    }
+                }
             };
-            let response = response.map_err(|error| self.failed(error))?;
+            let response = response.map_err(|error| self.failed(error, extensions))?;
             if self.call.step() != Step::Follow {
                 break response;
             }
@@ -136,31 +155,6 @@ impl<'a> RedirectLoop<'a> {
             Err(reading) => reading,
         };
         Ok(into_reqwest(reading.await))
-    }
-
-    async fn send(&mut self, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
-        let is_repeatable = self.is_repeatable();
-        let sending = pin!(self.sending(extensions, next)?);
-        let answer = count_sends(self.call.cover(sending)).await;
-        let response = answered(self.core, &mut self.call, answer, is_repeatable);
-        self.call.saved().await;
-        let response = response?;
-        // A cache below rebuilds its responses, also those that have just come from the wire.
-        if self.call.history().last().is_none_or(|hop| hop.remote_addr().is_none()) {
-            self.call.lost_fields();
-        }
-        Ok(response)
-    }
-
-    /// Not `async`, so that the future of a call has no room for a request.
-    fn sending<'f>(
-        &mut self,
-        extensions: &'f mut Extensions,
-        next: Next<'f>,
-    ) -> Result<impl Future<Output = io::Result<Result<Response>>> + use<'f>> {
-        let mut request = self.request.take().expect(ONE_REQUEST);
-        self.call.add_signature(request.headers_mut()).map_err(refuse)?;
-        Ok(sending(self.core, &mut self.call, request, extensions, next))
     }
 
     /// Through the chain to the half that paces.
@@ -212,36 +206,37 @@ impl<'a> RedirectLoop<'a> {
         let mut ahead = None;
         if reading.leaves_body() {
             match take_short_body(&mut response) {
-                Ok(body) => return Ok(with_whole_body(url, response, body, reading.fetch_info())),
+                Ok(body) => return Ok(with_whole_body(url, &mut response, body, reading.fetch_info())),
                 Err(taken) => ahead = taken,
             }
         }
         Err(Box::pin(reading.finish(into_http(url, ahead, response, permit, limit))))
     }
 
-    fn refused(&self, denied: Denied) -> reqwest_middleware::Error {
-        refuse(self.call.refused(denied))
+    #[cold]
+    fn refused(&mut self, denied: Denied, extensions: &mut Extensions) -> Error {
+        let denied = self.call.refused(denied);
+        extensions.insert(self.call.without_response());
+        refuse(denied)
     }
 
     /// There is no response. A refusal, from below or of this hop, gets the hops before it.
-    fn failed(&self, error: reqwest_middleware::Error) -> reqwest_middleware::Error {
-        match Denied::find(&error) {
-            Some(denied) => self.refused(denied),
-            None => {
-                let hops = self.call.history().hops().len();
-                log_failed(hops, self.call.url(), &error);
-                if hops == 0 { error } else { without_long_url(error) }
-            }
+    #[cold]
+    fn failed(&mut self, error: Error, extensions: &mut Extensions) -> Error {
+        if let Some(denied) = Denied::find(&error) {
+            return self.refused(denied, extensions);
         }
+        let hops = self.call.history().hops().len();
+        log_failed(hops, self.call.url(), &error);
+        extensions.insert(self.call.without_response());
+        if hops == 0 { error } else { without_long_url(error) }
     }
 }
 
 /// reqwest shows the URL of a request in its error, whole, and a server may redirect to one of 300 KB.
-fn without_long_url(error: reqwest_middleware::Error) -> reqwest_middleware::Error {
+fn without_long_url(error: Error) -> Error {
     match error {
-        reqwest_middleware::Error::Reqwest(error)
-            if error.url().is_some_and(|url| url.as_str().len() > HOP_URL_SHOWN_MAX) =>
-        {
+        Error::Reqwest(error) if error.url().is_some_and(|url| url.as_str().len() > HOP_URL_SHOWN_MAX) => {
             error.without_url().into()
         }
         error => error,
@@ -251,7 +246,7 @@ fn without_long_url(error: reqwest_middleware::Error) -> reqwest_middleware::Err
 /// Honest URLs are shorter. With one that is not, an error of reqwest has no URL.
 const HOP_URL_SHOWN_MAX: usize = 2000;
 
-const ONE_REQUEST: &str = "a hop begins with its request, and ends when it has been sent";
+pub(crate) const ONE_REQUEST: &str = "a hop begins with its request, and ends when it has been sent";
 
 /// What the next hop may need of this request: taken before anything is added to it. The body is cloned, if it can be.
 #[derive(Default)]

@@ -19,24 +19,22 @@ use reqwest_middleware::{Next, Result};
 use url::Url;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{Denied, DeniedKind, Failure, Gate, decoder, without_userinfo};
-use abide_http::{
-    Call, FetchInfo, ResponseBody, ResponseHead, body_failure_of, failure_of, with_read_timeout,
-};
+use abide_gate::{BoxFuture, Denied, DeniedKind, Failure, Gate, decoder, without_userinfo};
+use abide_http::{Call, FetchInfo, ResponseBody, ResponseHead, body_failure_of, failure_of};
 
 use crate::client::Core;
+use crate::middleware::ONE_REQUEST;
 
-/// The result of a request: a response, an error, or a read timeout; and how often it was sent.
-type Outcome = (io::Result<Result<Response>>, u32);
-
-/// Sends a request that has its permit. Not `async`, so that the future of a call does not hold a request.
+/// Sends a request that has its permit, and takes it at the last moment: it is 264 bytes, which every function on the way would copy.
+#[allow(clippy::expect_used, reason = "a hop has one request until it is sent")]
 pub(crate) fn sending<'f>(
     core: &Core,
     call: &mut Call<'_>,
-    mut request: Request,
+    taken: &mut Option<Request>,
     extensions: &'f mut Extensions,
     next: Next<'f>,
-) -> impl Future<Output = io::Result<Result<Response>>> + use<'f> {
+) -> BoxFuture<'f, Result<Response>> {
+    let request = taken.as_mut().expect(ONE_REQUEST);
     // Setting it allocates among the request's extensions.
     if request.timeout().copied() != call.timeout() {
         *request.timeout_mut() = call.timeout();
@@ -45,14 +43,15 @@ pub(crate) fn sending<'f>(
         request.headers_mut().entry(ACCEPT_ENCODING).or_insert(CODINGS);
     }
     call.sending();
-    with_read_timeout(core.read_timeout, call.within(|| next.run(request, extensions)))
+    call.within(|| next.run(taken.take().expect(ONE_REQUEST), extensions))
 }
 
-/// Reports the result to the call. The caller may have the response when [`Call::saved`] has been awaited.
+/// Reports the result of so many requests to the call. The caller may have the response when [`Call::saved`] has been awaited.
 pub(crate) fn answered(
     core: &Core,
     call: &mut Call<'_>,
-    (response, times): Outcome,
+    response: io::Result<Result<Response>>,
+    times: u32,
     is_repeatable: bool,
 ) -> Result<Response> {
     // Our own read timeout, and no error of a middleware below, whose meaning for the host is unknown.
@@ -76,6 +75,10 @@ pub(crate) fn answered(
     }
     let response = response.map_err(|error| failed(call, error))?;
     call.answered(head_of(&response, is_repeatable)).map_err(refuse)?;
+    // A cache below rebuilds its responses, also those that have just come from the wire.
+    if call.history().last().is_none_or(|hop| hop.remote_addr().is_none()) {
+        call.lost_fields();
+    }
     Ok(if is_coded && core.decodes { decoded(response) } else { response })
 }
 
@@ -116,6 +119,7 @@ pub(crate) fn wrong_order(gate: &Gate, url: &Url, kind: DeniedKind) -> reqwest_m
     refuse(Denied::new(kind, url, gate.wall()))
 }
 
+#[cold]
 pub(crate) fn refuse(denied: Denied) -> reqwest_middleware::Error {
     reqwest_middleware::Error::middleware(denied)
 }
@@ -200,8 +204,8 @@ pub(crate) fn into_reqwest(response: http::Response<ResponseBody<reqwest::Body>>
 }
 
 /// The same response with all of its body.
-pub(crate) fn with_whole_body(url: Url, mut response: Response, body: Bytes, info: FetchInfo) -> Response {
-    let head = take_head(url, &mut response);
+pub(crate) fn with_whole_body(url: Url, response: &mut Response, body: Bytes, info: FetchInfo) -> Response {
+    let head = take_head(url, response);
     let mut whole = Response::from(head.map(|()| reqwest::Body::from(body)));
     whole.extensions_mut().insert(info);
     whole
@@ -241,14 +245,15 @@ thread_local! {
 /// Sends, and counts how often the client of [`Builder::build_with`](crate::Builder::build_with) was used for it. Another client counts nothing.
 ///
 /// What tokio's task locals do, without a place for the future in them: it would be moved about in memory.
-pub(crate) fn count_sends<F: Future + Unpin>(mut sending: F) -> impl Future<Output = (F::Output, u32)> {
-    let mut sends = 0;
+pub(crate) fn count_sends<F: Future + Unpin>(
+    sends: &mut u32,
+    mut sending: F,
+) -> impl Future<Output = F::Output> {
     poll_fn(move |context| {
-        let counting = Counting { outer: SENDS.replace(Some(sends)) };
+        let counting = Counting { outer: SENDS.replace(Some(*sends)) };
         let polled = Pin::new(&mut sending).poll(context);
-        sends = counting.sends();
-        drop(counting);
-        polled.map(|sent| (sent, sends))
+        *sends = counting.sends();
+        polled
     })
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use abide_gate::{Denied, DeniedKind, Gate, SignRequest, Verdict};
-use abide_http::{Call, Options, RedirectPolicy, admit, preserve_fields};
+use abide_http::{Call, Options, RedirectPolicy, admit, preserve_fields, with_read_timeout};
 use http::Extensions;
 use reqwest::{Request, Response};
 use reqwest_middleware::{Next, Result};
@@ -60,13 +60,13 @@ pub(crate) async fn send_through_chain(
     extensions: &mut Extensions,
     next: Next<'_>,
 ) -> Sent {
-    let (url, wait_left) = (call.url(), call.wait_left());
+    let (url, wait_left, mut times_unpaced) = (call.url(), call.wait_left(), 0);
     let verdict = call.verdict().cloned().expect("a call is checked before it is sent");
     let signer = call.signer().cloned();
     let handoff = Handoff { url: url.clone(), verdict, wait_left, signer, sent: Arc::default() };
     extensions.insert(handoff.clone());
     // The inner half counts for itself, so what is counted here went past it.
-    let (response, times_unpaced) = count_sends(next.run(request, extensions)).await;
+    let response = count_sends(&mut times_unpaced, next.run(request, extensions)).await;
     let Report { waited, wire, verdict, denied } = std::mem::take(&mut *handoff.report());
     let response = match (response, denied) {
         _ if times_unpaced > 0 => Err(wrong_order(gate, url, DeniedKind::NoPacing)),
@@ -104,10 +104,12 @@ pub(crate) async fn send_paced(
         call.sign(request.headers_mut()).map_err(refuse)?;
         admit(&mut call).await.map_err(refuse)?;
         call.add_signature(request.headers_mut()).map_err(refuse)?;
-        let sending = pin!(sending(core, &mut call, request, extensions, next));
-        let answer = count_sends(call.cover(sending)).await;
+        let sending = sending(core, &mut call, &mut Some(request), extensions, next);
+        let sending = pin!(with_read_timeout(core.read_timeout, sending));
+        let mut sends = 0;
+        let answer = count_sends(&mut sends, call.cover(sending)).await;
         // What is sent again, the half above decides.
-        let response = answered(core, &mut call, answer, false);
+        let response = answered(core, &mut call, answer, sends, false);
         call.saved().await;
         response
     };
