@@ -276,7 +276,7 @@ impl Gate {
     ) -> Result<Permit, Denied> {
         loop {
             let permit = self.permit(url, verdict, left).await?;
-            // Whoever has waited looks at the rules again: they may have changed meanwhile, also those of a fresh entry.
+            // After a wait the rules are checked again: they may have changed meanwhile, also those of a fresh entry.
             let is_current = permit.waited().is_zero() && !verdict.has_lapsed(self.clock.wall());
             if is_current || verdict.override_reason().is_some() {
                 return Ok(permit);

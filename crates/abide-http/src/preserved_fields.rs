@@ -26,7 +26,7 @@ const PRESERVED: [&str; 8] = [
     "content-encoding",
 ];
 
-/// The field that tells of the lines of another.
+/// The name of the field that carries the lines of another field past a cache.
 fn copy_of(name: &str) -> String {
     format!("abide-received-{name}")
 }
@@ -34,7 +34,7 @@ fn copy_of(name: &str) -> String {
 /// When the answer came, or was last said to be still good.
 const TIME: HeaderName = HeaderName::from_static("abide-received-at");
 
-/// Tells what has come from the wire. Of a 304, which updates what is kept, only the fields that it has.
+/// Copies the fields that came from the wire. Of a 304, which updates what is kept, only the fields that it has.
 pub fn preserve_fields<B>(response: &mut Response<B>, now: WallMillis) {
     let is_update = response.status() == StatusCode::NOT_MODIFIED;
     let headers = response.headers_mut();

@@ -27,7 +27,7 @@ use crate::row::{self, BackoffRow, State, VERSION};
 use crate::store::Usage;
 
 /// As 0.1 named it.
-const BACKOFFS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("holds");
+const BACKOFFS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("backoffs");
 const STATE: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("state");
 const STATE_KEY: &str = "abide";
 

@@ -3,11 +3,10 @@
 //! ```text
 //! robots        origin ─▶ age:u64  version:u8 fields crc32:u32   (abide_gate::robots_cache::RobotsRecord::encode)
 //! permissions   URL    ─▶ age:u64  version:u8 crc32:u32 | JSON
-//! holds         host   ─▶ version:u8 crc32:u32 | until cause throttles:u8       (backoffs; checksum over the host, too)
+//! backoffs      host   ─▶ version:u8 crc32:u32 | until cause throttles:u8       (checksum over the host, too)
 //! state         "abide"─▶ version:u8 crc32:u32 | robots_bytes permissions_bytes
 //! ```
-//! Numbers are little-endian. A backoff that was written before throttle counts were kept ends with its cause, and has none. The age is the
-//! time by which old records are found, in milliseconds.
+//! Numbers are little-endian. The age is the time by which old records are found, in milliseconds.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -93,7 +92,7 @@ impl BackoffRow {
             3 => BackoffCause::Answer { status, retry_after },
             _ => return None,
         };
-        let [throttles] = if fields.0.is_empty() { [0] } else { fields.array()? };
+        let [throttles] = fields.array()?;
         fields.0.is_empty().then_some(Self { until, throttles, cause })
     }
 }
@@ -199,16 +198,6 @@ mod tests {
             assert_eq!(BackoffRow::decode("a.example", &row), Some(backoff));
             assert_eq!(BackoffRow::decode("b.example", &row), None);
         }
-    }
-
-    #[test]
-    fn a_backoff_of_before_throttle_counts_were_kept_has_none() {
-        // Version 1, its checksum, 1,800,000,000,000 ms, a 429 with a Retry-After of 60,000 ms; of a.example.
-        let fields = b"\x00\x50\x5c\x18\xa3\x01\x00\x00\x03\xad\x01\x60\xea\x00\x00\x00\x00\x00\x00";
-        let row = sealed(b"a.example", fields);
-        let cause = BackoffCause::Answer { status: 429, retry_after: Some(Duration::from_secs(60)) };
-        let backoff = BackoffRow { until: WallMillis::from_millis(1_800_000_000_000), throttles: 0, cause };
-        assert_eq!(BackoffRow::decode("a.example", &row), Some(backoff));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What was learnt, on a response.
+//! What abide attached to a response, read by its extension trait.
 
 use abide_http::FetchInfo;
 use abide_permissions::{Permissions, Preferences};

@@ -215,7 +215,7 @@ async fn what_is_no_longer_owed_leaves_the_file() {
 /// How many backoffs are in the file.
 fn rows(machine: &Machine) -> u64 {
     use redb::{ReadableDatabase, ReadableTableMetadata};
-    const BACKOFFS: redb::TableDefinition<'_, &str, &[u8]> = redb::TableDefinition::new("holds");
+    const BACKOFFS: redb::TableDefinition<'_, &str, &[u8]> = redb::TableDefinition::new("backoffs");
     let disk = Disk::holding(machine.disk.bytes());
     let database = redb::Database::builder().create_with_backend(disk).unwrap();
     database.begin_read().unwrap().open_table(BACKOFFS).unwrap().len().unwrap()
