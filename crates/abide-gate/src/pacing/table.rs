@@ -92,9 +92,8 @@ impl Table {
         }
     }
 
-    /// The shard of a key. The table inside uses the low and the top bits of its hash, so these are from the middle.
     pub(crate) fn shard_of(&self, key: &str) -> u16 {
-        (self.hasher.hash_one(key) >> 32) as u16 % SHARDS
+        shard(self.hasher.hash_one(key))
     }
 
     /// Locks the shard of a key.
@@ -111,8 +110,9 @@ impl Table {
             return Some((locked, id));
         }
         drop(locked);
-        let mut locked = self.lock(key);
-        let id = locked.find(key)?;
+        let hash = self.hasher.hash_one(key);
+        let mut locked = self.lock_shards(shard(hash), std::iter::empty());
+        let id = locked.find_hashed(hash, key)?;
         Some((locked, id))
     }
 
@@ -147,6 +147,11 @@ impl Table {
     }
 }
 
+/// The shard of a key with this hash. The table inside uses the low and the top bits, so these are from the middle.
+fn shard(hash: u64) -> u16 {
+    (hash >> 32) as u16 % SHARDS
+}
+
 /// Some shards, locked.
 #[derive(Debug)]
 pub(crate) struct Locked<'a> {
@@ -165,7 +170,11 @@ impl Locked<'_> {
     }
 
     pub(crate) fn find(&mut self, key: &str) -> Option<ScheduleId> {
-        let (hash, shard) = (self.table.hasher.hash_one(key), self.table.shard_of(key));
+        self.find_hashed(self.table.hasher.hash_one(key), key)
+    }
+
+    fn find_hashed(&mut self, hash: u64, key: &str) -> Option<ScheduleId> {
+        let shard = shard(hash);
         let Shard { index, schedules, .. } = self.shard(shard);
         let same = |index: &u32| {
             schedules.get(*index as usize).is_some_and(|schedule| schedule.key.as_bytes() == key.as_bytes())
@@ -181,11 +190,11 @@ impl Locked<'_> {
     /// Forgets a host, if this key is new and its shard is full. To be called for all keys of a request before any of their schedules
     /// is used: a new one owes nothing, and could be forgotten for the next.
     pub(crate) fn make_room(&mut self, key: &str, now: Moment, effects: &mut Effects) {
-        let table = self.table;
-        if self.find(key).is_some() {
+        let (table, hash) = (self.table, self.table.hasher.hash_one(key));
+        if self.find_hashed(hash, key).is_some() {
             return;
         }
-        let shard = self.shard(table.shard_of(key));
+        let shard = self.shard(shard(hash));
         if shard.schedules.len() >= table.shard_max {
             shard.make_room(table, now);
             effects.is_overgrown |= shard.schedules.len() >= table.shard_max;
@@ -194,12 +203,11 @@ impl Locked<'_> {
 
     /// The schedule of a key, new if it was not known.
     pub(crate) fn find_or_insert(&mut self, key: &str) -> ScheduleId {
-        if let Some(schedule) = self.find(key) {
-            return schedule;
-        }
-        let table = self.table;
-        let shard = table.shard_of(key);
-        ScheduleId { shard, index: self.shard(shard).insert(key, &table.hasher) }
+        let (hasher, hash) = (&self.table.hasher, self.table.hasher.hash_one(key));
+        self.find_hashed(hash, key).unwrap_or_else(|| {
+            let shard = shard(hash);
+            ScheduleId { shard, index: self.shard(shard).insert(key, hash, hasher) }
+        })
     }
 
     /// The schedule with this number. It is there as long as something that has the number is in flight or waiting.
@@ -220,7 +228,7 @@ impl Locked<'_> {
 }
 
 impl Shard {
-    fn insert(&mut self, key: &str, hasher: &RandomState) -> u32 {
+    fn insert(&mut self, key: &str, hash: u64, hasher: &RandomState) -> u32 {
         self.grow_slowly();
         let place = self.schedules.insert(Schedule::new(key));
         let place = u32::try_from(place).expect("four billion schedules do not fit into memory");
@@ -228,7 +236,7 @@ impl Shard {
         let rehash = |index: &u32| {
             schedules.get(*index as usize).map_or(0, |schedule| hasher.hash_one(schedule.key.as_str()))
         };
-        self.index.insert_unique(hasher.hash_one(key), place, rehash);
+        self.index.insert_unique(hash, place, rehash);
         place
     }
 
@@ -311,7 +319,7 @@ mod tests {
         let (mut shard, hasher, mut growths) = (Shard::default(), RandomState::new(), 0);
         for n in 0_usize..4_000 {
             let (key, before) = (n.to_string(), shard.schedules.capacity());
-            shard.insert(&key, &hasher);
+            shard.insert(&key, hasher.hash_one(&key), &hasher);
             let room = shard.schedules.capacity();
             assert!(room <= n + n / 8 + 4, "room for {room} with {n}");
             growths += usize::from(room != before);
