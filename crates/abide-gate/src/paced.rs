@@ -81,6 +81,7 @@ impl PacedFetch {
         let (url, throttle) = (request.url().clone(), request.throttle);
         match self.fetch.fetch(request).await {
             Ok(reply) => {
+                let before = self.clock.wall();
                 let backoff = permit.observe(reply.status(), reply.headers());
                 let backoff = match throttle {
                     Some(throttle) if reply.status() == StatusCode::TOO_MANY_REQUESTS => {
@@ -88,6 +89,9 @@ impl PacedFetch {
                     }
                     _ => backoff,
                 };
+                // A backoff counts on the monotonic clock, this entry on the wall clock, and must have expired when the host is requested again,
+                // first for robots.txt. The thread may have stood still between the two readings, and each is off by a rounding.
+                let apart = self.clock.wall().since(before).saturating_add(Duration::from_millis(2));
                 // Before the body is read, which may take long: other processes must not send to a host that is backed off.
                 permit.saved().await;
                 let (status, headers) = (reply.status(), reply.headers().clone());
@@ -100,11 +104,7 @@ impl PacedFetch {
                 });
                 let reply = RobotsResponse::new(status, headers, body.boxed_unsync(), started);
                 Ok(match backoff {
-                    // The ends of backoffs are rounded up to 1 ms, so this entry expires 1 ms earlier: it must have expired when the host is
-                    // requested again, first for robots.txt.
-                    Some(until) => {
-                        reply.with_backoff_until(WallMillis::from_millis(until.as_millis().saturating_sub(1)))
-                    }
+                    Some(until) => reply.with_backoff_until(until.minus(apart)),
                     None => reply,
                 })
             }

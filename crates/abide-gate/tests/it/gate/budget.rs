@@ -1,11 +1,11 @@
 //! The budget of a call for all its permits; clocks that panic.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::scripted::{Scripted, ScriptedFetch};
-use crate::support::{SECOND, built, clock, one_second, page};
+use crate::support::{SECOND, built, clock, one_second, page, url};
 use abide_gate::pacing::DeferReason;
 use abide_gate::testing::hosts;
 use abide_gate::{Clock, DeniedKind, Gate, Host, SystemClock, WallMillis};
@@ -127,6 +127,49 @@ async fn a_larger_budget_waits_longer_for_robots_txt() {
 /// A gate whose wall clock goes with the paused one.
 fn timed_gate(fetch: &ScriptedFetch) -> Gate {
     built(Gate::builder().pace(one_second()).clock(clock()), fetch)
+}
+
+/// The thread stands still for 5 ms before one reading of the wall clock.
+#[derive(Debug)]
+struct Interrupted {
+    began: Instant,
+    calls: AtomicUsize,
+    at: usize,
+    latest: AtomicU64,
+}
+
+impl Interrupted {
+    /// Milliseconds since the start. tokio's clock, which is paused, catches up later.
+    fn elapsed(&self, pause: u64) -> u64 {
+        let now = self.began.elapsed().as_millis() as u64 + pause;
+        self.latest.fetch_max(now, Ordering::SeqCst).max(now)
+    }
+}
+
+impl Clock for Interrupted {
+    fn now(&self) -> std::time::Instant {
+        self.began.into_std() + Duration::from_millis(self.elapsed(0))
+    }
+
+    fn wall(&self) -> WallMillis {
+        let is_interrupted = self.calls.fetch_add(1, Ordering::SeqCst) == self.at;
+        WallMillis::from_millis(1_800_000_000_000 + self.elapsed(if is_interrupted { 5 } else { 0 }))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_429_robots_txt_is_fetched_before_the_page() {
+    for at in 0..40 {
+        let (began, calls, latest) = (Instant::now(), AtomicUsize::new(0), AtomicU64::new(0));
+        let clock = Arc::new(Interrupted { began, calls, at, latest });
+        let fetch = throttling(1);
+        let gate = built(Gate::builder().pace(one_second()).clock(clock), &fetch);
+        let admitted = gate.admit(&url("http://a.example/x"), 30 * SECOND).await;
+        let Err(denied) = admitted else {
+            panic!("interrupted at reading {at}: {:?} {admitted:?}", fetch.count())
+        };
+        assert!(denied.is_disallowed(), "interrupted at reading {at}: {denied:?}");
+    }
 }
 
 /// robots.txt returns 429 so many times, and asks for a second each time.
