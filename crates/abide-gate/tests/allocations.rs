@@ -46,7 +46,11 @@ async fn check_acquire_and_end_on_a_known_host_allocate_nothing() {
     drop(permit);
     assert!(decide());
 
-    let region = Region::new(ALLOCATOR);
-    assert!((0..100).all(|_| decide()));
-    assert_eq!(region.change().allocations, 0);
+    let count = |_| {
+        let region = Region::new(ALLOCATOR);
+        assert!((0..100).all(|_| decide()));
+        region.change().allocations
+    };
+    // The thread that started the test may allocate once more, at any time.
+    assert_eq!((0..9).map(count).min(), Some(0));
 }
