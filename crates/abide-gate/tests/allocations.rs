@@ -1,5 +1,4 @@
-//! A decision on a host that is known allocates nothing. In a process of its own: the allocator counts for all threads, and other tests
-//! would allocate meanwhile.
+//! A decision on a known host allocates nothing. In a process of its own: the allocator counts for all threads, so for other tests, too.
 
 use futures_util::FutureExt;
 use std::alloc::System;
