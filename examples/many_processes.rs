@@ -40,6 +40,7 @@ struct Args {
     web: Option<SocketAddr>,
 }
 
+const START_MAX: Duration = Duration::from_secs(10);
 const HOSTS: [&str; 3] = ["bakery.example", "journal.example", "open.example"];
 
 #[tokio::main]
@@ -62,7 +63,7 @@ async fn main() -> anyhow::Result<()> {
         },
     };
     // The store is tried first, so that a wrong URL is reported once and not by every worker.
-    Store::connect(&redis).await?;
+    Store::builder(&redis).command_timeout(START_MAX).connect().await?;
     let web = Server::start(|seen| {
         let rules = "User-agent: *\nDisallow: /private/\n";
         let body = if seen.path == "/robots.txt" { rules } else { "a page" };
@@ -82,7 +83,9 @@ async fn main() -> anyhow::Result<()> {
 
 /// One process: a client with a shared store, and one task a host.
 async fn work(args: &Args, redis: &str, web: SocketAddr) -> anyhow::Result<()> {
-    let store = Arc::new(Store::builder(redis).key_prefix("many-processes").connect().await?);
+    let store = Arc::new(
+        Store::builder(redis).command_timeout(START_MAX).key_prefix("many-processes").connect().await?,
+    );
     let policy = PacePolicy::default()
         .danger_min_delay(Duration::try_from_secs_f64(args.delay)?)
         // If Redis goes away, each of us slows down so much that together we stay polite.

@@ -35,7 +35,10 @@ impl Stores {
             }
             #[cfg(feature = "redis")]
             StoreArg::Redis(url) => {
-                abide_redis::Store::connect(url).await.map(Self::Redis).map_err(|error| wrong(&error))
+                // A server that has just started may be slow. Later the pacer has a limit of its own for each command.
+                let store =
+                    abide_redis::Store::builder(url).command_timeout(std::time::Duration::from_secs(10));
+                store.connect().await.map(Self::Redis).map_err(|error| wrong(&error))
             }
             #[cfg(not(feature = "redb"))]
             StoreArg::Redb(_) => Err(left_out("redb")),

@@ -150,7 +150,7 @@ impl Store {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Its result goes to nobody; `close` is the call for those who want it.
+        // The result is dropped: `close` returns it.
         drop(self.shared.close());
         if let Some(writer) = self.writer.take() {
             // Not the receiver's own way to block, which panics on a thread of a runtime.

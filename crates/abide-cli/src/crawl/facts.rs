@@ -17,22 +17,11 @@ use crate::crawl::page::Record;
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Fact {
     /// A request got its permit. One for a robots.txt is sent at once; those for pages are [`Fact::Sent`].
-    Permit {
-        host: String,
-        at: Duration,
-        waited: Duration,
-        is_robots: bool,
-    },
+    Permit { host: String, at: Duration, waited: Duration, is_robots: bool },
     /// An attempt to fetch a robots.txt ended.
-    Robots {
-        site: Url,
-        at: Duration,
-        status: Option<u16>,
-    },
-    Backoff {
-        host: String,
-        backoff: Backoff,
-    },
+    Robots { site: Url, at: Duration, status: Option<u16> },
+    /// Nothing is sent to a host for a time.
+    Backoff { host: String, backoff: Backoff },
     /// A request for a page or a sitemap went out.
     Sent(Request),
     /// A URL was put back into the queue.

@@ -25,17 +25,12 @@ use crate::status::Usage;
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 enum Entry {
     /// The first: whose frontier it is.
-    Crawl {
-        version: u8,
-        urls: Vec<String>,
-    },
+    Crawl { version: u8, urls: Vec<String> },
     /// A further host is ours, since a start page has moved there.
     Host(Url),
-    Add {
-        url: Url,
-        depth: u32,
-        kind: Kind,
-    },
+    /// A URL is queued.
+    Add { url: Url, depth: u32, kind: Kind },
+    /// Something happened.
     Seen(Fact),
 }
 

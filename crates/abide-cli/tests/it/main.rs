@@ -192,8 +192,9 @@ async fn ended_by(
     args: impl AsRef<str>,
     is_time: impl Fn() -> bool,
 ) -> Output {
-    let child = command(to(server, args)).spawn().expect("the binary runs");
+    let mut child = command(to(server, args)).spawn().expect("the binary runs");
     while !is_time() {
+        assert!(child.try_wait().expect("it is ours").is_none(), "it ended by itself");
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
     let kill = Command::new("kill").args([signal, &child.id().to_string()]).status();

@@ -222,6 +222,17 @@ async fn calls_share_a_redis_and_a_crawl_starts_again() {
 }
 
 #[tokio::test]
+#[cfg(all(unix, feature = "redis"))]
+async fn a_call_waits_for_a_redis_that_is_slow_to_answer() {
+    let Some(redis) = Redis::start() else { return };
+    let server = site().await;
+    redis.pause();
+    let call = online(&server, format!("fetch --store {} a.example/1", redis.url()));
+    let pause = tokio::time::sleep(Duration::from_millis(1_500));
+    tokio::join!(call, async { (pause.await, redis.resume()) }).0.ends_with(0);
+}
+
+#[tokio::test]
 #[cfg(feature = "redis")]
 async fn two_processes_never_exceed_a_quota() {
     let Some(redis) = Redis::start() else { return };

@@ -354,7 +354,7 @@ impl Subject {
         self.refused(&host, second, true, "the first to wait is next").await;
         self.refused(&host, third, false, "the second to wait is not next").await;
         self.gives_up(&host, one).await;
-        // Or whoever asks most often would get the lease, and the others starve.
+        // Or the process that asks most often would get the lease, and the others starve.
         self.refused(&host, third, false, "the lease waits for the process that is next").await;
         self.refused(&host, one, false, "it has just given up the lease for the next").await;
         self.leases(&host, second, TTL, true, "it is next").await;
