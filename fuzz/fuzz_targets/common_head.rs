@@ -1,3 +1,3 @@
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| abide_fuzz::common_head::run(bytes));
+abide_fuzz::target!(common_head);

@@ -1,3 +1,3 @@
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| abide_fuzz::fetch_script::run(bytes));
+abide_fuzz::target!(fetch_script);

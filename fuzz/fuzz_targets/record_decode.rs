@@ -1,3 +1,3 @@
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| abide_fuzz::record_decode::run(bytes));
+abide_fuzz::target!(record_decode);

@@ -1,3 +1,3 @@
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| abide_fuzz::robots_differential::run(bytes));
+abide_fuzz::target!(robots_differential);

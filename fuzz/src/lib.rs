@@ -1,6 +1,22 @@
 //! The bodies of the fuzz targets: what must hold for any bytes. Each file says it in its first line.
 //!
-//! They run under cargo-fuzz, and as a test over the corpus and generated inputs (`tests` below), for which a stable compiler is enough.
+//! They run under cargo-fuzz, and as a test over the corpus and generated inputs (`smoke`), for which a stable compiler is enough.
+
+/// The program of a target: cargo-fuzz's, or one that reads the files it is given.
+#[macro_export]
+macro_rules! target {
+    ($name:ident) => {
+        #[cfg(fuzzing)]
+        libfuzzer_sys::fuzz_target!(|bytes: &[u8]| $crate::$name::run(bytes));
+
+        #[cfg(not(fuzzing))]
+        fn main() {
+            for file in std::env::args_os().skip(1) {
+                $crate::$name::run(&std::fs::read(file).expect("a file"));
+            }
+        }
+    };
+}
 
 #[cfg(test)]
 mod smoke;

@@ -54,8 +54,9 @@ fn plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"/-_.~!&()+,;=:@?*".contains(&byte)
 }
 
-/// The files that the other implementation reads differently, and why we differ.
-const DIFFERENCES: &[(&str, fn(&str) -> bool)] = &[
+/// Why we differ, and in which files.
+type Difference = (&'static str, fn(&str) -> bool);
+const DIFFERENCES: [Difference; 5] = [
     (
         "RFC 9309 §2.2.2: bytes beyond ASCII and escapes are brought into one form; it leaves some as they are",
         |robots| !values(robots).all(|value| value.bytes().all(|byte| plain(byte) || byte == b'$')),

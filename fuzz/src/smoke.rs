@@ -1,6 +1,6 @@
 //! Each target over its corpus and over inputs grown from it: a fuzzer without feedback, for every compiler and every day.
 //!
-//! `ABIDE_FUZZ_INPUTS=3000000` tries more of them (with `--release`, two minutes of two cores), `ABIDE_FUZZ_SEED` others.
+//! `ABIDE_FUZZ_INPUTS=3000000` tries more of them (with `--profile fuzz`, six minutes of two cores), `ABIDE_FUZZ_SEED` others.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -94,10 +94,6 @@ macro_rules! smoke {
         #[test]
         fn every_target_is_tried() {
             assert_eq!([$(stringify!($name)),*].len(), TARGETS.len());
-            for (name, ..) in TARGETS {
-                let file = format!("{}/fuzz_targets/{name}.rs", env!("CARGO_MANIFEST_DIR"));
-                assert!(Path::new(&file).exists(), "{file}");
-            }
         }
     };
 }
