@@ -3,11 +3,7 @@
 //! Starts itself again as workers. All of them crawl the same hosts of a small web on loopback as fast as they may, and lease the hosts
 //! from each other through Redis: at a URL that is given, or else through a `redis-server` that is started for it, if there is one here.
 
-#![allow(
-    clippy::arithmetic_side_effects,
-    clippy::indexing_slicing,
-    reason = "an example counts a handful of pages"
-)]
+#![allow(clippy::restriction, reason = "an example counts a handful of pages")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpListener};

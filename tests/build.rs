@@ -4,11 +4,7 @@
 //! functions of `tests/snippets/context.rs` in scope: code hosts display rustdoc's hidden lines (`# …`), so no page may have any.
 //! Blocks marked `rust` are run, blocks marked `rust,no_run` are compiled.
 
-#![allow(
-    clippy::arithmetic_side_effects,
-    clippy::unwrap_used,
-    reason = "a page that cannot be read ends the build"
-)]
+#![allow(clippy::restriction, reason = "a page that cannot be read ends the build")]
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

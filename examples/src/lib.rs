@@ -1,10 +1,6 @@
 //! What the examples share: a small web of several sites on loopback, so that they show something without a network.
 
-#![allow(
-    clippy::arithmetic_side_effects,
-    clippy::string_slice,
-    reason = "it serves a few pages that it knows"
-)]
+#![allow(clippy::restriction, reason = "it serves a few pages that it knows")]
 
 mod web;
 

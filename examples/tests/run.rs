@@ -1,13 +1,7 @@
 //! Every example runs, ends well, and says what it is there to show.
 //!
 //! The binaries are those that `cargo test` has built beside this test.
-#![allow(
-    clippy::arithmetic_side_effects,
-    clippy::panic,
-    clippy::string_slice,
-    clippy::unwrap_used,
-    reason = "a test that cannot go on fails"
-)]
+#![allow(clippy::restriction, reason = "a test that cannot go on fails")]
 
 #[allow(dead_code, reason = "its main is run as a program")]
 #[path = "../own_store.rs"]

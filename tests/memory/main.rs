@@ -1,11 +1,6 @@
 //! G6: what one robots.txt costs in memory, whatever the server sends. A process of its own, since it looks at the resident set.
 
-#![allow(
-    clippy::arithmetic_side_effects,
-    clippy::expect_used,
-    clippy::string_slice,
-    reason = "a test that cannot go on fails"
-)]
+#![allow(clippy::restriction, reason = "a test that cannot go on fails")]
 #![cfg(target_os = "linux")]
 
 use std::io::Write;

@@ -1,7 +1,7 @@
 //! The Rust blocks of the pages that users read, compiled as they are displayed, and run unless a page says `no_run`
 //! (`tests/build.rs` finds them).
 
-#![allow(clippy::arithmetic_side_effects, clippy::expect_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::restriction, reason = "a test that cannot go on fails")]
 #![allow(
     clippy::all,
     dead_code,

@@ -2,15 +2,7 @@
 //!
 //! The tests check its log: what counts is what reached the wire.
 
-#![allow(
-    clippy::arithmetic_side_effects,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::string_slice,
-    clippy::unwrap_used,
-    reason = "what cannot go on ends the test"
-)]
+#![allow(clippy::restriction, reason = "what cannot go on ends the test")]
 
 mod capture;
 mod coding;

@@ -4,7 +4,7 @@
 //! cargo bench -p abide-gate --bench gate
 //! ```
 
-#![allow(clippy::arithmetic_side_effects, clippy::expect_used, reason = "what cannot go on ends the program")]
+#![allow(clippy::restriction, reason = "what cannot go on ends the program")]
 
 use futures_util::FutureExt;
 use std::alloc::System;

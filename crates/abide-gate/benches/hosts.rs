@@ -10,7 +10,7 @@
 //! parsed it. Times are those of the fastest of 200 rounds. Instructions are counted by callgrind where valgrind is installed, with at most
 //! 100,000 hosts.
 
-#![allow(clippy::arithmetic_side_effects, clippy::expect_used, reason = "what cannot go on ends the program")]
+#![allow(clippy::restriction, reason = "what cannot go on ends the program")]
 
 use std::alloc::System;
 use std::fmt::Write;

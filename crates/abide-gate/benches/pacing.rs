@@ -5,12 +5,7 @@
 //! ```
 //!
 //! `count` is for callgrind: 10,000 permits of one host, and nothing else.
-#![allow(
-    clippy::arithmetic_side_effects,
-    clippy::indexing_slicing,
-    clippy::unwrap_used,
-    reason = "a benchmark that cannot go on fails"
-)]
+#![allow(clippy::restriction, reason = "a benchmark that cannot go on fails")]
 
 use std::alloc::System;
 use std::hint::black_box;

@@ -188,6 +188,7 @@ impl CrawlerBuilder {
     /// # Errors
     /// [`BuildError`].
     pub fn build(self, fetch: Arc<dyn Fetch>) -> Result<Crawler, BuildError> {
+        // Now, and not when the first request must wait, perhaps hours later.
         if lacks_timers() {
             return Err(BuildError::NoTimers);
         }
@@ -198,6 +199,7 @@ impl CrawlerBuilder {
             let token = ProductToken::new(&token).map_err(BuildError::Token)?;
             read = read.with_policy_token(token, usage, fallback);
         }
+        // Last, so that settings which were replaced after `sign_requests` are signed for as well.
         let gate = match self.signer {
             Some(signer) => self.gate.sign_requests(signer),
             None => self.gate,

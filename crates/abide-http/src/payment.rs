@@ -150,6 +150,7 @@ const ERROR_LEN_MAX: usize = 100;
 fn one<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     let mut lines = headers.get_all(name).iter();
     let value = lines.next()?;
+    // Of two prices neither is believed: something on the way may have added one.
     if lines.next().is_some() { None } else { value.to_str().ok() }
 }
 
@@ -229,6 +230,7 @@ impl PaymentPolicy {
     }
 
     fn payment(&self, url: &Url, price: Price, field: &'static str) -> Option<Payment> {
+        // Over http anyone on the way could ask for money.
         let host = url.host_str().filter(|_| url.scheme() == "https")?;
         let mut spent = self.lock();
         let after = |spent: u64| Some(Price { billionths: spent.checked_add(price.billionths)?, ..price });
@@ -236,6 +238,7 @@ impl PaymentPolicy {
             Some(on_host) => (*on_host, true),
             None => (0, false),
         };
+        // Checked and reserved under one lock, so that calls at the same time do not exceed a cap together.
         let (run, on_host) = (after(spent.run)?, after(on_host)?);
         let is_within = price.is_within(self.page)
             && run.is_within(self.run)

@@ -103,6 +103,7 @@ impl CallSpan {
     /// The call has its response, after so many requests, and has `waited` for their permits.
     pub fn answered(&self, hops: usize, status: StatusCode, waited: Duration) {
         #[cfg(feature = "tracing")]
+        // Without a subscriber not even the numbers are computed.
         if self.is_enabled() {
             let waited = millis(waited);
             self.span.record("hops", hops).record("status", status.as_u16()).record("waited_ms", waited);

@@ -1,6 +1,6 @@
 //! Signs as many requests as the argument says, and does nothing else: `benches/instructions` counts what one costs.
 
-#![allow(clippy::arithmetic_side_effects, clippy::unwrap_used, reason = "a bench that cannot go on fails")]
+#![allow(clippy::restriction, reason = "a bench that cannot go on fails")]
 
 use std::hint::black_box;
 use std::time::{Duration, SystemTime};

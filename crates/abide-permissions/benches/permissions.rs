@@ -7,11 +7,7 @@
 //! A time is the fastest of many rounds, in which all cases take turns: what else the machine does slows most of them down, but
 //! hardly all. Instructions are the same each time. The program counts them by running itself (`count CASE`) under callgrind,
 //! where valgrind is installed.
-#![allow(
-    clippy::arithmetic_side_effects,
-    clippy::unwrap_used,
-    reason = "a benchmark that cannot go on fails"
-)]
+#![allow(clippy::restriction, reason = "a benchmark that cannot go on fails")]
 
 use std::hint::black_box;
 use std::process::Command;

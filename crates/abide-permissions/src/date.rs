@@ -76,6 +76,7 @@ impl UnavailableAfter {
     pub fn has_passed(self, now: SystemTime) -> bool {
         match self.time() {
             Some(time) => now > time,
+            // It lies before all times of this platform, or after them.
             None => self.unix_seconds < 0,
         }
     }
@@ -136,6 +137,7 @@ fn day_of(year: i32, month: u8, day: u8) -> Option<Date> {
 
 /// Seconds since midnight.
 fn seconds_of(hour: i64, minute: i64, second: i64) -> Option<i64> {
+    // 60 is a leap second.
     let valid = hour <= 23 && minute <= 59 && second <= 60;
     let seconds = hour.checked_mul(3600)?.checked_add(minute.checked_mul(60)?)?.checked_add(second)?;
     valid.then_some(seconds)

@@ -62,6 +62,7 @@ impl Head {
     }
 
     pub(crate) fn new(found: Found, end: HeadEnd, bytes: usize) -> Self {
+        // Most pages have nothing to keep, and then a clone counts no reference.
         let found = if found == Found::default() { None } else { Some(Arc::new(found)) };
         Self { found, end, bytes }
     }

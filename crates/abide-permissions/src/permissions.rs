@@ -55,6 +55,7 @@ impl Permissions {
         received_at: SystemTime,
     ) -> Self {
         let mut findings = Findings::default();
+        // In the order in which `statements` lists them.
         read_fields(options, fields, &mut findings);
         read_head(options, &head, &mut findings);
         Self {
@@ -100,6 +101,7 @@ impl Permissions {
     #[must_use]
     pub fn union_rendered(mut self, options: &ReadOptions, metas: &[Meta]) -> Self {
         read_metas(options, metas, |index, name| Provenance::Rendered { index, name }, &mut self.findings);
+        // Combined once more from all statements, of which none was taken back.
         self.rules = self.findings.rules();
         self
     }
@@ -205,6 +207,7 @@ impl Permissions {
         let forbidding = self.findings.statements.iter().filter(|(_, rules)| forbids(rules));
         let sources: Vec<_> = forbidding.map(|(source, _)| source.clone()).collect();
         let preference = match (sources.is_empty(), self.is_complete()) {
+            // What is stated holds, however much was not read.
             (false, _) => Preference::Disallow,
             (true, true) => Preference::Allow,
             (true, false) => Preference::Unknown,

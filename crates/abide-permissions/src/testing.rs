@@ -1,12 +1,6 @@
 //! For tests: the suite that every [`PermissionStore`] passes.
 
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::arithmetic_side_effects,
-    reason = "a test that cannot go on fails"
-)]
+#![allow(clippy::restriction, reason = "a test that cannot go on fails")]
 
 use std::future::{Future, poll_fn};
 use std::task::Poll;

@@ -1,6 +1,6 @@
 //! What a head costs in memory, whatever it holds (G6): counted by the allocator, in a process of its own.
 
-#![allow(clippy::arithmetic_side_effects, clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::restriction, reason = "a test that cannot go on fails")]
 
 use std::alloc::System;
 

@@ -5,11 +5,7 @@
 //! ```
 //! The directory should be on the disk that is meant; a file system in memory makes every commit look free.
 
-#![allow(
-    clippy::arithmetic_side_effects,
-    clippy::indexing_slicing,
-    reason = "what cannot go on ends the program"
-)]
+#![allow(clippy::restriction, reason = "what cannot go on ends the program")]
 #![allow(clippy::print_stdout, reason = "the figures are what it is for")]
 
 use std::error::Error;

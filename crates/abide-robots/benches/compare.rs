@@ -1,11 +1,6 @@
 //! Time, ours beside the peers'. `cargo bench -p abide-robots`.
 
-#![allow(
-    clippy::arithmetic_side_effects,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    reason = "what cannot go on ends the program"
-)]
+#![allow(clippy::restriction, reason = "what cannot go on ends the program")]
 #![allow(missing_docs, reason = "criterion's macros make public items")]
 
 use std::hint::black_box;

@@ -1,6 +1,6 @@
 //! The files and targets that are measured, made from a fixed seed. The only place where they are made.
 
-#![allow(clippy::arithmetic_side_effects, clippy::indexing_slicing, reason = "the inputs are its own")]
+#![allow(clippy::restriction, reason = "the inputs are its own")]
 #![allow(dead_code, reason = "each program that includes this uses a part of it")]
 
 use std::fmt::Write as _;

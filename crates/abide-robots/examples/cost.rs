@@ -3,13 +3,7 @@
 //!
 //! Run by `benches/instructions`, which counts the instructions of [`measured`] alone.
 
-#![allow(
-    clippy::arithmetic_side_effects,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "what cannot go on ends the program"
-)]
+#![allow(clippy::restriction, reason = "what cannot go on ends the program")]
 
 use std::env;
 use std::hint::black_box;

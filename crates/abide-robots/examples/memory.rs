@@ -4,12 +4,7 @@
 //! cargo run --release -p abide-robots --example memory
 //! ```
 
-#![allow(
-    clippy::arithmetic_side_effects,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    reason = "what cannot go on ends the program"
-)]
+#![allow(clippy::restriction, reason = "what cannot go on ends the program")]
 
 use std::alloc::System;
 use std::collections::HashSet;

@@ -1,14 +1,6 @@
 //! The contract of the command, as a program that relies on it sees it: the real binary, its two outputs, its exit status.
 
-#![allow(
-    clippy::arithmetic_side_effects,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::string_slice,
-    clippy::unwrap_used,
-    reason = "a test that cannot go on fails, and says where"
-)]
+#![allow(clippy::restriction, reason = "a test that cannot go on fails, and says where")]
 
 mod batch;
 mod calls;

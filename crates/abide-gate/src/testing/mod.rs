@@ -1,13 +1,7 @@
 //! For tests: the suites that every store passes.
 
 #![allow(clippy::disallowed_methods, reason = "a test is the world outside")]
-#![allow(
-    clippy::arithmetic_side_effects,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a suite fails by panicking"
-)]
+#![allow(clippy::restriction, reason = "a suite fails by panicking")]
 
 use std::fmt::{Debug, Display};
 use std::future::{Future, poll_fn};

@@ -1,13 +1,7 @@
 //! Calls without a client, and bodies without a server.
 
 #![allow(clippy::arithmetic_side_effects, reason = "a test that cannot go on fails")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a failed unwrap is a failed test"
-)]
+#![allow(clippy::restriction, reason = "a failed unwrap is a failed test")]
 
 mod body;
 mod call;

@@ -79,7 +79,9 @@ impl Between {
     pub(super) fn end(&mut self, machine: &mut Machine) {
         match std::mem::take(&mut self.state) {
             State::Reference(reference) if !reference.ends_as_whitespace() => machine.text(),
+            // The `<` or `</` that is left over is text (§13.2.5.6, §13.2.5.7).
             State::TagOpen | State::EndTagOpen => machine.text(),
+            // A comment or tag that the end of the document cuts is nothing.
             _ => {}
         }
     }
@@ -101,6 +103,7 @@ impl State {
                 b'!' => Self::Markup,
                 b'/' => Self::EndTagOpen,
                 b'?' => Self::Bogus,
+                // lol_html has taken the start tags: this `<` is text, and the byte after it is read once more.
                 _ => {
                     machine.text();
                     Self::Data.step(byte, machine)
@@ -108,6 +111,7 @@ impl State {
             },
             Self::Markup if byte == b'-' => Self::MarkupDash,
             Self::MarkupDash if byte == b'-' => Self::Comment(Comment::Start),
+            // A doctype too: `>` ends it even within a quoted identifier (§13.2.5.59).
             Self::Markup | Self::MarkupDash | Self::Bogus => {
                 if byte == b'>' {
                     Self::Data
@@ -117,6 +121,7 @@ impl State {
             }
             Self::Comment(comment) => comment.step(byte).map_or(Self::Data, Self::Comment),
             Self::EndTagOpen => match byte {
+                // `</>` is nothing, and no text (§13.2.5.7).
                 b'>' => Self::Data,
                 _ if byte.is_ascii_alphabetic() => Self::EndTag(Name::begun(byte), Attributes::Ahead),
                 _ => Self::Bogus,
@@ -148,6 +153,7 @@ impl Comment {
     /// `None` when the comment has ended.
     const fn step(self, byte: u8) -> Option<Self> {
         Some(match (self, byte) {
+            // `<!-->` and `<!--->` are whole comments, and `--!>` ends one (§13.2.5.43 to §13.2.5.51).
             (Self::Start | Self::StartDash | Self::End | Self::EndBang, b'>') => return None,
             (Self::Start, b'-') => Self::StartDash,
             (Self::StartDash | Self::EndDash | Self::End, b'-') => Self::End,
@@ -182,6 +188,7 @@ impl Attributes {
     const fn step(self, byte: u8) -> Option<Self> {
         let space = byte.is_ascii_whitespace();
         Some(match (self, byte) {
+            // A quoted value may contain `>`, and the next name may follow it without a space.
             (Self::Quoted(quote), _) if byte == quote => Self::BeforeName,
             (Self::Quoted(quote), _) => Self::Quoted(quote),
             (_, b'>') => return None,
@@ -192,6 +199,7 @@ impl Attributes {
             (Self::BeforeValue, _) => Self::Unquoted,
             (Self::Name | Self::AfterName, b'=') => Self::BeforeValue,
             (Self::Name | Self::AfterName, _) if space => Self::AfterName,
+            // A slash parts attributes wherever it is not within a value.
             (_, b'/') => Self::BeforeName,
             (Self::Ahead | Self::Unquoted | Self::BeforeName, _) if space => Self::BeforeName,
             _ => Self::Name,

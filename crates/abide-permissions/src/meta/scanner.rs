@@ -81,6 +81,7 @@ impl HeadScanner {
             self.bytes = self.bytes.saturating_add(piece.len());
             self.write(piece, false);
         }
+        // Exactly as many bytes as the limit may be the whole document: only one more is too many.
         if self.end.is_none() && bytes.len() > room {
             self.end = Some(HeadEnd::ByteLimit);
         }
@@ -109,6 +110,7 @@ impl HeadScanner {
             return;
         };
         let end = xml.write(bytes, last);
+        // XML that ended its head well needs no second reading; anything else is read as HTML to the end, for what it may forbid.
         let is_read = end == Some(HeadEnd::Ended) || self.html.write(bytes, last).is_some() || last;
         self.end = end.filter(|_| is_read);
     }
@@ -117,6 +119,7 @@ impl HeadScanner {
         let of_xml = self.xml.as_ref().and_then(|xml| xml.end);
         let scanned = self.end.or(of_xml).unwrap_or(otherwise);
         let end = match scanned {
+            // The other ends leave the head unknown as they are.
             HeadEnd::Ended | HeadEnd::Eof if self.html.is_unclear => HeadEnd::Unclear,
             end => end,
         };

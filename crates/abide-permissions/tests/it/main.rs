@@ -1,14 +1,6 @@
 //! The tests of the crate through its public API. `README.md` says which of them cover which clause.
 
-#![allow(
-    clippy::arithmetic_side_effects,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::string_slice,
-    clippy::unwrap_used,
-    reason = "a test fails by it"
-)]
+#![allow(clippy::restriction, reason = "a test fails by it")]
 
 mod directives;
 mod fields;

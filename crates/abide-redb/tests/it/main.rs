@@ -1,12 +1,6 @@
 //! The store against everything that can happen to a file.
 
-#![allow(
-    clippy::arithmetic_side_effects,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "a test that cannot go on fails"
-)]
+#![allow(clippy::restriction, reason = "a test that cannot go on fails")]
 
 mod support;
 

@@ -1,14 +1,7 @@
 //! The store against real servers, which the tests start on free ports and stop again. Without `redis-server` on the path they
 //! say so and pass; with `CI=true` or `ABIDE_REQUIRE_REDIS` set they fail.
 
-#![allow(
-    clippy::arithmetic_side_effects,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "a test that cannot go on fails"
-)]
+#![allow(clippy::restriction, reason = "a test that cannot go on fails")]
 
 mod cluster;
 mod conformance;

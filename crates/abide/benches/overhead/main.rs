@@ -7,12 +7,7 @@
 //! The rounds take turns, so that a busy machine slows all down alike; what counts are the ratios. Measured is the processor time of the
 //! client alone: the server is a process of its own.
 
-#![allow(
-    clippy::arithmetic_side_effects,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    reason = "what cannot go on ends the program"
-)]
+#![allow(clippy::restriction, reason = "what cannot go on ends the program")]
 
 use std::net::SocketAddr;
 use std::sync::Arc;
