@@ -29,7 +29,7 @@ use crate::Host;
 #[derive(Clone, Debug)]
 pub struct PacePolicy {
     pace: Pace,
-    hosts: HashMap<Host, Pace>,
+    hosts: HashMap<Host, HostPace>,
     scopes: Vec<Scope>,
     pub(crate) max_wait: Duration,
     pub(crate) adaptive: bool,
@@ -117,7 +117,7 @@ impl PacePolicy {
     #[must_use]
     pub fn with_host_delay(mut self, host: Host, delay: Duration) -> Self {
         let pace = self.hosts.entry(host).or_default();
-        *pace = pace.at_least(delay);
+        pace.at_least = pace.at_least.max(delay.min(DELAY_MAX));
         self
     }
 
@@ -125,7 +125,7 @@ impl PacePolicy {
     #[must_use]
     pub fn danger_host(mut self, host: Host, delay: Duration, max_in_flight: u16) -> Self {
         let pace = self.hosts.entry(host).or_default();
-        (pace.delay, pace.max_in_flight) = (delay.min(DELAY_MAX), max_in_flight.max(1));
+        (pace.own, pace.at_least) = (Some((delay.min(DELAY_MAX), max_in_flight.max(1))), Duration::ZERO);
         self
     }
 
@@ -140,7 +140,7 @@ impl PacePolicy {
     #[must_use]
     pub fn danger_unleased(mut self, hosts: impl IntoIterator<Item = Host>) -> Self {
         for host in hosts {
-            self.hosts.entry(host).or_default().is_leased = false;
+            self.hosts.entry(host).or_default().is_unleased = true;
         }
         self
     }
@@ -220,15 +220,16 @@ impl PacePolicy {
     }
 
     /// The pace of a host, as text.
-    pub(crate) fn pace_of(&self, host: &str) -> &Pace {
+    pub(crate) fn pace_of(&self, host: &str) -> Pace {
         // Most policies name no host, and then none is hashed.
-        if self.hosts.is_empty() { &self.pace } else { self.hosts.get(host).unwrap_or(&self.pace) }
+        let own = if self.hosts.is_empty() { None } else { self.hosts.get(host) };
+        own.map_or(self.pace, |own| own.over(self.pace))
     }
 
     /// What should be said once in the log, since it differs from the polite default.
-    pub(crate) fn exceptions(&self) -> impl Iterator<Item = (&str, &Pace)> {
-        let all = (self.pace.is_less_polite()).then_some(("every host", &self.pace));
-        all.into_iter().chain(self.hosts.iter().map(|(host, pace)| (host.as_str(), pace)))
+    pub(crate) fn exceptions(&self) -> impl Iterator<Item = (&str, Pace)> {
+        let all = (self.pace.is_less_polite()).then_some(("every host", self.pace));
+        all.into_iter().chain(self.hosts.iter().map(|(host, own)| (host.as_str(), own.over(self.pace))))
     }
 }
 
@@ -242,6 +243,22 @@ pub(crate) struct Shared {
     pub(crate) timeout: Duration,
     /// How long a lease lasts.
     pub(crate) lease: Duration,
+}
+
+/// What is set for one host. The rest is as for all hosts, in whatever order they are set.
+#[derive(Clone, Copy, Debug, Default)]
+struct HostPace {
+    /// The delay and the requests in flight.
+    own: Option<(Duration, u16)>,
+    at_least: Duration,
+    is_unleased: bool,
+}
+
+impl HostPace {
+    fn over(&self, all: Pace) -> Pace {
+        let (delay, max_in_flight) = self.own.unwrap_or((all.delay, all.max_in_flight));
+        Pace { delay: delay.max(self.at_least), max_in_flight, is_leased: !self.is_unleased }
+    }
 }
 
 /// The pace of one host.
@@ -271,6 +288,24 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_setting_of_one_host_changes_nothing_else_of_it() {
+        let [slow, own, alone] = ["slow.example", "own.example", "alone.example"]
+            .map(|name| Host::of(&format!("http://{name}/").parse().unwrap()).unwrap());
+        let seconds = Duration::from_secs;
+        let all = |policy: PacePolicy| policy.with_delay(seconds(10)).danger_max_in_flight(2);
+        let single = |policy: PacePolicy| {
+            let policy = policy.with_host_delay(slow.clone(), seconds(5)).danger_unleased([alone.clone()]);
+            policy.with_own_sites([own.clone()])
+        };
+        let pace = |delay, max_in_flight, is_leased| Pace { delay, max_in_flight, is_leased };
+        for policy in [single(all(PacePolicy::default())), all(single(PacePolicy::default()))] {
+            assert_eq!(policy.pace_of("slow.example"), pace(seconds(10), 2, true), "never lowered");
+            assert_eq!(policy.pace_of("alone.example"), pace(seconds(10), 2, false));
+            assert_eq!(policy.pace_of("own.example"), pace(OWN_SITE.0, OWN_SITE.1, true));
+        }
+    }
 
     #[test]
     fn a_lease_lasts_from_250_ms_to_one_hour() {
