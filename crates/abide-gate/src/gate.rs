@@ -224,7 +224,9 @@ impl Gate {
 
     /// Refuses at once where the fetch, which all its callers share, would wait for its permit for longer than this caller has left.
     fn refuse_a_long_wait(&self, origin: &Origin, url: &Url, left: Duration) -> Result<(), Denied> {
-        let slot = self.pacer.next_slot(&origin.robots_url(), Ask::default());
+        // As the request itself will ask.
+        let crawl_delay = last_delay(&self.pacer, url).unwrap_or_default();
+        let slot = self.pacer.next_slot(&origin.robots_url(), Ask { crawl_delay, ..Ask::default() });
         let slot = slot.map_err(|refusal| self.denied_by(url, refusal))?;
         if slot.wait <= left {
             return Ok(());

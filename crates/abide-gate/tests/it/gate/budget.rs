@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::scripted::{Scripted, ScriptedFetch};
-use crate::support::{SECOND, built, clock, one_second, page, url};
+use crate::support::{SECOND, built, clock, one_second, origin, page, url};
 use abide_gate::pacing::DeferReason;
 use abide_gate::testing::hosts;
 use abide_gate::{Clock, DeniedKind, Gate, Host, SystemClock, WallMillis};
@@ -122,6 +122,17 @@ async fn a_larger_budget_waits_longer_for_robots_txt() {
     let mut left = 60 * SECOND;
     backed_off_gate().check(&page(), &mut left).await.unwrap();
     assert!((39 * SECOND..=40 * SECOND).contains(&left), "{left:?} of 60 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_small_budget_ends_before_a_robots_txt_that_keeps_the_crawl_delay() {
+    let gate = timed_gate(&ScriptedFetch::always(Scripted::text("User-agent: *\nCrawl-delay: 10")));
+    drop(gate.admit(&page(), 30 * SECOND).await.unwrap());
+    gate.invalidate(&origin()).await;
+    let began = Instant::now();
+    let error = gate.check(&page(), &mut { 2 * SECOND }).await.unwrap_err();
+    assert_eq!(began.elapsed(), Duration::ZERO, "{error:?}");
+    assert_eq!(error.retry_at(), Some(gate.wall().plus(10 * SECOND).to_system_time()));
 }
 
 /// A gate whose wall clock goes with the paused one.
