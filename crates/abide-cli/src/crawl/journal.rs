@@ -6,7 +6,7 @@
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -131,13 +131,15 @@ impl Past {
             _ => None,
         });
         let done: HashSet<String> = done.collect();
+        // Of two that differ in their user information, the first counts.
+        let given: HashMap<Url, &Url> = urls.iter().rev().map(|url| (known_as(url), url)).collect();
         for entry in self.entries {
             match entry {
                 Entry::Host(url) => drop(frontier.widen(&url)),
                 Entry::Add { url, .. } if done.contains(url.as_str()) => frontier.know(url),
                 Entry::Add { url, depth, kind } => {
-                    let given = urls.iter().find(|given| depth == 0 && known_as(given) == url);
-                    frontier.add(given.unwrap_or(&url), depth, kind);
+                    let given = given.get(&url).filter(|_| depth == 0);
+                    frontier.add(given.unwrap_or(&&url), depth, kind);
                 }
                 Entry::Seen(fact) => report.count(fact),
                 Entry::Crawl { .. } => {}
@@ -199,8 +201,8 @@ fn path(store: &Path, names: &[String]) -> PathBuf {
 }
 
 const VERSION: u8 = 4;
-/// Servers take no URLs of this length.
-const LINE_LEN_MAX: u64 = 1024 * 1024;
+/// The first line names every start URL, and a list of them may have a gibibyte.
+const LINE_LEN_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
 #[cfg(test)]
 mod tests {

@@ -83,6 +83,19 @@ async fn a_crawl_goes_on_where_it_stopped() {
 }
 
 #[tokio::test]
+async fn a_crawl_of_a_long_list_goes_on() {
+    let server = site().await;
+    let (_directory, store) = store();
+    // Together more than a mebibyte.
+    let url =
+        |number| format!("http://a.example:{}/1?{number}{}\n", server.address().port(), "x".repeat(100));
+    let list = file((0..10_000).map(url).collect::<String>());
+    let call = format!("crawl --max-pages 1 --store {store} --files-from {list}");
+    online(&server, &call).await.ends_with(0);
+    online(&server, &call).await.ends_with(0).reports(&["going on: 1 URLs are done, "]);
+}
+
+#[tokio::test]
 async fn a_start_url_with_credentials_is_fetched_once() {
     let server = site().await;
     let (_directory, store) = store();
