@@ -54,7 +54,7 @@ pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
         }
         // The report is there also when a file could not be written.
         let result = crawl.run().await;
-        let status = crawl.end()?;
+        let status = crawl.end(result.is_ok())?;
         result.map(|interrupted| interrupted.unwrap_or(status))
     };
     online::observed(&online, move |event| watching.observe(event), call)
@@ -362,7 +362,8 @@ impl Crawl {
         links.iter().try_for_each(|url| self.queue(&public_url(url), depth, Kind::Page))
     }
 
-    fn end(mut self) -> anyhow::Result<Status> {
+    /// `is_whole`: no error ended it. Where one did, a page may be neither in the queue nor done.
+    fn end(mut self, is_whole: bool) -> anyhow::Result<Status> {
         self.progress.clear();
         let in_flight = std::mem::take(&mut self.in_flight);
         let mut logged = self.sent(Kind::Page, &[], None);
@@ -385,7 +386,7 @@ impl Crawl {
         } else {
             summary::print(&self.report)
         };
-        let is_finished = left == 0 && self.report.sum(|host| host.left + host.deferred) == 0;
+        let is_finished = is_whole && left == 0 && self.report.sum(|host| host.left + host.deferred) == 0;
         let journal = self.journal.take().map(|journal| {
             let path = journal.path().display().to_string();
             journal.end(is_finished).map(|()| path)

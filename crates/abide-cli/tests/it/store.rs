@@ -96,6 +96,19 @@ async fn a_crawl_of_a_long_list_goes_on() {
 }
 
 #[tokio::test]
+#[cfg(unix)]
+async fn a_reader_that_goes_away_loses_no_page() {
+    let server = site().await;
+    let (_directory, store) = store();
+    let call = format!("crawl --json --store {store} a.example/");
+    let mut child = crate::command(crate::to(&server, &call)).spawn().unwrap();
+    drop(child.stdout.take());
+    crate::blocking(move || child.wait().unwrap()).await;
+    // The start page was the last one in the queue, and is neither shown nor done.
+    online(&server, &call).await.ends_with(0).reports(&["going on: 0 URLs are done, 1 are queued"]);
+}
+
+#[tokio::test]
 async fn a_start_url_with_credentials_is_fetched_once() {
     let server = site().await;
     let (_directory, store) = store();
