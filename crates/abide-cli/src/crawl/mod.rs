@@ -52,6 +52,7 @@ pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
         for url in &urls {
             crawl.queue(url, 0, Kind::Page)?;
         }
+        crawl.flush()?;
         // The report is there also when a file could not be written.
         let result = crawl.run().await;
         let status = crawl.end(result.is_ok())?;
@@ -123,11 +124,13 @@ impl Crawl {
             frontier.limit(host.as_str(), *max);
         }
         let mut report = Report::new(args.report.is_some());
+        // First, because what is wrong with its header fields is to leave nothing behind.
+        let client = recorder::client(&abide, inner, &args.online, false)?;
         let (journal, save) = begin(&args, urls, &mut frontier, &mut report)?;
         let time = Stopwatch::going_on(report.lasted);
         watch.begin(time);
         Ok(Self {
-            client: recorder::client(&abide, inner, &args.online, false)?,
+            client,
             report,
             progress: Progress::new(args.max_pages, args.online.output.quiet),
             running: JoinSet::new(),
@@ -231,6 +234,10 @@ impl Crawl {
         } else {
             self.log(done)?;
         }
+        self.flush()
+    }
+
+    fn flush(&mut self) -> anyhow::Result<()> {
         self.journal.as_mut().map_or(Ok(()), Journal::flush)
     }
 

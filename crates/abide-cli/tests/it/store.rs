@@ -109,6 +109,21 @@ async fn a_reader_that_goes_away_loses_no_page() {
 }
 
 #[tokio::test]
+#[cfg(unix)]
+async fn killed_before_its_first_page_it_keeps_its_directory() {
+    let times = AtomicU64::new(0);
+    let server = Server::start(move |_| match times.fetch_add(1, Ordering::SeqCst) {
+        0 => Reply::raw(vec![abide_tests::Step::Hang]),
+        _ => Reply::html("end"),
+    })
+    .await;
+    let (directory, store) = store();
+    let call = format!("crawl --store {store} --save {} a.example/", directory.place("pages"));
+    crate::ended_by("-KILL", &server, &call, || !server.asked().is_empty()).await;
+    online(&server, &call).await.ends_with(0).reports(&["going on: 0 URLs are done, 1 are queued"]);
+}
+
+#[tokio::test]
 async fn a_start_url_with_credentials_is_fetched_once() {
     let server = site().await;
     let (_directory, store) = store();
@@ -288,6 +303,7 @@ async fn a_call_that_is_refused_keeps_the_queue_and_what_is_saved() {
         online(&server, format!("crawl --max-pages 1 --store {store} a.example/ --save {save}")).await
     };
     run("/dev/null/x").await.ends_with(2);
+    run(&format!("{mine} --header 'Host: b.example'")).await.ends_with(2);
     assert_eq!(journals(directory.path()).len(), 0, "nothing is left behind");
     run(&mine).await.ends_with(0);
     let journal = std::fs::read(&journals(directory.path())[0]).unwrap();
