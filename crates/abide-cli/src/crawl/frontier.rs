@@ -74,7 +74,7 @@ struct Host {
     is_busy: bool,
     parked_until: Option<Instant>,
     is_given_up: bool,
-    /// Pages that were begun.
+    /// Pages that were fetched.
     pages: usize,
 }
 
@@ -177,9 +177,7 @@ impl Frontier {
         let Some(task) = host.queue.remove(place) else { return Next::Nothing };
         host.is_busy = true;
         host.parked_until = None;
-        let is_page = usize::from(task.kind == Kind::Page);
-        host.pages += is_page;
-        self.pages_running += is_page;
+        self.pages_running += usize::from(task.kind == Kind::Page);
         Next::Task(task)
     }
 
@@ -191,12 +189,17 @@ impl Frontier {
         }
     }
 
+    /// The page of `task` counts towards the limit of its host.
+    pub(crate) fn fetched(&mut self, task: &Task) {
+        if let Some(host) = self.hosts.get_mut(&task.host) {
+            host.pages += 1;
+        }
+    }
+
     /// Puts `task` back to the front, for then. `rests`: so does its host, which goes on meanwhile otherwise.
     pub(crate) fn put_back(&mut self, mut task: Task, until: Instant, rests: bool) {
         task.deferrals = task.deferrals.saturating_add(1);
         if let Some(host) = self.hosts.get_mut(&task.host) {
-            // It was not fetched, so it does not count towards the limit of its host.
-            host.pages = host.pages.saturating_sub(usize::from(task.kind == Kind::Page));
             *(if rests { &mut host.parked_until } else { &mut task.not_before }) = Some(until);
             host.queue.push_front(task);
         }
@@ -260,6 +263,7 @@ mod tests {
             assert!((0..2).all(|page| frontier.add(&url(page), 0, Kind::Page)));
             let Next::Task(task) = frontier.next(Instant::now()) else { panic!("{host}: nothing to do") };
             frontier.ended(&task);
+            frontier.fetched(&task);
             assert!(matches!(frontier.next(Instant::now()), Next::Nothing), "{host}");
         }
     }

@@ -222,7 +222,10 @@ impl Crawl {
             self.queue_from(&task, &answer, &base, &body)?;
         }
         if task.kind == Kind::Page {
-            self.fetched += usize::from(is_fetched);
+            if is_fetched {
+                self.fetched += 1;
+                self.frontier.fetched(&task);
+            }
             if let Some(save) = &mut self.save {
                 save.page(&answer, &body)?;
             }
