@@ -104,6 +104,17 @@ fn added(table: &Table, command: &clap::Command, matches: &ArgMatches) -> Result
     }
     let Some(call) = command.find_subcommand(name) else { return Ok(Vec::new()) };
     let option = |name: &str| call.get_arguments().find(|option| option.get_long() == Some(name));
+    let is_named = |name: &str| option(name).is_some_and(|option| is_given(given, option));
+    // A batch names its agents, unless it is matched against one file.
+    let has_agents = is_named("batch") && !is_named("robots") && !options.contains_key("robots");
+    let excludes = |one: &clap::Arg, other: &clap::Arg| {
+        call.get_arg_conflicts_with(one).iter().any(|known| known.get_id() == other.get_id())
+    };
+    // Of two that exclude each other, that of the call counts.
+    let is_excluded = |option: &clap::Arg| {
+        let mut others = call.get_arguments().filter(|other| is_given(given, other));
+        others.any(|other| excludes(option, other) || excludes(other, option))
+    };
     let mut added = Vec::new();
     for (key, value) in &options {
         if key == "config" {
@@ -111,7 +122,8 @@ fn added(table: &Table, command: &clap::Command, matches: &ArgMatches) -> Result
         }
         match value {
             // One file serves all calls, so an option that only others have is no mistake.
-            _ if option(key).is_none_or(|option| is_given(given, option)) => {}
+            _ if option(key).is_none_or(|option| is_given(given, option) || is_excluded(option)) => {}
+            _ if key == "agent" && has_agents => {}
             Value::Boolean(true) => added.push(format!("--{key}")),
             // A flag has no form that says no.
             Value::Boolean(false) => {}

@@ -37,6 +37,9 @@ async fn options_of_the_file_stand_below_those_of_the_command_line() {
     }
     let ran = with(&server, FILE, "crawl --json --max-pages 1 a.example/", true).await;
     assert_eq!(ran.lines().last().unwrap()["fetched"], json!(1));
+    // Of two that exclude each other, that of the call counts.
+    let ran = with(&server, "agent = \"FileBot\"\nverbose = true\n", "fetch a.example/1", true).await;
+    ran.ends_with(0);
     // The table of the call says that it prints JSON.
     let ran = with(&server, FILE, "fetch -a Other -A Other/3 a.example/1", true).await;
     assert_eq!(ran.line()["outcome"], json!("fetched"));
