@@ -84,7 +84,8 @@ fn listed(path: &Path) -> anyhow::Result<Vec<Given>> {
 }
 
 pub(crate) fn robots_and_urls(robots: &Path, given: &Urls) -> anyhow::Result<(Vec<u8>, Vec<Given>)> {
-    one_stdin(robots, given.urls.iter().any(|url| url == "-"))?;
+    let is_listed = given.files_from.iter().any(|path| path == Path::new("-"));
+    one_stdin(robots, is_listed || given.urls.iter().any(|url| url == "-"))?;
     let urls = urls(given)?;
     Ok((read_file(robots)?, urls))
 }
