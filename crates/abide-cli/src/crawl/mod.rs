@@ -37,7 +37,7 @@ use journal::{Journal, Past};
 use page::{Page, Record};
 use progress::Progress;
 use report::{Host, Report};
-use save::{BODY_MAX, Body, Save};
+use save::{BODY_MAX, Body, SITEMAP_MAX, Save};
 
 pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
     let urls: Vec<Url> = absolute_urls(&args.urls)?.into_iter().map(|(_, url)| url).collect();
@@ -195,7 +195,9 @@ impl Crawl {
         self.in_flight.insert(task.host.clone(), (task.clone(), recorder.clone()));
         let patience = self.args.max_hold.max(self.args.online.max_wait);
         let options = if task.is_patient { Options::new().with_max_wait(patience) } else { Options::new() };
-        self.running.spawn(visit(self.abide.clone(), self.client.clone(), task, recorder, options));
+        let is_sitemap = task.kind == Kind::Sitemap || self.may_be_sitemap(&task);
+        let body = Body::up_to(if is_sitemap { SITEMAP_MAX } else { BODY_MAX });
+        self.running.spawn(visit(self.abide.clone(), self.client.clone(), task, recorder, options, body));
     }
 
     fn note(&mut self, done: Done) -> anyhow::Result<()> {
@@ -349,15 +351,20 @@ impl Crawl {
             .try_for_each(|url: Url| self.queue(&public_url(&url), task.depth, Kind::Sitemap))
     }
 
+    /// With `--sitemaps`, a page that was given.
+    fn may_be_sitemap(&self, task: &Task) -> bool {
+        self.args.sitemaps && self.frontier.may_widen(task)
+    }
+
     /// The links of a page, or what a sitemap names.
     fn queue_from(&mut self, task: &Task, answer: &Answer, base: &Url, body: &Body) -> anyhow::Result<()> {
         // The links of an error page are not the site's.
         if !answer.line.status.is_some_and(|status| (200..300).contains(&status)) {
             return Ok(());
         }
-        let is_given = self.args.sitemaps && self.frontier.may_widen(task) && links::is_sitemap(&body.bytes);
+        let is_given = self.may_be_sitemap(task) && links::is_sitemap(&body.bytes);
         if task.kind == Kind::Sitemap || is_given {
-            let (pages, sitemaps) = links::of_sitemap(&body.bytes, BODY_MAX);
+            let (pages, sitemaps) = links::of_sitemap(&body.bytes, SITEMAP_MAX);
             // What a sitemap names is as near as what was given, so with `--max-depth 0` exactly that is fetched.
             pages.iter().try_for_each(|url| self.queue(&public_url(url), 0, Kind::Page))?;
             return sitemaps.iter().try_for_each(|url| self.queue(&public_url(url), 0, Kind::Sitemap));
@@ -455,8 +462,8 @@ async fn visit(
     task: Task,
     recorder: Recorder,
     options: Options,
+    mut body: Body,
 ) -> Done {
-    let mut body = Body::default();
     let sink = |chunk: &[u8]| body.push(chunk);
     let asked = fetch::ask(&abide, &client, task.url.as_str(), &recorder, options, sink);
     let answer = OF_PAGE.scope((), asked).await;

@@ -79,17 +79,22 @@ impl Save {
 }
 
 /// The beginning of a body, all of it for nearly every page.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Body {
     pub(crate) bytes: Vec<u8>,
+    max: usize,
 }
 
 impl Body {
+    pub(crate) fn up_to(max: usize) -> Self {
+        Self { bytes: Vec::new(), max }
+    }
+
     /// What is beyond the limit need not be read.
     pub(crate) fn push(&mut self, chunk: &[u8]) -> ControlFlow<()> {
-        let left = BODY_MAX - self.bytes.len();
+        let left = self.max - self.bytes.len();
         self.bytes.extend_from_slice(chunk.get(..left).unwrap_or(chunk));
-        if self.bytes.len() < BODY_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        if self.bytes.len() < self.max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }
 
@@ -148,3 +153,5 @@ fn extension(content_type: Option<&str>) -> &'static str {
 
 /// Kept of a body: what links are read from, and what is saved. `--concurrency` of them may be in memory.
 pub(crate) const BODY_MAX: usize = 16 * 1024 * 1024;
+/// The bound of the sitemap protocol, unpacked.
+pub(crate) const SITEMAP_MAX: usize = 50 * 1024 * 1024;
