@@ -17,6 +17,8 @@ pub(crate) fn of_page(url: &Url, html: &[u8], obeys: bool) -> Vec<Url> {
     let settings = Settings::new()
         // In strict mode lol_html stops at markup that it finds ambiguous.
         .with_strict(false)
+        // A link may have letters that are not ASCII, unescaped.
+        .with_adjust_charset_on_meta_tag(true)
         .append_element_content_handler(element!("base[href]", |element| {
             // The first one counts, as in browsers.
             let mut base = base.borrow_mut();
@@ -119,6 +121,12 @@ mod tests {
                      <a>none</a><link href=no><a href='http://['>bad</a><a href=#top>3</a>";
         let links = of_page(&"http://a/".parse().unwrap(), html, true);
         assert_eq!(texts(&links), ["http://a/b/x?1&2", "http://h/y", "http://a/b/z", "http://a/b/#top"]);
+    }
+
+    #[test]
+    fn links_are_read_in_the_charset_of_the_page() {
+        let html = b"<meta charset=windows-1252><a href=/caf\xe9>1</a>";
+        assert_eq!(texts(&of_page(&"http://a/".parse().unwrap(), html, true)), ["http://a/caf%C3%A9"]);
     }
 
     #[test]
