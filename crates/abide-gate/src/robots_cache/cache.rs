@@ -205,10 +205,13 @@ impl RobotsCache {
 
     /// Compiles a record and keeps it in memory.
     pub(super) fn publish(&self, record: RobotsRecord) -> Arc<RobotsEntry> {
-        let now = self.clock.wall();
-        let answer = Arc::new(RobotsEntry::new(record, now, &self.policy, &self.tokens, &self.texts));
+        let answer = Arc::new(self.compiled(record));
         self.entries.insert(Arc::clone(&answer));
         answer
+    }
+
+    pub(super) fn compiled(&self, record: RobotsRecord) -> RobotsEntry {
+        RobotsEntry::new(record, self.clock.wall(), &self.policy, &self.tokens, &self.texts)
     }
 
     /// The newest record of the origin: the store's, or ours if the store has failed.

@@ -138,6 +138,9 @@ impl RobotsCache {
             AttemptEnd { now: self.clock.wall(), jitter: self.jitter.draw(), spread: self.jitter.spread() };
         let revalidated = matches!(outcome, Outcome::NotModified { .. });
         let record = RobotsRecord::after(previous, origin, outcome, at, &self.policy);
+        // Kept until the record is published, so that its text is compiled once.
+        let compiled = self.compiled(record.clone());
+        let record = record.outlasting(compiled.crawl_delay(), at);
         // Saved first: this ends the lease, and followers in other processes look for the record.
         self.save_record(&record).await;
         let answer = self.publish(record);

@@ -152,7 +152,7 @@ impl RobotsPolicy {
     }
 
     /// How long a robots.txt is used: at least `shortest`, whatever `Cache-Control` says, and at most `longest`, which is never more than
-    /// 24 hours. Default: 5 minutes and 24 hours.
+    /// 24 hours. Default: 5 minutes and 24 hours. One with a Crawl-delay is used for two of these at least, so that a page can follow it.
     #[must_use]
     pub fn with_lifetimes(mut self, shortest: Duration, longest: Duration) -> Self {
         // The longest first, and the shortest gives way to it: only the longest is a limit of the RFC.

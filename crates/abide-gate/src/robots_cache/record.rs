@@ -183,6 +183,14 @@ impl RobotsRecord {
         self
     }
 
+    /// Rules are fresh for two of their Crawl-delays at least, within 24 hours: the page that waits for one behind robots.txt must still find
+    /// them so, or robots.txt would take the place of every page.
+    pub(super) fn outlasting(self, crawl_delay: Option<Duration>, at: AttemptEnd) -> Self {
+        let least = crawl_delay.unwrap_or_default().saturating_mul(2).min(LIFETIME_MAX);
+        let is_short = self.last() == LastResult::Rules && self.fresh_until < at.now.plus(least);
+        if is_short { self.fresh_for(least, at) } else { self }
+    }
+
     fn retried(self, hold: Option<WallMillis>, at: AttemptEnd, policy: &RobotsPolicy) -> Self {
         let again = at.now.plus(back_off(self.outage().attempts, at.jitter, policy));
         // The later of the two: nothing is sent during a backoff, robots.txt included.

@@ -78,3 +78,17 @@ async fn a_permit_is_reported_once_though_its_verdict_has_lapsed() {
     assert_eq!(granted.load(Ordering::SeqCst) - before, 1);
     assert!(now.entry().unwrap().asked_at() > old.entry().unwrap().asked_at());
 }
+
+#[tokio::test(start_paused = true)]
+async fn rules_outlast_the_crawl_delay_that_a_page_waits_for() {
+    for (delay, field) in [(600, "no-cache"), (7_200, "max-age=3600"), (43_200, "max-age=3600")] {
+        let text = Scripted::text(format!("User-agent: *\nCrawl-delay: {delay}"));
+        let fetch = ScriptedFetch::always(text.header("cache-control", field.as_bytes()));
+        let gate = built(Gate::builder().pace(one_second()).clock(clock()), &fetch);
+        for pages in 1..4 {
+            let permit = gate.admit(&page(), 3 * delay * SECOND).await;
+            assert!(permit.is_ok(), "{delay} s, {field}, page {pages}: {permit:?}");
+            assert_eq!(fetch.count(), pages, "{delay} s, {field}: as many pages as requests for robots.txt");
+        }
+    }
+}
