@@ -3,6 +3,7 @@
 //! The one loop over redirects: it counts them and keeps one deadline for all. What a response means is decided in `outcome.rs`, and
 //! where it leads in `redirect.rs`; each hop is checked and paced behind [`Fetch`](super::Fetch).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{CONTENT_TYPE, HeaderValue};
@@ -15,8 +16,8 @@ use crate::robots_cache::freshness::stated_lifetime;
 use crate::robots_cache::interner::RobotsText;
 use crate::robots_cache::outcome::{Head, Outcome, classify, has_rule_line, is_html, looks_coded};
 use crate::robots_cache::record::whole_seconds;
-use crate::robots_cache::{GoodCopy, RobotsCache, RobotsRecord, body, log, redirect};
-use crate::{Coding, Failure, Origin};
+use crate::robots_cache::{GoodCopy, RobotsCache, RobotsPolicy, RobotsRecord, body, log, redirect};
+use crate::{Coding, Failure, Origin, WallMillis};
 
 /// The pacer deferred a request: this is no attempt.
 #[derive(Debug, Clone)]
@@ -24,6 +25,17 @@ pub(super) struct DeferredFetch {
     pub(super) why: Refusal,
     /// An earlier hop was sent, and redirected to a host that is backed off: sending it again now would be in vain.
     pub(super) sent: bool,
+    /// How far it came: the last of these URLs is the one to request.
+    visited: Arc<Vec<Url>>,
+}
+
+impl DeferredFetch {
+    /// Where the next attempt goes on. Begun anew, a redirect to the same host would always be deferred where the delay is longer than a
+    /// request may wait. After an hour it may lead elsewhere.
+    fn resumed(self, now: WallMillis, policy: &RobotsPolicy) -> Option<Vec<Url>> {
+        let is_recent = self.why.not_before.is_some_and(|at| now.since(at) < policy.redirects_lifetime);
+        is_recent.then(|| Arc::unwrap_or_clone(self.visited))
+    }
 }
 
 /// The requests for one robots.txt, each a redirect further.
@@ -48,13 +60,15 @@ impl<'a> Chain<'a> {
         origin: &'a Origin,
         previous: Option<&'a RobotsRecord>,
         permit_wait: &'a PermitWait,
+        deferred: Option<DeferredFetch>,
     ) -> Self {
         let policy = &cache.policy;
+        let resumed = deferred.and_then(|deferred| deferred.resumed(cache.clock.wall(), policy));
         Self {
             cache,
             origin,
             copy: previous.and_then(RobotsRecord::copy),
-            visited: vec![origin.at(policy.path)],
+            visited: resumed.unwrap_or_else(|| vec![origin.at(policy.path)]),
             budget: policy.deadline,
             asked_again: false,
             sent: false,
@@ -134,13 +148,13 @@ impl<'a> Chain<'a> {
         self.budget = self.budget.saturating_sub(spent);
     }
 
-    fn failed(&self, error: FetchError) -> Result<Outcome, DeferredFetch> {
+    fn failed(self, error: FetchError) -> Result<Outcome, DeferredFetch> {
         if error.failure().is_some() {
             log::failed(self.origin, &error);
         }
         match error.into_failure() {
             Ok(cause) => Ok(Outcome::Unreachable { cause, hold: None }),
-            Err(why) => Err(DeferredFetch { why, sent: self.sent }),
+            Err(why) => Err(DeferredFetch { why, sent: self.sent, visited: self.visited.into() }),
         }
     }
 

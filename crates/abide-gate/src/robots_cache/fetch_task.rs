@@ -47,15 +47,12 @@ impl RobotsCache {
         now: WallMillis,
         urgency: Urgency,
     ) -> Result<watch::Receiver<Option<Progress>>, Refusal> {
-        if let Some(DeferredFetch { why, sent }) = self.deferrals.get(origin) {
+        if let Some(DeferredFetch { why, sent, .. }) = self.deferrals.get(origin) {
             // Further ahead than any backoff reaches: the clock was set back.
             let is_over = why.not_before.is_none_or(|at| now >= at || at > now.plus(NEXT_TRY_MAX));
             // For a caller that waits, the pacer decides again, if that costs the origin no request.
             if !is_over && (sent || urgency == Urgency::Background) {
                 return Err(why);
-            }
-            if is_over {
-                self.deferrals.invalidate(origin);
             }
         }
         match self.in_flight.join(origin) {
@@ -88,6 +85,7 @@ impl RobotsCache {
         origin: &Origin,
         permit_wait: &PermitWait,
     ) -> Result<Arc<RobotsEntry>, Refusal> {
+        let deferred = self.deferrals.remove(origin);
         // Loaded by the task, so that a slow store is asked once for all callers.
         let previous = self.newest_record(origin).await;
         let mut early = None;
@@ -108,7 +106,7 @@ impl RobotsCache {
         let ended = {
             // Held for the chain alone: a fetch that waits for another process takes no place from the others.
             let _permit = self.fetch_permits.acquire().await;
-            Chain::new(self, origin, previous.as_ref(), permit_wait).run().await
+            Chain::new(self, origin, previous.as_ref(), permit_wait, deferred).run().await
         };
         let took = self.clock.now().saturating_duration_since(began);
         self.observers.notify(&Event::RobotsAttempted { origin, took });

@@ -10,7 +10,7 @@ use abide_gate::{Clock, Event, Gate, ManualClock, MemoryStore};
 use tokio::time::{Instant, sleep};
 
 use crate::scripted::{Scripted, ScriptedFetch};
-use crate::support::{DAY, SECOND, built, clock, one_second, origin, page};
+use crate::support::{DAY, SECOND, built, clock, one_second, origin, page, url};
 
 /// A gate that knows the rules of one origin, whose host is free.
 struct World {
@@ -91,4 +91,28 @@ async fn rules_outlast_the_crawl_delay_that_a_page_waits_for() {
             assert_eq!(fetch.count(), pages, "{delay} s, {field}: as many pages as requests for robots.txt");
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_redirect_of_robots_txt_that_the_crawl_delay_defers_goes_on_later() {
+    let fetch = ScriptedFetch::new(|request, _| match request.url().scheme() {
+        "http" => Scripted::status(301).header("location", b"https://a.example/robots.txt"),
+        _ => Scripted::text("User-agent: *\nCrawl-delay: 60"),
+    });
+    let gate = built(Gate::builder().pace(one_second()).clock(clock()), &fetch);
+    let check = || async { gate.check(&url("http://a.example/x"), &mut { 30 * SECOND }).await };
+    check().await.unwrap();
+    sleep(DAY).await;
+    // The second hop is the same host's, and has to wait for a minute.
+    let deferred = check().await.unwrap_err();
+    assert_eq!(deferred.retry_at(), Some(gate.wall().plus(60 * SECOND).to_system_time()));
+    sleep(60 * SECOND).await;
+    assert!(check().await.unwrap().is_allowed());
+    assert_eq!(fetch.count(), 4, "each hop once a day");
+    // Too long ago, it begins again.
+    sleep(DAY).await;
+    check().await.unwrap_err();
+    sleep(2 * 3_600 * SECOND).await;
+    check().await.unwrap_err();
+    assert_eq!(fetch.asked().last().unwrap().url, "http://a.example/robots.txt");
 }
