@@ -91,7 +91,9 @@ impl HostBackoff {
             _ => FIRST.saturating_mul(1 << throttles.saturating_sub(1).min(THROTTLES_MAX)),
         };
         let until = now.plus(jittered(asked.min(RETRY_AFTER_MAX), jitter));
-        self.extended(cause, until, throttles, now)
+        let next = self.extended(cause, until, throttles, now);
+        // Now the server has said it as well, and what else was on its way then belongs to that.
+        if self.cause == BackoffCause::Operator { Self { cause, ..next } } else { next }
     }
 
     /// The backoff that lasts until `until` at least, with this throttle count at least. Backoffs are only extended, never shortened. One that is
@@ -212,6 +214,13 @@ mod tests {
         let late = second(130 + 31 * 60);
         let forgiven = own.extended(BackoffCause::Operator, late.plus(FIRST), 0, late);
         assert_eq!(forgiven.throttles, 0);
+    }
+
+    #[test]
+    fn requests_in_flight_when_the_operator_backs_off_are_one_event() {
+        let operator = HostBackoff::NONE.extended(BackoffCause::Operator, second(1_000), 0, second(10));
+        let after = (11..15).fold(operator, |backoff, at| backoff.after(PLAIN, second(5), second(at), 0.0));
+        assert_eq!((after.throttles, after.until), (1, second(1_000)));
     }
 
     proptest! {
