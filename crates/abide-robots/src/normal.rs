@@ -92,7 +92,9 @@ pub(crate) fn push_normal(text: &[u8], side: Side, out: &mut Vec<u8>) {
             b'%' => match escape(rest) {
                 Some(value) => {
                     text = slice::from(rest, 2);
-                    if value.is_ascii_hexdigit() && out.len() < clear {
+                    // Of the two bytes behind such a `%`, this is the first, or the second behind a digit.
+                    let is_digit = |byte: &u8| *byte == b'%' || byte.is_ascii_hexdigit();
+                    if value.is_ascii_hexdigit() && out.len() < clear && out.last().is_some_and(is_digit) {
                         push_percent(value, out);
                     } else {
                         push_escaped(value, in_query, out);

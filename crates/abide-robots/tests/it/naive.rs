@@ -55,7 +55,10 @@ fn starts_an_escape(before: &[Unit], digit: u8) -> bool {
     let percent = Some(&Unit::Byte(b'%'));
     let second = before.len().checked_sub(2).and_then(|at| before.get(at));
     digit.is_ascii_hexdigit()
-        && (before.last() == percent || second == percent && !matches!(before.last(), Some(Unit::Escape(_))))
+        && match before.last() {
+            Some(Unit::Byte(last)) => *last == b'%' || second == percent && last.is_ascii_hexdigit(),
+            _ => false,
+        }
 }
 
 fn length(pattern: &[Unit]) -> usize {
