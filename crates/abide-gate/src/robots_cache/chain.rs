@@ -38,6 +38,9 @@ impl DeferredFetch {
     }
 }
 
+/// The bytes of all URLs together.
+const VISITED_BYTES_MAX: usize = 2048;
+
 /// The requests for one robots.txt, each a redirect further.
 pub(super) struct Chain<'a> {
     cache: &'a RobotsCache,
@@ -154,7 +157,13 @@ impl<'a> Chain<'a> {
         }
         match error.into_failure() {
             Ok(cause) => Ok(Outcome::Unreachable { cause, hold: None }),
-            Err(why) => Err(DeferredFetch { why, sent: self.sent, visited: self.visited.into() }),
+            Err(why) => {
+                // Ten thousand are kept. Honest URLs are short, and others begin again.
+                let bytes: usize = self.visited.iter().map(|url| url.as_str().len()).sum();
+                let begin = || vec![self.origin.at(self.cache.policy.path)];
+                let visited = if bytes <= VISITED_BYTES_MAX { self.visited } else { begin() };
+                Err(DeferredFetch { why, sent: self.sent, visited: visited.into() })
+            }
         }
     }
 
