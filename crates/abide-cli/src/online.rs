@@ -19,7 +19,7 @@ use url::Url;
 use crate::args::{Online, ResolveArg};
 use crate::input::read_file;
 use crate::status::{Status, Usage};
-use crate::stores::Stores;
+use crate::stores::{STORE_TIMEOUT, Stores};
 use crate::{identity, proxy, style};
 
 /// Runs one call on a runtime of its own, with the crawler that the options describe and its inner client. Ctrl-C ends it.
@@ -134,7 +134,8 @@ fn settings(online: &Online, signature: Option<&WebBotAuth>) -> anyhow::Result<a
         online.user_agent.clone().unwrap_or_else(|| format!("{first}/{}", env!("CARGO_PKG_VERSION")));
     let mut builder = Abide::builder(first)
         .user_agent(&user_agent)
-        .robots(RobotsPolicy::default().with_deadline(online.timeout))
+        // A busy disk is no reason to fetch a robots.txt again that is in the store.
+        .robots(RobotsPolicy::default().with_deadline(online.timeout).with_store_timeout(STORE_TIMEOUT))
         .pace(pace(online))
         .max_wait(online.max_wait)
         // reqwest's own counts (`inner`).

@@ -19,6 +19,9 @@ pub(crate) enum Stores {
     Redis(abide_redis::Store),
 }
 
+/// How long a store may take to answer.
+pub(crate) const STORE_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// A store that has gone silent must not keep a call from ending.
 const SETTLED_WITHIN: Duration = Duration::from_secs(2);
 
@@ -36,8 +39,7 @@ impl Stores {
             #[cfg(feature = "redis")]
             StoreArg::Redis(url) => {
                 // A server that has just started may be slow. Later the pacer has a limit of its own for each command.
-                let store =
-                    abide_redis::Store::builder(url).command_timeout(std::time::Duration::from_secs(10));
+                let store = abide_redis::Store::builder(url).command_timeout(STORE_TIMEOUT);
                 store.connect().await.map(Self::Redis).map_err(|error| wrong(&error))
             }
             #[cfg(not(feature = "redb"))]

@@ -71,14 +71,16 @@ async fn what_keeps_a_robots_txt_away_is_named() {
     let expired = Server::start_tls(authority.expired("a.example"), answer).await;
     let own = Server::start_tls(Authority::self_signed("a.example"), answer).await;
     let other = Server::start_tls(authority.acceptor("b.example"), answer).await;
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // Bound and not listening, so that no other test gets the port.
+    let closed = tokio::net::TcpSocket::new_v4().unwrap();
+    closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let pem = crate::file(authority.pem());
     for (address, url, said) in [
         (plain, "https://a.example:PORT/", "it does not speak TLS on this port"),
         (expired.address(), "https://a.example:PORT/", "its certificate has expired"),
         (own.address(), "https://a.example:PORT/", "its certificate is self-signed"),
         (other.address(), "https://a.example:PORT/", "its certificate is for another name"),
-        (closed, "a.example/", "the connection was refused"),
+        (closed.local_addr().unwrap(), "a.example/", "the connection was refused"),
     ] {
         for call in ["crawl", "check", "fetch", "explain"] {
             online(address, format!("{call} --cacert {pem} {url}")).await.ends_with(1).shows(&[said]);
