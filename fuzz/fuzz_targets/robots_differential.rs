@@ -1,3 +1,2 @@
 #![cfg_attr(fuzzing, no_main)]
-
 abide_fuzz::target!(robots_differential);
