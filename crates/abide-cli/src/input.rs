@@ -71,8 +71,12 @@ fn urls(given: &Urls) -> anyhow::Result<Vec<Given>> {
 
 /// One URL a line; empty lines, and those that begin with `#`, are left out.
 fn listed(path: &Path) -> anyhow::Result<Vec<Given>> {
-    let text = read_up_to(path, LIST_MAX)?;
-    let text = String::from_utf8_lossy(&text);
+    let text = String::from_utf8(read_up_to(path, LIST_MAX)?).map_err(|error| {
+        // Read as anything else, it would be another URL.
+        let before = error.as_bytes().iter().take(error.utf8_error().valid_up_to());
+        let line = before.filter(|byte| **byte == b'\n').count().saturating_add(1);
+        Usage(format!("{}:{line}: expected UTF-8", name(path)))
+    })?;
     let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim).zip(1..);
     lines
         .filter(|(line, _)| !line.is_empty() && !line.starts_with('#'))
