@@ -138,8 +138,8 @@ impl Past {
                 Entry::Host(url) => drop(frontier.widen(&url)),
                 Entry::Add { url, .. } if done.contains(url.as_str()) => frontier.know(url),
                 Entry::Add { url, depth, kind } => {
-                    let given = given.get(&url).filter(|_| depth == 0);
-                    frontier.add(given.unwrap_or(&&url), depth, kind);
+                    let given = given.get(&url).copied().filter(|_| depth == 0);
+                    frontier.add(given.unwrap_or(&url), depth, kind);
                 }
                 Entry::Seen(fact) => report.count(fact),
                 Entry::Crawl { .. } => {}

@@ -153,5 +153,5 @@ fn extension(content_type: Option<&str>) -> &'static str {
 
 /// Kept of a body: what links are read from, and what is saved. `--concurrency` of them may be in memory.
 pub(crate) const BODY_MAX: usize = 16 * 1024 * 1024;
-/// The bound of the sitemap protocol, unpacked.
+/// The bound of the sitemap protocol, unpacked. As many of them may be in memory.
 pub(crate) const SITEMAP_MAX: usize = 50 * 1024 * 1024;

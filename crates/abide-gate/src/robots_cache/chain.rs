@@ -30,15 +30,15 @@ pub(super) struct DeferredFetch {
 }
 
 impl DeferredFetch {
-    /// Where the next attempt goes on. Begun anew, a redirect to the same host would always be deferred where the delay is longer than a
-    /// request may wait. After an hour it may lead elsewhere.
+    /// Where the next attempt goes on. If each began at the first URL, a redirect to the same host would always be deferred where the delay
+    /// is longer than a request may wait. A redirect is believed for as long as a chain of too many.
     fn resumed(self, now: WallMillis, policy: &RobotsPolicy) -> Option<Vec<Url>> {
         let is_recent = self.why.not_before.is_some_and(|at| now.since(at) < policy.redirects_lifetime);
         is_recent.then(|| Arc::unwrap_or_clone(self.visited))
     }
 }
 
-/// The bytes of all URLs together.
+/// The length of all URLs of a deferred chain together, in bytes.
 const VISITED_BYTES_MAX: usize = 2048;
 
 /// The requests for one robots.txt, each a redirect further.
