@@ -1,37 +1,9 @@
 //! Bad input gets a clear, typed error that says what to do, and nothing is sent.
 
-use abide::{Abide, BuildError, Denied, DeniedKind, Failure};
+use abide::{Abide, Denied, DeniedKind, Failure};
 use abide_tests::{Reply, Server};
 
 use crate::{Built, builder, client, refused, status};
-
-#[test]
-fn a_product_token_that_is_none_is_named() {
-    for token in ["", "Example Bot", "ExampleBot/1.0", "Bot2", "b\u{f6}t", "*"] {
-        let error = Abide::builder(token).build().unwrap_err();
-        assert!(matches!(error, BuildError::Token(_)), "{token:?}: {error:?}");
-        let source = std::error::Error::source(&error).unwrap().to_string();
-        assert!(source.contains("product token"), "{source}");
-    }
-    assert!(matches!(Abide::builder("A").fallback("B 2").build().unwrap_err(), BuildError::Token(_)));
-}
-
-#[test]
-fn a_user_agent_must_contain_the_token() {
-    let error = Abide::builder("ExampleBot").user_agent("Mozilla/5.0 (compatible)").build().unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "expected a User-Agent that contains the product token \"ExampleBot\", found \"Mozilla/5.0 (compatible)\"; \
-         write it as \"ExampleBot/1.0 (+https://example.com/bot)\""
-    );
-    for good in
-        ["ExampleBot", "examplebot/2", "Mozilla/5.0 (compatible; ExampleBot/0.1; +https://example.com)"]
-    {
-        assert!(Abide::builder("ExampleBot").user_agent(good).build().is_ok(), "{good}");
-    }
-    let error = Abide::builder("ExampleBot").user_agent("ExampleBot/1\r\nX: y").build().unwrap_err();
-    assert!(matches!(error, BuildError::UserAgentField { .. }), "{error:?}");
-}
 
 #[tokio::test]
 async fn the_user_agent_of_reqwests_builder_is_replaced() {

@@ -185,15 +185,3 @@ async fn an_inner_client_that_follows_is_noticed() {
     // No false alarm for a fragment or user information.
     assert_eq!(status(&client, "http://user:pw@a.example/x#fragment").await, 200);
 }
-
-#[tokio::test]
-async fn a_refused_hop_has_the_redirects_before_it() {
-    let server = site().await;
-    let error = client(&server).get("http://a.example/to/302?/secret").send().await.unwrap_err();
-    let reqwest_middleware::Error::Middleware(error) = error else { panic!("{error:?}") };
-    let denied: &Denied = error.downcast_ref().unwrap();
-    let [(url, status)] = denied.redirects() else { panic!("{denied:?}") };
-    assert_eq!((url.path(), status.as_u16()), ("/to/302", 302));
-    assert!(denied.is_disallowed());
-    assert!(denied.decided_at() <= std::time::SystemTime::now());
-}

@@ -56,26 +56,6 @@ async fn the_default_delay_is_kept() {
 }
 
 #[tokio::test]
-async fn a_crawl_delay_counts_with_its_fraction() {
-    let server = Server::with_rules("User-agent: *\nCrawl-delay: 0.3", |_| Reply::html("page")).await;
-    let client = client(&server);
-    for number in 0..4 {
-        assert_eq!(status(&client, &format!("http://a.example/{number}")).await, 200);
-    }
-    let pages: Vec<_> = server.log().into_iter().filter(|seen| seen.path != "/robots.txt").collect();
-    assert!(shortest_delay(&pages) >= Duration::from_millis(300));
-}
-
-#[tokio::test]
-async fn a_crawl_delay_above_a_day_is_a_typed_error() {
-    let server = Server::with_rules("User-agent: *\nCrawl-delay: 86401", |_| Reply::html("page")).await;
-    let denied = refused(&client(&server), "http://a.example/x").await;
-    let DeniedKind::CrawlDelayTooLong { asked } = denied.kind() else { panic!("{denied:?}") };
-    assert_eq!(*asked, Duration::from_secs(86_401));
-    assert_eq!(server.count("a.example/x"), 0);
-}
-
-#[tokio::test]
 async fn one_request_is_in_flight_until_its_body_has_ended() {
     let rest = Signal::default();
     let then = rest.clone();

@@ -403,19 +403,6 @@ async fn busy() -> Server {
 }
 
 #[tokio::test]
-async fn a_retry_of_503_makes_a_deferral_of_the_response() {
-    let server = busy().await;
-    let (abide, inner) = crawler(&server);
-    let client = ClientBuilder::new(inner).with(retry(2)).with(abide.middleware()).build();
-    let denied = denied(&client, "http://a.example/x").await;
-    assert!(
-        matches!(denied.kind(), DeniedKind::Deferred { .. }),
-        "backed off for a minute, and retried at once: {denied:?}"
-    );
-    assert_eq!(paths(&server), ["/x"]);
-}
-
-#[tokio::test]
 async fn a_strategy_that_leaves_429_and_503_to_abide_keeps_the_response() {
     for with_cache in [false, true] {
         let server = busy().await;

@@ -3,8 +3,6 @@
 //! ```text
 //! cargo bench -p abide-gate --bench pacing [-- hot] [hosts] [waiters]
 //! ```
-//!
-//! `count` is for callgrind: 10,000 permits of one host, and nothing else.
 #![allow(clippy::restriction, reason = "a benchmark that cannot go on fails")]
 
 use std::alloc::System;
@@ -41,9 +39,6 @@ fn main() {
     }
     if wanted("waiters") {
         waiters();
-    }
-    if parts.iter().any(|part| part == "count") {
-        count(&runtime);
     }
 }
 
@@ -114,15 +109,6 @@ fn hot(runtime: &Runtime) {
         });
     });
     println!("| the same, and the response observed | {observed:.0} | |");
-}
-
-fn count(runtime: &Runtime) {
-    let (pacer, url): (_, Url) = (pacer(), "http://www.example.org/page".parse().unwrap());
-    runtime.block_on(async {
-        for _ in 0..10_000 {
-            drop(black_box(acquire(&pacer, &url).await.unwrap()));
-        }
-    });
 }
 
 /// A million hosts: the first permit, a permit at random, and what an idle host takes.

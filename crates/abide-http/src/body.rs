@@ -363,38 +363,25 @@ impl ReadTimeout {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::convert::Infallible;
+
     use abide_permissions::{HeadScanner, ReadOptions};
-    use http_body_util::BodyExt;
+    use http_body_util::{BodyExt, StreamBody};
 
-    /// A body in frames of these sizes.
-    struct Dripped {
-        rest: Bytes,
-        sizes: Box<dyn Iterator<Item = usize> + Send>,
-    }
-
-    impl Body for Dripped {
-        type Data = Bytes;
-        type Error = std::convert::Infallible;
-
-        fn poll_frame(
-            mut self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-        ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-            if self.rest.is_empty() {
-                return Poll::Ready(None);
-            }
-            let size = self.sizes.next().unwrap().min(self.rest.len());
-            Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(size)))))
-        }
-    }
-
+    /// Reads the head of a page that comes in frames of these sizes.
     async fn read(
         page: &[u8],
-        sizes: impl Iterator<Item = usize> + Send + 'static,
-    ) -> (ResponseBody<Dripped>, Head) {
+        mut sizes: impl Iterator<Item = usize>,
+    ) -> (ResponseBody<impl Body<Data = Bytes, Error = Infallible> + Unpin>, Head) {
         let options = ReadOptions::new("ExampleBot".parse().unwrap());
         let head = HeadReader::new(HeadScanner::new(&options, Some("text/html")), true);
-        let wire = Dripped { rest: Bytes::copy_from_slice(page), sizes: Box::new(sizes) };
+        let mut rest = Bytes::copy_from_slice(page);
+        let mut frames = Vec::new();
+        while !rest.is_empty() {
+            let size = sizes.next().unwrap().min(rest.len());
+            frames.push(Ok(Frame::data(rest.split_to(size))));
+        }
+        let wire = StreamBody::new(futures_util::stream::iter(frames));
         let mut body = ResponseBody::new(wire, Version::HTTP_11, None);
         let head = body.read_head(head).await;
         body.take_what_is_here().await;

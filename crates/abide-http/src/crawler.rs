@@ -1,6 +1,5 @@
 //! What all calls of a crawler share: its identity, its gate and its settings, whatever client it uses; and the options of one request.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,7 +63,7 @@ impl Crawler {
 }
 
 /// Settings of a crawler that do not depend on the HTTP client. The default is the polite choice.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 #[must_use]
 pub struct CrawlerBuilder {
     token: String,
@@ -213,16 +212,6 @@ impl CrawlerBuilder {
             payment: self.payment,
             license: self.license,
         })
-    }
-}
-
-impl fmt::Debug for CrawlerBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CrawlerBuilder")
-            .field("token", &self.token)
-            .field("gate", &self.gate)
-            .field("scan", &self.scan)
-            .finish_non_exhaustive()
     }
 }
 

@@ -1,7 +1,6 @@
 //! Reads a response: its fields at once, its head if it is a page, its body untouched.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -20,20 +19,12 @@ use abide_permissions::{
 use abide_robots::Target;
 
 /// How the responses of one crawler are read.
+#[derive(Debug)]
 pub(crate) struct Reader {
     pub(crate) options: ReadOptions,
     pub(crate) scan: Scan,
     /// Where permissions are kept between fetches. A head that is scanned lazily is not kept.
     pub(crate) store: Option<Arc<dyn PermissionStore>>,
-}
-
-impl fmt::Debug for Reader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reader")
-            .field("options", &self.options)
-            .field("scan", &self.scan)
-            .finish_non_exhaustive()
-    }
 }
 
 /// What was asked for, and how its response is read.
@@ -352,6 +343,7 @@ fn starts_at_zero(headers: &HeaderMap) -> bool {
 }
 
 /// A scanner, and what else of a body decides whether its head can be read.
+#[derive(Debug)]
 pub(crate) struct HeadReader {
     /// In a box, as most responses are not scanned.
     scanner: Box<HeadScanner>,
@@ -400,12 +392,6 @@ impl HeadReader {
         let head = end(*self.scanner);
         let is_cut = head.end() == HeadEnd::Eof && !self.has_sure_end;
         if self.is_whole && !is_cut { head } else { head.of_part() }
-    }
-}
-
-impl fmt::Debug for HeadReader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HeadReader").field("scanner", &self.scanner).finish_non_exhaustive()
     }
 }
 

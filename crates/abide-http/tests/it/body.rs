@@ -11,7 +11,7 @@ use abide_http::ResponseBody;
 use bytes::Bytes;
 use http::{HeaderMap, Version};
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, StreamBody};
 
 /// States its end as the test sets it.
 #[derive(Debug, Default)]
@@ -49,21 +49,6 @@ impl Body for Script {
 
     fn size_hint(&self) -> SizeHint {
         if self.knows_its_length { SizeHint::with_exact(self.len()) } else { SizeHint::default() }
-    }
-}
-
-/// Never sends anything.
-struct Silent;
-
-impl Body for Silent {
-    type Data = Bytes;
-    type Error = &'static str;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, &'static str>>> {
-        Poll::Pending
     }
 }
 
@@ -166,7 +151,8 @@ async fn a_silent_server_ends_its_body_and_its_permit() {
         hosts::acquire(&pacer, &"http://a.example/".parse().unwrap(), Duration::ZERO, Duration::ZERO)
             .await
             .unwrap();
-    let body = ResponseBody::new(Silent, Version::HTTP_11, Some(permit));
+    let silent = futures_util::stream::pending::<Result<Frame<Bytes>, &str>>();
+    let body = ResponseBody::new(StreamBody::new(silent), Version::HTTP_11, Some(permit));
     let mut body = body.with_read_timeout(Some(Duration::from_secs(60)));
     let error = body.frame().await.unwrap().unwrap_err();
     assert_eq!(error.downcast_ref::<std::io::Error>().unwrap().kind(), std::io::ErrorKind::TimedOut);

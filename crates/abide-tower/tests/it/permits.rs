@@ -37,14 +37,6 @@ async fn the_permit_lasts_until_the_body_is_dropped() {
 }
 
 #[tokio::test]
-async fn a_small_page_gives_its_permit_back_unread() {
-    let server = web().await;
-    let client = client(&server);
-    let _unread = send(&client, "http://a.example/x").await.unwrap();
-    assert_eq!(status(&client, "http://a.example/y").await, 200);
-}
-
-#[tokio::test]
 async fn a_call_that_is_dropped_on_the_wire_ends_its_permit() {
     let server = Server::start(|seen| match seen.path.as_str() {
         "/slow" => Reply::raw(vec![Step::Hang]),

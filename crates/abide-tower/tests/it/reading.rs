@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use abide_permissions::MemoryPermissionStore;
 use abide_tests::{Reply, Server};
-use abide_tower::{Options, ResponseExt, Scan};
+use abide_tower::ResponseExt;
 use http_body_util::BodyExt;
 use tower::ServiceExt;
 
@@ -42,23 +42,6 @@ async fn fields_and_head_are_united_and_the_body_is_whole() {
     assert_eq!(page.headers()["content-length"], PAGE.len().to_string().as_str());
     assert_eq!(http_body::Body::size_hint(page.body()).exact(), Some(PAGE.len() as u64));
     assert_eq!(page.into_body().collect().await.unwrap().to_bytes(), PAGE);
-}
-
-#[tokio::test]
-async fn scanning_is_a_choice_of_each_request() {
-    let server = web().await;
-    let client = client(&server);
-    let ask = |scan| {
-        let mut request = get("http://a.example/page");
-        request.extensions_mut().insert(Options::new().with_scan(scan));
-        client.clone().oneshot(request)
-    };
-    assert_eq!(ask(Scan::Off).await.unwrap().permissions().rules().to_string(), "");
-    assert_eq!(ask(Scan::Headers).await.unwrap().permissions().rules().to_string(), "nosnippet");
-    let lazily = ask(Scan::Lazy).await.unwrap();
-    let settled = lazily.fetch_info().unwrap().settled();
-    lazily.into_body().collect().await.unwrap();
-    assert!(!settled.await.may_index());
 }
 
 #[tokio::test]
