@@ -31,7 +31,8 @@ pub(crate) fn run(args: &LintArgs) -> anyhow::Result<Status> {
     }
     // One that cannot be read is wrong usage, and nothing is answered then.
     let mut found: Vec<(String, Vec<u8>)> = Vec::new();
-    let is_url = |text: &&String| text.starts_with("http://") || text.starts_with("https://");
+    let is_web = |scheme: &str| ["http", "https"].iter().any(|web| scheme.eq_ignore_ascii_case(web));
+    let is_url = |text: &&String| text.split_once("://").is_some_and(|(scheme, _)| is_web(scheme));
     for text in args.files.iter().filter(|text| !is_url(text)) {
         found.push((input::name(Path::new(text)), read_file(Path::new(text))?));
     }

@@ -57,7 +57,7 @@ pub(crate) struct Frontier {
     /// New ones for which there was no room.
     dropped: usize,
     depth_max: Option<u32>,
-    /// Pages at most, by the host without its port.
+    /// Pages that may still be fetched, by the host without its port.
     limits: BTreeMap<String, usize>,
     /// What the crawl began with.
     starts: HashSet<Url>,
@@ -74,8 +74,6 @@ struct Host {
     is_busy: bool,
     parked_until: Option<Instant>,
     is_given_up: bool,
-    /// Pages that were fetched.
-    pages: usize,
 }
 
 impl Host {
@@ -147,14 +145,14 @@ impl Frontier {
         let name = host_of(to);
         let is_new = !self.hosts.contains_key(&name);
         self.hosts.entry(name).or_insert_with(|| Host::of(to));
-        self.seen.insert(to.clone());
+        self.seen.insert(known_as(to));
         is_new
     }
 
     /// The next URL: of the first host behind the last one that has something to do.
     pub(crate) fn next(&mut self, now: Instant) -> Next {
         let limits = &self.limits;
-        let may = |host: &Host| !host.is_busy && limits.get(&host.name).is_none_or(|max| host.pages < *max);
+        let may = |host: &Host| !host.is_busy && limits.get(&host.name).is_none_or(|left| *left > 0);
         // In turn: the hosts behind the last one, then all from the first on.
         let after = (std::ops::Bound::Excluded(&self.last), std::ops::Bound::Unbounded);
         let in_turn = self.hosts.range::<String, _>(after).chain(&self.hosts).filter(|(_, host)| may(host));
@@ -177,22 +175,29 @@ impl Frontier {
         let Some(task) = host.queue.remove(place) else { return Next::Nothing };
         host.is_busy = true;
         host.parked_until = None;
-        self.pages_running += usize::from(task.kind == Kind::Page);
+        if task.kind == Kind::Page {
+            self.pages_running += 1;
+            // Now, because another port of this host may be next.
+            self.count(&task, |left| left - 1);
+        }
         Next::Task(task)
     }
 
-    /// The host of `task` may be asked for the next one.
-    pub(crate) fn ended(&mut self, task: &Task) {
-        self.pages_running -= usize::from(task.kind == Kind::Page);
+    /// The host of `task` may be asked for the next one. Its page counts towards the limit of the host if it was fetched.
+    pub(crate) fn ended(&mut self, task: &Task, is_fetched: bool) {
         if let Some(host) = self.hosts.get_mut(&task.host) {
             host.is_busy = false;
         }
+        if task.kind == Kind::Page {
+            self.pages_running -= 1;
+            self.count(task, |left| left + usize::from(!is_fetched));
+        }
     }
 
-    /// The page of `task` counts towards the limit of its host.
-    pub(crate) fn fetched(&mut self, task: &Task) {
-        if let Some(host) = self.hosts.get_mut(&task.host) {
-            host.pages += 1;
+    fn count(&mut self, task: &Task, left: impl Fn(usize) -> usize) {
+        let name = self.hosts.get(&task.host).map(|host| &host.name);
+        if let Some(limit) = name.and_then(|name| self.limits.get_mut(name)) {
+            *limit = left(*limit);
         }
     }
 
@@ -261,11 +266,30 @@ mod tests {
             let mut frontier = Frontier::new(&[url(0)], None);
             frontier.limit(HostName::of(&format!("http://{limited}/").parse().unwrap()).unwrap().as_str(), 1);
             assert!((0..2).all(|page| frontier.add(&url(page), 0, Kind::Page)));
-            let Next::Task(task) = frontier.next(Instant::now()) else { panic!("{host}: nothing to do") };
-            frontier.ended(&task);
-            frontier.fetched(&task);
+            for is_fetched in [false, true] {
+                let Next::Task(task) = frontier.next(Instant::now()) else { panic!("{host}: nothing to do") };
+                frontier.ended(&task, is_fetched);
+                frontier.put_back(task, Instant::now(), false);
+            }
             assert!(matches!(frontier.next(Instant::now()), Next::Nothing), "{host}");
         }
+    }
+
+    #[test]
+    fn a_limit_counts_for_all_ports_of_a_host_together() {
+        let urls = ["http://a/", "http://a:8080/"].map(|url| url.parse().unwrap());
+        let mut frontier = Frontier::new(&urls, None);
+        frontier.limit("a", 1);
+        assert!(urls.iter().all(|url| frontier.add(url, 0, Kind::Page)));
+        assert!(matches!(frontier.next(Instant::now()), Next::Task(_)));
+        assert!(matches!(frontier.next(Instant::now()), Next::Nothing));
+    }
+
+    #[test]
+    fn where_a_start_page_has_moved_to_is_known_whatever_its_fragment() {
+        let (start, moved) = ("http://a/".parse().unwrap(), "http://b/x#y".parse::<Url>().unwrap());
+        let mut frontier = Frontier::new(&[start], None);
+        assert!(frontier.widen(&moved) && !frontier.add(&moved, 1, Kind::Page));
     }
 
     #[test]

@@ -239,7 +239,7 @@ mod tests {
         for _ in 0..2 {
             let Next::Task(task) = frontier.next(Instant::now()) else { panic!("there is more") };
             journal.seen(&done(&task.url)).unwrap();
-            frontier.ended(&task);
+            frontier.ended(&task, false);
         }
         let path = journal.path().to_owned();
         journal.end(false).unwrap();

@@ -6,19 +6,25 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::io::Read;
 
+use encoding_rs::Encoding;
 use flate2::bufread::MultiGzDecoder;
 use lol_html::{HtmlRewriter, Settings, element};
 use url::Url;
 
 /// Links of `a` and `area` elements, in order. With `obeys`, those that say nofollow, ugc or sponsored are left out.
-pub(crate) fn of_page(url: &Url, html: &[u8], obeys: bool) -> Vec<Url> {
+pub(crate) fn of_page(url: &Url, content_type: Option<&str>, html: &[u8], obeys: bool) -> Vec<Url> {
+    // As browsers have it: a byte order mark goes before the Content-Type, and that before what the page says of itself.
+    let charset = content_type.and_then(|value| value.split(';').find_map(charset));
+    let stated = Encoding::for_bom(html).map(|(encoding, _)| encoding).or(charset);
+    let html = stated
+        .map_or(Cow::Borrowed(html), |encoding| encoding.decode(html).0.into_owned().into_bytes().into());
     let base: RefCell<Option<Url>> = RefCell::new(None);
     let links = RefCell::new(Vec::new());
     let settings = Settings::new()
         // In strict mode lol_html stops at markup that it finds ambiguous.
         .with_strict(false)
         // A link may have letters that are not ASCII, unescaped.
-        .with_adjust_charset_on_meta_tag(true)
+        .with_adjust_charset_on_meta_tag(stated.is_none())
         .append_element_content_handler(element!("base[href]", |element| {
             // The first one counts, as in browsers.
             let mut base = base.borrow_mut();
@@ -39,8 +45,15 @@ pub(crate) fn of_page(url: &Url, html: &[u8], obeys: bool) -> Vec<Url> {
             }
             Ok(())
         }));
-    scan(html, settings);
+    scan(&html, settings);
     links.into_inner()
+}
+
+/// The encoding that a parameter of a Content-Type names.
+fn charset(parameter: &str) -> Option<&'static Encoding> {
+    let (name, value) = parameter.split_once('=')?;
+    let is_charset = name.trim().eq_ignore_ascii_case("charset");
+    is_charset.then(|| Encoding::for_label(value.trim().trim_matches('"').as_bytes())).flatten()
 }
 
 /// A page that cannot be read to its end still has the links that were seen.
@@ -60,7 +73,7 @@ fn join(base: &Url, href: &str) -> Option<Url> {
 pub(crate) fn is_sitemap(body: &[u8]) -> bool {
     let body = unpacked(body, SNIFFED);
     let text = String::from_utf8_lossy(body.get(..SNIFFED).unwrap_or(&body));
-    text.contains("<urlset") || text.contains("<sitemapindex")
+    ["urlset", "sitemapindex"].into_iter().any(|root| prefix(&text, root).is_some())
 }
 
 /// Pages, and further sitemaps, of an XML sitemap, an index of sitemaps, or a plain list; each of them also as a gzip file, whatever
@@ -73,8 +86,20 @@ pub(crate) fn of_sitemap(body: &[u8], len_max: usize) -> (Vec<Url>, Vec<Url>) {
         let urls = text.lines().filter_map(|line| line.trim().parse().ok()).take(LINKS_MAX).collect();
         return (urls, Vec::new());
     }
-    let urls = locations(text).filter_map(|text| text.parse().ok()).take(LINKS_MAX).collect();
-    if text.contains("<sitemapindex") { (Vec::new(), urls) } else { (urls, Vec::new()) }
+    let index = prefix(text, "sitemapindex");
+    let prefix = index.or_else(|| prefix(text, "urlset")).unwrap_or_default();
+    let urls = locations(text, prefix).filter_map(|text| text.parse().ok()).take(LINKS_MAX).collect();
+    if index.is_some() { (Vec::new(), urls) } else { (urls, Vec::new()) }
+}
+
+/// What stands before the names of the elements, if the root is this one: nothing, or a namespace such as `sm:`.
+fn prefix<'a>(text: &'a str, root: &str) -> Option<&'a str> {
+    text.match_indices(root).find_map(|(at, _)| {
+        let (_, prefix) = text.get(..at)?.rsplit_once('<')?;
+        let is_namespace =
+            |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+        (prefix.is_empty() || prefix.strip_suffix(':').is_some_and(is_namespace)).then_some(prefix)
+    })
 }
 
 fn unpacked(body: &[u8], len_max: usize) -> Cow<'_, [u8]> {
@@ -89,10 +114,12 @@ fn unpacked(body: &[u8], len_max: usize) -> Cow<'_, [u8]> {
 }
 
 /// What stands in `loc` elements.
-fn locations(text: &str) -> impl Iterator<Item = String> {
+fn locations(text: &str, prefix: &str) -> impl Iterator<Item = String> {
+    let (begin, end) = (format!("<{prefix}loc>"), format!("</{prefix}loc>"));
     // Not by an XML parser, to which a sitemap that was cut is an error as a whole.
-    text.split("<loc>").skip(1).filter_map(|after| {
-        let (content, _) = after.split_once("</loc>")?;
+    let after: Vec<_> = text.split(&begin).skip(1).collect();
+    after.into_iter().filter_map(move |after| {
+        let (content, _) = after.split_once(&end)?;
         let content = content.trim();
         let cdata = content.strip_prefix("<![CDATA[").and_then(|content| content.strip_suffix("]]>"));
         Some(cdata.map_or_else(|| htmlize::unescape(content).into_owned(), |cdata| cdata.trim().to_owned()))
@@ -119,14 +146,23 @@ mod tests {
         let html =
             b"<base href=/b/><base href=/c/><a href='x?1&amp;2'>1</a><A HREF=' //h/y '>2</a><area href=z>\
                      <a>none</a><link href=no><a href='http://['>bad</a><a href=#top>3</a>";
-        let links = of_page(&"http://a/".parse().unwrap(), html, true);
+        let links = of_page(&"http://a/".parse().unwrap(), None, html, true);
         assert_eq!(texts(&links), ["http://a/b/x?1&2", "http://h/y", "http://a/b/z", "http://a/b/#top"]);
     }
 
     #[test]
     fn links_are_read_in_the_charset_of_the_page() {
-        let html = b"<meta charset=windows-1252><a href=/caf\xe9>1</a>";
-        assert_eq!(texts(&of_page(&"http://a/".parse().unwrap(), html, true)), ["http://a/caf%C3%A9"]);
+        let utf_16: Vec<u8> = "<a href=/caf\u{e9}>1</a>".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        for (content_type, html) in [
+            (None, &b"<meta charset=windows-1252><a href=/caf\xe9>1</a>"[..]),
+            (Some("text/html; Charset=\"Latin1\""), b"<meta charset=utf-8><a href=/caf\xe9>1</a>"),
+            (Some("text/html; charset=none"), b"<a href=/caf\xc3\xa9>1</a>"),
+            (Some("text/html; charset=utf-16le"), &utf_16),
+            (Some("text/html; charset=latin1"), &[b"\xff\xfe", &utf_16[..]].concat()),
+        ] {
+            let links = of_page(&"http://a/".parse().unwrap(), content_type, html, true);
+            assert_eq!(texts(&links), ["http://a/caf%C3%A9"], "{content_type:?}");
+        }
     }
 
     #[test]
@@ -134,6 +170,10 @@ mod tests {
         let pages = "<?xml version='1.0'?><urlset><url><loc> http://a/?x&amp;y </loc></url><url>\
                      <loc><![CDATA[http://a/&]]></loc></url><url><loc>bad</loc></url></urlset>";
         assert_eq!(texts(&of_sitemap(pages.as_bytes(), 9999).0), ["http://a/?x&y", "http://a/&"]);
+        let spaced =
+            "<!-- a urlset --><s:urlset xmlns:s='x'><s:url><s:loc>http://a/1</s:loc></s:url></s:urlset>";
+        assert!(is_sitemap(spaced.as_bytes()) && !is_sitemap(b"<p>no urlset"));
+        assert_eq!(texts(&of_sitemap(spaced.as_bytes(), 9999).0), ["http://a/1"]);
         let index = "\u{feff}<sitemapindex><sitemap><loc>http://a/s2</loc></sitemap></sitemapindex>";
         let (none, more) = of_sitemap(index.as_bytes(), 9999);
         assert_eq!((none.len(), texts(&more)), (0, vec!["http://a/s2"]));

@@ -203,16 +203,17 @@ impl Crawl {
     fn note(&mut self, done: Done) -> anyhow::Result<()> {
         let Done { task, answer, sent, ended, body } = done;
         self.in_flight.remove(&task.host);
-        self.frontier.ended(&task);
         self.sent(task.kind, &sent, Some(ended))?;
-        if self.comes_again(&task, &answer)? {
+        let comes_again = self.comes_again(&task, &answer)?;
+        let is_fetched = !comes_again && answer.line.outcome == Outcome::Fetched;
+        self.frontier.ended(&task, is_fetched);
+        if comes_again {
             return Ok(());
         }
         let ms = sent.last().map(|last| millis(ended.saturating_duration_since(last.at)));
         let mut record = Record::new(&task, &answer, ms);
         self.show(&record.page)?;
         record.cut();
-        let is_fetched = answer.line.outcome == Outcome::Fetched;
         let final_url = answer.line.final_url.as_deref().and_then(|text| text.parse::<Url>().ok());
         let base = final_url.unwrap_or_else(|| task.url.clone());
         if is_fetched {
@@ -224,10 +225,7 @@ impl Crawl {
             self.queue_from(&task, &answer, &base, &body)?;
         }
         if task.kind == Kind::Page {
-            if is_fetched {
-                self.fetched += 1;
-                self.frontier.fetched(&task);
-            }
+            self.fetched += usize::from(is_fetched);
             if let Some(save) = &mut self.save {
                 save.page(&answer, &body)?;
             }
@@ -375,7 +373,7 @@ impl Crawl {
         }
         let depth = task.depth.saturating_add(1);
         // A site gives no credentials to send.
-        let links = links::of_page(base, &body.bytes, obeys);
+        let links = links::of_page(base, answer.content_type.as_deref(), &body.bytes, obeys);
         links.iter().try_for_each(|url| self.queue(&public_url(url), depth, Kind::Page))
     }
 
