@@ -7,8 +7,8 @@
 //! * In the query `:`, `/`, `?` and `@` delimit nothing: their escapes are decoded there (§2.2.2, second row of the
 //!   table; the RFC encodes both, we decode both, which compares the same). `%2F` stays what it is in a path. Neither does
 //!   `'`, and URL parsers write `%27` for it there, so a `url::Url` and a text agree.
-//! * A `%` that starts no escape is kept, and no digit behind it is decoded that would make it start one. So a normal
-//!   form is its own normal form.
+//! * A `%` that starts no escape is kept, and a second hexadecimal digit behind it is encoded, so that it does not become one. So a
+//!   normal form is its own normal form.
 //!
 //! The normal form is ASCII, whatever went in.
 
@@ -83,18 +83,18 @@ pub(crate) enum Side {
 
 pub(crate) fn push_normal(text: &[u8], side: Side, out: &mut Vec<u8>) {
     let mut in_query = false;
-    // How long `out` must be for what follows to be clear of the last `%` that starts no escape.
-    let mut clear = 0;
+    // How long `out` will be with the second byte behind the last `%` that starts no escape.
+    let mut second = 0;
     let mut text = text;
     while let [byte, rest @ ..] = text {
         text = rest;
+        let is_second =
+            out.len().saturating_add(1) == second && out.last().is_some_and(u8::is_ascii_hexdigit);
         match *byte {
             b'%' => match escape(rest) {
                 Some(value) => {
                     text = slice::from(rest, 2);
-                    // Of the two bytes behind such a `%`, this is the first, or the second behind a digit.
-                    let is_digit = |byte: &u8| *byte == b'%' || byte.is_ascii_hexdigit();
-                    if value.is_ascii_hexdigit() && out.len() < clear && out.last().is_some_and(is_digit) {
+                    if is_second && value.is_ascii_hexdigit() {
                         push_percent(value, out);
                     } else {
                         push_escaped(value, in_query, out);
@@ -102,9 +102,11 @@ pub(crate) fn push_normal(text: &[u8], side: Side, out: &mut Vec<u8>) {
                 }
                 None => {
                     out.push(b'%');
-                    clear = out.len().saturating_add(2);
+                    second = out.len().saturating_add(2);
                 }
             },
+            // The first one was an escape.
+            digit if is_second && digit.is_ascii_hexdigit() => push_percent(digit, out),
             b'*' if side == Side::Pattern => out.push(b'*'),
             b'$' if side == Side::Pattern && rest.is_empty() => out.push(b'$'),
             b'?' => {

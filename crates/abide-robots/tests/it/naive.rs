@@ -36,9 +36,12 @@ fn units(text: &[u8], pattern: bool) -> Vec<Unit> {
         let value = value.and_then(|hex| u8::from_str_radix(hex, 16).ok());
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
         let (unit, length) = match (byte, value) {
-            (b'%', Some(value)) if plain(value) && !starts_an_escape(&out, value) => (Unit::Byte(value), 3),
+            (b'%', Some(value)) if plain(value) && !completes_an_escape(&out, value) => {
+                (Unit::Byte(value), 3)
+            }
             (b'%', Some(value)) => (Unit::Escape(value), 3),
             (b'%', None) => (Unit::Byte(b'%'), 1),
+            _ if completes_an_escape(&out, byte) => (Unit::Escape(byte), 1),
             (b'*', _) if pattern => (Unit::Star, 1),
             (b'$', _) if pattern && at + 1 == text.len() => (Unit::End, 1),
             _ if plain(byte) || b"!&'()+,;=:@/?".contains(&byte) => (Unit::Byte(byte), 1),
@@ -50,15 +53,9 @@ fn units(text: &[u8], pattern: bool) -> Vec<Unit> {
     out
 }
 
-/// Whether the digit, decoded, would make a `%` before it start an escape.
-fn starts_an_escape(before: &[Unit], digit: u8) -> bool {
-    let percent = Some(&Unit::Byte(b'%'));
-    let second = before.len().checked_sub(2).and_then(|at| before.get(at));
-    digit.is_ascii_hexdigit()
-        && match before.last() {
-            Some(Unit::Byte(last)) => *last == b'%' || second == percent && last.is_ascii_hexdigit(),
-            _ => false,
-        }
+/// Whether a `%` that starts no escape would become one with this digit, the second behind it.
+fn completes_an_escape(before: &[Unit], digit: u8) -> bool {
+    matches!(before, [.., Unit::Byte(b'%'), Unit::Byte(first)] if first.is_ascii_hexdigit() && digit.is_ascii_hexdigit())
 }
 
 fn length(pattern: &[Unit]) -> usize {
