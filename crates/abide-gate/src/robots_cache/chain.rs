@@ -14,7 +14,7 @@ use crate::pacing::Refusal;
 use crate::robots_cache::fetch::{FetchError, PermitWait, RobotsRequest, RobotsResponse, Validators};
 use crate::robots_cache::freshness::stated_lifetime;
 use crate::robots_cache::interner::RobotsText;
-use crate::robots_cache::outcome::{Head, Outcome, classify, has_rule_line, is_html, looks_coded};
+use crate::robots_cache::outcome::{Head, Outcome, classify, has_rule, is_html, looks_coded};
 use crate::robots_cache::record::whole_seconds;
 use crate::robots_cache::{GoodCopy, RobotsCache, RobotsPolicy, RobotsRecord, body, log, redirect};
 use crate::{Coding, Failure, Origin, WallMillis};
@@ -202,7 +202,7 @@ impl<'a> Chain<'a> {
             return Outcome::Unreachable { cause: Failure::StillCoded, hold };
         }
         let content_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
-        let html = is_html(content_type, &text.bytes) && !has_rule_line(&text.bytes);
+        let html = is_html(content_type, &text.bytes) && !has_rule(&text.bytes);
         // Stricter (option): a page that only looks like a success says nothing about the rules.
         if html && self.cache.policy.html_is_unreachable {
             return Outcome::Unreachable { cause: Failure::Html, hold };

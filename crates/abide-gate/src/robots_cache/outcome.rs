@@ -155,21 +155,11 @@ pub(crate) fn is_html(content_type: Option<&[u8]>, body: &[u8]) -> bool {
     [&b"<!doctype html"[..], b"<html", b"<head", b"<body"].iter().any(begins)
 }
 
-/// Whether any line is an `Allow` or `Disallow` record, of any group.
-pub(crate) fn has_rule_line(body: &[u8]) -> bool {
-    // RFC 9309 §2.2: NL is CR, LF or CRLF.
-    body.split(|&b| b == b'\n' || b == b'\r').any(|line| {
-        // A longer key is not looked at, however long the line is.
-        let start = line.get(..KEY_LEN_MAX).unwrap_or(line);
-        let Some(colon) = start.iter().position(|&b| b == b':') else { return false };
-        let key = start.get(..colon).unwrap_or_default().trim_ascii();
-        let key = key.strip_prefix(b"\xef\xbb\xbf").unwrap_or(key);
-        key.eq_ignore_ascii_case(b"allow") || key.eq_ignore_ascii_case(b"disallow")
-    })
+/// Whether any line is a rule, of any group, as the parser reads it.
+pub(crate) fn has_rule(body: &[u8]) -> bool {
+    let is_rule = |kind| matches!(kind, RecordKind::Allow | RecordKind::Disallow);
+    Robots::parse(body).records().any(|record| is_rule(record.kind()))
 }
-
-/// `Disallow`, a byte order mark, and much white space.
-const KEY_LEN_MAX: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -262,8 +252,10 @@ mod tests {
         assert!(is_html(Some(b"Text/HTML; charset=utf-8"), b"User-agent: *"));
         assert!(is_html(None, b"\xef\xbb\xbf \n<!DOCTYPE HTML><p>"));
         assert!(!is_html(Some(b"text/plain"), b"User-agent: *"));
-        assert!(has_rule_line(b"<html>\n disallow : /\n"));
-        assert!(!has_rule_line(b"<html>\n<p>You may allow: this\n"));
-        assert!(!has_rule_line(b"User-agent: *\n"));
+        for rule in ["<html>\n disallow : /\n", "Dissallow: /x", "Disallow /x", "\u{feff}Allow: /"] {
+            assert!(has_rule(rule.as_bytes()), "{rule}");
+        }
+        assert!(has_rule(b"\xff\xfeA\0l\0l\0o\0w\0:\0/\0"), "UTF-16");
+        assert!(!has_rule(b"<html>\n<p>You may allow: this\n") && !has_rule(b"User-agent: *\n"));
     }
 }
