@@ -65,5 +65,5 @@ fn the_defaults_are_those_that_the_page_states() {
     assert_eq!(RedirectPolicy::default().with_hops_max(10), RedirectPolicy::default());
     let read = ReadOptions::for_tokens([]);
     assert_eq!(read.head_limit(), number("head that is read") << 10);
-    assert_eq!(read.field_limit(), number("each kind of header field") << 10);
+    assert_eq!(read.field_limit(), number("`Robots-Tag`, `X-Robots-Tag`, each") << 10);
 }

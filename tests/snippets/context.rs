@@ -41,7 +41,7 @@ pub(crate) fn succeeds(outcome: impl std::process::Termination) {
 }
 
 /// Where a page keeps what it has read.
-pub(crate) fn index(_text: &str, _snippet_max: Option<i64>) {}
+pub(crate) fn index(_text: &str, _snippet_max: Option<u64>) {}
 
 /// Where a page puts a link that it wants to follow.
 pub(crate) fn queue(_link: &str) {}

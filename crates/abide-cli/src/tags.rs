@@ -90,7 +90,8 @@ fn print(permissions: &Permissions, preferences: &Preferences) -> anyhow::Result
     // What is unknown has no effect.
     let unknown: Vec<&str> = permissions.rules().unknown().collect();
     let rules = permissions.rules().to_string();
-    let rules: Vec<&str> = rules.split(", ").filter(|rule| !unknown.contains(rule)).collect();
+    let is_unknown = |rule: &str| unknown.iter().any(|name| rule == name.escape_default().to_string());
+    let rules: Vec<&str> = rules.split(", ").filter(|rule| !is_unknown(rule)).collect();
     let rules = rules.join(", ");
     let none = if permissions.is_complete() { "no restrictions stated" } else { "no restrictions found" };
     style::say(&[(PLAIN, if rules.is_empty() { none } else { &rules })])?;

@@ -46,8 +46,6 @@ pub(crate) async fn persist(
     }
     known.map(|record| {
         let (permissions, preferences) = (record.permissions(read), record.preferences(read));
-        let preferences =
-            if permissions.is_complete() { preferences } else { preferences.with_unread_sources() };
         StoredPermissions { permissions, preferences }
     })
 }

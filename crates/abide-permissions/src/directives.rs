@@ -2,6 +2,8 @@
 //!
 //! They are read here and obeyed by the application, because only it knows what its directives mean.
 
+use std::sync::Arc;
+
 use abide_robots::{RecordKind, Rules, Target};
 use sfv::{BareItem, Item, List, ListEntry, Parser};
 
@@ -45,7 +47,8 @@ struct AppMember {
     directives: Directives,
     /// The bytes of the record's path; of the records that name an application, those with the longest path count.
     bytes: usize,
-    source: Provenance,
+    /// Shared by the members of a record, which may be thousands.
+    source: Arc<Provenance>,
 }
 
 /// Each name with its last value (RFC 9651 §4.2.3.2).
@@ -65,8 +68,9 @@ impl AppDirectives {
                 continue;
             };
             let Some(bytes) = path.map_or(Some(0), |path| target.covered_by(path)) else { continue };
-            let source = Provenance::of_record(&record, path, Some(group));
-            let member = |(app, directives)| AppMember { app, directives, bytes, source: source.clone() };
+            let source = Arc::new(Provenance::of_record(&record, path, Some(group)));
+            let member =
+                |(app, directives)| AppMember { app, directives, bytes, source: Arc::clone(&source) };
             found.members.extend(apps.into_iter().map(member));
         }
         found
@@ -83,7 +87,7 @@ impl AppDirectives {
         let longest = named().map(|member| member.bytes).max()?;
         let counting = named().filter(|member| member.bytes == longest);
         let directives =
-            counting.flat_map(|member| member.directives.iter().map(|named| (named, &member.source)));
+            counting.flat_map(|member| member.directives.iter().map(|named| (named, &*member.source)));
         Some(directives.map(|((name, value), source)| (&**name, value, source)).collect())
     }
 

@@ -76,8 +76,8 @@ impl<'a> Head<'a> {
         match (known(name), agents) {
             (Some(flag), _) if flag.is_flag() && !is_ours => Self::Flag(flag, name, rest),
             (_, Some(options)) if options.token_binds_us(name) => Self::Agent(true, rest),
-            // Stricter: a colon without a name (`: noindex`) does not change which crawlers the rules are for.
-            (_, Some(_)) if !name.iter().any(u8::is_ascii_alphanumeric) => Self::NoName(rest),
+            // Stricter: a colon without a name (`: noindex`, `31 Dec 2025, 23:59 GMT`) does not change which crawlers the rules are for.
+            (_, Some(_)) if !name.iter().any(u8::is_ascii_alphabetic) => Self::NoName(rest),
             (_, Some(_)) => Self::Agent(false, rest),
             (_, None) => Self::Absent,
         }
@@ -95,43 +95,50 @@ fn read_words(element: &[u8], stated: &mut Stated) {
 }
 
 /// The known rules in a piece of a structured field that is no member of it, where spaces separate its words as well:
-/// `noindex nofollow`, `noindex really`. Stricter: other words in the piece do not cancel them; the name of another crawler in front does.
+/// `noindex nofollow`, `noindex really`. Stricter: other words in the piece do not cancel them; the name of another crawler does, for what
+/// follows it.
 pub(crate) fn read_salvaged(piece: &[u8], options: &ReadOptions) -> Stated {
     let mut stated = Stated::default();
-    let mut rest = piece.trim_ascii();
-    while !rest.is_empty() {
-        rest = match Head::of(rest, Some(options)) {
-            Head::Absent => {
-                read_known_words(rest, &mut stated);
-                b""
-            }
-            Head::Valued(ValuedRule::UnavailableAfter, value) => {
-                stated.value(ValuedRule::UnavailableAfter, value);
-                b""
-            }
-            Head::Valued(rule, value) => {
-                let (value, rest) =
-                    split_once(value, |byte| byte.is_ascii_whitespace()).unwrap_or((value, b""));
-                stated.value(rule, value);
-                rest
-            }
-            Head::Flag(flag, name, rest) => {
-                stated.flag(flag, name);
-                rest
-            }
-            Head::Agent(false, _) => b"",
-            Head::Agent(true, rest) | Head::NoName(rest) => rest,
-        };
+    let words = piece.split(u8::is_ascii_whitespace).map(|word| word.strip_suffix(b";").unwrap_or(word));
+    let mut words = words.filter(|word| !word.is_empty()).peekable();
+    while let Some(word) = words.next() {
+        let mut rest = word;
+        while !rest.is_empty() {
+            rest = match Head::of(rest, Some(options)) {
+                Head::Absent => {
+                    if let Some(flag) = known(rest).filter(|known| known.is_flag()) {
+                        stated.flag(flag, rest);
+                    }
+                    b""
+                }
+                Head::Valued(rule, value) => {
+                    let mut value = value.to_vec();
+                    // A date has several words.
+                    while let Some(word) = words.next_if(|word| {
+                        (value.is_empty() || rule == ValuedRule::UnavailableAfter) && !names_rule(word)
+                    }) {
+                        value.extend_from_slice(b" ");
+                        value.extend_from_slice(word);
+                    }
+                    stated.value(rule, value.trim_ascii());
+                    b""
+                }
+                Head::Flag(flag, name, rest) => {
+                    stated.flag(flag, name);
+                    rest
+                }
+                Head::Agent(false, _) => return stated,
+                Head::Agent(true, rest) | Head::NoName(rest) => rest,
+            };
+        }
     }
     stated
 }
 
-fn read_known_words(text: &[u8], stated: &mut Stated) {
-    for word in text.split(u8::is_ascii_whitespace) {
-        if let Some(flag) = known(word).filter(|known| known.is_flag()) {
-            stated.flag(flag, word);
-        }
-    }
+/// Whether a word is a rule, or begins with the name of one.
+fn names_rule(word: &[u8]) -> bool {
+    let name = word.split(|byte| matches!(byte, b':' | b'=')).next();
+    name.is_some_and(|name| known(name).is_some())
 }
 
 /// Both sides of the first byte of the kind, trimmed.

@@ -142,7 +142,7 @@ impl Permissions {
         self.head.metas()
     }
 
-    /// Whether a limit cut a field, a `content`, or the head, so that rules may be missing.
+    /// Whether a limit cut a field, a `content`, or the head, or the head could not be read to its end: rules may be missing.
     #[must_use]
     pub const fn is_truncated(&self) -> bool {
         self.findings.truncated

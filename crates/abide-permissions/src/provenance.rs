@@ -72,7 +72,7 @@ pub enum Provenance {
         record: Box<str>,
         /// Its line, from 1.
         line: u32,
-        /// Its path as written; `None`: it covers every URL.
+        /// Its path as written, at most 256 bytes of it; `None`: it covers every URL.
         path: Option<Box<str>>,
         /// The product token of the group that it counts in, or `*`. `None`: it is outside groups, for every crawler.
         group: Option<Box<str>>,
@@ -102,7 +102,7 @@ impl Provenance {
         Self::RobotsTxt {
             record: record.kind().name().into(),
             line: record.line(),
-            path: path.map(|path| String::from_utf8_lossy(path).into()),
+            path: path.map(|path| String::from_utf8_lossy(path.get(..PATH_BYTES_MAX).unwrap_or(path)).into()),
             group: group.map(Into::into),
         }
     }
@@ -161,6 +161,9 @@ impl fmt::Display for Shown<'_> {
 }
 
 const SHOWN_CHARS_MAX: usize = 120;
+
+/// Of a path: each of many labels of a record has a copy of it, and it may be as long as a line.
+const PATH_BYTES_MAX: usize = 256;
 
 /// Statements and warnings while they are gathered.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -108,6 +108,10 @@ impl<'a> Fetched<'a> {
         self.is_whole() && self.head.end().is_complete()
     }
 
+    fn has_field(&self, name: &str) -> bool {
+        self.fields.iter().any(|(field, _)| field.eq_ignore_ascii_case(name))
+    }
+
     fn is_whole(&self) -> bool {
         let ranges = self.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("content-range"));
         is_whole(self.status, ranges.map(|(_, value)| *value))
@@ -171,6 +175,8 @@ impl PermissionRecord {
             200..=299 if visit.is_whole_page() => self.replace(visit),
             // RFC 9110 §15.3.7: a 206 need not repeat the fields of the page, so those of the record stay; the rest is unknown.
             200..=299 if !visit.is_whole() => {
+                // The last part says how long the page is fresh.
+                self.fields.retain(|(name, _)| states(name) || !visit.has_field(name));
                 self.add_fields(visit);
                 self.add_metas(&visit.head);
                 self.head_end = visit.head_end();
@@ -236,10 +242,12 @@ impl PermissionRecord {
     /// TDMRep in fields and metas.
     #[must_use]
     pub fn preferences(&self, options: &ReadOptions) -> Preferences {
-        Preferences::new(options)
+        let read = Preferences::new(options)
             .with_statements(self.preferences.iter().cloned())
             .with_fields(self.fields())
-            .with_tdm(None, self.fields(), &self.metas)
+            .with_tdm(None, self.fields(), &self.metas);
+        let is_read = self.head_end.is_complete() && !self.is_cut;
+        if is_read { read } else { read.with_unread_sources() }
     }
 
     /// Whether this record has every rule of the other one, the same preferences, and the same gaps. Then it forbids at least as
@@ -362,8 +370,7 @@ impl PermissionRecord {
     /// RFC 9111 §3.2: a field that the 304 has replaces all lines of that name; the others stay, except `Age` and
     /// `Date`, which are about the message.
     fn revalidate(&mut self, visit: &Fetched<'_>) {
-        let brings = |name: &str| visit.fields.iter().any(|(field, _)| field.eq_ignore_ascii_case(name));
-        self.fields.retain(|(name, _)| !brings(name) && !matches!(&**name, "age" | "date"));
+        self.fields.retain(|(name, _)| !visit.has_field(name) && !matches!(&**name, "age" | "date"));
         self.add_fields(visit);
     }
 
@@ -375,10 +382,14 @@ impl PermissionRecord {
                 // Of a line that does not fit, its complete members are kept.
                 let kept =
                     if line.len() > room { line.get(..room).and_then(complete_members) } else { Some(*line) };
-                self.is_cut |= line.len() > room && states_rules(&name);
-                self.fields.push((name.into(), kept.unwrap_or_default().into()));
+                self.is_cut |= line.len() > room && states(&name);
+                let field = (name.into(), kept.unwrap_or_default().into());
+                // Each part of a page may have the same lines again.
+                if !self.fields.contains(&field) {
+                    self.fields.push(field);
+                }
             } else {
-                self.is_cut |= states_rules(&name);
+                self.is_cut |= states(&name);
             }
         }
         // Stricter: whether a 304 is a fetch is left open, so the statements of then and now both count.
@@ -466,8 +477,12 @@ fn varies<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> bool {
 
 /// The fields that are kept: those that state rules or preferences, those that decide freshness, and those that distinguish versions.
 fn is_kept(name: &str) -> bool {
-    let prefers = ["content-usage", "content-signal"].contains(&name) || name.starts_with("tdm-");
-    states_rules(name) || prefers || CACHING_FIELDS.contains(&name) || ["etag", "vary"].contains(&name)
+    states(name) || CACHING_FIELDS.contains(&name) || ["etag", "vary"].contains(&name)
+}
+
+/// Whether a field states rules or preferences.
+fn states(name: &str) -> bool {
+    states_rules(name) || ["content-usage", "content-signal"].contains(&name) || name.starts_with("tdm-")
 }
 
 fn states_rules(name: &str) -> bool {

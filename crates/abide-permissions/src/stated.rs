@@ -59,6 +59,13 @@ impl Stated {
         Some(())
     }
 
+    /// What both texts state.
+    pub(crate) fn unite(&mut self, other: Self) {
+        self.rules.unite(&other.rules);
+        let room = INVALID_MAX.saturating_sub(self.invalid.len());
+        self.invalid.extend(other.invalid.into_iter().take(room));
+    }
+
     pub(crate) fn invalid(&mut self, rule: ValuedRule, value: &[u8]) {
         if self.invalid.len() < INVALID_MAX {
             let value = String::from_utf8_lossy(value).chars().take(INVALID_CHARS_MAX).collect();

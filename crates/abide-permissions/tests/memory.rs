@@ -4,7 +4,8 @@
 
 use std::alloc::System;
 
-use abide_permissions::{HeadScanner, ReadOptions};
+use abide_permissions::{AppDirectives, HeadScanner, ReadOptions};
+use abide_robots::{Rules, Target};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -100,4 +101,18 @@ fn a_head_costs_no_more_than_its_bound() {
             assert!(most <= bound, "{what}: {} KiB, and {} are the bound", most / 1024, bound / 1024);
         }
     }
+    // Not beside the others, whose allocations would count.
+    a_long_record_costs_little_for_each_of_its_members();
+}
+
+/// A record of robots.txt is kept once, however many applications it names.
+fn a_long_record_costs_little_for_each_of_its_members() {
+    let record = format!("User-agent: *\nApp-Directives: /{} {}", "b".repeat(8000), "a,".repeat(4000));
+    let rules = Rules::parse(record.trim_end_matches(',').as_bytes(), &["ExampleBot".parse().unwrap()]);
+    let path = format!("/{}", "b".repeat(8000));
+    let (target, region) = (Target::new(&path), Region::new(ALLOCATOR));
+    let directives = AppDirectives::of(&rules, &target);
+    let held = region.change();
+    assert_eq!(directives.apps().count(), 4000);
+    assert!(held.bytes_allocated - held.bytes_deallocated < 1024 * 1024, "{held:?}");
 }

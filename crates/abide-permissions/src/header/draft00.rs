@@ -16,18 +16,20 @@ pub(super) fn has_form(line: &[u8]) -> bool {
     })
 }
 
-/// Reads the groups that bind us.
-pub(super) fn read(line: &[u8], options: &ReadOptions) -> Vec<Stated> {
-    groups(line)
-        .filter_map(|group| {
-            let (binds_us, rules) = match token_and_rules(group) {
-                Some((token, rules)) => (options.token_binds_us(token), rules),
-                // The global token may be left out.
-                None => (true, group),
-            };
-            binds_us.then(|| read_elements(rules, None))
-        })
-        .collect()
+/// What the groups that bind us state together: each would keep a copy of its line, and a line may have thousands.
+pub(super) fn read(line: &[u8], options: &ReadOptions) -> Stated {
+    let mut stated = Stated::default();
+    for group in groups(line) {
+        let (binds_us, rules) = match token_and_rules(group) {
+            Some((token, rules)) => (options.token_binds_us(token), rules),
+            // The global token may be left out.
+            None => (true, group),
+        };
+        if binds_us {
+            stated.unite(read_elements(rules, None));
+        }
+    }
+    stated
 }
 
 fn groups(line: &[u8]) -> impl Iterator<Item = &[u8]> {

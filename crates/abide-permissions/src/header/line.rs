@@ -77,7 +77,7 @@ pub(super) fn read<'a>(line: &'a [u8], options: &ReadOptions) -> Line<'a> {
     let part = |stated| Part { text: line, stated: Some(stated) };
     match reading {
         Reading::Sf | Reading::SfSalvage => {}
-        Reading::Draft00 => parts = draft00::read(line, options).into_iter().map(part).collect(),
+        Reading::Draft00 => parts = vec![part(draft00::read(line, options))],
         Reading::Legacy => parts = vec![part(read_elements(line, Some(options)))],
     }
     Line { reading, parts }

@@ -104,7 +104,7 @@ impl Decode {
 }
 
 /// Whether the bytes are, or may become, a byte order mark.
-fn begins_like_mark(bytes: &[u8]) -> bool {
+pub(super) fn begins_like_mark(bytes: &[u8]) -> bool {
     const MARKS: [&[u8]; 3] = [b"\xef\xbb\xbf", b"\xfe\xff", b"\xff\xfe"];
     MARKS.iter().any(|mark| bytes.starts_with(mark) || mark.starts_with(bytes))
 }

@@ -10,6 +10,7 @@ use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8, UTF_16BE, UTF_16LE};
 use xml::name::OwnedName;
 use xml::reader::{ErrorKind, EventReader, ParserConfig, XmlEvent};
 
+use super::decode::begins_like_mark;
 use crate::head::{Found, HeadEnd};
 use crate::options::ReadOptions;
 
@@ -112,6 +113,8 @@ impl Place {
         match event {
             // A few bytes may stand for many.
             XmlEvent::Doctype { syntax, .. } if syntax.contains("<!ENTITY") => Err(HeadEnd::MemoryLimit),
+            // It may give elements attributes (XML §3.3.2), which the reader does not.
+            XmlEvent::Doctype { syntax, .. } if syntax.contains("<!ATTLIST") => Err(HeadEnd::Malformed),
             XmlEvent::StartElement { name, attributes, .. } => {
                 self.depth = self.depth.saturating_add(1);
                 if self.depth > DEPTH_MAX {
@@ -171,11 +174,10 @@ fn encoding(
     declared: Option<&'static Encoding>,
     last: bool,
 ) -> Result<Option<(&'static Encoding, usize)>, HeadEnd> {
-    const MARKS: [&[u8]; 3] = [b"\xef\xbb\xbf", b"\xfe\xff", b"\xff\xfe"];
     if let Some(found) = Encoding::for_bom(first) {
         return Ok(Some(found));
     }
-    if !last && MARKS.iter().any(|mark| mark.starts_with(first)) {
+    if !last && begins_like_mark(first) {
         return Ok(None);
     }
     let found = |encoding| Ok(Some((encoding, 0)));

@@ -15,6 +15,13 @@ fn noindex(head: Head) -> bool {
 }
 
 #[test]
+fn a_line_of_many_groups_is_kept_once() {
+    let line = "*=noindex;".repeat(500);
+    let read = read_with(&options(), &[("X-Robots-Tag", &line)], Head::default());
+    assert_eq!((read.statements().len(), read.rules().noindex()), (1, true));
+}
+
+#[test]
 fn the_byte_limit_falls_where_it_falls() {
     let filler = " ".repeat(8192 - META.len() - 20);
     let document = format!("{filler}{META}<p>{}", "x".repeat(100));

@@ -115,6 +115,7 @@ fn a_part_leaves_the_record_incomplete_until_a_whole_page_comes() {
         assert_eq!(noindex(&record), None, "{range}");
         let first = PermissionRecord::new("u", &part);
         assert_eq!(noindex(&first), None, "{range}");
+        assert!(!first.preferences(&options()).is_complete(), "metas of TDMRep may follow");
         let whole = Fetched::new(200, &[], Head::default(), day(3));
         assert!(record.update(&whole));
         assert_eq!(noindex(&record), Some(false), "{range}");
@@ -123,6 +124,20 @@ fn a_part_leaves_the_record_incomplete_until_a_whole_page_comes() {
     let mut record = record();
     assert!(record.update(&Fetched::new(206, &twice, head("a", HeadEnd::Eof), day(1))));
     assert!(record.metas_are_stale());
+}
+
+#[test]
+fn many_parts_of_a_page_have_their_lines_once() {
+    let mut record = record();
+    for second in 0..3 {
+        let date = format!("Thu, 01 Jan 2026 00:00:0{second} GMT");
+        let fields: Fields<'_> =
+            &[("Robots-Tag", b"*;nosnippet"), ("Content-Usage", b"train-ai=n"), ("Date", date.as_bytes())];
+        record.update(&Fetched::new(206, fields, unscanned(), day(1)));
+    }
+    let kept = ["robots-tag", "content-usage", "date"].map(|name| record.lines(name).count());
+    assert_eq!(kept, [2, 1, 1]);
+    assert!(record.lines("date").all(|date| date.ends_with(b"02 GMT")), "freshness is that of the last part");
 }
 
 #[test]
