@@ -14,22 +14,23 @@ use self::verifier::is_verified;
 use crate::layered::{follow, layered};
 use crate::{Built, builder, refused, retry, trusting};
 
-fn asks() -> Reply {
+fn asks(status: u16) -> Reply {
     let wanted = "mine=(\"@authority\");nonce=\"n-1\";tag=\"web-bot-auth\"";
-    Reply::with_headers(403, &[("accept-signature", wanted)], "who are you?")
+    Reply::with_headers(status, &[("accept-signature", wanted)], "who are you?")
 }
 
 /// Two hosts over TLS: `/1` of one redirects to `/2` of the other, that to `/3`, and that to the first again. `/asks` wants a signature, and
 /// so does the robots.txt of c.site.example. That of d.site.example is never pleased.
 async fn site(authority: &Authority) -> Server {
     Server::start_tls(authority.acceptor("*.site.example"), |seen| match seen.path.as_str() {
-        "/robots.txt" if seen.host() == "c.site.example" && seen.header("signature").is_none() => asks(),
-        "/robots.txt" if seen.host() == "d.site.example" => asks(),
+        "/robots.txt" if seen.host() == "c.site.example" && seen.header("signature").is_none() => asks(403),
+        "/robots.txt" if seen.host() == "d.site.example" => asks(403),
         "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /secret"),
         "/1" => Reply::redirect(302, "https://b.site.example/2?x=y"),
         "/2?x=y" => Reply::redirect(307, "/3"),
         "/3" => Reply::redirect(301, "https://a.site.example/page#part"),
-        "/asks" if seen.header("signature").is_none() => asks(),
+        "/asks" if seen.header("signature").is_none() => asks(403),
+        "/busy" => asks(429),
         _ => Reply::html("page"),
     })
     .await
@@ -113,15 +114,14 @@ async fn the_halves_of_the_middleware_sign_below_the_cache() {
     assert_eq!(log.iter().filter(|seen| seen.header("signature").is_some()).count(), 1);
 }
 
+/// The response backs the host off for longer than a call waits, so the caller has it, and not a deferral.
 #[tokio::test]
-async fn requests_without_tls_are_not_signed() {
-    let server = Server::start(|_| Reply::html("page")).await;
-    let (identity, _) = identity();
-    let client = builder(&server).sign_requests(identity).build_client(reqwest::Client::builder());
-    client.unwrap().get("http://a.example/x").send().await.unwrap();
-    let log = server.log();
-    assert_eq!(log.len(), 2);
-    assert!(log.iter().all(|seen| !seen.headers.iter().any(|(name, _)| name.starts_with("signature"))));
+async fn a_response_that_asks_for_a_signature_too_late_is_returned() {
+    for by_layer in [false, true] {
+        let url = "https://a.site.example/busy";
+        let (status, server) = crawled(by_layer, url, identity().0.only_when_asked(), Duration::ZERO).await;
+        assert_eq!((status, server.asked().len()), (429, 2));
+    }
 }
 
 #[tokio::test]
@@ -236,7 +236,7 @@ async fn what_cannot_be_signed_is_not_sent() {
     assert!(matches!(denied.kind(), DeniedKind::NotSigned { .. }), "{denied:?}");
     assert_eq!(
         denied.to_string(),
-        "https://a.site.example/asks is not requested (redirect 1): the request could not be signed: the signer returned no signature"
+        "https://a.site.example/asks is not requested: the request could not be signed: the signer returned no signature"
     );
     assert_eq!(server.asked(), ["a.site.example/robots.txt", "a.site.example/asks"]);
 }

@@ -227,8 +227,8 @@ impl<'a> Call<'a> {
         self.hop.as_mut().expect("a hop is checked, permitted and sent before its response comes")
     }
 
-    /// The call has waited until so much is left.
-    pub(crate) fn spend(&mut self, left: Duration) {
+    /// The call, or a middleware below it, has waited for permits until so much is left.
+    pub fn spend(&mut self, left: Duration) {
         let waited = self.wait_left.saturating_sub(left);
         self.wait_left = left;
         let pending = self.pending();
@@ -287,17 +287,19 @@ impl<'a> Call<'a> {
         for_one.map(|(_, why)| why).or(self.crawler.report_only.as_ref())
     }
 
-    /// Reports that the client was not ready for a while. If rules may have changed meanwhile, this returns the permit, because robots.txt
-    /// may need it, and the call continues with [`Step::Check`].
+    /// Reports that the client was not ready for a while. If the host is backed off meanwhile, or rules may have changed, this returns the
+    /// permit, because robots.txt may need it, and the call continues with [`Step::Check`].
     pub fn was_late(&mut self) {
-        let Some(verdict) = self.verdict().filter(|verdict| verdict.override_reason().is_none()) else {
-            return;
+        let Some(verdict) = self.verdict() else { return };
+        let now = match verdict.override_reason() {
+            Some(_) => Some(verdict.clone()),
+            None => self.crawler.gate.check_cached(self.url()),
         };
-        match self.crawler.gate.check_cached(self.url()) {
-            Some(now) if now.is_allowed() && now.crawl_delay() <= verdict.crawl_delay() => {
-                self.pending().verdict = Some(now);
-            }
-            _ => {
+        let is_current = |now: &Verdict| now.is_allowed() && now.crawl_delay() <= verdict.crawl_delay();
+        let is_backed_off = self.permit().is_some_and(Permit::is_backed_off);
+        match now.filter(|now| is_current(now) && !is_backed_off) {
+            Some(now) => self.pending().verdict = Some(now),
+            None => {
                 self.give_back();
                 self.step = Step::Check;
             }
@@ -349,6 +351,11 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// Whether the request was sent.
+    pub fn is_sent(&self) -> bool {
+        self.is_sent
+    }
+
     /// Reports the head of the response.
     ///
     /// # Panics
@@ -371,11 +378,6 @@ impl<'a> Call<'a> {
         if let Some(permit) = self.permit() {
             self.span.within(|| permit.observe(status, headers));
         }
-    }
-
-    /// A middleware below has waited for the permit, which leaves so much.
-    pub fn waited_below(&mut self, wait_left: Duration) {
-        self.spend(wait_left);
     }
 
     /// The same as [`answered`](Self::answered) of a request that a middleware below has sent, by this verdict, or that a cache has
@@ -426,7 +428,7 @@ impl<'a> Call<'a> {
     }
 
     fn follow_or_finish(&mut self, head: ResponseHead<'_>) -> Result<(), Denied> {
-        if head.is_repeatable && self.may_repeat() && self.gives(head) {
+        if head.is_repeatable && self.may_repeat() && self.may_wait() && self.gives(head) {
             self.target = Some(Box::new(Target::repeat(self.method.clone(), self.url().clone())));
             self.step = Step::Follow;
             return Ok(());
@@ -455,6 +457,12 @@ impl<'a> Call<'a> {
         }
         self.step = Step::Done;
         Ok(())
+    }
+
+    /// Whether the next request to the host is due within what the call may still wait. Else the response is the caller's: by 429 it may
+    /// have backed its host off.
+    fn may_wait(&self) -> bool {
+        self.crawler.gate.next_slot(self.url()).is_ok_and(|slot| slot.wait <= self.wait_left)
     }
 
     /// Whether the same request goes out once more, with something that the response asks for.
@@ -511,6 +519,7 @@ impl<'a> Call<'a> {
 
     /// Reports that the request was not sent: its permit is returned, and the next request needs no delay.
     pub fn not_sent(&mut self) {
+        self.is_sent = false;
         self.give_back();
         if let Some(payment) = self.payment.take() {
             payment.never_sent();
@@ -615,7 +624,7 @@ impl<'a> Call<'a> {
     /// Ends the call with this refusal, adds the hops before it, and notifies observers.
     #[must_use]
     pub fn refused(&self, denied: Denied) -> Denied {
-        let denied = denied.after(self.history.chain());
+        let denied = denied.after(self.history.redirects());
         self.crawler.gate.report_refused(&denied);
         denied
     }

@@ -246,9 +246,10 @@ impl RedirectHistory {
         self.stopped
     }
 
-    /// The URL and status of each hop.
-    pub fn chain(&self) -> Vec<(Url, StatusCode)> {
-        self.hops.iter().map(|hop| (hop.url.clone(), hop.status)).collect()
+    /// The URL and status of each redirect. A request that was repeated with what its server asked for was not redirected.
+    pub(crate) fn redirects(&self) -> Vec<(Url, StatusCode)> {
+        let redirects = self.hops.iter().filter(|hop| hop.status.is_redirection());
+        redirects.map(|hop| (hop.url.clone(), hop.status)).collect()
     }
 
     /// The last hop has redirected; these rules are for its own URL only.

@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use abide_gate::pacing::Permit;
 use abide_gate::{Denied, DeniedKind, Gate, SignRequest, Verdict};
 use abide_http::{Call, Options, RedirectPolicy, admit, preserve_fields, with_read_timeout};
 use http::Extensions;
@@ -33,6 +34,7 @@ struct Report {
     wire: Duration,
     verdict: Option<Verdict>,
     denied: Option<Denied>,
+    is_sent: bool,
 }
 
 impl Handoff {
@@ -49,6 +51,7 @@ pub(crate) struct Sent {
     pub(crate) wait_left: Duration,
     /// How long it was on the wire, up to its head.
     pub(crate) wire: Duration,
+    pub(crate) is_sent: bool,
 }
 
 /// The outer half sends through the chain to the inner half.
@@ -67,7 +70,7 @@ pub(crate) async fn send_through_chain(
     extensions.insert(handoff.clone());
     // The inner half counts for itself, so what is counted here went past it.
     let response = count_sends(&mut times_unpaced, next.run(request, extensions)).await;
-    let Report { waited, wire, verdict, denied } = std::mem::take(&mut *handoff.report());
+    let Report { waited, wire, verdict, denied, is_sent } = std::mem::take(&mut *handoff.report());
     let response = match (response, denied) {
         _ if times_unpaced > 0 => Err(wrong_order(gate, url, DeniedKind::NoPacing)),
         // The same with a client that counts nothing, if nothing on the way has rebuilt the response.
@@ -77,7 +80,7 @@ pub(crate) async fn send_through_chain(
         (Err(_), Some(denied)) => Err(refuse(denied)),
         (response, _) => response,
     };
-    Sent { response, verdict, wait_left: wait_left.saturating_sub(waited), wire }
+    Sent { response, verdict, wait_left: wait_left.saturating_sub(waited), wire, is_sent }
 }
 
 /// The inner half: acquires the permit, and sends. Without an outer half above it, as when a cache revalidates in the background, it checks
@@ -98,7 +101,7 @@ pub(crate) async fn send_paced(
         let left = handoff.wait_left.saturating_sub(handoff.report().waited);
         call = call.checked_above(handoff.verdict.clone(), left).signed_by(handoff.signer.clone());
     }
-    let wait_left = call.wait_left();
+    let (wait_left, mut wire) = (call.wait_left(), Duration::ZERO);
     let response = async {
         // Also what the outer half has signed: something between the two may have changed it.
         call.sign(request.headers_mut()).map_err(refuse)?;
@@ -110,6 +113,7 @@ pub(crate) async fn send_paced(
         let answer = count_sends(&mut sends, call.cover(sending)).await;
         // What is sent again, the half above decides.
         let response = answered(core, &mut call, answer, sends, false);
+        wire = call.permit().map(Permit::elapsed).unwrap_or_default();
         call.saved().await;
         response
     };
@@ -118,10 +122,10 @@ pub(crate) async fn send_paced(
         Some(handoff) => {
             let mut report = handoff.report();
             report.waited = report.waited.saturating_add(wait_left.saturating_sub(call.wait_left()));
+            report.is_sent |= call.is_sent();
             match &response {
                 Ok(_) => {
-                    let took = call.permit().map(abide_gate::pacing::Permit::elapsed);
-                    report.wire = report.wire.saturating_add(took.unwrap_or_default());
+                    report.wire = report.wire.saturating_add(wire);
                     report.verdict = call.history().last().map(|hop| hop.verdict().clone());
                 }
                 Err(error) => report.denied = Denied::find(error),

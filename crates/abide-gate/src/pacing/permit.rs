@@ -103,6 +103,15 @@ impl Permit {
         self.pacer.failed(&self.claims, self.started, fault)
     }
 
+    /// Whether a host or group that it is for has been backed off since it was acquired, so that its request is not to be sent any more.
+    pub fn is_backed_off(&self) -> bool {
+        let (now, mut is_backed_off) = (self.pacer.now_or_system(), false);
+        acquire::each(&self.pacer.table, &self.claims, |host, _| {
+            is_backed_off |= host.feedback().backoff.until > now
+        });
+        is_backed_off
+    }
+
     /// Whether the shared store has all that was [observed](Self::observe). Always true without a store.
     pub fn is_saved(&self) -> bool {
         !self.users.iter().any(User::is_unsaved)

@@ -79,7 +79,7 @@ async fn a_call_that_ends_before_its_request_costs_no_delay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_was_late_checks_again_if_rules_may_have_changed() {
+async fn a_client_that_was_late_checks_again_if_anything_may_have_changed() {
     let crawler = crawler("User-agent: *\nAllow: /");
     let mut call = call(&crawler, Options::new(), "http://a.example/x");
     admit(&mut call).await.unwrap();
@@ -90,6 +90,11 @@ async fn a_client_that_was_late_checks_again_if_rules_may_have_changed() {
     assert_eq!((call.step(), call.permit().is_none()), (Step::Check, true));
     admit(&mut call).await.unwrap();
     assert_eq!(call.step(), Step::Send);
+    crawler.gate().back_off("a.example", crawler.gate().wall().plus(Duration::from_secs(60)));
+    call.was_late();
+    assert_eq!((call.step(), call.permit().is_none()), (Step::Check, true));
+    let denied = admit(&mut call).await.unwrap_err();
+    assert!(matches!(denied.kind(), DeniedKind::Deferred { .. }), "{denied}");
 }
 
 #[tokio::test(start_paused = true)]
