@@ -77,7 +77,7 @@ fn offline(args: &ExplainArgs, path: &Path) -> anyhow::Result<Status> {
 }
 
 fn marked(marks: Vec<Mark>, robots: &Robots) -> Vec<Marked> {
-    let lines = excerpt::lines(robots.text());
+    let lines: Vec<&[u8]> = robots.lines().collect();
     let text = |number| {
         let line = excerpt::line(&lines, number).unwrap_or_default();
         String::from_utf8_lossy(&line).into_owned()
@@ -196,7 +196,7 @@ fn excerpt(
         return Ok(());
     }
     let (path, target) = (cut(path), cut(target.as_str()));
-    let snippet = excerpt::snippet(&excerpt::lines(robots.text()), &path, marks);
+    let snippet = excerpt::snippet(&robots.lines().collect::<Vec<_>>(), &path, marks);
     let word = if is_allowed { "allowed" } else { "disallowed" };
     let title = Level::NOTE.primary_title(format!("this is why {target} is {word}"));
     style::say::<&str>(&[])?;

@@ -99,7 +99,7 @@ fn explain(name: &str) -> anyhow::Result<Status> {
 
 fn print(name: &str, robots: &Robots, findings: &[Finding]) -> anyhow::Result<()> {
     let path = sanitized(name);
-    let lines = excerpt::lines(robots.text());
+    let lines: Vec<&[u8]> = robots.lines().collect();
     for found in findings.iter().take(SHOWN_MAX) {
         let label = found.help.as_deref().map(sanitized).unwrap_or_default();
         let mark =

@@ -114,6 +114,11 @@ impl Robots {
         &self.text
     }
 
+    /// The lines of the [text](Self::text), without their ends: CR, LF or CRLF (RFC 9309 §2.2).
+    pub fn lines(&self) -> impl Iterator<Item = &[u8]> {
+        Lines::of(&self.text).map(|(_, line)| line)
+    }
+
     /// Whether the limit of RFC 9309 §2.5 cut the file.
     pub fn is_cut(&self) -> bool {
         self.cut
