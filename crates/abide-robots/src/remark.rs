@@ -318,11 +318,9 @@ impl Reader<'_> {
             }
             (Phase::Outside, kind) if !kind.stands_anywhere() => {
                 let columns = place.columns(0, line::trim(place.line));
-                let sentence = match kind {
-                    RecordKind::ContentSignal => {
-                        "the record stands before any user-agent line and counts for every crawler"
-                    }
-                    _ => "the record stands before any user-agent line and belongs to no group",
+                let (code, what) = match kind {
+                    RecordKind::ContentSignal => ("signal-outside-group", "counts for every crawler"),
+                    _ => ("outside-group", "belongs to no group"),
                 };
                 self.remark("outside-group", place.number, columns, sentence);
             }
