@@ -164,7 +164,9 @@ impl Reader<'_> {
 
     fn line(&mut self, place: Place<'_>) {
         let content = line::trim(line::without_comment(place.line));
-        let Some(key) = line::key(place.line, self.profile) else {
+        // `Allow /a:b` has a colon, but not behind its key.
+        let is_record = |key: &Key| key.kind != RecordKind::Other || !is_allow_without_colon(content);
+        let Some(key) = line::key(place.line, self.profile).filter(is_record) else {
             if !content.is_empty() {
                 let columns = place.columns(0, content);
                 let sentence = if is_allow_without_colon(content) {
@@ -322,7 +324,8 @@ impl Reader<'_> {
                     RecordKind::ContentSignal => ("signal-outside-group", "counts for every crawler"),
                     _ => ("outside-group", "belongs to no group"),
                 };
-                self.remark("outside-group", place.number, columns, sentence);
+                let sentence = format!("the record stands before any user-agent line and {what}");
+                self.remark(code, place.number, columns, sentence);
             }
             (Phase::Agents | Phase::Rules, kind) if kind.is_rule() => {
                 self.phase = Phase::Rules;
