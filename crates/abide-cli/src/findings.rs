@@ -141,8 +141,13 @@ fn regex(text: &str) -> Option<(Range<usize>, String)> {
         && let Some(inner) = text.get(open + 1..close).filter(|inner| inner.contains('|'))
     {
         let (before, behind) = (text.get(..open)?, text.get(close + 1..)?);
-        let rules: Vec<String> = inner.split('|').map(|one| format!("{before}{one}{behind}")).collect();
-        return Some((open..close + 1, format!("write one rule for each: {}", rules.join(", "))));
+        let mut help = "write one rule for each".to_owned();
+        // Each repeats what is around it, so the list of a long pattern would be the square of its length.
+        if text.len() <= 200 && inner.split('|').count() <= 8 {
+            let rules: Vec<String> = inner.split('|').map(|one| format!("{before}{one}{behind}")).collect();
+            help = format!("{help}: {}", rules.join(", "));
+        }
+        return Some((open..close + 1, help));
     }
     let (open, close) = (text.find('['), text.find(']'));
     if let (Some(open), Some(close)) = (open, close)

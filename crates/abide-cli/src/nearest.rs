@@ -7,10 +7,23 @@ pub(crate) fn tip<'w>(text: &str, words: impl IntoIterator<Item = &'w str>) -> S
 
 /// The nearest of `words`, if it is near enough to be meant.
 pub(crate) fn to<'w>(text: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
+    // No word is longer, and the distance costs the product of both lengths.
+    if text.len() > 32 {
+        return None;
+    }
     let text = text.to_ascii_lowercase();
     let near =
         words.into_iter().map(|word| (strsim::damerau_levenshtein(&text, &word.to_ascii_lowercase()), word));
     let (distance, word) = near.min_by_key(|(distance, _)| *distance)?;
     // A third of the letters may be wrong.
     (distance > 0 && distance * 3 <= word.len().max(text.len())).then_some(word)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn long_text_is_not_compared() {
+        let word = "x".repeat(32);
+        assert_eq!(super::to(&format!("{word}y"), [&*word]), None);
+    }
 }
