@@ -143,7 +143,9 @@ impl Facts {
             attempts: answer.attempts(),
             truncated: answer.is_truncated(),
             not_text: answer.is_not_text(),
-            remarks: answer.copy().map_or(0, |copy| findings::of(&Robots::parse(copy.body())).len()),
+            remarks: answer
+                .copy()
+                .map_or(0, |copy| findings::of(&Robots::parse(copy.body()), copy.is_truncated()).len()),
             delay_s: Some(answer.crawl_delay().unwrap_or_default().max(delay).as_secs_f64()),
         }
     }

@@ -29,9 +29,14 @@ pub(crate) struct Finding {
     pub(crate) help: Option<String>,
 }
 
-/// Everything that there is to say of a file, in its order.
-pub(crate) fn of(robots: &Robots) -> Vec<Finding> {
+/// Everything that there is to say of a file, in its order. `is_cut`: it was cut when it was fetched, which its text does not show.
+pub(crate) fn of(robots: &Robots, is_cut: bool) -> Vec<Finding> {
     let mut findings = remarks(robots);
+    if is_cut {
+        let last = (1..).zip(robots.lines()).last().map_or(1, |(number, _)| number);
+        let message = "the file is longer than the limit; the rest is not read".to_owned();
+        findings.push(finding(last, 1..1, "cut-by-limit", message));
+    }
     for record in robots.records() {
         record_alone(robots, &record, &mut findings);
     }

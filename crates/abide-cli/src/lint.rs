@@ -30,20 +30,20 @@ pub(crate) fn run(args: &LintArgs) -> anyhow::Result<Status> {
         return explain(name);
     }
     // One that cannot be read is wrong usage, and nothing is answered then.
-    let mut found: Vec<(String, Vec<u8>)> = Vec::new();
+    let mut found = Vec::new();
     let is_web = |scheme: &str| ["http", "https"].iter().any(|web| scheme.eq_ignore_ascii_case(web));
     let is_url = |text: &&String| text.split_once("://").is_some_and(|(scheme, _)| is_web(scheme));
     for text in args.files.iter().filter(|text| !is_url(text)) {
-        found.push((input::name(Path::new(text)), read_file(Path::new(text))?));
+        found.push((input::name(Path::new(text)), read_file(Path::new(text))?, false));
     }
     let urls = args.files.iter().filter(is_url).map(|text| site_of(text)).collect::<Result<Vec<_>, _>>()?;
     let mut status = Status::Done;
     if !urls.is_empty() {
         status = online::run(&args.online, async |abide, _| fetch(args, &urls, &abide, &mut found).await)?;
     }
-    for (name, body) in &found {
+    for (name, body, is_cut) in &found {
         let robots = Robots::parse(body);
-        let findings = findings::of(&robots);
+        let findings = findings::of(&robots, *is_cut);
         // A note is no fault.
         status = status.and(Status::of(findings.iter().all(|found| found.severity == Severity::Note)));
         if args.online.output.json || args.format == Format::Json {
@@ -63,18 +63,21 @@ fn site_of(text: &str) -> Result<(String, Url), Usage> {
     Ok((url.to_string(), url))
 }
 
-/// The robots.txt of each site; one that can't be fetched is reported, and the others are read.
+/// The robots.txt of each site, and whether it was cut when it was fetched; one that can't be fetched is reported, and the others are read.
 async fn fetch(
     args: &LintArgs,
     urls: &[(String, Url)],
     abide: &Abide,
-    found: &mut Vec<(String, Vec<u8>)>,
+    found: &mut Vec<(String, Vec<u8>, bool)>,
 ) -> anyhow::Result<Status> {
     let mut status = Status::Done;
     let read = |Checked { url, result, .. }: &Checked<'_>| {
         let entry = result.as_ref().ok().and_then(Verdict::entry);
         match entry.and_then(|entry| Some((entry, entry.copy()?))) {
-            Some((entry, copy)) => found.push((entry.origin().robots_url().into(), copy.body().to_vec())),
+            Some((entry, copy)) => {
+                let name = entry.origin().robots_url().into();
+                found.push((name, copy.body().to_vec(), copy.is_truncated()));
+            }
             None => {
                 status = Status::Failed;
                 let why = result.as_ref().map_or_else(outcome::why, Verdict::to_string);
