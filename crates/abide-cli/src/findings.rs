@@ -12,7 +12,7 @@ use annotate_snippets::Level;
 use serde::Serialize;
 
 use crate::nearest;
-use crate::sanitize::{quoted, without_user};
+use crate::sanitize::without_user;
 
 /// One mistake, and where it stands: what `--json` has of it.
 #[derive(Debug, Serialize)]
@@ -62,30 +62,26 @@ fn remarks(robots: &Robots) -> Vec<Finding> {
         let marked =
             line.get(columns.start.saturating_sub(1)..columns.end.saturating_sub(1)).unwrap_or_default();
         let marked = String::from_utf8_lossy(marked).into_owned();
-        let mut found = finding(remark.line(), columns, remark.kind(), remark.to_string());
-        match remark.kind() {
-            "unknown-record" => {
-                let known = NON_STANDARD.iter().find(|(name, _)| name.eq_ignore_ascii_case(&marked));
-                if let Some((_, who)) = known {
-                    let message = format!("{} is not in the standard: {who}", quoted(&marked));
-                    found = finding(remark.line(), remark.columns(), "non-standard-record", message);
-                } else if let Some(name) = nearest::to(&marked, KEYS) {
-                    found.help = Some(format!("did you mean {name}?"));
-                }
-            }
-            "never-matches" => {
-                found.help = Some(format!("did you mean /{}?", marked.trim_start_matches('.')))
-            }
-            "misspelt-key" => found.help = nearest::to(&marked, KEYS).map(|name| format!("write {name}")),
-            _ => {}
-        }
-        found
+        let help = match remark.kind() {
+            // Those have a finding of their own.
+            "unknown-record" if non_standard(marked.as_bytes()).is_some() => return None,
+            "unknown-record" => nearest::to(&marked, KEYS).map(|name| format!("did you mean {name}?")),
+            "never-matches" => Some(format!("did you mean /{}?", marked.trim_start_matches('.'))),
+            "misspelt-key" => nearest::to(&marked, KEYS).map(|name| format!("write {name}")),
+            _ => None,
+        };
+        Some(Finding { help, ..finding(remark.line(), columns, remark.kind(), remark.to_string()) })
     };
-    robots.remarks().iter().map(with_help).collect()
+    robots.remarks().iter().filter_map(with_help).collect()
 }
 
 fn record_alone(robots: &Robots, record: &Record<'_>, findings: &mut Vec<Finding>) {
     let line = robots.line(record.line()).unwrap_or_default();
+    if let Some((name, who)) = non_standard(record.key()) {
+        let start = find(line, record.key()).unwrap_or_default() + 1;
+        let message = format!("{name:?} is not in the standard: {who}");
+        findings.push(finding(record.line(), start..start + name.len(), "non-standard-record", message));
+    }
     let value = record.value();
     let at = find(line, value).unwrap_or_default();
     let mut add = |code, place: Range<usize>, message: &str, help: &str| {
@@ -202,7 +198,11 @@ const KEYS: [&str; 9] = [
     "License",
 ];
 
-/// Records of others, and who reads them.
+/// The name of a record of others, and who reads it.
+fn non_standard(key: &[u8]) -> Option<(&'static str, &'static str)> {
+    NON_STANDARD.into_iter().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(key))
+}
+
 const NON_STANDARD: [(&str, &str); 5] = [
     (
         "Noindex",
