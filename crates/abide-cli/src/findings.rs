@@ -83,7 +83,7 @@ fn record_alone(robots: &Robots, record: &Record<'_>, findings: &mut Vec<Finding
         findings.push(finding(record.line(), start..start + name.len(), "non-standard-record", message));
     }
     let value = record.value();
-    let at = find(line, value).unwrap_or_default();
+    let at = value_start(line, value);
     let mut add = |code, place: Range<usize>, message: &str, help: &str| {
         let columns = at + place.start + 1..at + place.end + 1;
         let help = Some(help.to_owned()).filter(|help| !help.is_empty());
@@ -162,23 +162,26 @@ fn regex(text: &str) -> Option<(Range<usize>, String)> {
 
 /// Names that stand above more than one group.
 fn repeated_groups(robots: &Robots, findings: &mut Vec<Finding>) {
-    let mut seen: HashMap<Vec<u8>, (usize, u32)> = HashMap::new();
+    let mut seen: HashMap<String, (usize, u32)> = HashMap::new();
     for (number, group) in robots.groups().enumerate() {
-        for record in group.iter().filter(|record| record.kind() == RecordKind::UserAgent) {
-            let name = record.value().to_ascii_lowercase();
-            let Some((first, line)) = seen.get(&name).copied() else {
-                seen.insert(name, (number, record.line()));
-                continue;
-            };
+        for record in group {
+            let Some(name) = record.agent() else { continue };
+            let (first, line) = *seen.entry(name.to_ascii_lowercase()).or_insert((number, record.line()));
             if first != number {
-                let text = robots.line(record.line()).unwrap_or_default();
-                let at = find(text, record.value()).unwrap_or_default();
+                let start = value_start(robots.line(record.line()).unwrap_or_default(), record.value()) + 1;
                 let message = format!("the crawler is named on line {line} already; the groups are combined");
-                let columns = at + 1..at + record.value().len() + 1;
+                let columns = start..start + name.len();
                 findings.push(finding(record.line(), columns, "repeated-group", message));
             }
         }
     }
+}
+
+/// Where the value of a record starts: it ends its line, but for space and the comment. The key may contain the same text.
+fn value_start(line: &[u8], value: &[u8]) -> usize {
+    let content = line.split(|byte| *byte == b'#').next().unwrap_or_default();
+    let end = content.iter().rposition(|byte| !matches!(byte, b' ' | b'\t')).map_or(0, |last| last + 1);
+    end.saturating_sub(value.len())
 }
 
 fn find(text: &[u8], part: &[u8]) -> Option<usize> {
