@@ -12,7 +12,7 @@ use annotate_snippets::Level;
 use serde::Serialize;
 
 use crate::nearest;
-use crate::sanitize::without_user;
+use crate::sanitize::{scheme, without_user};
 
 /// One mistake, and where it stands: what `--json` has of it.
 #[derive(Debug, Serialize)]
@@ -66,13 +66,21 @@ fn remarks(robots: &Robots) -> Vec<Finding> {
             // Those have a finding of their own.
             "unknown-record" if non_standard(marked.as_bytes()).is_some() => return None,
             "unknown-record" => nearest::to(&marked, KEYS).map(|name| format!("did you mean {name}?")),
-            "never-matches" => Some(format!("did you mean /{}?", marked.trim_start_matches('.'))),
+            "never-matches" => Some(format!("did you mean /{}?", meant_path(&marked))),
             "misspelt-key" => nearest::to(&marked, KEYS).map(|name| format!("write {name}")),
             _ => None,
         };
         Some(Finding { help, ..finding(remark.line(), columns, remark.kind(), remark.to_string()) })
     };
     robots.remarks().iter().filter_map(with_help).collect()
+}
+
+/// The path that a pattern without a slash was meant to be, without its slash; of a URL, that behind the host.
+fn meant_path(pattern: &str) -> &str {
+    match pattern.split_at(scheme(pattern).len()) {
+        ("", path) => path.trim_start_matches("../").trim_start_matches("./"),
+        (_, url) => url.split_once('/').map_or("", |(_, path)| path),
+    }
 }
 
 fn record_alone(robots: &Robots, record: &Record<'_>, findings: &mut Vec<Finding>) {

@@ -105,7 +105,7 @@ pub(crate) fn count(count: usize, what: &str) -> String {
 }
 
 /// `http://`, if `text` begins like that.
-fn scheme(text: &str) -> &str {
+pub(crate) fn scheme(text: &str) -> &str {
     let Some((name, rest)) = text.split_once("://") else { return "" };
     let is_name = name.chars().all(|letter| letter.is_ascii_alphanumeric());
     text.strip_suffix(rest).filter(|_| is_name).unwrap_or_default()
