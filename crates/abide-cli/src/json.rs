@@ -9,8 +9,9 @@ use abide_permissions::{Meta, Permissions, Preferences, TagRules};
 use abide_robots::{RecordKind, RobotsVerdict};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use url::Url;
 
-use crate::sanitize::public;
+use crate::sanitize::{public, without_user};
 
 /// What `match` answers for one URL.
 #[derive(Debug, Default, Serialize)]
@@ -50,9 +51,15 @@ impl Match {
             rule: rule(verdict),
             group: rules.has_group().then(|| rules.group().map(str::to_owned).collect()),
             crawl_delay: rules.crawl_delay().map(|delay| delay.as_secs_f64()),
-            sitemaps: rules.sitemaps().map(|text| public(text).into()).collect(),
+            sitemaps: rules.sitemaps().map(sitemap).collect(),
         }
     }
+}
+
+/// Of a relative one, such as `s@x.xml`, what stands before the `@` is no user information.
+fn sitemap(text: &str) -> String {
+    let is_relative = Url::parse(text) == Err(url::ParseError::RelativeUrlWithoutBase);
+    if is_relative { without_user(text).into() } else { public(text).into() }
 }
 
 pub(crate) fn rule(verdict: &RobotsVerdict) -> Option<Rule> {
