@@ -221,10 +221,12 @@ fn marks(robots: &Robots, rules: Option<&RobotsVerdict>, target: &Target<'_>) ->
     for group in robots.groups().filter(|group| group.iter().any(applies)) {
         for record in group {
             let is_deciding = Some(record.line()) == deciding;
+            let used = record.value().get(..VALUE_MAX).unwrap_or(record.value());
             let label = match record.kind() {
                 RecordKind::UserAgent if applies(&record) => "this group applies",
                 RecordKind::Allow | RecordKind::Disallow if is_deciding => "this rule decides",
-                RecordKind::Allow | RecordKind::Disallow if target.covered_by(record.value()).is_some() => {
+                RecordKind::Allow if used.len() < record.value().len() => continue,
+                RecordKind::Allow | RecordKind::Disallow if target.covered_by(used).is_some() => {
                     "also matches, but is overridden"
                 }
                 _ => continue,
@@ -249,3 +251,5 @@ fn mark(record: &Record<'_>, robots: &Robots, label: &str, is_primary: bool) -> 
 
 /// More marks than this hide what they shall show.
 const MARKS_MAX: usize = 20;
+/// A longer Allow is dropped, and of a longer Disallow the beginning counts.
+const VALUE_MAX: usize = 16 * 1024;
