@@ -207,9 +207,11 @@ async fn each_retry_has_its_own_signature() {
     }
 }
 
-/// A signer that is out of order.
+/// A signer that is out of order, or panics.
 #[derive(Debug)]
-struct Broken;
+struct Broken {
+    panics: bool,
+}
 
 impl Signer for Broken {
     fn public_key(&self) -> [u8; 32] {
@@ -217,15 +219,23 @@ impl Signer for Broken {
     }
 
     fn sign(&self, _: &[u8]) -> Result<[u8; 64], Box<dyn std::error::Error + Send + Sync>> {
+        assert!(!self.panics, "the signer's own mistake");
         Err("the HSM is gone".into())
     }
 }
 
 #[tokio::test]
 async fn what_cannot_be_signed_is_not_sent() {
+    let reasons = ["the signer returned no signature", "the signer panicked"];
+    for (panics, reason) in [false, true].into_iter().zip(reasons) {
+        nothing_is_sent_unsigned(Broken { panics }, reason).await;
+    }
+}
+
+async fn nothing_is_sent_unsigned(signer: Broken, reason: &str) {
     let authority = Authority::new();
     let server = site(&authority).await;
-    let identity = WebBotAuth::new(Broken, "https://bot.example").unwrap();
+    let identity = WebBotAuth::new(signer, "https://bot.example").unwrap();
     let client = signing(&server, &authority, identity.clone());
     let denied = refused(&client, "https://a.site.example/page").await;
     assert!(denied.is_unreachable(), "not even robots.txt: {denied:?}");
@@ -236,7 +246,7 @@ async fn what_cannot_be_signed_is_not_sent() {
     assert!(matches!(denied.kind(), DeniedKind::NotSigned { .. }), "{denied:?}");
     assert_eq!(
         denied.to_string(),
-        "https://a.site.example/asks is not requested: the request could not be signed: the signer returned no signature"
+        format!("https://a.site.example/asks is not requested: the request could not be signed: {reason}")
     );
     assert_eq!(server.asked(), ["a.site.example/robots.txt", "a.site.example/asks"]);
 }

@@ -16,6 +16,7 @@ use crate::gate::Gate;
 use crate::paced::{PacedFetch, RuledFetch};
 use crate::pacing::{HostStore, PacePolicy, Pacer, PacerBuilder};
 use crate::robots_cache::{Fetch, RobotsCache, RobotsCacheBuilder, RobotsPolicy, RobotsStore};
+use crate::sign::CaughtSigner;
 use crate::{AddressGuard, Clock, SignRequest, SystemClock, caught_clock};
 
 /// Settings of a [`Gate`], and of every client that is built on one. The default is the polite choice.
@@ -141,7 +142,7 @@ impl GateBuilder {
     /// Signs every request, robots.txt included. For a `WebBotAuth` of `abide-identity` use the `sign_requests` of your client's builder.
     /// Default: off, because some sites treat a signed crawler worse.
     pub fn sign_requests(mut self, signer: Arc<dyn SignRequest>) -> Self {
-        self.signer = Some(signer);
+        self.signer = Some(Arc::new(CaughtSigner(signer)));
         self
     }
 

@@ -8,11 +8,12 @@
 #![allow(clippy::arithmetic_side_effects, reason = "what is added to an instant is at most `LONGEST`")]
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
+
+use crate::caught;
 
 /// A wall-clock time as stores keep it: milliseconds since 1970-01-01T00:00:00Z.
 ///
@@ -93,7 +94,7 @@ pub fn lacks_timers() -> bool {
 /// tokio says so by a panic only, which is caught; its message appears on standard error.
 pub(crate) fn has_timers() -> bool {
     let timer = || drop(tokio::time::sleep(Duration::ZERO));
-    tokio::runtime::Handle::try_current().is_ok() && catch_unwind(timer).is_ok()
+    tokio::runtime::Handle::try_current().is_ok() && caught(timer).is_some()
 }
 
 /// The clock that decisions use.
@@ -132,16 +133,16 @@ struct CaughtClock(Arc<dyn Clock>);
 
 impl Clock for CaughtClock {
     fn now(&self) -> Instant {
-        caught(|| self.0.now()).unwrap_or_else(|| SystemClock.now())
+        asked(|| self.0.now()).unwrap_or_else(|| SystemClock.now())
     }
 
     fn wall(&self) -> WallMillis {
-        caught(|| self.0.wall()).unwrap_or_else(|| SystemClock.wall())
+        asked(|| self.0.wall()).unwrap_or_else(|| SystemClock.wall())
     }
 }
 
-fn caught<T>(asking: impl FnOnce() -> T) -> Option<T> {
-    let time = catch_unwind(AssertUnwindSafe(asking)).ok();
+fn asked<T>(asking: impl FnOnce() -> T) -> Option<T> {
+    let time = caught(asking);
     #[cfg(feature = "tracing")]
     if time.is_none() {
         tracing::error!(name: "abide.clock_panicked", target: "abide", "the clock panicked; the system clock is used instead");

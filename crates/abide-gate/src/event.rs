@@ -4,7 +4,6 @@
 //! gate for something.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use crate::denied::Denied;
 use crate::pacing::{BackoffCause, DeferReason};
 use crate::robots_cache::{GoodCopy, RobotsEntry};
 use crate::verdict::Verdict;
-use crate::{Failure, Origin, StoreError};
+use crate::{Failure, Origin, StoreError, caught};
 
 /// Something that happened, for observers. Events of pacing name hosts only: no URL and no path.
 ///
@@ -213,7 +212,7 @@ impl Observers {
     /// Calls foreign code, and survives it.
     pub(crate) fn notify(&self, event: &Event<'_>) {
         for observer in self.0.iter() {
-            if catch_unwind(AssertUnwindSafe(|| observer(event))).is_err() {
+            if caught(|| observer(event)).is_none() {
                 observer_panicked();
             }
         }

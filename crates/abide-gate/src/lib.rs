@@ -57,6 +57,7 @@
 )]
 
 // The keys, the clocks, and what can go wrong.
+mod caught;
 mod clock;
 mod failure;
 mod jitter;
@@ -97,6 +98,7 @@ mod parts;
 
 pub use address::AddressGuard;
 pub use builder::GateBuilder;
+pub use caught::{caught, caught_future};
 #[cfg(feature = "testing")]
 pub use clock::ManualClock;
 pub use clock::{Clock, SystemClock, WallMillis, caught_clock, lacks_timers};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use http::{HeaderMap, Method, StatusCode};
 use url::Url;
 
-use crate::WallMillis;
+use crate::{WallMillis, caught};
 
 /// Signs requests: pages, each redirect hop of them, and robots.txt. With `abide-http`, which every client is built on, a `WebBotAuth` of
 /// `abide-identity` does: `CrawlerBuilder::sign_requests`.
@@ -33,5 +33,26 @@ pub trait SignRequest: fmt::Debug + Send + Sync {
     fn asked(&self, status: StatusCode, headers: &HeaderMap) -> Option<Arc<dyn SignRequest>> {
         let _ = (status, headers);
         None
+    }
+}
+
+/// A signer whose panic is an error: the request is not sent.
+#[derive(Debug)]
+pub(crate) struct CaughtSigner(pub(crate) Arc<dyn SignRequest>);
+
+impl SignRequest for CaughtSigner {
+    fn sign(
+        &self,
+        method: &Method,
+        url: &Url,
+        headers: &mut HeaderMap,
+        now: WallMillis,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        caught(|| self.0.sign(method, url, headers, now)).unwrap_or_else(|| Err("the signer panicked".into()))
+    }
+
+    fn asked(&self, status: StatusCode, headers: &HeaderMap) -> Option<Arc<dyn SignRequest>> {
+        let signer = caught(|| self.0.asked(status, headers)).flatten()?;
+        Some(Arc::new(Self(signer)))
     }
 }

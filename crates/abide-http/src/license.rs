@@ -10,6 +10,7 @@ use http::header::{HeaderMap, HeaderValue};
 use http::{StatusCode, header};
 use url::Url;
 
+use abide_gate::caught;
 use abide_permissions::license_challenge;
 
 use crate::payment::InvalidValue;
@@ -63,7 +64,8 @@ impl LicenseTokens {
             return None;
         }
         let lines = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-        (self.0)(url, &license_challenge(lines)?)
+        let challenge = license_challenge(lines)?;
+        caught(|| (self.0)(url, &challenge)).flatten()
     }
 }
 
@@ -95,6 +97,7 @@ mod tests {
     fn only_a_license_challenge_is_answered() {
         let tokens = LicenseTokens::new(|url, challenge| {
             assert_eq!(challenge, [("error".to_owned(), "invalid_request".to_owned())]);
+            assert_ne!(url.path(), "/panics");
             (url.path() == "/bought").then(|| LicenseToken::new("t").unwrap())
         });
         let found = |url: &str, status: u16, challenge: &str| {
@@ -105,7 +108,9 @@ mod tests {
         for status in [401, 402] {
             assert!(found("https://a.example/bought", status, challenge), "{status}");
         }
-        assert!(!found("https://a.example/other", 401, challenge));
+        for unknown in ["https://a.example/other", "https://a.example/panics"] {
+            assert!(!found(unknown, 401, challenge), "{unknown}");
+        }
         assert!(!found("http://a.example/bought", 401, challenge), "in the clear");
         for status in [200, 403, 407, 429] {
             assert!(!found("https://a.example/bought", status, challenge), "{status}");

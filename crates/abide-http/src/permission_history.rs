@@ -1,17 +1,13 @@
 //! What a page permitted at the last fetch, for the responses that do not repeat it (304, HEAD).
 
-use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use http::StatusCode;
 use tokio::time::timeout;
 use url::Url;
 
-use abide_gate::without_userinfo;
+use abide_gate::{caught_future, without_userinfo};
 use abide_permissions::{
     Fetched, PermissionError, PermissionRecord, PermissionStore, Permissions, Preferences, ReadOptions,
 };
@@ -94,12 +90,7 @@ async fn take_in(
 
 /// The store's answer. Its panic is an error.
 async fn caught<T>(asked: impl Future<Output = Result<T, PermissionError>>) -> Result<T, PermissionError> {
-    let mut asked = pin!(asked);
-    poll_fn(|context| {
-        catch_unwind(AssertUnwindSafe(|| asked.as_mut().poll(context)))
-            .unwrap_or_else(|_| Poll::Ready(Err(PermissionError::new("a panic"))))
-    })
-    .await
+    caught_future(asked).await.unwrap_or_else(|| Err(PermissionError::new("a panic")))
 }
 
 /// The URL without what does not reach the server.

@@ -7,7 +7,6 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -28,7 +27,7 @@ use crate::clock::{Moment, Timeline};
 use crate::event::{Event, Observer, Observers};
 use crate::jitter::{Jitter, random_seed};
 use crate::origin::pacing_key;
-use crate::{Clock, DeniedKind, Host, Origin, SystemClock, WallMillis};
+use crate::{Clock, DeniedKind, Host, Origin, SystemClock, WallMillis, caught};
 
 /// Knows when the next request to a host may go out: what all that use it share.
 ///
@@ -235,8 +234,7 @@ fn host_of(url: &Url) -> Result<Cow<'_, str>, Refusal> {
 
 /// Runs user code. A panic in it goes no further.
 fn catch<T>(callback: &'static str, run: impl FnOnce() -> T) -> Result<T, Refusal> {
-    let result = catch_unwind(AssertUnwindSafe(run));
-    result.map_err(|_| DeniedKind::Panicked { callback }.into())
+    caught(run).ok_or_else(|| DeniedKind::Panicked { callback }.into())
 }
 
 /// What a [`Pacer`] is made of.

@@ -2,11 +2,8 @@
 //!
 //! A store can fail, hang or panic. Then memory and network decide, and one warning is logged for each outage.
 
-use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
@@ -14,7 +11,7 @@ use tokio::time::{sleep, timeout};
 use crate::event::Event;
 use crate::robots_cache::reuse::Reuse;
 use crate::robots_cache::{RobotsCache, RobotsRecord, log};
-use crate::{Origin, StoreError};
+use crate::{Origin, StoreError, caught_future};
 
 /// How often a follower looks whether the other process has the record.
 const FOLLOW_EVERY: Duration = Duration::from_millis(200);
@@ -108,15 +105,11 @@ impl RobotsCache {
         &self,
         operation: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let mut operation = pin!(operation);
-        let caught = poll_fn(|context| {
-            // The operation is never polled after a panic, so what that left half done is not seen.
-            catch_unwind(AssertUnwindSafe(|| operation.as_mut().poll(context)))
-                .unwrap_or_else(|_| Poll::Ready(Err(StoreError::new("it panicked"))))
-        });
-        timeout(self.policy.store_timeout, caught)
-            .await
-            .unwrap_or_else(|_| Err(StoreError::new("it did not answer in time")))
+        let fault = |what| Err(StoreError::new(what));
+        match timeout(self.policy.store_timeout, caught_future(operation)).await {
+            Ok(result) => result.unwrap_or_else(|| fault("it panicked")),
+            Err(_) => fault("it did not answer in time"),
+        }
     }
 
     fn note<T>(&self, origin: &Origin, result: Result<T, StoreError>, fails: &AtomicBool) -> Option<T> {

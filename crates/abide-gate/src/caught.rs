@@ -1,0 +1,21 @@
+//! Code of the user's, whose panics go no further.
+
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
+
+/// Runs code of the user's. `None`: it panicked, and what it left half done must not be used.
+pub fn caught<T>(run: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(run)).ok()
+}
+
+/// The same for a future, which is not polled again after a panic.
+pub async fn caught_future<F: Future>(future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    poll_fn(|context| match caught(|| future.as_mut().poll(context)) {
+        Some(poll) => poll.map(Some),
+        None => Poll::Ready(None),
+    })
+    .await
+}
