@@ -46,13 +46,18 @@ fn given(label: sfv::Key, list: &InnerList, keyid: &str) -> Option<Asked> {
         None => None,
         Some(_) => Some(text(NONCE).filter(|nonce| nonce.len() <= NONCE_LEN_MAX)?.to_owned()),
     };
+    // RFC 9421 §2: each component identifier occurs once.
+    if list.items.iter().enumerate().any(|(n, item)| list.items.iter().take(n).any(|other| other == item)) {
+        return None;
+    }
     let covered: Option<Vec<_>> = list.items.iter().filter(|item| !is_agent(item)).map(component).collect();
     Some(Asked { label, covered: covered?, nonce })
 }
 
-/// `Signature-Agent` is covered always.
+/// `Signature-Agent` is covered always, as a field or as a member of a Dictionary.
 fn is_agent(item: &Item) -> bool {
     item.bare_item.as_string().is_some_and(|name| name.as_str() == SIGNATURE_AGENT)
+        && item.params.keys().all(|name| name.as_str() == "key")
 }
 
 /// Derived components alone: which fields a request will have below the middleware is not known here.
@@ -95,6 +100,8 @@ mod tests {
             r#"a=("@authority");keyid="theirs""#,
             r#"a=("@authority");alg="hmac-sha256""#,
             r#"a=("@status")"#,
+            r#"a=("@path" "@authority" "@path")"#,
+            r#"a=("@authority" "signature-agent";req)"#,
             r#"a=("@query-param";name="x")"#,
             r#"a="@authority""#,
             "a=(",
