@@ -33,17 +33,23 @@ impl Fetch for PacedFetch {
 
 impl PacedFetch {
     /// Signs the request, if requests are signed, and repeats it if the server asks for another signature.
-    async fn signed(&self, request: RobotsRequest) -> Result<RobotsResponse, FetchError> {
+    async fn signed(&self, mut request: RobotsRequest) -> Result<RobotsResponse, FetchError> {
         let Some(signer) = &self.signer else { return self.paced(request, None).await };
         let reply = self.paced(request.clone(), Some(&**signer)).await?;
-        match signer.asked(reply.status(), reply.headers()) {
-            Some(signer) => {
-                // Its permit ends with it.
-                drop(reply);
-                self.paced(request, Some(&*signer)).await
-            }
-            None => Ok(reply),
-        }
+        let spent = self.clock.now().saturating_duration_since(reply.started());
+        request.budget = request.budget.saturating_sub(spent);
+        let wait = reply.hold().map(|until| until.since(self.clock.wall())).unwrap_or_default();
+        let asked = signer.asked(reply.status(), reply.headers());
+        // This reply is the last one where its repetition could not be sent in time.
+        let Some(signer) = asked.filter(|_| wait <= self.max_wait && !request.budget.is_zero()) else {
+            return Ok(reply);
+        };
+        // Its permit ends with it.
+        drop(reply);
+        let mut reply = self.paced(request, Some(&*signer)).await?;
+        // As if it had begun earlier by the first exchange: one deadline is kept for both.
+        reply.started = reply.started.checked_sub(spent).unwrap_or(reply.started);
+        Ok(reply)
     }
 
     /// The last thing before the request is sent.

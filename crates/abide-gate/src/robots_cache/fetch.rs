@@ -84,7 +84,7 @@ where
 pub struct RobotsRequest {
     pub(super) url: Url,
     pub(super) validators: Option<Validators>,
-    pub(super) budget: Duration,
+    pub(crate) budget: Duration,
     pub(super) hop: usize,
     /// To which the wait for its permit is added.
     pub(crate) permit_wait: PermitWait,
@@ -281,7 +281,7 @@ pub struct RobotsResponse {
     status: StatusCode,
     headers: HeaderMap,
     body: FetchBody,
-    started: Instant,
+    pub(crate) started: Instant,
     backed_off_until: Option<WallMillis>,
 }
 

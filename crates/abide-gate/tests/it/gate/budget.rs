@@ -7,9 +7,12 @@ use std::time::Duration;
 use crate::scripted::{Scripted, ScriptedFetch};
 use crate::support::{SECOND, built, clock, one_second, origin, page, url};
 use abide_gate::pacing::DeferReason;
+use abide_gate::robots_cache::Source;
 use abide_gate::testing::hosts;
-use abide_gate::{Clock, DeniedKind, Gate, Host, SystemClock, WallMillis};
+use abide_gate::{Clock, DeniedKind, Gate, Host, SignRequest, SystemClock, WallMillis};
+use http::{HeaderMap, Method, StatusCode};
 use tokio::time::Instant;
+use url::Url;
 
 fn rules() -> Scripted {
     Scripted::text("User-agent: *\nDisallow: /x")
@@ -54,6 +57,48 @@ async fn the_budget_covers_robots_txt_and_page_together() {
         "{error:?}: ten seconds for robots.txt, and nearly ten for the page"
     );
     assert!(busy_gate().await.admit(&page(), 21 * SECOND).await.is_ok());
+}
+
+/// Repeats what was refused, and panics at a 402.
+#[derive(Debug)]
+struct Repeating;
+
+impl SignRequest for Repeating {
+    fn sign(
+        &self,
+        _: &Method,
+        _: &Url,
+        _: &mut HeaderMap,
+        _: WallMillis,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        Ok(())
+    }
+
+    fn asked(&self, status: StatusCode, _: &HeaderMap) -> Option<Arc<dyn SignRequest>> {
+        assert_ne!(status, 402, "the signer is broken");
+        status.is_client_error().then(|| Arc::new(Self) as Arc<_>)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_signed_repetition_has_the_time_that_is_left() {
+    let refused = |status| Scripted::status(status).head_after(10 * SECOND);
+    for (first, requests, is_reached) in [
+        (refused(403), 2, true),
+        (refused(403).head_after(20 * SECOND), 2, false),
+        (refused(429).header("retry-after", b"5"), 2, true),
+        // The host is backed off for longer than a request may wait.
+        (refused(429), 1, true),
+        (refused(402), 1, true),
+    ] {
+        let what = format!("{first:?}");
+        let second = rules().head_after(5 * SECOND).chunk_after(5 * SECOND);
+        let fetch = ScriptedFetch::by_url([("https://a.example/robots.txt", vec![first, second])]);
+        let gate = built(Gate::builder().pace(one_second()).sign_requests(Arc::new(Repeating)), &fetch);
+        let entry = gate.answer(&origin()).await.unwrap();
+        let found = (fetch.count(), !matches!(entry.source(), Source::Unreachable(_)));
+        assert_eq!(found, (requests, is_reached), "{what}");
+    }
 }
 
 /// Panics at one call.
