@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use abide_gate::WallMillis;
+use abide_gate::{HolderId, WallMillis};
 use redb::{Builder, Database, DatabaseError, StorageBackend};
 
 #[derive(Debug)]
@@ -55,13 +55,10 @@ fn create_whole(path: &Path, builder: &Builder) -> Result<(), DatabaseError> {
     if fs::metadata(path).is_ok() {
         return Ok(());
     }
-    // With the process in its name: several may start at once where there is no file yet.
-    let new = with_suffix(path, &format!("new-{}", std::process::id()));
+    // A name of its own: several may start at once where there is no file yet, and one that was killed leaves half a database. A process id
+    // is no such name, because that of each start in a container is 1.
+    let new = with_suffix(path, &format!("new-{}", HolderId::random()));
     let made = builder.create(&new).map(drop);
-    if matches!(made, Err(DatabaseError::DatabaseAlreadyOpen)) {
-        // Another thread is at it.
-        return made;
-    }
     if made.is_ok() {
         // Unlike renaming, linking never replaces what another process has put there by now.
         let _ = fs::hard_link(&new, path);

@@ -85,6 +85,16 @@ fn a_file_opened_twice_is_an_error_at_once() {
     Store::open(&path).unwrap();
 }
 
+/// In a container each start has the process id of the one before, which was killed while it made its file.
+#[test]
+fn half_a_new_file_of_another_start_does_not_matter() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("abide.redb");
+    std::fs::write(path.with_extension(format!("redb.new-{}", std::process::id())), [0; 8192]).unwrap();
+    Store::open(&path).unwrap();
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2, "it leaves no other file");
+}
+
 /// `ABIDE_REDB_KILLS=1000` for the long form.
 #[tokio::test]
 async fn no_acknowledged_record_is_lost_by_a_kill() {
