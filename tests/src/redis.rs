@@ -20,6 +20,9 @@ pub struct Redis {
 /// The machine may be busy with other things.
 const STARTS_WITHIN: Duration = Duration::from_secs(120);
 
+const PUT: &str = "local checksum = redis.sha1hex('1' .. KEYS[1] .. '\\n' .. ARGV[1]):sub(1, 8)
+    redis.call('SET', KEYS[1], '1 ' .. checksum .. ' ' .. ARGV[1])";
+
 impl Redis {
     /// One that seems to have been in use for two days, so that no process waits for the leases of before its start. `None`: there is no
     /// such program here, which has been said.
@@ -95,10 +98,15 @@ impl Redis {
         let marker = format!("{began} {}", self.info("replication", "master_replid"));
         let mut all = redis::pipe();
         for bucket in 0..256 {
-            all.cmd("SET").arg(format!("abide:{{b{bucket}}}:born")).arg(&marker).ignore();
+            all.cmd("EVAL").arg(PUT).arg(1).arg(format!("abide:{{b{bucket}}}:born")).arg(&marker).ignore();
         }
         // A node of a cluster says of some that they lie elsewhere.
         let _ = all.query::<()>(&mut self.connection().unwrap());
+    }
+
+    /// Writes a value as abide-redis does: with its version and its checksum.
+    pub fn put(&self, key: &str, fields: impl AsRef<[u8]>) {
+        self.ask::<()>(&[b"EVAL", PUT.as_bytes(), b"1", key.as_bytes(), fields.as_ref()]);
     }
 
     /// It stays connected, and says nothing.

@@ -11,8 +11,10 @@ use crate::Store;
 use crate::key::HOST;
 use crate::script::Script;
 
-static EXCHANGE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(concat!(include_str!("lua/marker.lua"), include_str!("lua/exchange.lua"))));
+static EXCHANGE: LazyLock<Script> = LazyLock::new(|| Script::new(CODE));
+
+const CODE: &str =
+    concat!(include_str!("lua/seal.lua"), include_str!("lua/marker.lua"), include_str!("lua/exchange.lua"));
 
 /// Verdict, wait, and the state: quiet, delay, left, over, throttles, cause. Spans are microseconds; -1 is none.
 type Reply = (String, i64, i64, i64, i64, i64, u8, String);
@@ -142,8 +144,7 @@ mod tests {
 
     impl Scripted {
         fn start() -> Option<Self> {
-            let script = concat!(include_str!("lua/marker.lua"), include_str!("lua/exchange.lua"));
-            let script = script.replace("redis.call('TIME')", "{ARGV[12], ARGV[13]}");
+            let script = CODE.replace("redis.call('TIME')", "{ARGV[12], ARGV[13]}");
             let redis = Redis::start()?;
             let (seconds, micros): (u64, u64) = redis.ask(&["TIME"]);
             let began = Duration::from_secs(seconds) + Duration::from_micros(micros);
@@ -154,7 +155,7 @@ mod tests {
 
         fn lost_nothing_since(&self, at: Duration) {
             let name = self.redis.info("replication", "master_replid");
-            self.redis.ask::<()>(&["SET", "born", &format!("{} {name}", at.as_micros())]);
+            self.redis.put("born", format!("{} {name}", at.as_micros()));
         }
 
         fn exchange(

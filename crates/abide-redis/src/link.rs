@@ -53,8 +53,13 @@ struct Pending {
     is_lost: Arc<AtomicBool>,
 }
 
-static TOUCH: LazyLock<Script> =
-    LazyLock::new(|| Script::new(concat!(include_str!("lua/marker.lua"), include_str!("lua/touch.lua"))));
+static TOUCH: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(concat!(
+        include_str!("lua/seal.lua"),
+        include_str!("lua/marker.lua"),
+        include_str!("lua/touch.lua")
+    ))
+});
 
 /// After a failure to connect, the next attempt is made after this. Until then all commands fail with the same error.
 const AGAIN: Duration = Duration::from_millis(250);

@@ -3,21 +3,25 @@
 use std::sync::LazyLock;
 
 use abide_permissions::{BoxFuture, PermissionError, PermissionRecord, PermissionStore};
-use redis::{FromRedisValue, Value, cmd};
+use redis::{Value, cmd};
 
 use crate::Store;
 use crate::key::PERMISSIONS;
 use crate::script::Script;
 
-static LATER: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/later.lua")));
+static LOAD: LazyLock<Script> =
+    LazyLock::new(|| Script::new(concat!(include_str!("lua/seal.lua"), "return (unsealed(KEYS[1]))")));
+
+static LATER: LazyLock<Script> =
+    LazyLock::new(|| Script::new(concat!(include_str!("lua/seal.lua"), include_str!("lua/later.lua"))));
 
 impl PermissionStore for Store {
     fn load<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Option<PermissionRecord>, PermissionError>> {
         Box::pin(async move {
-            let text: Option<Vec<u8>> = ask(self, "GET", url).await?;
-            // What cannot be read, or was written for another URL, is absent.
-            let record = text.and_then(|text| serde_json::from_slice::<PermissionRecord>(&text).ok());
-            Ok(record.filter(|record| record.url() == url))
+            let key = self.link.keys.of(PERMISSIONS, url);
+            let text = self.link.run::<Option<Vec<u8>>>(&LOAD, &[key], None::<&str>).await;
+            // What is damaged, or was written for another URL, is absent.
+            Ok(text.map_err(PermissionError::new)?.and_then(|text| serde_json::from_slice(&text).ok()))
         })
     }
 
@@ -31,12 +35,9 @@ impl PermissionStore for Store {
     }
 
     fn remove<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<(), PermissionError>> {
-        Box::pin(ask(self, "DEL", url))
+        Box::pin(async move {
+            let key = self.link.keys.of(PERMISSIONS, url);
+            self.link.query(cmd("DEL").arg(key)).await.map_err(PermissionError::new)
+        })
     }
-}
-
-async fn ask<T: FromRedisValue>(store: &Store, what: &str, url: &str) -> Result<T, PermissionError> {
-    let mut command = cmd(what);
-    command.arg(store.link.keys.of(PERMISSIONS, url));
-    store.link.query(&command).await.map_err(PermissionError::new)
 }

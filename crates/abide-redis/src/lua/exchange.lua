@@ -15,11 +15,11 @@ local since = born(KEYS[2])
 -- when, by which command; who waits for it, in line, each until when; under which marker; and when all this was written.
 local last, delay, backoff, throttles, cause = 0, 0, 0, 0, 'none'
 local has, till, by, waiting, of = NONE, 0, 0, {}, text(since)
--- pcall, because a key of another type is an error to GET, and to us a row that is not ours.
-local stored, body = redis.pcall('GET', KEYS[1]), nil
+local row, stored = unsealed(KEYS[1])
+local body
 if stored then
   local fields = '^((%d+) (%d+) (%d+) (%d+) ([%w:]+) (%w+) (%d+) (%d+) ([%w:,]+) (%d+)) (%d+)$'
-  local found = {(type(stored) == 'string' and stored or ''):match(fields)}
+  local found = {(row or ''):match(fields)}
   if found[1] then
     body, cause, has, of = found[1], found[6], found[7], found[11]
     -- The clock was set back by so much: no time has passed since.
@@ -32,7 +32,7 @@ if stored then
       table.insert(waiting, {one, math.min(past(ends), now + HOUR)})
     end
   else
-    -- Not ours: as if a request were on its way, of a process that has a lease.
+    -- Damaged, or not ours: as if a request were on its way, of a process that has a lease.
     last, has, till = now, 'unknown', now + math.max(ttl, 10e6)
   end
 end
@@ -128,7 +128,7 @@ if owed <= now then
   if stored then redis.call('DEL', KEYS[1]) end
 -- Each write goes to replicas and to the append-only file, so one that would change nothing is left out.
 elseif new ~= body then
-  redis.call('SET', KEYS[1], new .. ' ' .. text(now), 'PX', text(math.ceil((owed - now) / 1000)))
+  redis.call('SET', KEYS[1], sealed(KEYS[1], new .. ' ' .. text(now)), 'PX', text(math.ceil((owed - now) / 1000)))
 end
 
 -- A server that takes no writes is away: a process that only asks whether it is back must hear so.

@@ -22,13 +22,12 @@ local function text(number)
 end
 
 local function mark(marker, since)
-  redis.call('SET', marker, text(since) .. ' ' .. (server or 'unnamed'), 'PX', MARKER_LIFE)
+  redis.call('SET', marker, sealed(marker, text(since) .. ' ' .. (server or 'unnamed')), 'PX', MARKER_LIFE)
 end
 
 local function born(marker)
-  -- pcall: a key of another type says nothing, so the bucket begins anew.
-  local kept = redis.pcall('GET', marker)
-  local since, name = (type(kept) == 'string' and kept or ''):match('^(%d+) (%w+)$')
+  -- A damaged one says nothing, so the bucket begins anew.
+  local since, name = (unsealed(marker) or ''):match('^(%d+) (%w+)$')
   since = since and tonumber(since)
   -- One that was born in the future is of a time before the clock was set back.
   if not since or since > now or (server and name ~= server) then

@@ -49,10 +49,46 @@ async fn a_refusal_writes_only_who_waits() {
         assert!(is_busy(status(&store, holder, lease(HOUR)).await, HOUR));
         let after: String = redis.ask(&["GET", HOST]);
         let differ = before.split(' ').zip(after.split(' ')).map(|(a, b)| a != b).collect::<Vec<_>>();
-        let (waiting, written) = (8, 10);
-        assert!((0..11).all(|n| differ[n] == [waiting, written].contains(&n)), "{before}\n{after}");
+        let (checksum, waiting, written) = (1, 10, 12);
+        assert!((0..13).all(|n| differ[n] == [checksum, waiting, written].contains(&n)), "{before}\n{after}");
     }
     assert_eq!(used(&redis, "evalsha"), scripts + 4, "each is one script");
+}
+
+/// What is stored there, each time with one byte changed.
+fn flipped(redis: &Redis, key: &str) -> Vec<Vec<u8>> {
+    let whole: Vec<u8> = redis.ask(&["GET", key]);
+    let flip = |at| whole.iter().enumerate().map(|(n, byte)| byte ^ u8::from(n == at)).collect();
+    (0..whole.len()).map(flip).collect()
+}
+
+#[tokio::test]
+async fn a_record_with_a_changed_byte_is_absent() {
+    let Some(redis) = Redis::start() else { return };
+    let store = connect(&redis.url()).await;
+    let origin: Origin = "https://a.example".parse().unwrap();
+    store.save(&origin, &sample_record(&origin, WallMillis::from_millis(0), "")).await.unwrap();
+    let key = redis.ask::<Vec<String>>(&["KEYS", "abide:*:robots:*"]).remove(0);
+    for value in flipped(&redis, &key) {
+        redis.ask::<()>(&[b"SET", key.as_bytes(), &value]);
+        assert_eq!(RobotsStore::load(&store, &origin).await.unwrap(), None, "{}", value.escape_ascii());
+    }
+    #[cfg(feature = "permissions")]
+    {
+        use abide_permissions::PermissionStore;
+        use abide_permissions::testing::sample_record;
+
+        let (record, url) = (sample_record("https://a.example/", 2), "https://a.example/");
+        PermissionStore::save(&store, &record).await.unwrap();
+        let key = redis.ask::<Vec<String>>(&["KEYS", "abide:*:permissions:*"]).remove(0);
+        for value in flipped(&redis, &key) {
+            redis.ask::<()>(&[b"SET", key.as_bytes(), &value]);
+            assert_eq!(PermissionStore::load(&store, url).await.unwrap(), None, "{}", value.escape_ascii());
+        }
+        // It is dated later by a second, which would keep it.
+        PermissionStore::save(&store, &sample_record(url, 1)).await.unwrap();
+        assert_eq!(PermissionStore::load(&store, url).await.unwrap(), Some(sample_record(url, 1)));
+    }
 }
 
 /// Another program may write anything into a key: its host waits for a while, and the store is not taken for away.
@@ -69,9 +105,14 @@ async fn what_is_not_ours_lets_nothing_out_early() {
         b"0 0 0 0 \xff 0 0 0 0 0 0",
         b"+1 0 0 0 none 0 0 0 0 0 0",
     ];
-    for value in absurd {
+    assert_eq!(status(&store, 1, lease(HOUR)).await, LEASED);
+    let sealed = |fields: &[u8]| {
+        redis.put(HOST, fields);
+        redis.ask::<Vec<u8>>(&["GET", HOST])
+    };
+    for value in flipped(&redis, HOST).into_iter().chain(absurd.map(sealed)) {
         let what = value.escape_ascii().to_string();
-        redis.ask::<()>(&[b"SET", HOST.as_bytes(), value]);
+        redis.ask::<()>(&[b"SET", HOST.as_bytes(), &value]);
         assert!(is_busy(status(&store, 1, lease(MINUTE)).await, MINUTE), "{what}");
         let reply = exchange(&store, 1, held(MINUTE)).await;
         assert!(is_busy(reply.0, MINUTE) && reply.1.quiet < Some(MINUTE), "{what}: {reply:?}");
@@ -81,7 +122,7 @@ async fn what_is_not_ours_lets_nothing_out_early() {
     assert!(is_busy(status(&store, 1, lease(MINUTE)).await, MINUTE), "another type");
     // Numbers that are out of all bounds.
     let most = "99999999999999999999";
-    redis.ask::<()>(&["SET", HOST, &format!("{most} {most} {most} 999 none 2 {most} 9 3:{most} 1 1")]);
+    redis.put(HOST, format!("{most} {most} {most} 999 none 2 {most} 9 3:{most} 1 1"));
     let state = exchange(&store, 1, lease(MINUTE)).await.1;
     let backoff = state.backoff.unwrap();
     assert_eq!((state.quiet, state.delay, backoff.throttles), (Some(Duration::ZERO), HOUR * 24, 255));
@@ -138,7 +179,7 @@ async fn after_a_loss_only_the_holder_gets_the_lease() {
             "flush" => redis.ask::<()>(&["FLUSHALL"]),
             "clock" => {
                 let name = redis.info("replication", "master_replid");
-                redis.ask::<()>(&["SET", "abide:{b249}:born", &format!("{} {name}", 1_u64 << 52)]);
+                redis.put("abide:{b249}:born", format!("{} {name}", 1_u64 << 52));
             }
             "replica" => {
                 for (replica, primary) in [(&other, &redis), (&redis, &other)] {
