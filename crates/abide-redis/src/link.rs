@@ -102,6 +102,7 @@ impl Link {
     {
         let asked = async {
             let (connection, is_lost) = self.connection().await?;
+            // Less than the limit, because callers that wait for less must find a silent server, too.
             let patience = self.limit.checked_div(4).unwrap_or_default();
             let mut pending = Pending { patience, since: Some(Instant::now()), is_lost };
             let reply = ask(connection).await;
@@ -133,7 +134,6 @@ impl Link {
             Some(Err((at, error))) if at.elapsed() < AGAIN => return Err(error.clone()),
             _ => {}
         }
-        *current = None;
         match self.connect().await {
             Ok(connection) => {
                 let made = (connection, Arc::default());

@@ -36,7 +36,7 @@ pub(super) enum Urgency {
     Background,
 }
 
-/// When a caller may come back for whose fetch there is no room.
+/// When a caller may come back for whose fetch there is no room. As long as the default deadline: the fetches on the wire now have ended then.
 const FULL_WAIT: Duration = Duration::from_secs(30);
 
 impl RobotsCache {

@@ -77,6 +77,7 @@ impl Default for RobotsPolicy {
             // Or `max-age=0` would mean a fetch of robots.txt with every page.
             lifetime_min: Duration::from_secs(5 * 60),
             lifetime_max: LIFETIME_MAX,
+            // As `retry_max`, and not the day of a 4xx: the redirects may lead to rules all the same.
             redirects_lifetime: Duration::from_secs(60 * 60),
             retry_first: Duration::from_secs(60),
             retry_max: Duration::from_secs(60 * 60),

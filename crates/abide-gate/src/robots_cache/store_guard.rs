@@ -15,7 +15,8 @@ use crate::{Origin, StoreError, caught_future};
 
 /// How often a follower looks whether the other process has the record.
 const FOLLOW_EVERY: Duration = Duration::from_millis(200);
-/// For how many leases, one after the other, we wait for other processes before we fetch ourselves.
+/// For how many leases, one after the other, we wait for other processes before we fetch ourselves. Two, because the holder of the first may
+/// have died, and the next one needs a whole lease.
 const LEADERS_MAX: u32 = 2;
 /// A lease that has ended by our clock but not by the store's is requested again after this.
 const FOLLOW_AGAIN: Duration = Duration::from_millis(10);
@@ -95,7 +96,7 @@ impl RobotsCache {
         (is_new && record.reuse(self.clock.wall()) != Reuse::Fetch).then_some(record)
     }
 
-    /// As long as a fetch may take. A shorter lease would end while its holder still fetches.
+    /// As long as a fetch may take, and the two operations of the store around it. A shorter lease would end while its holder still fetches.
     fn lease_time(&self) -> Duration {
         self.policy.deadline.saturating_add(self.policy.slot_wait_max).saturating_add(Duration::from_secs(5))
     }
