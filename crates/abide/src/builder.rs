@@ -303,7 +303,6 @@ impl Builder {
             None => Arc::new(ReqwestFetch {
                 client: client.clone(),
                 user_agent: self.crawler.checked_user_agent()?,
-                addresses: self.crawler.gate_settings().address_guard().clone(),
                 has_cookies: Arc::clone(&has_cookies),
             }),
         };

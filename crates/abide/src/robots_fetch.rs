@@ -8,7 +8,7 @@ use http::header::{COOKIE, HeaderValue, USER_AGENT};
 use http_body_util::BodyExt;
 
 use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse, on_the_wire};
-use abide_gate::{AddressGuard, BoxFuture, Clock, Failure, SystemClock};
+use abide_gate::{BoxFuture, Clock, Failure, SystemClock};
 
 use crate::send::{observe_cookie, reqwest_failure};
 use abide_http::{root_cause, same_resource};
@@ -18,7 +18,6 @@ use abide_http::{root_cause, same_resource};
 pub(crate) struct ReqwestFetch {
     pub(crate) client: reqwest::Client,
     pub(crate) user_agent: HeaderValue,
-    pub(crate) addresses: AddressGuard,
     pub(crate) has_cookies: Arc<AtomicBool>,
 }
 
@@ -48,12 +47,7 @@ impl ReqwestFetch {
 
 impl Fetch for ReqwestFetch {
     fn fetch(&self, request: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
-        Box::pin(async move {
-            if let Err(refused) = self.addresses.check_url(request.url()) {
-                return Err(FetchError::new(refused, refused.to_string()));
-            }
-            on_the_wire(request.budget(), self.send(&request)).await
-        })
+        Box::pin(async move { on_the_wire(request.budget(), self.send(&request)).await })
     }
 }
 
