@@ -39,7 +39,7 @@ async fn a_resolver_that_fails_is_a_failure_of_the_name() {
 async fn the_timeout_of_tower_is_a_timeout() {
     let server = Server::start(|_| Reply::raw(vec![Step::Hang])).await;
     let settings = settings(&server);
-    let inner = inner(server.address(), &settings);
+    let inner = inner(&server, &settings);
     let timed = ServiceBuilder::new().timeout(Duration::from_millis(10)).service(inner);
     let client = builder(settings).wrap(timed).unwrap();
     let error = client.oneshot(get("http://a.example/")).await.expect_err("no answer, no page");

@@ -9,13 +9,12 @@ use tower_http::follow_redirect::{FollowRedirectLayer, RequestUri};
 use crate::{builder, client, get, inner, settings};
 
 async fn web() -> Server {
-    Server::start(|seen| match (seen.host(), seen.path.as_str()) {
-        (_, "/robots.txt") => Reply::new(200, "User-agent: *\nDisallow: /private/"),
-        (_, "/into-private") => Reply::redirect(302, "/private/x"),
-        (_, "/away") => Reply::redirect(301, "http://b.example/page"),
-        (_, "/chain") => Reply::redirect(307, "/chain/2"),
-        (_, "/chain/2") => Reply::redirect(308, "/page"),
-        (_, "/inside") => Reply::redirect(302, "http://127.0.0.2/admin"),
+    Server::with_rules("User-agent: *\nDisallow: /private/", |seen| match seen.path.as_str() {
+        "/into-private" => Reply::redirect(302, "/private/x"),
+        "/away" => Reply::redirect(301, "http://b.example/page"),
+        "/chain" => Reply::redirect(307, "/chain/2"),
+        "/chain/2" => Reply::redirect(308, "/page"),
+        "/inside" => Reply::redirect(302, "http://127.0.0.2/admin"),
         _ => Reply::html("<meta name=robots content=nosnippet>page"),
     })
     .await
@@ -57,7 +56,7 @@ async fn a_hop_to_another_host_is_checked_there() {
 async fn a_redirect_layer_below_is_noticed() {
     let server = web().await;
     let settings = settings(&server);
-    let bare = inner(server.address(), &settings);
+    let bare = inner(&server, &settings);
     let layer = builder(settings).build(bare.clone()).unwrap();
     let service = ServiceBuilder::new().layer(layer).layer(FollowRedirectLayer::new()).service(bare);
     // Where nothing redirects, nothing is wrong.
@@ -77,7 +76,7 @@ async fn a_transport_of_robots_txt_that_follows_is_not_trusted() {
     })
     .await;
     let settings = settings(&server);
-    let bare = inner(server.address(), &settings);
+    let bare = inner(&server, &settings);
     let following = ServiceBuilder::new().layer(FollowRedirectLayer::new()).service(bare.clone());
     let layer = builder(settings).build(following).unwrap();
     let service = ServiceBuilder::new().layer(layer).service(bare);

@@ -16,8 +16,7 @@ use tower::{ServiceBuilder, ServiceExt};
 use crate::{Page, builder, client, get, inner, settings};
 
 async fn web() -> Server {
-    Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /private/"),
+    Server::with_rules("User-agent: *\nDisallow: /private/", |seen| match seen.path.as_str() {
         "/busy" => Reply::retry_after(503, 1),
         _ => Reply::new(200, "page"),
     })
@@ -80,7 +79,7 @@ async fn a_refusal_is_found_through_every_layer() {
     let boxed = all.oneshot(get(url)).await.unwrap_err();
     assert!(is_disallowed(&*boxed), "{boxed:?}");
     assert!(is_disallowed(anyhow::Error::from_boxed(boxed).context("while crawling").as_ref()));
-    assert_eq!(server.count(&format!("a.example{}", "/private/x")), 0);
+    assert_eq!(server.count("a.example/private/x"), 0);
 }
 
 #[tokio::test]
@@ -97,7 +96,7 @@ async fn a_printed_chain_says_it_once() {
 async fn a_buffer_and_a_limit_of_one_below_are_no_deadlock() {
     let server = web().await;
     let settings = settings(&server);
-    let bare = inner(server.address(), &settings);
+    let bare = inner(&server, &settings);
     // robots.txt goes through the same narrow place as the request that waits for it.
     let narrow = ServiceBuilder::new().concurrency_limit(1).service(bare);
     let client = builder(settings).wrap(narrow).unwrap();
@@ -109,7 +108,7 @@ async fn a_buffer_and_a_limit_of_one_below_are_no_deadlock() {
 async fn waiting_for_one_host_blocks_no_other() {
     let server = web().await;
     let settings = settings(&server);
-    let narrow = ServiceBuilder::new().concurrency_limit(1).service(inner(server.address(), &settings));
+    let narrow = ServiceBuilder::new().concurrency_limit(1).service(inner(&server, &settings));
     let client = builder(settings).wrap(narrow).unwrap();
     let clock = StoppedClock::stop();
     assert_eq!(client.clone().oneshot(get("http://a.example/busy")).await.unwrap().status(), 503);

@@ -5,7 +5,6 @@ mod addresses;
 mod failures;
 mod gate;
 mod hops;
-mod http2;
 mod layers;
 mod log;
 mod permits;
@@ -13,9 +12,9 @@ mod readiness;
 mod reading;
 
 use std::convert::Infallible;
-use std::future::{Ready, ready};
+use std::future::ready;
+use std::iter::{Once, once};
 use std::net::SocketAddr;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use abide_tests::Server;
@@ -32,49 +31,27 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::dns::Name;
 use hyper_util::rt::TokioExecutor;
-use tower::{Service, ServiceExt};
+use tower::util::BoxCloneSyncService;
+use tower::{ServiceExt, service_fn};
 
-/// A resolver that answers every name with one address. The port counts for URLs that name none.
-#[derive(Debug, Clone, Copy)]
-struct Names(SocketAddr);
-
-impl Service<Name> for Names {
-    type Response = std::iter::Once<SocketAddr>;
-    type Error = Infallible;
-    type Future = Ready<Result<Self::Response, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, _: Name) -> Self::Future {
-        ready(Ok(std::iter::once(self.0)))
-    }
-}
-
+/// A resolver.
+type Names = BoxCloneSyncService<Name, Once<SocketAddr>, Infallible>;
 type Inner = Client<HttpConnector<GuardedResolver<Names>>, Full<Bytes>>;
 type Layered = AbideService<Inner>;
 type Page = Response<AbideBody<Incoming>>;
 
 /// No delay between requests, and this server may be contacted.
 fn settings(server: &Server) -> GateBuilder {
-    settings_for(server.address())
-}
-
-fn settings_for(address: SocketAddr) -> GateBuilder {
     let pace = PacePolicy::default().danger_min_delay(Duration::ZERO);
-    Gate::builder().allow_net(address.ip().into()).pace(pace)
+    Gate::builder().allow_net(server.address().ip().into()).pace(pace)
 }
 
-/// A connector by which every name leads to `address`.
-fn connector(address: SocketAddr, settings: &GateBuilder) -> HttpConnector<GuardedResolver<Names>> {
-    let resolver = GuardedResolver::over(Names(address), settings.address_guard().clone());
-    HttpConnector::new_with_resolver(resolver)
-}
-
-/// hyper-util's client; every name leads to `address`.
-fn inner(address: SocketAddr, settings: &GateBuilder) -> Inner {
-    Client::builder(TokioExecutor::new()).build(connector(address, settings))
+/// hyper-util's client; every name leads to `server`. Its port counts for URLs that name none.
+fn inner(server: &Server, settings: &GateBuilder) -> Inner {
+    let address = server.address();
+    let names = Names::new(service_fn(move |_| ready(Ok(once(address)))));
+    let resolver = GuardedResolver::over(names, settings.address_guard().clone());
+    Client::builder(TokioExecutor::new()).build(HttpConnector::new_with_resolver(resolver))
 }
 
 fn builder(settings: GateBuilder) -> Builder {
@@ -83,7 +60,7 @@ fn builder(settings: GateBuilder) -> Builder {
 
 /// A client whose every name leads to `server`.
 fn client_with(server: &Server, settings: GateBuilder) -> Layered {
-    let inner = inner(server.address(), &settings);
+    let inner = inner(server, &settings);
     builder(settings).wrap(inner).unwrap()
 }
 

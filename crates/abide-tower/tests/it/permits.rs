@@ -7,8 +7,7 @@ use abide_tower::pacing::DeferReason;
 use crate::{client, impatient, send, status};
 
 async fn web() -> Server {
-    Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
+    Server::without_rules(|seen| match seen.path.as_str() {
         // More than lies in sockets on the way.
         "/endless" => Reply::raw(vec![
             Step::Send(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n".to_vec()),

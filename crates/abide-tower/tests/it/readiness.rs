@@ -1,5 +1,6 @@
 //! What a service below hears: `poll_ready` before each call, and no reservation kept while a request waits.
 
+use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -7,15 +8,17 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use abide_gate::{Clock, ManualClock, WallMillis};
-use abide_tower::pacing::PacePolicy;
+use abide_tower::pacing::{DeferReason, PacePolicy};
 use abide_tower::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse};
-use abide_tower::{AbideLayer, BoxFuture, DeniedKind, Gate, ServiceError};
+use abide_tower::{AbideLayer, BoxFuture, DeniedKind, Gate, Options, ServiceError};
 use bytes::Bytes;
 use futures_util::future::poll_immediate;
-use http::{HeaderMap, Request, Response, StatusCode};
-use http_body_util::Full;
+use futures_util::stream::{self, StreamExt};
+use http::{HeaderMap, Request, Response, StatusCode, Version};
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::Frame;
 use tokio::sync::Notify;
-use tower::{Layer, Service, ServiceExt};
+use tower::{Layer, Service, ServiceExt, service_fn};
 
 type Empty = http_body_util::Empty<Bytes>;
 
@@ -163,7 +166,7 @@ async fn a_call_dropped_before_it_is_sent_gives_its_permit_back() {
     // Its permit is there at once, but the service below is no longer: it has to reserve again, since it waited for a moment.
     let holder = layer.gate().admit(&url, Duration::ZERO).await.unwrap().1;
     let mut patient = request();
-    patient.extensions_mut().insert(abide_tower::Options::new().with_max_wait(Duration::from_secs(7200)));
+    patient.extensions_mut().insert(Options::new().with_max_wait(Duration::from_secs(7200)));
     {
         let mut call = std::pin::pin!(service.call(patient));
         assert!(poll_immediate(call.as_mut()).await.is_none());
@@ -202,6 +205,31 @@ async fn what_waited_for_the_service_below_is_checked_again() {
     let error = call.await.unwrap_err();
     assert!(error.refused().unwrap().is_disallowed(), "{error:?}");
     assert_eq!(seen.calls.load(Ordering::SeqCst), 0);
+}
+
+/// RFC 9113 §8.1: a response ends with END_STREAM. Bytes that were counted say nothing of that.
+#[tokio::test]
+async fn a_stream_keeps_the_permit_until_its_end_whatever_its_length() {
+    let inner = service_fn(|_: Request<Empty>| {
+        let text = Ok::<_, Infallible>(Frame::data(Bytes::from("ok")));
+        let page = Response::builder().version(Version::HTTP_2).header("content-length", 2);
+        let body = StreamBody::new(stream::iter([text]).chain(stream::pending()));
+        ready(Ok::<_, Infallible>(page.body(body).unwrap()))
+    });
+    let robots = Arc::<Later>::default();
+    robots.0.notify_one();
+    let settings = Gate::builder().pace(PacePolicy::default().danger_min_delay(Duration::ZERO));
+    let layer = AbideLayer::builder("ExampleBot").gate(settings).build_with(robots as Arc<dyn Fetch>);
+    let service = layer.unwrap().layer(inner);
+    let mut page = service.clone().oneshot(request()).await.unwrap();
+    assert_eq!(page.frame().await.unwrap().unwrap().into_data().unwrap(), "ok");
+    let mut hasty = request();
+    hasty.extensions_mut().insert(Options::new().with_max_wait(Duration::ZERO));
+    let error = service.clone().oneshot(hasty).await.unwrap_err();
+    let DeniedKind::Deferred { reason } = error.refused().unwrap().kind() else { panic!("{error:?}") };
+    assert!(matches!(reason, DeferReason::InFlight { .. }), "{reason:?}");
+    drop(page);
+    assert_eq!(service.oneshot(request()).await.unwrap().status(), 200);
 }
 
 #[tokio::test]

@@ -48,7 +48,7 @@ async fn fields_and_head_are_united_and_the_body_is_whole() {
 async fn a_304_comes_with_what_the_last_fetch_has_stored() {
     let server = web().await;
     let settings = settings(&server);
-    let inner = inner(server.address(), &settings);
+    let inner = inner(&server, &settings);
     let store = Arc::new(MemoryPermissionStore::new(std::num::NonZeroUsize::MIN.saturating_add(9)));
     let client = builder(settings).crawler(|crawler| crawler.permission_store(store)).wrap(inner).unwrap();
     let url = "http://a.example/unchanged";
