@@ -20,7 +20,7 @@ async fn the_user_agent_of_reqwests_builder_is_replaced() {
     let log = server.log();
     assert_eq!(log.len(), 4, "robots.txt and the page, twice");
     for seen in log {
-        assert_eq!(seen.header("user-agent"), Some("ExampleBot/1.0 (+https://example.com/bot)"));
+        assert_eq!(seen.header("user-agent"), Some(crate::AGENT));
     }
 }
 

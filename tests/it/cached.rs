@@ -7,30 +7,11 @@ use std::time::Duration;
 
 use abide::{MemoryPermissionStore, ResponseExt};
 use abide_tests::{Reply, Seen, Server};
+use fastrand::Rng;
 use http_cache_reqwest::{Cache, CacheMode, HttpCache, HttpCacheOptions, MokaCache, MokaManager};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
 
 use crate::{Built, builder};
-
-/// A generator that gives the same sequences on every machine (xorshift64*).
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % bound
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
-    }
-}
 
 const LINES: [&str; 9] = [
     "noindex",
@@ -51,9 +32,13 @@ fn restricts(line: &str) -> bool {
 
 type Fields = Vec<(&'static str, &'static str)>;
 
-fn some_rules(random: &mut Random) -> Fields {
-    (0..random.below(4))
-        .map(|_| (random.pick(&["x-robots-tag", "robots-tag"]), random.pick(&LINES)))
+fn pick<T: Copy>(random: &mut Rng, from: &[T]) -> T {
+    random.choice(from).copied().unwrap()
+}
+
+fn some_rules(random: &mut Rng) -> Fields {
+    (0..random.usize(..4))
+        .map(|_| (pick(random, &["x-robots-tag", "robots-tag"]), pick(random, &LINES)))
         .collect()
 }
 
@@ -70,20 +55,20 @@ struct Page {
 }
 
 impl Page {
-    fn change(&mut self, random: &mut Random) {
+    fn change(&mut self, random: &mut Rng) {
         self.version += 1;
         self.rules = some_rules(random);
-        self.has_meta = random.below(5) == 0;
+        self.has_meta = random.usize(..5) == 0;
         self.types =
-            random.pick::<&[&str]>(&[&["text/html"], &["text/html"], &["text/plain", "text/html"]]).to_vec();
+            pick::<&[&str]>(random, &[&["text/html"], &["text/html"], &["text/plain", "text/html"]]).to_vec();
     }
 
-    fn answer(&mut self, seen: &Seen, random: &mut Random) -> Reply {
+    fn answer(&mut self, seen: &Seen, random: &mut Rng) -> Reply {
         let tag = format!("\"{}\"", self.version);
-        let control = random.pick(&["max-age=60", "no-cache", "max-age=0", "no-cache"]);
+        let control = pick(random, &["max-age=60", "no-cache", "max-age=0", "no-cache"]);
         if seen.header("if-none-match") == Some(&tag) {
             // Some servers say on each 304 what they say on pages, others nothing, others something else.
-            let fields = match random.below(3) {
+            let fields = match random.usize(..3) {
                 0 => Vec::new(),
                 1 => self.rules.clone(),
                 _ => some_rules(random),
@@ -108,14 +93,11 @@ impl Page {
     }
 }
 
-type Pages = Arc<Mutex<(Random, HashMap<String, Page>)>>;
+type Pages = Arc<Mutex<(Rng, HashMap<String, Page>)>>;
 
 async fn site(pages: &Pages) -> Server {
     let pages = Arc::clone(pages);
-    Server::start(move |seen| {
-        if seen.path == "/robots.txt" {
-            return Reply::new(404, "");
-        }
+    Server::without_rules(move |seen| {
         let (random, pages) = &mut *pages.lock().unwrap();
         pages.entry(seen.path.clone()).or_default().answer(seen, random)
     })
@@ -137,12 +119,12 @@ struct Count {
 }
 
 async fn crawl(client: &ClientWithMiddleware, server: &Server, pages: &Pages, seed: u64) -> Count {
-    let mut random = Random::new(seed);
+    let mut random = Rng::with_seed(seed);
     let mut count = Count::default();
     for sequence in 0..150 {
         let path = format!("/{seed}/{sequence}");
-        for _ in 0..random.below(7) + 2 {
-            if random.below(4) == 0 || !pages.lock().unwrap().1.contains_key(&path) {
+        for _ in 0..random.usize(..7) + 2 {
+            if random.usize(..4) == 0 || !pages.lock().unwrap().1.contains_key(&path) {
                 pages.lock().unwrap().1.entry(path.clone()).or_default().change(&mut random);
             }
             let page = client.get(format!("http://a.example{path}")).send().await.unwrap();
@@ -165,7 +147,7 @@ async fn crawl(client: &ClientWithMiddleware, server: &Server, pages: &Pages, se
 async fn a_cache_between_the_halves_loses_no_restriction() {
     use CacheMode::{Default, ForceCache, IgnoreRules, NoCache, NoStore};
     for (mode, seeds) in [(Default, 4), (ForceCache, 1), (IgnoreRules, 1), (NoCache, 1), (NoStore, 1)] {
-        let pages: Pages = Arc::new(Mutex::new((Random::new(7), HashMap::new())));
+        let pages: Pages = Arc::new(Mutex::new((Rng::with_seed(7), HashMap::new())));
         let server = site(&pages).await;
         let (abide, inner) = builder(&server).parts();
         let mut cache = cache(HttpCacheOptions::default());
@@ -182,7 +164,7 @@ async fn a_cache_between_the_halves_loses_no_restriction() {
 
 #[tokio::test]
 async fn abide_above_a_cache_takes_what_it_may_have_lost_for_unknown() {
-    let pages: Pages = Arc::new(Mutex::new((Random::new(8), HashMap::new())));
+    let pages: Pages = Arc::new(Mutex::new((Rng::with_seed(8), HashMap::new())));
     let server = site(&pages).await;
     let (abide, inner) = builder(&server).parts();
     let cache = cache(HttpCacheOptions::default());
@@ -194,7 +176,7 @@ async fn abide_above_a_cache_takes_what_it_may_have_lost_for_unknown() {
 
 #[tokio::test]
 async fn a_cache_that_drops_the_fields_of_abide_leaves_the_rest_unknown() {
-    let pages: Pages = Arc::new(Mutex::new((Random::new(9), HashMap::new())));
+    let pages: Pages = Arc::new(Mutex::new((Rng::with_seed(9), HashMap::new())));
     let server = site(&pages).await;
     let (abide, inner) = builder(&server).parts();
     let options = HttpCacheOptions {
@@ -234,9 +216,8 @@ async fn an_entry_that_another_client_put_into_the_cache_is_unknown() {
 async fn a_hit_does_not_replace_a_record_that_came_later() {
     let said = Arc::new(Mutex::new("all"));
     let saying = Arc::clone(&said);
-    let server = Server::start(move |seen| match (seen.path.as_str(), seen.header("if-none-match")) {
-        ("/robots.txt", _) => Reply::new(404, ""),
-        (_, Some("\"2\"")) => Reply::with_headers(304, &[("etag", "\"2\"")], ""),
+    let server = Server::without_rules(move |seen| match seen.header("if-none-match") {
+        Some("\"2\"") => Reply::with_headers(304, &[("etag", "\"2\"")], ""),
         _ => {
             let said = *saying.lock().unwrap();
             let tag = if said == "all" { "\"1\"" } else { "\"2\"" };

@@ -1,36 +1,24 @@
 //! When the permit of a response ends in HTTP/2.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use abide::pacing::DeferReason;
-use abide::{Abide, Denied, DeniedKind, Options, RequestBuilderExt, Scan};
-use abide_tests::Names;
-use reqwest_middleware::ClientWithMiddleware;
+use abide::{Denied, DeniedKind, Options, RequestBuilderExt, Scan};
 
 use crate::beside::Site;
-
-use crate::Built;
+use crate::builder;
 
 /// Plain text whose length is stated, and whose end does not come unless by its length.
 fn open(text: &str) -> String {
     format!("http://a.example/page?type=text/plain&field=content-length:{}&body={text}&end=open", text.len())
 }
 
-fn client_of(site: &Site) -> ClientWithMiddleware {
-    Abide::builder("ExampleBot")
-        .resolver(Arc::new(Names(site.address)))
-        .allow_net(site.address.ip().into())
-        .delay(Duration::ZERO)
-        .build_client(reqwest::Client::builder().http2_prior_knowledge())
-        .unwrap()
-}
-
 /// RFC 9113 §8.1: a response ends with END_STREAM. Bytes that were counted say nothing of that.
 #[tokio::test]
 async fn http2_permits_last_until_the_stream_ends_or_is_dropped() {
     let site = Site::start(true).await;
-    let client = client_of(&site);
+    let client = reqwest::Client::builder().http2_prior_knowledge();
+    let client = builder(site.address).build_client(client).unwrap();
     let at_once = async || {
         let now = Options::new().with_max_wait(Duration::ZERO);
         client.get("http://a.example/page?body=x").abide(now).send().await

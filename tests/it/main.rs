@@ -28,11 +28,13 @@ mod supply;
 mod verdicts;
 mod wire;
 
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use abide::pacing::PacePolicy;
 use abide::{Abide, Builder, Denied};
-use abide_tests::{Authority, Server};
+use abide_tests::{Authority, Names, Server};
 use reqwest_middleware::ClientWithMiddleware;
 use reqwest_retry::RetryTransientMiddleware;
 use reqwest_retry::policies::ExponentialBackoff;
@@ -59,17 +61,19 @@ impl Built for Builder {
     }
 }
 
+/// The User-Agent of each crawler.
+const AGENT: &str = "ExampleBot/1.0 (+https://example.com/bot)";
+
 /// A crawler whose every name leads to `server`, and that asks hosts without delay.
-fn builder(server: &Server) -> Builder {
+fn builder(server: impl Into<SocketAddr>) -> Builder {
     slow_builder(server).delay(Duration::ZERO)
 }
 
 /// The same at the default pace.
-fn slow_builder(server: &Server) -> Builder {
-    Abide::builder("ExampleBot")
-        .user_agent("ExampleBot/1.0 (+https://example.com/bot)")
-        .resolver(server.names())
-        .allow_net(server.address().ip().into())
+fn slow_builder(server: impl Into<SocketAddr>) -> Builder {
+    let address = server.into();
+    let names = Arc::new(Names(address));
+    Abide::builder("ExampleBot").user_agent(AGENT).resolver(names).allow_net(address.ip().into())
 }
 
 /// The client of [`builder`].

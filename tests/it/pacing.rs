@@ -4,14 +4,12 @@ use std::time::Duration;
 
 use abide::pacing::{DeferReason, PacePolicy};
 use abide::{Denied, DeniedKind, Options, RequestBuilderExt, ResponseExt};
-use abide_tests::{Reply, Seen, Server, Signal, Step, StoppedClock, until};
+use abide_tests::{Reply, Seen, Server, Signal, Step, StoppedClock, delays, until};
 
 use crate::{Built, builder, client, refused, slow_builder, status};
 
-/// The shortest time from the end of one answer to the arrival of the next request, in the order of arrival.
 fn shortest_delay(log: &[Seen]) -> Duration {
-    let pairs = log.windows(2).map(|pair| pair[1].at.saturating_duration_since(pair[0].answered));
-    pairs.min().expect("at least two requests")
+    delays(log).min().expect("at least two requests")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -30,7 +28,6 @@ async fn the_server_sees_the_delay_robots_txt_included() {
     }
     let log = server.log();
     assert_eq!(log.len(), 13);
-    // What the server measures begins when it has handed its answer over, which is before the client has it.
     assert!(shortest_delay(&log) >= delay, "{:?}", shortest_delay(&log));
 }
 
@@ -112,7 +109,6 @@ fn silent(seen: &Seen) -> Reply {
     // No HTML: there is no head to wait for.
     let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 10\r\n\r\nx".to_vec();
     match seen.path.as_str() {
-        "/robots.txt" => Reply::new(404, ""),
         "/silent" => Reply::raw(vec![Step::Hang]),
         "/103" => {
             let early =

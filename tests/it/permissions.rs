@@ -129,11 +129,8 @@ async fn what_was_not_looked_at_is_unknown_and_never_permitted_for_sure() {
 
 #[tokio::test]
 async fn a_304_comes_with_the_last_known_rules() {
-    let server = Server::start(|seen| match (seen.path.as_str(), seen.header("if-none-match")) {
-        ("/robots.txt", _) => Reply::new(404, ""),
-        (_, Some("\"1\"")) => {
-            Reply::with_headers(304, &[("etag", "\"1\""), ("robots-tag", "*;noarchive")], "")
-        }
+    let server = Server::without_rules(|seen| match seen.header("if-none-match") {
+        Some("\"1\"") => Reply::with_headers(304, &[("etag", "\"1\""), ("robots-tag", "*;noarchive")], ""),
         _ => Reply::html("<head><meta name=robots content=noindex></head>")
             .with("etag", "\"1\"")
             .with("robots-tag", "*;nosnippet")
@@ -170,9 +167,8 @@ async fn a_dripping_head_is_given_up_and_the_body_goes_on() {
 
 #[tokio::test]
 async fn what_was_not_looked_at_this_time_is_not_known_from_last_time() {
-    let server = Server::start(|seen| match (seen.path.as_str(), seen.method.as_str()) {
-        ("/robots.txt", _) => Reply::new(404, ""),
-        (_, "POST") => Reply::html("<head></head><body>posted"),
+    let server = Server::without_rules(|seen| match seen.method.as_str() {
+        "POST" => Reply::html("<head></head><body>posted"),
         _ => Reply::html("<head><meta name=robots content=nosnippet></head>"),
     })
     .await;
@@ -282,9 +278,8 @@ async fn all_gzip_members_of_a_head_are_read() {
 
 #[tokio::test]
 async fn a_part_of_a_page_leaves_its_record_restricted() {
-    let server = Server::start(|seen| match (seen.path.as_str(), seen.header("range")) {
-        ("/robots.txt", _) => Reply::new(404, ""),
-        (_, Some(_)) => Reply::with_headers(
+    let server = Server::without_rules(|seen| match seen.header("range") {
+        Some(_) => Reply::with_headers(
             206,
             &[("content-type", "text/html"), ("content-range", "bytes 0-20/100"), ("etag", "\"1\"")],
             &LATE[..21],
@@ -427,10 +422,7 @@ async fn an_unsaved_record_permits_nothing_more() {
         (Fault::Error, true, noindex, noindex, None),
     ] {
         let visits = AtomicUsize::new(0);
-        let server = Server::start(move |seen| {
-            if seen.path == "/robots.txt" {
-                return Reply::new(404, "");
-            }
+        let server = Server::without_rules(move |_| {
             let page = |rules| {
                 let fields = [("content-type", "text/html"), ("robots-tag", rules), ("etag", "\"1\"")];
                 Reply::with_headers(200, &fields, "<title>x</title>")
@@ -460,7 +452,7 @@ async fn a_failing_permission_store_costs_only_the_record() {
     for (fault, at_load) in faults.into_iter().flat_map(|fault| [(fault, true), (fault, false)]) {
         let server = Arc::clone(&server);
         crawls.spawn(async move {
-            let client = builder(&server).permission_store(Failing::new(fault, at_load, Some(0))).client();
+            let client = builder(&*server).permission_store(Failing::new(fault, at_load, Some(0))).client();
             // Two requests, and one that was redirected.
             for path in ["header", "redirect"] {
                 let page = client.get(format!("http://a.example/{path}")).send();

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use abide::{Denied, RedirectHistory};
 use abide_tests::{Reply, Server, Step, StoppedClock};
-use http::Method;
-use reqwest_middleware::ClientBuilder;
+use http::{Extensions, Method};
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
 
 use crate::{Built, builder, chain, client, status};
 
@@ -79,6 +79,16 @@ fn closed_port() -> SocketAddr {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
+/// A GET with extensions that the caller can look at afterwards.
+async fn execute(
+    client: &ClientWithMiddleware,
+    url: &str,
+    extensions: &mut Extensions,
+) -> reqwest_middleware::Result<reqwest::Response> {
+    let request = reqwest::Request::new(Method::GET, url.parse().unwrap());
+    client.execute_with_extensions(request, extensions).await
+}
+
 #[tokio::test]
 async fn a_network_error_of_a_later_hop_keeps_type_and_history() {
     let closed = closed_port();
@@ -89,9 +99,8 @@ async fn a_network_error_of_a_later_hop_keeps_type_and_history() {
     })
     .await;
     let client = client(&server);
-    let mut extensions = http::Extensions::new();
-    let request = reqwest::Request::new(Method::GET, "http://a.example/one".parse().unwrap());
-    let error = client.execute_with_extensions(request, &mut extensions).await.unwrap_err();
+    let mut extensions = Extensions::new();
+    let error = execute(&client, "http://a.example/one", &mut extensions).await.unwrap_err();
     assert!(error.is_connect(), "{error:?}");
     assert!(Denied::find(&error).is_none());
     assert_eq!(error.url().unwrap().port(), Some(closed.port()), "the hop that failed");
@@ -103,14 +112,13 @@ async fn a_network_error_of_a_later_hop_keeps_type_and_history() {
     assert_eq!(hops, [("/one", 301), ("/two", 302)]);
     assert!(!format!("{error:?} {error} {history:?}").contains("hunter2"));
     // The next call starts over.
-    let request = reqwest::Request::new(Method::GET, "http://a.example/robots.txt".parse().unwrap());
-    client.execute_with_extensions(request, &mut extensions).await.unwrap();
+    execute(&client, "http://a.example/robots.txt", &mut extensions).await.unwrap();
     assert!(extensions.get::<RedirectHistory>().is_none());
 }
 
-/// An error says nothing of it, whatever it is: the history does, whichever half has waited.
+/// An error says nothing of them, whatever it is: the history does, whichever half has waited.
 #[tokio::test]
-async fn a_call_without_a_response_tells_how_long_it_waited() {
+async fn a_call_without_a_response_leaves_its_hops_and_its_wait() {
     let (delay, none) = (Duration::from_millis(200), Duration::ZERO);
     let clock = StoppedClock::stop();
     for halves in [false, true] {
@@ -118,6 +126,8 @@ async fn a_call_without_a_response_tells_how_long_it_waited() {
             Server::with_rules("User-agent: *\nDisallow: /secret", |seen| match seen.path.as_str() {
                 "/cut" => Reply::raw(vec![Step::Reset]),
                 "/to-secret" => Reply::redirect(302, "/secret"),
+                "/to-nowhere" => Reply::redirect(302, "http://nowhere.example:1/"),
+                "/loop" => Reply::redirect(302, "/loop"),
                 _ => Reply::html("page"),
             })
             .await;
@@ -127,10 +137,9 @@ async fn a_call_without_a_response_tells_how_long_it_waited() {
             true => ClientBuilder::new(inner).with(abide.gate()).with(abide.pacing()).build(),
         };
         let waited = async |path: &str| {
-            let mut extensions = http::Extensions::new();
-            let url = format!("http://a.example{path}").parse().unwrap();
-            let request = reqwest::Request::new(Method::GET, url);
-            let answer = clock.pass_until(client.execute_with_extensions(request, &mut extensions)).await;
+            let mut extensions = Extensions::new();
+            let url = format!("http://a.example{path}");
+            let answer = clock.pass_until(execute(&client, &url, &mut extensions)).await;
             assert_eq!(answer.is_ok(), path == "/", "{path}");
             extensions.get::<RedirectHistory>().map(|history| (history.hops().len(), history.waited()))
         };
@@ -142,7 +151,10 @@ async fn a_call_without_a_response_tells_how_long_it_waited() {
             Some((0, none)),
             "the rules were at hand, and no permit was taken"
         );
-        let (hops, redirected) = waited("/to-secret").await.unwrap();
-        assert!(hops == 1 && redirected > delay / 2, "{redirected:?} {halves}");
+        for (path, expected) in [("/to-secret", 1), ("/to-nowhere", 1), ("/loop", 11)] {
+            let (hops, redirected) = waited(path).await.unwrap();
+            assert_eq!(hops, expected, "{path} {halves}");
+            assert!(redirected > delay / 2, "{path}: {redirected:?} {halves}");
+        }
     }
 }

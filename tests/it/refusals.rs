@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use abide::{Denied, Options, RedirectPolicy, RequestBuilderExt, ResponseExt, Scan, Stopped};
-use abide_tests::{Reply, Server, Signal, Step, StoppedClock, until};
+use abide_tests::{Reply, Server, Signal, Step, StoppedClock, delays, until};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Extension};
 use tower_service::Service;
 
@@ -112,7 +112,7 @@ async fn an_override_does_not_switch_off_pacing() {
     }
     let log = server.log();
     assert_eq!(log.len(), 4, "robots.txt is still asked for");
-    assert!(log.windows(2).all(|pair| pair[1].at.duration_since(pair[0].answered) >= delay));
+    assert!(delays(&log).all(|found| found >= delay));
 }
 
 #[tokio::test]

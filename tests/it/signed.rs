@@ -1,5 +1,7 @@
 //! Signed requests: what leaves is verified by another implementation, hop by hop.
 
+#[path = "../../crates/abide-identity/tests/it/broken.rs"]
+mod broken;
 #[path = "../../crates/abide-identity/tests/it/verifier.rs"]
 mod verifier;
 
@@ -7,9 +9,10 @@ use std::time::Duration;
 
 use abide::identity::{Key, Signer, WebBotAuth};
 use abide::{DeniedKind, ResponseExt};
-use abide_tests::{Authority, Reply, Seen, Server, listen};
+use abide_tests::{Authority, Reply, Seen, Server, delays, listen};
 use reqwest_middleware::ClientWithMiddleware;
 
+use self::broken::Broken;
 use self::verifier::is_verified;
 use crate::layered::{follow, layered};
 use crate::{Built, builder, refused, retry, trusting};
@@ -71,32 +74,28 @@ async fn crawled(by_layer: bool, url: &str, identity: WebBotAuth, delay: Duratio
 async fn another_implementation_verifies_every_hop_and_robots_txt() {
     for by_layer in [false, true] {
         let (identity, public_key) = identity();
-        every_hop_is_verified(by_layer, identity, public_key).await;
+        let (status, server) = crawled(by_layer, "https://a.site.example/1", identity, Duration::ZERO).await;
+        assert_eq!(status, 200);
+        let log = server.log();
+        assert_eq!(
+            server.asked(),
+            [
+                "a.site.example/robots.txt",
+                "a.site.example/1",
+                "b.site.example/robots.txt",
+                "b.site.example/2?x=y",
+                "b.site.example/3",
+                "a.site.example/page"
+            ]
+        );
+        for seen in &log {
+            assert_eq!(verified(seen, public_key), Ok(()), "{}: {:?}", seen.what(), seen.headers);
+        }
+        let mut signatures: Vec<_> = log.iter().map(|seen| seen.header("signature").unwrap()).collect();
+        signatures.sort_unstable();
+        signatures.dedup();
+        assert_eq!(signatures.len(), log.len(), "each hop is signed by itself");
     }
-}
-
-async fn every_hop_is_verified(by_layer: bool, identity: WebBotAuth, public_key: [u8; 32]) {
-    let (status, server) = crawled(by_layer, "https://a.site.example/1", identity, Duration::ZERO).await;
-    assert_eq!(status, 200);
-    let log = server.log();
-    assert_eq!(
-        server.asked(),
-        [
-            "a.site.example/robots.txt",
-            "a.site.example/1",
-            "b.site.example/robots.txt",
-            "b.site.example/2?x=y",
-            "b.site.example/3",
-            "a.site.example/page"
-        ]
-    );
-    for seen in &log {
-        assert_eq!(verified(seen, public_key), Ok(()), "{}: {:?}", seen.what(), seen.headers);
-    }
-    let mut signatures: Vec<_> = log.iter().map(|seen| seen.header("signature").unwrap()).collect();
-    signatures.sort_unstable();
-    signatures.dedup();
-    assert_eq!(signatures.len(), log.len(), "each hop is signed by itself");
 }
 
 #[tokio::test]
@@ -152,14 +151,8 @@ async fn a_server_that_asks_gets_one_signed_retry_that_is_paced() {
             let log = server.log();
             let seen = log.iter().map(|seen| (seen.path.as_str(), seen.header("signature").is_some()));
             assert_eq!((ended, seen.collect::<Vec<_>>()), (status, expected.clone()), "{host} {by_layer}");
-            for pair in log.windows(2) {
-                let delay_seen = pair[1].at.duration_since(pair[0].answered);
-                assert!(
-                    delay_seen >= delay - Duration::from_millis(1),
-                    "{delay_seen:?} before {}",
-                    pair[1].what()
-                );
-            }
+            let least = delays(&log).min().unwrap();
+            assert!(least >= delay - Duration::from_millis(1), "{least:?}");
             for retry in log.iter().filter(|seen| seen.header("signature").is_some()) {
                 assert_eq!(verified(retry, public_key), Ok(()));
                 assert!(retry.header("signature-input").unwrap().contains(";nonce=\"n-1\""));
@@ -207,48 +200,28 @@ async fn each_retry_has_its_own_signature() {
     }
 }
 
-/// A signer that is out of order, or panics.
-#[derive(Debug)]
-struct Broken {
-    panics: bool,
-}
-
-impl Signer for Broken {
-    fn public_key(&self) -> [u8; 32] {
-        [7; 32]
-    }
-
-    fn sign(&self, _: &[u8]) -> Result<[u8; 64], Box<dyn std::error::Error + Send + Sync>> {
-        assert!(!self.panics, "the signer's own mistake");
-        Err("the HSM is gone".into())
-    }
-}
-
 #[tokio::test]
 async fn what_cannot_be_signed_is_not_sent() {
-    let reasons = ["the signer returned no signature", "the signer panicked"];
-    for (panics, reason) in [false, true].into_iter().zip(reasons) {
-        nothing_is_sent_unsigned(Broken { panics }, reason).await;
+    for (panics, reason) in [(false, "the signer returned no signature"), (true, "the signer panicked")] {
+        let authority = Authority::new();
+        let server = site(&authority).await;
+        let identity = WebBotAuth::new(Broken { panics }, "https://bot.example").unwrap();
+        let client = signing(&server, &authority, identity.clone());
+        let denied = refused(&client, "https://a.site.example/page").await;
+        assert!(denied.is_unreachable(), "not even robots.txt: {denied:?}");
+        assert_eq!(server.log().len(), 0);
+        // The page itself, where robots.txt was fetched without a signature.
+        let client = signing(&server, &authority, identity.only_when_asked());
+        let denied = refused(&client, "https://a.site.example/asks").await;
+        assert!(matches!(denied.kind(), DeniedKind::NotSigned { .. }), "{denied:?}");
+        assert_eq!(
+            denied.to_string(),
+            format!(
+                "https://a.site.example/asks is not requested: the request could not be signed: {reason}"
+            )
+        );
+        assert_eq!(server.asked(), ["a.site.example/robots.txt", "a.site.example/asks"]);
     }
-}
-
-async fn nothing_is_sent_unsigned(signer: Broken, reason: &str) {
-    let authority = Authority::new();
-    let server = site(&authority).await;
-    let identity = WebBotAuth::new(signer, "https://bot.example").unwrap();
-    let client = signing(&server, &authority, identity.clone());
-    let denied = refused(&client, "https://a.site.example/page").await;
-    assert!(denied.is_unreachable(), "not even robots.txt: {denied:?}");
-    assert_eq!(server.log().len(), 0);
-    // The page itself, where robots.txt was fetched without a signature.
-    let client = signing(&server, &authority, identity.only_when_asked());
-    let denied = refused(&client, "https://a.site.example/asks").await;
-    assert!(matches!(denied.kind(), DeniedKind::NotSigned { .. }), "{denied:?}");
-    assert_eq!(
-        denied.to_string(),
-        format!("https://a.site.example/asks is not requested: the request could not be signed: {reason}")
-    );
-    assert_eq!(server.asked(), ["a.site.example/robots.txt", "a.site.example/asks"]);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide::{Abide, Denied, DeniedKind, ResponseExt};
-use abide_tests::{Reply, Seen, Server, Step, StoppedClock};
+use abide_tests::{Reply, Seen, Server, Step, StoppedClock, delays};
 use http_cache_reqwest::{Cache, CacheMode, HttpCache, HttpCacheOptions, MokaCache, MokaManager};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next};
 use reqwest_retry::{DefaultRetryableStrategy, RetryTransientMiddleware, Retryable, RetryableStrategy};
@@ -95,7 +95,7 @@ fn paths(server: &Server) -> Vec<String> {
 
 /// Every request of the log begins at least [`DELAY`] after the answer before it.
 fn are_paced(log: &[Seen]) -> bool {
-    log.windows(2).all(|pair| pair[1].at.duration_since(pair[0].answered) >= DELAY)
+    delays(log).all(|delay| delay >= DELAY)
 }
 
 #[tokio::test]
@@ -390,8 +390,7 @@ async fn a_network_error_becomes_text_in_a_cache() {
 
 /// A host that is busy answers 429 or 503, with and without Retry-After; the rest of it fails or is well.
 async fn busy() -> Server {
-    Server::start(|seen| match (seen.path.as_str(), seen.host()) {
-        ("/robots.txt", _) => Reply::new(404, ""),
+    Server::without_rules(|seen| match (seen.path.as_str(), seen.host()) {
         ("/flaky", _) => Reply::new(500, ""),
         (_, "a.example") => Reply::new(503, "busy"),
         (_, "b.example") => Reply::with_headers(503, &[("retry-after", "3600")], "busy"),
@@ -446,7 +445,7 @@ async fn the_pacing_half_alone_is_gated_and_paced() {
     assert!(Denied::find(&error).is_some_and(|denied| denied.is_disallowed()));
     assert_eq!(server.count("a.example/secret"), 0);
     for seen in server.log() {
-        assert_eq!(seen.header("user-agent"), Some("ExampleBot/1.0 (+https://example.com/bot)"));
+        assert_eq!(seen.header("user-agent"), Some(crate::AGENT));
     }
 }
 

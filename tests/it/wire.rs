@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use abide::robots_cache::RobotsPolicy;
-use abide::{Abide, Builder, Denied, DeniedKind, Failure};
-use abide_tests::{Authority, Names, Reply, Seen, Server, Signal, Silent, Step, StoppedClock};
+use abide::{Abide, Denied, DeniedKind, Failure};
+use abide_tests::{Authority, Reply, Seen, Server, Signal, Silent, Step, StoppedClock};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -17,14 +17,6 @@ use crate::{Built, builder, client, refused, status, trusting};
 
 /// For robots.txt, by default.
 const DEADLINE: Duration = Duration::from_secs(30);
-
-/// A crawler whose names lead to `address`.
-fn crawler(address: SocketAddr) -> Builder {
-    Abide::builder("ExampleBot")
-        .resolver(Arc::new(Names(address)))
-        .allow_net(address.ip().into())
-        .delay(Duration::ZERO)
-}
 
 /// A listener that hands every connection to `script`.
 async fn listener<F>(script: impl Fn(TcpStream) -> F + Send + 'static) -> SocketAddr
@@ -42,11 +34,11 @@ where
 }
 
 /// Answers every name so.
-struct Answering(fn() -> Resolving);
+struct Answering<F>(F);
 
-impl Resolve for Answering {
+impl<F: Fn() -> Resolving + Send + Sync> Resolve for Answering<F> {
     fn resolve(&self, _: Name) -> Resolving {
-        (self.0)()
+        self.0()
     }
 }
 
@@ -55,7 +47,7 @@ async fn names_that_fail_or_never_resolve() {
     let clock = StoppedClock::stop();
     let failing: fn() -> Resolving = || Box::pin(async { Err("NXDOMAIN".into()) });
     for answer in [failing, || Box::pin(std::future::pending())] {
-        let client = crawler("127.0.0.1:1".parse().unwrap()).resolver(Arc::new(Answering(answer))).client();
+        let client = builder(([127, 0, 0, 1], 1)).resolver(Arc::new(Answering(answer))).client();
         let denied = clock.pass_until(refused(&client, "http://a.example/x")).await;
         assert!(denied.is_unreachable(), "{denied:?}");
         assert!(clock.moved() < 2 * DEADLINE, "{:?}", clock.moved());
@@ -75,7 +67,7 @@ async fn a_connection_that_hangs() {
         taken.push(filling.join_next().await);
     }
     let clock = StoppedClock::stop();
-    let client = crawler(address).client();
+    let client = builder(address).client();
     let url = format!("http://a.example:{}/x", address.port());
     let denied = clock.pass_until(refused(&client, &url)).await;
     assert!(denied.is_unreachable(), "{denied:?}");
@@ -108,7 +100,7 @@ async fn tls_that_fails_is_unreachable_and_never_tried_in_the_clear() {
             }
         })
         .await;
-        let denied = refused(&crawler(address).client(), &https(address)).await;
+        let denied = refused(&builder(address).client(), &https(address)).await;
         assert!(denied.is_unreachable(), "{bytes:?}: {denied:?}");
         assert_eq!(connections.load(Ordering::SeqCst), 1, "one request on the wire");
     }
@@ -127,7 +119,7 @@ async fn tls_reset_or_silence_is_unreachable() {
     .await;
     let clock = StoppedClock::stop();
     for address in [reset, silent] {
-        let denied = clock.pass_until(refused(&crawler(address).client(), &https(address))).await;
+        let denied = clock.pass_until(refused(&builder(address).client(), &https(address))).await;
         assert!(denied.is_unreachable(), "{denied:?}");
     }
 }
@@ -143,7 +135,7 @@ fn secure(seen: &Seen) -> Reply {
 async fn certificates_are_checked() {
     let authority = Authority::new();
     let good = Server::start_tls(authority.acceptor("a.example"), secure).await;
-    let client = crawler(good.address()).build_client(trusting(&authority)).unwrap();
+    let client = builder(&good).build_client(trusting(&authority)).unwrap();
     assert_eq!(status(&client, &https(good.address())).await, 200);
     let untrusted = "its certificate is self-signed or of an unknown authority";
     for (problem, acceptor, sentence) in [
@@ -153,7 +145,7 @@ async fn certificates_are_checked() {
         (Failure::CertificateUntrusted, Authority::self_signed("a.example"), untrusted),
     ] {
         let server = Server::start_tls(acceptor, secure).await;
-        let client = crawler(server.address()).build_client(trusting(&authority)).unwrap();
+        let client = builder(&server).build_client(trusting(&authority)).unwrap();
         let denied = refused(&client, &https(server.address())).await;
         let DeniedKind::Unreachable { cause, .. } = denied.kind() else { panic!("{problem:?}: {denied:?}") };
         assert_eq!(*cause, problem, "{denied:?}");
@@ -172,7 +164,7 @@ async fn plain_http_on_the_port_of_https_has_its_own_cause() {
         while stream.read(&mut hello).await.is_ok_and(|length| length > 0) {}
     })
     .await;
-    let client = crawler(address).build_client(trusting(&Authority::new())).unwrap();
+    let client = builder(address).build_client(trusting(&Authority::new())).unwrap();
     let denied = refused(&client, &https(address)).await;
     assert!(matches!(denied.kind(), DeniedKind::Unreachable { cause: Failure::NotTls, .. }), "{denied:?}");
 }
@@ -188,13 +180,11 @@ async fn robots_txt_does_not_leave_tls() {
     })
     .await;
     let url = https(server.address());
-    let strict = crawler(server.address()).build_client(trusting(&authority)).unwrap();
+    let strict = builder(&server).build_client(trusting(&authority)).unwrap();
     assert!(refused(&strict, &url).await.is_unreachable());
     assert!(clear.asked().is_empty());
-    let lenient = crawler(server.address())
-        .robots(RobotsPolicy::default().with_downgrade(true))
-        .build_client(trusting(&authority))
-        .unwrap();
+    let lenient = builder(&server).robots(RobotsPolicy::default().with_downgrade(true));
+    let lenient = lenient.build_client(trusting(&authority)).unwrap();
     assert_eq!(status(&lenient, &url).await, 200);
 }
 
@@ -258,22 +248,6 @@ async fn callers_that_give_up_do_not_cancel_the_fetch() {
     assert_eq!(server.count("a.example/robots.txt"), 1);
 }
 
-/// A name that leads to the server so many times, and to the silent listener from then on.
-struct Rebinding {
-    server: SocketAddr,
-    then: SocketAddr,
-    times: usize,
-    asked: AtomicUsize,
-}
-
-impl Resolve for Rebinding {
-    fn resolve(&self, _: Name) -> Resolving {
-        let is_first = self.asked.fetch_add(1, Ordering::SeqCst) < self.times;
-        let address = if is_first { self.server } else { self.then };
-        Box::pin(async move { Ok(Box::new(std::iter::once(address)) as Addrs) })
-    }
-}
-
 /// A name that is public when it is looked at and private when it is used gains nothing: what was checked is what is connected to.
 #[tokio::test]
 async fn a_name_that_rebinds_reaches_no_private_address() {
@@ -286,8 +260,14 @@ async fn a_name_that_rebinds_reaches_no_private_address() {
     .await;
     for private in ["127.0.0.2", "::1", "0.0.0.0", "::"] {
         let then = SocketAddr::new(private.parse().unwrap(), silent.port());
+        // A name that leads to the server so many times, and to the silent listener from then on.
         let names = |times| {
-            let resolver = Rebinding { server: server.address(), then, times, asked: AtomicUsize::new(0) };
+            let (address, asked) = (server.address(), AtomicUsize::new(0));
+            let resolver = Answering(move || -> Resolving {
+                let is_first = asked.fetch_add(1, Ordering::SeqCst) < times;
+                let address = if is_first { address } else { then };
+                Box::pin(async move { Ok(Box::new(std::iter::once(address)) as Addrs) })
+            });
             // No connection is kept, so that each request asks the resolver.
             let inner = reqwest::Client::builder().pool_max_idle_per_host(0);
             builder(&server).resolver(Arc::new(resolver)).build_client(inner).unwrap()
@@ -390,7 +370,7 @@ async fn http2_refusals_of_robots_txt_are_one_request_each_and_calm_backs_off() 
     ];
     for (what, answer) in cases {
         let (address, requests) = frames(answer).await;
-        let (abide, inner) = crawler(address).build_with(http2()).unwrap();
+        let (abide, inner) = builder(address).build_with(http2()).unwrap();
         let denied = refused(&abide.clone().wrap(inner), "http://a.example/x").await;
         assert!(denied.is_unreachable(), "{what}: {denied:?}");
         assert_eq!(requests.load(Ordering::SeqCst), 1, "{what}");
@@ -409,7 +389,7 @@ async fn http2_refusals_are_sent_once_and_calm_backs_off() {
     };
     for (refusal, expected) in [(REFUSED_STREAM, 0), (ENHANCE_YOUR_CALM, 1)] {
         let (address, requests) = frames(answer(refusal)).await;
-        let (abide, inner) = crawler(address).build_with(http2()).unwrap();
+        let (abide, inner) = builder(address).build_with(http2()).unwrap();
         let error = abide.clone().wrap(inner).get("http://a.example/x").send().await.unwrap_err();
         assert!(Denied::find(&error).is_none(), "a network error: {error:?}");
         assert_eq!(requests.load(Ordering::SeqCst), 2, "robots.txt and one request for the page");
@@ -432,7 +412,7 @@ fn begun(id: u32, then: &[u8]) -> Vec<u8> {
 async fn backoffs_after(answer: impl Fn(u32) -> Vec<u8> + Clone + Send + Sync + 'static) -> u32 {
     let robots = |id| frame(HEADERS, 5, id, &[0x8d]);
     let (address, _) = frames(move |id| if id == 1 { robots(id) } else { answer(id) }).await;
-    let (abide, inner) = crawler(address).build_with(http2()).unwrap();
+    let (abide, inner) = builder(address).build_with(http2()).unwrap();
     if let Ok(page) = abide.clone().wrap(inner).get("http://a.example/x").send().await {
         let _ = page.bytes().await;
     }
@@ -483,7 +463,7 @@ async fn http2_floods_end_within_the_deadline() {
     let clock = StoppedClock::stop();
     for (what, answer) in cases {
         let (address, requests) = frames(answer).await;
-        let client = crawler(address).build_client(http2()).unwrap();
+        let client = builder(address).build_client(http2()).unwrap();
         let began = clock.moved();
         let denied = clock.pass_until(refused(&client, "http://a.example/x")).await;
         assert!(denied.is_unreachable(), "{what}: {denied:?}");

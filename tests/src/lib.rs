@@ -19,7 +19,7 @@ pub use capture::{Captured, Said, listen};
 pub use coding::{CODINGS, Encode, gzip};
 pub use quota::Quota;
 pub use reply::{Reply, Signal, Step};
-pub use server::{Names, Seen, Server};
+pub use server::{Names, Seen, Server, delays};
 pub use silent::{OWN_ADDRESSES, Silent};
 pub use time::{StoppedClock, until};
 pub use tls::Authority;

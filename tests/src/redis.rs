@@ -173,12 +173,8 @@ fn spawn(port: u16, args: &[String], directory: &TempDir) -> std::io::Result<Chi
     Command::new(program())
         .arg(&file)
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
-        .args([
-            "--repl-diskless-sync-delay".as_ref(),
-            "0".as_ref(),
-            "--dir".as_ref(),
-            directory.path().as_os_str(),
-        ])
+        .args(["--repl-diskless-sync-delay", "0", "--dir"])
+        .arg(directory.path())
         .args(args)
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
+use crate::server::head_end;
+
 /// An answer.
 #[derive(Debug, Clone)]
 pub struct Reply {
@@ -82,7 +84,7 @@ impl Reply {
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {
         if let Some(Step::Send(bytes)) = self.steps.last_mut() {
-            let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").map_or(0, |at| at + 2);
+            let end = head_end(bytes).map_or(0, |end| end - 2);
             bytes.splice(end..end, format!("{name}: {value}\r\n").into_bytes());
         }
         self

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -62,6 +62,12 @@ impl Seen {
     pub fn what(&self) -> String {
         format!("{}{}", self.host(), self.path)
     }
+}
+
+/// From the end of each answer to the arrival of the next request, in the order of arrival. What the server measures begins when it hands
+/// its answer over, which is before the client has it.
+pub fn delays(log: &[Seen]) -> impl Iterator<Item = Duration> {
+    log.windows(2).map(|pair| pair[1].at.saturating_duration_since(pair[0].answered))
 }
 
 impl Server {
@@ -260,26 +266,21 @@ async fn serve(
 /// length afterwards.
 async fn play(stream: &mut impl Connection, reply: Reply, head_only: bool, note: impl Fn(usize)) -> bool {
     for step in reply.steps {
-        if matches!(step, Step::Send(_) | Step::Repeat(..)) {
-            note(0);
-        }
-        let sent = match step {
-            Step::Send(bytes) if head_only && reply.keep_alive => {
-                let end = bytes
-                    .windows(4)
-                    .position(|window| window == b"\r\n\r\n")
-                    .map_or(bytes.len(), |at| at + 4);
-                write(stream, &bytes[..end], &note).await
+        let (bytes, times) = match step {
+            Step::Send(mut bytes) => {
+                if let Some(end) = head_end(&bytes).filter(|_| head_only && reply.keep_alive) {
+                    bytes.truncate(end);
+                }
+                (bytes, 1)
             }
-            Step::Send(bytes) => write(stream, &bytes, &note).await,
-            Step::Repeat(bytes, times) => repeat(stream, &bytes, times, &note).await,
+            Step::Repeat(bytes, times) => (bytes, times),
             Step::Sleep(wait) => {
                 tokio::time::sleep(wait).await;
-                Ok(())
+                continue;
             }
             Step::Wait(signal) => {
                 signal.given().await;
-                Ok(())
+                continue;
             }
             Step::Hang => std::future::pending().await,
             Step::Reset => {
@@ -287,39 +288,33 @@ async fn play(stream: &mut impl Connection, reply: Reply, head_only: bool, note:
                 return false;
             }
         };
-        if sent.is_err() {
-            return false;
+        note(0);
+        for _ in 0..times {
+            if stream.write_all(&bytes).await.is_err() {
+                return false;
+            }
+            note(bytes.len());
         }
     }
     reply.keep_alive
 }
 
-async fn write(stream: &mut impl Connection, bytes: &[u8], note: &impl Fn(usize)) -> std::io::Result<()> {
-    stream.write_all(bytes).await?;
-    note(bytes.len());
-    Ok(())
+/// Where the head ends, with its empty line.
+pub(crate) fn head_end(bytes: &[u8]) -> Option<usize> {
+    bytes.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4)
 }
 
-async fn repeat(
-    stream: &mut impl Connection,
-    bytes: &[u8],
-    times: usize,
-    note: &impl Fn(usize),
-) -> std::io::Result<()> {
-    for _ in 0..times {
-        write(stream, bytes, note).await?;
-    }
-    Ok(())
+/// Reads on; `None` when the peer has closed.
+async fn more(stream: &mut impl Connection, buffer: &mut Vec<u8>) -> Option<()> {
+    (stream.read_buf(buffer).await.ok()? > 0).then_some(())
 }
 
 /// Reads one request; `None` when the peer has closed or talks no HTTP.
 async fn read_request(stream: &mut impl Connection, buffer: &mut Vec<u8>) -> Option<Seen> {
     let end = loop {
-        if let Some(at) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
-            break at + 4;
-        }
-        if stream.read_buf(buffer).await.ok()? == 0 {
-            return None;
+        match head_end(buffer) {
+            Some(end) => break end,
+            None => more(stream, buffer).await?,
         }
     };
     let head = String::from_utf8_lossy(&buffer[..end]).into_owned();
@@ -342,18 +337,14 @@ async fn read_request(stream: &mut impl Connection, buffer: &mut Vec<u8>) -> Opt
 async fn read_body(stream: &mut impl Connection, buffer: &mut Vec<u8>, seen: &mut Seen) -> Option<()> {
     if seen.header("transfer-encoding").is_some() {
         while !buffer.ends_with(b"0\r\n\r\n") {
-            if stream.read_buf(buffer).await.ok()? == 0 {
-                return None;
-            }
+            more(stream, buffer).await?;
         }
         seen.body = std::mem::take(buffer);
         return Some(());
     }
     let length: usize = seen.header("content-length").and_then(|text| text.parse().ok()).unwrap_or(0);
     while buffer.len() < length {
-        if stream.read_buf(buffer).await.ok()? == 0 {
-            return None;
-        }
+        more(stream, buffer).await?;
     }
     seen.body = buffer.drain(..length).collect();
     Some(())

@@ -7,11 +7,9 @@ mod server;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
-use abide::pacing::PacePolicy;
-use abide::{Abide, Builder, Denied, Scan};
+use abide::{Builder, Denied, Scan};
 use abide_tests::{Names, StoppedClock};
 use http_body_util::BodyExt;
 use hyper::ext::ReasonPhrase;
@@ -21,6 +19,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 pub(crate) use self::server::Site;
 use self::server::{AUTHORITY, text};
+use crate::{AGENT, builder};
 
 /// A request, and what differs.
 struct Case {
@@ -112,7 +111,6 @@ impl Case {
     /// What is not as the case says, through abide in one, and in two halves that read pages as `scan` says.
     async fn run(&self, http2: bool, scan: Scan) -> String {
         let site = Site::start(http2).await;
-        let names = Arc::new(Names(site.address));
         let inner = || {
             let certificate = reqwest::Certificate::from_pem(AUTHORITY.pem().as_bytes()).unwrap();
             let inner = Client::builder().tls_certs_only([certificate]).no_proxy().referer(false);
@@ -122,17 +120,12 @@ impl Case {
             let inner = (self.inner)(inner, site.address);
             if http2 { inner.http2_prior_knowledge() } else { inner }
         };
-        let plain = inner().user_agent(AGENT).dns_resolver(Arc::clone(&names)).build().unwrap();
+        let plain = inner().user_agent(AGENT).dns_resolver(Names(site.address)).build().unwrap();
         let request = || (self.ask)(&plain).build().unwrap();
         let theirs = self.facts(&site, Via::Reqwest(&plain), request).await;
         let mut failed = String::new();
         for (halves, scan) in [(false, Scan::Eager), (true, scan)] {
-            let abide = Abide::builder("ExampleBot")
-                .user_agent(AGENT)
-                .resolver(Arc::clone(&names) as _)
-                .allow_net(site.address.ip().into())
-                .scan(scan)
-                .pace(PacePolicy::default().danger_min_delay(Duration::ZERO));
+            let abide = builder(site.address).scan(scan);
             let (abide, inner) = (self.abide)(abide).build_with(inner()).unwrap();
             let client = match halves {
                 false => abide.wrap(inner),
@@ -318,8 +311,6 @@ fn shown(error: &reqwest_middleware::Error) -> String {
     }
     shown.join(" ")
 }
-
-const AGENT: &str = "ExampleBot/1.0 (+https://example.com/bot)";
 
 #[tokio::test]
 async fn each_behaviour_of_reqwest_is_kept_or_differs_as_stated() {

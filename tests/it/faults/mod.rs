@@ -17,9 +17,8 @@ use abide::{Abide, Denied, DeniedKind, Failure, ResponseExt, WallMillis};
 use abide_tests::{Reply, Seen, Server, Silent, Step, StoppedClock};
 use anyhow::{Context, bail, ensure};
 use reqwest_middleware::ClientWithMiddleware;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
-
-use crate::Built;
 
 /// What the server does, by the request.
 type Script = Arc<dyn Fn(&Seen) -> Reply + Send + Sync>;
@@ -92,11 +91,7 @@ fn site(seen: &Seen, script: &Script) -> Reply {
 }
 
 fn builder(server: &Server, deadline: Duration) -> abide::Builder {
-    Abide::builder("ExampleBot")
-        .resolver(server.names())
-        .allow_net(server.address().ip().into())
-        .robots(RobotsPolicy::default().with_deadline(deadline).with_fetches_max(1_000))
-        .delay(Duration::ZERO)
+    crate::builder(server).robots(RobotsPolicy::default().with_deadline(deadline).with_fetches_max(1_000))
 }
 
 fn crawler(server: &Server, deadline: Duration) -> (Abide, ClientWithMiddleware) {
@@ -128,7 +123,7 @@ async fn each_fault_of_robots_txt_is_met_as_required() {
     );
     let (patient, hasty) = (crawler(&server, DEADLINE), crawler(&server, SHORT_DEADLINE));
     let places = Arc::new(tokio::sync::Semaphore::new(AT_ONCE));
-    let mut checked = tokio::task::JoinSet::new();
+    let mut checked = JoinSet::new();
     for (n, fault) in faults.iter().enumerate() {
         let ((abide, client), fault) =
             (if fault.is_slow { hasty.clone() } else { patient.clone() }, Arc::clone(fault));
@@ -144,15 +139,18 @@ async fn each_fault_of_robots_txt_is_met_as_required() {
             result.map_err(|why| format!("{} {} ({host}): {why:#}", fault.id, fault.name))
         });
     }
-    let mut failed = Vec::new();
-    while let Some(result) = checked.join_next().await {
-        failed.extend(result.unwrap().err());
-    }
-    assert!(failed.is_empty(), "{} of {}:\n{}", failed.len(), faults.len(), failed.join("\n"));
+    none_failed(checked).await;
     assert_eq!(silent.connections(), 0, "no packet to a refused address");
     judge_the_log(&server, &faults);
     assert!(faults.len() + pages::faults().len() >= 400, "{} and {}", faults.len(), pages::faults().len());
     println!("{} faults of robots.txt, {} of pages", faults.len(), pages::faults().len());
+}
+
+async fn none_failed(checked: JoinSet<Result<(), String>>) {
+    let results = checked.join_all().await;
+    let all = results.len();
+    let failed: Vec<_> = results.into_iter().filter_map(Result::err).collect();
+    assert!(failed.is_empty(), "{} of {all}:\n{}", failed.len(), failed.join("\n"));
 }
 
 /// A request without validators, before anything was learnt: the crawler has no copy.
@@ -173,7 +171,7 @@ async fn cold(
 ) -> anyhow::Result<()> {
     let wall = abide.gate_handle().wall();
     let url: url::Url = format!("http://user:{MARKER}@{host}/open").parse().unwrap();
-    let mut callers = tokio::task::JoinSet::new();
+    let mut callers = JoinSet::new();
     for _ in 0..8 {
         let (abide, url) = (abide.clone(), url.clone());
         callers.spawn(async move { abide.check(&url).await.map(|verdict| verdict.is_allowed()) });
@@ -308,16 +306,13 @@ fn raw(bytes: impl Into<Vec<u8>>) -> Reply {
 async fn each_fault_of_a_page_is_met_as_required() {
     let faults: Arc<Vec<pages::Fault>> = Arc::new(pages::faults());
     let played = Arc::clone(&faults);
-    let server = Server::start(move |seen| match (seen.path.as_str(), seen.host()) {
-        ("/robots.txt", _) => Reply::new(404, ""),
-        (_, host) => {
-            let n: usize = host.trim_start_matches('p').trim_end_matches(".example").parse().unwrap();
-            played[n].reply.clone()
-        }
+    let server = Server::without_rules(move |seen| {
+        let n: usize = seen.host().trim_start_matches('p').trim_end_matches(".example").parse().unwrap();
+        played[n].reply.clone()
     })
     .await;
     let (_, client) = crawler(&server, DEADLINE);
-    let mut checked = tokio::task::JoinSet::new();
+    let mut checked = JoinSet::new();
     for n in 0..faults.len() {
         let (faults, client) = (Arc::clone(&faults), client.clone());
         checked.spawn(async move {
@@ -326,11 +321,7 @@ async fn each_fault_of_a_page_is_met_as_required() {
             checked.map_err(|why| format!("{} {} (p{n}.example): {why:#}", fault.id, fault.name))
         });
     }
-    let mut failed = Vec::new();
-    while let Some(result) = checked.join_next().await {
-        failed.extend(result.unwrap().err());
-    }
-    assert!(failed.is_empty(), "{} of {}:\n{}", failed.len(), faults.len(), failed.join("\n"));
+    none_failed(checked).await;
     for n in 0..faults.len() {
         assert_eq!(server.count(&format!("p{n}.example/x")), 1, "{} was asked for once", faults[n].name);
     }

@@ -38,6 +38,14 @@ impl Table {
         });
     }
 
+    /// robots.txt is answered so, and what it redirects to with rules.
+    fn redirect(&mut self, id: &'static str, name: impl Into<String>, reply: Reply) {
+        self.play(id, name, Rules, move |seen| match seen.path.as_str() {
+            "/robots.txt" => reply.clone(),
+            _ => Reply::new(200, GOOD),
+        });
+    }
+
     /// What else must be known of the last row.
     fn also(&mut self, also: Also) {
         if let Some(last) = self.0.last_mut() {
@@ -100,12 +108,9 @@ fn slowness(table: &mut Table) {
     let mut drip = vec![Step::send(format!("{OK}\r\n{TRAP}"))];
     drip.extend((0..60).flat_map(|_| [Step::Sleep(Duration::from_millis(500)), Step::send(b"#")]));
     table.add("C10", "drips", Unreachable, Reply::raw(drip));
-    table.play("C10", "slow redirects", Unreachable, |seen| match seen.path.strip_prefix("/r") {
-        Some("5") => Reply::new(200, TRAP),
-        rest => {
-            let hop = rest.and_then(|rest| rest.parse::<u32>().ok()).unwrap_or(0);
-            Reply::redirect(302, &format!("/r{}", hop + 1)).after(Duration::from_millis(1_500))
-        }
+    table.play("C10", "slow redirects", Unreachable, |seen| match seen.path.as_str() {
+        "/r5" => Reply::new(200, TRAP),
+        _ => next_hop(seen).after(Duration::from_millis(1_500)),
     });
     let hints = b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n".to_vec();
     let mut steps = Vec::new();
@@ -437,13 +442,15 @@ fn statuses(table: &mut Table) {
     );
 }
 
+/// robots.txt redirects to `/r1`, that to `/r2`, and so on.
+fn next_hop(seen: &Seen) -> Reply {
+    let hop: u32 = seen.path.strip_prefix("/r").and_then(|hop| hop.parse().ok()).unwrap_or(0);
+    Reply::redirect(302, &format!("/r{}", hop + 1))
+}
+
 fn redirects(table: &mut Table) {
     for status in [301, 302, 303, 307, 308] {
-        let to = move |seen: &Seen| match seen.path.as_str() {
-            "/robots.txt" => Reply::redirect(status, "/rules"),
-            _ => Reply::new(200, GOOD),
-        };
-        table.play("S9", status.to_string(), Rules, to);
+        table.redirect("S9", status.to_string(), Reply::redirect(status, "/rules"));
     }
     for (name, location) in [
         ("a relative path", "a/../rules".to_owned()),
@@ -466,14 +473,10 @@ fn redirects(table: &mut Table) {
     }
     for hops in [2, 5] {
         table.play("S9", format!("{hops} hops"), Rules, move |seen| {
-            let hop = seen.path.strip_prefix("/r").and_then(|hop| hop.parse().ok()).unwrap_or(0);
-            if hop == hops { Reply::new(200, GOOD) } else { Reply::redirect(302, &format!("/r{}", hop + 1)) }
+            if seen.path == format!("/r{hops}") { Reply::new(200, GOOD) } else { next_hop(seen) }
         });
     }
-    table.play("S10", "for ever", AllowAll, |seen| {
-        let hop: u32 = seen.path.strip_prefix("/r").and_then(|hop| hop.parse().ok()).unwrap_or(0);
-        Reply::redirect(302, &format!("/r{}", hop + 1))
-    });
+    table.play("S10", "for ever", AllowAll, next_hop);
     table.add("S10", "to itself", AllowAll, Reply::redirect(302, "/robots.txt"));
     table.play("S10", "to and fro", AllowAll, |seen| {
         Reply::redirect(302, if seen.path == "/a" { "/b" } else { "/a" })
@@ -482,16 +485,10 @@ fn redirects(table: &mut Table) {
         Step::send(b"HTTP/1.1 302 Found\r\nlocation: /rules\r\n\r\n"),
         Step::Repeat(vec![b'x'; 64 * 1024], 16_384),
     ];
-    table.play("S15", "a bomb in a redirect", Rules, move |seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::raw(bomb.clone()),
-        _ => Reply::new(200, GOOD),
-    });
+    table.redirect("S15", "a bomb in a redirect", Reply::raw(bomb));
     let coded = b"HTTP/1.1 302 Found\r\nlocation: /rules\r\ncontent-encoding: gzip\r\n\r\n";
     let bomb = vec![Step::send(coded), Step::Repeat(gzip(&[0; 16 * 1024 * 1024]), 65_536)];
-    table.play("S15", "a compressed bomb in a redirect", Rules, move |seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::raw(bomb.clone()),
-        _ => Reply::new(200, GOOD),
-    });
+    table.redirect("S15", "a compressed bomb in a redirect", Reply::raw(bomb));
     table.play("S16", "cookies on the way", Rules, |seen| match seen.path.as_str() {
         "/robots.txt" => {
             Reply::with_headers(302, &[("location", "/rules"), ("set-cookie", "a=1; Path=/")], "")

@@ -1,5 +1,6 @@
 //! `abide crawl`: what is counted, what is printed for each page, and how the call ends.
 
+use std::io::Read;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use abide_tests::{Authority, Reply, Server};
 use serde_json::{Value, json};
 
 use crate::crawl::{page_lines, summary};
+use crate::io::proxy_that;
 use crate::{Ran, abide, blocking, has, online, store};
 
 /// A page of every class. `/later` answers 503 once and `/never` always 429.
@@ -48,26 +50,15 @@ async fn a_page_answered_with_429_or_503_is_asked_for_again() {
     assert_eq!(["a", "b"].map(|host| ran.host(host)["requeued"].clone()), [1, 3].map(|count| json!(count)));
 }
 
-/// A server that answers whatever it is sent with HTTP in the clear.
-fn plain_http() -> std::net::SocketAddr {
-    use std::io::{Read, Write};
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let _ = stream.read(&mut [0; 1024]);
-            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n");
-        }
-    });
-    address
-}
-
 #[tokio::test]
 async fn what_keeps_a_robots_txt_away_is_named() {
     let authority = Authority::new();
     let answer = |_: &abide_tests::Seen| Reply::new(404, "");
-    let plain = plain_http();
+    // Answers whatever it is sent in the clear.
+    let (plain, _) = proxy_that(|mut stream| {
+        let _ = stream.read(&mut [0; 1024]);
+        String::new()
+    });
     let expired = Server::start_tls(authority.expired("a.example"), answer).await;
     let own = Server::start_tls(Authority::self_signed("a.example"), answer).await;
     let other = Server::start_tls(authority.acceptor("b.example"), answer).await;

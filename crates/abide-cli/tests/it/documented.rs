@@ -9,6 +9,8 @@ use std::process::{Command, Stdio};
 
 use abide_examples::Web;
 
+use crate::is_rfc3339;
+
 /// The pages, from the top of the repository.
 fn pages() -> Vec<PathBuf> {
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -137,18 +139,14 @@ fn normal(line: &str) -> String {
 /// `Sat, 21 Nov 2026 00:31:50 GMT` and `2026-11-21T00:31:50Z` are some time.
 fn dates(line: &str) -> String {
     let mut out = line.to_owned();
-    while let Some(at) = out.as_bytes().windows(STAMP.len()).position(|window| is_like(window, STAMP)) {
-        out.replace_range(at..at + STAMP.len(), "TIME");
+    while let Some(at) = out.as_bytes().windows(20).position(is_rfc3339) {
+        out.replace_range(at..at + 20, "TIME");
     }
     let mut words: Vec<&str> = out.split(' ').collect();
     while let Some(end) = words.iter().position(|word| word.starts_with("GMT")) {
         words.splice(end.saturating_sub(5)..=end, ["TIME"]);
     }
     words.join(" ")
-}
-
-fn is_like(text: &[u8], stamp: &[u8]) -> bool {
-    text.iter().zip(stamp).all(|(one, other)| one == other || one.is_ascii_digit() && other.is_ascii_digit())
 }
 
 /// Without the line of a host that had to wait once: on a slow machine its time has come meanwhile.
@@ -246,4 +244,3 @@ const MARK: &str = "@@abide-documented@@ ";
 /// What stands behind a number that is a time, and before one.
 const UNITS: [&str; 4] = [" s", " ms", " min", " h "];
 const KEYS: [&str; 2] = ["_ms\":", "_s\":"];
-const STAMP: &[u8] = b"0000-00-00T00:00:00Z";

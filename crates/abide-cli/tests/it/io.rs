@@ -94,7 +94,9 @@ async fn the_identity_comes_from_the_environment_and_is_hinted_at() {
 type Log = Arc<std::sync::Mutex<Vec<String>>>;
 
 /// A proxy that notes what `ask` reads of a connection, and answers 404 by itself.
-fn proxy_that(ask: impl Fn(&std::net::TcpStream) -> String + Send + 'static) -> (std::net::SocketAddr, Log) {
+pub(crate) fn proxy_that(
+    ask: impl Fn(&std::net::TcpStream) -> String + Send + 'static,
+) -> (std::net::SocketAddr, Log) {
     use std::io::Write;
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, log) = (listener.local_addr().unwrap(), Log::default());

@@ -260,15 +260,15 @@ impl Directory {
 }
 
 /// Whether a time is written as `2026-11-21T00:31:50Z`.
-fn is_rfc3339(text: &str) -> bool {
-    let like = |(one, other): (u8, u8)| one == other || one.is_ascii_digit() && other.is_ascii_digit();
-    text.len() == 20 && text.bytes().zip(*b"2026-11-21T00:31:50Z").all(like)
+fn is_rfc3339(text: &[u8]) -> bool {
+    let like = |(one, other): (&u8, &u8)| one == other || one.is_ascii_digit() && other.is_ascii_digit();
+    text.len() == 20 && text.iter().zip(b"2026-11-21T00:31:50Z").all(like)
 }
 
 /// The seconds of a time in RFC 3339.
 fn unix_seconds(time: &Value) -> u64 {
     let text = time.as_str().unwrap_or_else(|| panic!("a time: {time}"));
-    assert!(is_rfc3339(text), "{text}");
+    assert!(is_rfc3339(text.as_bytes()), "{text}");
     let time = abide_permissions::UnavailableAfter::parse(text).unwrap_or_else(|| panic!("a time: {text}"));
     time.unix_seconds().try_into().expect("it is after 1970")
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::restriction, reason = "a test that cannot go on fails")]
 
+mod broken;
 mod keys;
 mod verified;
 mod verifier;

@@ -6,6 +6,7 @@ use abide_identity::{Key, LIFETIME_MAX, Signer, WebBotAuth, thumbprint};
 use http::{HeaderMap, Method, StatusCode};
 use url::Url;
 
+use crate::broken::Broken;
 use crate::verifier::{Seen, is_verified};
 
 fn identity() -> (WebBotAuth, [u8; 32]) {
@@ -120,23 +121,9 @@ fn what_a_server_asks_for_is_signed() {
     assert_eq!(is_verified(&Seen(&Method::GET, &url, &headers), public_key), Ok(()));
 }
 
-/// A signer that is out of order.
-#[derive(Debug)]
-struct Broken;
-
-impl Signer for Broken {
-    fn public_key(&self) -> [u8; 32] {
-        [7; 32]
-    }
-
-    fn sign(&self, _: &[u8]) -> Result<[u8; 64], Box<dyn std::error::Error + Send + Sync>> {
-        Err("the HSM is gone".into())
-    }
-}
-
 #[test]
 fn a_signer_that_fails_signs_nothing() {
-    let identity = WebBotAuth::new(Broken, "https://bot.example").unwrap();
+    let identity = WebBotAuth::new(Broken { panics: false }, "https://bot.example").unwrap();
     let mut headers = HeaderMap::new();
     let error =
         identity.sign(&Method::GET, &URL.parse().unwrap(), &mut headers, SystemTime::now()).unwrap_err();

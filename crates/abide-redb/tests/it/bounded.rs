@@ -3,8 +3,9 @@
 use abide_gate::robots_cache::RobotsStore;
 use abide_permissions::PermissionStore;
 use abide_redb::Store;
+use fastrand::Rng;
 
-use crate::support::{Dice, Disk, HOUR, load, load_permission, nth, save, save_large, save_permission, url};
+use crate::support::{Disk, HOUR, load, load_permission, nth, save, save_large, save_permission, url};
 
 fn bounded(disk: &Disk, records: u64) -> Store {
     Store::builder().max_records(records).write_behind(HOUR).open_backend(disk.clone()).unwrap()
@@ -69,15 +70,15 @@ async fn a_smaller_bound_counts_from_the_next_opening() {
 async fn what_is_counted_is_what_is_there() {
     let disk = Disk::default();
     let store = bounded(&disk, 40);
-    let mut dice = Dice(5);
+    let mut dice = Rng::with_seed(5);
     for version in 0..2_000 {
-        let n = dice.below(60);
-        match dice.below(3) {
+        let n = dice.u64(..60);
+        match dice.u64(..3) {
             0 => PermissionStore::remove(&store, &url(n)).await.unwrap(),
             1 => save_permission(&store, n, version).await,
             _ => save(&store, n, version).await.unwrap(),
         }
-        if dice.below(20) == 0 {
+        if dice.u64(..20) == 0 {
             store.flush().await.unwrap();
         }
     }

@@ -6,8 +6,9 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use abide_redb::{Error, Store};
+use fastrand::Rng;
 
-use crate::support::{Dice, Ledger, START, Step, Still, perform, steps};
+use crate::support::{Ledger, START, Step, Still, perform, steps};
 
 /// Where the child finds its store, and what it is to do there.
 const PATH: &str = "ABIDE_REDB_TEST_PATH";
@@ -117,13 +118,13 @@ fn killed(file: u64, kills: u64) -> (Duration, u64, u64) {
     let runtime = tokio::runtime::Handle::current();
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("abide.redb");
-    let (mut dice, mut ledger) = (Dice(kills + file), Ledger::default());
+    let (mut dice, mut ledger) = (Rng::with_seed(kills + file), Ledger::default());
     let (mut slowest, mut acknowledged, mut size) = (Duration::ZERO, 0, 0);
     for life in (file..kills).step_by(FILES as usize) {
         let (mut other, output) = process(&path, life);
         // Some are killed before they have opened it, most at some time after so many lines.
-        let lines = if (life / FILES + 3 * file).is_multiple_of(10) { 0 } else { 1 + dice.below(60) };
-        let wait = Duration::from_micros(dice.below(if lines == 0 { 20_000 } else { 3_000 }));
+        let lines = if (life / FILES + 3 * file).is_multiple_of(10) { 0 } else { dice.u64(1..=60) };
+        let wait = Duration::from_micros(dice.u64(..if lines == 0 { 20_000 } else { 3_000 }));
         acknowledged += follow(&mut ledger, output, &steps_of(life), lines, || {
             std::thread::sleep(wait);
             other.kill().unwrap();

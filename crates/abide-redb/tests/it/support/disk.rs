@@ -3,9 +3,8 @@
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
+use fastrand::Rng;
 use redb::StorageBackend;
-
-use super::Dice;
 
 /// Cheap to clone; clones are one disk.
 #[derive(Clone, Debug, Default)]
@@ -89,18 +88,18 @@ impl Disk {
 
     /// What is on the disk after the power has gone: what was synced, and of what was not some writes, in any order, some of them
     /// torn at a sector.
-    pub(crate) fn after_power_loss(&self, dice: &mut Dice) -> Vec<u8> {
+    pub(crate) fn after_power_loss(&self, dice: &mut Rng) -> Vec<u8> {
         let state = self.state();
         let (mut bytes, mut changes) = (state.synced.clone(), state.unsynced.clone());
         dice.shuffle(&mut changes);
         for change in changes {
             match change {
-                _ if dice.below(2) == 0 => {}
+                _ if dice.bool() => {}
                 Change::Len(len) => bytes.resize(len as usize, 0),
                 Change::Write(at, data) => {
-                    let is_torn = dice.below(3) == 0;
+                    let is_torn = dice.u64(..3) == 0;
                     for (n, sector) in data.chunks(SECTOR).enumerate() {
-                        if !is_torn || dice.below(2) == 0 {
+                        if !is_torn || dice.bool() {
                             put(&mut bytes, at as usize + n * SECTOR, sector);
                         }
                     }

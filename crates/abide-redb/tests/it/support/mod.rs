@@ -10,6 +10,7 @@ use abide_gate::testing::robots_cache::{sample_record, unpaced};
 use abide_gate::{Clock, Gate, HolderId, MemoryStore, Origin, StoreError, WallMillis};
 use abide_permissions::{Fetched, Head, PermissionRecord, PermissionStore};
 use abide_redb::{Error, Store};
+use fastrand::Rng;
 use http::HeaderMap;
 use reqwest::Url;
 
@@ -18,30 +19,6 @@ use crate::scripted::{Scripted, ScriptedFetch};
 mod disk;
 
 pub(crate) use disk::{Disk, Fault};
-
-/// Chance that follows from a number (splitmix64).
-#[derive(Clone, Debug)]
-pub(crate) struct Dice(pub(crate) u64);
-
-impl Dice {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ (bits >> 31)
-    }
-
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    pub(crate) fn shuffle<T>(&mut self, list: &mut [T]) {
-        for n in (1..list.len()).rev() {
-            list.swap(n, self.below(n as u64 + 1) as usize);
-        }
-    }
-}
 
 /// The time that tests count from.
 pub(crate) const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
@@ -235,9 +212,9 @@ pub(crate) enum Step {
 
 /// Some steps, the same for the same number, with versions from `first`.
 pub(crate) fn steps(seed: u64, first: u64, count: u64, keys: u64) -> Vec<Step> {
-    let mut dice = Dice(seed);
+    let mut dice = Rng::with_seed(seed);
     (first..first + count)
-        .map(|version| match (dice.below(35), dice.below(keys)) {
+        .map(|version| match (dice.u64(..35), dice.u64(..keys)) {
             (0..4, _) => Step::Flush,
             (4..9, n) => Step::Put(Kind::Backoff, n, version),
             (9..12, n) => Step::Put(Kind::Failing, n, version),

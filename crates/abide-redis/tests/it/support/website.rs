@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use abide_tests::{Reply, Seen, Server};
+use abide_tests::{Reply, Seen, Server, delays};
 
 use super::wait_for;
 use super::workers::{Crew, Worker, stop};
@@ -33,12 +33,6 @@ fn group(log: &[Seen], key: impl Fn(&Seen) -> String) -> Groups {
     }
     groups.values_mut().for_each(|seen| seen.sort_by_key(|seen| seen.at));
     groups
-}
-
-/// From the end of each response to the next request. What the server measures begins when it hands its answer over, which is before the
-/// client has it.
-pub(crate) fn delays(seen: &[Seen]) -> impl Iterator<Item = Duration> {
-    seen.windows(2).map(|pair| pair[1].at.saturating_duration_since(pair[0].answered))
 }
 
 /// Of all processes: never two in flight, never inside the delay.
