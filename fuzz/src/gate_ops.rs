@@ -15,6 +15,8 @@ mod web;
 #[path = "../../crates/abide-gate/tests/it/simulation/world.rs"]
 mod world;
 
+pub(crate) use faulty_stores::quiet;
+
 /// What the first lines of this file say.
 pub fn run(bytes: &[u8]) {
     quiet();
@@ -22,17 +24,4 @@ pub fn run(bytes: &[u8]) {
     if let Err(violation) = world::run(&plan, None) {
         panic!("{violation}: {:?}", plan.events);
     }
-}
-
-/// The script's own panics are part of the story; a fuzzer's hook would take them for findings.
-pub(crate) fn quiet() {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| {
-        let loud = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            if !panic.to_string().contains("the script says: panic") {
-                loud(panic);
-            }
-        }));
-    });
 }

@@ -118,28 +118,19 @@ fn many_hosts(runtime: &Runtime) {
     let shuffled: Vec<usize> = (0..HOSTS).map(|n| n.wrapping_mul(7_368_787) % HOSTS).collect();
     let (pacer, limiter) = (pacer(), governor());
 
-    let region = Region::new(ALLOCATOR);
-    let began = Instant::now();
-    runtime.block_on(async {
-        for url in &urls {
-            drop(acquire(&pacer, url).await.unwrap());
+    let (ours_first, ours_bytes) = each_host(|| {
+        runtime.block_on(async {
+            for url in &urls {
+                drop(acquire(&pacer, url).await.unwrap());
+            }
+        });
+    });
+    let (theirs_first, theirs_bytes) = each_host(|| {
+        for key in &keys {
+            limiter.check_key(key).unwrap();
         }
     });
-    let ours_first = began.elapsed();
-    let change = region.change();
-    let ours_bytes = change.bytes_allocated - change.bytes_deallocated;
-
-    let region = Region::new(ALLOCATOR);
-    let began = Instant::now();
-    for key in &keys {
-        limiter.check_key(key).unwrap();
-    }
-    let theirs_first = began.elapsed();
-    let change = region.change();
-    let theirs_bytes = change.bytes_allocated - change.bytes_deallocated;
-
-    let each = |took: Duration| took.as_nanos() / HOSTS as u128;
-    println!("| {HOSTS} hosts, ns the first permit | {} | {} |", each(ours_first), each(theirs_first));
+    println!("| {HOSTS} hosts, ns the first permit | {ours_first} | {theirs_first} |");
     let ours = nanos(|round| {
         runtime.block_on(async {
             for n in &shuffled[round * TIMES..][..TIMES] {
@@ -153,20 +144,26 @@ fn many_hosts(runtime: &Runtime) {
         }
     });
     println!("| {HOSTS} hosts, ns a permit at random | {ours:.0} | {theirs:.0} |");
-    let (ours, theirs) = (ours_bytes / HOSTS, theirs_bytes / HOSTS);
-    println!("| bytes a host that is idle | {ours} | {theirs} |");
+    println!("| bytes a host that is idle | {ours_bytes} | {theirs_bytes} |");
 
-    let region = Region::new(ALLOCATOR);
-    runtime.block_on(async {
-        for url in &urls {
-            let permit = acquire(&pacer, url).await.unwrap();
-            permit.finish_with(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new());
-        }
+    let (_, held) = each_host(|| {
+        runtime.block_on(async {
+            for url in &urls {
+                let permit = acquire(&pacer, url).await.unwrap();
+                permit.finish_with(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new());
+            }
+        });
     });
-    let change = region.change();
-    let held = (change.bytes_allocated - change.bytes_deallocated) / HOSTS;
     println!("| bytes more while it is backed off, or has a throttle count | {held} | not known to it |");
     println!("| of which the names are | {} | |", keys.iter().map(String::len).sum::<usize>() / HOSTS);
+}
+
+/// Nanoseconds of this work, and bytes that it leaves allocated, for each of the hosts.
+fn each_host(work: impl FnOnce()) -> (u128, usize) {
+    let (region, began) = (Region::new(ALLOCATOR), Instant::now());
+    work();
+    let (took, change) = (began.elapsed(), region.change());
+    (took.as_nanos() / HOSTS as u128, (change.bytes_allocated - change.bytes_deallocated) / HOSTS)
 }
 
 /// 2,000 tasks wait for one host at 5 ms: processor time, and how many were overtaken.
@@ -193,11 +190,8 @@ fn waiters() {
             }
         }
     });
-    println!(
-        "| {WAITERS} waiters on one host at 5 ms, CPU ms | {:.0} | {:.0} |",
-        ours.0 * 1e3,
-        theirs.0 * 1e3
-    );
+    let [ours_ms, theirs_ms] = [ours.0, theirs.0].map(|seconds| seconds * 1e3);
+    println!("| {WAITERS} waiters on one host at 5 ms, CPU ms | {ours_ms:.0} | {theirs_ms:.0} |");
     println!("| the same, wall s (the ideal: 10.0) | {:.2} | {:.2} |", ours.2, theirs.2);
     println!("| the same, overtaken | {} | {} |", ours.1, theirs.1);
 }

@@ -255,13 +255,12 @@ type BoxError = Box<dyn Error + Send + Sync>;
 
 #[cfg(test)]
 mod tests {
-    use std::collections::VecDeque;
-
     use compression_codecs::brotli::params::EncoderParams;
     use compression_codecs::core::Level;
     use compression_codecs::{BrotliEncoder, EncodeV2, GzipEncoder, ZlibEncoder, ZstdEncoder};
+    use futures_util::stream;
     use http::HeaderValue;
-    use http_body_util::BodyExt;
+    use http_body_util::{BodyExt, StreamBody};
 
     use super::*;
 
@@ -289,33 +288,18 @@ mod tests {
         coded
     }
 
-    /// A body in frames of a size, with trailers behind it.
-    struct Frames(VecDeque<Frame<Bytes>>);
+    type Decoded =
+        DecodedBody<StreamBody<stream::Iter<std::vec::IntoIter<Result<Frame<Bytes>, &'static str>>>>>;
 
-    impl Frames {
-        fn of(bytes: &[u8], size: usize) -> Self {
-            Self(bytes.chunks(size).map(|chunk| Frame::data(Bytes::copy_from_slice(chunk))).collect())
-        }
-    }
-
-    impl Body for Frames {
-        type Data = Bytes;
-        type Error = &'static str;
-
-        fn poll_frame(
-            mut self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-        ) -> Poll<Option<Result<Frame<Bytes>, &'static str>>> {
-            Poll::Ready(self.0.pop_front().map(Ok))
-        }
-    }
-
-    fn body(coding: Coding, frames: Frames) -> DecodedBody<Frames> {
-        DecodedBody::new(frames, coding, |why| why)
+    /// A body in frames of a size, with these trailers behind it.
+    fn body(coding: Coding, bytes: &[u8], size: usize, trailers: Option<HeaderMap>) -> Decoded {
+        let frames = bytes.chunks(size).map(|chunk| Frame::data(Bytes::copy_from_slice(chunk)));
+        let frames: Vec<_> = frames.chain(trailers.map(Frame::trailers)).map(Ok).collect();
+        DecodedBody::new(StreamBody::new(stream::iter(frames)), coding, |why| why)
     }
 
     async fn decoded(coding: Coding, bytes: &[u8], size: usize) -> Result<Vec<u8>, &'static str> {
-        let whole = body(coding, Frames::of(bytes, size)).strict().collect().await?;
+        let whole = body(coding, bytes, size, None).strict().collect().await?;
         Ok(whole.to_bytes().to_vec())
     }
 
@@ -356,7 +340,7 @@ mod tests {
         for coding in [Coding::Gzip, Coding::Zstd] {
             let nothing = encoded(coding, b"");
             let endless = nothing.repeat(1_000_000 / nothing.len());
-            let mut body = body(coding, Frames::of(&endless, 4096)).strict();
+            let mut body = body(coding, &endless, 4096, None).strict();
             assert!(body.frame().await.is_some_and(|frame| frame.is_err()));
             assert!(body.read < OVERHEAD_MAX + 4096, "{coding:?}: {} bytes were read", body.read);
             assert!(body.frame().await.is_none(), "an error is the end");
@@ -366,19 +350,16 @@ mod tests {
     #[tokio::test]
     async fn an_empty_body_is_one_unless_its_coding_must_be_there() {
         for coding in CODINGS {
-            assert_eq!(body(coding, Frames::of(b"", 1)).collect().await.unwrap().to_bytes(), "");
+            assert_eq!(body(coding, b"", 1, None).collect().await.unwrap().to_bytes(), "");
             assert!(decoded(coding, b"", 1).await.unwrap_err().contains("is empty"));
         }
     }
 
     #[tokio::test]
     async fn trailers_pass() {
-        let mut frames = Frames::of(&encoded(Coding::Gzip, b"text"), 3);
-        frames.0.push_back(Frame::trailers(HeaderMap::from_iter([(
-            http::header::ETAG,
-            HeaderValue::from_static("\"1\""),
-        )])));
-        let whole = body(Coding::Gzip, frames).collect().await.unwrap();
+        let trailers = HeaderMap::from_iter([(http::header::ETAG, HeaderValue::from_static("\"1\""))]);
+        let body = body(Coding::Gzip, &encoded(Coding::Gzip, b"text"), 3, Some(trailers));
+        let whole = body.collect().await.unwrap();
         assert_eq!(whole.trailers().unwrap()["etag"], "\"1\"");
         assert_eq!(whole.to_bytes(), "text");
     }
@@ -386,7 +367,7 @@ mod tests {
     /// A server states the length of what it coded, if any: nothing is known of the other, however much has been read.
     #[tokio::test]
     async fn a_decoded_body_states_no_length() {
-        let mut body = body(Coding::Gzip, Frames::of(&encoded(Coding::Gzip, b"text"), 1_000));
+        let mut body = body(Coding::Gzip, &encoded(Coding::Gzip, b"text"), 1_000, None);
         while body.frame().await.is_some() {
             assert_eq!(body.size_hint().exact(), None);
         }

@@ -1,34 +1,30 @@
 //! A decision on a known host allocates nothing. In a process of its own: the allocator counts for all threads, so for other tests, too.
 
+#![allow(clippy::restriction, reason = "a failed unwrap is a failed test")]
+
 use futures_util::FutureExt;
 use std::alloc::System;
 use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::pacing::PacePolicy;
-use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse};
-use abide_gate::{BoxFuture, Clock, Gate, Origin, SystemClock};
+use abide_gate::{Gate, Origin};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use url::Url;
+
+#[path = "it/scripted.rs"]
+mod scripted;
+
+use scripted::{Scripted, ScriptedFetch};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-#[derive(Debug)]
-struct Rules;
-
-impl Fetch for Rules {
-    fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
-        let body = "User-agent: *\nDisallow: /private/\n";
-        let reply = RobotsResponse::whole(http::StatusCode::OK, Default::default(), body, SystemClock.now());
-        Box::pin(async { Ok(reply) })
-    }
-}
-
 #[tokio::test(flavor = "current_thread")]
 async fn check_acquire_and_end_on_a_known_host_allocate_nothing() {
     let pace = PacePolicy::default().danger_min_delay(Duration::ZERO);
-    let gate = Gate::builder().pace(pace).build(vec!["ExampleBot".parse().unwrap()], Arc::new(Rules));
+    let rules = ScriptedFetch::always(Scripted::text("User-agent: *\nDisallow: /private/\n"));
+    let gate = Gate::builder().pace(pace).build(vec!["ExampleBot".parse().unwrap()], Arc::new(rules));
     let url: Url = "https://example.org/a".parse().unwrap();
     gate.answer(&Origin::of(&url).unwrap()).await.unwrap();
     let headers = http::HeaderMap::new();

@@ -398,6 +398,16 @@ mod tests {
         lease
     }
 
+    /// While the store replies.
+    fn readiness(lease: &Lease, now: Moment) -> Readiness {
+        lease.readiness(DELAY, SHARED, Outage::default(), now)
+    }
+
+    /// While the store replies.
+    fn plan(lease: &Lease, is_unsaved: bool, now: Moment) -> Plan {
+        lease.plan(is_unsaved, Outage::default(), now)
+    }
+
     fn sends(lease: &mut Lease, starts: u64, ends: u64) {
         lease.begin(at(starts));
         lease.end(at(ends));
@@ -411,18 +421,18 @@ mod tests {
     #[test]
     fn a_process_sends_until_shortly_before_its_lease_ends() {
         let mut lease = held(false);
-        for (now, readiness) in [
+        for (now, expected) in [
             (1_000, Readiness::Now),
             (8_499, Readiness::Now),
             (8_500, Readiness::Leased),
             (99_000, Readiness::Leased),
         ] {
-            assert_eq!(lease.readiness(DELAY, SHARED, Outage::default(), at(now)), readiness, "at {now} ms");
+            assert_eq!(readiness(&lease, at(now)), expected, "at {now} ms");
         }
         // Its life counts from when it was asked for.
         lease.leased(false, SHARED, at(5_000), at(6_000));
-        assert_eq!(lease.readiness(DELAY, SHARED, Outage::default(), at(12_499)), Readiness::Now);
-        assert_eq!(lease.readiness(DELAY, SHARED, Outage::default(), at(12_500)), Readiness::Leased);
+        assert_eq!(readiness(&lease, at(12_499)), Readiness::Now);
+        assert_eq!(readiness(&lease, at(12_500)), Readiness::Leased);
     }
 
     #[test]
@@ -448,9 +458,9 @@ mod tests {
         let mut lease = held(false);
         sends(&mut lease, 2_000, 3_000);
         lease.replied(0, at(3_090));
-        assert_eq!(lease.readiness(DELAY, SHARED, Outage::default(), at(3_500)), Readiness::Now);
+        assert_eq!(readiness(&lease, at(3_500)), Readiness::Now);
         lease.replied(0, at(3_200));
-        assert_eq!(lease.readiness(DELAY, SHARED, Outage::default(), at(3_500)), Readiness::At(at(4_200)));
+        assert_eq!(readiness(&lease, at(3_500)), Readiness::At(at(4_200)));
     }
 
     #[test]
@@ -462,9 +472,9 @@ mod tests {
             for n in 0..requests {
                 sends(&mut lease, 1_000 + n * 600, 1_500 + n * 600);
             }
-            let plan = lease.plan(false, Outage::default(), at(now));
+            let plan = plan(&lease, false, at(now));
             assert_eq!(plan == Plan::Release, hands_over, "{requests} requests, at {now} ms: {plan:?}");
-            let waits = lease.readiness(DELAY, SHARED, Outage::default(), at(now)) == Readiness::Leased;
+            let waits = readiness(&lease, at(now)) == Readiness::Leased;
             assert_eq!(waits, hands_over, "what is about to be handed over starts nothing");
         }
     }
@@ -473,22 +483,14 @@ mod tests {
     fn a_task_ends_when_nothing_needs_the_lease_and_nothing_is_owed() {
         let mut lease = held(false);
         lease.give_up(at(9_000), at(9_000));
-        assert_eq!(
-            lease.plan(false, Outage::default(), at(2_000)),
-            Plan::Sleep(at(9_000)),
-            "a request waits"
-        );
+        assert_eq!(plan(&lease, false, at(2_000)), Plan::Sleep(at(9_000)), "a request waits");
         lease.leave();
-        assert_eq!(lease.plan(false, Outage::default(), at(2_000)), Plan::End);
+        assert_eq!(plan(&lease, false, at(2_000)), Plan::End);
         lease.change();
-        assert_eq!(
-            lease.plan(true, Outage::default(), at(2_000)),
-            Plan::Release,
-            "a backoff that the store does not know"
-        );
-        assert_eq!(lease.plan(false, Outage::default(), at(2_000)), Plan::End, "and is over");
+        assert_eq!(plan(&lease, true, at(2_000)), Plan::Release, "a backoff that the store does not know");
+        assert_eq!(plan(&lease, false, at(2_000)), Plan::End, "and is over");
         lease.refused(true, at(3_000), at(3_000));
-        assert_eq!(lease.plan(false, Outage::default(), at(2_000)), Plan::Release, "its place in queue");
+        assert_eq!(plan(&lease, false, at(2_000)), Plan::Release, "its place in queue");
     }
 
     #[test]
@@ -512,15 +514,11 @@ mod tests {
         lease.enter(DELAY);
         lease.refused(false, at(3_000), at(3_000));
         lease.change();
-        assert_eq!(
-            lease.plan(true, Outage::default(), at(100)),
-            Plan::Ask { is_held: false },
-            "its place in queue stays"
-        );
+        assert_eq!(plan(&lease, true, at(100)), Plan::Ask { is_held: false }, "its place in queue stays");
         let settling = Outage { back: at(50), ..down(10, 20) };
         assert_eq!(lease.plan(true, settling, at(100)), Plan::Release, "takes nothing, and is not delayed");
         lease.replied(1, Moment::NEVER);
-        assert_eq!(lease.plan(true, Outage::default(), at(100)), Plan::Sleep(at(3_000)));
+        assert_eq!(plan(&lease, true, at(100)), Plan::Sleep(at(3_000)));
     }
 
     #[test]
@@ -540,7 +538,7 @@ mod tests {
     #[test]
     fn a_request_starts_only_under_a_lease_that_is_still_there() {
         let mut lease = held(true);
-        assert_eq!(lease.readiness(DELAY, SHARED, Outage::default(), at(1_000)), Readiness::Now);
+        assert_eq!(readiness(&lease, at(1_000)), Readiness::Now);
         lease.give_up(at(2_000), at(2_000));
         assert!(!lease.try_begin(DELAY, SHARED, Outage::default(), at(1_001)), "it was given up in between");
         assert!(!lease.is_in_flight());

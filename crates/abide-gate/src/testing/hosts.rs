@@ -257,6 +257,13 @@ impl Subject {
             .await;
     }
 
+    /// A host of its own, whose lease the first of these processes has.
+    async fn leased<const N: usize>(&self, name: &str, ttl: Duration) -> (Arc<str>, [HolderId; N]) {
+        let (host, processes) = (fresh(name), processes());
+        self.leases(&host, processes[0], ttl, false, "the host is free").await;
+        (host, processes)
+    }
+
     /// Expects that another process has the lease, or comes first.
     async fn refused(&self, host: &str, holder: HolderId, is_next: bool, why: &str) {
         let expected = format!("Busy {{ wait: up to {TTL:?}, is_next: {is_next} }} ({why})");
@@ -306,8 +313,7 @@ impl Subject {
     }
 
     async fn the_holder_renews_and_asks_again_at_will(&self) {
-        let (host, [one, other]) = (fresh("renew"), processes());
-        self.leases(&host, one, SHORT, false, "the host is free").await;
+        let (host, [one, other]) = self.leased("renew", SHORT).await;
         self.leases(&host, one, TTL, false, "the holder renews, or its reply was lost").await;
         (self.pass)(SHORT + BLUR).await;
         self.refused(&host, other, true, "the lease was renewed for longer").await;
@@ -315,8 +321,7 @@ impl Subject {
     }
 
     async fn a_lease_ends_by_itself_and_the_delay_counts_from_its_end(&self) {
-        let (host, [one, other]) = (fresh("dead"), processes());
-        self.leases(&host, one, SHORT, false, "the host is free").await;
+        let (host, [_, other]) = self.leased("dead", SHORT).await;
         (self.pass)(SHORT + BLUR).await;
         let expected =
             "the lease, and quiet since the end of the other's lease, until which it may have sent";
@@ -329,8 +334,7 @@ impl Subject {
     }
 
     async fn only_the_holder_gives_up_its_lease(&self) {
-        let (host, [one, other]) = (fresh("foreign"), processes());
-        self.leases(&host, one, TTL, false, "the host is free").await;
+        let (host, [one, other]) = self.leased("foreign", TTL).await;
         self.gives_up(&host, other).await;
         self.refused(&host, other, true, "only the holder gives up its lease").await;
         self.gives_up(&host, other).await;
@@ -349,8 +353,7 @@ impl Subject {
     }
 
     async fn waiting_processes_are_served_in_order(&self) {
-        let (host, [one, second, third]) = (fresh("next"), processes());
-        self.leases(&host, one, TTL, false, "the host is free").await;
+        let (host, [one, second, third]) = self.leased("next", TTL).await;
         self.refused(&host, second, true, "the first to wait is next").await;
         self.refused(&host, third, false, "the second to wait is not next").await;
         self.gives_up(&host, one).await;
@@ -365,8 +368,7 @@ impl Subject {
     }
 
     async fn the_place_of_a_process_that_has_gone_is_not_kept(&self) {
-        let (host, [one, gone, other]) = (fresh("gone"), processes());
-        self.leases(&host, one, TTL, false, "the host is free").await;
+        let (host, [one, gone, other]) = self.leased("gone", TTL).await;
         let want = Want::Lease { ttl: TTL, again_in: SHORT, is_held: false };
         let ask = LeaseAsk { holder: gone, want, state: quiet() };
         let is_busy = |(lease, _)| matches!(lease, LeaseStatus::Busy { .. });
@@ -378,8 +380,7 @@ impl Subject {
     }
 
     async fn a_process_that_leaves_gives_up_its_place(&self) {
-        let (host, [one, leaves, other]) = (fresh("leaves"), processes());
-        self.leases(&host, one, TTL, false, "the host is free").await;
+        let (host, [one, leaves, other]) = self.leased("leaves", TTL).await;
         self.refused(&host, leaves, true, "it is leased").await;
         self.gives_up(&host, leaves).await;
         self.gives_up(&host, one).await;
@@ -387,8 +388,7 @@ impl Subject {
     }
 
     async fn the_state_goes_to_the_next_holder(&self) {
-        let (host, [one, other]) = (fresh("hand-over"), processes());
-        self.leases(&host, one, TTL, false, "the host is free").await;
+        let (host, [one, other]) = self.leased("hand-over", TTL).await;
         let given = HostState { quiet: Some(SHORT), delay: MINUTE, backoff: Some(THROTTLE) };
         let ask = LeaseAsk { holder: one, want: Want::Release, state: given };
         self.exchange(&host, ask, "Released", |(lease, _)| lease == LeaseStatus::Released).await;
@@ -409,8 +409,7 @@ impl Subject {
 
     /// The response of a process that had the lease before has only ended now.
     async fn the_state_is_saved_without_a_lease(&self) {
-        let (host, [one]) = (fresh("late"), processes());
-        self.leases(&host, one, TTL, false, "the host is free").await;
+        let (host, [one]) = self.leased("late", TTL).await;
         let given = HostState { quiet: Some(Duration::ZERO), ..backoff(MINUTE, 1) };
         let is_saved =
             |state: HostState| state.quiet.is_some_and(|quiet| quiet < TTL) && lasts(state, MINUTE);

@@ -5,31 +5,42 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
+use std::future::pending;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse, on_the_wire};
 use abide_gate::{BoxFuture, Failure, Origin, WallMillis};
 use bytes::Bytes;
+use futures_util::stream::{self, StreamExt};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use http_body_util::BodyExt;
+use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
-use tokio::time::{Instant, Sleep, sleep};
+use http_body_util::{BodyExt, StreamBody};
+use tokio::time::{Instant, sleep};
+
+/// How a scripted body ends after its pieces.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+enum End {
+    #[default]
+    Clean,
+    /// With an error.
+    Breaks,
+    /// Nothing more comes.
+    Stalls,
+    /// The last piece comes again and again.
+    Never,
+}
 
 /// One scripted answer to a robots.txt request.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Scripted {
-    outcome: Result<u16, FetchError>,
+    status: u16,
+    /// Instead of a head.
+    error: Option<FetchError>,
     headers: HeaderMap,
     chunks: Vec<Bytes>,
-    /// The body ends with an error instead of its end.
-    breaks: bool,
-    /// The body never ends.
-    stalls: bool,
-    endless: bool,
+    end: End,
     slot_wait: Duration,
     head_after: Duration,
     chunk_after: Duration,
@@ -40,19 +51,7 @@ pub(crate) struct Scripted {
 impl Scripted {
     /// An answer with this status, no field, and no body.
     pub(crate) fn status(status: u16) -> Self {
-        Self {
-            outcome: Ok(status),
-            headers: HeaderMap::new(),
-            chunks: Vec::new(),
-            breaks: false,
-            stalls: false,
-            endless: false,
-            slot_wait: Duration::ZERO,
-            head_after: Duration::ZERO,
-            chunk_after: Duration::ZERO,
-            hold: None,
-            panics: false,
-        }
+        Self { status, ..Self::default() }
     }
 
     /// 200 with this text.
@@ -72,12 +71,12 @@ impl Scripted {
 
     /// No head, but what the pacing or the client said.
     pub(crate) fn failing(error: FetchError) -> Self {
-        Self { outcome: Err(error), ..Self::status(200) }
+        Self { error: Some(error), ..Self::default() }
     }
 
     /// A panic within the fetch.
     pub(crate) fn panic() -> Self {
-        Self { panics: true, ..Self::status(200) }
+        Self { panics: true, ..Self::default() }
     }
 
     /// One more piece of the body.
@@ -97,45 +96,38 @@ impl Scripted {
     }
 
     /// The body breaks off after its pieces.
-    pub(crate) fn breaks(mut self) -> Self {
-        self.breaks = true;
-        self
+    pub(crate) fn breaks(self) -> Self {
+        Self { end: End::Breaks, ..self }
     }
 
     /// The body never ends after its pieces.
-    pub(crate) fn stalls(mut self) -> Self {
-        self.stalls = true;
-        self
+    pub(crate) fn stalls(self) -> Self {
+        Self { end: End::Stalls, ..self }
     }
 
     /// The last piece of the body comes again and again.
-    pub(crate) fn endless(mut self) -> Self {
-        self.endless = true;
-        self
+    pub(crate) fn endless(self) -> Self {
+        Self { end: End::Never, ..self }
     }
 
     /// The slot is there after `wait`, and only then the request goes out.
-    pub(crate) fn slot_after(mut self, wait: Duration) -> Self {
-        self.slot_wait = wait;
-        self
+    pub(crate) fn slot_after(self, wait: Duration) -> Self {
+        Self { slot_wait: wait, ..self }
     }
 
     /// The head comes after `wait` on the wire.
-    pub(crate) fn head_after(mut self, wait: Duration) -> Self {
-        self.head_after = wait;
-        self
+    pub(crate) fn head_after(self, wait: Duration) -> Self {
+        Self { head_after: wait, ..self }
     }
 
     /// Each piece of the body comes after `wait`.
-    pub(crate) fn chunk_after(mut self, wait: Duration) -> Self {
-        self.chunk_after = wait;
-        self
+    pub(crate) fn chunk_after(self, wait: Duration) -> Self {
+        Self { chunk_after: wait, ..self }
     }
 
     /// The answer makes its host wait until then.
-    pub(crate) fn backed_off_until(mut self, until: WallMillis) -> Self {
-        self.hold = Some(until);
-        self
+    pub(crate) fn backed_off_until(self, until: WallMillis) -> Self {
+        Self { hold: Some(until), ..self }
     }
 }
 
@@ -178,6 +170,11 @@ impl ScriptedFetch {
     /// Answers every request alike.
     pub(crate) fn always(answer: Scripted) -> Self {
         Self::new(move |_, _| answer.clone())
+    }
+
+    /// Answers the requests for each URL with these in turn, the last of which is repeated.
+    pub(crate) fn in_turn<const N: usize>(answers: [Scripted; N]) -> Self {
+        Self::new(move |_, times| answers[times.min(N - 1)].clone())
     }
 
     /// Answers by URL, each with a list whose last item is repeated; 404 for other URLs.
@@ -254,11 +251,12 @@ impl Fetch for ScriptedFetch {
             let started = Instant::now().into_std();
             on_the_wire(request.budget(), async move {
                 sleep(answer.head_after).await;
-                let status = answer.outcome.clone()?;
-                let status = StatusCode::from_u16(status).expect("the script's status has three digits");
+                if let Some(error) = answer.error {
+                    return Err(error);
+                }
+                let status = StatusCode::from_u16(answer.status).expect("a status has three digits");
                 let (headers, hold) = (answer.headers.clone(), answer.hold);
-                let reply =
-                    RobotsResponse::new(status, headers, ScriptedBody::boxed(answer, in_flight), started);
+                let reply = RobotsResponse::new(status, headers, body(answer, in_flight), started);
                 Ok(match hold {
                     Some(until) => reply.with_backoff_until(until),
                     None => reply,
@@ -283,48 +281,24 @@ impl Drop for InFlight {
     }
 }
 
-struct ScriptedBody {
-    answer: Scripted,
-    next: usize,
-    pause: Pin<Box<Sleep>>,
-    in_flight: InFlight,
-}
-
-impl ScriptedBody {
-    fn boxed(answer: Scripted, in_flight: InFlight) -> UnsyncBoxBody<Bytes, FetchError> {
-        let pause = Box::pin(sleep(answer.chunk_after));
-        Self { answer, next: 0, pause, in_flight }.boxed_unsync()
-    }
-}
-
-impl http_body::Body for ScriptedBody {
-    type Data = Bytes;
-    type Error = FetchError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<http_body::Frame<Bytes>, FetchError>>> {
-        if !self.answer.chunk_after.is_zero() && self.pause.as_mut().poll(context).is_pending() {
-            return Poll::Pending;
+/// The pieces of the body, and how it ends.
+fn body(answer: Scripted, in_flight: InFlight) -> UnsyncBoxBody<Bytes, FetchError> {
+    let frames = stream::unfold((answer, 0, in_flight), |(answer, next, in_flight)| async move {
+        if !answer.chunk_after.is_zero() {
+            sleep(answer.chunk_after).await;
         }
-        let chunk_after = self.answer.chunk_after;
-        self.pause.as_mut().reset(Instant::now() + chunk_after);
-        let at = match self.answer.endless {
-            true => self.next.min(self.answer.chunks.len().saturating_sub(1)),
-            false => self.next,
+        let last = answer.chunks.len().saturating_sub(1);
+        let piece = answer.chunks.get(if answer.end == End::Never { next.min(last) } else { next }).cloned();
+        let frame = match (piece, answer.end) {
+            (Some(piece), _) => {
+                in_flight.fetch.state().pulled += piece.len() as u64;
+                Ok(Frame::data(piece))
+            }
+            (None, End::Breaks) => Err(FetchError::new(Failure::Body, "the script breaks it")),
+            (None, End::Stalls) => pending().await,
+            (None, End::Clean | End::Never) => return None,
         };
-        match self.answer.chunks.get(at).cloned() {
-            Some(chunk) => {
-                self.next += 1;
-                self.in_flight.fetch.state().pulled += chunk.len() as u64;
-                Poll::Ready(Some(Ok(http_body::Frame::data(chunk))))
-            }
-            None if self.answer.breaks => {
-                Poll::Ready(Some(Err(FetchError::new(Failure::Body, "the script breaks it"))))
-            }
-            None if self.answer.stalls => Poll::Pending,
-            None => Poll::Ready(None),
-        }
-    }
+        Some((frame, (answer, next + 1, in_flight)))
+    });
+    BodyExt::boxed_unsync(StreamBody::new(frames.fuse()))
 }

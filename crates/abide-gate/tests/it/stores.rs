@@ -148,37 +148,30 @@ impl RobotsStore for Faulty {
 
 #[tokio::test]
 async fn wrong_robots_stores_are_rejected() {
+    use Fault::*;
     for (fault, call, expectation) in [
-        (Fault::Forgets, "load(https://a.example:443)", "it was saved"),
-        (Fault::Stale, "load(https://a.example:443)", "the last writer wins"),
-        (Fault::KeepsFirst, "load(https://a.example:443)", "the last writer wins"),
-        (Fault::KeepsNewest, "load(https://a.example:443)", "also if its clock was set back"),
-        (Fault::MixesUpOrigins, "load(http://a.example:80)", "each origin has a record of its own"),
-        (Fault::LosesWhenDropped, "load(https://a.example:443)", "a save that was dropped is done or not"),
-        (Fault::SweepsNothing, "load(http://old.example:80)", "it was swept"),
-        (Fault::SweepsTooMuch, "load(http://edge.example:80)", "the time itself is not older"),
-        (Fault::CountsNothing, "sweep(", "expected 1 (one record was last asked for before), found 0"),
-        (Fault::AllLead, "lease(https://a.example:443, holder 2", "another process has the lease"),
-        (Fault::HolderFollows, "lease(https://a.example:443, holder 1", "the holder gets it again"),
+        (Forgets, "load(https://a.example:443)", "it was saved"),
+        (Stale, "load(https://a.example:443)", "the last writer wins"),
+        (KeepsFirst, "load(https://a.example:443)", "the last writer wins"),
+        (KeepsNewest, "load(https://a.example:443)", "also if its clock was set back"),
+        (MixesUpOrigins, "load(http://a.example:80)", "each origin has a record of its own"),
+        (LosesWhenDropped, "load(https://a.example:443)", "a save that was dropped is done or not"),
+        (SweepsNothing, "load(http://old.example:80)", "it was swept"),
+        (SweepsTooMuch, "load(http://edge.example:80)", "the time itself is not older"),
+        (CountsNothing, "sweep(", "expected 1 (one record was last asked for before), found 0"),
+        (AllLead, "lease(https://a.example:443, holder 2", "another process has the lease"),
+        (HolderFollows, "lease(https://a.example:443, holder 1", "the holder gets it again"),
+        (LeasesAllAtOnce, "lease(https://b.example:443, holder 2", "each origin has a lease of its own"),
+        (LeasesForEver, "lease(https://a.example:443, holder 2", "the lease has ended"),
+        (LeasesTooShort, "lease(https://a.example:443, holder 2", "the lease lasts for its whole ttl"),
         (
-            Fault::LeasesAllAtOnce,
-            "lease(https://b.example:443, holder 2",
-            "each origin has a lease of its own",
-        ),
-        (Fault::LeasesForEver, "lease(https://a.example:443, holder 2", "the lease has ended"),
-        (Fault::LeasesTooShort, "lease(https://a.example:443, holder 2", "the lease lasts for its whole ttl"),
-        (
-            Fault::LeasesByOldClock,
+            LeasesByOldClock,
             "lease(https://b.example:443, holder 1",
             "the clock was set back by an hour since the lease",
         ),
-        (
-            Fault::LeasesAfterSaving,
-            "lease(https://a.example:443, holder 2",
-            "saving the record has ended the lease",
-        ),
-        (Fault::ReleasesAny, "lease(https://a.example:443, holder 3", "only the holder releases its lease"),
-        (Fault::ReleasesNone, "lease(https://a.example:443, holder 3", "the holder has released it"),
+        (LeasesAfterSaving, "lease(https://a.example:443, holder 2", "saving the record has ended the lease"),
+        (ReleasesAny, "lease(https://a.example:443, holder 3", "only the holder releases its lease"),
+        (ReleasesNone, "lease(https://a.example:443, holder 3", "the holder has released it"),
     ] {
         let name = format!("{fault:?}");
         let text = rejection(&name, robots_cache::conformance(move || ready(Faulty::new(fault)))).await;

@@ -97,10 +97,7 @@ fn the_failures_of_the_breaker_have_the_words_of_the_page() {
 async fn the_age_of_a_last_good_copy_is_that_of_its_confirmation() {
     let sheet = Sheet::default();
     let _guard = metrics::set_default_local_recorder(&sheet);
-    let fetch = ScriptedFetch::new(|_, times| match times {
-        0 => Scripted::text("User-agent: *"),
-        _ => Scripted::status(503),
-    });
+    let fetch = ScriptedFetch::in_turn([Scripted::text("User-agent: *"), Scripted::status(503)]);
     let gate = built(Gate::builder().clock(clock()).observer(Arc::new(record_metrics)), &fetch);
     gate.answer(&origin()).await.unwrap();
     assert_eq!(sheet.of("abide_robots_last_good"), []);

@@ -16,10 +16,7 @@ fn gate(fetch: &ScriptedFetch) -> Gate {
 
 /// One robots.txt and then, four seconds on the wire, another.
 fn first_then(first: &'static str, then: &'static str) -> ScriptedFetch {
-    ScriptedFetch::new(move |_, times| match times {
-        0 => Scripted::text(first),
-        _ => Scripted::text(then).head_after(4 * SECOND),
-    })
+    ScriptedFetch::in_turn([Scripted::text(first), Scripted::text(then).head_after(4 * SECOND)])
 }
 
 /// The verdict by the first robots.txt, while the second is on the wire.

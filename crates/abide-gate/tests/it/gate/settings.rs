@@ -126,10 +126,7 @@ async fn observers_get_the_events_of_both_halves() {
 #[tokio::test(start_paused = true)]
 async fn a_withdrawn_crawl_delay_no_longer_counts() {
     let first = Scripted::text("User-agent: *\nCrawl-delay: 20");
-    let fetch = ScriptedFetch::new(move |_, times| match times {
-        0 => first.clone(),
-        _ => Scripted::text("User-agent: *").head_after(4 * SECOND),
-    });
+    let fetch = ScriptedFetch::in_turn([first, Scripted::text("User-agent: *").head_after(4 * SECOND)]);
     let gate = built(Gate::builder(), &fetch);
     let (mut verdict, permit) = gate.admit(&page(), 30 * SECOND).await.unwrap();
     permit.finish();

@@ -212,6 +212,10 @@ impl Checker {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn locked(&self) -> (Duration, MutexGuard<'_, State>) {
+        (self.now(), self.state())
+    }
+
     pub(crate) fn counts(&self) -> Counts {
         self.state().counts.clone()
     }
@@ -236,8 +240,7 @@ impl Checker {
 
     /// A request for robots.txt, or for where it was redirected to.
     pub(crate) fn robots_arrives(&self, who: Who, origin: usize, host: usize, is_first: bool) {
-        let now = self.now();
-        let mut state = self.state();
+        let (now, mut state) = self.locked();
         state.count("robots requests", 1);
         self.trace(|| format!("robots.txt of {} at host {host}", ORIGINS[origin].0));
         let fetching = state.fetching.entry((who, origin)).or_default();
@@ -256,8 +259,7 @@ impl Checker {
 
     /// A request for a page: the rules must allow it now, and the host must be free.
     pub(crate) fn page_arrives(&self, who: Who, origin: usize, path: Path, host: usize) {
-        let now = self.now();
-        let mut state = self.state();
+        let (now, mut state) = self.locked();
         state.count("pages", 1);
         let known = self.known(&state, who, origin);
         if path != Path::RobotsTxt
@@ -318,8 +320,7 @@ impl Checker {
 
     /// The server asks to be left alone, or the operator wants it to be. `throttled`: it is the robots.txt of this site that says so, by 429.
     pub(crate) fn throttles(&self, who: Who, host: usize, throttle: Throttle, throttled: Option<usize>) {
-        let now = self.now();
-        let mut state = self.state();
+        let (now, mut state) = self.locked();
         let known = throttled.map(|origin| self.known(&state, who, origin)).unwrap_or_default();
         let mut before = known.iter().map(|attempt| attempt.said == Said::NotNow(429));
         // A store that fails may have lost what was said before, and a clock that jumps for how long.
@@ -358,8 +359,7 @@ impl Checker {
 
     /// No answer came to a request, or one did.
     pub(crate) fn reaches(&self, who: Who, host: usize, is_there: bool) {
-        let now = self.now();
-        let mut state = self.state();
+        let (now, mut state) = self.locked();
         let faults = state.faults.entry((who, host)).or_default();
         if is_there {
             faults.count = 0;
@@ -390,8 +390,7 @@ impl Checker {
     /// A caller wants a permit of this host, or has gone.
     pub(crate) fn calls(&self, who: Who, host: usize, comes: bool) {
         self.trace(|| format!("a caller {} host {host}", if comes { "comes to" } else { "leaves" }));
-        let now = self.now();
-        let mut state = self.state();
+        let (now, mut state) = self.locked();
         let line = state.lines.entry((self.circle(who), host)).or_default();
         line.calling = if comes { line.calling + 1 } else { line.calling - 1 };
         line.left = if comes { line.left } else { Some(now) };
@@ -399,8 +398,7 @@ impl Checker {
 
     /// A process may be about to ask for this robots.txt, or is done.
     pub(crate) fn fetches_robots(&self, who: Who, origin: usize, takes_off: bool) {
-        let now = self.now();
-        let mut state = self.state();
+        let (now, mut state) = self.locked();
         match takes_off {
             true => state.robots_fetches.insert((who, origin), now),
             false => state.robots_fetches.remove(&(who, origin)),
@@ -425,8 +423,7 @@ impl Checker {
     /// A process is about to save what it has fetched.
     pub(crate) fn saves(&self, who: Who, origin: usize, asked_at: WallMillis) {
         self.trace(|| format!("process {who} saves {}, asked at {asked_at:?}", ORIGINS[origin].0));
-        let now = self.now();
-        let mut state = self.state();
+        let (now, mut state) = self.locked();
         // What is known already is saved again when it is to be forgotten, also while an answer is on its way.
         let of_others = |number: usize| state.attempts[number].who != who && state.attempts[number].at == now;
         let is_new = state.stored_at(origin, asked_at).into_iter().all(of_others);
@@ -452,8 +449,7 @@ impl Checker {
 
     /// A process decides by this attempt from now on, and by nothing older.
     pub(crate) fn learns(&self, who: Who, origin: usize, asked_at: WallMillis) {
-        let now = self.now();
-        let mut state = self.state();
+        let (now, mut state) = self.locked();
         // Not the last it has saved: meanwhile what was known before may have been invalidated.
         let numbers = state.stored_at(origin, asked_at);
         if numbers.is_empty() {
@@ -502,8 +498,7 @@ impl Checker {
         self.trace(|| {
             format!("process {who} refuses {path:?} of {}, {left:?} left: {denied}", ORIGINS[origin].0)
         });
-        let now = self.now();
-        let mut state = self.state();
+        let (now, mut state) = self.locked();
         let known = self.known(&state, who, origin);
         let wrong = match denied.kind() {
             DeniedKind::Disallowed { .. } => {

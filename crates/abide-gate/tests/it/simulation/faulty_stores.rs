@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock, Mutex, Once};
 use std::time::Duration;
 
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus};
@@ -34,8 +34,20 @@ enum Fault {
     Panic,
 }
 
-/// Quiet: it is part of the story.
 const PANIC: &str = "the script says: panic";
+
+/// The script's own panics are part of the story; a fuzzer's hook would take them for findings.
+pub(crate) fn quiet() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let loud = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !panic.to_string().contains(PANIC) {
+                loud(panic);
+            }
+        }));
+    });
+}
 
 impl FaultTimes {
     pub(crate) fn new(seed: Option<u64>) -> Self {

@@ -1,18 +1,19 @@
 //! What answers and faults do to a host, on virtual time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::pacing::{Ask, Pacer};
 use abide_gate::DeniedKind;
 use abide_gate::pacing::{BackoffCause, DeferReason, PacePolicy, Scope};
-use abide_gate::{Clock, Event, Failure, SystemClock, WallMillis};
+use abide_gate::{Clock, Event, Failure, WallMillis};
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
 
 use crate::parts::support::pacing::{
-    Log, TokioClock, deferral, group, host, joined, left, ms, observed, one_second, retry_after, s, url,
+    BrokenClock, Log, TokioClock, deferral, group, host, joined, left, ms, observed, one_second, retry_after,
+    s, url,
 };
 
 const TOO_MANY: StatusCode = StatusCode::TOO_MANY_REQUESTS;
@@ -293,7 +294,7 @@ async fn panics_of_the_users_code_stay_there() {
         panic!("the observer's own mistake")
     };
     let scope = Scope::custom(|url| if url.path() == "/bad" { panic!("mistake") } else { None });
-    let clock = Arc::new(BadClock::default());
+    let clock = Arc::new(BrokenClock::default());
     let policy = PacePolicy::default().with_scope(scope);
     let pacer = Pacer::builder(policy).observer(Arc::new(observer)).clock(clock.clone()).build();
     let refusal = pacer.acquire(&url("http://a.example/bad"), Ask::default()).await.unwrap_err();
@@ -307,19 +308,4 @@ async fn panics_of_the_users_code_stay_there() {
     assert_eq!((pacer.stats().in_flight, pacer.stats().waiting), (0, 0));
     assert_about(pacer.take("a.example").await.waited(), s(5));
     assert_eq!(count.load(Ordering::SeqCst), 3);
-}
-
-/// Panics while this is set.
-#[derive(Debug, Default)]
-struct BadClock(AtomicBool);
-
-impl Clock for BadClock {
-    fn now(&self) -> std::time::Instant {
-        assert!(!self.0.load(Ordering::SeqCst), "the clock's own mistake");
-        SystemClock.now()
-    }
-
-    fn wall(&self) -> WallMillis {
-        SystemClock.wall()
-    }
 }

@@ -18,6 +18,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use url::Url;
 
+use crate::parts::support::number;
 use crate::parts::support::pacing::one_second;
 
 const DELAY: Duration = Duration::from_millis(20);
@@ -25,10 +26,6 @@ const BODY: usize = 2_000;
 
 /// Longer than the test takes.
 const EVER: Duration = Duration::from_secs(7_200);
-
-fn number(name: &str, default: usize) -> usize {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
 
 /// One request as the server saw it.
 struct Seen {
@@ -116,13 +113,18 @@ impl Client {
     }
 }
 
+/// The next number of a row that looks like chance (Knuth's MMIX).
+fn roll(n: &mut u64) -> u64 {
+    *n = n.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *n
+}
+
 /// Uses the processor now and then, in bursts of its own choosing.
 fn noise(stop: Arc<AtomicBool>) {
     std::thread::spawn(move || {
         let mut n = 1_u64;
         while !stop.load(Ordering::Relaxed) {
-            n = n.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let until = Instant::now() + Duration::from_micros(n >> 52);
+            let until = Instant::now() + Duration::from_micros(roll(&mut n) >> 52);
             while Instant::now() < until {
                 std::hint::spin_loop();
             }
@@ -150,11 +152,9 @@ fn the_server_sees_no_delay_below_the_promise() {
                 let (left, cancelled) = (Arc::clone(&left), Arc::clone(&cancelled));
                 tokio::spawn(async move {
                     let mut times = Vec::new();
-                    let mut dice = n as u64;
+                    let mut row = n as u64;
                     while left.load(Ordering::SeqCst) > 0 {
-                        dice = dice
-                            .wrapping_mul(6_364_136_223_846_793_005)
-                            .wrapping_add(1_442_695_040_888_963_407);
+                        let dice = roll(&mut row);
                         // Every fourth goes away in the line, every fourth on the wire.
                         let (line, wire) = match dice >> 62 {
                             0 => (Duration::from_micros((dice >> 32) % 400_000), EVER),

@@ -4,10 +4,7 @@
 //! There are no timers here: the delay is zero, so that every wait must be ended by another task. `ABIDE_SCHEDULES=100000` runs more.
 
 use std::collections::HashMap;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use crate::pacing::{Ask, Pacer, Refusal};
@@ -19,6 +16,7 @@ use shuttle::{future, thread};
 use tokio::time::Instant;
 
 use crate::parts::support::pacing::{one_second, url};
+use crate::parts::support::{at_most, number};
 
 /// Stands still, and lets others go first whenever it is read.
 #[derive(Debug)]
@@ -43,10 +41,9 @@ fn pacer(policy: PacePolicy) -> Arc<Pacer> {
 
 /// Runs a test under many schedules. A runtime is entered, but not run: timers can be made, and never fire.
 fn schedules(test: impl Fn() + Send + Sync + 'static) {
-    let count = std::env::var("ABIDE_SCHEDULES").ok().and_then(|count| count.parse().ok()).unwrap_or(2_000);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let _entered = runtime.enter();
-    shuttle::check_random(test, count);
+    shuttle::check_random(test, number("ABIDE_SCHEDULES", 2_000));
 }
 
 /// Who is on the wire, and who was.
@@ -79,29 +76,6 @@ impl Wire {
             _ => permit.finish(),
         }
     }
-}
-
-/// Polls at most so often, then goes away.
-async fn at_most<F: Future>(polls: usize, future: F) -> Option<F::Output> {
-    let mut future = pin!(future);
-    let mut left = polls;
-    poll_fn(move |context| {
-        if left == 0 {
-            return Poll::Ready(None);
-        }
-        left -= 1;
-        match future.as_mut().poll(context) {
-            Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending => {
-                // It may go away before it is woken.
-                if left == 0 {
-                    context.waker().wake_by_ref();
-                }
-                Poll::Pending
-            }
-        }
-    })
-    .await
 }
 
 /// So many tasks, of which each does this; all end.

@@ -4,21 +4,20 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::parts::support::pacing::{BrokenClock, joined};
 use crate::parts::support::robots_cache::*;
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
 use crate::robots_cache::{RobotsCache, RobotsCacheBuilder};
 use abide_gate::HolderId;
 use abide_gate::robots_cache::{RobotsEntry, RobotsStore, Source};
 use abide_gate::testing::robots_cache::sample_record;
-use abide_gate::{Clock, Event, Failure, MemoryStore, WallMillis};
+use abide_gate::{Event, Failure, MemoryStore, WallMillis};
 use tokio::time::{Instant, sleep};
 
 #[tokio::test(start_paused = true)]
 async fn a_deferral_is_passed_on_and_is_no_attempt() {
     let then = START.plus(HOUR);
-    let fetch =
-        ScriptedFetch::new(move |_, times| if times < 2 { deferred(then) } else { Scripted::text(GOOD) });
-    let world = World::new(fetch);
+    let world = World::in_turn([deferred(then), deferred(then), Scripted::text(GOOD)]);
     for _ in 0..2 {
         assert_eq!(world.cache.get(&origin()).await.unwrap_err().not_before, Some(then));
         assert_eq!(world.store.load(&origin()).await.unwrap(), None);
@@ -40,11 +39,7 @@ async fn a_deferred_refresh_leaves_the_record_and_the_copy() {
 /// Bulk checks of a host that is held do not ask the pacing, and a store, for each of them.
 #[tokio::test(start_paused = true)]
 async fn a_deferred_refresh_is_not_tried_with_every_use() {
-    let world = World::new(ScriptedFetch::new(|_, times| match times {
-        0 => Scripted::text(GOOD),
-        1 => deferred(START.plus(DAY)),
-        _ => Scripted::status(404),
-    }));
+    let world = World::in_turn([Scripted::text(GOOD), deferred(START.plus(DAY)), Scripted::status(404)]);
     let first = world.ask().await;
     sleep(first.retry_at().since(world.wall())).await;
     for _ in 0..100 {
@@ -132,27 +127,13 @@ async fn a_store_that_panics_at_an_invalidation_changes_nothing() {
     assert_eq!(world.fetch.count(), 2);
 }
 
-/// Panics whatever it is asked.
-#[derive(Debug)]
-struct Broken;
-
-impl Clock for Broken {
-    fn now(&self) -> std::time::Instant {
-        panic!("the clock's own mistake")
-    }
-
-    fn wall(&self) -> WallMillis {
-        panic!("the clock's own mistake")
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn the_machines_clock_stands_in_for_one_that_panics() {
     let fetch = Arc::new(ScriptedFetch::always(Scripted::text(GOOD)));
-    let cache =
-        RobotsCacheBuilder { clock: Arc::new(Broken), ..RobotsCache::builder(tokens(), fetch) }.build();
+    let clock = Arc::new(BrokenClock(true.into()));
+    let cache = RobotsCacheBuilder { clock: clock.clone(), ..RobotsCache::builder(tokens(), fetch) }.build();
     assert!(is_good(&cache.get(&origin()).await.unwrap()));
-    let store = Arc::new(MemoryStore::new().with_clock(Arc::new(Broken)));
+    let store = Arc::new(MemoryStore::new().with_clock(clock));
     abide_gate::testing::hosts::conformance(store, sleep).await;
 }
 
@@ -232,16 +213,12 @@ async fn a_restart_in_an_outage_during_a_backoff_serves_the_copy() {
 async fn two_processes_share_one_fetch() {
     let store: Arc<dyn RobotsStore> = Arc::new(MemoryStore::new());
     let fetch = ScriptedFetch::always(Scripted::text(GOOD).head_after(Duration::from_secs(3)));
-    let caches: Vec<Arc<RobotsCache>> =
-        (0..5).map(|_| World::with_store(fetch.clone(), store.clone()).cache).collect();
     let started = Instant::now();
-    let callers: Vec<_> = caches
-        .into_iter()
-        .map(|cache| tokio::spawn(async move { cache.get(&origin()).await.unwrap() }))
-        .collect();
-    for caller in callers {
-        assert!(is_good(&caller.await.unwrap()));
-    }
+    let callers = (0..5).map(|_| {
+        let cache = World::with_store(fetch.clone(), store.clone()).cache;
+        tokio::spawn(async move { cache.get(&origin()).await.unwrap() })
+    });
+    assert!(joined(callers).await.iter().all(is_good));
     assert_eq!(fetch.count(), 1);
     assert!(started.elapsed() <= Duration::from_millis(3200), "found by the next look");
 }
@@ -261,12 +238,13 @@ async fn a_leader_that_died_is_waited_for_until_its_lease_ends() {
 #[tokio::test(start_paused = true)]
 async fn observers_get_changes_and_their_panics_are_survived() {
     let observed = Arc::new(Mutex::new(Vec::new()));
-    let fetch = ScriptedFetch::new(|_, times| match times {
-        0 | 1 => Scripted::text(GOOD),
-        2 => Scripted::text("User-agent: *\nDisallow: /\n"),
-        3 => Scripted::error(Failure::Dns),
-        _ => Scripted::status(404),
-    });
+    let fetch = ScriptedFetch::in_turn([
+        Scripted::text(GOOD),
+        Scripted::text(GOOD),
+        Scripted::text("User-agent: *\nDisallow: /\n"),
+        Scripted::error(Failure::Dns),
+        Scripted::status(404),
+    ]);
     let observer = {
         let observed = Arc::clone(&observed);
         move |event: &Event<'_>| {
@@ -301,12 +279,8 @@ async fn observers_get_changes_and_their_panics_are_survived() {
 
 #[tokio::test(start_paused = true)]
 async fn totals_add_up() {
-    let world = World::new(ScriptedFetch::new(|_, times| match times {
-        0 => Scripted::text(GOOD).header("etag", b"\"1\""),
-        1 => Scripted::status(304),
-        2 => Scripted::status(503),
-        _ => Scripted::status(404),
-    }));
+    let good = Scripted::text(GOOD).header("etag", b"\"1\"");
+    let world = World::in_turn([good, Scripted::status(304), Scripted::status(503), Scripted::status(404)]);
     for _ in 0..4 {
         world.ask_and_settle().await;
         sleep(DAY).await;
@@ -321,11 +295,7 @@ async fn totals_add_up() {
 /// The store kept an older record than memory has: it must not bring back a copy that was taken away.
 #[tokio::test(start_paused = true)]
 async fn the_last_fetch_counts_though_it_could_not_be_saved() {
-    let fetch = ScriptedFetch::new(|_, times| match times {
-        0 => Scripted::text(GOOD),
-        1 => Scripted::status(404),
-        _ => Scripted::status(503),
-    });
+    let fetch = ScriptedFetch::in_turn([Scripted::text(GOOD), Scripted::status(404), Scripted::status(503)]);
     let is_full = Arc::new(AtomicBool::new(false));
     let disk = Arc::clone(&is_full);
     let store = Hooked::failing(move |op| op == Op::Save && disk.load(Ordering::SeqCst));

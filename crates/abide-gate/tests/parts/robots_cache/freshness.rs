@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::parts::support::pacing::joined;
 use crate::parts::support::robots_cache::*;
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
 use abide_gate::robots_cache::{RobotsPolicy, Source};
@@ -20,19 +21,13 @@ async fn an_unasked_304_is_fetched_again_once() {
     assert!(disallows_all(&cold));
     assert_eq!(world.fetch.count(), 2);
 
-    let fetch =
-        ScriptedFetch::new(|_, times| if times == 0 { Scripted::status(304) } else { tagged("\"1\"") });
-    assert!(is_good(&World::new(fetch).ask().await));
+    assert!(is_good(&World::in_turn([Scripted::status(304), tagged("\"1\"")]).ask().await));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_second_request_has_no_validators() {
     // The validators belong to another URL, so the 304 is not theirs.
-    let fetch = ScriptedFetch::new(|_, times| match times {
-        0 => Scripted::text(GOOD),
-        _ => Scripted::status(304),
-    });
-    let world = World::new(fetch);
+    let world = World::in_turn([Scripted::text(GOOD), Scripted::status(304)]);
     world.ask().await;
     sleep(DAY).await;
     assert_eq!(world.ask().await.source(), Source::LastGood);
@@ -103,12 +98,12 @@ async fn an_etag_for_a_year_is_one_transfer_and_a_check_each_day() {
 
 #[tokio::test(start_paused = true)]
 async fn a_304_renews_validators_and_lifetime_if_it_names_them() {
-    let world = World::new(ScriptedFetch::new(|_, times| match times {
-        0 => tagged("\"1\"").header("last-modified", b"Thu").header("cache-control", b"max-age=600"),
-        1 => Scripted::status(304),
-        2 => Scripted::status(304).header("etag", b"\"2\"").header("cache-control", b"max-age=1200"),
-        _ => Scripted::status(304),
-    }));
+    let world = World::in_turn([
+        tagged("\"1\"").header("last-modified", b"Thu").header("cache-control", b"max-age=600"),
+        Scripted::status(304),
+        Scripted::status(304).header("etag", b"\"2\"").header("cache-control", b"max-age=1200"),
+        Scripted::status(304),
+    ]);
     for minutes in [10, 10, 20, 20] {
         let answer = world.ask().await;
         assert_eq!(answer.fresh_until().since(answer.asked_at()), minutes * MINUTE);
@@ -130,12 +125,9 @@ async fn validators_go_to_the_final_url_only() {
     world.ask().await;
     sleep(DAY).await;
     assert_eq!(world.ask().await.source(), Source::Revalidated);
-    let conditional: Vec<_> = world
-        .fetch
-        .asked()
-        .iter()
-        .map(|asked| (asked.url.clone(), asked.headers.contains_key("if-none-match")))
-        .collect();
+    let asked = world.fetch.asked().into_iter();
+    let conditional: Vec<_> =
+        asked.map(|asked| (asked.url, asked.headers.contains_key("if-none-match"))).collect();
     let (start, end) = ("https://a.example/robots.txt".to_owned(), "https://a.example/real.txt".to_owned());
     assert_eq!(conditional, [(start.clone(), false), (end.clone(), false), (start, false), (end, true)]);
 }
@@ -144,17 +136,12 @@ async fn validators_go_to_the_final_url_only() {
 async fn at_most_64_are_fetched_at_a_time_in_order() {
     let fetch = ScriptedFetch::always(Scripted::text(GOOD).head_after(Duration::from_secs(1)));
     let world = World::new(fetch);
-    let origins = (0..640).map(|n| format!("https://h{n}.example").parse::<Origin>().unwrap());
     let started = Instant::now();
-    let callers: Vec<_> = origins
-        .map(|origin| {
-            let cache = world.cache.clone();
-            tokio::spawn(async move { cache.get(&origin).await.is_ok() })
-        })
-        .collect();
-    for caller in callers {
-        assert!(caller.await.unwrap());
-    }
+    let callers = (0..640).map(|n| {
+        let (cache, origin) = (world.cache.clone(), format!("https://h{n}.example").parse().unwrap());
+        tokio::spawn(async move { cache.get(&origin).await.is_ok() })
+    });
+    assert!(joined(callers).await.iter().all(|is_ok| *is_ok));
     assert_eq!(started.elapsed().as_secs(), 10);
     let mut waves = std::collections::BTreeMap::<u64, usize>::new();
     for asked in world.fetch.asked() {
@@ -199,11 +186,10 @@ async fn invalidate_asks_again_and_keeps_the_copy() {
 
 #[tokio::test(start_paused = true)]
 async fn a_caller_after_the_expiry_waits_for_the_new_answer() {
-    let fetch = ScriptedFetch::new(|_, times| match times {
-        0 => Scripted::text(GOOD).header("cache-control", b"no-store"),
-        _ => Scripted::text("User-agent: *\nDisallow: /open\n").head_after(Duration::from_secs(20)),
-    });
-    let world = World::new(fetch);
+    let world = World::in_turn([
+        Scripted::text(GOOD).header("cache-control", b"no-store"),
+        Scripted::text("User-agent: *\nDisallow: /open\n").head_after(Duration::from_secs(20)),
+    ]);
     let first = world.ask().await;
     sleep(first.fresh_until().since(world.wall()) - Duration::from_secs(5)).await;
     assert!(is_good(&world.ask().await), "it is being renewed, and still counts");

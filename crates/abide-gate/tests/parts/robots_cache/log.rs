@@ -21,12 +21,18 @@ struct Listener(Arc<Mutex<Vec<(Level, String)>>>);
 
 impl Listener {
     /// Listens on this thread until the guard is dropped.
-    fn listen(&self) -> DefaultGuard {
+    fn listen() -> (Self, DefaultGuard) {
         // With a single subscriber, tracing remembers for all threads what the first thread that meets an event wants. With a second one
         // it asks both.
         static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::default()));
         LazyLock::force(&SECOND);
-        tracing::subscriber::set_default(tracing_subscriber::registry().with(self.clone()))
+        let listener = Self::default();
+        let guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(listener.clone()));
+        (listener, guard)
+    }
+
+    fn count(&self, level: Level) -> usize {
+        self.captured().iter().filter(|(other, _)| *other == level).count()
     }
 
     fn captured(&self) -> Vec<(Level, String)> {
@@ -52,8 +58,7 @@ impl<S: Subscriber> Layer<S> for Listener {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_outage_is_one_warning_and_its_end_one_line() {
-    let listener = Listener::default();
-    let _guard = listener.listen();
+    let (listener, _guard) = Listener::listen();
     let is_full = Arc::new(AtomicBool::new(false));
     let disk = Arc::clone(&is_full);
     // A full disk still reads.
@@ -69,38 +74,31 @@ async fn a_store_outage_is_one_warning_and_its_end_one_line() {
         is_full.store(false, Ordering::SeqCst);
         world.ask().await;
         sleep(DAY).await;
-        let count = |level| listener.captured().iter().filter(|(other, _)| *other == level).count();
-        assert_eq!((count(Level::WARN), count(Level::INFO)), (outage, outage), "{:?}", listener.captured());
+        let counts = [Level::WARN, Level::INFO].map(|level| listener.count(level));
+        assert_eq!(counts, [outage, outage], "{:?}", listener.captured());
     }
 }
 
 /// The cause is one that no other test of this file has: what was logged aloud is remembered for the whole process.
 #[tokio::test(start_paused = true)]
 async fn an_outage_is_a_warning_once_per_cause_and_ten_minutes() {
-    let listener = Listener::default();
-    let _guard = listener.listen();
+    let (listener, _guard) = Listener::listen();
     let world = World::of(Scripted::error(Failure::HeadTooLarge));
     for round in 1..=2 {
         for number in 0..20 {
             let origin = format!("https://{round}-{number}.example").parse().unwrap();
             world.cache.get(&origin).await.unwrap();
         }
-        let count = |level| listener.captured().iter().filter(|(other, _)| *other == level).count();
         // Each of the others says two things: how the request failed, and what it means.
-        assert_eq!(
-            (count(Level::WARN), count(Level::DEBUG)),
-            (round, round * 40),
-            "{:?}",
-            listener.captured()
-        );
+        let counts = [Level::WARN, Level::DEBUG].map(|level| listener.count(level));
+        assert_eq!(counts, [round, round * 40], "{:?}", listener.captured());
         sleep(Duration::from_secs(600)).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn logs_have_origins_only() {
-    let listener = Listener::default();
-    let _guard = listener.listen();
+    let (listener, _guard) = Listener::listen();
     let marker = "MARKER";
     let hostile = format!("{marker}\u{1b}[31m\n");
     for answer in [
@@ -132,8 +130,7 @@ async fn each_way_in_which_a_fetch_fails_is_logged() {
         (Scripted::error(Failure::Tls), Level::DEBUG, "the robots.txt request failed"),
         (deferred(START.plus(HOUR)), Level::DEBUG, "the robots.txt request was deferred by the pacing"),
     ] {
-        let listener = Listener::default();
-        let _guard = listener.listen();
+        let (listener, _guard) = Listener::listen();
         let _ = World::of(answer).cache.get(&origin()).await;
         let captured = listener.captured();
         let lines: Vec<_> = captured.iter().filter(|(_, line)| line.contains(said)).collect();

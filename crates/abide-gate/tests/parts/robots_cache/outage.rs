@@ -152,11 +152,7 @@ async fn a_clock_set_back_costs_a_request_and_opens_nothing() {
 
 /// Good, then 503, then one answer that allows everything for a while.
 fn good_503_then(answer: Scripted) -> World {
-    World::new(ScriptedFetch::new(move |_, times| match times {
-        0 => Scripted::text(GOOD),
-        2 => answer.clone(),
-        _ => Scripted::status(503),
-    }))
+    World::in_turn([Scripted::text(GOOD), Scripted::status(503), answer, Scripted::status(503)])
 }
 
 #[tokio::test(start_paused = true)]
@@ -196,11 +192,8 @@ async fn a_429_in_an_outage_leaves_the_copy_in_force() {
 
 /// Good rules, one 503 a day later, and from then on a file that closes the site.
 fn closed_after_a_503() -> World {
-    World::new(ScriptedFetch::new(|_, times| match times {
-        0 => Scripted::text(GOOD),
-        1 => Scripted::status(503),
-        _ => Scripted::text("User-agent: *\nDisallow: /\n"),
-    }))
+    let closed = Scripted::text("User-agent: *\nDisallow: /\n");
+    World::in_turn([Scripted::text(GOOD), Scripted::status(503), closed])
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::parts::support::robots_cache::*;
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
-use crate::robots_cache::RobotsCache;
 use abide_gate::Failure;
 use abide_gate::robots_cache::{RobotsPolicy, Source};
 use tokio::time::{Instant, sleep};
@@ -52,22 +51,9 @@ async fn waiting_for_slots_is_not_part_of_the_deadline() {
 
 #[tokio::test(start_paused = true)]
 async fn a_fetch_that_never_answers_is_ended() {
-    #[derive(Debug)]
-    struct Never;
-    impl abide_gate::robots_cache::Fetch for Never {
-        fn fetch(
-            &self,
-            _: abide_gate::robots_cache::RobotsRequest,
-        ) -> abide_gate::BoxFuture<
-            '_,
-            Result<abide_gate::robots_cache::RobotsResponse, abide_gate::robots_cache::FetchError>,
-        > {
-            Box::pin(std::future::pending())
-        }
-    }
-    let cache = RobotsCache::builder(tokens(), std::sync::Arc::new(Never)).build();
+    let world = World::of(Scripted::status(200).slot_after(DAY));
     let started = Instant::now();
-    assert_eq!(cache.get(&origin()).await.unwrap().source(), Source::Unreachable(Failure::Timeout));
+    assert_eq!(world.ask().await.source(), Source::Unreachable(Failure::Timeout));
     assert_eq!(started.elapsed().as_secs(), 90);
 }
 

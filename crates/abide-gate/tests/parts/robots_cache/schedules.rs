@@ -6,9 +6,6 @@
 #![allow(unreachable_pub, dead_code, missing_docs)]
 
 use std::collections::HashMap;
-use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
 use shuttle::future::{block_on, spawn, yield_now};
 use shuttle::rand::{Rng, thread_rng};
@@ -25,6 +22,7 @@ mod sync {
 #[path = "../../../src/robots_cache/single_flight.rs"]
 mod flight;
 
+use crate::parts::support::{at_most, number};
 use flight::{Join, Leader, SingleFlight};
 
 type Key = u8;
@@ -111,25 +109,6 @@ impl Crawler {
     }
 }
 
-/// A caller who gives up after some polls.
-struct Patience<F>(Pin<Box<F>>, Option<u32>);
-
-impl<F: Future> Future for Patience<F> {
-    type Output = Option<F::Output>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut self.1 {
-            Some(0) => return Poll::Ready(None),
-            Some(polls) => {
-                *polls -= 1;
-                context.waker().wake_by_ref();
-            }
-            None => {}
-        }
-        self.0.as_mut().poll(context).map(Some)
-    }
-}
-
 fn story() {
     let crawler =
         Crawler { flights: Arc::new(SingleFlight::new(8)), web: Arc::new(Mutex::new(Web::default())) };
@@ -140,9 +119,10 @@ fn story() {
                 let asking = crawler.clone().of_some_flight(key);
                 let web = Arc::clone(&crawler.web);
                 spawn(async move {
-                    let patience = (n < 2).then_some(2);
+                    // Two of them give up after some polls.
+                    let answer = if n < 2 { at_most(2, asking).await } else { Some(asking.await) };
                     // What a caller gets is what is stored.
-                    if let Some(Ok(answer)) = Patience(Box::pin(asking), patience).await {
+                    if let Some(Ok(answer)) = answer {
                         assert_eq!(web.lock().unwrap().cache.get(&key), Some(&answer));
                     }
                 })
@@ -163,7 +143,7 @@ fn story() {
 
 #[test]
 fn no_schedule_makes_two_flights_or_loses_a_caller() {
-    let schedules = std::env::var("ABIDE_SCHEDULES").ok().and_then(|text| text.parse().ok()).unwrap_or(3_000);
+    let schedules = number("ABIDE_SCHEDULES", 3_000);
     shuttle::check_random(story, schedules);
     shuttle::check_pct(story, schedules, 3);
 }

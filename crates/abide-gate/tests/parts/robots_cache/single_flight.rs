@@ -58,7 +58,7 @@ async fn a_cancelled_leader_does_not_cancel_the_fetch() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_flight_is_interrupted_and_the_next_caller_starts_again() {
-    let fetch = ScriptedFetch::new(|_, times| if times == 0 { Scripted::panic() } else { slow() });
+    let fetch = ScriptedFetch::in_turn([Scripted::panic(), slow()]);
     let cache = cache(&fetch);
     let refused = cache.get(&origin()).await.unwrap_err();
     assert!(matches!(refused.kind, DeniedKind::Interrupted), "{refused:?}");

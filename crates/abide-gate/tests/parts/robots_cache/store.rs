@@ -20,11 +20,11 @@ async fn the_memory_store_conforms() {
 /// Old rules, new rules, and then the site is down.
 #[tokio::test(start_paused = true)]
 async fn a_fetch_during_an_invalidation_is_not_lost() {
-    let fetch = ScriptedFetch::new(|_, times| match times {
-        0 => Scripted::text("User-agent: *\nAllow: /\n"),
-        1 => Scripted::text(GOOD).head_after(Duration::from_millis(200)),
-        _ => Scripted::status(503),
-    });
+    let fetch = ScriptedFetch::in_turn([
+        Scripted::text("User-agent: *\nAllow: /\n"),
+        Scripted::text(GOOD).head_after(Duration::from_millis(200)),
+        Scripted::status(503),
+    ]);
     let late = Arc::new(AtomicU64::new(0));
     let next = Arc::clone(&late);
     // The next record is written late.

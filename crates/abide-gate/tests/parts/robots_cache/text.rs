@@ -58,29 +58,26 @@ async fn nothing_hostile_is_shown_raw() {
 
 #[tokio::test(start_paused = true)]
 async fn an_explanation_is_one_sentence() {
-    let world = World::of(Scripted::text(GOOD));
-    let answer = world.ask().await;
-    let shown = |path: &str| answer.explain(&path.into()).to_string();
+    let shown = |answer: &Arc<RobotsEntry>, path: &str| answer.explain(&path.into()).to_string();
+    let good = read(GOOD).await;
     let of = "of https://a.example/robots.txt, fetched Fri, 15 Jan 2027 08:00:00 GMT";
-    assert_eq!(shown("/closed"), format!("disallowed by \"Disallow: /closed\" on line 2 (group *) {of}"));
-    assert_eq!(shown("/open"), format!("allowed, because it matches no rule {of}"));
-    assert_eq!(
-        shown("/robots.txt"),
-        format!("allowed, because robots.txt itself is exempt from the rules {of}")
-    );
-    let other = World::of(Scripted::text("User-agent: otherbot\nDisallow: /")).ask().await;
-    assert_eq!(
-        other.explain(&"/open".into()).to_string(),
-        format!("allowed, because no group is for the crawler {of}")
-    );
+    for (path, sentence) in [
+        ("/closed", "disallowed by \"Disallow: /closed\" on line 2 (group *)"),
+        ("/open", "allowed, because it matches no rule"),
+        ("/robots.txt", "allowed, because robots.txt itself is exempt from the rules"),
+    ] {
+        assert_eq!(shown(&good, path), format!("{sentence} {of}"));
+    }
+    let other = read("User-agent: otherbot\nDisallow: /").await;
+    assert_eq!(shown(&other, "/open"), format!("allowed, because no group is for the crawler {of}"));
 
     let gone = World::of(Scripted::status(403)).ask().await;
     assert_eq!(
-        gone.explain(&"/x".into()).to_string(),
+        shown(&gone, "/x"),
         "allowed, because https://a.example/robots.txt is unavailable: it returned status 403"
     );
-    let down = World::new(ScriptedFetch::always(Scripted::status(500))).ask().await;
-    let shown = down.explain(&"/x".into()).to_string();
+    let down = World::of(Scripted::status(500)).ask().await;
+    let shown = shown(&down, "/x");
     let start = "disallowed for now, because https://a.example/robots.txt is unreachable since \
                  Fri, 15 Jan 2027 08:00:00 GMT: it returned status 500; next attempt at ";
     assert!(shown.starts_with(start), "{shown}");

@@ -1,5 +1,6 @@
 //! A server's log on virtual time, with a check that knows nothing of the pacer; a recorder of events; shortcuts for tests.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -218,6 +219,22 @@ impl Clock for TokioClock {
         // The paused clock of another test may have stopped before the first reading: a day ahead, so that all are rounded the same way.
         let ahead = self.now() + s(86_400);
         START.plus(ahead.saturating_duration_since(*BASE.get_or_init(std::time::Instant::now)))
+    }
+}
+
+/// Panics whatever it is asked, while this is set.
+#[derive(Debug, Default)]
+pub(crate) struct BrokenClock(pub(crate) AtomicBool);
+
+impl Clock for BrokenClock {
+    fn now(&self) -> std::time::Instant {
+        assert!(!self.0.load(Ordering::SeqCst), "the clock's own mistake");
+        SystemClock.now()
+    }
+
+    fn wall(&self) -> WallMillis {
+        assert!(!self.0.load(Ordering::SeqCst), "the clock's own mistake");
+        SystemClock.wall()
     }
 }
 

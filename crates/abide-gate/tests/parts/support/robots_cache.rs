@@ -155,10 +155,14 @@ impl World {
         Self::new(ScriptedFetch::always(answer))
     }
 
+    /// A world where requests are answered with these in turn, the last of which is repeated.
+    pub(crate) fn in_turn<const N: usize>(answers: [Scripted; N]) -> Self {
+        Self::new(ScriptedFetch::in_turn(answers))
+    }
+
     /// A world where the first request is answered with good rules, and all others with `then`.
     pub(crate) fn good_then(then: Scripted) -> Self {
-        let good = Scripted::text(GOOD).header("etag", b"\"1\"");
-        Self::new(ScriptedFetch::new(move |_, times| if times == 0 { good.clone() } else { then.clone() }))
+        Self::in_turn([Scripted::text(GOOD).header("etag", b"\"1\""), then])
     }
 
     pub(crate) async fn ask(&self) -> Arc<RobotsEntry> {
