@@ -95,7 +95,9 @@ pub(crate) fn of_sitemap(body: &[u8], len_max: usize) -> (Vec<Url>, Vec<Url>) {
 /// What stands before the names of the elements, if the root is this one: nothing, or a namespace such as `sm:`.
 fn prefix<'a>(text: &'a str, root: &str) -> Option<&'a str> {
     text.match_indices(root).find_map(|(at, _)| {
-        let (_, prefix) = text.get(..at)?.rsplit_once('<')?;
+        // A bounded look back, for each of what may be millions of such names.
+        let length = text.get(..at)?.bytes().rev().take(PREFIX_MAX).position(|byte| byte == b'<')?;
+        let prefix = text.get(at.saturating_sub(length)..at)?;
         let is_namespace =
             |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
         (prefix.is_empty() || prefix.strip_suffix(':').is_some_and(is_namespace)).then_some(prefix)
@@ -126,6 +128,8 @@ fn locations(text: &str, prefix: &str) -> impl Iterator<Item = String> {
     })
 }
 
+/// Bytes of a namespace prefix, and the bracket before it.
+const PREFIX_MAX: usize = 64;
 /// The root of a sitemap comes after a declaration and some comments at most.
 const SNIFFED: usize = 4096;
 /// Of one page or sitemap; the sitemap protocol has the same bound.
@@ -173,6 +177,7 @@ mod tests {
         let spaced =
             "<!-- a urlset --><s:urlset xmlns:s='x'><s:url><s:loc>http://a/1</s:loc></s:url></s:urlset>";
         assert!(is_sitemap(spaced.as_bytes()) && !is_sitemap(b"<p>no urlset"));
+        assert!(!is_sitemap(format!("<{}:urlset>", "s".repeat(PREFIX_MAX)).as_bytes()));
         assert_eq!(texts(&of_sitemap(spaced.as_bytes(), 9999).0), ["http://a/1"]);
         let index = "\u{feff}<sitemapindex><sitemap><loc>http://a/s2</loc></sitemap></sitemapindex>";
         let (none, more) = of_sitemap(index.as_bytes(), 9999);

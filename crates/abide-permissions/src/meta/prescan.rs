@@ -6,8 +6,7 @@ use encoding_rs::{Encoding, ISO_2022_JP};
 /// Bytes of a document within which a declaration of its encoding must stand.
 pub(super) const PRESCAN_BYTES: usize = 1024;
 
-/// Whether some meta declares this encoding. Stricter: the first declaration counts, but a description with the word `charset` may look like one.
-/// A document of another encoding has no escape sequences, by which alone the two differ.
+/// Whether the first meta that declares an encoding declares this one.
 pub(super) fn declares_iso_2022_jp(mut bytes: &[u8]) -> bool {
     while let Some(at) = bytes.iter().position(|byte| *byte == b'<') {
         bytes = bytes.get(at..).unwrap_or_default();
@@ -18,8 +17,8 @@ pub(super) fn declares_iso_2022_jp(mut bytes: &[u8]) -> bool {
             bytes.iter().position(|byte| *byte == b'>').map(|at| at.saturating_add(1))
         };
         let Some((tag, rest)) = end.and_then(|end| bytes.split_at_checked(end)) else { return false };
-        if declared(tag) == Some(ISO_2022_JP) {
-            return true;
+        if let Some(encoding) = declared(tag) {
+            return encoding == ISO_2022_JP;
         }
         bytes = rest;
     }
@@ -31,6 +30,11 @@ fn declared(tag: &[u8]) -> Option<&'static Encoding> {
     let (name, attributes) = tag.split_at_checked(6)?;
     let is_meta = name.get(..5)?.eq_ignore_ascii_case(b"<meta");
     if !is_meta || !matches!(name.last()?, b'/' | b'\t' | b'\n' | b'\x0c' | b'\r' | b' ') {
+        return None;
+    }
+    let has = |name: &[u8]| attributes.windows(name.len()).any(|part| part.eq_ignore_ascii_case(name));
+    // In the content of another meta it is a word of a description.
+    if has(b"content") && !has(b"http-equiv") {
         return None;
     }
     let at = attributes.windows(7).position(|word| word.eq_ignore_ascii_case(b"charset"))?;
@@ -47,14 +51,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_declaration_is_found_wherever_it_stands() {
+    fn the_first_declaration_counts() {
         for (head, expected) in [
             ("<meta charset=iso-2022-jp>", true),
             ("<META/CHARSET = 'ISO-2022-JP' >", true),
             ("<meta http-equiv=Content-Type content='text/html; charset=iso-2022-jp'>", true),
             ("<!doctype html><title>a</title><meta name=a><meta charset=csiso2022jp>", true),
             ("<meta content='charset=utf-8 matters'><meta charset=iso-2022-jp>", true),
-            ("<meta charset=utf-8><meta name=a>", false),
+            ("<meta charset=utf-8><meta charset=iso-2022-jp>", false),
             ("<!-- <meta charset=iso-2022-jp> -->", false),
             ("<!--><meta charset=iso-2022-jp>", true),
             ("<metal charset=iso-2022-jp>", false),
