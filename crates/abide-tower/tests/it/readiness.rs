@@ -213,6 +213,7 @@ async fn a_stream_keeps_the_permit_until_its_end_whatever_its_length() {
     let inner = service_fn(|_: Request<Empty>| {
         let text = Ok::<_, Infallible>(Frame::data(Bytes::from("ok")));
         let page = Response::builder().version(Version::HTTP_2).header("content-length", 2);
+        let page = page.header("content-type", "text/plain");
         let body = StreamBody::new(stream::iter([text]).chain(stream::pending()));
         ready(Ok::<_, Infallible>(page.body(body).unwrap()))
     });
