@@ -116,7 +116,7 @@ async fn preferences_never_refuse_a_request() {
 }
 
 #[tokio::test]
-async fn a_304_keeps_the_preferences_of_the_fetch_and_adds_those_of_now() {
+async fn a_304_keeps_the_preferences_and_licences_of_the_fetch_and_adds_those_of_now() {
     use std::num::NonZeroUsize;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -129,7 +129,10 @@ async fn a_304_keeps_the_preferences_of_the_fetch_and_adds_those_of_now() {
         }
         ("/robots.txt", _) => Reply::new(200, "User-agent: *\nContent-Usage: train-ai=n"),
         (_, Some(_)) => Reply::with_headers(304, &[("etag", "\"1\"")], ""),
-        _ => Reply::with_headers(200, &[("content-type", "text/html"), ("etag", "\"1\"")], "page"),
+        _ => Reply::html("<link rel=license type='application/rsl+xml' href=/page.xml>page")
+            .with("etag", "\"1\"")
+            .with("link", "</next>; rel=next")
+            .with("link", "</field.xml>; rel=license; type=application/rsl+xml"),
     })
     .await;
     let store = Arc::new(abide::MemoryPermissionStore::new(NonZeroUsize::new(10).unwrap()));
@@ -144,4 +147,6 @@ async fn a_304_keeps_the_preferences_of_the_fetch_and_adds_those_of_now() {
     for usage in [Usage::TrainAi, Usage::Search] {
         assert_eq!(preferences.resolve(&usage), Preference::Disallow, "{usage}");
     }
+    let licenses = again.fetch_info().unwrap().licenses();
+    assert_eq!(licenses.iter().map(|(url, _)| &**url).collect::<Vec<_>>(), ["/field.xml", "/page.xml"]);
 }

@@ -200,8 +200,9 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> Answer {
         line.waited_ms = millis(info.waited());
         line.why = why(info);
     }
-    let content_type = response.headers().get(http::header::CONTENT_TYPE);
-    let content_type = content_type.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let lines = response.headers().get_all(http::header::CONTENT_TYPE).into_iter();
+    let lines: Vec<_> = lines.map(|line| String::from_utf8_lossy(line.as_bytes())).collect();
+    let content_type = (!lines.is_empty()).then(|| lines.join(", "));
     let may_follow = info.as_ref().is_some_and(|info| info.permissions().may_follow());
     let statements = info.as_ref().map(statements).unwrap_or_default();
     Answer { line, content_type, may_follow, statements, ..Answer::default() }

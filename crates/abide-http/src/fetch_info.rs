@@ -133,8 +133,14 @@ impl FetchInfo {
     /// The URLs of licence terms for the content (RSL 1.0), as written, each with its place: the robots.txt of the last hop, `Link` fields,
     /// or the head. abide does not fetch the documents.
     pub fn licenses(&self) -> Vec<(Box<str>, Provenance)> {
-        let rules = self.rules_and_url().map(|(rules, _)| rules);
-        licenses(rules, self.inner.fields.lines(), Some(self.permissions().head()))
+        let (rules, permissions) = (self.rules_and_url().map(|(rules, _)| rules), self.permissions());
+        match &self.inner.outcome {
+            Outcome::Stored(known) => {
+                let links = known.links.iter().map(|line| ("link", &**line));
+                licenses(rules, links, Some(permissions.head()))
+            }
+            _ => licenses(rules, self.inner.fields.lines(), Some(permissions.head())),
+        }
     }
 
     /// The parameters of a `WWW-Authenticate: License` challenge, names in lower case: with 401 or 402 it says that the content is

@@ -19,6 +19,8 @@ use crate::spans;
 pub(crate) struct StoredPermissions {
     pub(crate) permissions: Permissions,
     pub(crate) preferences: Preferences,
+    /// `Link` lines that lead to licences.
+    pub(crate) links: Vec<Box<[u8]>>,
 }
 
 /// So long a response waits for the store. It is unread until then, and holds up the next request to its host.
@@ -40,9 +42,10 @@ pub(crate) async fn persist(
     if let Err(error) = timeout(STORE_TIME_MAX, taking_in).await.unwrap_or_else(slow) {
         spans::not_persisted(url, &error);
     }
-    known.map(|record| {
-        let (permissions, preferences) = (record.permissions(read), record.preferences(read));
-        StoredPermissions { permissions, preferences }
+    known.map(|record| StoredPermissions {
+        permissions: record.permissions(read),
+        preferences: record.preferences(read),
+        links: record.lines("link").map(Into::into).collect(),
     })
 }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use crate::freshness::{CACHING_FIELDS, lifetime};
 use crate::head::{Found, Head, HeadEnd, Meta};
 use crate::header::complete_members;
+use crate::license::licenses;
 use crate::options::ReadOptions;
 use crate::permissions::Permissions;
 use crate::preference::{PreferenceStatement, Preferences, Usage};
@@ -58,6 +59,9 @@ pub struct PermissionRecord {
     /// What robots.txt preferred when the resource was fetched.
     #[cfg_attr(feature = "serde", serde(default))]
     preferences: Vec<PreferenceStatement>,
+    /// Links of the head to licences.
+    #[cfg_attr(feature = "serde", serde(default))]
+    license_links: Vec<Box<str>>,
 }
 
 /// A response as far as permissions are concerned.
@@ -219,6 +223,7 @@ impl PermissionRecord {
             metas_stale: false,
             is_cut: false,
             preferences: Vec::new(),
+            license_links: Vec::new(),
         }
     }
 
@@ -231,8 +236,13 @@ impl PermissionRecord {
     /// The last known permissions for these tokens with their sources, fresh or stale.
     #[must_use]
     pub fn permissions(&self, options: &ReadOptions) -> Permissions {
-        let (metas, noscript_metas) = (self.metas.clone(), self.noscript_metas.clone());
-        let head = Head::new(Found { metas, noscript_metas, ..Found::default() }, self.head_end, 0);
+        let found = Found {
+            metas: self.metas.clone(),
+            noscript_metas: self.noscript_metas.clone(),
+            license_links: self.license_links.clone(),
+            noscript_cut: false,
+        };
+        let head = Head::new(found, self.head_end, 0);
         let read = Permissions::read(options, self.fields(), head, self.received_at());
         let read = read.union_rendered(options, &self.rendered);
         if self.is_cut { read.with_missing_fields() } else { read }
@@ -378,7 +388,7 @@ impl PermissionRecord {
         for (name, line) in visit.fields {
             let name = name.to_ascii_lowercase();
             let room = FIELD_BYTES_MAX.saturating_sub(self.lines(&name).map(<[u8]>::len).sum());
-            if is_kept(&name) && room > 0 {
+            if is_kept(&name, line) && room > 0 {
                 // Of a line that does not fit, its complete members are kept.
                 let kept =
                     if line.len() > room { line.get(..room).and_then(complete_members) } else { Some(*line) };
@@ -407,6 +417,7 @@ impl PermissionRecord {
         let has_all = add_new(&mut self.metas, named(head.metas()))
             & add_new(&mut self.noscript_metas, named(head.noscript_metas()));
         self.is_cut |= !has_all || head.noscript_cut();
+        add_new(&mut self.license_links, head.license_links().iter().cloned());
     }
 }
 
@@ -475,9 +486,12 @@ fn varies<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> bool {
         .any(|name| !name.is_empty() && !name.eq_ignore_ascii_case(b"accept-encoding"))
 }
 
-/// The fields that are kept: those that state rules or preferences, those that decide freshness, and those that distinguish versions.
-fn is_kept(name: &str) -> bool {
-    states(name) || CACHING_FIELDS.contains(&name) || ["etag", "vary"].contains(&name)
+/// The lines that are kept: those that state rules or preferences, that decide freshness, that distinguish versions, or that lead to a licence.
+fn is_kept(name: &str, line: &[u8]) -> bool {
+    states(name)
+        || CACHING_FIELDS.contains(&name)
+        || ["etag", "vary"].contains(&name)
+        || !licenses(None, [(name, line)], None).is_empty()
 }
 
 /// Whether a field states rules or preferences.
@@ -505,8 +519,8 @@ fn cut_statements(statements: &mut Vec<PreferenceStatement>) {
     }
 }
 
-/// Metas kept of one kind; a page has a few dozen.
-const METAS_MAX: usize = 1024;
+/// Metas of one kind, and links, that are kept; a page has a few dozen.
+const KEPT_MAX: usize = 1024;
 
 /// Product tokens have no colon, so `twitter:card` and its like need not be kept.
 fn may_name_a_token(meta: &Meta) -> bool {
@@ -517,14 +531,14 @@ fn may_name_a_token(meta: &Meta) -> bool {
 }
 
 /// Whether there was room for all of them.
-fn add_new(metas: &mut Vec<Meta>, new: impl IntoIterator<Item = Meta>) -> bool {
+fn add_new<T: PartialEq>(kept: &mut Vec<T>, new: impl IntoIterator<Item = T>) -> bool {
     let mut has_room = true;
-    for meta in new {
-        if metas.contains(&meta) {
+    for new in new {
+        if kept.contains(&new) {
             continue;
         }
-        if metas.len() < METAS_MAX {
-            metas.push(meta);
+        if kept.len() < KEPT_MAX {
+            kept.push(new);
         } else {
             has_room = false;
         }

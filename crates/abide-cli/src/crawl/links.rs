@@ -14,7 +14,7 @@ use url::Url;
 /// Links of `a` and `area` elements, in order. With `obeys`, those that say nofollow, ugc or sponsored are left out.
 pub(crate) fn of_page(url: &Url, content_type: Option<&str>, html: &[u8], obeys: bool) -> Vec<Url> {
     // As browsers have it: a byte order mark goes before the Content-Type, and that before what the page says of itself.
-    let charset = content_type.and_then(|value| value.split(';').find_map(charset));
+    let charset = content_type.and_then(|value| value.split([';', ',']).find_map(charset));
     let stated = Encoding::for_bom(html).map(|(encoding, _)| encoding).or(charset);
     let html = stated
         .map_or(Cow::Borrowed(html), |encoding| encoding.decode(html).0.into_owned().into_bytes().into());
@@ -160,6 +160,7 @@ mod tests {
         for (content_type, html) in [
             (None, &b"<meta charset=windows-1252><a href=/caf\xe9>1</a>"[..]),
             (Some("text/html; Charset=\"Latin1\""), b"<meta charset=utf-8><a href=/caf\xe9>1</a>"),
+            (Some("text/html; charset=latin1, text/html"), b"<a href=/caf\xe9>1</a>"),
             (Some("text/html; charset=none"), b"<a href=/caf\xc3\xa9>1</a>"),
             (Some("text/html; charset=utf-16le"), &utf_16),
             (Some("text/html; charset=latin1"), &[b"\xff\xfe", &utf_16[..]].concat()),

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use abide::{Abide, Options};
+use abide_permissions::{HeadScanner, ReadOptions};
 use reqwest_middleware::ClientWithMiddleware;
 use tokio::task::JoinSet;
 use url::Url;
@@ -468,10 +469,9 @@ async fn visit(
     Done { task, answer, sent: recorder.sent(), ended: Instant::now(), body }
 }
 
+/// Whether a page may have links: where its head is read for metas.
 fn is_html(content_type: Option<&str>) -> bool {
-    // RFC 9110 §8.3: without the field a recipient may look at the data, and only HTML has links.
-    let essence = content_type.unwrap_or("text/html").split(';').next().unwrap_or_default().trim();
-    essence.eq_ignore_ascii_case("text/html") || essence.eq_ignore_ascii_case("application/xhtml+xml")
+    HeadScanner::of_page(&ReadOptions::for_tokens([]), content_type.map(str::as_bytes)).is_some()
 }
 
 /// Sitemaps of one robots.txt.

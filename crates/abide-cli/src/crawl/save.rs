@@ -133,7 +133,7 @@ fn reopen(index: &Path, known: &HashSet<String>) -> io::Result<Option<(File, u64
 
 /// For those who open the file by hand.
 fn extension(content_type: Option<&str>) -> &'static str {
-    let essence = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    let essence = content_type.unwrap_or_default().split([';', ',']).next().unwrap_or_default().trim();
     match essence.to_ascii_lowercase().as_str() {
         "text/html" | "application/xhtml+xml" => "html",
         "text/plain" => "txt",

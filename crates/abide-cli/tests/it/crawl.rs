@@ -31,7 +31,12 @@ async fn sites() -> Server {
                  <a href='http://c.example:{port}/'>elsewhere</a><a href=mailto:x@y>m</a>"
             )),
             "/1" => Reply::html("<meta name=robots content='noindex,nofollow'><a href=/beyond>b</a>"),
-            "/2" => Reply::html("<a href=/deep>d</a><a href=/>home</a>"),
+            // As servers and what runs on them send it together.
+            "/2" => Reply::with_headers(
+                200,
+                &[("content-type", "text/html, text/html")],
+                "<a href=/deep>d</a><a href=/>home</a>",
+            ),
             "/moved" => Reply::redirect(301, &format!("http://www.example:{port}/2")),
             "/to-busy" => Reply::redirect(302, &format!("http://busy.example:{port}/2")),
             "/to-held" => Reply::redirect(302, &format!("http://held.example:{port}/deep")),
