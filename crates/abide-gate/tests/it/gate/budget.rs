@@ -149,7 +149,7 @@ async fn a_clock_that_panics_at_any_call_refuses_the_url_at_most() {
 
 /// Calls wait ten seconds at most, and the host is backed off for twenty.
 fn backed_off_gate() -> Gate {
-    let builder = Gate::builder().pace(one_second()).max_wait(10 * SECOND);
+    let builder = Gate::builder().pace(one_second()).max_wait(10 * SECOND).clock(clock());
     let gate = built(builder, &ScriptedFetch::always(rules()));
     gate.back_off(Host::of(&page()).unwrap(), gate.wall().plus(20 * SECOND));
     gate
