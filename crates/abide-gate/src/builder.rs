@@ -187,7 +187,7 @@ impl GateBuilder {
         });
         // A fetch that waits for its permit must not look like an outage.
         let mut policy = self.robots.clone();
-        policy.slot_wait_max = max_wait.saturating_add(SLOT_WAIT_MARGIN);
+        policy.slot_wait_max = max_wait;
         let waiting = pacer.clone();
         let mut cache = self.robots_cache(tokens, Arc::clone(&fetch));
         cache.observers = vec![Arc::new(move |event: &Event<'_>| change_delay_of_waiters(&waiting, event))];
@@ -239,9 +239,6 @@ impl fmt::Debug for GateBuilder {
         f.debug_struct("GateBuilder").field("max_wait", &self.max_wait).finish_non_exhaustive()
     }
 }
-
-/// Between the end of a wait and the start of the request.
-const SLOT_WAIT_MARGIN: Duration = Duration::from_secs(5);
 
 /// Logs once what makes the whole crawler less polite. The pacer logs shorter delays, and the gate each override of robots.txt.
 fn warn_of_dangers(addresses: &AddressGuard, robots: &RobotsPolicy) {

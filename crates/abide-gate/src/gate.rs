@@ -285,12 +285,12 @@ impl Gate {
             }
             match self.check_cached(url) {
                 Some(now) if now.is_allowed() => {
-                    let is_in_time = now.crawl_delay() <= verdict.crawl_delay();
+                    let is_in_time = now.crawl_delay().unwrap_or_default() <= permit.delay();
                     *verdict = now;
                     if is_in_time {
                         return Ok(permit);
                     }
-                    // The Crawl-delay has grown meanwhile, so the permit came too early.
+                    // The Crawl-delay has grown meanwhile, and the queue was not told: the permit came too early.
                     permit.give_back();
                 }
                 _ => {

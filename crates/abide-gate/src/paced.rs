@@ -75,7 +75,7 @@ impl PacedFetch {
             return Err(FetchError::new(refused, refused.to_string()));
         }
         let asked = self.clock.now();
-        let permit = self.pacer.acquire(request.url(), self.ask(request.url())).await;
+        let permit = self.pacer.acquire(request.url(), self.ask(&request)).await;
         let started = self.clock.now();
         let waited = permit.as_ref().map_or(started.saturating_duration_since(asked), Permit::waited);
         request.permit_wait.add(waited, started);
@@ -84,11 +84,12 @@ impl PacedFetch {
             Some(signer) => self.sign(request, signer)?,
             None => request,
         };
-        let (url, throttle) = (request.url().clone(), request.throttle);
+        let (url, throttle, waits) = (request.url().clone(), request.throttle, request.permit_wait.clone());
         match self.fetch.fetch(request).await {
             Ok(reply) => {
                 let before = self.clock.wall();
                 let backoff = permit.observe(reply.status(), reply.headers());
+                waits.set_gap(permit.gap());
                 let backoff = match throttle {
                     Some(throttle) if reply.status() == StatusCode::TOO_MANY_REQUESTS => {
                         self.back_off_longer(&url, backoff, throttle)
@@ -141,10 +142,11 @@ impl PacedFetch {
         Some(self.pacer.back_off(host.as_str(), until, cause))
     }
 
-    /// robots.txt keeps the same delay as the pages of its host.
-    fn ask(&self, url: &Url) -> Ask {
-        let crawl_delay = last_delay(&self.pacer, url).unwrap_or_default();
-        Ask { crawl_delay, budget: Some(self.max_wait), ..Ask::default() }
+    /// robots.txt keeps the same delay as the pages of its host. All hops together wait as long as a call may.
+    fn ask(&self, request: &RobotsRequest) -> Ask {
+        let crawl_delay = last_delay(&self.pacer, request.url()).unwrap_or_default();
+        let budget = self.max_wait.saturating_sub(request.permit_wait.total());
+        Ask { crawl_delay, budget: Some(budget), ..Ask::default() }
     }
 }
 

@@ -79,6 +79,20 @@ impl Permit {
         self.claims.host.schedule.place()
     }
 
+    /// The delay behind the request before, by which it was granted.
+    pub(crate) fn delay(&self) -> Duration {
+        self.claims.host.terms.delay
+    }
+
+    /// How long the next request waits at least: for the delay, or for what a RateLimit field has left.
+    pub(crate) fn gap(&self) -> Duration {
+        let (now, mut gap) = (self.pacer.now_or_system(), Duration::ZERO);
+        acquire::each(&self.pacer.table, &self.claims, |host, claim| {
+            gap = gap.max(claim.terms.delay).max(host.feedback().quota.since(now));
+        });
+        gap
+    }
+
     /// How long this call has waited for the permit.
     pub fn waited(&self) -> Duration {
         self.waited

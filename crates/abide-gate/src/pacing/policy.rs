@@ -194,10 +194,10 @@ impl PacePolicy {
         self
     }
 
-    /// How long the shared store may take for one command. Default 1 s. A call may exceed its wait by this time.
+    /// How long the shared store may take for one command. Default 1 s; from 1 ms to 60 s. A call may exceed its wait by this time.
     #[must_use]
     pub fn with_store_timeout(mut self, timeout: Duration) -> Self {
-        self.shared.timeout = timeout;
+        self.shared.timeout = timeout.clamp(Duration::from_millis(1), Duration::from_secs(60));
         self
     }
 
@@ -308,7 +308,9 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_lasts_from_250_ms_to_one_hour() {
+    fn a_lease_lasts_from_250_ms_to_one_hour_and_a_command_60_s_at_most() {
+        let policy = PacePolicy::default().with_store_timeout(Duration::MAX);
+        assert_eq!(policy.shared.timeout, Duration::from_secs(60));
         for (asked, lives) in
             [(0, 250), (249, 250), (60_000, 60_000), (3_600_001, 3_600_000), (u64::MAX, 3_600_000)]
         {

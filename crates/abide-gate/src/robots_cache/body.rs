@@ -56,7 +56,7 @@ fn append(read: &mut Vec<u8>, data: &[u8], len_max: usize) {
 
 /// Cuts `read`, which has one byte more than the limit, at its last line end. That byte shows whether the last line is complete. A line that
 /// the limit cuts is dropped, because it could be the `Allow: /` of `Allow: /x`.
-fn cut(mut read: Vec<u8>, limit: usize) -> Text {
+pub(super) fn cut(mut read: Vec<u8>, limit: usize) -> Text {
     let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
     let (text, over) = read.split_at_checked(limit).unwrap_or((&read, b""));
     let whole = match text {

@@ -4,10 +4,10 @@
 //! where it leads in `redirect.rs`; each hop is checked and paced behind [`Fetch`](super::Fetch).
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::header::{CONTENT_TYPE, HeaderValue};
-use tokio::time::{timeout, timeout_at};
+use tokio::time::timeout;
 use url::Url;
 
 use crate::pacing::Refusal;
@@ -23,6 +23,8 @@ use crate::{Coding, Failure, Origin, WallMillis};
 #[derive(Debug, Clone)]
 pub(super) struct DeferredFetch {
     pub(super) why: Refusal,
+    /// When that is over by the monotonic clock: the wall clock may be set back meanwhile.
+    pub(super) until: Instant,
     /// An earlier hop was sent, and redirected to a host that is backed off: sending it again now would be in vain.
     pub(super) sent: bool,
     /// How far it came: the last of these URLs is the one to request.
@@ -37,6 +39,9 @@ impl DeferredFetch {
         is_recent.then(|| Arc::unwrap_or_clone(self.visited))
     }
 }
+
+/// Between the end of a wait and the start of the request.
+const SLOT_WAIT_MARGIN: Duration = Duration::from_secs(5);
 
 /// The length of all URLs of a deferred chain together, in bytes.
 const VISITED_BYTES_MAX: usize = 2048;
@@ -138,7 +143,8 @@ impl<'a> Chain<'a> {
         };
         self.cache.count(1, |stats| &mut stats.robots_requests);
         // The budget is kept by `Fetch`, which knows when the slot was there; this only ends one that does not.
-        let patience = self.budget.saturating_add(self.cache.policy.slot_wait_max);
+        let patience =
+            self.budget.saturating_add(self.cache.policy.slot_wait_max).saturating_add(SLOT_WAIT_MARGIN);
         let late = |_| Err(FetchError::new(Failure::Timeout, "no head in time"));
         let reply = timeout(patience, self.cache.fetch.fetch(request)).await.unwrap_or_else(late);
         self.sent |= !matches!(&reply, Err(error) if error.failure().is_none());
@@ -151,7 +157,7 @@ impl<'a> Chain<'a> {
         self.budget = self.budget.saturating_sub(spent);
     }
 
-    fn failed(self, error: FetchError) -> Result<Outcome, DeferredFetch> {
+    pub(super) fn failed(self, error: FetchError) -> Result<Outcome, DeferredFetch> {
         if error.failure().is_some() {
             log::failed(self.origin, &error);
         }
@@ -162,7 +168,10 @@ impl<'a> Chain<'a> {
                 let bytes: usize = self.visited.iter().map(|url| url.as_str().len()).sum();
                 let begin = || vec![self.origin.at(self.cache.policy.path)];
                 let visited = if bytes <= VISITED_BYTES_MAX { self.visited } else { begin() };
-                Err(DeferredFetch { why, sent: self.sent, visited: visited.into() })
+                let wait = why.not_before.map_or(Duration::ZERO, |at| at.since(self.cache.clock.wall()));
+                let now = self.cache.clock.now();
+                let until = now.checked_add(wait).unwrap_or(now);
+                Err(DeferredFetch { why, until, sent: self.sent, visited: visited.into() })
             }
         }
     }
@@ -186,9 +195,11 @@ impl<'a> Chain<'a> {
     /// §2.3.1.1: reads the body within what is left of the deadline, counted from the request's start.
     async fn read(&self, reply: RobotsResponse, coding: Option<Coding>) -> Outcome {
         let (status, hold, headers) = (reply.status().as_u16(), reply.hold(), reply.headers().clone());
-        let until = reply.started().checked_add(self.budget).unwrap_or(reply.started());
+        // A span, because the clock may be another than that of the timer.
+        let left =
+            self.budget.saturating_sub(self.cache.clock.now().saturating_duration_since(reply.started()));
         let body = body::decoded(reply.into_body(), coding);
-        let text = match timeout_at(until.into(), body::read(body, self.cache.policy.body_limit)).await {
+        let text = match timeout(left, body::read(body, self.cache.policy.body_limit)).await {
             Ok(Ok(text)) => text,
             Ok(Err(error)) => {
                 log::failed(self.origin, &error);

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
@@ -153,18 +153,37 @@ struct Waits {
     total: Duration,
     /// When the last of the waits ended.
     until: Option<Instant>,
+    gap: Duration,
 }
 
 impl PermitWait {
     pub(crate) fn add(&self, waited: Duration, until: Instant) {
-        let mut waits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waits = self.lock();
         waits.total = waits.total.saturating_add(waited);
         waits.until = Some(until);
     }
 
+    /// How long it has waited so far.
+    pub(crate) fn total(&self) -> Duration {
+        self.lock().total
+    }
+
+    /// How long the next request to the host waits at least, behind the last one of this attempt.
+    pub(crate) fn gap(&self) -> Duration {
+        self.lock().gap
+    }
+
+    pub(crate) fn set_gap(&self, gap: Duration) {
+        self.lock().gap = gap;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waits> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// How much of it a caller that came at `came` has waited: callers can join a fetch at any time.
     pub(crate) fn since(&self, came: Instant) -> Duration {
-        let waits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let waits = self.lock();
         // The waits of before it came are not its own.
         let present = waits.until.map(|until| until.saturating_duration_since(came));
         waits.total.min(present.unwrap_or_default())

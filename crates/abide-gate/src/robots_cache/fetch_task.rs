@@ -6,16 +6,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{SemaphorePermit, watch};
+use tokio::time::timeout;
 
 use crate::event::Event;
 use crate::pacing::{DeferReason, Refusal};
 use crate::robots_cache::chain::{Chain, DeferredFetch};
 use crate::robots_cache::entry::{RobotsEntry, Source};
-use crate::robots_cache::fetch::PermitWait;
+use crate::robots_cache::fetch::{FetchError, PermitWait};
 use crate::robots_cache::outcome::Outcome;
 use crate::robots_cache::record::{AttemptEnd, LastResult};
-use crate::robots_cache::reuse::{NEXT_TRY_MAX, Reuse};
+use crate::robots_cache::reuse::Reuse;
 use crate::robots_cache::single_flight::{Join, Leader};
 use crate::robots_cache::{GoodCopy, RobotsCache, RobotsRecord, log};
 use crate::{DeniedKind, Origin, WallMillis};
@@ -47,9 +48,8 @@ impl RobotsCache {
         now: WallMillis,
         urgency: Urgency,
     ) -> Result<watch::Receiver<Option<Progress>>, Refusal> {
-        if let Some(DeferredFetch { why, sent, .. }) = self.deferrals.get(origin) {
-            // Further ahead than any backoff reaches: the clock was set back.
-            let is_over = why.not_before.is_none_or(|at| now >= at || at > now.plus(NEXT_TRY_MAX));
+        if let Some(DeferredFetch { why, until, sent, .. }) = self.deferrals.get(origin) {
+            let is_over = why.not_before.is_none_or(|at| now >= at) || self.clock.now() >= until;
             // For a caller that waits, the pacer decides again, if that costs the origin no request.
             if !is_over && (sent || urgency == Urgency::Background) {
                 return Err(why);
@@ -61,10 +61,7 @@ impl RobotsCache {
                 tokio::spawn(log::in_span(origin, Arc::clone(self).run(leader, origin.clone())));
                 Ok(progress)
             }
-            Join::Full => {
-                let kind = DeniedKind::Deferred { reason: DeferReason::Robots };
-                Err(Refusal { kind, not_before: Some(now.plus(FULL_WAIT)) })
-            }
+            Join::Full => Err(full(now)),
         }
     }
 
@@ -103,15 +100,24 @@ impl RobotsCache {
             return Ok(self.publish(record));
         }
         let began = self.clock.now();
-        let ended = {
-            // Held for the chain alone: a fetch that waits for another process takes no place from the others.
-            let _permit = self.fetch_permits.acquire().await;
-            Chain::new(self, origin, previous.as_ref(), permit_wait, deferred).run().await
+        let chain = Chain::new(self, origin, previous.as_ref(), permit_wait, deferred);
+        // Taken after the lease: a fetch that waits for another process takes no place from the others.
+        let ended = match self.place(permit_wait).await {
+            Ok((_place, has_waited)) => {
+                // The lease may have ended meanwhile. Its holder gets it again.
+                if has_waited
+                    && let Some(record) = self.wait_for_other_process(origin, previous.as_ref()).await
+                {
+                    return Ok(self.publish(record));
+                }
+                chain.run().await
+            }
+            Err(full) => chain.failed(FetchError::deferred(full)),
         };
         let took = self.clock.now().saturating_duration_since(began);
         self.observers.notify(&Event::RobotsAttempted { origin, took });
         match ended {
-            Ok(outcome) => Ok(self.conclude(origin, previous.as_ref(), outcome).await),
+            Ok(outcome) => Ok(self.conclude(origin, previous.as_ref(), outcome, permit_wait.gap()).await),
             Err(deferred) => {
                 self.count(1, |stats| &mut stats.robots_deferred);
                 log::deferred(origin);
@@ -125,15 +131,33 @@ impl RobotsCache {
         }
     }
 
+    /// A place among the fetches on the wire, and whether it was waited for. The wait counts as one for a permit.
+    async fn place(&self, permit_wait: &PermitWait) -> Result<(SemaphorePermit<'_>, bool), Refusal> {
+        if let Ok(place) = self.fetch_permits.try_acquire() {
+            return Ok((place, false));
+        }
+        let began = self.clock.now();
+        let place = timeout(self.policy.slot_wait_max, self.fetch_permits.acquire()).await;
+        let now = self.clock.now();
+        permit_wait.add(now.saturating_duration_since(began), now);
+        let Ok(Ok(place)) = place else { return Err(full(self.clock.wall())) };
+        Ok((place, true))
+    }
+
     /// Brings the outcome of an attempt to the store, the table and the observers.
     async fn conclude(
         &self,
         origin: &Origin,
         previous: Option<&RobotsRecord>,
         outcome: Outcome,
+        gap: Duration,
     ) -> Arc<RobotsEntry> {
-        let at =
-            AttemptEnd { now: self.clock.wall(), jitter: self.jitter.draw(), spread: self.jitter.spread() };
+        let at = AttemptEnd {
+            now: self.clock.wall(),
+            jitter: self.jitter.draw(),
+            spread: self.jitter.spread(),
+            gap,
+        };
         let revalidated = matches!(outcome, Outcome::NotModified { .. });
         let record = RobotsRecord::after(previous, origin, outcome, at, &self.policy);
         // Kept until the record is published, so that its text is compiled once.
@@ -160,6 +184,12 @@ impl RobotsCache {
         }
         answer
     }
+}
+
+/// There is no room for a fetch.
+fn full(now: WallMillis) -> Refusal {
+    let kind = DeniedKind::Deferred { reason: DeferReason::Robots };
+    Refusal { kind, not_before: Some(now.plus(FULL_WAIT)) }
 }
 
 /// Counts a fetch that has no end, because its task panicked or its runtime shut down.

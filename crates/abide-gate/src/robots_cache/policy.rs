@@ -30,7 +30,7 @@ pub struct RobotsPolicy {
     pub(crate) retry_max: Duration,
     pub(crate) body_limit: usize,
     pub(crate) deadline: Duration,
-    /// How long a `Fetch` may take before its request is sent: a bound for transports that never return.
+    /// How long a fetch may wait for a place among those on the wire, and then a `Fetch` before its request is sent.
     pub(crate) slot_wait_max: Duration,
     pub(crate) fetches_max: usize,
     pub(crate) store_timeout: Duration,
@@ -84,7 +84,7 @@ impl Default for RobotsPolicy {
             body_limit: BODY_LIMIT_MIN,
             // One for all, because each byte of a slow server renews a timeout per read.
             deadline: Duration::from_secs(30),
-            // The gate sets it to the longest wait that its pacer grants, and a margin.
+            // The gate sets it to the longest wait that its pacer grants.
             slot_wait_max: Duration::from_secs(60),
             fetches_max: 64,
             store_timeout: Duration::from_secs(2),
@@ -153,7 +153,7 @@ impl RobotsPolicy {
     }
 
     /// How long a robots.txt is used: at least `shortest`, whatever `Cache-Control` says, and at most `longest`, which is never more than
-    /// 24 hours. Default: 5 minutes and 24 hours. One with a Crawl-delay is used for two of these at least, so that a page can follow it.
+    /// 24 hours. Default: 5 minutes and 24 hours. A result is used for three of the host's delays at least, so that a page can follow it.
     #[must_use]
     pub fn with_lifetimes(mut self, shortest: Duration, longest: Duration) -> Self {
         // The longest first, and the shortest gives way to it: only the longest is a limit of the RFC.

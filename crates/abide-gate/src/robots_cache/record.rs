@@ -15,7 +15,7 @@ use crate::robots_cache::freshness::{back_off, refresh_ahead};
 use crate::robots_cache::interner::RobotsText;
 use crate::robots_cache::outcome::Outcome;
 use crate::robots_cache::policy::LIFETIME_MAX;
-use crate::robots_cache::{RobotsPolicy, Validators};
+use crate::robots_cache::{RobotsPolicy, Validators, body};
 use crate::{Failure, Origin, WallMillis};
 
 /// What is stored of one origin's robots.txt: what the server sent, and when.
@@ -109,7 +109,7 @@ impl Exception {
     }
 }
 
-/// When an attempt ended, and two random numbers in `0.0..1.0`.
+/// When an attempt ended, two random numbers in `0.0..1.0`, and how long the next request to the host waits at least.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AttemptEnd {
     pub(crate) now: WallMillis,
@@ -117,6 +117,13 @@ pub(crate) struct AttemptEnd {
     pub(crate) jitter: f64,
     /// Moves the refresh ahead of the expiry.
     pub(crate) spread: f64,
+    pub(crate) gap: Duration,
+}
+
+/// A record lasts for three gaps between two requests at least, within 24 hours: a page that waits behind robots.txt, and perhaps behind
+/// tdmrep.json, must still find both fresh, or they would take the place of every page.
+fn outlasting(gap: Duration) -> Duration {
+    gap.saturating_mul(3).min(LIFETIME_MAX)
 }
 
 impl RobotsRecord {
@@ -155,6 +162,7 @@ impl RobotsRecord {
             }
             // The owner has taken the file away, so the copy goes, too.
             Outcome::Unavailable { status, lifetime } => {
+                let lifetime = lifetime.max(outlasting(at.gap));
                 new(LastResult::Unavailable(status), None, Outage::NONE).fresh_for(lifetime, at)
             }
             Outcome::UnavailableForNow { status } => {
@@ -183,10 +191,9 @@ impl RobotsRecord {
         self
     }
 
-    /// Rules are fresh for two of their Crawl-delays at least, within 24 hours: the page that waits for one behind robots.txt must still find
-    /// them so, or robots.txt would take the place of every page.
+    /// Rules outlast their Crawl-delay, too.
     pub(super) fn outlasting(self, crawl_delay: Option<Duration>, at: AttemptEnd) -> Self {
-        let least = crawl_delay.unwrap_or_default().saturating_mul(2).min(LIFETIME_MAX);
+        let least = outlasting(crawl_delay.unwrap_or_default().max(at.gap));
         let is_short = self.last() == LastResult::Rules && self.fresh_until < at.now.plus(least);
         if is_short { self.fresh_for(least, at) } else { self }
     }
@@ -222,6 +229,15 @@ impl RobotsRecord {
         self.fresh_until = WallMillis::from_millis(0);
         self.next_try = WallMillis::from_millis(0);
         self
+    }
+
+    /// A copy that a process with a higher limit has kept is cut at ours, and fetched again.
+    pub(super) fn cut(mut self, limit: usize) -> Self {
+        let Some(copy) = self.copy.as_mut() else { return self };
+        let Some(over) = copy.body().get(..=limit) else { return self };
+        let text = RobotsText::new(body::cut(over.to_vec(), limit).bytes);
+        (copy.text, copy.truncated, copy.validators) = (text, true, Validators::default());
+        self.expired()
     }
 
     /// The origin that it belongs to.
@@ -385,12 +401,12 @@ impl RobotsRecord {
             fetched_at: now,
             validated_at: now,
         };
-        let at = AttemptEnd { now, jitter: 0.5, spread: 0.5 };
+        let at = AttemptEnd { now, jitter: 0.5, spread: 0.5, gap: Duration::ZERO };
         Self::after(None, origin, Outcome::Rules(copy), at, &RobotsPolicy::default())
     }
 
     pub(crate) fn sample_unreachable(previous: &Self, now: WallMillis) -> Self {
-        let at = AttemptEnd { now, jitter: 0.5, spread: 0.5 };
+        let at = AttemptEnd { now, jitter: 0.5, spread: 0.5, gap: Duration::ZERO };
         let outcome = Outcome::Unreachable { cause: Failure::Status(503), hold: None };
         Self::after(Some(previous), &previous.origin, outcome, at, &RobotsPolicy::default())
     }
@@ -404,7 +420,7 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(60 * 60);
 
     fn at(now: WallMillis) -> AttemptEnd {
-        AttemptEnd { now, jitter: 0.5, spread: 0.5 }
+        AttemptEnd { now, jitter: 0.5, spread: 0.5, gap: Duration::ZERO }
     }
 
     fn origin() -> Origin {

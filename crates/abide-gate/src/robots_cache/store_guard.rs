@@ -27,10 +27,8 @@ impl RobotsCache {
         let store = self.store.as_ref()?;
         let loaded = self.guarded(async { store.load(origin).await }).await;
         let record = self.note(origin, loaded, &self.reading_fails)??;
-        // Kept by a process with a higher limit: fetched again, and cut at ours.
-        let fits = record.copy().is_none_or(|copy| copy.body().len() <= self.policy.body_limit);
-        // The origin too, because a store that mixes up keys must not give one site's rules to another.
-        (record.origin() == origin && fits).then_some(record)
+        // A store that mixes up keys must not give one site's rules to another.
+        (record.origin() == origin).then(|| record.cut(self.policy.body_limit))
     }
 
     pub(super) async fn save_record(&self, record: &RobotsRecord) {

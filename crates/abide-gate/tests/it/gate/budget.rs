@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::scripted::{Scripted, ScriptedFetch};
 use crate::support::{SECOND, built, clock, one_second, origin, page, url};
 use abide_gate::pacing::DeferReason;
-use abide_gate::robots_cache::Source;
+use abide_gate::robots_cache::{RobotsPolicy, Source};
 use abide_gate::testing::hosts;
 use abide_gate::{Clock, DeniedKind, Gate, Host, SignRequest, SystemClock, WallMillis};
 use http::{HeaderMap, Method, StatusCode};
@@ -167,6 +167,42 @@ async fn a_larger_budget_waits_longer_for_robots_txt() {
     let mut left = 60 * SECOND;
     backed_off_gate().check(&page(), &mut left).await.unwrap();
     assert!((39 * SECOND..=40 * SECOND).contains(&left), "{left:?} of 60 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_hops_of_a_robots_txt_wait_as_long_as_one_call() {
+    let hop = |from: &'static str, to: &str| (from, vec![Scripted::redirect(to)]);
+    let fetch = ScriptedFetch::by_url([
+        hop("https://a.example/robots.txt", "/1"),
+        hop("https://a.example/1", "/2"),
+        hop("https://a.example/2", "/3"),
+        ("https://a.example/3", vec![rules()]),
+    ]);
+    let gate = built(Gate::builder().pace(one_second().with_delay(25 * SECOND)).clock(clock()), &fetch);
+    let began = Instant::now();
+    let error = gate.check(&page(), &mut { 30 * SECOND }).await.unwrap_err();
+    assert!(matches!(error.kind(), DeniedKind::Deferred { .. }), "{error:?}");
+    assert!(began.elapsed() <= 30 * SECOND, "{:?}", began.elapsed());
+    while gate.check(&page(), &mut { 30 * SECOND }).await.is_err() {
+        tokio::time::sleep(SECOND).await;
+    }
+    assert_eq!(fetch.count(), 4, "it goes on where it was");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_wait_for_a_place_among_the_fetches_counts_and_ends() {
+    let fetch = ScriptedFetch::always(rules().stalls());
+    let builder = Gate::builder().pace(one_second()).robots(RobotsPolicy::default().with_fetches_max(1));
+    let gate = built(builder.clock(clock()), &fetch);
+    for host in ["b", "c"] {
+        let (gate, url) = (gate.clone(), url(&format!("https://{host}.example/")));
+        tokio::spawn(async move { gate.check(&url, &mut { 30 * SECOND }).await.map(drop) });
+    }
+    tokio::task::yield_now().await;
+    let (began, mut left) = (Instant::now(), 30 * SECOND);
+    let error = gate.check(&page(), &mut left).await.unwrap_err();
+    assert!(matches!(error.kind(), DeniedKind::Deferred { reason: DeferReason::Robots }), "{error:?}");
+    assert_eq!((began.elapsed(), left), (30 * SECOND, Duration::ZERO));
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use abide_gate::robots_cache::RobotsStore;
+use abide_gate::robots_cache::{RobotsStore, Source};
 use abide_gate::testing::robots_cache::sample_record;
-use abide_gate::{Clock, Event, Gate, ManualClock, MemoryStore};
+use abide_gate::{Clock, Event, Gate, ManualClock, MemoryStore, SystemClock, WallMillis};
 use tokio::time::{Instant, sleep};
 
 use crate::scripted::{Scripted, ScriptedFetch};
@@ -81,16 +81,53 @@ async fn a_permit_is_reported_once_though_its_verdict_has_lapsed() {
 
 #[tokio::test(start_paused = true)]
 async fn rules_outlast_the_crawl_delay_that_a_page_waits_for() {
-    for (delay, field) in [(600, "no-cache"), (7_200, "max-age=3600"), (43_200, "max-age=3600")] {
+    let asks = |delay, cached: &str| {
         let text = Scripted::text(format!("User-agent: *\nCrawl-delay: {delay}"));
-        let fetch = ScriptedFetch::always(text.header("cache-control", field.as_bytes()));
-        let gate = built(Gate::builder().pace(one_second()).clock(clock()), &fetch);
-        for pages in 1..4 {
-            let permit = gate.admit(&page(), 3 * delay * SECOND).await;
-            assert!(permit.is_ok(), "{delay} s, {field}, page {pages}: {permit:?}");
-            assert_eq!(fetch.count(), pages, "{delay} s, {field}: as many pages as requests for robots.txt");
+        (delay, 1, text.header("cache-control", cached.as_bytes()))
+    };
+    let limited =
+        Scripted::status(404).header("x-ratelimit-remaining", b"1").header("x-ratelimit-reset", b"400");
+    for (delay, own, answer) in [
+        asks(600, "no-cache"),
+        asks(7_200, "max-age=3600"),
+        asks(43_200, "max-age=3600"),
+        (360, 360, Scripted::text("").header("cache-control", b"no-cache")),
+        (360, 360, Scripted::status(404).header("cache-control", b"no-store")),
+        (400, 1, limited.header("cache-control", b"no-cache")),
+    ] {
+        // What waits for tdmrep.json besides fits into a day where the delay is eight hours at most.
+        for files in 1..=if delay > 28_800 { 1 } else { 2 } {
+            let fetch = ScriptedFetch::always(answer.clone());
+            let builder = Gate::builder().pace(one_second().with_delay(own * SECOND)).clock(clock());
+            let gate = built(if files == 2 { builder.fetch_tdmrep() } else { builder }, &fetch);
+            for pages in 1..4 {
+                let permit = gate.admit(&page(), 4 * delay * SECOND).await;
+                assert!(permit.is_ok(), "{delay} s, {files}, {answer:?}, page {pages}: {permit:?}");
+                assert!(fetch.count() <= files * pages, "{delay} s, {files}, {answer:?}: {pages} pages");
+            }
         }
     }
+}
+
+#[derive(Debug)]
+struct HalfSpeed(Instant);
+
+impl Clock for HalfSpeed {
+    fn now(&self) -> std::time::Instant {
+        (self.0 + self.0.elapsed() / 2).into_std()
+    }
+
+    fn wall(&self) -> WallMillis {
+        SystemClock.wall()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_behind_the_timers_ends_no_body() {
+    let fetch = ScriptedFetch::always(Scripted::text("User-agent: *").chunk_after(SECOND));
+    let gate = built(Gate::builder().clock(Arc::new(HalfSpeed(Instant::now()))).pace(one_second()), &fetch);
+    sleep(300 * SECOND).await;
+    assert_eq!(gate.answer(&origin()).await.unwrap().source(), Source::Fresh);
 }
 
 #[tokio::test(start_paused = true)]

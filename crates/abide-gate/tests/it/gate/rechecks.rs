@@ -130,6 +130,25 @@ async fn a_budget_too_small_for_robots_txt_is_deferred_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn those_who_wait_keep_their_turn_when_the_crawl_delay_grows() {
+    let fetch = first_then("User-agent: *", "User-agent: *\nCrawl-delay: 5");
+    let gate = gate(&fetch);
+    let old = renewing(&gate, &fetch).await;
+    let (began, order) = (Instant::now(), Arc::new(Mutex::new(Vec::new())));
+    let queue = |who: &'static str, mut verdict: Verdict| {
+        let (gate, order) = (gate.clone(), Arc::clone(&order));
+        tokio::spawn(async move {
+            let permit = gate.acquire(&page(), &mut verdict, &mut { 30 * SECOND }).await;
+            order.lock().unwrap().push((who, began.elapsed().as_secs(), permit.is_ok()));
+        })
+    };
+    let _waiting = [queue("first", old.clone()), queue("second", old)];
+    let new = gate.check(&page(), &mut { 30 * SECOND }).await.unwrap();
+    queue("third", new).await.unwrap();
+    assert_eq!(*order.lock().unwrap(), [("first", 8, true), ("second", 13, true), ("third", 18, true)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_robots_txt_that_cannot_be_had_counts_against_its_host() {
     for kind in [Failure::Refused, Failure::Dns, Failure::Timeout] {
         let opened = Arc::new(Mutex::new(Vec::new()));

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::parts::support::robots_cache::*;
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
-use abide_gate::robots_cache::{RobotsEntry, RobotsPolicy};
+use abide_gate::MemoryStore;
+use abide_gate::robots_cache::{RobotsEntry, RobotsPolicy, RobotsStore, Source};
 
 async fn read(body: impl Into<bytes::Bytes>) -> Arc<RobotsEntry> {
     World::of(Scripted::text(body)).ask().await
@@ -33,6 +34,12 @@ async fn a_raised_limit_is_the_reader_s_too() {
     let policy = RobotsPolicy::default().with_body_limit(1 << 20);
     let answer = World::with_policy(ScriptedFetch::always(Scripted::text(text)), policy).ask().await;
     assert!(is_good(&answer) && !allows(&answer, "/far") && !answer.is_truncated());
+    // What it has stored is not lost to a process with the usual limit, which cuts it, and fetches it again.
+    let store = MemoryStore::new();
+    store.save(&origin(), answer.record()).await.unwrap();
+    let answer = World::with_store(ScriptedFetch::always(Scripted::status(500)), Arc::new(store)).ask().await;
+    assert_eq!((answer.source(), answer.is_truncated()), (Source::LastGood, true));
+    assert!(is_good(&answer) && allows(&answer, "/far"));
 }
 
 #[tokio::test(start_paused = true)]
