@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide::{Event, Options, RequestBuilderExt};
 use abide_permissions::BoxFuture;
 use abide_tests::{Reply, Server, Step, listen};
-use metrics::{Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit};
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use reqwest_middleware::{ClientBuilder, Next};
 use reqwest_tracing::TracingMiddleware;
 use tracing::Instrument;
@@ -254,56 +254,26 @@ async fn observers_get_decisions_and_refusals_with_their_hop() {
     );
 }
 
-/// Keeps the values of counters and gauges, and how many values each histogram got.
-#[derive(Default)]
-struct Remembers(Mutex<BTreeMap<String, Arc<AtomicU64>>>);
-
-impl Remembers {
-    fn value(&self, key: &Key) -> Arc<AtomicU64> {
+/// The values of counters and gauges, and how many values each histogram got.
+fn values(recorder: &DebuggingRecorder) -> BTreeMap<String, f64> {
+    let values = recorder.snapshotter().snapshot().into_vec().into_iter();
+    let line = |key: &metrics::Key, value| {
         let labels: Vec<_> = key.labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
-        Arc::clone(self.0.lock().unwrap().entry(format!("{} {}", key.name(), labels.join(","))).or_default())
-    }
-
-    fn values(&self) -> BTreeMap<String, u64> {
-        let values = self.0.lock().unwrap();
-        values.iter().map(|(key, value)| (key.trim().to_owned(), value.load(Ordering::SeqCst))).collect()
-    }
-}
-
-/// How many values it got.
-struct Times(Arc<AtomicU64>);
-
-impl HistogramFn for Times {
-    fn record(&self, _: f64) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-impl Recorder for Remembers {
-    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-
-    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-
-    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-
-    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
-        Counter::from_arc(self.value(key))
-    }
-
-    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
-        Gauge::from_arc(self.value(key))
-    }
-
-    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
-        Histogram::from_arc(Arc::new(Times(self.value(key))))
-    }
+        let value = match value {
+            DebugValue::Counter(count) => count as f64,
+            DebugValue::Gauge(value) => *value,
+            DebugValue::Histogram(values) => values.len() as f64,
+        };
+        (format!("{} {}", key.name(), labels.join(",")).trim().to_owned(), value)
+    };
+    values.map(|(key, _, _, value)| line(key.key(), value)).collect()
 }
 
 #[tokio::test]
 async fn metrics_have_the_names_and_labels_of_the_page_and_no_host() {
     let server = site().await;
-    let remembers = Remembers::default();
-    let _recording = metrics::set_default_local_recorder(&remembers);
+    let recorder = DebuggingRecorder::new();
+    let _recording = metrics::set_default_local_recorder(&recorder);
     let (abide, inner) = builder(&server).observer(Arc::new(abide::record_metrics)).parts();
     let client = abide.wrap(inner);
     let urls =
@@ -314,27 +284,26 @@ async fn metrics_have_the_names_and_labels_of_the_page_and_no_host() {
     let mine = Options::new().danger_ignore_robots("http://a.example".parse().unwrap(), "mine");
     drop(client.get("http://a.example/secret").abide(mine).send().await);
     abide::sample_metrics(abide.gate_handle());
-    let values = remembers.values();
+    let values = values(&recorder);
     for (key, value) in [
-        ("abide_robots_total outcome=fetched", 2),
-        ("abide_robots_total outcome=unreachable", 1),
-        ("abide_robots_seconds", 3),
-        ("abide_decisions_total decision=allow", 4),
-        ("abide_decisions_total decision=disallow", 4),
-        ("abide_decisions_total decision=override", 1),
-        ("abide_refusals_total refusal=disallowed,at=request", 1),
-        ("abide_refusals_total refusal=disallowed,at=redirect", 1),
-        ("abide_refusals_total refusal=deferred,at=request", 1),
-        ("abide_refusals_total refusal=unreachable,at=request", 1),
-        ("abide_deferrals_total reason=backoff", 1),
-        ("abide_backoffs_total cause=429", 1),
-        ("abide_backoffs_total cause=503", 1),
-        // A gauge is kept as the bits of its number.
-        ("abide_hosts", 3_f64.to_bits()),
-        ("abide_hosts_backed_off", 2_f64.to_bits()),
-        ("abide_in_flight", 0),
-        ("abide_waiting", 0),
-        ("abide_robots_in_flight", 0),
+        ("abide_robots_total outcome=fetched", 2.0),
+        ("abide_robots_total outcome=unreachable", 1.0),
+        ("abide_robots_seconds", 3.0),
+        ("abide_decisions_total decision=allow", 4.0),
+        ("abide_decisions_total decision=disallow", 4.0),
+        ("abide_decisions_total decision=override", 1.0),
+        ("abide_refusals_total refusal=disallowed,at=request", 1.0),
+        ("abide_refusals_total refusal=disallowed,at=redirect", 1.0),
+        ("abide_refusals_total refusal=deferred,at=request", 1.0),
+        ("abide_refusals_total refusal=unreachable,at=request", 1.0),
+        ("abide_deferrals_total reason=backoff", 1.0),
+        ("abide_backoffs_total cause=429", 1.0),
+        ("abide_backoffs_total cause=503", 1.0),
+        ("abide_hosts", 3.0),
+        ("abide_hosts_backed_off", 2.0),
+        ("abide_in_flight", 0.0),
+        ("abide_waiting", 0.0),
+        ("abide_robots_in_flight", 0.0),
     ] {
         assert_eq!(values.get(key), Some(&value), "{key}: {values:?}");
     }

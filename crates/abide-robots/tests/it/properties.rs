@@ -48,19 +48,24 @@ fn foobot() -> [ProductToken; 1] {
     [ProductToken::new("foobot").unwrap()]
 }
 
+fn answers_as_the_naive_matcher(robots: &str, targets: &[String]) -> Result<(), TestCaseError> {
+    let rules = Rules::parse(robots.as_bytes(), &foobot());
+    for target in targets {
+        // A fragment is no part of a target; none of the pieces has one.
+        let expected = crate::naive::is_allowed(robots.as_bytes(), "foobot", target.as_bytes());
+        let verdict = rules.verdict(&Target::new(target));
+        prop_assert_eq!(verdict.is_allowed(), expected, "{}: {}", target, verdict);
+        prop_assert_eq!(is_allowed(robots.as_bytes(), &foobot(), &Target::new(target)), expected);
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_answer_is_that_of_the_naive_matcher(robots in robots(0..12), targets in vec(target(), 1..8)) {
-        let rules = Rules::parse(robots.as_bytes(), &foobot());
-        for target in &targets {
-            // A fragment is no part of a target; none of the pieces has one.
-            let expected = crate::naive::is_allowed(robots.as_bytes(), "foobot", target.as_bytes());
-            let verdict = rules.verdict(&Target::new(target));
-            prop_assert_eq!(verdict.is_allowed(), expected, "{}: {}", target, verdict);
-            prop_assert_eq!(is_allowed(robots.as_bytes(), &foobot(), &Target::new(target)), expected);
-        }
+        answers_as_the_naive_matcher(&robots, &targets)?;
     }
 
     #[test]
@@ -72,13 +77,7 @@ proptest! {
         for (allow, pattern) in &patterns {
             robots += &format!("{}: {pattern}\n", if *allow { "allow" } else { "disallow" });
         }
-        let rules = Rules::parse(robots.as_bytes(), &foobot());
-        for target in &targets {
-            let expected = crate::naive::is_allowed(robots.as_bytes(), "foobot", target.as_bytes());
-            let verdict = rules.verdict(&Target::new(target));
-            prop_assert_eq!(verdict.is_allowed(), expected, "{}: {}", target, verdict);
-            prop_assert_eq!(is_allowed(robots.as_bytes(), &foobot(), &Target::new(target)), expected);
-        }
+        answers_as_the_naive_matcher(&robots, &targets)?;
     }
 
     #[test]

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use abide_gate::robots_cache::{RobotsStore, Source};
+use abide_gate::robots_cache::RobotsStore;
 use abide_gate::testing::robots_cache::sample_record;
-use abide_gate::{Clock, Event, Gate, ManualClock, MemoryStore, SystemClock, WallMillis};
+use abide_gate::{Clock, Event, Gate, ManualClock, MemoryStore};
 use tokio::time::{Instant, sleep};
 
 use crate::scripted::{Scripted, ScriptedFetch};
@@ -107,27 +107,6 @@ async fn rules_outlast_the_crawl_delay_that_a_page_waits_for() {
             }
         }
     }
-}
-
-#[derive(Debug)]
-struct HalfSpeed(Instant);
-
-impl Clock for HalfSpeed {
-    fn now(&self) -> std::time::Instant {
-        (self.0 + self.0.elapsed() / 2).into_std()
-    }
-
-    fn wall(&self) -> WallMillis {
-        SystemClock.wall()
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_clock_behind_the_timers_ends_no_body() {
-    let fetch = ScriptedFetch::always(Scripted::text("User-agent: *").chunk_after(SECOND));
-    let gate = built(Gate::builder().clock(Arc::new(HalfSpeed(Instant::now()))).pace(one_second()), &fetch);
-    sleep(300 * SECOND).await;
-    assert_eq!(gate.answer(&origin()).await.unwrap().source(), Source::Fresh);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,9 +1,12 @@
 //! What answers mean, row by row: RFC 9309 §2.3.1.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::parts::support::pacing::Lagging;
 use crate::parts::support::robots_cache::*;
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
+use crate::robots_cache::RobotsCache;
 use abide_gate::Failure;
 use abide_gate::robots_cache::{RobotsPolicy, Source};
 use tokio::time::{Instant, sleep};
@@ -47,6 +50,16 @@ async fn waiting_for_slots_is_not_part_of_the_deadline() {
     let started = Instant::now();
     assert!(is_good(&World::new(fetch).ask().await));
     assert_eq!(started.elapsed().as_secs(), 6 * 33);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_lags_behind_the_timers_ends_no_body() {
+    let fetch = ScriptedFetch::always(Scripted::text(GOOD).chunk_after(Duration::from_secs(1)));
+    let mut cache = RobotsCache::builder(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch));
+    cache.clock = Arc::new(Lagging(Instant::now()));
+    let cache = cache.build();
+    sleep(Duration::from_secs(300)).await;
+    assert!(is_good(&cache.get(&origin()).await.unwrap()));
 }
 
 #[tokio::test(start_paused = true)]
