@@ -242,16 +242,8 @@ async fn observers_get_decisions_and_refusals_with_their_hop() {
     client.get("http://a.example/go").send().await.unwrap_err();
     let mine = Options::new().danger_ignore_robots("http://a.example".parse().unwrap(), "mine");
     client.get("http://a.example/secret").abide(mine).send().await.unwrap();
-    assert_eq!(
-        *values.lock().unwrap(),
-        [
-            "http://a.example:80 true",
-            "http://a.example:80 false",
-            "disallowed at 1",
-            "http://a.example:80 false",
-            "mine"
-        ]
-    );
+    let values = values.lock().unwrap().join(", ").replace("http://a.example:80", "a");
+    assert_eq!(values, "a true, a false, disallowed at 1, a false, mine");
 }
 
 /// The values of counters and gauges, and how many values each histogram got.

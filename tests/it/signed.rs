@@ -77,17 +77,8 @@ async fn another_implementation_verifies_every_hop_and_robots_txt() {
         let (status, server) = crawled(by_layer, "https://a.site.example/1", identity, Duration::ZERO).await;
         assert_eq!(status, 200);
         let log = server.log();
-        assert_eq!(
-            server.asked(),
-            [
-                "a.site.example/robots.txt",
-                "a.site.example/1",
-                "b.site.example/robots.txt",
-                "b.site.example/2?x=y",
-                "b.site.example/3",
-                "a.site.example/page"
-            ]
-        );
+        let asked = server.asked().join(" ").replace(".site.example", "");
+        assert_eq!(asked, "a/robots.txt a/1 b/robots.txt b/2?x=y b/3 a/page");
         for seen in &log {
             assert_eq!(verified(seen, public_key), Ok(()), "{}: {:?}", seen.what(), seen.headers);
         }

@@ -124,7 +124,10 @@ fn added(table: &Table, command: &clap::Command, matches: &ArgMatches) -> Result
             // One file serves all calls, so an option that only others have is no mistake.
             _ if option(key).is_none_or(|option| is_given(given, option) || is_excluded(option)) => {}
             _ if key == "agent" && has_agents => {}
-            Value::Boolean(true) => added.push(format!("--{key}")),
+            // The next word of the call would be its value.
+            Value::Boolean(true) if !option(key).is_some_and(|it| it.get_action().takes_values()) => {
+                added.push(format!("--{key}"))
+            }
             // A flag has no form that says no.
             Value::Boolean(false) => {}
             Value::Array(items) => {

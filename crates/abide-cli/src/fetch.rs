@@ -150,6 +150,8 @@ pub(crate) struct Answer {
     /// Whether the page's own rules permit its links to be followed.
     pub(crate) may_follow: bool,
     pub(crate) not_before: Option<SystemTime>,
+    /// It was deferred, or denied as long as robots.txt cannot be had: a crawl leaves it for its next run.
+    pub(crate) is_left: bool,
     /// What the site states, each with the header field or meta that says it.
     pub(crate) statements: Vec<String>,
     /// Why it was refused or denied, in words that are the same for each URL, where `why` names the URL.
@@ -183,7 +185,8 @@ pub(crate) async fn ask(
     line.waited_ms = millis(recorder.waited());
     let deferred = denied.as_ref().filter(|denied| matches!(denied.kind(), DeniedKind::Deferred { .. }));
     let (not_before, cause) = (deferred.and_then(Denied::retry_at), denied.as_ref().and_then(outcome::cause));
-    Answer { line, not_before, cause, ..Answer::default() }
+    let is_left = deferred.is_some() || denied.as_ref().is_some_and(Denied::is_unreachable);
+    Answer { line, not_before, is_left, cause, ..Answer::default() }
 }
 
 fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> Answer {

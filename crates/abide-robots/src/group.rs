@@ -233,13 +233,8 @@ pub(crate) enum Chosen {
 
 /// Records other than rules that are kept with their group.
 fn is_of_group(kind: RecordKind) -> bool {
-    matches!(
-        kind,
-        RecordKind::CrawlDelay
-            | RecordKind::AppDirectives
-            | RecordKind::ContentUsage
-            | RecordKind::ContentSignal
-    )
+    use RecordKind::{AppDirectives, ContentSignal, ContentUsage, CrawlDelay};
+    matches!(kind, CrawlDelay | AppDirectives | ContentUsage | ContentSignal)
 }
 
 /// RFC 9309 §2.2.1: case-insensitive equality with the product token, never a prefix or a part of it.

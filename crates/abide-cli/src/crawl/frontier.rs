@@ -100,7 +100,7 @@ impl Frontier {
         let name = host_of(url);
         let Some(host) = self.hosts.get_mut(&name) else { return false };
         let is_too_deep = self.depth_max.is_some_and(|max| depth > max);
-        let wanted = matches!(url.scheme(), "http" | "https") && !is_too_deep && !host.is_given_up;
+        let wanted = matches!(url.scheme(), "http" | "https") && !is_too_deep;
         if !wanted || self.seen.contains(&known_as) {
             return false;
         }
@@ -140,19 +140,17 @@ impl Frontier {
         task.kind == Kind::Page && self.starts.contains(&known_as(&task.url))
     }
 
-    /// Makes the host of `to` one of ours. Says whether it was not.
+    /// Makes the host of `to` one of ours. Says whether `to` is new.
     pub(crate) fn widen(&mut self, to: &Url) -> bool {
-        let name = host_of(to);
-        let is_new = !self.hosts.contains_key(&name);
-        self.hosts.entry(name).or_insert_with(|| Host::of(to));
-        self.seen.insert(known_as(to));
-        is_new
+        self.hosts.entry(host_of(to)).or_insert_with(|| Host::of(to));
+        self.seen.insert(known_as(to))
     }
 
     /// The next URL: of the first host behind the last one that has something to do.
     pub(crate) fn next(&mut self, now: Instant) -> Next {
         let limits = &self.limits;
-        let may = |host: &Host| !host.is_busy && limits.get(&host.name).is_none_or(|left| *left > 0);
+        let is_open = |host: &Host| !host.is_busy && !host.is_given_up;
+        let may = |host: &Host| is_open(host) && limits.get(&host.name).is_none_or(|left| *left > 0);
         // In turn: the hosts behind the last one, then all from the first on.
         let after = (std::ops::Bound::Excluded(&self.last), std::ops::Bound::Unbounded);
         let in_turn = self.hosts.range::<String, _>(after).chain(&self.hosts).filter(|(_, host)| may(host));
@@ -203,18 +201,17 @@ impl Frontier {
 
     /// Puts `task` back to the front, for then. `rests`: so does its host, which goes on meanwhile otherwise.
     pub(crate) fn put_back(&mut self, mut task: Task, until: Instant, rests: bool) {
-        task.deferrals = task.deferrals.saturating_add(1);
         if let Some(host) = self.hosts.get_mut(&task.host) {
             *(if rests { &mut host.parked_until } else { &mut task.not_before }) = Some(until);
             host.queue.push_front(task);
         }
     }
 
-    /// Drops what is queued for the host of `task`, and says how much that was.
-    pub(crate) fn give_up(&mut self, task: &Task) -> usize {
-        let Some(host) = self.hosts.get_mut(&task.host) else { return 0 };
-        host.is_given_up = true;
-        std::mem::take(&mut host.queue).len()
+    /// Leaves what is queued for the host of `task`, and what will be, to the next run.
+    pub(crate) fn give_up(&mut self, task: &Task) {
+        if let Some(host) = self.hosts.get_mut(&task.host) {
+            host.is_given_up = true;
+        }
     }
 
     pub(crate) fn pages_running(&self) -> usize {
@@ -289,7 +286,20 @@ mod tests {
     fn where_a_start_page_has_moved_to_is_known_whatever_its_fragment() {
         let (start, moved) = ("http://a/".parse().unwrap(), "http://b/x#y".parse::<Url>().unwrap());
         let mut frontier = Frontier::new(&[start], None);
-        assert!(frontier.widen(&moved) && !frontier.add(&moved, 1, Kind::Page));
+        assert!(frontier.widen(&moved) && !frontier.widen(&moved) && !frontier.add(&moved, 1, Kind::Page));
+    }
+
+    #[test]
+    fn what_is_found_of_a_host_that_was_given_up_is_left_for_the_next_run() {
+        let [one, two] = ["http://a/1", "http://a/2"].map(|url| url.parse().unwrap());
+        let mut frontier = Frontier::new(std::slice::from_ref(&one), None);
+        assert!(frontier.add(&one, 0, Kind::Page));
+        let Next::Task(task) = frontier.next(Instant::now()) else { panic!("nothing to do") };
+        frontier.ended(&task, false);
+        frontier.give_up(&task);
+        assert!(frontier.add(&two, 1, Kind::Page));
+        assert!(matches!(frontier.next(Instant::now()), Next::Nothing));
+        assert_eq!(frontier.left().count(), 1);
     }
 
     #[test]

@@ -88,7 +88,7 @@ pub(crate) fn of_sitemap(body: &[u8], len_max: usize) -> (Vec<Url>, Vec<Url>) {
     }
     let index = prefix(text, "sitemapindex");
     let prefix = index.or_else(|| prefix(text, "urlset")).unwrap_or_default();
-    let urls = locations(text, prefix).filter_map(|text| text.parse().ok()).take(LINKS_MAX).collect();
+    let urls = locations(text, prefix);
     if index.is_some() { (Vec::new(), urls) } else { (urls, Vec::new()) }
 }
 
@@ -115,17 +115,24 @@ fn unpacked(body: &[u8], len_max: usize) -> Cow<'_, [u8]> {
     Cow::Owned(text)
 }
 
-/// What stands in `loc` elements.
-fn locations(text: &str, prefix: &str) -> impl Iterator<Item = String> {
-    let (begin, end) = (format!("<{prefix}loc>"), format!("</{prefix}loc>"));
+/// The URLs in `loc` elements.
+fn locations(text: &str, prefix: &str) -> Vec<Url> {
+    let (begin, end) = (format!("<{prefix}loc"), format!("</{prefix}loc"));
     // Not by an XML parser, to which a sitemap that was cut is an error as a whole.
-    let after: Vec<_> = text.split(&begin).skip(1).collect();
-    after.into_iter().filter_map(move |after| {
-        let (content, _) = after.split_once(&end)?;
+    let mut pieces = text.split("<!--");
+    let start = pieces.next().unwrap_or_default().to_owned();
+    let text =
+        pieces.filter_map(|piece| piece.split_once("-->")).fold(start, |text, (_, after)| text + after);
+    let found = text.split(&begin).skip(1).filter_map(|after| {
+        let (attributes, content) = after.split_once('>')?;
+        // Another name may begin like this.
+        attributes.chars().next().is_none_or(char::is_whitespace).then_some(())?;
+        let (content, _) = content.split_once(&end)?;
         let content = content.trim();
         let cdata = content.strip_prefix("<![CDATA[").and_then(|content| content.strip_suffix("]]>"));
-        Some(cdata.map_or_else(|| htmlize::unescape(content).into_owned(), |cdata| cdata.trim().to_owned()))
-    })
+        Some(cdata.map_or_else(|| htmlize::unescape(content), |cdata| cdata.trim().into()).parse().ok())
+    });
+    found.flatten().take(LINKS_MAX).collect()
 }
 
 /// Bytes of a namespace prefix, and the bracket before it.
@@ -172,8 +179,8 @@ mod tests {
 
     #[test]
     fn sitemaps_are_pages_indexes_or_lists() {
-        let pages = "<?xml version='1.0'?><urlset><url><loc> http://a/?x&amp;y </loc></url><url>\
-                     <loc><![CDATA[http://a/&]]></loc></url><url><loc>bad</loc></url></urlset>";
+        let pages = "<?xml version='1.0'?><urlset><url><loc\n> http://a/?x&amp;y </loc ></url><!-- <loc>http://a/no</loc> --><url>\
+                     <loc x='y'><![CDATA[http://a/&]]></loc></url><url><location>http://a/no</location><loc>bad</loc></url></urlset>";
         assert_eq!(texts(&of_sitemap(pages.as_bytes(), 9999).0), ["http://a/?x&y", "http://a/&"]);
         let spaced =
             "<!-- a urlset --><s:urlset xmlns:s='x'><s:url><s:loc>http://a/1</s:loc></s:url></s:urlset>";

@@ -183,11 +183,22 @@ impl Crawl {
                 return None;
             }
             match self.frontier.next(Instant::now()) {
-                Next::Task(task) => self.start(task),
+                Next::Task(task) => self.start_or_park(task),
                 Next::Parked(until) => return Some(until),
                 Next::Nothing => return None,
             }
         }
+    }
+
+    /// A host whose next request is not due soon takes none of the places of the others.
+    fn start_or_park(&mut self, task: Task) {
+        let wait = self.abide.next_slot(&task.url).map_or(Duration::ZERO, |slot| slot.wait);
+        // What is to wait for longer than the crawl is deferred, and counted.
+        if wait <= PARKED_MIN || wait > self.args.max_hold || task.is_patient {
+            return self.start(task);
+        }
+        self.frontier.ended(&task, false);
+        self.frontier.put_back(task, Instant::now() + wait, true);
     }
 
     fn start(&mut self, task: Task) {
@@ -232,8 +243,7 @@ impl Crawl {
             }
         }
         let done = Fact::Done(Box::new(record));
-        if answer.not_before.is_some() {
-            // What was deferred is left for the next run.
+        if answer.is_left {
             self.report.count(done);
         } else {
             self.log(done)?;
@@ -287,7 +297,8 @@ impl Crawl {
     /// Says that it did.
     fn put_back(&mut self, task: Task, answer: &Answer, wait: Duration) -> anyhow::Result<bool> {
         self.log(Fact::Back(public_url(&task.url)))?;
-        let rests = is_of_its_host(&task, answer);
+        let (rests, deferrals) = (is_of_its_host(&task, answer), task.deferrals.saturating_add(1));
+        let task = Task { deferrals, ..task };
         self.frontier.put_back(task, Instant::now() + wait.max(BACKOFF_MIN), rests);
         Ok(true)
     }
@@ -311,8 +322,7 @@ impl Crawl {
         let wait = not_before.duration_since(SystemTime::now()).unwrap_or_default();
         if wait > self.args.max_hold || task.deferrals >= DEFERRALS_MAX {
             if is_of_its_host(task, answer) {
-                let dropped = self.frontier.give_up(task);
-                self.report.left(task, dropped);
+                self.frontier.give_up(task);
             }
             return Ok(false);
         }
@@ -332,7 +342,7 @@ impl Crawl {
         }
     }
 
-    /// A start page that has moved to another host takes its site along.
+    /// A start page that has moved takes its site along, and is not fetched once more where it is now.
     fn widen(&mut self, task: &Task, to: &Url) -> anyhow::Result<()> {
         if !self.frontier.may_widen(task) || !self.frontier.widen(to) {
             return Ok(());
@@ -402,7 +412,9 @@ impl Crawl {
         } else {
             summary::print(&self.report)
         };
-        let is_finished = is_whole && left == 0 && self.report.sum(|host| host.left + host.deferred) == 0;
+        let is_finished = is_whole
+            && left == 0
+            && self.report.sum(|host| host.left + host.deferred + host.unreachable) == 0;
         let journal = self.journal.take().map(|journal| {
             let path = journal.path().display().to_string();
             journal.end(is_finished).map(|()| path)
@@ -480,5 +492,7 @@ const SITEMAPS_MAX: usize = 100;
 const DEFERRALS_MAX: u16 = 6;
 /// A page that is answered with 429 or 503 is asked for so many times more.
 const TRIES_MAX: u16 = 3;
+/// A shorter wait for a permit is part of the call, and of the numbers in the report.
+const PARKED_MIN: Duration = Duration::from_secs(1);
 /// A backoff that is over already must not make the crawl spin.
 const BACKOFF_MIN: Duration = Duration::from_millis(100);

@@ -177,6 +177,21 @@ async fn a_time_out_is_drawn_as_long_as_it_took() {
 
 #[tokio::test]
 #[cfg(unix)]
+async fn a_host_that_waits_takes_no_place_from_the_others() {
+    let server = Server::start(|seen| match (seen.host(), seen.path.as_str()) {
+        ("slow.example", "/robots.txt") => Reply::new(200, "User-agent: *\nCrawl-delay: 3"),
+        (_, "/robots.txt") => Reply::new(404, ""),
+        (_, path) => Reply::html(format!("<a href={path}x>x</a>")),
+    })
+    .await;
+    let is_time = || server.count("slow.example/x") > 0;
+    let args = "crawl --delay 20ms --max-pages 9999 --concurrency 1 slow.example/ quick.example/";
+    crate::ended_by("-INT", &server, args, is_time).await;
+    assert!(server.count("quick.example/x") > 0, "while the other one waits for three seconds");
+}
+
+#[tokio::test]
+#[cfg(unix)]
 async fn ctrl_c_ends_it_with_its_report() {
     let server = Server::without_rules(|seen| match seen.path.as_str() {
         "/slow" => Reply::html("").after(Duration::from_secs(600)),

@@ -83,6 +83,15 @@ async fn a_crawl_goes_on_where_it_stopped() {
 }
 
 #[tokio::test]
+async fn a_page_whose_robots_txt_cannot_be_had_is_left_for_the_next_call() {
+    let server = Server::start(|_| Reply::new(503, "")).await;
+    let (directory, store) = store();
+    let ran = online(&server, format!("crawl --store {store} a.example/")).await;
+    ran.ends_with(1).reports(&["the same call goes on with it"]);
+    assert_eq!(journals(directory.path()).len(), 1);
+}
+
+#[tokio::test]
 async fn a_crawl_of_a_long_list_goes_on() {
     let server = site().await;
     let (_directory, store) = store();

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use abide_robots::ProductToken;
 use moka::sync::Cache;
@@ -48,7 +48,8 @@ pub(crate) struct RobotsCache {
     /// With rules compiled for our own tokens; the store has what the server sent.
     pub(super) entries: BoundedTable,
     pub(super) texts: Interner,
-    pub(super) deferrals: Cache<Origin, DeferredFetch>,
+    /// Each with its end by the monotonic clock: the wall clock may be set back meanwhile.
+    pub(super) deferrals: Cache<Origin, (DeferredFetch, Instant)>,
     pub(super) in_flight: SingleFlight<Origin, Progress>,
     pub(super) fetch_permits: Semaphore,
     pub(super) jitter: Jitter,

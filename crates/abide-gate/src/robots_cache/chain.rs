@@ -4,7 +4,7 @@
 //! where it leads in `redirect.rs`; each hop is checked and paced behind [`Fetch`](super::Fetch).
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::header::{CONTENT_TYPE, HeaderValue};
 use tokio::time::timeout;
@@ -23,8 +23,6 @@ use crate::{Coding, Failure, Origin, WallMillis};
 #[derive(Debug, Clone)]
 pub(super) struct DeferredFetch {
     pub(super) why: Refusal,
-    /// When that is over by the monotonic clock: the wall clock may be set back meanwhile.
-    pub(super) until: Instant,
     /// An earlier hop was sent, and redirected to a host that is backed off: sending it again now would be in vain.
     pub(super) sent: bool,
     /// How far it came: the last of these URLs is the one to request.
@@ -168,10 +166,7 @@ impl<'a> Chain<'a> {
                 let bytes: usize = self.visited.iter().map(|url| url.as_str().len()).sum();
                 let begin = || vec![self.origin.at(self.cache.policy.path)];
                 let visited = if bytes <= VISITED_BYTES_MAX { self.visited } else { begin() };
-                let wait = why.not_before.map_or(Duration::ZERO, |at| at.since(self.cache.clock.wall()));
-                let now = self.cache.clock.now();
-                let until = now.checked_add(wait).unwrap_or(now);
-                Err(DeferredFetch { why, until, sent: self.sent, visited: visited.into() })
+                Err(DeferredFetch { why, sent: self.sent, visited: visited.into() })
             }
         }
     }

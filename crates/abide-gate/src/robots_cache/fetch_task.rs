@@ -48,7 +48,7 @@ impl RobotsCache {
         now: WallMillis,
         urgency: Urgency,
     ) -> Result<watch::Receiver<Option<Progress>>, Refusal> {
-        if let Some(DeferredFetch { why, until, sent, .. }) = self.deferrals.get(origin) {
+        if let Some((DeferredFetch { why, sent, .. }, until)) = self.deferrals.get(origin) {
             let is_over = why.not_before.is_none_or(|at| now >= at) || self.clock.now() >= until;
             // For a caller that waits, the pacer decides again, if that costs the origin no request.
             if !is_over && (sent || urgency == Urgency::Background) {
@@ -82,7 +82,7 @@ impl RobotsCache {
         origin: &Origin,
         permit_wait: &PermitWait,
     ) -> Result<Arc<RobotsEntry>, Refusal> {
-        let deferred = self.deferrals.remove(origin);
+        let deferred = self.deferrals.remove(origin).map(|(deferred, _)| deferred);
         // Loaded by the task, so that a slow store is asked once for all callers.
         let previous = self.newest_record(origin).await;
         let mut early = None;
@@ -122,7 +122,10 @@ impl RobotsCache {
                 self.count(1, |stats| &mut stats.robots_deferred);
                 log::deferred(origin);
                 // This is no attempt, so the record stays as it is.
-                self.deferrals.insert(origin.clone(), deferred.clone());
+                let wait = deferred.why.not_before.map_or(Duration::ZERO, |at| at.since(self.clock.wall()));
+                let now = self.clock.now();
+                let until = now.checked_add(wait).unwrap_or(now);
+                self.deferrals.insert(origin.clone(), (deferred.clone(), until));
                 // No record will come of this lease, so the followers in other processes need not wait for its end.
                 self.release_lease(origin).await;
                 // Callers that were not woken yet get the entry that could be used before.

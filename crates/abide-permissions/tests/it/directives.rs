@@ -130,17 +130,15 @@ fn remarks_say_what_was_dropped() {
     );
     let preferences = Preferences::default().with_robots(&rules, &Target::new("/"));
     let problems: Vec<&str> = preferences.warnings().iter().map(|(_, problem)| &**problem).collect();
-    assert_eq!(
-        problems,
-        [
-            "expected a dictionary such as `train-ai=n`, found `Train-AI=n`; of it only what is disallowed counts",
-            "expected a preference behind the path",
-            "expected `train-ai=y` or `train-ai=n`; its value states nothing",
-            "expected a dictionary such as `train-ai=n`, found `=n`; it states nothing",
-            "expected signals, found a path, which Content-Signal does not have",
-            "expected a signal such as `ai-train=no`, found `ai-train`; it states nothing",
-        ]
-    );
+    let expected = [
+        "expected a dictionary such as `train-ai=n`, found `Train-AI=n`; of it only what is disallowed counts",
+        "expected a preference behind the path",
+        "expected `train-ai=y` or `train-ai=n`; its value states nothing",
+        "expected a dictionary such as `train-ai=n`, found `=n`; it states nothing",
+        "expected signals, found a path, which Content-Signal does not have",
+        "expected a signal such as `ai-train=no`, found `ai-train`; it states nothing",
+    ];
+    assert_eq!(problems, expected);
 }
 
 #[test]
@@ -356,13 +354,9 @@ fn licences_are_found_in_robots_txt_fields_and_the_head() {
     let found = |rules: Option<&Rules>, head: Option<&Head>| {
         licenses(rules, [], head).iter().map(|(url, place)| format!("{url} {place}")).collect::<Vec<_>>()
     };
-    assert_eq!(
-        found(Some(&rules(file, "ExampleBot")), None),
-        [
-            "https://a.example/l.xml robots.txt line 1 (outside groups): License",
-            "https://b.example/l.xml robots.txt line 4 (outside groups): License",
-        ]
-    );
+    let line = |url: &str, line| format!("{url} robots.txt line {line} (outside groups): License");
+    let lines = [line("https://a.example/l.xml", 1), line("https://b.example/l.xml", 4)];
+    assert_eq!(found(Some(&rules(file, "ExampleBot")), None), lines);
     let html = "<link rel=stylesheet href=/s><LINK REL='next license' TYPE=application/rsl+xml href=' /a&amp;b '>\
                 <link rel=license href=/cc><template><link rel=license type=application/rsl+xml href=/t></template>\
                 <body><link rel=license type=application/rsl+xml href=/late>";

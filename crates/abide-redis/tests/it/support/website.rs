@@ -81,10 +81,8 @@ pub(crate) fn show_delays(whose: &str, groups: &Groups, delay: Duration) {
     all.sort();
     let at = |share: f64| all[((all.len() - 1) as f64 * share) as usize];
     let (count, early) = (all.len(), all.partition_point(|apart| *apart < delay));
+    let [shortest, percent, median] = [0.0, 0.01, 0.5].map(at);
     println!(
-        "{whose}: {early} of {count} delays too short; shortest {:?}, 1 % {:?}, median {:?}",
-        at(0.0),
-        at(0.01),
-        at(0.5)
+        "{whose}: {early} of {count} delays too short; shortest {shortest:?}, 1 % {percent:?}, median {median:?}"
     );
 }
