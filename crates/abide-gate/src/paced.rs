@@ -89,7 +89,7 @@ impl PacedFetch {
             Ok(reply) => {
                 let before = self.clock.wall();
                 let backoff = permit.observe(reply.status(), reply.headers());
-                waits.set_gap(permit.gap());
+                waits.add_gap(permit.gap());
                 let backoff = match throttle {
                     Some(throttle) if reply.status() == StatusCode::TOO_MANY_REQUESTS => {
                         self.back_off_longer(&url, backoff, throttle)

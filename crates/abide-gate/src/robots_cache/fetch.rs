@@ -168,13 +168,14 @@ impl PermitWait {
         self.lock().total
     }
 
-    /// How long the next request to the host waits at least, behind the last one of this attempt.
+    /// How long the next request to one of its hosts waits at least.
     pub(crate) fn gap(&self) -> Duration {
         self.lock().gap
     }
 
-    pub(crate) fn set_gap(&self, gap: Duration) {
-        self.lock().gap = gap;
+    pub(crate) fn add_gap(&self, gap: Duration) {
+        let mut waits = self.lock();
+        waits.gap = waits.gap.max(gap);
     }
 
     fn lock(&self) -> MutexGuard<'_, Waits> {
