@@ -290,7 +290,7 @@ impl Gate {
                     if is_in_time {
                         return Ok(permit);
                     }
-                    // The Crawl-delay has grown meanwhile, and the queue was not told: the permit came too early.
+                    // The Crawl-delay has grown meanwhile, and the queue did not know: the permit came too early.
                     permit.give_back();
                 }
                 _ => {

@@ -40,6 +40,8 @@ async fn options_of_the_file_stand_below_those_of_the_command_line() {
     // Of two that exclude each other, that of the call counts.
     let ran = with(&server, "agent = \"FileBot\"\nverbose = true\n", "fetch a.example/1", true).await;
     ran.ends_with(0);
+    let ran = with(&server, "user-agent = true\n", "crawl a.example/1 a.example/2", true).await;
+    ran.ends_with(2).reports(&["user-agent: expected a text, a number"]);
     // The table of the call says that it prints JSON.
     let ran = with(&server, FILE, "fetch -a Other -A Other/3 a.example/1", true).await;
     assert_eq!(ran.line()["outcome"], json!("fetched"));
