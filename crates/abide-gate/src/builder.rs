@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use abide_robots::ProductToken;
 use ipnet::IpNet;
+use tokio::sync::Semaphore;
 
 use crate::event::{Event, Observer, Observers};
 use crate::gate::Gate;
@@ -184,6 +185,7 @@ impl GateBuilder {
             clock: Arc::clone(&clock),
             max_wait,
             signer: self.signer.clone(),
+            places: Arc::new(Semaphore::new(self.robots.fetches_max)),
         });
         // A fetch that waits for its permit must not look like an outage.
         let mut policy = self.robots.clone();

@@ -8,10 +8,12 @@ use std::time::Duration;
 use abide_robots::Target;
 use http::{HeaderMap, Method, StatusCode};
 use http_body_util::BodyExt;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 use url::Url;
 
 use crate::pacing::{Ask, BackoffCause, Pacer, Permit};
-use crate::robots_cache::{Fetch, FetchError, RobotsCache, RobotsRequest, RobotsResponse};
+use crate::robots_cache::{Fetch, FetchError, RobotsCache, RobotsRequest, RobotsResponse, full};
 use crate::{AddressGuard, BoxFuture, Clock, Failure, Host, Origin, SignRequest, WallMillis};
 
 /// The user's transport, behind the address guard and the pacer.
@@ -23,6 +25,8 @@ pub(crate) struct PacedFetch {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) max_wait: Duration,
     pub(crate) signer: Option<Arc<dyn SignRequest>>,
+    /// One for each fetch on the wire: many bodies at once would take much memory.
+    pub(crate) places: Arc<Semaphore>,
 }
 
 impl Fetch for PacedFetch {
@@ -74,12 +78,8 @@ impl PacedFetch {
         if let Err(refused) = self.addresses.check_url(request.url()) {
             return Err(FetchError::new(refused, refused.to_string()));
         }
-        let asked = self.clock.now();
-        let permit = self.pacer.acquire(request.url(), self.ask(&request)).await;
+        let (permit, place) = self.admitted(&request).await?;
         let started = self.clock.now();
-        let waited = permit.as_ref().map_or(started.saturating_duration_since(asked), Permit::waited);
-        request.permit_wait.add(waited, started);
-        let permit = permit.map_err(FetchError::deferred)?;
         let request = match signer {
             Some(signer) => self.sign(request, signer)?,
             None => request,
@@ -104,6 +104,7 @@ impl PacedFetch {
                 let (status, headers) = (reply.status(), reply.headers().clone());
                 // The permit lives as long as the body, which is dropped when enough of it has been read.
                 let body = reply.into_body().map_err(move |error| {
+                    let _until_the_end = &place;
                     if error.failure() == Some(Failure::EnhanceYourCalm) {
                         permit.failed(Failure::EnhanceYourCalm);
                     }
@@ -122,6 +123,31 @@ impl PacedFetch {
                 Err(error)
             }
         }
+    }
+
+    /// A permit, and a place among the fetches on the wire. The wait for either counts.
+    async fn admitted(&self, request: &RobotsRequest) -> Result<(Permit, OwnedSemaphorePermit), FetchError> {
+        let permit = self.permit(request).await?;
+        // The permit first: hosts that only wait for their delay take no place from the others.
+        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
+            return Ok((permit, place));
+        }
+        permit.give_back();
+        let (began, left) = (self.clock.now(), self.ask(request).budget.unwrap_or_default());
+        let place = timeout(left, Arc::clone(&self.places).acquire_owned()).await;
+        let now = self.clock.now();
+        request.permit_wait.add(now.saturating_duration_since(began), now);
+        let Ok(Ok(place)) = place else { return Err(FetchError::deferred(full(self.clock.wall()))) };
+        Ok((self.permit(request).await?, place))
+    }
+
+    async fn permit(&self, request: &RobotsRequest) -> Result<Permit, FetchError> {
+        let asked = self.clock.now();
+        let permit = self.pacer.acquire(request.url(), self.ask(request)).await;
+        let now = self.clock.now();
+        let waited = permit.as_ref().map_or(now.saturating_duration_since(asked), Permit::waited);
+        request.permit_wait.add(waited, now);
+        permit.map_err(FetchError::deferred)
     }
 
     /// Stricter: robots.txt returned 429 before, and again after the time that it had asked for. For a page, Retry-After alone counts, because

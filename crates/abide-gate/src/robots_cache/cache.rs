@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use abide_robots::ProductToken;
 use moka::sync::Cache;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use url::Url;
 
@@ -51,7 +51,6 @@ pub(crate) struct RobotsCache {
     /// Each with its end by the monotonic clock: the wall clock may be set back meanwhile.
     pub(super) deferrals: Cache<Origin, (DeferredFetch, Instant)>,
     pub(super) in_flight: SingleFlight<Origin, Progress>,
-    pub(super) fetch_permits: Semaphore,
     pub(super) jitter: Jitter,
     pub(super) stats: Mutex<Stats>,
 }
@@ -120,7 +119,7 @@ impl RobotsCache {
     pub(crate) async fn prefetch(self: &Arc<Self>, origins: impl IntoIterator<Item = Origin>) {
         let mut waiting = JoinSet::new();
         for origin in origins {
-            // More tasks would only wait for `fetch_permits`, each with its memory.
+            // More would only wait for places, each with its memory.
             if waiting.len() >= self.policy.fetches_max {
                 waiting.join_next().await;
             }
@@ -263,7 +262,6 @@ impl RobotsCacheBuilder {
             texts: Interner::new(),
             deferrals: Cache::new(DEFERRALS_MAX),
             in_flight: SingleFlight::new(FLIGHTS_MAX),
-            fetch_permits: Semaphore::new(self.policy.fetches_max),
             jitter: Jitter::new(self.seed.unwrap_or_else(random_seed)),
             stats: Mutex::default(),
             policy: self.policy,

@@ -155,7 +155,7 @@ impl<'a> Chain<'a> {
         self.budget = self.budget.saturating_sub(spent);
     }
 
-    pub(super) fn failed(self, error: FetchError) -> Result<Outcome, DeferredFetch> {
+    fn failed(self, error: FetchError) -> Result<Outcome, DeferredFetch> {
         if error.failure().is_some() {
             log::failed(self.origin, &error);
         }

@@ -6,14 +6,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{SemaphorePermit, watch};
-use tokio::time::timeout;
+use tokio::sync::watch;
 
 use crate::event::Event;
 use crate::pacing::{DeferReason, Refusal};
 use crate::robots_cache::chain::{Chain, DeferredFetch};
 use crate::robots_cache::entry::{RobotsEntry, Source};
-use crate::robots_cache::fetch::{FetchError, PermitWait};
+use crate::robots_cache::fetch::PermitWait;
 use crate::robots_cache::outcome::Outcome;
 use crate::robots_cache::record::{AttemptEnd, LastResult};
 use crate::robots_cache::reuse::Reuse;
@@ -101,19 +100,7 @@ impl RobotsCache {
         }
         let began = self.clock.now();
         let chain = Chain::new(self, origin, previous.as_ref(), permit_wait, deferred);
-        // Taken after the lease: a fetch that waits for another process takes no place from the others.
-        let ended = match self.place(permit_wait).await {
-            Ok((_place, has_waited)) => {
-                // The lease may have ended meanwhile. Its holder gets it again.
-                if has_waited
-                    && let Some(record) = self.wait_for_other_process(origin, previous.as_ref()).await
-                {
-                    return Ok(self.publish(record));
-                }
-                chain.run().await
-            }
-            Err(full) => chain.failed(FetchError::deferred(full)),
-        };
+        let ended = chain.run().await;
         let took = self.clock.now().saturating_duration_since(began);
         self.observers.notify(&Event::RobotsAttempted { origin, took });
         match ended {
@@ -132,19 +119,6 @@ impl RobotsCache {
                 early.ok_or(deferred.why)
             }
         }
-    }
-
-    /// A place among the fetches on the wire, and whether it was waited for. The wait counts as one for a permit.
-    async fn place(&self, permit_wait: &PermitWait) -> Result<(SemaphorePermit<'_>, bool), Refusal> {
-        if let Ok(place) = self.fetch_permits.try_acquire() {
-            return Ok((place, false));
-        }
-        let began = self.clock.now();
-        let place = timeout(self.policy.slot_wait_max, self.fetch_permits.acquire()).await;
-        let now = self.clock.now();
-        permit_wait.add(now.saturating_duration_since(began), now);
-        let Ok(Ok(place)) = place else { return Err(full(self.clock.wall())) };
-        Ok((place, true))
     }
 
     /// Brings the outcome of an attempt to the store, the table and the observers.
@@ -190,7 +164,7 @@ impl RobotsCache {
 }
 
 /// There is no room for a fetch.
-fn full(now: WallMillis) -> Refusal {
+pub(crate) fn full(now: WallMillis) -> Refusal {
     let kind = DeniedKind::Deferred { reason: DeferReason::Robots };
     Refusal { kind, not_before: Some(now.plus(FULL_WAIT)) }
 }

@@ -51,6 +51,7 @@ pub(crate) use cache::{RobotsCache, RobotsCacheBuilder};
 pub use entry::{RobotsEntry, Source};
 pub(crate) use fetch::Validators;
 pub use fetch::{Fetch, FetchError, RobotsRequest, RobotsResponse, on_the_wire};
+pub(crate) use fetch_task::full;
 #[cfg(feature = "testing")]
 pub(crate) use freshness::stated_lifetime;
 pub use leases::RobotsLeases;

@@ -11,6 +11,7 @@ use abide_gate::robots_cache::{RobotsPolicy, Source};
 use abide_gate::testing::hosts;
 use abide_gate::{Clock, DeniedKind, Gate, Host, SignRequest, SystemClock, WallMillis};
 use http::{HeaderMap, Method, StatusCode};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use url::Url;
 
@@ -203,6 +204,39 @@ async fn the_wait_for_a_place_among_the_fetches_counts_and_ends() {
     let error = gate.check(&page(), &mut left).await.unwrap_err();
     assert!(matches!(error.kind(), DeniedKind::Deferred { reason: DeferReason::Robots }), "{error:?}");
     assert_eq!((began.elapsed(), left), (30 * SECOND, Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_most_64_robots_txt_are_fetched_at_a_time_in_order() {
+    let fetch = ScriptedFetch::always(rules().head_after(SECOND));
+    let gate = built(Gate::builder().pace(one_second()).clock(clock()), &fetch);
+    let began = Instant::now();
+    let callers: JoinSet<bool> = (0..640)
+        .map(|n| (gate.clone(), format!("https://h{n}.example").parse().unwrap()))
+        .map(|(gate, origin)| async move { gate.answer(&origin).await.is_ok() })
+        .collect();
+    assert!(callers.join_all().await.iter().all(|is_ok| *is_ok));
+    let mut waves = std::collections::BTreeMap::<u64, usize>::new();
+    for asked in fetch.asked() {
+        *waves.entry(asked.at.duration_since(began).as_secs()).or_default() += 1;
+    }
+    assert_eq!(waves.into_iter().collect::<Vec<_>>(), (0..10).map(|wave| (wave, 64)).collect::<Vec<_>>());
+    assert!(fetch.urls()[..64].contains(&"https://h0.example/robots.txt".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_waits_for_its_delay_takes_no_place_among_the_fetches() {
+    let fetch = ScriptedFetch::always(rules());
+    let pace = one_second().with_delay(20 * SECOND);
+    let robots = RobotsPolicy::default().with_fetches_max(1);
+    let gate = built(Gate::builder().pace(pace).robots(robots).clock(clock()), &fetch);
+    gate.answer(&origin()).await.unwrap();
+    gate.invalidate(&origin()).await;
+    let (began, [waits, is_free]) = (Instant::now(), [origin(), "https://b.example".parse().unwrap()]);
+    let ((), ()) = tokio::join!(
+        async { assert_eq!((gate.answer(&waits).await.is_ok(), began.elapsed()), (true, 20 * SECOND)) },
+        async { assert_eq!((gate.answer(&is_free).await.is_ok(), began.elapsed()), (true, Duration::ZERO)) },
+    );
 }
 
 #[tokio::test(start_paused = true)]

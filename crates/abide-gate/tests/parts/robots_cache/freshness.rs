@@ -133,25 +133,6 @@ async fn validators_go_to_the_final_url_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_most_64_are_fetched_at_a_time_in_order() {
-    let fetch = ScriptedFetch::always(Scripted::text(GOOD).head_after(Duration::from_secs(1)));
-    let world = World::new(fetch);
-    let started = Instant::now();
-    let callers = (0..640).map(|n| {
-        let (cache, origin) = (world.cache.clone(), format!("https://h{n}.example").parse().unwrap());
-        tokio::spawn(async move { cache.get(&origin).await.is_ok() })
-    });
-    assert!(joined(callers).await.iter().all(|is_ok| *is_ok));
-    assert_eq!(started.elapsed().as_secs(), 10);
-    let mut waves = std::collections::BTreeMap::<u64, usize>::new();
-    for asked in world.fetch.asked() {
-        *waves.entry(asked.at.duration_since(started).as_secs()).or_default() += 1;
-    }
-    assert!(waves.values().all(|&n| n == 64), "{waves:?}");
-    assert!(world.fetch.urls()[..64].contains(&"https://h0.example/robots.txt".to_owned()));
-}
-
-#[tokio::test(start_paused = true)]
 async fn prefetch_fetches_each_once_within_the_limit() {
     let fetch = ScriptedFetch::always(Scripted::text(GOOD).head_after(Duration::from_secs(1)));
     let world = World::with_policy(fetch, RobotsPolicy::default().with_fetches_max(10));
