@@ -18,8 +18,14 @@ use crate::crawl::page::Record;
 pub(crate) enum Fact {
     /// A request got its permit. One for a robots.txt is sent at once; those for pages are [`Fact::Sent`].
     Permit { host: String, at: Duration, waited: Duration, is_robots: bool },
-    /// An attempt to fetch a robots.txt ended.
-    Robots { site: Url, at: Duration, status: Option<u16> },
+    /// An attempt to fetch a robots.txt ended. `unsent`: its host has an address that must not be contacted.
+    Robots {
+        site: Url,
+        at: Duration,
+        status: Option<u16>,
+        #[serde(default)]
+        unsent: bool,
+    },
     /// Nothing is sent to a host for a time.
     Backoff { host: String, backoff: Backoff },
     /// A request for a page or a sitemap went out.
@@ -28,6 +34,8 @@ pub(crate) enum Fact {
     Back(Url),
     /// Nothing more is to be done for a URL.
     Done(Box<Record>),
+    /// Another run goes on with the crawl.
+    Resumed,
 }
 
 /// A time in which nothing is sent to a host.
@@ -104,7 +112,8 @@ fn fact(event: &Event<'_>, at: Duration) -> Option<Fact> {
         }
         Event::RobotsAnswered { entry } => {
             let site = entry.origin().robots_url().join("/").ok()?;
-            Some(Fact::Robots { site, at, status: status(entry) })
+            let unsent = matches!(entry.failure(), Some(Failure::AddressRefused(_)));
+            Some(Fact::Robots { site, at, status: status(entry), unsent })
         }
         Event::BackedOff { scope, lasts, cause } => backoff(scope, *lasts, why(cause)),
         Event::BreakerOpened { scope, lasts, failure } => backoff(scope, *lasts, failure.to_string()),

@@ -141,7 +141,14 @@ impl Past {
                     let given = given.get(&url).copied().filter(|_| depth == 0);
                     frontier.add(given.unwrap_or(&url), depth, kind);
                 }
-                Entry::Seen(fact) => report.count(fact),
+                Entry::Seen(fact) => {
+                    if let Fact::Done(record) = &fact
+                        && let Some(Ok(moved)) = record.page.moved_to().map(str::parse)
+                    {
+                        frontier.know(known_as(&moved));
+                    }
+                    report.count(fact);
+                }
                 Entry::Crawl { .. } => {}
             }
         }

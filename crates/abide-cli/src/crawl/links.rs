@@ -38,7 +38,7 @@ pub(crate) fn of_page(url: &Url, content_type: Option<&str>, html: &[u8], obeys:
             let href = element.get_attribute("href").unwrap_or_default();
             let mut links = links.borrow_mut();
             if (!obeys || abide::link_follow(&rel))
-                && links.len() < LINKS_MAX
+                && links.len() <= LINKS_MAX
                 && let Some(link) = join(base.borrow().as_ref().unwrap_or(url), &href)
             {
                 links.push(link);
@@ -83,7 +83,7 @@ pub(crate) fn of_sitemap(body: &[u8], len_max: usize) -> (Vec<Url>, Vec<Url>) {
     let text = String::from_utf8_lossy(&body);
     let text = text.trim_start_matches('\u{feff}').trim_start();
     if !text.starts_with('<') {
-        let urls = text.lines().filter_map(|line| line.trim().parse().ok()).take(LINKS_MAX).collect();
+        let urls = text.lines().filter_map(|line| line.trim().parse().ok()).take(LINKS_MAX + 1).collect();
         return (urls, Vec::new());
     }
     let index = prefix(text, "sitemapindex");
@@ -132,15 +132,15 @@ fn locations(text: &str, prefix: &str) -> Vec<Url> {
         let cdata = content.strip_prefix("<![CDATA[").and_then(|content| content.strip_suffix("]]>"));
         Some(cdata.map_or_else(|| htmlize::unescape(content), |cdata| cdata.trim().into()).parse().ok())
     });
-    found.flatten().take(LINKS_MAX).collect()
+    found.flatten().take(LINKS_MAX + 1).collect()
 }
 
 /// Bytes of a namespace prefix, and the bracket before it.
 const PREFIX_MAX: usize = 64;
 /// The root of a sitemap comes after a declaration and some comments at most.
 const SNIFFED: usize = 4096;
-/// Of one page or sitemap; the sitemap protocol has the same bound.
-const LINKS_MAX: usize = 50_000;
+/// Of one page or sitemap; the sitemap protocol has the same bound. One more is read, to say that there are more.
+pub(super) const LINKS_MAX: usize = 50_000;
 
 #[cfg(test)]
 mod tests {
@@ -216,7 +216,7 @@ mod tests {
             most = found.len();
             let mut damaged = whole.clone();
             damaged[len] ^= 0x55;
-            assert!(of_sitemap(&damaged, 1 << 20).0.len() <= 50_000);
+            assert!(of_sitemap(&damaged, 1 << 20).0.len() <= LINKS_MAX);
         }
         assert!(most > 90, "{most}");
     }

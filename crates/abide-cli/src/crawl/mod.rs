@@ -33,8 +33,9 @@ use crate::sanitize::public_url;
 use crate::status::Status;
 use crate::{online, style};
 use facts::{Fact, OF_PAGE, Request, Stopwatch, Watch};
-use frontier::{Frontier, Kind, Next, Task};
+use frontier::{Frontier, Kind, Next, Task, known_as};
 use journal::{Journal, Past};
+use links::LINKS_MAX;
 use page::{Page, Record};
 use progress::Progress;
 use report::{Host, Report};
@@ -75,9 +76,11 @@ fn begin(
     let known = past.as_ref().and_then(Past::known);
     let save = args.save.as_deref().map(|directory| Save::to(directory, known.as_ref())).transpose()?;
     let Some(past) = past else { return Ok((None, save)) };
-    let journal = past.open()?;
+    let mut journal = past.open()?;
     let done = past.restore(frontier, report, urls);
     if known.is_some() {
+        journal.seen(&Fact::Resumed)?;
+        report.count(Fact::Resumed);
         style::note(format_args!("going on: {done} URLs are done, {} are queued", frontier.len()));
     }
     Ok((Some(journal), save))
@@ -235,6 +238,8 @@ impl Crawl {
         self.queue_sitemaps(&task, &answer)?;
         if is_fetched {
             self.queue_from(&task, &answer, &base, &body)?;
+            // From now on: a redirect has brought it.
+            self.frontier.know(known_as(&base));
         }
         if task.kind == Kind::Page {
             self.fetched += usize::from(is_fetched);
@@ -374,6 +379,7 @@ impl Crawl {
         let is_given = self.may_be_sitemap(task) && links::is_sitemap(&body.bytes);
         if task.kind == Kind::Sitemap || is_given {
             let (pages, sitemaps) = links::of_sitemap(&body.bytes, SITEMAP_MAX);
+            let (pages, sitemaps) = (self.bounded(base, pages), self.bounded(base, sitemaps));
             // What a sitemap names is as near as what was given, so with `--max-depth 0` exactly that is fetched.
             pages.iter().try_for_each(|url| self.queue(&public_url(url), 0, Kind::Page))?;
             return sitemaps.iter().try_for_each(|url| self.queue(&public_url(url), 0, Kind::Sitemap));
@@ -385,7 +391,19 @@ impl Crawl {
         let depth = task.depth.saturating_add(1);
         // A site gives no credentials to send.
         let links = links::of_page(base, answer.content_type.as_deref(), &body.bytes, obeys);
+        let links = self.bounded(base, links);
         links.iter().try_for_each(|url| self.queue(&public_url(url), depth, Kind::Page))
+    }
+
+    /// As many as are queued of one page.
+    fn bounded(&self, of: &Url, mut links: Vec<Url>) -> Vec<Url> {
+        if links.len() > LINKS_MAX {
+            self.progress.suspended(|| {
+                style::complain(format_args!("{}: only its first {LINKS_MAX} links count", public_url(of)));
+            });
+            links.truncate(LINKS_MAX);
+        }
+        links
     }
 
     /// `is_whole`: no error ended it. Where one did, a page may be neither in the queue nor done.

@@ -148,8 +148,18 @@ impl Report {
                     self.sent(host, request);
                 }
             }
-            Fact::Robots { site, at, status } => {
-                let drawn = self.host_of(&site).drawn.last_mut();
+            Fact::Robots { site, unsent: true, .. } => {
+                let host = self.host_of(&site);
+                host.requests = host.requests.saturating_sub(1);
+                host.robots_requests = host.robots_requests.saturating_sub(1);
+                host.begun.pop();
+                let drawn = host.drawn.pop_if(|last| last.kind == Kind::Robots);
+                self.drawn -= usize::from(drawn.is_some());
+            }
+            Fact::Robots { site, at, status, .. } => {
+                let host = self.host_of(&site);
+                host.robots_status = status;
+                let drawn = host.drawn.last_mut();
                 // One that was redirected has an answer that comes only after further permits.
                 if let Some(request) = drawn.filter(|last| last.kind == Kind::Robots && last.end.is_none()) {
                     (request.end, request.status) = (Some(at), status);
@@ -165,6 +175,7 @@ impl Report {
             }
             Fact::Back(url) => self.host_of(&url).requeued += 1,
             Fact::Done(record) => self.done(*record),
+            Fact::Resumed => self.hosts.values_mut().for_each(Host::measure_gaps),
         }
     }
 
@@ -219,10 +230,7 @@ impl Report {
     pub(crate) fn end(&mut self, abide: &Abide, lasted: Duration) {
         self.lasted = lasted;
         for host in self.hosts.values_mut() {
-            // Facts come as pages end, and not in the order in which their requests began.
-            host.begun.sort_unstable();
-            let gaps = host.begun.iter().zip(host.begun.iter().skip(1)).map(|(one, next)| *next - *one);
-            host.gap_min_ms = gaps.map(millis).min();
+            host.measure_gaps();
             host.know_robots(abide);
         }
     }
@@ -265,6 +273,15 @@ impl Host {
             self.holds += 1;
             self.backoffs.push(backoff);
         }
+    }
+
+    /// Of one run: the pause between two is not part of their times.
+    fn measure_gaps(&mut self) {
+        // Facts come as pages end, and not in the order in which their requests began.
+        self.begun.sort_unstable();
+        let gaps = self.begun.iter().zip(self.begun.iter().skip(1)).map(|(one, next)| *next - *one);
+        self.gap_min_ms = gaps.map(millis).chain(self.gap_min_ms).min();
+        self.begun.clear();
     }
 
     fn permitted(&mut self, record: &Record) {
@@ -321,6 +338,25 @@ const NAMES_MAX: usize = 100;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_was_sent_counts_and_a_gap_is_one_of_a_run() {
+        let (site, mut report) = ("http://a/".parse::<Url>().unwrap(), Report::default());
+        let sent = |millis| {
+            let (kind, at) = (Kind::Page, Duration::from_millis(millis));
+            Fact::Sent(Request { kind, url: "http://a/".to_owned(), at, end: None, status: None })
+        };
+        let host = "a".to_owned();
+        let permit = Fact::Permit { host, at: Duration::ZERO, waited: Duration::ZERO, is_robots: true };
+        let refused = Fact::Robots { site, at: Duration::ZERO, status: None, unsent: true };
+        for fact in [sent(10), sent(1010), Fact::Resumed, permit, refused, sent(1011), sent(3011)] {
+            report.count(fact);
+        }
+        report.end(&Abide::builder("ExampleBot").build().unwrap(), Duration::ZERO);
+        let host = report.hosts().next().unwrap();
+        assert_eq!((host.requests, host.robots_requests, host.gap_min_ms), (4, 0, Some(1000)));
+        assert_eq!(report.drawn, host.drawn.len());
+    }
 
     #[test]
     fn robots_txt_that_failed_stays_unreachable() {

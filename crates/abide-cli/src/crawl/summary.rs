@@ -170,8 +170,11 @@ fn pace(host: &Host) -> String {
 /// Where the rules come from, in a few words. A host may have been asked only since a robots.txt redirected there.
 fn robots(host: &Host) -> String {
     let Some(source) = host.robots else {
-        let why = if host.requests > 0 { "that of another host redirects here" } else { "not asked" };
-        return format!("robots.txt: {why}");
+        return match host.robots_status {
+            Some(status) => format!("robots.txt: answered {status}"),
+            None if host.requests > 0 => "robots.txt: that of another host redirects here".to_owned(),
+            None => "robots.txt: not asked".to_owned(),
+        };
     };
     let mut parts = vec![source.replace('_', " ")];
     parts.extend(host.robots_status.map(|status| status.to_string()));

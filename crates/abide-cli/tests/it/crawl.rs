@@ -219,6 +219,20 @@ async fn what_another_host_defers_is_fetched_later() {
 }
 
 #[tokio::test]
+async fn what_a_redirect_has_brought_is_not_fetched_again() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/" => Reply::html("<a href=/moved>1</a><a href=/last>2</a>"),
+        "/moved" => Reply::redirect(301, "/real"),
+        "/last" => Reply::html("<a href=/real#x>x</a>".repeat(50_001)),
+        _ => Reply::new(404, ""),
+    })
+    .await;
+    let ran = online(&server, "crawl a.example/").await;
+    assert_eq!(pages(&server), ["a.example/", "a.example/last", "a.example/moved", "a.example/real"]);
+    assert!(ran.err.contains("/last: only its first 50000 links count"), "{}", ran.err);
+}
+
+#[tokio::test]
 async fn credentials_in_links_are_not_sent() {
     let server = Server::start(|seen| match (seen.path.as_str(), seen.header("host")) {
         ("/", Some(host)) => Reply::html(format!("<a href='http://u:secret@{host}/x'>x</a>")),
