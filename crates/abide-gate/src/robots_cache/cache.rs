@@ -242,7 +242,8 @@ pub(crate) struct RobotsCacheBuilder {
     pub(crate) seed: Option<u64>,
 }
 
-/// How many origins may be fetched or wait for it at a time, each in a task with its memory. More are deferred.
+/// How many origins may be fetched or wait for it at a time. Each takes 7 KB with its task and its caller, all together no more than a million
+/// known hosts do. More are deferred.
 const FLIGHTS_MAX: usize = 100_000;
 /// Of how many origins a deferral is remembered. For others the pacer decides again, which costs no request.
 const DEFERRALS_MAX: u64 = 10_000;
