@@ -8,9 +8,10 @@ use std::time::Duration;
 use abide::{MemoryPermissionStore, ResponseExt};
 use abide_tests::{Reply, Seen, Server};
 use fastrand::Rng;
-use http_cache_reqwest::{Cache, CacheMode, HttpCache, HttpCacheOptions, MokaCache, MokaManager};
+use http_cache_reqwest::{Cache, CacheMode};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
 
+use crate::stacks::cache;
 use crate::{Built, builder};
 
 const LINES: [&str; 9] = [
@@ -104,10 +105,6 @@ async fn site(pages: &Pages) -> Server {
     .await
 }
 
-fn cache(options: HttpCacheOptions) -> Cache<MokaManager> {
-    Cache(HttpCache { mode: CacheMode::Default, manager: MokaManager::new(MokaCache::new(1000)), options })
-}
-
 /// What came of many requests for pages that change.
 #[derive(Debug, Default)]
 struct Count {
@@ -150,7 +147,7 @@ async fn a_cache_between_the_halves_loses_no_restriction() {
         let pages: Pages = Arc::new(Mutex::new((Rng::with_seed(7), HashMap::new())));
         let server = site(&pages).await;
         let (abide, inner) = builder(&server).parts();
-        let mut cache = cache(HttpCacheOptions::default());
+        let mut cache = cache();
         cache.0.mode = mode;
         let client = ClientBuilder::new(inner).with(abide.gate()).with(cache).with(abide.pacing()).build();
         for seed in 1..=seeds {
@@ -167,8 +164,7 @@ async fn abide_above_a_cache_takes_what_it_may_have_lost_for_unknown() {
     let pages: Pages = Arc::new(Mutex::new((Rng::with_seed(8), HashMap::new())));
     let server = site(&pages).await;
     let (abide, inner) = builder(&server).parts();
-    let cache = cache(HttpCacheOptions::default());
-    let client = ClientBuilder::new(inner).with(abide.middleware()).with(cache).build();
+    let client = ClientBuilder::new(inner).with(abide.middleware()).with(cache()).build();
     let count = crawl(&client, &server, &pages, 1).await;
     assert_eq!(count.wrong, 0, "{count:?}");
     assert!(count.on_the_wire < count.requests, "some are hits: {count:?}");
@@ -179,14 +175,11 @@ async fn a_cache_that_drops_the_fields_of_abide_leaves_the_rest_unknown() {
     let pages: Pages = Arc::new(Mutex::new((Rng::with_seed(9), HashMap::new())));
     let server = site(&pages).await;
     let (abide, inner) = builder(&server).parts();
-    let options = HttpCacheOptions {
-        modify_response: Some(Arc::new(|response| {
-            response.headers.remove("abide-received-x-robots-tag");
-        })),
-        ..HttpCacheOptions::default()
-    };
-    let client =
-        ClientBuilder::new(inner).with(abide.gate()).with(cache(options)).with(abide.pacing()).build();
+    let mut cache = cache();
+    cache.0.options.modify_response = Some(Arc::new(|response| {
+        response.headers.remove("abide-received-x-robots-tag");
+    }));
+    let client = ClientBuilder::new(inner).with(abide.gate()).with(cache).with(abide.pacing()).build();
     let count = crawl(&client, &server, &pages, 1).await;
     assert_eq!(count.wrong, 0, "{count:?}");
     assert!(count.known < count.requests, "{count:?}");
@@ -199,7 +192,7 @@ async fn an_entry_that_another_client_put_into_the_cache_is_unknown() {
     })
     .await;
     let (abide, inner) = builder(&server).parts();
-    let shared = cache(HttpCacheOptions::default());
+    let shared = cache();
     let other = ClientBuilder::new(inner.clone()).with(Cache(shared.0.clone())).build();
     other.get("http://a.example/x").send().await.unwrap().bytes().await.unwrap();
     let client = ClientBuilder::new(inner).with(abide.gate()).with(shared).with(abide.pacing()).build();
@@ -228,9 +221,8 @@ async fn a_hit_does_not_replace_a_record_that_came_later() {
     .await;
     let store = Arc::new(MemoryPermissionStore::new(NonZeroUsize::new(10).unwrap()));
     let (abide, inner) = builder(&server).permission_store(store).parts();
-    let cache = cache(HttpCacheOptions::default());
     let cached =
-        ClientBuilder::new(inner.clone()).with(abide.gate()).with(cache).with(abide.pacing()).build();
+        ClientBuilder::new(inner.clone()).with(abide.gate()).with(cache()).with(abide.pacing()).build();
     let plain = ClientBuilder::new(inner).with(abide.middleware()).build();
     let url = "http://a.example/x";
     assert!(cached.get(url).send().await.unwrap().permissions().may_index());

@@ -106,16 +106,6 @@ async fn licences_are_reported_and_unread_ones_are_unknown() {
 }
 
 #[tokio::test]
-async fn preferences_never_refuse_a_request() {
-    let server = Server::with_rules(
-        "User-agent: *\nContent-Usage: train-ai=n, search=n\nContent-Signal: search=no",
-        |_| Reply::html("page"),
-    )
-    .await;
-    assert_eq!(crate::status(&client(&server), "http://a.example/x").await, 200);
-}
-
-#[tokio::test]
 async fn a_304_keeps_the_preferences_and_licences_of_the_fetch_and_adds_those_of_now() {
     use std::num::NonZeroUsize;
     use std::sync::Arc;

@@ -164,10 +164,7 @@ async fn a_signed_retry_is_the_same_request_and_a_hop() {
     let log = server.log();
     assert_eq!(log.last().unwrap().header("referer"), Some("https://c.example/"));
     let robots = refused(&client, "https://c.site.example/secret").await;
-    assert!(
-        matches!(robots.kind(), DeniedKind::Disallowed { .. }),
-        "the signed robots.txt counts: {robots:?}"
-    );
+    assert!(robots.is_disallowed(), "the signed robots.txt counts: {robots:?}");
 }
 
 #[tokio::test]
