@@ -99,32 +99,12 @@ const SECONDS_MAX: i64 = 253_402_300_799;
 
 /// Whether the text is nothing but the name of a weekday, as before the comma of RFC 1123 and RFC 850 dates.
 pub(crate) fn is_weekday(text: &str) -> bool {
-    position_of_name(text, &WEEKDAYS).is_some()
+    (0..7).any(|days| begins_name(text, &Weekday::Monday.nth_next(days).to_string()))
 }
 
-const WEEKDAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
-
-const MONTHS: [&str; 12] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-];
-
-/// Finds a name by at least its first three letters.
-fn position_of_name(text: &str, names: &[&str]) -> Option<usize> {
-    let short = text.len() >= 3;
-    names.iter().position(|name| {
-        short && name.get(..text.len()).is_some_and(|start| start.eq_ignore_ascii_case(text))
-    })
+/// Whether the text is at least the first three letters of a name.
+fn begins_name(text: &str, name: &str) -> bool {
+    text.len() >= 3 && name.get(..text.len()).is_some_and(|start| start.eq_ignore_ascii_case(text))
 }
 
 /// A day, and the seconds since its midnight with their zone.
@@ -304,7 +284,8 @@ fn zone_of_words(text: &str) -> Option<Zone> {
 
 /// The number of a month by its name.
 fn month(name: &str) -> Option<u8> {
-    u8::try_from(position_of_name(name, &MONTHS)?.saturating_add(1)).ok()
+    let is_named = |month: Month| begins_name(name, &month.to_string());
+    (1..=12).find(|number| Month::try_from(*number).is_ok_and(is_named))
 }
 
 /// Two digits: 00 to 69 are 20xx, 70 to 99 are 19xx, as POSIX has it.
