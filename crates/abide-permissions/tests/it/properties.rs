@@ -1,6 +1,6 @@
 //! Properties that hold for all input.
 
-use abide_permissions::{Head, HeadEnd, HeadScanner, Meta, Permissions, ReadOptions, TagRules, reading_of};
+use abide_permissions::{Head, HeadEnd, HeadScanner, Meta, ReadOptions, TagRules, reading_of};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -145,17 +145,6 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_the_reader_panic(name in any::<bool>(), value in vec(any::<u8>(), 0..200), strict in any::<bool>()) {
-        let name = if name { "robots-tag" } else { "x-robots-tag" };
-        let fields = [(name, value.as_slice())];
-        let options = options().with_strict_sf(strict);
-        let read = Permissions::read(&options, fields, Head::default(), std::time::SystemTime::UNIX_EPOCH);
-        for (place, _) in read.warnings() {
-            prop_assert!(!place.to_string().is_empty());
-        }
-    }
-
-    #[test]
     fn structured_lines_of_tokens_survive_being_written(lines in lines()) {
         let rules = rules_of(&lines);
         if let Some((name, value)) = abide_permissions::write_field([(None, &rules)]) {
@@ -165,30 +154,6 @@ proptest! {
             prop_assert_eq!(again.max_snippet(), rules.max_snippet());
             prop_assert_eq!(again.unavailable_after().map(|a| a.unix_seconds()), rules.unavailable_after().map(|a| a.unix_seconds()));
         }
-    }
-
-    #[test]
-    fn no_bytes_make_the_scanner_panic_and_chunks_do_not_matter(
-        pieces in vec(prop_oneof![
-            proptest::sample::select(vec![
-                "<meta name=robots content=noindex>", "<head>", "</head>", "<title>", "</title>", "<!--", "-->", "<script>",
-                "</script>", "<noscript>", "</noscript>", "<template>", "</template>", "<svg>", "<style>", "</style>", " ",
-                "<", "</", "&#32", "&", ";", "'", "\"", "=", ">", "<p", "<select>", "<frameset>", "<plaintext>", "<math>",
-                "<textarea>", "</textarea>", "<![CDATA[", "]]>", "<meta charset=iso-2022-jp>",
-            ]).prop_map(|text| text.as_bytes().to_vec()),
-            vec(any::<u8>(), 0..6),
-        ], 0..16),
-        size in 1_usize..9,
-    ) {
-        let document = pieces.concat();
-        let whole = scan(&options(), &document, usize::MAX);
-        let split = scan(&options(), &document, size);
-        prop_assert_eq!(whole.metas(), split.metas());
-        prop_assert_eq!(whole.noscript_metas(), split.noscript_metas());
-        prop_assert_eq!(whole.end(), split.end());
-        let document_wide = options().with_body_metas(true);
-        let [whole, split] = [usize::MAX, size].map(|size| scan(&document_wide, &document, size));
-        prop_assert_eq!(whole.metas(), split.metas());
     }
 }
 
