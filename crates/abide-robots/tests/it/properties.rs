@@ -81,14 +81,6 @@ proptest! {
     }
 
     #[test]
-    fn the_document_gives_the_same_rules_as_reading_for_one(robots in robots(0..20)) {
-        for token in ["foobot", "barbot", "zbot"] {
-            let tokens = [ProductToken::new(token).unwrap(), ProductToken::new("foo").unwrap()];
-            prop_assert_eq!(Robots::parse(robots.as_bytes()).rules(&tokens), Rules::parse(robots.as_bytes(), &tokens));
-        }
-    }
-
-    #[test]
     fn any_bytes_are_read(body in vec(any::<u8>(), 0..400), target in target()) {
         let rules = Rules::parse(&body, &foobot());
         let verdict = rules.verdict(&Target::new(&target));
