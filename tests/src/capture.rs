@@ -50,11 +50,7 @@ pub fn listen() -> (Captured, DefaultGuard) {
 impl Captured {
     /// What abide said.
     pub fn ours(&self) -> Vec<Said> {
-        let said = self.lock();
-        said.iter()
-            .filter(|said| said.target == "abide" || said.target.starts_with("abide"))
-            .cloned()
-            .collect()
+        self.lock().iter().filter(|said| said.target.starts_with("abide")).cloned().collect()
     }
 
     /// Everything.
