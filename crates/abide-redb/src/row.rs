@@ -8,7 +8,7 @@
 //! ```
 //! Numbers are little-endian. The age is the time by which old records are found, in milliseconds.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use abide_gate::pacing::BackoffCause;
 use abide_gate::robots_cache::RobotsRecord;
@@ -32,8 +32,7 @@ pub(crate) fn read_robots(origin: &Origin, row: &[u8]) -> Option<RobotsRecord> {
 
 /// A record of permissions, with its age before it. `None`: it cannot be written, which no record of ours is.
 pub(crate) fn permission(record: &PermissionRecord) -> Option<(u64, Vec<u8>)> {
-    let since = record.received_at().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let age = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+    let age = WallMillis::from(record.received_at()).as_millis();
     let json = serde_json::to_vec(record).ok()?;
     Some((age, [&age.to_le_bytes()[..], &sealed(b"", &json)].concat()))
 }
