@@ -150,7 +150,7 @@ pub(crate) struct Answer {
     /// Whether the page's own rules permit its links to be followed.
     pub(crate) may_follow: bool,
     pub(crate) not_before: Option<SystemTime>,
-    /// It was deferred, or denied as long as robots.txt cannot be had: a crawl leaves it for its next run.
+    /// It was deferred, or denied as long as robots.txt cannot be had, or its host is backed off: a crawl leaves it for its next run.
     pub(crate) is_left: bool,
     /// What the site states, each with the header field or meta that says it.
     pub(crate) statements: Vec<String>,

@@ -132,10 +132,15 @@ fn settings(online: &Online, signature: Option<&WebBotAuth>) -> anyhow::Result<a
         online.agent.split_first().ok_or_else(|| Usage("expected a product token".to_owned()))?;
     let user_agent =
         online.user_agent.clone().unwrap_or_else(|| format!("{first}/{}", env!("CARGO_PKG_VERSION")));
+    let robots = RobotsPolicy::default()
+        .with_deadline(online.timeout)
+        // A busy disk is no reason to fetch a robots.txt again that is in the store.
+        .with_store_timeout(STORE_TIMEOUT)
+        // So that `--concurrency` is the only limit.
+        .with_fetches_max(usize::from(online.concurrency).max(64));
     let mut builder = Abide::builder(first)
         .user_agent(&user_agent)
-        // A busy disk is no reason to fetch a robots.txt again that is in the store.
-        .robots(RobotsPolicy::default().with_deadline(online.timeout).with_store_timeout(STORE_TIMEOUT))
+        .robots(robots)
         .pace(pace(online))
         .max_wait(online.max_wait)
         // reqwest's own counts (`inner`).

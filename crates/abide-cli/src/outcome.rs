@@ -32,7 +32,7 @@ impl Outcome {
         match denied.kind() {
             DeniedKind::Unreachable { cause, .. } if cause.is_refused() => Self::Refused,
             DeniedKind::Disallowed { .. } | DeniedKind::Unreachable { .. } => Self::Denied,
-            DeniedKind::Deferred { .. } | DeniedKind::CrawlDelayTooLong { .. } => Self::Deferred,
+            DeniedKind::Deferred { .. } => Self::Deferred,
             _ => Self::Refused,
         }
     }

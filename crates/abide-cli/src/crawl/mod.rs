@@ -100,6 +100,8 @@ struct Crawl {
     fetched: usize,
     /// Sitemaps that were queued: as many as pages at most. One may name others without end.
     sitemaps: usize,
+    /// Something besides the queue is to be fetched by the next run.
+    leaves_more: bool,
     time: Stopwatch,
     watch: Arc<Watch>,
 }
@@ -141,6 +143,7 @@ impl Crawl {
             in_flight: HashMap::new(),
             fetched: 0,
             sitemaps: 0,
+            leaves_more: false,
             abide,
             args,
             frontier,
@@ -216,10 +219,10 @@ impl Crawl {
     }
 
     fn note(&mut self, done: Done) -> anyhow::Result<()> {
-        let Done { task, answer, sent, ended, body } = done;
+        let Done { task, mut answer, sent, ended, body } = done;
         self.in_flight.remove(&task.host);
         self.sent(task.kind, &sent, Some(ended))?;
-        let comes_again = self.comes_again(&task, &answer)?;
+        let comes_again = self.comes_again(&task, &mut answer)?;
         let is_fetched = !comes_again && answer.line.outcome == Outcome::Fetched;
         self.frontier.ended(&task, is_fetched);
         if comes_again {
@@ -249,6 +252,7 @@ impl Crawl {
         }
         let done = Fact::Done(Box::new(record));
         if answer.is_left {
+            self.leaves_more = true;
             self.report.count(done);
         } else {
             self.log(done)?;
@@ -279,8 +283,9 @@ impl Crawl {
         self.watch.take().into_iter().try_for_each(|fact| self.log(fact))
     }
 
-    /// Puts back what was deferred, and what was answered with 429 or 503: the host is backed off by now.
-    fn comes_again(&mut self, task: &Task, answer: &Answer) -> anyhow::Result<bool> {
+    /// Puts back what was deferred, and what was answered with 429 or 503: the host is backed off by now. Where that is for longer than the crawl
+    /// waits, the page is left for the next one.
+    fn comes_again(&mut self, task: &Task, answer: &mut Answer) -> anyhow::Result<bool> {
         if let Some(not_before) = answer.not_before {
             return self.requeue(task, answer, not_before);
         }
@@ -295,7 +300,10 @@ impl Crawl {
                 let again = Task { tries: task.tries.saturating_add(1), ..task.clone() };
                 self.put_back(again, answer, slot.wait)
             }
-            _ => Ok(false),
+            slot => {
+                answer.is_left = slot.is_ok();
+                Ok(false)
+            }
         }
     }
 
@@ -430,9 +438,7 @@ impl Crawl {
         } else {
             summary::print(&self.report)
         };
-        let is_finished = is_whole
-            && left == 0
-            && self.report.sum(|host| host.left + host.deferred + host.unreachable) == 0;
+        let is_finished = is_whole && left == 0 && !self.leaves_more;
         let journal = self.journal.take().map(|journal| {
             let path = journal.path().display().to_string();
             journal.end(is_finished).map(|()| path)

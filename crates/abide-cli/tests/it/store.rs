@@ -92,6 +92,28 @@ async fn a_page_whose_robots_txt_cannot_be_had_is_left_for_the_next_call() {
 }
 
 #[tokio::test]
+async fn a_page_that_asks_for_a_longer_pause_than_the_crawl_makes_is_left_for_the_next_call() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/" => Reply::retry_after(429, 3600),
+        _ => Reply::new(404, ""),
+    })
+    .await;
+    let (directory, store) = store();
+    let ran = online(&server, format!("crawl --store {store} a.example/")).await;
+    ran.ends_with(0).reports(&["the same call goes on with it"]);
+    assert_eq!(journals(directory.path()).len(), 1);
+}
+
+#[tokio::test]
+async fn a_crawl_delay_of_more_than_a_day_is_refused_for_good() {
+    let server = Server::start(|_| Reply::new(200, "User-agent: *\nCrawl-delay: 86401")).await;
+    let (directory, store) = store();
+    let ran = online(&server, format!("crawl --store {store} a.example/")).await;
+    assert!(ran.ends_with(1).out.contains("24 h at most"), "{}", ran.out);
+    assert_eq!(journals(directory.path()).len(), 0);
+}
+
+#[tokio::test]
 async fn a_crawl_of_a_long_list_goes_on() {
     let server = site().await;
     let (_directory, store) = store();
