@@ -88,12 +88,16 @@ impl Frontier {
 
     /// A page of a host that is due, or how long until one is.
     fn next(&mut self) -> Result<Url, Option<Duration>> {
-        let Some(Reverse((at, _))) = self.due.peek() else { return Err(None) };
-        if let Ok(wait) = at.duration_since(SystemTime::now()) {
-            return Err(Some(wait));
+        loop {
+            let Some(Reverse((at, _))) = self.due.peek() else { return Err(None) };
+            if let Ok(wait) = at.duration_since(SystemTime::now()) {
+                return Err(Some(wait));
+            }
+            let host = self.due.pop().map(|Reverse((_, host))| host).unwrap_or_default();
+            if let Some(page) = self.pages.get_mut(&host).and_then(VecDeque::pop_front) {
+                return Ok(page);
+            }
         }
-        let host = self.due.pop().map(|Reverse((_, host))| host).unwrap_or_default();
-        self.pages.get_mut(&host).and_then(VecDeque::pop_front).ok_or(None)
     }
 
     /// The host of `url` can be asked again at this time, if there is more of it.
@@ -144,10 +148,13 @@ async fn crawl(
         };
         let (url, outcome) = done;
         match outcome {
-            Outcome::Deferred(not_before) => {
+            Outcome::Deferred(hop, not_before) => {
                 figures.requeued += 1;
-                frontier.requeue(url, not_before);
-                continue;
+                let is_here = hop.host() == url.host();
+                frontier.requeue(hop, not_before);
+                if is_here {
+                    continue;
+                }
             }
             Outcome::Fetched => figures.fetched += 1,
             Outcome::Denied => figures.denied += 1,
@@ -160,7 +167,8 @@ async fn crawl(
 
 enum Outcome {
     Fetched,
-    Deferred(SystemTime),
+    /// The URL to ask for then: behind a redirect, that of the hop.
+    Deferred(Url, SystemTime),
     Denied,
     Failed,
 }
@@ -169,13 +177,13 @@ async fn fetch(client: ClientWithMiddleware, url: Url) -> (Url, Outcome) {
     let outcome = match client.get(url.clone()).send().await {
         Ok(page) => match (page.status().as_u16(), page.bytes().await) {
             // The answer to 429 is the backoff, which the next `next_slot` reports; the page is still to be fetched.
-            (429 | 503, _) => Outcome::Deferred(SystemTime::now()),
+            (429 | 503, _) => Outcome::Deferred(url.clone(), SystemTime::now()),
             (200..=299, Ok(_)) => Outcome::Fetched,
             _ => Outcome::Failed,
         },
         Err(error) => match Denied::find(&error) {
             Some(denied) => match (denied.kind(), denied.retry_at()) {
-                (DeniedKind::Deferred { .. }, Some(time)) => Outcome::Deferred(time),
+                (DeniedKind::Deferred { .. }, Some(time)) => Outcome::Deferred(denied.url().clone(), time),
                 _ => Outcome::Denied,
             },
             None => Outcome::Failed,

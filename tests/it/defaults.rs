@@ -33,7 +33,7 @@ fn number(what: &str) -> usize {
 #[test]
 fn the_defaults_are_those_that_the_page_states() {
     let [delay] = times("delay from the end of a response to the next request");
-    let [wait] = times("wait for a permit inside a call");
+    let [wait] = times("wait for permits inside a call, all its redirects together");
     let [of_hosts, of_records] = times("a store that does not respond");
     let [lease] = times("lease of a host");
     let pace = PacePolicy::default()

@@ -298,11 +298,11 @@ pub(crate) struct FetchArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CrawlArgs {
-    /// Maximum number of pages to fetch
+    /// Maximum number of pages to fetch in this call
     #[arg(short = 'n', long, value_name = "N", default_value_t = 100, allow_negative_numbers = true,
         value_parser = pages)]
     pub(crate) max_pages: usize,
-    /// Maximum number of pages to fetch from one host (repeatable; of two for one host, the last counts)
+    /// Maximum number of pages to fetch from one host in this call (repeatable; of two for one host, the last counts)
     #[arg(long, value_name = "HOST=N", value_parser = host_pages)]
     pub(crate) host_max_pages: Vec<(abide::Host, usize)>,
     /// Maximum time for a page, from its request to the end of its body; the wait before the request does not count
@@ -311,13 +311,13 @@ pub(crate) struct CrawlArgs {
     /// Maximum link depth from the URLs given [default: unlimited]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = links)]
     pub(crate) max_depth: Option<u32>,
-    /// Longest backoff of a host to wait for; if it is longer, the URLs of the host are given up
+    /// Longest backoff of a host to wait for beyond --max-wait; if it is longer, the URLs of the host are left
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) max_hold: Duration,
     /// Also fail (exit status 1) on pages of these kinds, for link checkers: denied, 4xx, 5xx
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     pub(crate) fail_on: Vec<FailOn>,
-    /// Also fetch the URLs in the sites' sitemaps; with --max-depth 0, only these
+    /// Also fetch the URLs in the sites' sitemaps; with --max-depth 0, only these and the URLs given
     #[arg(long)]
     pub(crate) sitemaps: bool,
     /// Follow links that the site asks not to follow; robots.txt still applies
@@ -398,13 +398,13 @@ pub(crate) struct Online {
     /// Send requests to these hosts directly, instead of those of NO_PROXY; `*` is all
     #[arg(help_heading = "Network", long = "noproxy", value_name = "HOSTS")]
     pub(crate) no_proxy: Option<String>,
-    /// Delay for one host (repeatable; of two for one host, the last counts)
+    /// Delay for one host, longer or shorter than --delay (repeatable; of two for one host, the last counts)
     #[arg(help_heading = "Pace and state", long, value_name = "HOST=TIME", value_parser = host_delay)]
     pub(crate) host_delay: Vec<(abide::Host, Duration)>,
     /// Shortest time between two requests to a host, in seconds or as 500ms
     #[arg(help_heading = "Pace and state", short = 'd', long, value_name = "TIME", default_value = DELAY.as_str(), value_parser = duration, allow_hyphen_values = true)]
     pub(crate) delay: Duration,
-    /// Longest wait for a permit before a URL is deferred
+    /// Longest wait of a call for its permits, all redirects together, before a URL is deferred
     #[arg(help_heading = "Pace and state", long, value_name = "TIME", default_value = "30s", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) max_wait: Duration,
     /// Maximum time for a robots.txt, all redirects together

@@ -163,7 +163,8 @@ fn settings(online: &Online, signature: Option<&WebBotAuth>) -> anyhow::Result<a
 
 /// Any delay is possible; and sites that have a question must be able to ask it.
 fn notes(online: &Online) {
-    if online.delay < PacePolicy::DELAY {
+    let delays = online.host_delay.iter().map(|(_, delay)| *delay);
+    if delays.chain([online.delay]).any(|delay| delay < PacePolicy::DELAY) {
         let shortest = PacePolicy::DELAY.as_secs_f64();
         style::note(format_args!("a delay below {shortest} s is less considerate than most sites expect"));
     }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::parts::support::pacing::joined;
 use crate::parts::support::robots_cache::*;
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
 use abide_gate::robots_cache::{RobotsPolicy, Source};
