@@ -1,7 +1,7 @@
 //! What goes with a redirect and what does not, hop by hop, as the server sees it.
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use abide::{Denied, RedirectHistory};
 use abide_tests::{Reply, Server, Step, StoppedClock};
@@ -27,6 +27,22 @@ async fn the_timeout_counts_the_wire_of_all_hops_and_no_waiting() {
     let error = clock.pass_until(ask(600)).await.unwrap_err();
     assert!(error.is_timeout(), "400 ms are left of the first hop, and the second takes 400: {error:?}");
     assert_eq!(error.url().unwrap().path(), "/two");
+}
+
+#[tokio::test]
+async fn a_refused_hop_can_be_requested_by_itself() {
+    let redirecting =
+        |path: &str| if path == "/one" { Reply::redirect(302, "/two") } else { Reply::html("") };
+    let server = Server::without_rules(move |seen| redirecting(&seen.path)).await;
+    let client = builder(&server).delay(Duration::from_millis(50)).max_wait(Duration::ZERO).client();
+    let mut sent = client.get("http://a.example/one").send().await;
+    while let Err(error) = sent {
+        let denied = Denied::find(&error).unwrap();
+        let wait = denied.retry_at().unwrap().duration_since(SystemTime::now()).unwrap_or_default();
+        tokio::time::sleep(wait).await;
+        sent = client.get(denied.url().clone()).send().await;
+    }
+    assert_eq!((sent.unwrap().url().path(), server.count("a.example/one")), ("/two", 1));
 }
 
 #[tokio::test]

@@ -215,7 +215,7 @@ impl Denied {
         self.inner.decided_at.to_system_time()
     }
 
-    /// When to retry, if that is known.
+    /// When to retry [`url`](Self::url), if that is known: after redirects only the refused hop need be requested again.
     pub fn retry_at(&self) -> Option<SystemTime> {
         self.inner.retry_at.map(WallMillis::to_system_time)
     }
