@@ -18,14 +18,8 @@ use crate::crawl::page::Record;
 pub(crate) enum Fact {
     /// A request got its permit. One for a robots.txt is sent at once; those for pages are [`Fact::Sent`].
     Permit { host: String, at: Duration, waited: Duration, is_robots: bool },
-    /// An attempt to fetch a robots.txt ended. `unsent`: its host has an address that must not be contacted.
-    Robots {
-        site: Url,
-        at: Duration,
-        status: Option<u16>,
-        #[serde(default)]
-        unsent: bool,
-    },
+    /// An attempt to fetch a robots.txt ended.
+    Robots { site: Url, at: Duration, status: Option<u16> },
     /// Nothing is sent to a host for a time.
     Backoff { host: String, backoff: Backoff },
     /// A request for a page or a sitemap went out.
@@ -112,8 +106,7 @@ fn fact(event: &Event<'_>, at: Duration) -> Option<Fact> {
         }
         Event::RobotsAnswered { entry } => {
             let site = entry.origin().robots_url().join("/").ok()?;
-            let unsent = matches!(entry.failure(), Some(Failure::AddressRefused(_)));
-            Some(Fact::Robots { site, at, status: status(entry), unsent })
+            Some(Fact::Robots { site, at, status: status(entry) })
         }
         Event::BackedOff { scope, lasts, cause } => backoff(scope, *lasts, why(cause)),
         Event::BreakerOpened { scope, lasts, failure } => backoff(scope, *lasts, failure.to_string()),

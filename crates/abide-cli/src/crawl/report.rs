@@ -148,15 +148,7 @@ impl Report {
                     self.sent(host, request);
                 }
             }
-            Fact::Robots { site, unsent: true, .. } => {
-                let host = self.host_of(&site);
-                host.requests = host.requests.saturating_sub(1);
-                host.robots_requests = host.robots_requests.saturating_sub(1);
-                host.begun.pop();
-                let drawn = host.drawn.pop_if(|last| last.kind == Kind::Robots);
-                self.drawn -= usize::from(drawn.is_some());
-            }
-            Fact::Robots { site, at, status, .. } => {
+            Fact::Robots { site, at, status } => {
                 let host = self.host_of(&site);
                 host.robots_status = status;
                 let drawn = host.drawn.last_mut();
@@ -340,22 +332,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_sent_counts_and_a_gap_is_one_of_a_run() {
-        let (site, mut report) = ("http://a/".parse::<Url>().unwrap(), Report::default());
+    fn a_gap_is_one_of_a_run() {
+        let mut report = Report::default();
         let sent = |millis| {
             let (kind, at) = (Kind::Page, Duration::from_millis(millis));
             Fact::Sent(Request { kind, url: "http://a/".to_owned(), at, end: None, status: None })
         };
-        let host = "a".to_owned();
-        let permit = Fact::Permit { host, at: Duration::ZERO, waited: Duration::ZERO, is_robots: true };
-        let refused = Fact::Robots { site, at: Duration::ZERO, status: None, unsent: true };
-        for fact in [sent(10), sent(1010), Fact::Resumed, permit, refused, sent(1011), sent(3011)] {
+        for fact in [sent(10), sent(1010), Fact::Resumed, sent(1011), sent(3011)] {
             report.count(fact);
         }
         report.end(&Abide::builder("ExampleBot").build().unwrap(), Duration::ZERO);
-        let host = report.hosts().next().unwrap();
-        assert_eq!((host.requests, host.robots_requests, host.gap_min_ms), (4, 0, Some(1000)));
-        assert_eq!(report.drawn, host.drawn.len());
+        assert_eq!(report.hosts().next().unwrap().gap_min_ms, Some(1000));
     }
 
     #[test]
