@@ -185,7 +185,7 @@ impl GateBuilder {
             clock: Arc::clone(&clock),
             max_wait,
             signer: self.signer.clone(),
-            places: Arc::new(Semaphore::new(self.robots.fetches_max)),
+            fetch_limit: Arc::new(Semaphore::new(self.robots.fetches_max)),
         });
         // A fetch that waits for its permit must not look like an outage.
         let mut policy = self.robots.clone();

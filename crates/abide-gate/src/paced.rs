@@ -25,8 +25,8 @@ pub(crate) struct PacedFetch {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) max_wait: Duration,
     pub(crate) signer: Option<Arc<dyn SignRequest>>,
-    /// One for each fetch on the wire: many bodies at once would take much memory.
-    pub(crate) places: Arc<Semaphore>,
+    /// How many fetches may be on the wire: many bodies at once would take much memory.
+    pub(crate) fetch_limit: Arc<Semaphore>,
 }
 
 impl Fetch for PacedFetch {
@@ -78,7 +78,7 @@ impl PacedFetch {
         if let Err(refused) = self.addresses.check_url(request.url()) {
             return Err(FetchError::new(refused, refused.to_string()));
         }
-        let (permit, place) = self.admitted(&request).await?;
+        let (permit, fetching) = self.admitted(&request).await?;
         let started = self.clock.now();
         let request = match signer {
             Some(signer) => self.sign(request, signer)?,
@@ -104,7 +104,7 @@ impl PacedFetch {
                 let (status, headers) = (reply.status(), reply.headers().clone());
                 // The permit lives as long as the body, which is dropped when enough of it has been read.
                 let body = reply.into_body().map_err(move |error| {
-                    let _until_the_end = &place;
+                    let _until_the_end = &fetching;
                     if error.failure() == Some(Failure::EnhanceYourCalm) {
                         permit.failed(Failure::EnhanceYourCalm);
                     }
@@ -129,16 +129,16 @@ impl PacedFetch {
     async fn admitted(&self, request: &RobotsRequest) -> Result<(Permit, OwnedSemaphorePermit), FetchError> {
         let permit = self.permit(request).await?;
         // The permit first: hosts that only wait for their delay take no place from the others.
-        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
-            return Ok((permit, place));
+        if let Ok(fetching) = Arc::clone(&self.fetch_limit).try_acquire_owned() {
+            return Ok((permit, fetching));
         }
         permit.give_back();
         let (began, left) = (self.clock.now(), self.ask(request).budget.unwrap_or_default());
-        let place = timeout(left, Arc::clone(&self.places).acquire_owned()).await;
+        let fetching = timeout(left, Arc::clone(&self.fetch_limit).acquire_owned()).await;
         let now = self.clock.now();
         request.permit_wait.add(now.saturating_duration_since(began), now);
-        let Ok(Ok(place)) = place else { return Err(FetchError::deferred(full(self.clock.wall()))) };
-        Ok((self.permit(request).await?, place))
+        let Ok(Ok(fetching)) = fetching else { return Err(FetchError::deferred(full(self.clock.wall()))) };
+        Ok((self.permit(request).await?, fetching))
     }
 
     async fn permit(&self, request: &RobotsRequest) -> Result<Permit, FetchError> {
