@@ -20,6 +20,9 @@ pub struct Redis {
 /// The machine may be busy with other things.
 const STARTS_WITHIN: Duration = Duration::from_secs(120);
 
+/// In its directory.
+const LOG: &str = "redis.log";
+
 const PUT: &str = "local checksum = redis.sha1hex('1' .. KEYS[1] .. '\\n' .. ARGV[1]):sub(1, 8)
     redis.call('SET', KEYS[1], '1 ' .. checksum .. ' ' .. ARGV[1])";
 
@@ -36,6 +39,7 @@ impl Redis {
     /// One that knows nothing, with these arguments.
     pub fn start_new(args: &[&str]) -> Option<Self> {
         // Another process may take the port between the look and the start.
+        let mut said = String::new();
         for _ in 0..10 {
             let (port, directory) = (free_port(), TempDir::new().unwrap());
             let args = args.iter().map(|&arg| arg.to_owned()).collect::<Vec<_>>();
@@ -47,8 +51,11 @@ impl Redis {
             if redis.is_up() {
                 return Some(redis);
             }
+            said = std::fs::read_to_string(redis.directory.path().join(LOG)).unwrap_or_default();
+            // What it lacks may be there in a moment.
+            std::thread::sleep(Duration::from_millis(500));
         }
-        panic!("{} has not started on any of ten ports", program());
+        panic!("{} has not started on any of ten ports: {said}", program());
     }
 
     fn is_up(&mut self) -> bool {
@@ -170,6 +177,7 @@ fn spawn(port: u16, args: &[String], directory: &TempDir) -> std::io::Result<Chi
     // A sentinel starts with a file to write to, which may be empty.
     let file = directory.path().join("redis.conf");
     std::fs::OpenOptions::new().create(true).append(true).open(&file)?;
+    let log = std::fs::OpenOptions::new().create(true).append(true).open(directory.path().join(LOG))?;
     Command::new(program())
         .arg(&file)
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
@@ -177,8 +185,8 @@ fn spawn(port: u16, args: &[String], directory: &TempDir) -> std::io::Result<Chi
         .arg(directory.path())
         .args(args)
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
         .spawn()
 }
 
