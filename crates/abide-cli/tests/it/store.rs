@@ -92,7 +92,7 @@ async fn a_page_whose_robots_txt_cannot_be_had_is_left_for_the_next_call() {
 }
 
 #[tokio::test]
-async fn a_page_that_asks_for_a_longer_pause_than_the_crawl_makes_is_left_for_the_next_call() {
+async fn a_page_whose_host_asks_for_too_long_a_pause_is_left() {
     let server = Server::start(|seen| match seen.path.as_str() {
         "/" => Reply::retry_after(429, 3600),
         _ => Reply::new(404, ""),
