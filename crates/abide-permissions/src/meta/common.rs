@@ -9,13 +9,11 @@
 //! Two things are never decided here: where a document ends within its head, and what the content of a `noscript` holds.
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
 
 #[cfg(not(target_arch = "x86_64"))]
 use memchr::arch::all::memchr::One;
 #[cfg(target_arch = "x86_64")]
 use memchr::arch::x86_64::sse2::memchr::One;
-use memchr::memmem::Finder;
 use memchr::{memchr, memchr_iter};
 
 use super::machine::{Machine, Take};
@@ -222,17 +220,17 @@ fn may_be_license(kind: &[u8]) -> bool {
 /// Reads the raw text of an element and its end tag, and returns what follows (§13.2.5.11 to .17).
 #[inline(never)]
 fn read_raw_text<'a>(text: &'a [u8], element: &[u8], machine: &mut Machine) -> Result<&'a [u8], Stop> {
-    for at in END_TAG.find_iter(text) {
+    let is_script = element == b"script";
+    for at in memchr_iter(b'<', text) {
         let (before, tag) = text.split_at(at);
-        let Some((written, after)) = skip(tag, 2).split_at_checked(element.len()) else {
-            return Err(Stop::More);
-        };
+        // §13.2.5.18 to .31: from there on, a script may hold its own end tag.
+        if is_script && tag.starts_with(b"<!--") {
+            return Err(Stop::Unusual);
+        }
+        let Some(tag) = tag.strip_prefix(b"</") else { continue };
+        let Some((written, after)) = tag.split_at_checked(element.len()) else { return Err(Stop::More) };
         let mut after = Tag(after);
         if written.eq_ignore_ascii_case(element) && (after.is_at(END) || after.0.is_empty()) {
-            // §13.2.5.18 to .31: from there on, a script may hold its own end tag.
-            if element == b"script" && COMMENT.find(before).is_some() {
-                return Err(Stop::Unusual);
-            }
             let rest = after.end()?;
             machine.raw_text(before);
             machine.end_tag(element);
@@ -241,10 +239,6 @@ fn read_raw_text<'a>(text: &'a [u8], element: &[u8], machine: &mut Machine) -> R
     }
     Err(Stop::More)
 }
-
-/// Made once, as that takes as long as to search a few hundred bytes.
-static END_TAG: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"</"));
-static COMMENT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"<!--"));
 
 /// What is left of a tag, and what follows it.
 #[derive(Clone, Copy)]
