@@ -402,8 +402,9 @@ fn looks_coded(start: &[u8]) -> bool {
     let is_wide = || is_many(start.iter().filter(|&&byte| byte == 0).count(), 8);
     let odd = |byte: &&u8| matches!(byte, 1..=8 | 0x0e..=0x19 | 0x1c..=0x1f);
     let is_odd = || is_many(start.iter().filter(odd).count(), 32);
-    // The cheapest question first: most pages are UTF-8.
-    let is_binary = std::str::from_utf8(start).is_err_and(|error| error.error_len().is_some());
+    // The cheapest question first: most pages are UTF-8, and begin in ASCII, which is seen at once.
+    let is_binary =
+        !start.is_ascii() && std::str::from_utf8(start).is_err_and(|error| error.error_len().is_some());
     has_magic(start) || start == [0x1f] || (is_binary && is_odd() && !is_wide())
 }
 
