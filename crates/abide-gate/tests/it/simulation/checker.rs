@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -177,6 +178,7 @@ pub(crate) struct Checker {
     began: Instant,
     setting: Setting,
     is_replay: bool,
+    faults_ended: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -194,7 +196,17 @@ impl State {
 impl Checker {
     pub(crate) fn new(setting: Setting) -> Self {
         let is_replay = std::env::var_os("ABIDE_REPLAY").is_some();
-        Self { began: Instant::now(), setting, is_replay, state: Mutex::default() }
+        let (faults_ended, state) = (AtomicBool::new(false), Mutex::default());
+        Self { began: Instant::now(), setting, is_replay, faults_ended, state }
+    }
+
+    /// Everything is well from now on.
+    pub(crate) fn end_faults(&self) {
+        self.faults_ended.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn faults_ended(&self) -> bool {
+        self.faults_ended.load(Ordering::SeqCst)
     }
 
     pub(crate) fn now(&self) -> Duration {

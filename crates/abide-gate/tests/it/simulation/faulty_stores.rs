@@ -1,26 +1,16 @@
 //! Stores that keep what they are given as durable ones do, and that fail, hang, lie and rot where the plan says so.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, Once};
 use std::time::Duration;
 
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus};
 use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
 use abide_gate::{HolderId, MemoryStore, Origin, StoreError, StoreFuture, WallMillis};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use super::checker::{Checker, Who};
 use super::plan::{CDN, Chance, ORIGINS};
-
-/// Whether something fails now.
-#[derive(Debug)]
-pub(crate) struct FaultTimes {
-    /// A seed, if anything fails at all.
-    seed: Option<u64>,
-    began: Instant,
-    faults_ended: AtomicBool,
-}
 
 /// How a store fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,25 +39,15 @@ pub(crate) fn quiet() {
     });
 }
 
-impl FaultTimes {
-    pub(crate) fn new(seed: Option<u64>) -> Self {
-        Self { seed, began: Instant::now(), faults_ended: AtomicBool::new(false) }
+/// How a store with this seed fails now, if it does.
+fn fault(seed: Option<u64>, checker: &Checker) -> Option<Fault> {
+    if checker.faults_ended() {
+        return None;
     }
-
-    pub(crate) fn end(&self) {
-        self.faults_ended.store(true, Ordering::SeqCst);
-    }
-
-    fn fault(&self) -> Option<Fault> {
-        if self.faults_ended.load(Ordering::SeqCst) {
-            return None;
-        }
-        // By the time and not by what happened before, so that a run that is shrunk meets the same faults.
-        let mut chance = Chance::of(&[self.seed?, self.began.elapsed().as_millis() as u64]);
-        const FAULTS: [Fault; 6] =
-            [Fault::Error, Fault::Lie, Fault::Hang, Fault::Slow, Fault::Rot, Fault::Panic];
-        chance.one_in(8).then(|| chance.of_these(&FAULTS))
-    }
+    // By the time and not by what happened before, so that a run that is shrunk meets the same faults.
+    let mut chance = Chance::of(&[seed?, checker.now().as_millis() as u64]);
+    const FAULTS: [Fault; 6] = [Fault::Error, Fault::Lie, Fault::Hang, Fault::Slow, Fault::Rot, Fault::Panic];
+    chance.one_in(8).then(|| chance.of_these(&FAULTS))
 }
 
 /// `done` is what happens unless it fails before.
@@ -97,23 +77,28 @@ pub(crate) struct SharedStore {
     leases: MemoryStore,
 }
 
-/// The shared_store as one process uses it.
+/// The shared store as one process uses it.
 #[derive(Debug)]
 pub(crate) struct Reader {
     pub(crate) who: Who,
     pub(crate) shared_store: Arc<SharedStore>,
     pub(crate) checker: Arc<Checker>,
-    pub(crate) fault_times: Arc<FaultTimes>,
+    /// A seed, if anything fails at all.
+    pub(crate) faults: Option<u64>,
 }
 
 impl Reader {
+    fn fault(&self) -> Option<Fault> {
+        fault(self.faults, &self.checker)
+    }
+
     async fn through<T>(&self, done: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-        through(self.fault_times.fault(), Duration::from_millis(1_500), done).await
+        through(self.fault(), Duration::from_millis(1_500), done).await
     }
 
     async fn read(&self, origin: &Origin) -> Result<Option<RobotsRecord>, StoreError> {
         let mut bytes = self.shared_store.records.lock().unwrap().get(origin).cloned();
-        if let (Some(bytes), Some(Fault::Rot)) = (&mut bytes, self.fault_times.fault()) {
+        if let (Some(bytes), Some(Fault::Rot)) = (&mut bytes, self.fault()) {
             let middle = bytes.len() / 2;
             bytes[middle] ^= 4;
         }
@@ -175,7 +160,8 @@ pub(crate) struct Hosts {
     pub(crate) who: Who,
     pub(crate) inner: Arc<MemoryStore>,
     pub(crate) checker: Arc<Checker>,
-    pub(crate) fault_times: Arc<FaultTimes>,
+    /// A seed, if anything fails at all.
+    pub(crate) faults: Option<u64>,
 }
 
 fn host_number(scope: &str) -> usize {
@@ -185,7 +171,7 @@ fn host_number(scope: &str) -> usize {
 
 impl HostStore for Hosts {
     fn exchange<'a>(&'a self, host: &'a str, ask: LeaseAsk) -> StoreFuture<'a, (LeaseStatus, HostState)> {
-        let fault = self.fault_times.fault();
+        let fault = fault(self.faults, &self.checker);
         let is_well = matches!(fault, None | Some(Fault::Rot));
         if !is_well {
             self.checker.store_fails(self.who, host_number(host));

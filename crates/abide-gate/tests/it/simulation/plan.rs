@@ -71,63 +71,52 @@ impl Chance {
     }
 }
 
-/// What a server does with requests for robots.txt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Robots {
-    Good,
-    GoodAfterRedirects,
-    Html,
-    Gone,
-    NotNow,
-    TooManyRequests,
-    Busy,
-    TooManyRedirects,
-    BadRedirect,
-    ServerError,
-    Refused,
-    Reset,
-    Stalls,
-    Slow,
-    ShortBody,
-    Coded,
-    Endless,
-    Unasked304,
-    Panics,
+/// An enum, and the list of its variants.
+macro_rules! listed {
+    ($(#[$doc:meta])* pub(crate) enum $name:ident in $list:ident { $($variant:ident,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum $name { $($variant,)* }
+
+        const $list: &[$name] = &[$($name::$variant,)*];
+    };
 }
 
-const ROBOTS: [Robots; 19] = [
-    Robots::Good,
-    Robots::GoodAfterRedirects,
-    Robots::Html,
-    Robots::Gone,
-    Robots::NotNow,
-    Robots::TooManyRequests,
-    Robots::Busy,
-    Robots::TooManyRedirects,
-    Robots::BadRedirect,
-    Robots::ServerError,
-    Robots::Refused,
-    Robots::Reset,
-    Robots::Stalls,
-    Robots::Slow,
-    Robots::ShortBody,
-    Robots::Coded,
-    Robots::Endless,
-    Robots::Unasked304,
-    Robots::Panics,
-];
-
-/// What a server does with requests for pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pages {
-    Fine,
-    Busy,
-    Broken,
-    Redirects,
-    Slow,
+listed! {
+    /// What a server does with requests for robots.txt.
+    pub(crate) enum Robots in ROBOTS {
+        Good,
+        GoodAfterRedirects,
+        Html,
+        Gone,
+        NotNow,
+        TooManyRequests,
+        Busy,
+        TooManyRedirects,
+        BadRedirect,
+        ServerError,
+        Refused,
+        Reset,
+        Stalls,
+        Slow,
+        ShortBody,
+        Coded,
+        Endless,
+        Unasked304,
+        Panics,
+    }
 }
 
-const PAGES: [Pages; 5] = [Pages::Fine, Pages::Busy, Pages::Broken, Pages::Redirects, Pages::Slow];
+listed! {
+    /// What a server does with requests for pages.
+    pub(crate) enum Pages in PAGES {
+        Fine,
+        Busy,
+        Broken,
+        Redirects,
+        Slow,
+    }
+}
 
 /// A part of a server's life.
 #[derive(Clone, Copy, Debug)]
@@ -145,8 +134,8 @@ fn life(seed: u64, origin: usize) -> Vec<Phase> {
     while end < DAY * (DAYS + 1) {
         let longest = if chance.one_in(4) { 4 * DAY } else { 10 * HOUR };
         end += chance.between(20 * MINUTE, longest);
-        let robots = if chance.one_in(3) { Robots::Good } else { chance.of_these(&ROBOTS) };
-        let pages = if chance.one_in(2) { Pages::Fine } else { chance.of_these(&PAGES) };
+        let robots = if chance.one_in(3) { Robots::Good } else { chance.of_these(ROBOTS) };
+        let pages = if chance.one_in(2) { Pages::Fine } else { chance.of_these(PAGES) };
         let crawl_delay = chance.of_these(&[Duration::ZERO, Duration::ZERO, Duration::from_millis(2_500)]);
         phases.push(Phase { end, robots, pages, crawl_delay });
     }

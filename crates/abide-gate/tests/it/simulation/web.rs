@@ -1,7 +1,6 @@
 //! The servers: what they answer follows from the plan, and all of it is reported to the checker.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::scripted::{Scripted, ScriptedFetch};
@@ -20,13 +19,11 @@ use super::plan::{CDN, Chance, HOUR, ORIGINS, Pages, Path, Phase, Plan, Robots, 
 pub(crate) struct Web {
     pub(crate) plan: Plan,
     pub(crate) checker: Arc<Checker>,
-    /// Everything is well from now on.
-    pub(crate) faults_ended: AtomicBool,
 }
 
 impl Web {
     pub(crate) fn phase(&self, origin: usize) -> (u64, Phase) {
-        if self.faults_ended.load(Ordering::SeqCst) {
+        if self.checker.faults_ended() {
             let (end, crawl_delay) = (Duration::MAX, Duration::ZERO);
             return (1_000_000, Phase { end, robots: Robots::Good, pages: Pages::Fine, crawl_delay });
         }
@@ -140,7 +137,7 @@ impl Web {
         arrived();
         let guard = OnTheWire { web: Arc::clone(self), who, host, robots_of: None };
         let (_, now) = self.phase(origin);
-        let faults_ended = self.faults_ended.load(Ordering::SeqCst);
+        let faults_ended = self.checker.faults_ended();
         let latency = if faults_ended { SECOND / 10 } else { chance.between(Duration::ZERO, 3 * SECOND) };
         sleep(latency).await;
         let mut reply =

@@ -1,6 +1,5 @@
 //! The crawlers: real gates, and callers that come, wait, read, drop, give up and are killed.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use url::Url;
 
 use super::checker::{Checker, Counts, Throttle, Violation, Who};
-use super::faulty_stores::{FaultTimes, Hosts, Reader, SharedStore, number};
+use super::faulty_stores::{Hosts, Reader, SharedStore, number};
 use super::plan::{Chance, DAY, HOUR, MINUTE, ORIGINS, Path, Plan, Reading, SECOND, Visit, What, Wish};
 use super::web::Web;
 
@@ -75,8 +74,6 @@ struct World {
     clock: Arc<ManualClock>,
     shared_store: Arc<SharedStore>,
     hosts: Option<Arc<MemoryStore>>,
-    fault_times: Arc<FaultTimes>,
-    pace_fault_times: Arc<FaultTimes>,
     processes: Mutex<Vec<Process>>,
     gates: Mutex<Vec<Gate>>,
     rude: Option<Rude>,
@@ -105,11 +102,8 @@ impl World {
     fn new(plan: &Plan, rude: Option<Rude>) -> Self {
         let setting = plan.setting;
         let checker = Arc::new(Checker::new(setting));
-        let faults_ended = false.into();
-        let web = Arc::new(Web { plan: plan.clone(), checker: Arc::clone(&checker), faults_ended });
+        let web = Arc::new(Web { plan: plan.clone(), checker: Arc::clone(&checker) });
         let clock = Arc::new(ManualClock::starting_at(START));
-        let fault_times = |is_bad: bool, n| Arc::new(FaultTimes::new(is_bad.then_some(plan.seed * 10 + n)));
-        let pace_fault_times = fault_times(setting.pace_faults, 7);
         let hosts = setting.host_store.then(|| Arc::new(MemoryStore::new().with_clock(clock.clone())));
         let world = Self {
             web,
@@ -117,8 +111,6 @@ impl World {
             clock,
             shared_store: Arc::default(),
             hosts,
-            fault_times: fault_times(setting.access_faults, 6),
-            pace_fault_times,
             processes: Mutex::default(),
             gates: Mutex::default(),
             rude,
@@ -129,19 +121,19 @@ impl World {
     }
 
     fn start(&self, who: Who) -> Process {
-        let panics = self.web.plan.setting.panics;
+        let (seed, setting) = (self.web.plan.seed, self.web.plan.setting);
         let checker = Arc::clone(&self.checker);
         let listens = move |event: &Event<'_>| {
             if let Event::RobotsAnswered { entry: answer } = event {
                 checker.learns(who, number(answer.origin()), answer.record().asked_at());
             }
-            assert!(!panics, "the script says: panic");
+            assert!(!setting.panics, "the script says: panic");
         };
         let reader = Reader {
             who,
             shared_store: Arc::clone(&self.shared_store),
             checker: Arc::clone(&self.checker),
-            fault_times: Arc::clone(&self.fault_times),
+            faults: setting.access_faults.then_some(seed * 10 + 6),
         };
         let mut builder = GateBuilder::new()
             .robots(match self.rude {
@@ -156,11 +148,11 @@ impl World {
             .clock(self.clock.clone())
             .robots_store(Arc::new(reader))
             .observer(Arc::new(listens))
-            .seed(self.web.plan.seed ^ u64::from(who));
+            .seed(seed ^ u64::from(who));
         if let Some(hosts) = &self.hosts {
-            let (checker, fault_times) = (Arc::clone(&self.checker), Arc::clone(&self.pace_fault_times));
-            builder =
-                builder.host_store(Arc::new(Hosts { who, inner: Arc::clone(hosts), checker, fault_times }));
+            let (inner, checker) = (Arc::clone(hosts), Arc::clone(&self.checker));
+            let faults = setting.pace_faults.then_some(seed * 10 + 7);
+            builder = builder.host_store(Arc::new(Hosts { who, inner, checker, faults }));
         }
         let gate = builder.build(vec!["ExampleBot".parse().unwrap()], Arc::new(self.web.fetch(who)));
         self.gates.lock().unwrap().push(gate.clone());
@@ -173,7 +165,7 @@ impl World {
 
     /// After the storm all behave.
     fn rude_now(&self) -> Option<Rude> {
-        self.rude.filter(|_| !self.web.faults_ended.load(Ordering::SeqCst))
+        self.rude.filter(|_| !self.checker.faults_ended())
     }
 
     fn process(&self, n: usize) -> Process {
@@ -277,7 +269,9 @@ impl World {
             return Some((Some(permit), Duration::ZERO));
         }
         let mut left = budget;
-        let _calling = Calling::of(self, process.who, url);
+        let host = ORIGINS[number(&Origin::of(url).unwrap())].1;
+        self.checker.calls(process.who, host, true);
+        let _leaves = AtEnd(|| self.checker.calls(process.who, host, false));
         let admitted = async {
             let mut verdict = gate.check(url, &mut left).await?;
             if let Some(denied) = verdict.refusal(url, gate.wall()) {
@@ -402,9 +396,7 @@ impl World {
 
     /// G10: all is well again, and so everything that is allowed is fetched, by every process, and nothing else.
     async fn after_the_storm(self: &Arc<Self>) {
-        self.web.faults_ended.store(true, Ordering::SeqCst);
-        self.fault_times.end();
-        self.pace_fault_times.end();
+        self.checker.end_faults();
         // The longest backoff is 24 hours and a tenth.
         sleep(DAY + 4 * HOUR).await;
         let processes = self.processes.lock().unwrap().clone();
@@ -516,24 +508,12 @@ impl World {
     }
 }
 
-/// A caller that may be waiting for a permit, for as long as it is there.
-struct Calling<'a> {
-    checker: &'a Checker,
-    who: Who,
-    host: usize,
-}
+/// What is done when a future ends or is cancelled.
+struct AtEnd<F: Fn()>(F);
 
-impl<'a> Calling<'a> {
-    fn of(world: &'a World, who: Who, url: &Url) -> Self {
-        let host = ORIGINS[number(&Origin::of(url).unwrap())].1;
-        world.checker.calls(who, host, true);
-        Self { checker: &world.checker, who, host }
-    }
-}
-
-impl Drop for Calling<'_> {
+impl<F: Fn()> Drop for AtEnd<F> {
     fn drop(&mut self) {
-        self.checker.calls(self.who, self.host, false);
+        (self.0)();
     }
 }
 
