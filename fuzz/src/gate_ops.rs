@@ -9,7 +9,7 @@ mod checker;
 #[path = "../../crates/abide-gate/tests/it/simulation/faulty_stores.rs"]
 mod faulty_stores;
 #[path = "../../crates/abide-gate/tests/it/simulation/plan.rs"]
-mod plan;
+pub(crate) mod plan;
 #[path = "../../crates/abide-gate/tests/it/simulation/web.rs"]
 mod web;
 #[path = "../../crates/abide-gate/tests/it/simulation/world.rs"]

@@ -41,27 +41,6 @@ pub mod target_normalise;
 #[path = "../../crates/abide-gate/tests/it/scripted.rs"]
 mod scripted;
 
-/// A target: its name, what runs it, and how many of the smoke test's inputs it gets in a thousand: fewer where one takes longer.
-pub type Target = (&'static str, fn(&[u8]), usize);
-
-/// All of them.
-pub const TARGETS: [Target; 14] = [
-    ("app_directives", app_directives::run, 60),
-    ("cache_control", cache_control::run, 1000),
-    ("common_head", common_head::run, 1000),
-    ("fetch_script", fetch_script::run, 100),
-    ("gate_ops", gate_ops::run, 16),
-    ("meta_stream", meta_stream::run, 250),
-    ("record_decode", record_decode::run, 800),
-    ("retry_after", retry_after::run, 1000),
-    ("robots_differential", robots_differential::run, 800),
-    ("robots_match", robots_match::run, 800),
-    ("robots_parse", robots_parse::run, 230),
-    ("robots_roundtrip", robots_roundtrip::run, 1000),
-    ("tag_header", tag_header::run, 80),
-    ("target_normalise", target_normalise::run, 1000),
-];
-
 /// The text that the bytes begin with.
 fn text(bytes: &[u8]) -> &str {
     match std::str::from_utf8(bytes) {
