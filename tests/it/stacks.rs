@@ -1,14 +1,13 @@
 //! Chains with the neighbours that users have: reqwest-retry, reqwest-tracing, http-cache. Every order that will be tried,
 //! checked by the server's log.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide::{Abide, Denied, DeniedKind, ResponseExt};
+use abide::{Abide, Builder, Denied, DeniedKind, Event, ResponseExt};
 use abide_tests::{Reply, Seen, Server, Step, StoppedClock, delays};
 use http_cache_reqwest::{Cache, CacheMode, HttpCache, HttpCacheOptions, MokaCache, MokaManager};
-use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next};
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
 use reqwest_retry::{DefaultRetryableStrategy, RetryTransientMiddleware, Retryable, RetryableStrategy};
 
 use crate::{Built, back_off, builder, chain, refused as denied, retry};
@@ -66,21 +65,16 @@ pub(crate) fn cache() -> Cache<MokaManager> {
     })
 }
 
-/// Counts what passes it.
-#[derive(Clone, Default)]
-struct Counter(Arc<AtomicUsize>);
-
-#[async_trait::async_trait]
-impl Middleware for Counter {
-    async fn handle(
-        &self,
-        request: reqwest::Request,
-        extensions: &mut http::Extensions,
-        next: Next<'_>,
-    ) -> reqwest_middleware::Result<reqwest::Response> {
-        self.0.fetch_add(1, Ordering::SeqCst);
-        next.run(request, extensions).await
-    }
+/// The names of what is refused, as an observer of the builder is told of them.
+fn noting_refusals(builder: Builder) -> (Builder, Arc<Mutex<Vec<&'static str>>>) {
+    let names = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&names);
+    let note = move |event: &Event<'_>| {
+        if let Event::Refused { denied, .. } = event {
+            noted.lock().unwrap().push(denied.name());
+        }
+    };
+    (builder.observer(Arc::new(note)), names)
 }
 
 /// The order to recommend.
@@ -155,12 +149,16 @@ async fn recommended_a_revalidation_is_paced() {
 }
 
 #[tokio::test]
-async fn recommended_retries_are_gated_and_paced() {
+async fn retries_above_a_cache_and_between_the_halves_are_paced() {
     let server = site().await;
-    let answer = recommended(&server).get("http://a.example/flaky").send().await.unwrap();
-    assert_eq!(answer.status(), 500);
-    assert_eq!(paths(&server), ["/flaky"; 3], "two retries");
-    assert!(are_paced(&server.log()), "though the back-off is 5 ms at most");
+    let (abide, inner) = crawler(&server);
+    let between = ClientBuilder::new(inner).with(abide.gate()).with(retry(2)).with(abide.pacing()).build();
+    for (client, host) in [(recommended(&server), "a.example"), (between, "b.example")] {
+        assert_eq!(client.get(format!("http://{host}/flaky")).send().await.unwrap().status(), 500);
+        let asked: Vec<_> = server.log().into_iter().filter(|seen| seen.host() == host).collect();
+        assert_eq!(asked.len(), 4, "{host}: robots.txt, the request, two retries");
+        assert!(are_paced(&asked), "{host}: though the back-off is 5 ms at most");
+    }
 }
 
 #[tokio::test]
@@ -175,40 +173,30 @@ async fn recommended_a_backoff_wins_over_that_of_a_retry() {
 #[tokio::test]
 async fn refusals_are_never_retried_and_found_through_retries() {
     let server = site().await;
-    let (abide, inner) = crawler(&server);
-    let gated = Counter::default();
-    let client = ClientBuilder::new(inner)
-        .with(retry(3))
-        .with(retry(3))
-        .with(gated.clone())
-        .with(abide.middleware())
-        .build();
-    // The retry asks again, and is deferred.
-    assert!(matches!(denied(&client, "http://busy.example/busy").await.kind(), DeniedKind::Deferred { .. }));
-    gated.0.store(0, Ordering::SeqCst);
-    for (url, expected) in [
-        ("http://a.example/secret", "disallowed"),
-        ("http://down.example/x", "unreachable"),
-        ("http://busy.example/x", "deferred"),
-        ("http://127.0.0.2/", "address_refused"),
-        ("ftp://a.example/", "unsupported_url"),
-    ] {
-        let before = gated.0.load(Ordering::SeqCst);
-        let denied = denied(&client, url).await;
-        assert_eq!(denied.name(), expected, "{url}: {denied:?}");
-        assert_eq!(gated.0.load(Ordering::SeqCst) - before, 1, "{url} is tried once");
+    for is_split in [false, true] {
+        let (builder, refusals) = noting_refusals(builder(&server).delay(DELAY));
+        let (abide, inner) = builder.parts();
+        let client = ClientBuilder::new(inner).with(retry(3)).with(retry(3));
+        let client = match is_split {
+            true => client.with(abide.gate()).with(cache()).with(abide.pacing()).build(),
+            false => client.with(abide.middleware()).build(),
+        };
+        for (url, expected) in [
+            // The retry asks again, and is deferred: the 429 backs the host off for an hour.
+            ("http://busy.example/busy", "deferred"),
+            ("http://busy.example/x", "deferred"),
+            ("http://a.example/secret", "disallowed"),
+            ("http://down.example/x", "unreachable"),
+            ("http://127.0.0.2/", "address_refused"),
+            ("ftp://a.example/", "unsupported_url"),
+        ] {
+            let denied = denied(&client, url).await;
+            assert_eq!(denied.name(), expected, "{url}: {denied:?}");
+            let refused = std::mem::take(&mut *refusals.lock().unwrap());
+            assert_eq!(refused, [expected], "{url} is refused once, in halves: {is_split}");
+        }
     }
-}
-
-#[tokio::test]
-async fn recommended_a_refusal_of_the_pacing_half_stays_typed() {
-    let server = site().await;
-    let client = recommended(&server);
-    assert_eq!(server.count("a.example/busy"), 0);
-    // The retry asks again and is deferred: the 429 backs the host off for an hour.
-    assert!(matches!(denied(&client, "http://a.example/busy").await.kind(), DeniedKind::Deferred { .. }));
-    assert!(matches!(denied(&client, "http://a.example/fresh").await.kind(), DeniedKind::Deferred { .. }));
-    assert_eq!(paths(&server), ["/busy"]);
+    assert_eq!((server.count("busy.example/busy"), server.count("busy.example/x")), (2, 0), "once for each");
 }
 
 #[tokio::test]
@@ -302,16 +290,6 @@ async fn a_retry_of_timeouts_below_the_pacing_is_not_noticed() {
     let error = clock.pass_until(request.send()).await.unwrap_err();
     assert!(Denied::find(&error).is_none(), "{error:?}");
     assert_eq!(paths(&server), ["/x"; 2]);
-}
-
-#[tokio::test]
-async fn a_retry_between_the_halves_is_paced() {
-    let server = site().await;
-    let (abide, inner) = crawler(&server);
-    let client = ClientBuilder::new(inner).with(abide.gate()).with(retry(2)).with(abide.pacing()).build();
-    assert_eq!(client.get("http://a.example/flaky").send().await.unwrap().status(), 500);
-    assert_eq!(paths(&server), ["/flaky"; 3]);
-    assert!(are_paced(&server.log()));
 }
 
 #[tokio::test]
@@ -430,28 +408,11 @@ async fn the_pacing_half_alone_is_gated_and_paced() {
     }
 }
 
-/// What was refused, by name.
-#[derive(Debug, Default)]
-struct Refusals(Mutex<Vec<&'static str>>);
-
-impl Refusals {
-    fn observer(self: &Arc<Self>) -> Arc<dyn Fn(&abide::Event<'_>) + Send + Sync> {
-        let this = Arc::clone(self);
-        Arc::new(move |event| this.observe(event))
-    }
-
-    fn observe(&self, event: &abide::Event<'_>) {
-        if let abide::Event::Refused { denied, .. } = event {
-            self.0.lock().unwrap().push(denied.name());
-        }
-    }
-}
-
 #[tokio::test]
 async fn the_pacing_half_alone_notices_a_client_that_follows() {
     let server = site().await;
-    let refusals = Arc::new(Refusals::default());
-    let (abide, _) = builder(&server).observer(refusals.observer()).parts();
+    let (builder, refusals) = noting_refusals(builder(&server));
+    let (abide, _) = builder.parts();
     let follows = reqwest::Client::builder().dns_resolver(server.names()).build().unwrap();
     let client = ClientBuilder::new(follows).with(abide.pacing()).build();
     let error = client.get("http://a.example/go").send().await.unwrap_err();
@@ -459,5 +420,5 @@ async fn the_pacing_half_alone_notices_a_client_that_follows() {
     let DeniedKind::RedirectBypass { got } = denied.kind() else { panic!("{error:?}") };
     assert_eq!((denied.url().path(), got.path()), ("/go", "/secret"));
     client.get("http://a.example/secret").send().await.unwrap_err();
-    assert_eq!(*refusals.0.lock().unwrap(), ["redirect_bypass", "disallowed"]);
+    assert_eq!(*refusals.lock().unwrap(), ["redirect_bypass", "disallowed"]);
 }
