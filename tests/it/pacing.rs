@@ -1,10 +1,12 @@
 //! One at a time, a delay after the end of each answer, and nothing while the host is backed off.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use abide::pacing::{DeferReason, PacePolicy};
 use abide::{Denied, DeniedKind, Options, RequestBuilderExt, ResponseExt};
-use abide_tests::{Reply, Seen, Server, Signal, Step, StoppedClock, delays, until};
+use abide_tests::{Reply, Seen, Server, Step, StoppedClock, delays, until};
+use tokio::sync::Notify;
 
 use crate::{Built, builder, client, refused, slow_builder, status};
 
@@ -54,8 +56,8 @@ async fn the_default_delay_is_kept() {
 
 #[tokio::test]
 async fn one_request_is_in_flight_until_its_body_has_ended() {
-    let rest = Signal::default();
-    let then = rest.clone();
+    let rest = Arc::new(Notify::new());
+    let then = Arc::clone(&rest);
     let server = Server::without_rules(move |seen| match seen.path.as_str() {
         "/slow" => Reply::raw(vec![
             Step::send(b"HTTP/1.1 200 OK\r\ncontent-length: 200000\r\n\r\n"),
@@ -74,7 +76,7 @@ async fn one_request_is_in_flight_until_its_body_has_ended() {
         async move { status(&client, "http://a.example/next").await }
     });
     until("the other waits", || abide.gate_handle().stats().waiting == 1).await;
-    rest.give();
+    rest.notify_one();
     assert_eq!(slow.bytes().await.unwrap().len(), 200_000);
     assert_eq!(other.await.unwrap(), 200);
     let log = server.log();

@@ -10,8 +10,9 @@ use abide::{
     ResponseExt, Scan,
 };
 use abide_permissions::{BoxFuture, PermissionError};
-use abide_tests::{Reply, Server, Signal, Step, StoppedClock, gzip, listen};
+use abide_tests::{Reply, Server, Step, StoppedClock, gzip, listen};
 use reqwest_middleware::ClientWithMiddleware;
+use tokio::sync::Notify;
 
 use crate::{Built, builder, client};
 
@@ -56,8 +57,8 @@ fn remembering(server: &Server) -> ClientWithMiddleware {
 
 #[tokio::test]
 async fn the_answer_is_there_before_the_page_is() {
-    let end = Signal::default();
-    let then = end.clone();
+    let end = Arc::new(Notify::new());
+    let then = Arc::clone(&end);
     let server = Server::without_rules(move |_| {
         Reply::raw(vec![
             Step::send(b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n"),
@@ -69,7 +70,7 @@ async fn the_answer_is_there_before_the_page_is() {
     .await;
     let page = client(&server).get("http://a.example/slow-tail").send().await.unwrap();
     assert!(!page.permissions().may_index());
-    end.give();
+    end.notify_one();
     let text = page.text().await.unwrap();
     assert_eq!(text, "<head><meta name=robots content=noindex></head><body>the end");
 }

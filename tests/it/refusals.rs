@@ -1,10 +1,12 @@
 //! How a refusal is found again in what the layers above make of it, and how the options of one request reach it.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use abide::{Denied, Options, RedirectPolicy, RequestBuilderExt, ResponseExt, Scan, Stopped};
-use abide_tests::{Reply, Server, Signal, Step, StoppedClock, delays, until};
+use abide_tests::{Reply, Server, Step, StoppedClock, delays, until};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Extension};
+use tokio::sync::Notify;
 use tower_service::Service;
 
 use crate::{Built, builder, chain, client, refused, retry};
@@ -170,8 +172,8 @@ fn what_is_promised_of_types() {
 #[tokio::test(flavor = "current_thread")]
 async fn nothing_blocks_the_runtime() {
     let clock = StoppedClock::stop();
-    let rules = Signal::default();
-    let then = rules.clone();
+    let rules = Arc::new(Notify::new());
+    let then = Arc::clone(&rules);
     let server = Server::start(move |seen| match seen.path.as_str() {
         "/robots.txt" => Reply::raw(vec![
             Step::Wait(then.clone()),
@@ -185,7 +187,7 @@ async fn nothing_blocks_the_runtime() {
     let client = abide.clone().wrap(inner);
     let page = tokio::spawn(async move { crate::status(&client, "http://a.example/x").await });
     until("robots.txt is waited for", || server.log().len() == 1).await;
-    rules.give();
+    rules.notify_one();
     until("the delay is waited for", || abide.gate_handle().stats().waiting == 1).await;
     clock.pass(delay).await;
     assert_eq!(page.await.unwrap(), 200);

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use abide::robots_cache::RobotsPolicy;
 use abide::{Abide, Denied, DeniedKind, Failure};
-use abide_tests::{Authority, Reply, Seen, Server, Signal, Silent, Step, StoppedClock};
+use abide_tests::{Authority, Reply, Seen, Server, Silent, Step, StoppedClock};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 
 use crate::{Built, builder, client, refused, status, trusting};
 
@@ -227,8 +228,8 @@ async fn a_herd_on_a_cold_host_is_one_request() {
 
 #[tokio::test]
 async fn callers_that_give_up_do_not_cancel_the_fetch() {
-    let rules = Signal::default();
-    let then = rules.clone();
+    let rules = Arc::new(Notify::new());
+    let then = Arc::clone(&rules);
     let server = Server::start(move |seen| match seen.path.as_str() {
         "/robots.txt" => Reply::raw(vec![
             Step::Wait(then.clone()),
@@ -243,7 +244,7 @@ async fn callers_that_give_up_do_not_cancel_the_fetch() {
         let given_up = tokio::time::timeout(Duration::from_millis(2), abide.check(&url)).await;
         assert!(given_up.is_err());
     }
-    rules.give();
+    rules.notify_one();
     assert!(abide.check(&url).await.unwrap().is_allowed());
     assert_eq!(server.count("a.example/robots.txt"), 1);
 }

@@ -18,7 +18,7 @@ pub use self::redis::{Redis, free_port, signal};
 pub use capture::{Captured, Said, listen};
 pub use coding::{CODINGS, Encode, gzip};
 pub use quota::Quota;
-pub use reply::{Reply, Signal, Step};
+pub use reply::{Reply, Step};
 pub use server::{Names, Seen, Server, delays};
 pub use silent::{OWN_ADDRESSES, Silent};
 pub use time::{StoppedClock, until};

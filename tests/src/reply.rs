@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use tokio::sync::Notify;
 
 use crate::server::head_end;
 
@@ -23,8 +23,8 @@ pub enum Step {
     Repeat(Vec<u8>, usize),
     /// Waits.
     Sleep(Duration),
-    /// Waits until the test says so.
-    Wait(Signal),
+    /// Waits until the test says so: `notify_one` lets one connection go on.
+    Wait(Arc<Notify>),
     /// Waits for ever.
     Hang,
     /// Closes the connection with a reset.
@@ -95,27 +95,5 @@ impl Reply {
     pub fn after(mut self, wait: Duration) -> Self {
         self.steps.insert(0, Step::Sleep(wait));
         self
-    }
-}
-
-/// A moment that the test chooses.
-#[derive(Debug, Clone)]
-pub struct Signal(Arc<Semaphore>);
-
-impl Default for Signal {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(0)))
-    }
-}
-
-impl Signal {
-    /// Now: all that wait for it go on.
-    pub fn give(&self) {
-        self.0.close();
-    }
-
-    pub(crate) async fn given(&self) {
-        // Closing it is the only thing that ever happens to it.
-        let _ = self.0.acquire().await;
     }
 }

@@ -279,7 +279,7 @@ async fn play(stream: &mut impl Connection, reply: Reply, head_only: bool, note:
                 continue;
             }
             Step::Wait(signal) => {
-                signal.given().await;
+                signal.notified().await;
                 continue;
             }
             Step::Hang => std::future::pending().await,
