@@ -1,9 +1,9 @@
 //! Bad input gets a clear, typed error that says what to do, and nothing is sent.
 
-use abide::{Abide, Denied, DeniedKind, Failure};
+use abide::{Denied, DeniedKind};
 use abide_tests::{Reply, Server};
 
-use crate::{Built, builder, client, refused, status};
+use crate::{builder, client, status};
 
 #[tokio::test]
 async fn the_user_agent_of_reqwests_builder_is_replaced() {
@@ -37,19 +37,4 @@ async fn other_schemes_are_never_allowed() {
     }
     let malformed = client.get("http://").send().await.unwrap_err();
     assert!(malformed.is_builder() || malformed.to_string().contains("builder"), "{malformed:?}");
-}
-
-#[tokio::test]
-async fn loopback_is_refused_unless_it_is_allowed() {
-    let server = Server::start(|_| Reply::new(404, "")).await;
-    let careful = Abide::builder("ExampleBot").resolver(server.names()).client();
-    // robots.txt is what is asked first, and its address is refused: unreachable, so disallowed.
-    let denied = refused(&careful, "http://a.example/x").await;
-    assert!(
-        matches!(denied.kind(), DeniedKind::Unreachable { cause: Failure::AddressRefused(_), .. }),
-        "{denied:?}"
-    );
-    let literal = format!("http://{}/x", server.address());
-    assert!(matches!(refused(&careful, &literal).await.kind(), DeniedKind::AddressRefused { .. }));
-    assert!(server.asked().is_empty());
 }

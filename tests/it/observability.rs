@@ -81,11 +81,15 @@ async fn site() -> Server {
         ("down.example", "/robots.txt") => Reply::new(503, ""),
         ("none.example", "/robots.txt") => Reply::new(404, ""),
         ("reset.example", "/robots.txt") => Reply::raw(vec![Step::Reset]),
-        ("changing.example", "/robots.txt") => match asked.fetch_add(1, Ordering::SeqCst) {
-            0 => Reply::with_headers(200, &[("etag", "\"1\"")], "User-agent: *\nDisallow: /secret"),
-            1 => Reply::with_headers(304, &[("etag", "\"1\"")], ""),
-            _ => Reply::new(500, ""),
-        },
+        ("changing.example", "/robots.txt") => {
+            match (asked.fetch_add(1, Ordering::SeqCst), seen.header("if-none-match")) {
+                (0, None) => {
+                    Reply::with_headers(200, &[("etag", "\"1\"")], "User-agent: *\nDisallow: /secret")
+                }
+                (1, Some("\"1\"")) => Reply::with_headers(304, &[("etag", "\"1\"")], ""),
+                _ => Reply::new(500, ""),
+            }
+        }
         (_, "/robots.txt") => Reply::new(200, "User-agent: *\nDisallow: /secret"),
         (_, "/go") => Reply::redirect(302, "http://name:hunter2@a.example/secret?hunter2"),
         (_, "/busy") => Reply::retry_after(429, 7200),

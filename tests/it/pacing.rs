@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide::pacing::{DeferReason, PacePolicy};
-use abide::{Denied, DeniedKind, Options, RequestBuilderExt, ResponseExt};
+use abide::{Denied, DeniedKind, Options, RequestBuilderExt};
 use abide_tests::{Reply, Seen, Server, Step, StoppedClock, delays, until};
 use tokio::sync::Notify;
 
@@ -137,13 +137,15 @@ async fn ends_in_time(
         let url = format!("http://a.example/{path}");
         let earlier = server.log().len();
         let page = tokio::spawn(client.get(&url).send());
-        until("it is asked for", || server.log()[earlier..].iter().any(|seen| seen.path[1..] == *path)).await;
+        let asked = || server.log()[earlier..].iter().filter(|seen| seen.path[1..] == *path).count();
+        until("it is asked for", || asked() == 1).await;
         let error: Box<dyn std::error::Error> = match clock.pass_until(page).await.unwrap() {
             Ok(page) => Box::new(clock.pass_until(page.bytes()).await.unwrap_err()),
             Err(error) => Box::new(error),
         };
         assert!(Denied::find(&*error).is_none(), "{what} {path}: {error:?}");
         assert_eq!(status(client, "http://a.example/next").await, 404, "{what} {path}: the host is free");
+        assert_eq!(asked(), 1, "{what} {path}: asked for once");
     }
 }
 
@@ -156,6 +158,7 @@ async fn a_silent_server_does_not_keep_its_host() {
     ends_in_time(&clock, &server, &ours, "abide's").await;
     let theirs = builder(&server).build_client(reqwest::Client::builder().read_timeout(limit)).unwrap();
     ends_in_time(&clock, &server, &theirs, "reqwest's").await;
+    ends_in_time(&clock, &server, &builder(&server).timeout(limit).client(), "of the whole call").await;
     let (abide, inner) = builder(&server).read_timeout(limit).parts();
     let halves =
         reqwest_middleware::ClientBuilder::new(inner).with(abide.gate()).with(abide.pacing()).build();
@@ -215,21 +218,6 @@ async fn a_429_of_robots_txt_backs_off_and_is_fetched_again() {
     assert_eq!(server.asked(), ["a.example/robots.txt", "a.example/robots.txt", "a.example/x"]);
     let log = server.log();
     assert!(log[1].at.duration_since(log[0].answered) >= Duration::from_millis(990));
-}
-
-#[tokio::test]
-async fn waiting_does_not_count_as_the_requests_timeout() {
-    let clock = StoppedClock::stop();
-    let server = Server::start(|_| Reply::new(404, "")).await;
-    let delay = Duration::from_millis(500);
-    let (abide, inner) = builder(&server).delay(delay).parts();
-    let client = abide.clone().wrap(inner);
-    let page = client.get("http://a.example/x").timeout(Duration::from_millis(300)).send();
-    let page = tokio::spawn(page);
-    until("it waits", || abide.gate_handle().stats().waiting == 1).await;
-    clock.pass(delay).await;
-    let waited = page.await.unwrap().unwrap().fetch_info().unwrap().waited();
-    assert!((delay..2 * delay).contains(&waited), "{waited:?}");
 }
 
 #[tokio::test]

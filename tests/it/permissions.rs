@@ -27,13 +27,7 @@ async fn site() -> Server {
         "/header" => Reply::html("page")
             .with("robots-tag", "*;nosnippet")
             .with("robots-tag", "ExampleBot;noindex, Other;nofollow"),
-        "/old" => Reply::with_headers(
-            200,
-            &[("content-type", "application/pdf"), ("x-robots-tag", "examplebot: noindex")],
-            "%PDF",
-        ),
         "/meta" => page("<meta name=robots content='noindex'><meta name=EXAMPLEBOT content=nosnippet>"),
-        "/body" => Reply::html("<title>x</title><body><meta name=robots content=noindex>"),
         "/redirect" => Reply::with_headers(302, &[("location", "/plain"), ("robots-tag", "*;noindex")], ""),
         "/error" => {
             Reply::with_headers(500, &[("content-type", "text/html")], "<meta name=robots content=noindex>")

@@ -206,27 +206,6 @@ async fn a_connection_closed_between_requests_is_no_error() {
 }
 
 #[tokio::test]
-async fn a_herd_on_a_cold_host_is_one_request() {
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /").after(Duration::from_millis(100)),
-        _ => Reply::html("page"),
-    })
-    .await;
-    let (abide, _) = builder(&server).parts();
-    let url: url::Url = "http://a.example/x".parse().unwrap();
-    let calls: Vec<_> = (0..10_000)
-        .map(|_| {
-            let (abide, url) = (abide.clone(), url.clone());
-            tokio::spawn(async move { abide.check(&url).await.map(|verdict| verdict.is_allowed()) })
-        })
-        .collect();
-    for call in calls {
-        assert!(!call.await.unwrap().unwrap());
-    }
-    assert_eq!(server.asked(), ["a.example/robots.txt"]);
-}
-
-#[tokio::test]
 async fn callers_that_give_up_do_not_cancel_the_fetch() {
     let rules = Arc::new(Notify::new());
     let then = Arc::clone(&rules);

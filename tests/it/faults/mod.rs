@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use abide::robots_cache::{RobotsPolicy, Source};
 use abide::{Abide, Denied, DeniedKind, Failure, ResponseExt, WallMillis};
-use abide_tests::{Reply, Seen, Server, Silent, Step, StoppedClock};
+use abide_tests::{Reply, Seen, Server, Silent, Step};
 use anyhow::{Context, bail, ensure};
 use reqwest_middleware::ClientWithMiddleware;
 use tokio::task::JoinSet;
@@ -341,49 +341,4 @@ async fn page(fault: &pages::Fault, client: &ClientWithMiddleware, url: &str) ->
     let read = page.bytes().await?;
     ensure!(read == body[..], "the body: {} bytes of {}", read.len(), body.len());
     Ok(())
-}
-
-/// A client's own timeout ends a page that never begins, and its host's permit is free again.
-#[tokio::test]
-async fn endless_early_hints_end_with_the_timeout() {
-    let hints = b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n".to_vec();
-    let steps: Vec<Step> =
-        (0..600).flat_map(|_| [Step::Send(hints.clone()), Step::Sleep(Duration::from_millis(50))]).collect();
-    let clock = StoppedClock::stop();
-    let server = Server::without_rules(move |seen| match seen.path.as_str() {
-        "/hints" => Reply::raw(steps.clone()),
-        _ => Reply::html("page"),
-    })
-    .await;
-    let (abide, client) = crawler(&server, DEADLINE);
-    let hinted = client.get("http://a.example/hints").timeout(Duration::from_secs(10)).send();
-    let hinted = clock.pass_until(hinted).await;
-    assert!(hinted.is_err_and(|error| error.is_timeout()), "nothing but hints is no page");
-    assert_eq!(client.get("http://a.example/page").send().await.unwrap().status(), 200);
-    assert_eq!(abide.gate_handle().stats().in_flight, 0);
-    assert_eq!(server.count("a.example/hints"), 1, "asked for once");
-}
-
-/// One transfer of the text, and then only the question whether it is still good.
-#[tokio::test]
-async fn a_304_renews_what_is_known() {
-    let server = Server::start(|seen| match (seen.path.as_str(), seen.header("if-none-match")) {
-        ("/robots.txt", Some("\"one\"")) => Reply::with_headers(304, &[("etag", "\"one\"")], ""),
-        ("/robots.txt", _) => Reply::with_headers(200, &[("etag", "\"one\"")], GOOD),
-        _ => Reply::html("page"),
-    })
-    .await;
-    let (abide, client) = crawler(&server, DEADLINE);
-    let origin = "http://a.example".parse().unwrap();
-    for round in 0..4 {
-        assert_eq!(visit(&client, "a.example", "/open").await.unwrap(), "200");
-        assert_eq!(visit(&client, "a.example", "/closed").await.unwrap(), "disallowed");
-        let source = abide.rules(&origin).await.unwrap().source();
-        assert_eq!(source, if round == 0 { Source::Fresh } else { Source::Revalidated });
-        abide.invalidate(&origin).await;
-    }
-    let asked: Vec<_> =
-        server.log().into_iter().filter(|seen| seen.path == "/robots.txt").map(|seen| seen.sent).collect();
-    assert_eq!(asked.len(), 4);
-    assert!(asked[1..].iter().all(|sent| *sent < asked[0]), "the text was sent once: {asked:?}");
 }

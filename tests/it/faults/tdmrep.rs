@@ -6,8 +6,6 @@ use abide_tests::{Reply, Seen, Server};
 
 use super::{DEADLINE, builder};
 
-use crate::Built;
-
 const FILE: &str = r#"[{"location": "/", "tdm-reservation": 1, "tdm-policy": "https://a.example/p"}]"#;
 const FREE: &str = r#"[{"location": "/", "tdm-reservation": 0}]"#;
 
@@ -72,13 +70,4 @@ async fn each_fault_of_tdmrep_json_leaves_nothing_permitted() {
         let asked = server.count(&format!("t{number}.example/.well-known/tdmrep.json"));
         assert!((1..=2).contains(&asked), "{name}: {asked}");
     }
-}
-
-#[tokio::test]
-async fn it_is_not_asked_for_unless_it_is_wanted() {
-    let server = Server::start(|_| Reply::new(200, FILE)).await;
-    let client = builder(&server, DEADLINE).client();
-    let page = client.get("http://a.example/page").send().await.unwrap();
-    assert_eq!(page.preferences().resolve(&Usage::Tdm), Unknown);
-    assert_eq!(server.asked(), ["a.example/robots.txt", "a.example/page"]);
 }

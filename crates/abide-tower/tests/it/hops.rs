@@ -12,9 +12,6 @@ async fn web() -> Server {
     Server::with_rules("User-agent: *\nDisallow: /private/", |seen| match seen.path.as_str() {
         "/into-private" => Reply::redirect(302, "/private/x"),
         "/away" => Reply::redirect(301, "http://b.example/page"),
-        "/chain" => Reply::redirect(307, "/chain/2"),
-        "/chain/2" => Reply::redirect(308, "/page"),
-        "/inside" => Reply::redirect(302, "http://127.0.0.2/admin"),
         _ => Reply::html("<meta name=robots content=nosnippet>page"),
     })
     .await
