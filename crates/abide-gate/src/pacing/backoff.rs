@@ -13,6 +13,15 @@ use super::store::Backoff;
 use crate::clock::Moment;
 
 /// Why a host is backed off.
+///
+/// ```
+/// use abide_gate::pacing::BackoffCause;
+/// let reason = |cause| match cause {
+///     BackoffCause::Answer { status, .. } => format!("the server returned {status}"),
+///     _ => format!("{cause:?}"),
+/// };
+/// assert_eq!(reason(BackoffCause::Answer { status: 429, retry_after: None }), "the server returned 429");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BackoffCause {

@@ -46,6 +46,14 @@ pub trait HostStore: fmt::Debug + Send + Sync + 'static {
 }
 
 /// What a process asks of a store, and what it knows of the host.
+///
+/// ```
+/// use std::time::Duration;
+/// use abide_gate::{HolderId, pacing::{HostEntry, HostState, LeaseAsk, Want}};
+/// let state = HostState { delay: Duration::from_secs(5), ..HostState::default() };
+/// let ask = LeaseAsk { holder: HolderId::random(), want: Want::Release, state };
+/// assert_eq!(HostEntry::default().exchange(&ask, Duration::ZERO, Duration::ZERO).1, state, "for the next process");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseAsk {
     /// The process.
@@ -57,6 +65,15 @@ pub struct LeaseAsk {
 }
 
 /// What a process wants of a host's lease.
+///
+/// ```
+/// use abide_gate::pacing::Want;
+/// let lasts = |want| match want {
+///     Want::Lease { ttl, .. } => Some(ttl),
+///     Want::Release => None,
+/// };
+/// assert_eq!(lasts(Want::Release), None);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
     /// Take the lease, or renew it.
@@ -73,6 +90,16 @@ pub enum Want {
 }
 
 /// Who has a host's lease after an [exchange](HostStore::exchange).
+///
+/// ```
+/// use abide_gate::pacing::LeaseStatus;
+/// let next = |status| match status {
+///     LeaseStatus::Leased { .. } => "send requests".to_owned(),
+///     LeaseStatus::Busy { wait, .. } => format!("ask again in {wait:?}"),
+///     LeaseStatus::Released => "ask before the next request".to_owned(),
+/// };
+/// assert_eq!(next(LeaseStatus::Leased { is_wanted: false }), "send requests");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseStatus {
     /// The process that asked, from now on for the `ttl` that it named.
@@ -92,6 +119,13 @@ pub enum LeaseStatus {
 }
 
 /// What the next process to send to a host has to know.
+///
+/// ```
+/// use std::time::Duration;
+/// use abide_gate::pacing::HostState;
+/// let state = HostState { quiet: Some(Duration::from_secs(3)), delay: Duration::from_secs(10), backoff: None };
+/// assert_eq!(state.quiet.map(|quiet| state.delay.saturating_sub(quiet)), Some(Duration::from_secs(7)), "still owed");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostState {
     /// Since a request was last on its way, as far as is known: zero while one is. `None`: nothing was sent.
@@ -103,6 +137,15 @@ pub struct HostState {
 }
 
 /// A backoff, as it goes from process to process.
+///
+/// ```
+/// use std::time::Duration;
+/// use abide_gate::pacing::{Backoff, BackoffCause, THROTTLES_KEPT};
+/// let (end, now) = (Duration::from_secs(100), Duration::from_secs(160)); // on the clock of a store
+/// let (left, over) = (end.saturating_sub(now), now.saturating_sub(end));
+/// let backoff = Backoff { left, over, throttles: 1, cause: BackoffCause::Shared };
+/// assert!(backoff.left.is_zero() && backoff.over < THROTTLES_KEPT, "it is over, and its throttle still counts");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     /// What is left of it. Zero: it is over.
