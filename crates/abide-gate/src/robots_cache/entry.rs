@@ -48,6 +48,13 @@ pub enum Source {
 /// The rules of one origin, with all that explains them.
 ///
 /// Made once per fetch and shared. It never makes a request, and [`is_allowed`](Self::is_allowed) does not allocate.
+///
+/// ```
+/// use abide_gate::robots_cache::RobotsEntry;
+/// fn retain_allowed(paths: &mut Vec<String>, entry: &RobotsEntry) {
+///     paths.retain(|path| entry.is_allowed(&abide_robots::Target::new(path)));
+/// }
+/// ```
 pub struct RobotsEntry {
     record: RobotsRecord,
     /// Those of the copy's text, if it applies. They are here too, because a check reads them: by way of the text it would wait for memory once more.

@@ -80,6 +80,13 @@ where
 }
 
 /// One request for a robots.txt: the first, or a redirect hop.
+///
+/// ```
+/// use abide_gate::robots_cache::RobotsRequest;
+/// let request = RobotsRequest::new("https://a.example/robots.txt".parse()?, std::time::Duration::from_secs(30));
+/// assert_eq!(request.headers()["accept"], "text/plain, */*;q=0.5");
+/// # Ok::<(), url::ParseError>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct RobotsRequest {
     pub(super) url: Url,
@@ -297,6 +304,13 @@ impl fmt::Debug for Validators {
 }
 
 /// The head of a response, with its unread body.
+///
+/// ```
+/// use abide_gate::robots_cache::RobotsResponse;
+/// use http::{HeaderMap, StatusCode};
+/// let response = RobotsResponse::whole(StatusCode::OK, HeaderMap::new(), "User-agent: *", std::time::Instant::now());
+/// assert!(response.status().is_success());
+/// ```
 pub struct RobotsResponse {
     status: StatusCode,
     headers: HeaderMap,

@@ -10,6 +10,15 @@ use std::time::Duration;
 use crate::{HolderId, Origin, WallMillis};
 
 /// The leases of a [`RobotsStore`](super::RobotsStore), in memory.
+///
+/// ```
+/// use abide_gate::{HolderId, WallMillis, robots_cache::RobotsLeases};
+/// let (leases, site, now) = (RobotsLeases::default(), "https://a.example".parse()?, WallMillis::from_millis(0));
+/// let lease = |holder| leases.lease(&site, HolderId(holder), now, std::time::Duration::from_secs(60));
+/// assert_eq!(lease(1), None, "the first process fetches robots.txt");
+/// assert_eq!(lease(2), Some(WallMillis::from_millis(60_000)), "the second one waits for it");
+/// # Ok::<(), abide_gate::UnsupportedUrl>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct RobotsLeases {
     by_origin: Mutex<HashMap<Origin, (HolderId, WallMillis)>>,

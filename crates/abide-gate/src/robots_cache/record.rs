@@ -22,6 +22,14 @@ use crate::{Failure, Origin, WallMillis};
 ///
 /// It is changed by one pure function per attempt, so a failed attempt never loses the last good copy. [`RobotsRecord::encode`]
 /// and [`RobotsRecord::decode`] give its stored form.
+///
+/// ```
+/// use abide_gate::{Origin, robots_cache::RobotsRecord};
+/// fn save(rows: &mut std::collections::HashMap<Origin, Vec<u8>>, record: &RobotsRecord) {
+///     rows.insert(record.origin().clone(), record.encode());
+/// }
+/// assert_eq!(RobotsRecord::decode(b"of another version"), None, "absent, so it is fetched again");
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct RobotsRecord {
     pub(super) origin: Origin,
@@ -287,6 +295,13 @@ impl RobotsRecord {
 }
 
 /// A robots.txt as it was received: decoded bytes and where they came from.
+///
+/// ```
+/// use abide_gate::robots_cache::GoodCopy;
+/// fn sitemaps(copy: &GoodCopy) -> Vec<String> {
+///     abide_robots::Robots::parse(copy.body()).sitemaps().map(str::to_owned).collect()
+/// }
+/// ```
 #[derive(Clone, PartialEq)]
 pub struct GoodCopy {
     pub(super) text: Arc<RobotsText>,
