@@ -24,6 +24,13 @@ use crate::{AddressGuard, Clock, SignRequest, SystemClock, caught_clock};
 ///
 /// It can be cloned, so that several crawlers and clients use the same settings. The product tokens and the transport are arguments of
 /// [`build`](Self::build).
+///
+/// ```
+/// use abide_gate::Gate;
+/// let settings = Gate::builder().seed(7).allow_net("127.0.0.1/32".parse()?); // a test with a local server
+/// assert!(settings.address_guard().check("127.0.0.1".parse()?).is_ok());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 #[must_use]
 pub struct GateBuilder {

@@ -109,6 +109,12 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
 }
 
 /// The system's clocks. The default.
+///
+/// ```
+/// use abide_gate::{Clock, SystemClock};
+/// let started = SystemClock.now(); // before a `Fetch` sends its request
+/// assert!(SystemClock.now() >= started);
+/// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 

@@ -237,6 +237,12 @@ pub fn has_userinfo(url: &Url) -> bool {
 }
 
 /// The URL is not http or https, so it is never allowed.
+///
+/// ```
+/// use abide_gate::{Origin, UnsupportedUrl};
+/// let error: UnsupportedUrl = "mailto:a@b.example".parse::<Origin>().unwrap_err();
+/// assert_eq!(error.to_string(), r#"expected an http or https URL, found the scheme "mailto""#);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnsupportedUrl {
     scheme: String,

@@ -50,6 +50,12 @@ impl fmt::Debug for StoreError {
 impl std::error::Error for StoreError {}
 
 /// The name of a process at a store: 128 bits, drawn at random when a gate is built.
+///
+/// ```
+/// use abide_gate::HolderId;
+/// assert_ne!(HolderId::random(), HolderId::random());
+/// assert_eq!(HolderId(0xab).to_string(), "000000000000000000000000000000ab");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HolderId(pub u128);
 
