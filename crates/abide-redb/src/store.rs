@@ -48,6 +48,15 @@ struct Inner {
 }
 
 /// The size of a store, without records that are not yet written.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let directory = tempfile::tempdir()?;
+/// let usage = abide_redb::Store::open(directory.path().join("abide.redb"))?.usage().await?;
+/// assert_eq!((usage.robots, usage.permissions, usage.bytes), (0, 0, 0));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {

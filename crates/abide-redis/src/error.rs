@@ -8,6 +8,12 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 /// The store could not be opened, or an operation failed.
 ///
 /// The text is one sentence without user names, passwords and keys, so it may be logged.
+///
+/// ```
+/// let error = abide_redis::Store::builder("localhost:6379").open().unwrap_err();
+/// assert!(error.is_usage() && !error.is_unreachable(), "another attempt fails, too");
+/// assert_eq!(error.to_string(), "expected a URL such as redis://localhost:6379/0, found none");
+/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{text}")]
 pub struct Error {
