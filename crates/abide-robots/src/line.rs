@@ -8,6 +8,13 @@ use crate::profile::{GOOGLE_LINE_MAX, LINE_MAX, Profile};
 use crate::slice;
 
 /// What a line states, by its key.
+///
+/// ```
+/// use abide_robots::{RecordKind, Robots};
+/// let robots = Robots::parse(b"User-agent: *\nDisallow: /a");
+/// let rules = robots.records().filter(|record| matches!(record.kind(), RecordKind::Allow | RecordKind::Disallow));
+/// assert_eq!(rules.count(), 1);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum RecordKind {
