@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use abide::RedirectPolicy;
 use http::{Method, Version};
+use http_body_util::BodyDataStream;
 use reqwest::multipart::{Form, Part};
 use reqwest::{Body, Proxy, RequestBuilder, redirect};
 
 use super::Case;
 use super::Read::{self, Bytes, Chunks, ErrorForStatus, Frames, Json, Stream, Text, TextAs, Unread, Upgrade};
+use super::server::Script;
 
 /// GET of a path, or of a whole URL.
 fn get(behaviour: &'static str, read: Read, to: impl Into<String>) -> Case {
@@ -41,19 +43,7 @@ fn at(to: &str) -> String {
 
 /// Frames whose length is not known.
 fn stream(frames: usize) -> Body {
-    struct Upload(usize);
-    impl futures_core::Stream for Upload {
-        type Item = Result<&'static str, std::io::Error>;
-        fn poll_next(
-            mut self: std::pin::Pin<&mut Self>,
-            _: &mut std::task::Context<'_>,
-        ) -> std::task::Poll<Option<Self::Item>> {
-            let left = self.0;
-            self.0 = left.saturating_sub(1);
-            std::task::Poll::Ready((left > 0).then_some(Ok("frame ")))
-        }
-    }
-    Body::wrap_stream(Upload(frames))
+    Body::wrap_stream(BodyDataStream::new(Script::repeated("frame ", frames)))
 }
 
 /// Longer than it takes a request to reach a server on loopback, whatever else the machine does.

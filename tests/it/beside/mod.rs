@@ -122,7 +122,8 @@ impl Case {
         };
         let plain = inner().user_agent(AGENT).dns_resolver(Names(site.address)).build().unwrap();
         let request = || (self.ask)(&plain).build().unwrap();
-        let theirs = self.facts(&site, Via::Reqwest(&plain), request).await;
+        // Without any middleware.
+        let theirs = self.facts(&site, &plain.clone().into(), request).await;
         let mut failed = String::new();
         for (halves, scan) in [(false, Scan::Eager), (true, scan)] {
             let abide = builder(site.address).scan(scan);
@@ -131,7 +132,7 @@ impl Case {
                 false => abide.wrap(inner),
                 true => MiddlewareBuilder::new(inner).with(abide.gate()).with(abide.pacing()).build(),
             };
-            let ours = self.facts(&site, Via::Abide(&client), request).await;
+            let ours = self.facts(&site, &client, request).await;
             let found = different(&theirs, &ours);
             for (what, facts) in [("found", &found - &self.differs), ("missing", &self.differs - &found)] {
                 failed.extend(
@@ -147,10 +148,15 @@ impl Case {
     }
 
     /// What the caller gets from the last of its requests, and what the server sees of all.
-    async fn facts(&self, site: &Site, via: Via<'_>, request: impl Fn() -> Request) -> Facts {
+    async fn facts(
+        &self,
+        site: &Site,
+        client: &ClientWithMiddleware,
+        request: impl Fn() -> Request,
+    ) -> Facts {
         let mut facts = Facts::new();
         for _ in 0..self.times {
-            facts = match via.send(request()).await {
+            facts = match client.execute(request()).await {
                 Ok(response) => self.read.facts(response).await,
                 Err(error) => [("outcome".to_owned(), shown(&error))].into(),
             };
@@ -181,21 +187,6 @@ fn trimmed(fact: &str, theirs: &str, ours: &str) -> [String; 3] {
     let (theirs, ours) = (&theirs[begin..], &ours[begin..]);
     let end = theirs.iter().rev().zip(ours.iter().rev()).take_while(|(a, b)| a == b).count();
     [fact.to_owned(), theirs[..theirs.len() - end].join("; "), ours[..ours.len() - end].join("; ")]
-}
-
-/// The two that are compared.
-enum Via<'a> {
-    Reqwest(&'a Client),
-    Abide(&'a ClientWithMiddleware),
-}
-
-impl Via<'_> {
-    async fn send(&self, request: Request) -> reqwest_middleware::Result<Response> {
-        match self {
-            Self::Reqwest(client) => Ok(client.execute(request).await?),
-            Self::Abide(client) => client.execute(request).await,
-        }
-    }
 }
 
 impl Read {
@@ -336,16 +327,13 @@ fn the_document_has_a_row_for_each_behaviour() {
     let lists = same.lines().filter_map(|line| line.strip_prefix("* ")?.split_once(": "));
     let same: BTreeSet<_> = lists.flat_map(|(_, list)| list.split(", ")).collect();
     let rows = different.lines().filter_map(|line| line.strip_prefix("| ")).skip(2);
-    let different = names(rows.map(|row| row.split(" | ").next().unwrap()));
+    let different: BTreeSet<_> = rows.map(|row| row.split(" | ").next().unwrap()).collect();
     let cases = cases::cases();
     let behaviours_where = |differs: bool| {
-        names(cases.iter().filter(|case| case.differs.is_empty() != differs).map(|case| case.behaviour))
+        let cases = cases.iter().filter(|case| case.differs.is_empty() != differs);
+        cases.map(|case| case.behaviour).collect::<BTreeSet<_>>()
     };
     assert_eq!((same, different), (behaviours_where(false), behaviours_where(true)));
     let counted = format!("{} over HTTP/1.1, {} over HTTP/2", cases_in(false).len(), cases_in(true).len());
     assert!(document.contains(&counted), "{counted}");
-}
-
-fn names<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {
-    names.collect()
 }

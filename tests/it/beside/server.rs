@@ -241,18 +241,18 @@ fn scripted(query: &str, is_head: bool) -> Response<Script> {
             _ => {}
         }
     }
-    let body = Bytes::from(body);
-    let has_length = frames == 0 && matches!(end, End::Whole);
-    let mut frames: VecDeque<_> = (0..frames.max(1)).map(|_| Frame::data(body.clone())).collect();
-    frames.extend(trailers.map(Frame::trailers));
+    let (length, has_length) = (body.len(), frames == 0 && matches!(end, End::Whole));
+    let mut script = Script { has_length, end, ..Script::repeated(body, frames.max(1)) };
+    script.frames.extend(trailers.map(Frame::trailers));
     if is_head {
         // In HTTP/2 hyper would send the body.
-        frames.clear();
+        script.frames.clear();
+        script.has_length = false;
         if has_length {
-            response = response.header("content-length", body.len());
+            response = response.header("content-length", length);
         }
     }
-    response.body(Script { frames, has_length: has_length && !is_head, end }).unwrap()
+    response.body(script).unwrap()
 }
 
 fn unhex(text: &str) -> Vec<u8> {
@@ -267,7 +267,14 @@ fn coded(coding: &str, body: &[u8]) -> Vec<u8> {
 
 impl Script {
     fn text(text: impl Into<Bytes>) -> Self {
-        Self { frames: [Frame::data(text.into())].into(), has_length: true, end: End::Whole }
+        Self { has_length: true, ..Self::repeated(text, 1) }
+    }
+
+    /// One frame again and again, without a length.
+    pub(super) fn repeated(frame: impl Into<Bytes>, times: usize) -> Self {
+        let frame = frame.into();
+        let frames = std::iter::repeat_with(|| Frame::data(frame.clone())).take(times).collect();
+        Self { frames, has_length: false, end: End::Whole }
     }
 }
 
