@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use abide::{Options, RequestBuilderExt, ResponseExt};
+use abide::pacing::DeferReason;
+use abide::{Denied, DeniedKind, Options, RequestBuilderExt, ResponseExt};
 use abide_tests::{Reply, Server, Step};
 
 use crate::client;
@@ -34,8 +35,11 @@ async fn a_body_dropped_after_any_byte_ends_the_permit() {
         {
             seen += chunk.len();
         }
-        let held = client.get("http://a.example/next").abide(soon()).send().await;
-        assert!(held.is_err(), "the permit lasts until the drop, after {taken} bytes");
+        let error = client.get("http://a.example/next").abide(soon()).send().await.unwrap_err();
+        let denied = Denied::find(&error).unwrap();
+        let DeniedKind::Deferred { reason } = denied.kind() else { panic!("{denied:?}") };
+        assert!(matches!(reason, DeferReason::InFlight { .. }), "after {taken} bytes: {reason:?}");
+        assert!(denied.to_string().contains("read its body to the end, or drop it"), "{denied}");
         drop(page);
         assert_eq!(client.get("http://a.example/next").send().await.unwrap().status(), 200);
     }

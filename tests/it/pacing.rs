@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide::pacing::{DeferReason, PacePolicy};
-use abide::{Denied, DeniedKind, Options, RequestBuilderExt};
+use abide::{Denied, DeniedKind};
 use abide_tests::{Reply, Seen, Server, Step, StoppedClock, delays, until};
 use tokio::sync::Notify;
 
@@ -81,29 +81,6 @@ async fn one_request_is_in_flight_until_its_body_has_ended() {
     assert_eq!(other.await.unwrap(), 200);
     let log = server.log();
     assert!(log[2].at >= log[1].answered, "after the last byte of the body");
-}
-
-#[tokio::test]
-async fn a_caller_with_an_open_body_is_deferred_for_it() {
-    let server = Server::without_rules(|seen| match seen.path.as_str() {
-        "/open" => {
-            Reply::raw(vec![Step::send(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nx"), Step::Hang])
-        }
-        _ => Reply::html("page"),
-    })
-    .await;
-    let client = client(&server);
-    let open = client.get("http://a.example/open").send().await.unwrap();
-    let impatient = Options::new().with_max_wait(Duration::from_millis(150));
-    let error = client.get("http://a.example/x").abide(impatient).send().await.unwrap_err();
-    let denied = Denied::find(&error).unwrap();
-    assert!(
-        matches!(denied.kind(), DeniedKind::Deferred { reason: DeferReason::InFlight { .. } }),
-        "{denied:?}"
-    );
-    assert!(denied.to_string().contains("read its body to the end, or drop it"), "{denied}");
-    drop(open);
-    assert_eq!(status(&client, "http://a.example/x").await, 200, "dropped: the permit is free");
 }
 
 /// A silent server, one that sends 103 again and again, and one that falls silent in its body.

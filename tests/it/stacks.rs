@@ -400,8 +400,7 @@ async fn the_pacing_half_alone_is_gated_and_paced() {
     let (abide, inner) = builder(&server).parts();
     let client = ClientBuilder::new(inner).with(abide.pacing()).build();
     assert_eq!(client.get("http://a.example/x").send().await.unwrap().status(), 200);
-    let error = client.get("http://a.example/secret").send().await.unwrap_err();
-    assert!(Denied::find(&error).is_some_and(|denied| denied.is_disallowed()));
+    assert!(denied(&client, "http://a.example/secret").await.is_disallowed());
     assert_eq!(server.count("a.example/secret"), 0);
     for seen in server.log() {
         assert_eq!(seen.header("user-agent"), Some(crate::AGENT));
@@ -415,9 +414,8 @@ async fn the_pacing_half_alone_notices_a_client_that_follows() {
     let (abide, _) = builder.parts();
     let follows = reqwest::Client::builder().dns_resolver(server.names()).build().unwrap();
     let client = ClientBuilder::new(follows).with(abide.pacing()).build();
-    let error = client.get("http://a.example/go").send().await.unwrap_err();
-    let denied = Denied::find(&error).unwrap();
-    let DeniedKind::RedirectBypass { got } = denied.kind() else { panic!("{error:?}") };
+    let denied = denied(&client, "http://a.example/go").await;
+    let DeniedKind::RedirectBypass { got } = denied.kind() else { panic!("{denied:?}") };
     assert_eq!((denied.url().path(), got.path()), ("/go", "/secret"));
     client.get("http://a.example/secret").send().await.unwrap_err();
     assert_eq!(*refusals.lock().unwrap(), ["redirect_bypass", "disallowed"]);
