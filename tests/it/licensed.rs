@@ -4,18 +4,17 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide::identity::{Key, Signer, WebBotAuth};
 use abide::{LicenseToken, ResponseExt};
 use abide_tests::{Authority, Reply, Server, Step, listen};
 use url::Url;
 
 use crate::layered::{follow, layered};
-use crate::signed::verified;
-use crate::{Built, builder, trusting};
+use crate::signed::{identity, verified};
+use crate::{Built, builder, secure, trusting};
 
 /// Two hosts over TLS, whose pages are for licensees.
-async fn site(authority: &Authority) -> Server {
-    Server::start_tls(authority.acceptor("*.site.example"), |seen| {
+async fn site() -> (Authority, Server) {
+    secure("*.site.example", |seen| {
         let is_licensed = seen.header("authorization") == Some("License t0ken");
         let challenge = ("www-authenticate", "Basic realm=\"a, b\", License error=\"invalid_request\"");
         match seen.path.as_str() {
@@ -50,8 +49,7 @@ const DELAY: Duration = Duration::from_millis(200);
 
 /// How a GET of `path` ends, and what the server saw: host and path, and credentials.
 async fn get(client: Client, path: &str, token: &'static str) -> (u16, Vec<(String, Option<String>)>) {
-    let authority = Authority::new();
-    let server = site(&authority).await;
+    let (authority, server) = site().await;
     let url = format!("https://a.site.example{path}");
     let settings = builder(&server).delay(DELAY).license_tokens(tokens(token));
     let status = match client {
@@ -124,8 +122,7 @@ async fn without_tls_or_without_a_token_the_challenge_is_the_response() {
     assert_eq!(page.fetch_info().unwrap().license_challenge().unwrap()[0].1, "invalid_request");
     assert_eq!((page.status().as_u16(), server.asked().len()), (401, 2));
 
-    let authority = Authority::new();
-    let server = site(&authority).await;
+    let (authority, server) = site().await;
     let client = builder(&server).license_tokens(tokens("t0ken")).build_client(trusting(&authority)).unwrap();
     assert_eq!(crate::status(&client, "https://b.site.example/page").await, 401);
     assert_eq!(server.asked().len(), 2);
@@ -133,11 +130,8 @@ async fn without_tls_or_without_a_token_the_challenge_is_the_response() {
 
 #[tokio::test]
 async fn the_signature_covers_the_token() {
-    let authority = Authority::new();
-    let server = site(&authority).await;
-    let key = Key::generate().unwrap();
-    let public_key = key.public_key();
-    let identity = WebBotAuth::new(key, "https://bot.example").unwrap();
+    let (authority, server) = site().await;
+    let (identity, public_key) = identity();
     let client = builder(&server).license_tokens(tokens("t0ken")).sign_requests(identity);
     let client = client.build_client(trusting(&authority)).unwrap();
     assert_eq!(crate::status(&client, "https://a.site.example/page").await, 200);
@@ -150,8 +144,7 @@ async fn the_signature_covers_the_token() {
 
 #[tokio::test]
 async fn no_log_error_or_store_has_the_token() {
-    let authority = Authority::new();
-    let server = site(&authority).await;
+    let (authority, server) = site().await;
     let path = std::env::temp_dir().join(format!("abide-licensed-{}.redb", std::process::id()));
     let store = Arc::new(abide_redb::Store::open(&path).unwrap());
     let (captured, _guard) = listen();

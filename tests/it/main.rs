@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use abide::pacing::PacePolicy;
 use abide::{Abide, Builder, Denied};
-use abide_tests::{Authority, Names, Server};
+use abide_tests::{Authority, Names, Reply, Seen, Server};
 use reqwest_middleware::ClientWithMiddleware;
 use reqwest_retry::RetryTransientMiddleware;
 use reqwest_retry::policies::ExponentialBackoff;
@@ -79,6 +79,13 @@ fn slow_builder(server: impl Into<SocketAddr>) -> Builder {
 /// The client of [`builder`].
 fn client(server: &Server) -> ClientWithMiddleware {
     builder(server).client()
+}
+
+/// A server over TLS with this name, and the authority that signed its certificate.
+async fn secure(name: &str, answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> (Authority, Server) {
+    let authority = Authority::new();
+    let server = Server::start_tls(authority.acceptor(name), answer).await;
+    (authority, server)
 }
 
 /// A client that trusts this authority alone.

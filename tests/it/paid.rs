@@ -10,15 +10,15 @@ use reqwest::{Request, Response};
 use reqwest_middleware::{ClientBuilder, Error, Next, Result};
 
 use crate::layered::{follow, layered};
-use crate::{builder, status, trusting};
+use crate::{builder, secure, status, trusting};
 
 fn price(text: &str) -> Price {
     text.parse().unwrap()
 }
 
 /// Every page costs a cent but `/dear`, which costs a dollar.
-async fn shop(authority: &Authority) -> Server {
-    Server::start_tls(authority.acceptor("a.example"), |seen| {
+async fn shop() -> (Authority, Server) {
+    secure("a.example", |seen| {
         let cost = if seen.path == "/dear" { "USD 1.00" } else { "USD 0.01" };
         match (seen.path.as_str(), seen.header("crawler-exact-price")) {
             ("/robots.txt", _) => Reply::new(200, ""),
@@ -32,8 +32,7 @@ async fn shop(authority: &Authority) -> Server {
 
 #[tokio::test]
 async fn without_a_policy_a_402_is_an_answer_and_nothing_is_paid() {
-    let authority = Authority::new();
-    let server = shop(&authority).await;
+    let (authority, server) = shop().await;
     let client = builder(&server).build_client(trusting(&authority)).unwrap();
     for _ in 0..2 {
         let page = client.get("https://a.example/page").send().await.unwrap();
@@ -47,8 +46,7 @@ async fn without_a_policy_a_402_is_an_answer_and_nothing_is_paid() {
 
 #[tokio::test]
 async fn a_policy_pays_within_its_caps_and_says_what_it_paid() {
-    let authority = Authority::new();
-    let server = shop(&authority).await;
+    let (authority, server) = shop().await;
     let policy = PaymentPolicy::new(price("USD 0.05"), price("USD 0.02"));
     let client = builder(&server).payment(policy.clone()).build_client(trusting(&authority)).unwrap();
     let page = client.get("https://a.example/page").send().await.unwrap();
@@ -74,9 +72,8 @@ async fn a_policy_pays_within_its_caps_and_says_what_it_paid() {
 
 #[tokio::test]
 async fn up_front_the_maximum_goes_with_every_page_and_nothing_else() {
-    let authority = Authority::new();
     for by_layer in [false, true] {
-        let server = Server::start_tls(authority.acceptor("a.example"), |seen| match seen.path.as_str() {
+        let (authority, server) = secure("a.example", |seen| match seen.path.as_str() {
             "/robots.txt" => Reply::new(200, ""),
             "/free" => Reply::new(200, "page"),
             _ if seen.header("crawler-max-price").is_some() => {
@@ -120,8 +117,7 @@ fn miser<'a>(
 
 #[tokio::test]
 async fn what_is_stopped_between_the_halves_costs_nothing() {
-    let authority = Authority::new();
-    let server = shop(&authority).await;
+    let (authority, server) = shop().await;
     let policy = PaymentPolicy::new(price("USD 0.05"), price("USD 0.02"));
     let (abide, inner) = builder(&server).payment(policy.clone()).build_with(trusting(&authority)).unwrap();
     let client = ClientBuilder::new(inner).with(abide.gate()).with(miser).with(abide.pacing()).build();
@@ -132,8 +128,7 @@ async fn what_is_stopped_between_the_halves_costs_nothing() {
 
 #[tokio::test]
 async fn the_layer_accepts_a_price_too() {
-    let authority = Authority::new();
-    let server = shop(&authority).await;
+    let (authority, server) = shop().await;
     let policy = PaymentPolicy::new(price("USD 0.05"), price("USD 0.02"));
     let layer = layered(&server, &authority, Duration::ZERO, |builder| builder.payment(policy.clone()));
     assert_eq!(follow(layer.clone(), "https://a.example/page").await, 200);

@@ -15,7 +15,7 @@ use reqwest_middleware::ClientWithMiddleware;
 use self::broken::Broken;
 use self::verifier::is_verified;
 use crate::layered::{follow, layered};
-use crate::{Built, builder, refused, retry, trusting};
+use crate::{Built, builder, refused, retry, secure, trusting};
 
 fn asks(status: u16) -> Reply {
     let wanted = "mine=(\"@authority\");nonce=\"n-1\";tag=\"web-bot-auth\"";
@@ -24,8 +24,8 @@ fn asks(status: u16) -> Reply {
 
 /// Two hosts over TLS: `/1` of one redirects to `/2` of the other, that to `/3`, and that to the first again. `/asks` wants a signature, and
 /// so does the robots.txt of c.site.example. That of d.site.example is never pleased.
-async fn site(authority: &Authority) -> Server {
-    Server::start_tls(authority.acceptor("*.site.example"), |seen| match seen.path.as_str() {
+async fn site() -> (Authority, Server) {
+    secure("*.site.example", |seen| match seen.path.as_str() {
         "/robots.txt" if seen.host() == "c.site.example" && seen.header("signature").is_none() => asks(403),
         "/robots.txt" if seen.host() == "d.site.example" => asks(403),
         "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /secret"),
@@ -34,12 +34,13 @@ async fn site(authority: &Authority) -> Server {
         "/3" => Reply::redirect(301, "https://a.site.example/page#part"),
         "/asks" if seen.header("signature").is_none() => asks(403),
         "/busy" => asks(429),
+        "/down" => Reply::new(500, ""),
         _ => Reply::html("page"),
     })
     .await
 }
 
-fn identity() -> (WebBotAuth, [u8; 32]) {
+pub(crate) fn identity() -> (WebBotAuth, [u8; 32]) {
     let key = Key::generate().unwrap();
     let public_key = key.public_key();
     (WebBotAuth::new(key, "https://bot.example").unwrap(), public_key)
@@ -58,8 +59,7 @@ pub(crate) fn verified(seen: &Seen, public_key: [u8; 32]) -> Result<(), String> 
 
 /// What the server sees of a crawler that asks for `url`, by the middleware or by the layer; and how it ends.
 async fn crawled(by_layer: bool, url: &str, identity: WebBotAuth, delay: Duration) -> (u16, Server) {
-    let authority = Authority::new();
-    let server = site(&authority).await;
+    let (authority, server) = site().await;
     let status = if by_layer {
         let layer = layered(&server, &authority, delay, |builder| builder.sign_requests(identity));
         follow(layer, url).await
@@ -91,8 +91,7 @@ async fn another_implementation_verifies_every_hop_and_robots_txt() {
 
 #[tokio::test]
 async fn the_halves_of_the_middleware_sign_below_the_cache() {
-    let authority = Authority::new();
-    let server = site(&authority).await;
+    let (authority, server) = site().await;
     let (identity, public_key) = identity();
     let (abide, inner) =
         builder(&server).sign_requests(identity.only_when_asked()).build_with(trusting(&authority)).unwrap();
@@ -116,8 +115,7 @@ async fn a_response_that_asks_for_a_signature_too_late_is_returned() {
 
 #[tokio::test]
 async fn a_redirect_carries_no_signature_of_the_caller() {
-    let authority = Authority::new();
-    let server = site(&authority).await;
+    let (authority, server) = site().await;
     let client = builder(&server).build_client(trusting(&authority)).unwrap();
     let request = client.get("https://a.site.example/1").header("signature", "sig1=:AA==:");
     request.header("signature-input", "sig1=()").send().await.unwrap();
@@ -154,8 +152,7 @@ async fn a_server_that_asks_gets_one_signed_retry_that_is_paced() {
 
 #[tokio::test]
 async fn a_signed_retry_is_the_same_request_and_a_hop() {
-    let authority = Authority::new();
-    let server = site(&authority).await;
+    let (authority, server) = site().await;
     let client = signing(&server, &authority, identity().0.only_when_asked());
     let request = client.get("https://a.site.example/asks").header("referer", "https://c.example/");
     let page = request.send().await.unwrap();
@@ -169,17 +166,13 @@ async fn a_signed_retry_is_the_same_request_and_a_hop() {
 
 #[tokio::test]
 async fn each_retry_has_its_own_signature() {
-    let authority = Authority::new();
-    let server = Server::start_tls(authority.acceptor("a.site.example"), |seen| {
-        Reply::new(if seen.path == "/robots.txt" { 200 } else { 500 }, "")
-    })
-    .await;
+    let (authority, server) = site().await;
     let (identity, public_key) = identity();
     let abide = builder(&server).sign_requests(identity.with_nonce()).build_with(trusting(&authority));
     let (abide, inner) = abide.unwrap();
     let client =
         reqwest_middleware::ClientBuilder::new(inner).with(retry(1)).with(abide.middleware()).build();
-    assert_eq!(crate::status(&client, "https://a.site.example/page").await, 500);
+    assert_eq!(crate::status(&client, "https://a.site.example/down").await, 500);
     let log = server.log();
     assert_eq!(log.len(), 3);
     assert_ne!(log[1].header("signature"), log[2].header("signature"));
@@ -191,8 +184,7 @@ async fn each_retry_has_its_own_signature() {
 #[tokio::test]
 async fn what_cannot_be_signed_is_not_sent() {
     for (panics, reason) in [(false, "the signer returned no signature"), (true, "the signer panicked")] {
-        let authority = Authority::new();
-        let server = site(&authority).await;
+        let (authority, server) = site().await;
         let identity = WebBotAuth::new(Broken { panics }, "https://bot.example").unwrap();
         let client = signing(&server, &authority, identity.clone());
         let denied = refused(&client, "https://a.site.example/page").await;
@@ -216,8 +208,7 @@ async fn what_cannot_be_signed_is_not_sent() {
 async fn no_log_has_the_key() {
     use std::fmt::Write;
 
-    let authority = Authority::new();
-    let server = site(&authority).await;
+    let (authority, server) = site().await;
     let key = Key::generate().unwrap();
     let pem = key.to_pem().unwrap();
     let secret = pem.lines().nth(1).unwrap().to_owned();

@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-use crate::{Built, builder, client, refused, status, trusting};
+use crate::{Built, builder, client, refused, secure, status, trusting};
 
 /// For robots.txt, by default.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -125,7 +125,7 @@ async fn tls_reset_or_silence_is_unreachable() {
     }
 }
 
-fn secure(seen: &Seen) -> Reply {
+fn site(seen: &Seen) -> Reply {
     match seen.path.as_str() {
         "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /secret"),
         _ => Reply::html("page"),
@@ -134,8 +134,7 @@ fn secure(seen: &Seen) -> Reply {
 
 #[tokio::test]
 async fn certificates_are_checked() {
-    let authority = Authority::new();
-    let good = Server::start_tls(authority.acceptor("a.example"), secure).await;
+    let (authority, good) = secure("a.example", site).await;
     let client = builder(&good).build_client(trusting(&authority)).unwrap();
     assert_eq!(status(&client, &https(good.address())).await, 200);
     let untrusted = "its certificate is self-signed or of an unknown authority";
@@ -145,7 +144,7 @@ async fn certificates_are_checked() {
         (Failure::CertificateUntrusted, Authority::new().acceptor("a.example"), untrusted),
         (Failure::CertificateUntrusted, Authority::self_signed("a.example"), untrusted),
     ] {
-        let server = Server::start_tls(acceptor, secure).await;
+        let server = Server::start_tls(acceptor, site).await;
         let client = builder(&server).build_client(trusting(&authority)).unwrap();
         let denied = refused(&client, &https(server.address())).await;
         let DeniedKind::Unreachable { cause, .. } = denied.kind() else { panic!("{problem:?}: {denied:?}") };
@@ -172,10 +171,9 @@ async fn plain_http_on_the_port_of_https_has_its_own_cause() {
 
 #[tokio::test]
 async fn robots_txt_does_not_leave_tls() {
-    let authority = Authority::new();
     let clear = Server::start(|_| Reply::new(200, "User-agent: *\nAllow: /")).await;
     let port = clear.address().port();
-    let server = Server::start_tls(authority.acceptor("a.example"), move |seen| match seen.path.as_str() {
+    let (authority, server) = secure("a.example", move |seen| match seen.path.as_str() {
         "/robots.txt" => Reply::redirect(301, &format!("http://a.example:{port}/robots.txt")),
         _ => Reply::html("page"),
     })
