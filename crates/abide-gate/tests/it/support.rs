@@ -36,6 +36,11 @@ pub(crate) fn one_second() -> PacePolicy {
     PacePolicy::default().danger_min_delay(SECOND)
 }
 
+/// A gate on [`clock`].
+pub(crate) fn gate(fetch: &ScriptedFetch) -> Gate {
+    built(Gate::builder().pace(one_second()).clock(clock()), fetch)
+}
+
 pub(crate) fn built(builder: GateBuilder, fetch: &ScriptedFetch) -> Gate {
     builder.build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch.clone()))
 }

@@ -1,4 +1,4 @@
-//! Verdicts and permits that are at hand without waiting.
+//! Verdicts that are at hand without waiting.
 
 use std::time::Duration;
 
@@ -51,25 +51,4 @@ async fn many_origins_are_known_at_once_and_none_is_taken_for_another() {
         assert!(!verdict.is_allowed());
         assert_eq!(*verdict.entry().unwrap().origin(), Origin::of(&url(page)).unwrap(), "{page}");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_permit_is_there_at_once_when_the_host_is_free() {
-    let (gate, page) = (gate(), url("https://example.org/a"));
-    gate.answer(&Origin::of(&page).unwrap()).await.unwrap();
-    let verdict = gate.check_cached(&page).unwrap();
-    let at_once = || {
-        let (mut verdict, mut left) = (verdict.clone(), Duration::ZERO);
-        gate.acquire(&page, &mut verdict, &mut left).now_or_never()?.ok()
-    };
-    assert!(at_once().is_none(), "the delay after robots.txt");
-    tokio::time::advance(Duration::from_secs(1)).await;
-    let permit = at_once().expect("the delay has passed");
-    tokio::time::advance(Duration::from_secs(5)).await;
-    assert!(at_once().is_none(), "one is in flight");
-    assert_eq!(permit.elapsed(), Duration::from_secs(5));
-    permit.finish();
-    assert!(at_once().is_none(), "the delay after it");
-    tokio::time::advance(Duration::from_secs(1)).await;
-    assert!(at_once().is_some());
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::scripted::{Scripted, ScriptedFetch};
-use crate::support::{SECOND, built, clock, one_second, origin, page, url};
+use crate::support::{SECOND, built, clock, gate, one_second, origin, page, url};
 use abide_gate::pacing::DeferReason;
 use abide_gate::robots_cache::{RobotsPolicy, Source};
 use abide_gate::testing::hosts;
@@ -209,7 +209,7 @@ async fn the_wait_for_a_place_among_the_fetches_counts_and_ends() {
 #[tokio::test(start_paused = true)]
 async fn at_most_64_robots_txt_are_fetched_at_a_time_in_order() {
     let fetch = ScriptedFetch::always(rules().head_after(SECOND));
-    let gate = built(Gate::builder().pace(one_second()).clock(clock()), &fetch);
+    let gate = gate(&fetch);
     let began = Instant::now();
     let callers: JoinSet<bool> = (0..640)
         .map(|n| (gate.clone(), format!("https://h{n}.example").parse().unwrap()))
@@ -241,18 +241,13 @@ async fn a_host_that_waits_for_its_delay_takes_no_place_among_the_fetches() {
 
 #[tokio::test(start_paused = true)]
 async fn a_small_budget_ends_before_a_robots_txt_that_keeps_the_crawl_delay() {
-    let gate = timed_gate(&ScriptedFetch::always(Scripted::text("User-agent: *\nCrawl-delay: 10")));
+    let gate = gate(&ScriptedFetch::always(Scripted::text("User-agent: *\nCrawl-delay: 10")));
     drop(gate.admit(&page(), 30 * SECOND).await.unwrap());
     gate.invalidate(&origin()).await;
     let began = Instant::now();
     let error = gate.check(&page(), &mut { 2 * SECOND }).await.unwrap_err();
     assert_eq!(began.elapsed(), Duration::ZERO, "{error:?}");
     assert_eq!(error.retry_at(), Some(gate.wall().plus(10 * SECOND).to_system_time()));
-}
-
-/// A gate whose wall clock goes with the paused one.
-fn timed_gate(fetch: &ScriptedFetch) -> Gate {
-    built(Gate::builder().pace(one_second()).clock(clock()), fetch)
 }
 
 /// The thread stands still for 5 ms before one reading of the wall clock.
@@ -304,18 +299,10 @@ fn throttling(throttles: usize) -> ScriptedFetch {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_robots_txt_that_always_answers_429_is_fetched_less_often() {
-    let fetch = throttling(usize::MAX);
-    let error = timed_gate(&fetch).admit(&page(), 30 * SECOND).await.unwrap_err();
-    assert!(matches!(error.kind(), DeniedKind::Deferred { .. }), "{error:?}");
-    assert_eq!(fetch.count(), 2, "the first Retry-After is taken at its word");
-}
-
-#[tokio::test(start_paused = true)]
 async fn repeated_429s_of_robots_txt_lengthen_the_backoff_to_an_hour() {
     const THROTTLES: usize = 10;
     let fetch = throttling(THROTTLES);
-    let gate = timed_gate(&fetch);
+    let gate = gate(&fetch);
     let began = Instant::now();
     let admitted = loop {
         match gate.admit(&page(), SECOND).await {

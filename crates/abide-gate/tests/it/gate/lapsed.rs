@@ -6,45 +6,18 @@ use std::time::Duration;
 
 use abide_gate::robots_cache::RobotsStore;
 use abide_gate::testing::robots_cache::sample_record;
-use abide_gate::{Clock, Event, Gate, ManualClock, MemoryStore};
+use abide_gate::{Clock, Event, Gate, MemoryStore};
 use tokio::time::{Instant, sleep};
 
 use crate::scripted::{Scripted, ScriptedFetch};
-use crate::support::{DAY, SECOND, built, clock, one_second, origin, page, url};
-
-/// A gate that knows the rules of one origin, whose host is free.
-struct World {
-    gate: Gate,
-    fetch: ScriptedFetch,
-    clock: Arc<ManualClock>,
-    store: Arc<MemoryStore>,
-    /// How many permits were reported as granted.
-    granted: Arc<AtomicUsize>,
-}
-
-async fn world() -> World {
-    let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nCrawl-delay: 10"));
-    let (clock, store) = (clock(), Arc::new(MemoryStore::new()));
-    let granted = Arc::new(AtomicUsize::new(0));
-    let counter = Arc::clone(&granted);
-    let builder = Gate::builder()
-        .pace(one_second())
-        .clock(clock.clone())
-        .robots_store(store.clone())
-        .observer(Arc::new(move |event: &Event<'_>| {
-            let is_granted = matches!(event, Event::Granted { .. });
-            counter.fetch_add(is_granted.into(), Ordering::SeqCst);
-        }))
-        .seed(7);
-    let gate = built(builder, &fetch);
-    gate.answer(&origin()).await.unwrap();
-    sleep(20 * SECOND).await;
-    World { gate, fetch, clock, store, granted }
-}
+use crate::support::{DAY, SECOND, built, clock, gate, one_second, origin, page, url};
 
 #[tokio::test(start_paused = true)]
 async fn a_crawl_delay_that_grows_during_a_wait_is_kept() {
-    let World { gate, fetch, clock, store, .. } = world().await;
+    let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nCrawl-delay: 10"));
+    let (clock, store) = (clock(), Arc::new(MemoryStore::new()));
+    let builder = Gate::builder().pace(one_second()).clock(clock.clone()).robots_store(store.clone());
+    let gate = built(builder.seed(7), &fetch);
     let due = gate.answer(&origin()).await.unwrap().retry_at();
     sleep(due.since(clock.wall()) - 5 * SECOND).await;
     drop(gate.admit(&page(), Duration::ZERO).await.unwrap());
@@ -66,7 +39,15 @@ async fn a_crawl_delay_that_grows_during_a_wait_is_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn a_permit_is_reported_once_though_its_verdict_has_lapsed() {
-    let World { gate, granted, .. } = world().await;
+    let granted = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&granted);
+    let observer = move |event: &Event<'_>| {
+        counter.fetch_add(matches!(event, Event::Granted { .. }).into(), Ordering::SeqCst);
+    };
+    let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nCrawl-delay: 10"));
+    let builder = Gate::builder().pace(one_second()).clock(clock()).observer(Arc::new(observer));
+    let gate = built(builder, &fetch);
+    gate.answer(&origin()).await.unwrap();
     let old = gate.check_cached(&page()).unwrap();
     sleep(DAY).await;
     // Another caller has asked meanwhile.
@@ -115,7 +96,7 @@ async fn a_redirect_of_robots_txt_that_the_crawl_delay_defers_goes_on_later() {
         "http" => Scripted::status(301).header("location", b"https://a.example/robots.txt"),
         _ => Scripted::text("User-agent: *\nCrawl-delay: 60"),
     });
-    let gate = built(Gate::builder().pace(one_second()).clock(clock()), &fetch);
+    let gate = gate(&fetch);
     let check = || async { gate.check(&url("http://a.example/x"), &mut { 30 * SECOND }).await };
     check().await.unwrap();
     sleep(DAY).await;

@@ -4,15 +4,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::scripted::{Scripted, ScriptedFetch};
-use crate::support::{DAY, SECOND, built, clock, one_second, origin, page, url};
+use crate::support::{DAY, SECOND, built, gate, origin, page, url};
 use abide_gate::pacing::DeferReason;
 use abide_gate::robots_cache::Source;
 use abide_gate::{DeniedKind, Event, Failure, Gate, Host, Verdict};
 use tokio::time::{Instant, sleep};
-
-fn gate(fetch: &ScriptedFetch) -> Gate {
-    built(Gate::builder().pace(one_second()).clock(clock()), fetch)
-}
 
 /// One robots.txt and then, four seconds on the wire, another.
 fn first_then(first: &'static str, then: &'static str) -> ScriptedFetch {
@@ -42,19 +38,6 @@ async fn a_waiter_that_becomes_disallowed_frees_its_permit() {
     assert!(left < 27 * SECOND, "{left:?}: the wait counts");
     let other = url("https://a.example/other");
     assert!(gate.admit(&other, SECOND).await.is_ok(), "the permit was given back unused");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_crawl_delay_that_has_grown_meanwhile_is_waited_for() {
-    let fetch = first_then("User-agent: *\nAllow: /", "User-agent: *\nCrawl-delay: 10");
-    let gate = gate(&fetch);
-    let mut verdict = renewing(&gate, &fetch).await;
-    let (began, mut left) = (Instant::now(), 60 * SECOND);
-    let _permit = gate.acquire(&page(), &mut verdict, &mut left).await.unwrap();
-    let waited = 60 * SECOND - left;
-    assert_eq!(verdict.crawl_delay(), Some(10 * SECOND));
-    assert_eq!(waited, began.elapsed());
-    assert!(waited >= 13 * SECOND, "{waited:?}: four on the wire, and ten from then");
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,11 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use crate::scripted::{Scripted, ScriptedFetch};
-use crate::support::{SECOND, START, built, clock, origin, page, url};
+use crate::support::{SECOND, built, clock, origin, page, url};
 use abide_gate::pacing::PacePolicy;
-use abide_gate::robots_cache::RobotsPolicy;
-use abide_gate::{AddressGuard, DeniedKind, Event, Failure, Gate, Origin, WallMillis};
-use tokio::time::Instant;
+use abide_gate::{AddressGuard, DeniedKind, Event, Gate, Origin};
 
 fn rules() -> ScriptedFetch {
     ScriptedFetch::always(Scripted::text("User-agent: *\nDisallow: /private/\n"))
@@ -41,33 +39,15 @@ async fn private_addresses_are_used_if_their_network_is_allowed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_policies_of_robots_txt_and_of_pace_are_those_that_were_set() {
-    let slow_rules = ScriptedFetch::always(Scripted::text("").head_after(4 * SECOND));
-    let short = RobotsPolicy::default().with_deadline(3 * SECOND);
-    let slow = PacePolicy::default().with_delay(7 * SECOND);
-    let gate = built(Gate::builder().robots(short).pace(slow).max_wait(20 * SECOND), &slow_rules);
-    assert_eq!(gate.max_wait(), 20 * SECOND);
-    let began = Instant::now();
-    assert_eq!(gate.answer(&origin()).await.unwrap().failure(), Some(Failure::Timeout));
-    assert_eq!(began.elapsed(), 3 * SECOND);
-    assert_eq!(gate.next_slot(&page()).unwrap().wait, 7 * SECOND);
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_longest_wait_is_that_of_the_pace_unless_set() {
     let waits = PacePolicy::default().with_max_wait(3 * SECOND);
-    assert_eq!(built(Gate::builder().pace(waits), &rules()).max_wait(), 3 * SECOND);
-    assert_eq!(built(Gate::builder(), &rules()).max_wait(), 30 * SECOND);
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_clock_is_the_one_that_was_set() {
-    let clock = clock();
-    let gate = built(Gate::builder().clock(clock.clone()), &rules());
-    assert_eq!(gate.wall(), START);
-    assert_eq!(gate.answer(&origin()).await.unwrap().asked_at(), START);
-    clock.jump_to(WallMillis::from_millis(5));
-    assert_eq!(gate.wall(), WallMillis::from_millis(5));
+    for (builder, seconds) in [
+        (Gate::builder(), 30),
+        (Gate::builder().pace(waits.clone()), 3),
+        (Gate::builder().pace(waits).max_wait(20 * SECOND), 20),
+    ] {
+        assert_eq!(built(builder, &rules()).max_wait(), seconds * SECOND);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -78,24 +78,22 @@ async fn robots_txt_speaks_of_it_like_of_any_file() {
 
 #[tokio::test(start_paused = true)]
 async fn each_fault_leaves_the_last_good_copy_in_force() {
-    type Fault = (&'static str, fn() -> Scripted, Tdmrep<'static>);
-    let faults: [Fault; 11] = [
-        ("404", || Scripted::status(404), ABSENT),
-        ("410", || Scripted::status(410), ABSENT),
-        ("401", || Scripted::status(401), FOUND),
-        ("403", || Scripted::status(403), FOUND),
-        ("500", || Scripted::status(500), FOUND),
-        ("503", || Scripted::status(503), FOUND),
-        ("no name", || Scripted::error(Failure::Dns), FOUND),
-        ("no connection", || Scripted::error(Failure::Connect), FOUND),
-        ("a body that breaks off", || Scripted::text("[{").breaks(), FOUND),
-        ("a body that stalls", || Scripted::text("[{").stalls(), FOUND),
-        ("a circle of redirects", || Scripted::redirect("/.well-known/tdmrep.json"), UNKNOWN),
-    ];
-    for (name, fault, expected) in faults {
+    for (name, fault, expected) in [
+        ("404", Scripted::status(404), ABSENT),
+        ("410", Scripted::status(410), ABSENT),
+        ("401", Scripted::status(401), FOUND),
+        ("403", Scripted::status(403), FOUND),
+        ("500", Scripted::status(500), FOUND),
+        ("503", Scripted::status(503), FOUND),
+        ("no name", Scripted::error(Failure::Dns), FOUND),
+        ("no connection", Scripted::error(Failure::Connect), FOUND),
+        ("a body that breaks off", Scripted::text("[{").breaks(), FOUND),
+        ("a body that stalls", Scripted::text("[{").stalls(), FOUND),
+        ("a circle of redirects", Scripted::redirect("/.well-known/tdmrep.json"), UNKNOWN),
+    ] {
         let (gate, fetch, clock) = gate(GateBuilder::fetch_tdmrep, "", move |times| match times {
             0 => Scripted::text(FILE),
-            _ => fault(),
+            _ => fault.clone(),
         });
         check(&gate, "https://a.example/x").await.unwrap();
         clock.jump_to(START.plus(DAY + Duration::from_secs(60)));
