@@ -1,7 +1,6 @@
 //! What is said in logs and metrics: the names and fields of `docs/observability.md`, and nothing secret.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,6 +13,7 @@ use reqwest_middleware::{ClientBuilder, Next};
 use reqwest_tracing::TracingMiddleware;
 use tracing::Instrument;
 
+use crate::promises::files;
 use crate::{Built, builder, retry};
 
 const PAGE: &str = include_str!("../../docs/observability.md");
@@ -38,21 +38,9 @@ fn documented() -> BTreeMap<String, (String, String, BTreeSet<String>)> {
 
 /// The text of every source file of the crates that speak.
 fn sources() -> String {
-    fn read(directory: &Path, text: &mut String) {
-        for entry in std::fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                read(&path, text);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                text.push_str(&std::fs::read_to_string(&path).unwrap());
-            }
-        }
-    }
-    let mut text = String::new();
-    for name in ["abide", "abide-gate", "abide-tower", "abide-http"] {
-        read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates").join(name).join("src"), &mut text);
-    }
-    text
+    let folders =
+        ["crates/abide/src", "crates/abide-gate/src", "crates/abide-tower/src", "crates/abide-http/src"];
+    files(folders).iter().map(|file| std::fs::read_to_string(file).unwrap()).collect()
 }
 
 /// The string literals of the sources that begin so.
