@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt::{self, Write};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -50,25 +50,21 @@ pub fn listen() -> (Captured, DefaultGuard) {
 impl Captured {
     /// What abide said.
     pub fn ours(&self) -> Vec<Said> {
-        self.lock().iter().filter(|said| said.target.starts_with("abide")).cloned().collect()
+        self.said.lock().unwrap().iter().filter(|said| said.target.starts_with("abide")).cloned().collect()
     }
 
     /// Everything.
     pub fn all(&self) -> Vec<Said> {
-        self.lock().clone()
+        self.said.lock().unwrap().clone()
     }
 
     /// What was said under this name.
     pub fn named(&self, name: &str) -> Vec<Said> {
-        self.lock().iter().filter(|said| said.name == name).cloned().collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Said>> {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+        self.said.lock().unwrap().iter().filter(|said| said.name == name).cloned().collect()
     }
 
     fn write_down(&self, metadata: &Metadata<'_>, parent: Option<String>, text: Text) -> usize {
-        let mut said = self.lock();
+        let mut said = self.said.lock().unwrap();
         said.push(Said {
             name: metadata.name().to_owned(),
             level: metadata.level().to_string().to_ascii_lowercase(),
@@ -101,15 +97,15 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Captured {
         attributes.record(&mut text);
         let parent = context.span(id).and_then(|span| span.parent()).map(|span| span.name().to_owned());
         let place = self.write_down(attributes.metadata(), parent, text);
-        self.spans.lock().unwrap_or_else(PoisonError::into_inner).insert(id.into_u64(), place);
+        self.spans.lock().unwrap().insert(id.into_u64(), place);
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, _: Context<'_, S>) {
         let mut text = Text::default();
         values.record(&mut text);
-        let place = self.spans.lock().unwrap_or_else(PoisonError::into_inner).get(&id.into_u64()).copied();
+        let place = self.spans.lock().unwrap().get(&id.into_u64()).copied();
         if let Some(place) = place {
-            self.lock()[place].text.push_str(&text.0);
+            self.said.lock().unwrap()[place].text.push_str(&text.0);
         }
     }
 

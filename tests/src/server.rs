@@ -1,7 +1,7 @@
 //! The listener, its log, and a resolver that makes any name reach it.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -144,17 +144,17 @@ impl Server {
 
     /// Everything that arrived so far, in order.
     pub fn log(&self) -> Vec<Seen> {
-        lock(&self.log).clone()
+        self.log.lock().unwrap().clone()
     }
 
     /// Host and path of everything that arrived, in order.
     pub fn asked(&self) -> Vec<String> {
-        lock(&self.log).iter().map(Seen::what).collect()
+        self.log.lock().unwrap().iter().map(Seen::what).collect()
     }
 
     /// How often this host and path were asked for.
     pub fn count(&self, what: &str) -> usize {
-        lock(&self.log).iter().filter(|seen| seen.what() == what).count()
+        self.log.lock().unwrap().iter().filter(|seen| seen.what() == what).count()
     }
 }
 
@@ -185,10 +185,6 @@ impl Drop for Server {
 /// By tokio's clock, which a test may have stopped.
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()
-}
-
-fn lock(log: &Mutex<Vec<Seen>>) -> MutexGuard<'_, Vec<Seen>> {
-    log.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Any name, one address. The port counts for URLs that name none.
@@ -238,22 +234,19 @@ async fn serve(
         let reply = answer(&seen);
         let head_only = seen.method == "HEAD";
         let place = {
-            let mut log = lock(&log);
+            let mut log = log.lock().unwrap();
             log.push(seen);
             log.len() - 1
         };
         let note = |sent: usize| {
-            if let Some(seen) = lock(&log).get_mut(place) {
-                seen.sent += sent;
-                if sent == 0 {
-                    seen.answered = now();
-                }
+            let seen = &mut log.lock().unwrap()[place];
+            seen.sent += sent;
+            if sent == 0 {
+                seen.answered = now();
             }
         };
         let goes_on = play(&mut stream, reply, head_only, note).await;
-        if let Some(seen) = lock(&log).get_mut(place) {
-            seen.is_over = true;
-        }
+        log.lock().unwrap()[place].is_over = true;
         if !goes_on {
             return;
         }

@@ -8,14 +8,14 @@ mod pages;
 mod robots;
 mod tdmrep;
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide::robots_cache::{RobotsPolicy, Source};
 use abide::{Abide, Denied, DeniedKind, Failure, ResponseExt, WallMillis};
 use abide_tests::{Reply, Seen, Server, Silent, Step};
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use reqwest_middleware::ClientWithMiddleware;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -109,10 +109,15 @@ async fn each_fault_of_robots_txt_is_met_as_required() {
     let faults: Vec<Arc<Fault>> = robots::faults(silent.port()).into_iter().map(Arc::new).collect();
     let scripts: HashMap<String, Arc<Fault>> =
         faults.iter().enumerate().map(|(n, fault)| (format!("f{n}.example"), Arc::clone(fault))).collect();
+    let were_well = Mutex::new(HashSet::new());
     let server = Arc::new(
         Server::start(move |seen| match scripts.get(seen.host().trim_start_matches("copy-")) {
             // The site was well once.
-            Some(_) if seen.host().starts_with("copy-") && seen.path == "/robots.txt" && is_first(seen) => {
+            Some(_)
+                if seen.host().starts_with("copy-")
+                    && seen.path == "/robots.txt"
+                    && were_well.lock().unwrap().insert(seen.host().to_owned()) =>
+            {
                 Reply::new(200, GOOD)
             }
             Some(fault) => site(seen, &fault.script),
@@ -152,14 +157,6 @@ async fn none_failed(checked: JoinSet<Result<(), String>>) {
     let failed: Vec<_> = results.into_iter().filter_map(Result::err).collect();
     assert!(failed.is_empty(), "{} of {all}:\n{}", failed.len(), failed.join("\n"));
 }
-
-/// A request without validators, before anything was learnt: the crawler has no copy.
-fn is_first(seen: &Seen) -> bool {
-    seen.header("if-none-match").is_none() && FIRST.lock().unwrap().insert(seen.host().to_owned())
-}
-
-static FIRST: std::sync::Mutex<std::collections::BTreeSet<String>> =
-    std::sync::Mutex::new(std::collections::BTreeSet::new());
 
 /// Eight callers at once on a host that nothing is known of.
 async fn cold(
@@ -260,15 +257,12 @@ async fn visit(client: &ClientWithMiddleware, host: &str, path: &str) -> anyhow:
         Ok(page) => return Ok(page.status().as_u16().to_string()),
         Err(error) => error,
     };
-    let shown = format!("{error} {error:?} {:?}", Denied::find(&error).map(|denied| denied.to_string()));
-    if shown.contains(MARKER) {
-        bail!("a secret in an error: {shown}");
-    }
-    let sentence = Denied::find(&error).map(|denied| denied.to_string()).unwrap_or_default();
-    if sentence.contains(|c: char| c.is_control()) {
-        bail!("a control byte in an error: {sentence:?}");
-    }
-    Ok(match Denied::find(&error).as_ref().map(Denied::kind) {
+    let denied = Denied::find(&error);
+    let sentence = denied.as_ref().map(Denied::to_string).unwrap_or_default();
+    let shown = format!("{error} {error:?} {sentence}");
+    ensure!(!shown.contains(MARKER), "a secret in an error: {shown}");
+    ensure!(!sentence.contains(char::is_control), "a control byte in an error: {sentence:?}");
+    Ok(match denied.as_ref().map(Denied::kind) {
         Some(DeniedKind::Disallowed { .. }) => "disallowed".into(),
         Some(DeniedKind::Unreachable { .. }) => "unreachable".into(),
         Some(DeniedKind::Deferred { .. }) => "deferred".into(),
