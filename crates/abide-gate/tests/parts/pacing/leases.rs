@@ -25,7 +25,7 @@ fn process(store: &Arc<Faulty>, policy: PacePolicy) -> Arc<Pacer> {
 }
 
 fn healthy() -> Arc<Faulty> {
-    Faulty::new(|call, until| call < until, 0, Fault::Error)
+    Arc::new(Faulty::new(0..0, Fault::Error))
 }
 
 #[tokio::test(start_paused = true)]
@@ -258,7 +258,7 @@ async fn the_store_may_fail_at_any_call() {
     assert!(calls >= 8, "{calls}");
     for fault in [Fault::Error, Fault::Lost, Fault::Hang, Fault::Panic] {
         for k in 0..calls {
-            let store = Faulty::new(|call, k| call == k, k, fault);
+            let store = Arc::new(Faulty::new(k..k + 1, fault));
             let (log, throttled) = ten_requests(store.clone()).await;
             // The process keeps its own promise, whatever the store does.
             log.check(s(1));
@@ -361,7 +361,7 @@ async fn fail_closed_sends_nothing_without_a_lease() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_hangs_costs_one_command_and_then_nothing() {
-    let store = Faulty::new(|_, _| true, 0, Fault::Hang);
+    let store = Arc::new(Faulty::new(0..usize::MAX, Fault::Hang));
     let pacer = process(&store, one_second().with_store_timeout(ms(40)));
     let began = Instant::now();
     pacer.take("a.example").await.finish();

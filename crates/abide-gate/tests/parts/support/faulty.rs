@@ -1,5 +1,6 @@
 //! A store that fails on demand.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -37,26 +38,26 @@ pub(crate) async fn is_free(store: &dyn HostStore, host: &str) -> bool {
 pub(crate) struct Faulty {
     inner: Arc<MemoryStore>,
     calls: AtomicUsize,
-    fails: fn(usize, usize) -> bool,
-    at: AtomicUsize,
+    /// It fails from this call on,
+    from: usize,
+    /// and no longer at this one.
+    until: AtomicUsize,
     fault: Fault,
 }
 
 impl Faulty {
-    pub(crate) fn new(fails: fn(usize, usize) -> bool, at: usize, fault: Fault) -> Arc<Self> {
-        Arc::new(Self { inner: Arc::default(), calls: AtomicUsize::new(0), fails, at: at.into(), fault })
+    /// It fails so at these calls.
+    pub(crate) fn new(at: Range<usize>, fault: Fault) -> Self {
+        Self { inner: Arc::default(), calls: 0.into(), from: at.start, until: at.end.into(), fault }
     }
 
     pub(crate) fn from_the_start() -> Arc<Self> {
-        Self::new(|call, until| call < until, usize::MAX, Fault::Error)
+        Arc::new(Self::new(0..usize::MAX, Fault::Error))
     }
 
     /// What another process has instead, with faults of its own.
     pub(crate) fn of_another_process(&self, fault: Fault) -> Arc<Self> {
-        let other = Self::new(|call, until| call < until, 0, fault);
-        let mut other = Arc::into_inner(other).unwrap();
-        other.inner = Arc::clone(&self.inner);
-        Arc::new(other)
+        Arc::new(Self { inner: Arc::clone(&self.inner), ..Self::new(0..0, fault) })
     }
 
     /// How often it has been asked.
@@ -71,16 +72,16 @@ impl Faulty {
 
     /// It fails from now on, until it is healed.
     pub(crate) fn goes_down(&self) {
-        self.at.store(usize::MAX, Ordering::SeqCst);
+        self.until.store(usize::MAX, Ordering::SeqCst);
     }
 
     pub(crate) fn heal(&self) {
-        self.at.store(0, Ordering::SeqCst);
+        self.until.store(0, Ordering::SeqCst);
     }
 
     fn or_fail<'a, T: Send + 'a>(&'a self, done: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
         let call = self.calls.fetch_add(1, Ordering::SeqCst);
-        if !(self.fails)(call, self.at.load(Ordering::SeqCst)) {
+        if !(self.from..self.until.load(Ordering::SeqCst)).contains(&call) {
             return done;
         }
         let fault = self.fault;
