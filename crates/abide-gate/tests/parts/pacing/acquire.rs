@@ -15,15 +15,6 @@ use crate::parts::support::pacing::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn one_in_flight_and_the_delay_from_the_end_of_the_response() {
-    let (pacer, log) = (Pacer::new(one_second()), Log::default());
-    log.send(0, &pacer, "a.example", ms(700)).await;
-    log.send(0, &pacer, "a.example", ms(700)).await;
-    // 0 + 700 ms, then 1 s: the second starts at 1.7 s.
-    assert_eq!(log.starts("a.example"), [ms(0), ms(1_700)]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn several_in_flight_start_a_delay_apart() {
     let policy = one_second().danger_max_in_flight(3).danger_min_delay(ms(100));
     let (pacer, log) = (Pacer::new(policy), Log::default());

@@ -8,11 +8,9 @@ use abide_gate::robots_cache::RobotsResponse;
 use abide_gate::{Clock, Failure, SystemClock};
 use tokio::time::sleep;
 
-const DELAY: &str = "User-agent: *\nDisallow: /closed\nCrawl-delay: 7\n";
-
 #[tokio::test(start_paused = true)]
 async fn an_entry_is_as_old_as_its_last_confirmation() {
-    let world = World::of(Scripted::text(DELAY));
+    let world = World::of(Scripted::text(GOOD));
     let answer = world.ask().await;
     sleep(Duration::from_secs(90)).await;
     assert_eq!(answer.age(world.wall()), Some(Duration::from_secs(90)));

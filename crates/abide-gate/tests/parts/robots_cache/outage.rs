@@ -91,12 +91,6 @@ async fn a_copy_goes_on_being_used_after_thirty_days() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn asked_once_a_month_it_stays_disallowed() {
-    let world = World::of(Scripted::status(503));
-    assert!(matches!(after_days(&world, 300, 30 * DAY).await, Source::Unreachable(_)));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_clock_that_jumps_opens_nothing() {
     let world = World::of(Scripted::status(503));
     world.ask().await;
