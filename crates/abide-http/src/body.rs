@@ -35,6 +35,12 @@ type FrameResult = Result<Frame<Bytes>, BoxError>;
 ///
 /// The permit ends when the body has ended (trailers, the end of the stream, or known to be empty), fails or is dropped: the host's delay
 /// counts from then. In HTTP/1.x a body also ends at its stated length.
+///
+/// ```
+/// let rest = http_body_util::Full::from("</title>");
+/// let body = abide_http::ResponseBody::new(rest, http::Version::HTTP_11, None).with_taken(Ok("<title>A".into()));
+/// assert_eq!(http_body::Body::size_hint(&body).exact(), Some(16), "what was read ahead, and the rest");
+/// ```
 pub struct ResponseBody<B> {
     replay: VecDeque<FrameResult>,
     /// Dropped when it has failed, which closes the connection; then how much was left of it, which its length counts.

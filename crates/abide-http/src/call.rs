@@ -27,6 +27,16 @@ use abide_gate::pacing::Permit;
 use abide_gate::{Denied, DeniedKind, Failure, Origin, SignRequest, Verdict, has_userinfo, without_userinfo};
 
 /// What to do next.
+///
+/// ```
+/// use abide_http::Step;
+/// let waits_for = |step| match step {
+///     Step::Check | Step::Acquire => "its permit",
+///     Step::Send => "the server",
+///     _ => "the caller",
+/// };
+/// assert_eq!(waits_for(Step::Acquire), "its permit");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {
@@ -45,6 +55,15 @@ pub enum Step {
 /// One call: a request for each hop.
 ///
 /// Everything that is decided for a request is decided here. What is rare is boxed, because every call carries the room for it.
+///
+/// ```
+/// use abide_http::{Call, Crawler, Options, admit};
+/// /// Whether the page could be requested now. The call is dropped unsent, so it gives its permit back.
+/// async fn is_free(crawler: &Crawler, url: &url::Url) -> bool {
+///     let options = Options::new().with_max_wait(std::time::Duration::ZERO);
+///     admit(&mut Call::new(crawler, options, &http::Method::GET, url, None)).await.is_ok()
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Call<'a> {
     pub(crate) crawler: &'a Crawler,
@@ -98,6 +117,12 @@ pub(crate) struct Pending {
 }
 
 /// The head of a response.
+///
+/// ```
+/// let (parts, _) = http::Response::new("a page").into_parts();
+/// let head = abide_http::ResponseHead { status: parts.status, headers: &parts.headers, remote_addr: None, url: None, is_repeatable: true };
+/// assert!(head.status.is_success());
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct ResponseHead<'r> {
     /// The status.

@@ -19,6 +19,13 @@ use abide_robots::{InvalidText, ProductToken};
 use url::Url;
 
 /// What all calls of one crawler share.
+///
+/// ```
+/// use abide_http::{BuildError, Crawler};
+/// fn crawler(fetch: impl abide_gate::robots_cache::Fetch) -> Result<Crawler, BuildError> {
+///     Crawler::builder("ExampleBot").user_agent("ExampleBot/1.0 (+https://example.com/bot)").build(std::sync::Arc::new(fetch))
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Crawler {
     pub(crate) gate: Gate,
@@ -63,6 +70,12 @@ impl Crawler {
 }
 
 /// Settings of a crawler that do not depend on the HTTP client. The default is the polite choice.
+///
+/// ```
+/// let settings = abide_http::Crawler::builder("ExampleBot-News").fallback("ExampleBot").scan(abide_http::Scan::Headers);
+/// assert_eq!(settings.checked_user_agent()?, "ExampleBot-News");
+/// # Ok::<(), abide_http::BuildError>(())
+/// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct CrawlerBuilder {
@@ -244,6 +257,14 @@ impl SignRequest for Signing {
 }
 
 /// The crawler could not be built. Nothing has been sent.
+///
+/// ```
+/// let settings = abide_http::Crawler::builder("ExampleBot").user_agent("Mozilla/5.0");
+/// match settings.checked_user_agent().unwrap_err() {
+///     abide_http::BuildError::UserAgent { token, .. } => assert_eq!(token, "ExampleBot", "the User-Agent must contain it"),
+///     error => panic!("{error}"),
+/// }
+/// ```
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BuildError {

@@ -16,6 +16,13 @@ use abide_permissions::license_challenge;
 use crate::payment::InvalidValue;
 
 /// The token of a licence: `token68` of RFC 9110 §11.2. `Debug` does not show it.
+///
+/// ```
+/// let token = abide_http::LicenseToken::new("s3cret")?;
+/// assert!(!format!("{token:?}").contains("s3cret"));
+/// let settings = abide_http::Crawler::builder("ExampleBot").license_tokens(move |_url, _challenge| Some(token.clone()));
+/// # Ok::<(), abide_http::InvalidValue>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct LicenseToken(HeaderValue);
 

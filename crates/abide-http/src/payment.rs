@@ -101,11 +101,22 @@ impl fmt::Display for Price {
 }
 
 /// The text is not a valid price or licence token. `Display` says what was expected; it shows an invalid price, but no token.
+///
+/// ```
+/// let error = "1 cent".parse::<abide_http::Price>().unwrap_err();
+/// assert!(error.to_string().ends_with("found \"1 cent\""));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct InvalidValue(pub(crate) String);
 
 /// What a response says about payment.
+///
+/// ```
+/// fn paid_or_asked(info: &abide_http::FetchInfo) -> Option<abide_http::Price> {
+///     info.payment().and_then(|terms| terms.charged().or(terms.price()))
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PaymentTerms {
     price: Option<Price>,

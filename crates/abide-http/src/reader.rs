@@ -48,6 +48,13 @@ impl<'a> Asked<'a> {
 }
 
 /// A response whose fields have been read, and whose body has not.
+///
+/// ```
+/// fn info_without_body(call: &mut abide_http::Call<'_>, head: &http::response::Parts) -> Option<abide_http::FetchInfo> {
+///     let reading = call.reading(None, head.status, &head.headers);
+///     reading.leaves_body().then(|| reading.fetch_info())
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Reading<'a> {
     asked: Asked<'a>,

@@ -17,6 +17,14 @@ use abide_permissions::PermissionError;
 use crate::failure::root_cause;
 
 /// The span of one call, `abide.request`, or of one hop of it. Without the feature `tracing` it is nothing.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), url::ParseError> {
+/// let span = abide_http::CallSpan::begin(&http::Method::GET, &"https://example.org/a".parse()?);
+/// let page = span.instrument(async { http::Response::new("a page") }).await;
+/// span.answered(1, page.status(), std::time::Duration::ZERO);
+/// # Ok(()) }
+/// ```
 #[derive(Debug)]
 pub struct CallSpan {
     #[cfg(feature = "tracing")]
