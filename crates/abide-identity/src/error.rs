@@ -3,6 +3,11 @@
 use std::path::{Path, PathBuf};
 
 /// A key cannot be used, or a request cannot be signed.
+///
+/// ```
+/// let error = abide_identity::Key::from_text("no key").unwrap_err();
+/// assert!(!error.is_permissions() && error.to_string().starts_with("expected a PEM block PRIVATE KEY"));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct IdentityError(#[from] Why);

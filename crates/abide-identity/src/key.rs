@@ -33,6 +33,14 @@ pub trait Signer: fmt::Debug + Send + Sync {
 }
 
 /// An Ed25519 key in memory. `Debug` shows only its thumbprint.
+///
+/// ```
+/// use abide_identity::{Key, Signer};
+/// let key = Key::generate()?;
+/// let restored = Key::from_text(&key.to_pem()?)?;
+/// assert_eq!(restored.public_key(), key.public_key());
+/// # Ok::<(), abide_identity::IdentityError>(())
+/// ```
 pub struct Key(Ed25519KeyPair);
 
 impl Key {
