@@ -3,6 +3,13 @@
 //! Reading never fails. A limit below what the specification asks for is refused, and a store may fail.
 
 /// A limit is too small, or an operation of a store failed.
+///
+/// ```
+/// use abide_permissions::{PermissionError, ReadOptions};
+/// let too_small = ReadOptions::for_tokens([]).with_head_limit(1024).unwrap_err();
+/// assert_eq!(too_small.to_string(), "expected a head limit of at least 8192 bytes, found 1024");
+/// let of_your_store = PermissionError::new(std::io::Error::other("no space is left"));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct PermissionError(#[from] Kind);

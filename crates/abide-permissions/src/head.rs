@@ -11,6 +11,13 @@ use crate::license::{LICENSES_MAX, is_license};
 /// The metas of a document's head. Cheap to clone.
 ///
 /// `HeadScanner` (feature `html`) returns it; without a scan, use [`Head::not_scanned`].
+///
+/// ```
+/// use abide_permissions::{Head, HeadEnd};
+/// let (pdf, unread) = (Head::not_scanned(HeadEnd::NotHtml), Head::not_scanned(HeadEnd::NotScanned));
+/// assert!(pdf.metas().is_empty() && pdf.end().is_complete(), "it has no metas");
+/// assert!(unread.metas().is_empty() && !unread.end().is_complete(), "it may have metas");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Absent when nothing was found, as with most responses that are not HTML.

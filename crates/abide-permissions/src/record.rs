@@ -65,6 +65,13 @@ pub struct PermissionRecord {
 }
 
 /// A response as far as permissions are concerned.
+///
+/// ```
+/// use abide_permissions::{Fetched, Head, HeadEnd};
+/// let fields = [("X-Robots-Tag", b"noindex".as_slice()), ("Content-Type", b"application/pdf")];
+/// let fetched = Fetched::new(200, &fields, Head::not_scanned(HeadEnd::NotHtml), std::time::SystemTime::now());
+/// assert!(fetched.is_whole_page());
+/// ```
 #[derive(Clone, Debug)]
 pub struct Fetched<'a> {
     status: u16,

@@ -56,6 +56,16 @@ impl fmt::Display for Usage {
 }
 
 /// What is preferred. Ordered by how much it restricts.
+///
+/// ```
+/// use abide_permissions::{Preference, Preferences};
+/// let training = Preferences::default().with_fields([("Content-Usage", b"train-ai=n".as_slice())]).training();
+/// let may_train = match training.preference() {
+///     Preference::Allow => true,
+///     Preference::Disallow | Preference::Unknown => false, // Where nothing is stated, the choice is yours.
+/// };
+/// assert!(!may_train);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Preference {
@@ -85,6 +95,12 @@ const CONTENT_USAGE: &str = "Content-Usage";
 const CONTENT_SIGNAL: &str = "Content-Signal";
 
 /// One preference and its source.
+///
+/// ```
+/// let preferences = abide_permissions::Preferences::default().with_fields([("Content-Usage", b"search=y".as_slice())]);
+/// let statement = &preferences.statements()[0];
+/// assert_eq!(format!("{} in {}", statement.text(), statement.source()), "search=y in Content-Usage, field 1");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PreferenceStatement {
