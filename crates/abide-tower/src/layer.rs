@@ -16,6 +16,15 @@ use crate::robots_fetch::ServiceFetch;
 use crate::service::AbideService;
 
 /// Checks and rate-limits the requests of a service. Cheap to clone; clones, and all services that they wrap, share rules and permits.
+///
+/// ```
+/// use tower::{Layer, service_fn};
+/// let client = service_fn(async |_: http::Request<String>| std::io::Result::Ok(http::Response::new(String::new())));
+/// let layer = abide_tower::AbideLayer::builder("ExampleBot").build(client)?;
+/// let (pages, feeds) = (layer.layer(client), layer.layer(client));
+/// assert!(std::ptr::eq(pages.gate(), feeds.gate()), "they share rules and permits");
+/// # Ok::<(), abide_tower::BuildError>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct AbideLayer {
     crawler: Arc<Crawler>,

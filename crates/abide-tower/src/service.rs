@@ -27,6 +27,16 @@ use crate::request_url::url_of;
 ///
 /// Each request is one hop: robots.txt of its own origin, its own permit, its own answer. A 3xx is an answer. A request without a body is
 /// repeated once where the server asks for a signature, a licence or a price that this crawler gives.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use tower::{ServiceExt, service_fn};
+/// let site = service_fn(|_| async { std::io::Result::Ok(http::Response::new("User-agent: *\nDisallow: /b".to_owned())) });
+/// let client = abide_tower::AbideLayer::builder("ExampleBot").wrap(site)?;
+/// let error = client.oneshot(http::Request::get("http://example.org/b").body(String::new())?).await.unwrap_err();
+/// assert!(error.refused().is_some_and(|denied| denied.is_disallowed()));
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone)]
 pub struct AbideService<S> {
     pub(crate) crawler: Arc<Crawler>,
