@@ -23,6 +23,12 @@ use crate::robots_fetch::ReqwestFetch;
 use crate::send::never_again;
 
 /// Settings of one crawler. Made by [`Abide::builder`].
+///
+/// ```
+/// let abide = abide::Abide::builder("ExampleBot").max_wait(std::time::Duration::from_secs(300)).build()?;
+/// assert_eq!(abide.user_agent(), "ExampleBot");
+/// # Ok::<(), abide::BuildError>(())
+/// ```
 #[must_use]
 pub struct Builder {
     /// What every client has in common.
