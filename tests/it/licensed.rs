@@ -145,7 +145,8 @@ async fn the_signature_covers_the_token() {
 #[tokio::test]
 async fn no_log_error_or_store_has_the_token() {
     let (authority, server) = site().await;
-    let path = std::env::temp_dir().join(format!("abide-licensed-{}.redb", std::process::id()));
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = directory.path().join("abide.redb");
     let store = Arc::new(abide_redb::Store::open(&path).unwrap());
     let (captured, _guard) = listen();
     let (abide, inner) = builder(&server)
@@ -170,7 +171,6 @@ async fn no_log_error_or_store_has_the_token() {
     assert!(abide.gate_handle().settled(Duration::from_secs(10)).await);
     store.close().await.unwrap();
     let stored = std::fs::read(&path).unwrap();
-    std::fs::remove_file(&path).unwrap();
     let stored = String::from_utf8_lossy(&stored);
     assert!(stored.contains("a.site.example"), "something was stored");
     assert!(!text.contains("t0ken") && !stored.contains("t0ken"));

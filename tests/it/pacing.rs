@@ -1,7 +1,7 @@
 //! One at a time, a delay after the end of each answer, and nothing while the host is backed off.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use abide::pacing::{DeferReason, PacePolicy};
 use abide::{Denied, DeniedKind};
@@ -167,10 +167,15 @@ async fn a_429_backs_the_whole_host_off_and_reaches_the_caller() {
     })
     .await;
     let client = client(&server);
+    let hour = Duration::from_secs(3600);
+    let before = SystemTime::now() - Duration::from_millis(1);
     assert_eq!(status(&client, "http://a.example/busy").await, 429);
     let denied = refused(&client, "http://a.example/x").await;
     let DeniedKind::Deferred { reason } = denied.kind() else { panic!("{denied:?}") };
     assert!(matches!(reason, DeferReason::Backoff { status: Some(429), .. }), "{reason:?}");
+    let again = denied.retry_at().unwrap();
+    assert!((before + hour..=SystemTime::now() + hour + hour / 6).contains(&again), "{again:?}");
+    assert!(denied.is_temporary());
     assert_eq!(server.count("a.example/x"), 0);
     assert_eq!(status(&client, "http://b.example/x").await, 200, "other hosts are not backed off");
 }

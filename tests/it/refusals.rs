@@ -1,15 +1,13 @@
 //! How a refusal is found again in what the layers above make of it, and how the options of one request reach it.
 
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use abide::{Denied, Options, RedirectPolicy, RequestBuilderExt, ResponseExt, Scan, Stopped};
-use abide_tests::{Reply, Server, Step, StoppedClock, delays, until};
+use abide_tests::{Reply, Server, delays};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Extension};
-use tokio::sync::Notify;
 use tower_service::Service;
 
-use crate::{Built, builder, chain, client, refused, retry};
+use crate::{Built, builder, chain, client, retry};
 
 async fn site() -> Server {
     Server::with_rules("User-agent: *\nDisallow: /secret", |seen| match seen.path.as_str() {
@@ -117,21 +115,6 @@ async fn an_override_does_not_switch_off_pacing() {
     assert!(delays(&log).all(|found| found >= delay));
 }
 
-#[tokio::test]
-async fn a_deferral_is_returned_at_once() {
-    // What waited would wait for ever.
-    let _clock = StoppedClock::stop();
-    let server = Server::without_rules(|_| Reply::retry_after(503, 120)).await;
-    let client = client(&server);
-    let before = SystemTime::now() - Duration::from_millis(1);
-    assert_eq!(client.get("http://a.example/x").send().await.unwrap().status(), 503);
-    let denied = refused(&client, "http://a.example/y").await;
-    let again = denied.retry_at().unwrap();
-    assert!(again >= before + Duration::from_secs(120), "{again:?}");
-    assert!(again <= SystemTime::now() + Duration::from_secs(140), "{again:?}");
-    assert!(denied.is_temporary());
-}
-
 /// What users put into their own structs, tasks and statics.
 #[test]
 fn what_is_promised_of_types() {
@@ -166,29 +149,4 @@ fn what_is_promised_of_types() {
     send(abide.invalidate(&origin));
     send(abide.prefetch([origin.clone()]));
     send(abide.wrap(reqwest::Client::new()).get(url).send());
-}
-
-/// The server lives on the only thread of this runtime, and so does this test: whatever blocked the thread would starve both.
-#[tokio::test(flavor = "current_thread")]
-async fn nothing_blocks_the_runtime() {
-    let clock = StoppedClock::stop();
-    let rules = Arc::new(Notify::new());
-    let then = Arc::clone(&rules);
-    let server = Server::start(move |seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::raw(vec![
-            Step::Wait(then.clone()),
-            Step::send(b"HTTP/1.1 200 OK\r\ncontent-length: 32\r\n\r\nUser-agent: *\nDisallow: /secret\n"),
-        ]),
-        _ => Reply::html("page"),
-    })
-    .await;
-    let delay = Duration::from_secs(1);
-    let (abide, inner) = builder(&server).delay(delay).parts();
-    let client = abide.clone().wrap(inner);
-    let page = tokio::spawn(async move { crate::status(&client, "http://a.example/x").await });
-    until("robots.txt is waited for", || server.log().len() == 1).await;
-    rules.notify_one();
-    until("the delay is waited for", || abide.gate_handle().stats().waiting == 1).await;
-    clock.pass(delay).await;
-    assert_eq!(page.await.unwrap(), 200);
 }

@@ -59,11 +59,10 @@ pub(crate) fn crawls<F: Future<Output = Result<(), Box<dyn std::error::Error>>>>
     let page = include_str!("../../docs/tutorial.md");
     let script = page.split("```sh\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let files: Vec<_> = script.lines().filter(|line| !line.starts_with("python3")).collect();
-    let directory = std::env::temp_dir().join(format!("abide-tutorial-{}-{line}", std::process::id()));
-    std::fs::create_dir_all(&directory).unwrap();
+    let directory = tempfile::TempDir::new().unwrap();
     let mut shell = std::process::Command::new("sh");
     assert!(shell.arg("-ec").arg(files.join("\n")).current_dir(&directory).status().unwrap().success());
-    let site = directory.join("site");
+    let site = directory.path().join("site");
     let answer = move |seen: &Seen| {
         let path = if seen.path == "/" { "/index.html" } else { &seen.path };
         match std::fs::read(site.join(path.trim_start_matches('/'))) {
@@ -77,7 +76,6 @@ pub(crate) fn crawls<F: Future<Output = Result<(), Box<dyn std::error::Error>>>>
         crawl(format!("http://{}/", server.address()).parse().unwrap()).await.unwrap();
         server.asked()
     });
-    std::fs::remove_dir_all(&directory).unwrap();
     let paths: Vec<_> = asked.iter().map(|what| what.rsplit_once('/').unwrap().1).collect();
     let has_links =
         page.lines().skip(line).take_while(|line| *line != "```").any(|line| line.contains("fn links"));
