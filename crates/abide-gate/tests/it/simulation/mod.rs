@@ -26,8 +26,7 @@ fn checked(plan: &Plan) -> Counts {
         Ok(counts) => return counts,
         Err(violation) => violation,
     };
-    let same = |plan: &Plan| run(plan, None).err().filter(|found| found.promise == violation.promise);
-    let least = shrink::shrink(plan, 150, same);
+    let least = shrink::shrink(plan, None, &violation);
     let found = run(&least, None).expect_err("what was shrunk still fails");
     panic!("{violation}\nleast: {found}\nABIDE_REPLAY={} of {} events", least.replay(), plan.events.len());
 }
@@ -124,9 +123,7 @@ fn a_failing_run_shrinks_to_what_matters_and_replays_alike() {
     quiet();
     for rude in [Rude::PastRobots, Rude::EarlyRelease] {
         let (plan, violation) = caught(rude);
-        let same =
-            |plan: &Plan| run(plan, Some(rude)).err().filter(|found| found.promise == violation.promise);
-        let least = shrink::shrink(&plan, 150, same);
+        let least = shrink::shrink(&plan, Some(rude), &violation);
         assert!(least.events.len() <= 3, "{rude:?}: {} of {} events", least.events.len(), plan.events.len());
         let again = Plan::of_replay(&least.replay());
         let [first, second] = [&least, &again].map(|plan| run(plan, Some(rude)).unwrap_err().to_string());
