@@ -27,6 +27,7 @@ use crate::{AddressGuard, Clock, SignRequest, SystemClock, caught_clock};
 ///
 /// ```
 /// use abide_gate::Gate;
+///
 /// let settings = Gate::builder().seed(7).allow_net("127.0.0.1/32".parse()?); // a test with a local server
 /// assert!(settings.address_guard().check("127.0.0.1".parse()?).is_ok());
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -112,6 +112,7 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
 ///
 /// ```
 /// use abide_gate::{Clock, SystemClock};
+///
 /// let started = SystemClock.now(); // before a `Fetch` sends its request
 /// assert!(SystemClock.now() >= started);
 /// ```
@@ -159,6 +160,16 @@ fn asked<T>(asking: impl FnOnce() -> T) -> Option<T> {
 /// A wall clock for tests that follows tokio's (paused) clock and can be made to jump.
 ///
 /// Within `#[tokio::test(start_paused = true)]` both clocks move when the test sleeps or calls `tokio::time::advance`.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use abide_gate::{Clock, ManualClock, WallMillis};
+///
+/// let clock = ManualClock::starting_at(WallMillis::from_millis(1_000));
+/// clock.jump_to(WallMillis::from_millis(9_000));
+/// assert!(clock.wall() >= WallMillis::from_millis(9_000));
+/// # }
+/// ```
 #[cfg(feature = "testing")]
 #[derive(Debug)]
 pub struct ManualClock {

@@ -240,6 +240,7 @@ pub fn has_userinfo(url: &Url) -> bool {
 ///
 /// ```
 /// use abide_gate::{Origin, UnsupportedUrl};
+///
 /// let error: UnsupportedUrl = "mailto:a@b.example".parse::<Origin>().unwrap_err();
 /// assert_eq!(error.to_string(), r#"expected an http or https URL, found the scheme "mailto""#);
 /// ```

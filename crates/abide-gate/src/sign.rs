@@ -14,6 +14,30 @@ use crate::{WallMillis, caught};
 /// `abide-identity` does: `CrawlerBuilder::sign_requests`.
 ///
 /// Set with [`GateBuilder::sign_requests`](crate::GateBuilder::sign_requests).
+///
+/// ```
+/// use abide_gate::{SignRequest, WallMillis};
+/// use http::{HeaderMap, HeaderValue, Method};
+///
+/// /// A secret that a site has agreed on with the crawler, in place of a signature.
+/// #[derive(Debug)]
+/// struct Secret(HeaderValue);
+///
+/// impl SignRequest for Secret {
+///     fn sign(
+///         &self,
+///         _: &Method,
+///         url: &url::Url,
+///         headers: &mut HeaderMap,
+///         _: WallMillis,
+///     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+///         if url.scheme() == "https" && url.host_str() == Some("partner.example") {
+///             headers.insert("x-crawler-secret", self.0.clone());
+///         }
+///         Ok(())
+///     }
+/// }
+/// ```
 pub trait SignRequest: fmt::Debug + Send + Sync {
     /// Adds a signature to the fields of a request, which is sent right after that. Nothing else of it changes, except `Accept-Encoding`.
     /// Requests that need no signature stay as they are.

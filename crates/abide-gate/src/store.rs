@@ -53,6 +53,7 @@ impl std::error::Error for StoreError {}
 ///
 /// ```
 /// use abide_gate::HolderId;
+///
 /// assert_ne!(HolderId::random(), HolderId::random());
 /// assert_eq!(HolderId(0xab).to_string(), "000000000000000000000000000000ab");
 /// ```

@@ -30,6 +30,7 @@ use abide_gate::{Denied, DeniedKind, Failure, Origin, SignRequest, Verdict, has_
 ///
 /// ```
 /// use abide_http::Step;
+///
 /// let waits_for = |step| match step {
 ///     Step::Check | Step::Acquire => "its permit",
 ///     Step::Send => "the server",
@@ -58,10 +59,12 @@ pub enum Step {
 ///
 /// ```
 /// use abide_http::{Call, Crawler, Options, admit};
-/// /// Whether the page could be requested now. The call is dropped unsent, so it gives its permit back.
-/// async fn is_free(crawler: &Crawler, url: &url::Url) -> bool {
-///     let options = Options::new().with_max_wait(std::time::Duration::ZERO);
-///     admit(&mut Call::new(crawler, options, &http::Method::GET, url, None)).await.is_ok()
+///
+/// /// The first steps of an adapter: then the request may be sent.
+/// async fn admitted<'a>(crawler: &'a Crawler, url: &url::Url) -> Result<Call<'a>, abide_gate::Denied> {
+///     let mut call = Call::new(crawler, Options::new(), &http::Method::GET, url, None);
+///     admit(&mut call).await?;
+///     Ok(call)
 /// }
 /// ```
 #[derive(Debug)]
@@ -120,7 +123,8 @@ pub(crate) struct Pending {
 ///
 /// ```
 /// let (parts, _) = http::Response::new("a page").into_parts();
-/// let head = abide_http::ResponseHead { status: parts.status, headers: &parts.headers, remote_addr: None, url: None, is_repeatable: true };
+/// let (status, headers) = (parts.status, &parts.headers);
+/// let head = abide_http::ResponseHead { status, headers, remote_addr: None, url: None, is_repeatable: true };
 /// assert!(head.status.is_success());
 /// ```
 #[derive(Debug, Clone, Copy)]

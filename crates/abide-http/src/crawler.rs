@@ -22,6 +22,7 @@ use url::Url;
 ///
 /// ```
 /// use abide_http::{BuildError, Crawler};
+///
 /// fn crawler(fetch: impl abide_gate::robots_cache::Fetch) -> Result<Crawler, BuildError> {
 ///     Crawler::builder("ExampleBot").user_agent("ExampleBot/1.0 (+https://example.com/bot)").build(std::sync::Arc::new(fetch))
 /// }

@@ -6,9 +6,11 @@
 ///
 /// ```
 /// use abide_permissions::{PermissionError, ReadOptions};
+///
 /// let too_small = ReadOptions::for_tokens([]).with_head_limit(1024).unwrap_err();
 /// assert_eq!(too_small.to_string(), "expected a head limit of at least 8192 bytes, found 1024");
-/// let of_your_store = PermissionError::new(std::io::Error::other("no space is left"));
+/// let of_your_store = PermissionError::new("no space is left");
+/// assert!(of_your_store.to_string().ends_with("no space is left"));
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]

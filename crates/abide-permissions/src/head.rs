@@ -14,6 +14,7 @@ use crate::license::{LICENSES_MAX, is_license};
 ///
 /// ```
 /// use abide_permissions::{Head, HeadEnd};
+///
 /// let (pdf, unread) = (Head::not_scanned(HeadEnd::NotHtml), Head::not_scanned(HeadEnd::NotScanned));
 /// assert!(pdf.metas().is_empty() && pdf.end().is_complete(), "it has no metas");
 /// assert!(unread.metas().is_empty() && !unread.end().is_complete(), "it may have metas");

@@ -68,6 +68,7 @@ pub struct PermissionRecord {
 ///
 /// ```
 /// use abide_permissions::{Fetched, Head, HeadEnd};
+///
 /// let fields = [("X-Robots-Tag", b"noindex".as_slice()), ("Content-Type", b"application/pdf")];
 /// let fetched = Fetched::new(200, &fields, Head::not_scanned(HeadEnd::NotHtml), std::time::SystemTime::now());
 /// assert!(fetched.is_whole_page());

@@ -9,6 +9,7 @@ use core::fmt;
 ///
 /// ```
 /// use abide_robots::{InvalidText, ProductToken};
+///
 /// let error: InvalidText = ProductToken::new("Bot/1.0").unwrap_err();
 /// assert_eq!(error.to_string(), r#"expected a product token of letters, "_" and "-", found '/' at byte 3"#);
 /// ```

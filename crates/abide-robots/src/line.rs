@@ -11,6 +11,7 @@ use crate::slice;
 ///
 /// ```
 /// use abide_robots::{RecordKind, Robots};
+///
 /// let robots = Robots::parse(b"User-agent: *\nDisallow: /a");
 /// let rules = robots.records().filter(|record| matches!(record.kind(), RecordKind::Allow | RecordKind::Disallow));
 /// assert_eq!(rules.count(), 1);

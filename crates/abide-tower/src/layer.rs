@@ -19,6 +19,7 @@ use crate::service::AbideService;
 ///
 /// ```
 /// use tower::{Layer, service_fn};
+///
 /// let client = service_fn(async |_: http::Request<String>| std::io::Result::Ok(http::Response::new(String::new())));
 /// let layer = abide_tower::AbideLayer::builder("ExampleBot").build(client)?;
 /// let (pages, feeds) = (layer.layer(client), layer.layer(client));
@@ -78,6 +79,7 @@ impl Builder {
     ///
     /// ```
     /// use abide_tower::{AbideLayer, Scan};
+    ///
     /// let builder = AbideLayer::builder("ExampleBot-News")
     ///     .crawler(|crawler| crawler.fallback("ExampleBot").scan(Scan::Headers));
     /// ```

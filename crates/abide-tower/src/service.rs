@@ -31,6 +31,7 @@ use crate::request_url::url_of;
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use tower::{ServiceExt, service_fn};
+///
 /// let site = service_fn(|_| async { std::io::Result::Ok(http::Response::new("User-agent: *\nDisallow: /b".to_owned())) });
 /// let client = abide_tower::AbideLayer::builder("ExampleBot").wrap(site)?;
 /// let error = client.oneshot(http::Request::get("http://example.org/b").body(String::new())?).await.unwrap_err();

@@ -16,6 +16,7 @@ use crate::clock::Moment;
 ///
 /// ```
 /// use abide_gate::pacing::BackoffCause;
+///
 /// let reason = |cause| match cause {
 ///     BackoffCause::Answer { status, .. } => format!("the server returned {status}"),
 ///     _ => format!("{cause:?}"),

@@ -50,6 +50,7 @@ pub trait HostStore: fmt::Debug + Send + Sync + 'static {
 /// ```
 /// use std::time::Duration;
 /// use abide_gate::{HolderId, pacing::{HostEntry, HostState, LeaseAsk, Want}};
+///
 /// let state = HostState { delay: Duration::from_secs(5), ..HostState::default() };
 /// let ask = LeaseAsk { holder: HolderId::random(), want: Want::Release, state };
 /// assert_eq!(HostEntry::default().exchange(&ask, Duration::ZERO, Duration::ZERO).1, state, "for the next process");
@@ -68,6 +69,7 @@ pub struct LeaseAsk {
 ///
 /// ```
 /// use abide_gate::pacing::Want;
+///
 /// let lasts = |want| match want {
 ///     Want::Lease { ttl, .. } => Some(ttl),
 ///     Want::Release => None,
@@ -93,6 +95,7 @@ pub enum Want {
 ///
 /// ```
 /// use abide_gate::pacing::LeaseStatus;
+///
 /// let next = |status| match status {
 ///     LeaseStatus::Leased { .. } => "send requests".to_owned(),
 ///     LeaseStatus::Busy { wait, .. } => format!("ask again in {wait:?}"),
@@ -123,6 +126,7 @@ pub enum LeaseStatus {
 /// ```
 /// use std::time::Duration;
 /// use abide_gate::pacing::HostState;
+///
 /// let state = HostState { quiet: Some(Duration::from_secs(3)), delay: Duration::from_secs(10), backoff: None };
 /// assert_eq!(state.quiet.map(|quiet| state.delay.saturating_sub(quiet)), Some(Duration::from_secs(7)), "still owed");
 /// ```
@@ -141,6 +145,7 @@ pub struct HostState {
 /// ```
 /// use std::time::Duration;
 /// use abide_gate::pacing::{Backoff, BackoffCause, THROTTLES_KEPT};
+///
 /// let (end, now) = (Duration::from_secs(100), Duration::from_secs(160)); // on the clock of a store
 /// let (left, over) = (end.saturating_sub(now), now.saturating_sub(end));
 /// let backoff = Backoff { left, over, throttles: 1, cause: BackoffCause::Shared };

@@ -51,6 +51,7 @@ pub enum Source {
 ///
 /// ```
 /// use abide_gate::robots_cache::RobotsEntry;
+///
 /// fn retain_allowed(paths: &mut Vec<String>, entry: &RobotsEntry) {
 ///     paths.retain(|path| entry.is_allowed(&abide_robots::Target::new(path)));
 /// }

@@ -83,6 +83,7 @@ where
 ///
 /// ```
 /// use abide_gate::robots_cache::RobotsRequest;
+///
 /// let request = RobotsRequest::new("https://a.example/robots.txt".parse()?, std::time::Duration::from_secs(30));
 /// assert_eq!(request.headers()["accept"], "text/plain, */*;q=0.5");
 /// # Ok::<(), url::ParseError>(())
@@ -308,6 +309,7 @@ impl fmt::Debug for Validators {
 /// ```
 /// use abide_gate::robots_cache::RobotsResponse;
 /// use http::{HeaderMap, StatusCode};
+///
 /// let response = RobotsResponse::whole(StatusCode::OK, HeaderMap::new(), "User-agent: *", std::time::Instant::now());
 /// assert!(response.status().is_success());
 /// ```

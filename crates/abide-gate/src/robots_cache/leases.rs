@@ -13,6 +13,7 @@ use crate::{HolderId, Origin, WallMillis};
 ///
 /// ```
 /// use abide_gate::{HolderId, WallMillis, robots_cache::RobotsLeases};
+///
 /// let (leases, site, now) = (RobotsLeases::default(), "https://a.example".parse()?, WallMillis::from_millis(0));
 /// let lease = |holder| leases.lease(&site, HolderId(holder), now, std::time::Duration::from_secs(60));
 /// assert_eq!(lease(1), None, "the first process fetches robots.txt");

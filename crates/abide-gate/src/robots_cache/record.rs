@@ -25,6 +25,7 @@ use crate::{Failure, Origin, WallMillis};
 ///
 /// ```
 /// use abide_gate::{Origin, robots_cache::RobotsRecord};
+///
 /// fn save(rows: &mut std::collections::HashMap<Origin, Vec<u8>>, record: &RobotsRecord) {
 ///     rows.insert(record.origin().clone(), record.encode());
 /// }
@@ -298,6 +299,7 @@ impl RobotsRecord {
 ///
 /// ```
 /// use abide_gate::robots_cache::GoodCopy;
+///
 /// fn sitemaps(copy: &GoodCopy) -> Vec<String> {
 ///     abide_robots::Robots::parse(copy.body()).sitemaps().map(str::to_owned).collect()
 /// }

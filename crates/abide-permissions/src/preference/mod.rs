@@ -59,6 +59,7 @@ impl fmt::Display for Usage {
 ///
 /// ```
 /// use abide_permissions::{Preference, Preferences};
+///
 /// let training = Preferences::default().with_fields([("Content-Usage", b"train-ai=n".as_slice())]).training();
 /// let may_train = match training.preference() {
 ///     Preference::Allow => true,
