@@ -96,13 +96,14 @@ impl Page {
 
 type Pages = Arc<Mutex<(Rng, HashMap<String, Page>)>>;
 
-async fn site(pages: &Pages) -> Server {
-    let pages = Arc::clone(pages);
-    Server::without_rules(move |seen| {
-        let (random, pages) = &mut *pages.lock().unwrap();
+async fn site(seed: u64) -> (Pages, Server) {
+    let pages: Pages = Arc::new(Mutex::new((Rng::with_seed(seed), HashMap::new())));
+    let served = Arc::clone(&pages);
+    let server = Server::without_rules(move |seen| {
+        let (random, pages) = &mut *served.lock().unwrap();
         pages.entry(seen.path.clone()).or_default().answer(seen, random)
-    })
-    .await
+    });
+    (pages, server.await)
 }
 
 /// What came of many requests for pages that change.
@@ -144,8 +145,7 @@ async fn crawl(client: &ClientWithMiddleware, server: &Server, pages: &Pages, se
 async fn a_cache_between_the_halves_loses_no_restriction() {
     use CacheMode::{Default, ForceCache, IgnoreRules, NoCache, NoStore};
     for (mode, seeds) in [(Default, 4), (ForceCache, 1), (IgnoreRules, 1), (NoCache, 1), (NoStore, 1)] {
-        let pages: Pages = Arc::new(Mutex::new((Rng::with_seed(7), HashMap::new())));
-        let server = site(&pages).await;
+        let (pages, server) = site(7).await;
         let (abide, inner) = builder(&server).parts();
         let mut cache = cache();
         cache.0.mode = mode;
@@ -161,8 +161,7 @@ async fn a_cache_between_the_halves_loses_no_restriction() {
 
 #[tokio::test]
 async fn abide_above_a_cache_takes_what_it_may_have_lost_for_unknown() {
-    let pages: Pages = Arc::new(Mutex::new((Rng::with_seed(8), HashMap::new())));
-    let server = site(&pages).await;
+    let (pages, server) = site(8).await;
     let (abide, inner) = builder(&server).parts();
     let client = ClientBuilder::new(inner).with(abide.middleware()).with(cache()).build();
     let count = crawl(&client, &server, &pages, 1).await;
@@ -172,8 +171,7 @@ async fn abide_above_a_cache_takes_what_it_may_have_lost_for_unknown() {
 
 #[tokio::test]
 async fn a_cache_that_drops_the_fields_of_abide_leaves_the_rest_unknown() {
-    let pages: Pages = Arc::new(Mutex::new((Rng::with_seed(9), HashMap::new())));
-    let server = site(&pages).await;
+    let (pages, server) = site(9).await;
     let (abide, inner) = builder(&server).parts();
     let mut cache = cache();
     cache.0.options.modify_response = Some(Arc::new(|response| {

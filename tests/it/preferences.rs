@@ -1,5 +1,9 @@
 //! What a site asks of those who use its content, taken when the page was fetched.
 
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use abide::{Preference, ResponseExt, Usage};
 use abide_tests::{Reply, Server};
 
@@ -107,17 +111,12 @@ async fn licences_are_reported_and_unread_ones_are_unknown() {
 
 #[tokio::test]
 async fn a_304_keeps_the_preferences_and_licences_of_the_fetch_and_adds_those_of_now() {
-    use std::num::NonZeroUsize;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
-
-    let later = Arc::new(AtomicBool::new(false));
-    let changed = Arc::clone(&later);
+    let asked = AtomicUsize::new(0);
     let server = Server::start(move |seen| match (seen.path.as_str(), seen.header("if-none-match")) {
-        ("/robots.txt", _) if changed.load(Ordering::SeqCst) => {
-            Reply::new(200, "User-agent: *\nContent-Usage: search=n")
+        ("/robots.txt", _) if asked.fetch_add(1, Ordering::SeqCst) == 0 => {
+            Reply::new(200, "User-agent: *\nContent-Usage: train-ai=n")
         }
-        ("/robots.txt", _) => Reply::new(200, "User-agent: *\nContent-Usage: train-ai=n"),
+        ("/robots.txt", _) => Reply::new(200, "User-agent: *\nContent-Usage: search=n"),
         (_, Some(_)) => Reply::with_headers(304, &[("etag", "\"1\"")], ""),
         _ => Reply::html("<link rel=license type='application/rsl+xml' href=/page.xml>page")
             .with("etag", "\"1\"")
@@ -129,7 +128,6 @@ async fn a_304_keeps_the_preferences_and_licences_of_the_fetch_and_adds_those_of
     let (abide, inner) = crate::builder(&server).permission_store(store).parts();
     let client = abide.wrap(inner);
     client.get("http://a.example/x").send().await.unwrap();
-    later.store(true, Ordering::SeqCst);
     abide.invalidate(&"http://a.example".parse().unwrap()).await;
     let again = client.get("http://a.example/x").header("if-none-match", "\"1\"").send().await.unwrap();
     assert_eq!(again.status(), 304);

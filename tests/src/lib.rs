@@ -16,7 +16,7 @@ mod tls;
 
 pub use self::redis::{Redis, free_port, signal};
 pub use capture::{Captured, Said, listen};
-pub use coding::{CODINGS, Encode, gzip};
+pub use coding::{CODINGS, gzip};
 pub use quota::Quota;
 pub use reply::{Reply, Step};
 pub use server::{Names, Seen, Server, delays};

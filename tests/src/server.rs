@@ -1,6 +1,6 @@
 //! The listener, its log, and a resolver that makes any name reach it.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -190,13 +190,6 @@ fn now() -> Instant {
 /// Any name, one address. The port counts for URLs that name none.
 #[derive(Debug, Clone, Copy)]
 pub struct Names(pub SocketAddr);
-
-impl Names {
-    /// Any name leads to this address, at the port of the URL.
-    pub fn at(address: IpAddr) -> Self {
-        Self(SocketAddr::new(address, 0))
-    }
-}
 
 impl Resolve for Names {
     fn resolve(&self, _: Name) -> Resolving {
