@@ -5,9 +5,11 @@ use std::io::Write;
 use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};
 
+/// Makes the coded bytes.
+type Encode = fn(&[u8]) -> Vec<u8>;
+
 /// The codings that robots.txt is asked for in, by their names in HTTP.
-pub const CODINGS: [(&str, fn(&[u8]) -> Vec<u8>); 4] =
-    [("gzip", gzip), ("deflate", zlib), ("br", brotli), ("zstd", zstd)];
+pub const CODINGS: [(&str, Encode); 4] = [("gzip", gzip), ("deflate", zlib), ("br", brotli), ("zstd", zstd)];
 
 /// One member.
 pub fn gzip(bytes: &[u8]) -> Vec<u8> {
