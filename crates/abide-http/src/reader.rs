@@ -352,8 +352,7 @@ fn starts_at_zero(headers: &HeaderMap) -> bool {
 /// A scanner, and what else of a body decides whether its head can be read.
 #[derive(Debug)]
 pub(crate) struct HeadReader {
-    /// In a box, as most responses are not scanned.
-    scanner: Box<HeadScanner>,
+    scanner: HeadScanner,
     /// The beginning of the body, which shows whether it is text.
     start: Vec<u8>,
     is_scanned: bool,
@@ -365,8 +364,7 @@ pub(crate) struct HeadReader {
 
 impl HeadReader {
     pub(crate) fn new(scanner: HeadScanner, is_whole: bool) -> Self {
-        let (scanner, start) = (Box::new(scanner), Vec::new());
-        Self { scanner, start, is_scanned: false, is_whole, has_sure_end: true }
+        Self { scanner, start: Vec::new(), is_scanned: false, is_whole, has_sure_end: true }
     }
 
     /// Takes the next bytes of the body.
@@ -396,7 +394,7 @@ impl HeadReader {
         if looks_coded(&self.start) {
             return Head::not_scanned(HeadEnd::Undecoded);
         }
-        let head = end(*self.scanner);
+        let head = end(self.scanner);
         let is_cut = head.end() == HeadEnd::Eof && !self.has_sure_end;
         if self.is_whole && !is_cut { head } else { head.of_part() }
     }

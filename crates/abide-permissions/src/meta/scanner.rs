@@ -33,7 +33,8 @@ use crate::options::ReadOptions;
 /// math, or an unclosed `<noscript>` (once svg or math was seen inside a template of the head, text no longer ends the head);
 /// and, in the reading without scripting, what is left unfinished inside a noscript and would swallow its end.
 pub struct HeadScanner {
-    html: HtmlScan,
+    /// In a box, so that moving the scanner costs little.
+    html: Box<HtmlScan>,
     /// For a document that should be XML. Stricter: one that is not well-formed is unknown in any case, and what it forbids in the eyes of
     /// HTML readers counts too.
     xml: Option<Box<XmlScan>>,
@@ -63,7 +64,7 @@ impl HeadScanner {
         let charset = content_type.charset();
         let is_xml = content_type.syntax == Some(Syntax::Xml);
         Self {
-            html: HtmlScan::new(options, charset.as_deref(), content_type),
+            html: Box::new(HtmlScan::new(options, charset.as_deref(), content_type)),
             xml: is_xml.then(|| Box::new(XmlScan::new(charset.as_deref(), options))),
             head_limit: options.head_limit(),
             bytes: 0,
