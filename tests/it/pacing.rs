@@ -7,8 +7,10 @@ use abide::pacing::{DeferReason, PacePolicy};
 use abide::{Denied, DeniedKind};
 use abide_tests::{Reply, Seen, Server, Step, StoppedClock, delays, until};
 use tokio::sync::Notify;
+use tower::ServiceExt;
 
-use crate::{Built, builder, client, refused, slow_builder, status};
+use crate::layered::{follow, layered};
+use crate::{Built, builder, client, refused, secure, slow_builder, status, trusting};
 
 fn shortest_delay(log: &[Seen]) -> Duration {
     delays(log).min().expect("at least two requests")
@@ -236,4 +238,27 @@ async fn the_permit_ends_with_the_wire_body_read_or_not() {
         assert!(next.is_ok(), "{path}: {next:?}");
         drop(unread);
     }
+}
+
+/// A body of which a part is sent, and then there is an error.
+fn broken_upload() -> reqwest::Body {
+    let parts = [Ok("part "), Err(std::io::Error::other("the disk is gone"))];
+    reqwest::Body::wrap_stream(futures_util::stream::iter(parts))
+}
+
+#[tokio::test]
+async fn an_upload_that_fails_is_not_the_hosts_fault() {
+    let (authority, server) = secure("a.example", |_| Reply::html("page")).await;
+    let client = builder(&server).build_client(trusting(&authority)).unwrap();
+    let layer = layered(&server, &authority, Duration::ZERO, |builder| builder);
+    let url = "https://a.example/x";
+    // As many failures as open the breaker, and more.
+    for _ in 0..6 {
+        let error = client.post(url).body(broken_upload()).send().await.unwrap_err();
+        assert!(Denied::find(&error).is_none(), "{error}");
+        let request = http::Request::post(url).body(broken_upload()).unwrap();
+        let error = layer.clone().oneshot(request).await.map(drop).unwrap_err();
+        assert!(error.refused().is_none(), "{error}");
+    }
+    assert_eq!((status(&client, url).await, follow(layer, url).await), (200, 200));
 }

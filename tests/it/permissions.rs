@@ -271,6 +271,27 @@ async fn all_gzip_members_of_a_head_are_read() {
     }
 }
 
+/// HTML §13.2.6.4.4: the end of the document ends its head. RFC 9112 §6.3: only a length or the last chunk shows that it is the end.
+#[tokio::test]
+async fn a_page_that_is_only_a_head_is_known_if_its_end_is() {
+    let page = "<!doctype html><title>x</title><meta http-equiv=refresh content='0;url=/b'>";
+    let reply = |fields: &str, body: &str| {
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n{fields}\r\n\r\n");
+        Reply::raw(vec![Step::send(head + body)])
+    };
+    let chunked = format!("{:x}\r\n{page}\r\n0\r\n\r\n", page.len());
+    for (reply, is_known) in [
+        (Reply::html(page), true),
+        (reply("transfer-encoding: chunked", &chunked), true),
+        (reply("connection: close", page), false),
+    ] {
+        for permissions in read_both_ways(reply).await {
+            let known = is_known.then_some(false);
+            assert_eq!(permissions.noindex_known(), known, "{}", permissions.head_end());
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_part_of_a_page_leaves_its_record_restricted() {
     let server = Server::without_rules(|seen| match seen.header("range") {

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use abide::{Denied, Options, RedirectPolicy, RequestBuilderExt, ResponseExt, Scan, Stopped};
+use abide::{Denied, DeniedKind, Options, RedirectPolicy, RequestBuilderExt, ResponseExt, Scan, Stopped};
 use abide_tests::{Reply, Server, delays};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Extension};
+use tower::ServiceExt;
 use tower_service::Service;
 
-use crate::{Built, builder, chain, client, retry};
+use crate::layered::{follow, layered};
+use crate::{Built, builder, chain, client, refused, retry, secure, status, trusting};
 
 async fn site() -> Server {
     Server::with_rules("User-agent: *\nDisallow: /secret", |seen| match seen.path.as_str() {
@@ -149,4 +151,28 @@ fn what_is_promised_of_types() {
     send(abide.invalidate(&origin));
     send(abide.prefetch([origin.clone()]));
     send(abide.wrap(reqwest::Client::new()).get(url).send());
+}
+
+#[test]
+fn without_timers_nothing_is_sent_and_nothing_panics() {
+    let whole = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (authority, server) = whole.block_on(secure("a.example", |_| Reply::html("page")));
+    let client = builder(&server).build_client(trusting(&authority)).unwrap();
+    let layer = layered(&server, &authority, Duration::ZERO, |builder| builder);
+    let url = "https://a.example/x";
+    assert_eq!(
+        whole.block_on(async { (status(&client, url).await, follow(layer.clone(), url).await) }),
+        (200, 200)
+    );
+    let asked = server.asked();
+    let bare = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+    let (denied, of_the_layer) = bare.block_on(async {
+        let request = http::Request::get(url).body(reqwest::Body::default()).unwrap();
+        let error = layer.oneshot(request).await.map(drop).unwrap_err();
+        (refused(&client, url).await, error.refused().cloned().unwrap())
+    });
+    for denied in [denied, of_the_layer] {
+        assert!(matches!(denied.kind(), DeniedKind::NoTimers), "{denied}");
+    }
+    assert_eq!(server.asked(), asked);
 }

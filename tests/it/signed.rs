@@ -89,15 +89,28 @@ async fn another_implementation_verifies_every_hop_and_robots_txt() {
     }
 }
 
+/// As a cache that keeps pages by their URLs may do.
+fn without_fragment<'a>(
+    mut request: reqwest::Request,
+    extensions: &'a mut http::Extensions,
+    next: reqwest_middleware::Next<'a>,
+) -> abide_permissions::BoxFuture<'a, reqwest_middleware::Result<reqwest::Response>> {
+    request.url_mut().set_fragment(None);
+    next.run(request, extensions)
+}
+
 #[tokio::test]
 async fn the_halves_of_the_middleware_sign_below_the_cache() {
     let (authority, server) = site().await;
     let (identity, public_key) = identity();
     let (abide, inner) =
         builder(&server).sign_requests(identity.only_when_asked()).build_with(trusting(&authority)).unwrap();
-    let client =
-        reqwest_middleware::ClientBuilder::new(inner).with(abide.gate()).with(abide.pacing()).build();
-    assert_eq!(client.get("https://a.site.example/asks").send().await.unwrap().status(), 200);
+    let client = reqwest_middleware::ClientBuilder::new(inner)
+        .with(abide.gate())
+        .with(without_fragment)
+        .with(abide.pacing());
+    let client = client.build();
+    assert_eq!(client.get("https://a.site.example/asks#part").send().await.unwrap().status(), 200);
     let log = server.log();
     assert_eq!(verified(log.last().unwrap(), public_key), Ok(()));
     assert_eq!(log.iter().filter(|seen| seen.header("signature").is_some()).count(), 1);

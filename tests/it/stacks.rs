@@ -1,13 +1,17 @@
 //! Chains with the neighbours that users have: reqwest-retry, reqwest-tracing, http-cache. Every order that will be tried,
 //! checked by the server's log.
 
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide::{Abide, Builder, Denied, DeniedKind, Event, ResponseExt};
+use abide::{Abide, Builder, Denied, DeniedKind, Event, Origin, ResponseExt};
+use abide_permissions::BoxFuture;
 use abide_tests::{Reply, Seen, Server, Step, StoppedClock, delays};
+use http::Extensions;
 use http_cache_reqwest::{Cache, CacheMode, HttpCache, HttpCacheOptions, MokaCache, MokaManager};
-use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
+use reqwest::{Request, Response};
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Next, Result};
 use reqwest_retry::{DefaultRetryableStrategy, RetryTransientMiddleware, Retryable, RetryableStrategy};
 
 use crate::{Built, back_off, builder, chain, refused as denied, retry};
@@ -215,6 +219,43 @@ async fn abide_above_a_cache_is_gated_and_paces_hits_needlessly() {
     assert_eq!(paths(&server), ["/fresh"]);
     let denied = clock.pass_until(denied(&client, "http://a.example/trap")).await;
     assert!(denied.is_disallowed() && denied.hop() == 1, "{denied:?}");
+}
+
+/// A middleware of one function.
+fn between<F>(middleware: F) -> F
+where
+    F: for<'a> Fn(Request, &'a mut Extensions, Next<'a>) -> BoxFuture<'a, Result<Response>>,
+{
+    middleware
+}
+
+#[tokio::test]
+async fn rules_that_change_between_the_halves_count() {
+    let closed = Arc::new(AtomicBool::new(false));
+    let is_closed = Arc::clone(&closed);
+    let server = Server::start(move |seen| match seen.path.as_str() {
+        "/robots.txt" if is_closed.load(SeqCst) => Reply::new(200, "User-agent: *\nDisallow: /"),
+        "/robots.txt" => Reply::new(200, ""),
+        _ => Reply::html("page"),
+    })
+    .await;
+    let (abide, inner) = builder(&server).parts();
+    let gate = abide.clone();
+    // A retry that pauses, during which robots.txt is fetched for another page.
+    let slow = between(move |request, extensions, next| {
+        let (gate, closed) = (gate.clone(), Arc::clone(&closed));
+        Box::pin(async move {
+            if closed.swap(true, SeqCst) {
+                gate.invalidate(&Origin::of(request.url()).unwrap()).await;
+                gate.check(request.url()).await.unwrap();
+            }
+            next.run(request, extensions).await
+        })
+    });
+    let client = ClientBuilder::new(inner).with(abide.gate()).with(slow).with(abide.pacing()).build();
+    assert_eq!(client.get("http://a.example/1").send().await.unwrap().status(), 200);
+    assert!(denied(&client, "http://a.example/2").await.is_disallowed());
+    assert_eq!(paths(&server), ["/1"]);
 }
 
 #[tokio::test]

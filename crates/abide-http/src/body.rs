@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio::time::{Sleep, sleep};
 
 use abide_gate::pacing::Permit;
-use abide_gate::{Clock, Failure, SystemClock};
+use abide_gate::{Clock, Failure, SystemClock, caught, lacks_timers};
 use abide_permissions::Head;
 
 use crate::failure::body_failure_of;
@@ -323,13 +323,20 @@ impl Drop for LazyScan {
 }
 
 /// `sending`, which waits no longer than `limit` for the head of its response. Then the error is of the kind `TimedOut`, by which reqwest's
-/// `is_timeout` knows it. The future is not `Unpin`: pin it to poll it by hand.
+/// `is_timeout` knows it; or of the kind `Unsupported`, and nothing is sent, where the runtime has no timers. The future is not `Unpin`: pin
+/// it to poll it by hand.
 pub async fn with_read_timeout<F: Future + Unpin>(
     limit: Option<Duration>,
     mut sending: F,
 ) -> io::Result<F::Output> {
     // In this future, which is allocated anyway: nearly all requests wait for their response, and so need a timer.
-    let (mut timeout, mut timer) = (ReadTimeout::new(limit), pin!(None));
+    let (mut timeout, mut timer) = (ReadTimeout { limit, is_awaited: true }, pin!(None));
+    // Made before anything is sent, because tokio panics where it cannot be made. Pages are read with a timer in any case.
+    match limit {
+        Some(limit) => timer.set(Some(caught(|| sleep(limit)).ok_or(io::ErrorKind::Unsupported)?)),
+        None if lacks_timers() => return Err(io::ErrorKind::Unsupported.into()),
+        None => {}
+    }
     poll_fn(|context| match Pin::new(&mut sending).poll(context) {
         Poll::Ready(sent) => Poll::Ready(Ok(sent)),
         Poll::Pending => timeout.poll(timer.as_mut(), context).map(Err),

@@ -79,6 +79,8 @@ pub struct Call<'a> {
     pub(crate) wait_left: Duration,
     /// How long the call may still be on the wire.
     wire_left: Option<Duration>,
+    /// Whether earlier hops have used some of that.
+    is_redirected: bool,
     method: Method,
     hop: Option<Pending>,
     span: CallSpan,
@@ -155,6 +157,7 @@ impl<'a> Call<'a> {
         Self {
             wait_left: options.max_wait.unwrap_or(crawler.gate.max_wait()),
             wire_left: timeout,
+            is_redirected: false,
             options,
             crawler,
             paces: true,
@@ -192,6 +195,13 @@ impl<'a> Call<'a> {
     #[must_use]
     pub fn signed_by(mut self, signer: Option<Arc<dyn SignRequest>>) -> Self {
         self.signer = signer;
+        self
+    }
+
+    /// The same, behind redirects that a middleware above has followed: they have used some of the timeout.
+    #[must_use]
+    pub fn redirected(mut self) -> Self {
+        self.is_redirected = true;
         self
     }
 
@@ -441,7 +451,7 @@ impl<'a> Call<'a> {
         std::mem::replace(&mut self.span, CallSpan::none()).hop_answered(head.status, waited, wire);
         let terms = PaymentTerms::of(head.status, head.headers);
         if let Some(payment) = self.payment.take() {
-            payment.settled(head.status, terms.as_ref());
+            payment.settled(head.status, head.headers);
         }
         // Taken last, so that it is moved once.
         let hop = self.hop.take().expect("a response ends one hop");
@@ -539,8 +549,18 @@ impl<'a> Call<'a> {
             self.not_sent();
             return Some(self.denied(DeniedKind::AddressRefused { address: Some(address) }));
         }
+        // Nothing was sent, so nothing is paid. TLS can also fail later.
+        if failure.is_some_and(|failure| failure.is_connect() && failure != Failure::Tls)
+            && let Some(payment) = self.payment.take()
+        {
+            payment.never_sent();
+        }
         let permit = self.take_permit()?;
-        if let Some(failure) = failure {
+        // What earlier hops have left of the timeout may be too short for any server.
+        let is_ours = failure == Some(Failure::Timeout)
+            && self.is_redirected
+            && self.wire_left.is_some_and(|left| permit.elapsed() >= left);
+        if let Some(failure) = failure.filter(|_| !is_ours) {
             self.span.within(|| permit.failed(failure));
         }
         None
@@ -599,6 +619,7 @@ impl<'a> Call<'a> {
         let target = *self.target.take().expect("Step::Follow");
         target.change(headers);
         self.permit = None;
+        self.is_redirected = true;
         self.step = Step::Check;
         self.method = target.method;
         self.source = FieldSource::Wire;

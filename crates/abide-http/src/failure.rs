@@ -27,11 +27,16 @@ pub fn failure_of(error: &(dyn Error + 'static)) -> Option<Failure> {
         Some(NoAddress::None(_)) => return Some(Failure::Dns),
         None => {}
     }
-    if sources(error).any(is_of_the_name) {
-        return Some(Failure::Dns);
+    if let Some(error) = sources(error).find(|error| is_of_the_name(*error)) {
+        return Some(if is_passing(root_cause(error)) { Failure::Connect } else { Failure::Dns });
     }
     // The innermost one is what happened; those around it say during what.
     sources(error).filter_map(of_link).last()
+}
+
+/// Whether the caller is the reason, as where the body of its request failed: then the host has no part in it.
+pub fn is_of_the_caller(error: &(dyn Error + 'static)) -> bool {
+    sources(error).any(|error| error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_user))
 }
 
 /// Why reading a body failed.
@@ -112,6 +117,13 @@ fn is_of_the_name(error: &(dyn Error + 'static)) -> bool {
     error.to_string() == "dns error"
 }
 
+/// Whether the resolver did not say that the name does not exist, but that it could not find out: the system's has texts alone, in glibc
+/// "Temporary failure in name resolution", in musl "Try again", in Windows "a temporary error". Two of the others close a host for an hour.
+fn is_passing(error: &(dyn Error + 'static)) -> bool {
+    let text = error.to_string().to_ascii_lowercase();
+    text.contains("temporary") || text.contains("try again")
+}
+
 /// tower's `Elapsed`: its type would bring all of tower. `failures.rs` in the tests of abide-tower pins the text.
 fn is_elapsed(error: &(dyn Error + 'static)) -> bool {
     error.to_string() == "request timed out"
@@ -189,8 +201,19 @@ mod tests {
         {
             assert_eq!(failure_of(&nested(text, Layer("user callback", None))), None, "{text}");
         }
-        let in_the_lookup = nested("dns error", io::Error::from(io::ErrorKind::TimedOut));
-        assert_eq!(failure_of(&in_the_lookup), Some(Failure::Dns));
+    }
+
+    #[test]
+    fn a_name_is_unknown_unless_the_resolver_could_not_find_out() {
+        for (text, failure) in [
+            ("Name or service not known", Failure::Dns),
+            ("the operation timed out", Failure::Dns),
+            ("Temporary failure in name resolution", Failure::Connect),
+            ("Try again", Failure::Connect),
+        ] {
+            let error = io::Error::other(format!("failed to lookup address information: {text}"));
+            assert_eq!(failure_of(&nested("dns error", error)), Some(failure), "{text}");
+        }
     }
 
     #[test]

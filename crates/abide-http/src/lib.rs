@@ -74,7 +74,7 @@ mod permitted_addresses;
 pub use body::{ResponseBody, with_read_timeout};
 pub use call::{Call, ResponseHead, Step, admit};
 pub use crawler::{BuildError, Crawler, CrawlerBuilder, Options};
-pub use failure::{body_failure_of, failure_of, root_cause};
+pub use failure::{body_failure_of, failure_of, is_of_the_caller, root_cause};
 pub use fetch_info::{FetchInfo, Hop, RedirectHistory, Stopped};
 pub use identity::foreign_host;
 pub use license::LicenseToken;

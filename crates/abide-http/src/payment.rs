@@ -304,15 +304,15 @@ impl Payment {
     }
 
     /// The response is here. Errors are not charged, nor is a page that never asked for a price; a page bought at its exact price that does not
-    /// say what it cost has cost that. No charge counts for more than was offered.
-    pub(crate) fn settled(mut self, status: StatusCode, terms: Option<&PaymentTerms>) {
-        let charged = terms.and_then(PaymentTerms::charged);
+    /// say what it cost has cost that, and so has one whose charge cannot be read. No charge counts for more than was offered.
+    pub(crate) fn settled(mut self, status: StatusCode, headers: &HeaderMap) {
+        let charged = PaymentTerms::of(status, headers).and_then(|terms| terms.charged());
         match charged.filter(|charged| charged.currency == self.price.currency) {
             Some(charged) => {
                 let charged = charged.billionths.min(self.price.billionths);
                 self.policy.settle(&self.host, self.price.billionths, charged);
             }
-            None if !status.is_success() || self.field == MAX_PRICE => {
+            None if !status.is_success() || self.field == MAX_PRICE && !headers.contains_key(CHARGED) => {
                 self.policy.settle(&self.host, self.price.billionths, 0);
             }
             None => {}
@@ -343,10 +343,12 @@ mod tests {
         text.parse().unwrap()
     }
 
+    fn headers(fields: &[(&str, &str)]) -> HeaderMap {
+        fields.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
+    }
+
     fn terms(status: u16, fields: &[(&str, &str)]) -> Option<PaymentTerms> {
-        let headers =
-            fields.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
-        PaymentTerms::of(StatusCode::from_u16(status).unwrap(), &headers)
+        PaymentTerms::of(StatusCode::from_u16(status).unwrap(), &headers(fields))
     }
 
     #[test]
@@ -416,19 +418,36 @@ mod tests {
         let sent = pay("https://a.example/", "USD 0.05").unwrap();
         sent.add(&mut HeaderMap::new());
         assert!(pay("https://a.example/", "USD 0.04").is_none(), "the host, while the first is being paid");
-        sent.settled(StatusCode::OK, None);
+        sent.settled(StatusCode::OK, &HeaderMap::new());
         let given_up = pay("https://b.example/", "USD 0.05").unwrap();
         assert!(pay("https://c.example/", "USD 0.03").is_none(), "the run");
         drop(given_up);
         assert_eq!((policy.spent(), policy.spent_on("b.example")), (price("USD 0.05"), price("USD 0")));
         let refused = pay("https://c.example/", "USD 0.03").unwrap();
         refused.add(&mut HeaderMap::new());
-        refused.settled(StatusCode::PAYMENT_REQUIRED, None);
+        refused.settled(StatusCode::PAYMENT_REQUIRED, &HeaderMap::new());
         assert_eq!(policy.spent(), price("USD 0.05"), "an error is not charged");
         let cheaper = pay("https://c.example/", "USD 0.03").unwrap();
         cheaper.add(&mut HeaderMap::new());
-        cheaper.settled(StatusCode::OK, terms(200, &[("crawler-charged", "USD 0.02")]).as_ref());
+        cheaper.settled(StatusCode::OK, &headers(&[("crawler-charged", "USD 0.02")]));
         assert_eq!(policy.spent_on("c.example"), price("USD 0.02"));
         assert_eq!(policy.clone().spent(), price("USD 0.07"), "clones share their totals");
+    }
+
+    #[test]
+    fn a_charge_that_cannot_be_read_is_what_was_offered() {
+        let charged = |text| ("crawler-charged", text);
+        for (fields, spent) in [
+            (vec![], "USD 0"),
+            (vec![charged("USD 0.02")], "USD 0.02"),
+            (vec![charged("USD 0.02"), charged("USD 0.02")], "USD 0.05"),
+            (vec![charged("EUR 0.02")], "USD 0.05"),
+            (vec![charged("two cents")], "USD 0.05"),
+        ] {
+            let policy = PaymentPolicy::new(price("USD 0.05"), price("USD 1")).upfront();
+            let offer = policy.offer(&"https://a.example/".parse().unwrap()).unwrap();
+            offer.settled(StatusCode::OK, &headers(&fields));
+            assert_eq!(policy.spent(), price(spent), "{fields:?}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Version, header};
 use http_body::Body;
 
 use crate::body::{BoxError, ResponseBody};
@@ -89,6 +89,17 @@ impl<'a> Reading<'a> {
             fields.received = received();
         }
         Self { asked, history, fields, head }
+    }
+
+    /// The client takes no codings off by itself. So the end of a body that is framed is that of the document, also where no length says so.
+    #[must_use]
+    pub fn without_codings_below(mut self, version: Version, headers: &HeaderMap) -> Self {
+        if let Ok(head) = &mut self.head {
+            // RFC 9112 §6.3: without either, the closed connection is the end, and a broken one looks the same.
+            head.has_sure_end |=
+                version >= Version::HTTP_2 || headers.contains_key(header::TRANSFER_ENCODING);
+        }
+        self
     }
 
     /// Whether nothing of the body is wanted: it is not read, and nothing is kept for later fetches.

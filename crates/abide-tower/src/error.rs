@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use abide_gate::{Denied, Failure};
-use abide_http::failure_of;
+use abide_http::{failure_of, is_of_the_caller};
 use http::Uri;
 use thiserror::Error;
 
@@ -53,6 +53,9 @@ impl ServiceError {
 
 /// What a request met that failed below; `None` if the host may have no part in it.
 pub(crate) fn failure(error: &(dyn Error + 'static)) -> Option<Failure> {
+    if is_of_the_caller(error) {
+        return None;
+    }
     let failure = failure_of(error);
     #[cfg(feature = "hyper-util")]
     // First by the error itself: hyper-util's own says only how far the request had come.

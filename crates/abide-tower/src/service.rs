@@ -7,7 +7,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use abide_gate::Gate;
+use abide_gate::{DeniedKind, Gate, lacks_timers};
 use abide_http::{
     Call, CallSpan, Crawler, FetchInfo, Options, RedirectPolicy, ResponseBody, ResponseHead, Step, admit,
     log_failed,
@@ -116,6 +116,10 @@ where
     B: Body + Default,
     R: Body<Data = Bytes, Error: Into<BoxError>>,
 {
+    if lacks_timers() {
+        // Pages are read with a timer, and tokio panics where there is none.
+        return Err(call.denied(DeniedKind::NoTimers).into());
+    }
     let conditions = conditions(request.headers());
     let response = loop {
         call.sign(request.headers_mut())?;

@@ -104,7 +104,8 @@ impl Builder {
     }
 
     /// How long a server may send nothing: before the head of its response (1xx responses do not count), and between the bytes of its body
-    /// while they are read. After that, the request ends and its host is free. Default: 60 s. `Duration::MAX` means no limit.
+    /// while they are read. After that, the request ends and its host is free. Default: 60 s. `Duration::MAX` means no limit. Set more for
+    /// uploads that take longer: meanwhile most servers send nothing.
     ///
     /// Set it here and not on `reqwest::ClientBuilder`. The error is a `reqwest_middleware::Error::Middleware` before the head, and
     /// reqwest's own error with `is_timeout` in the body. Both have an [`io::Error`](std::io::Error) of the kind `TimedOut` among their
@@ -279,7 +280,8 @@ impl Builder {
     /// * `resolve` bypasses the address guard; use [`resolve`](Self::resolve).
     /// * An http, https or socks5h proxy (also one of the environment) or a `unix_socket` resolves names itself, so that only literal
     ///   addresses are checked. The proxy's own name is checked: one with a private address needs [`allow_net`](Self::allow_net), unless
-    ///   it is written as an address. `no_proxy` ignores the environment.
+    ///   it is written as an address. `no_proxy` ignores the environment. Over a `unix_socket`, responses have no address, like those of a
+    ///   cache, so that what a page does not state is unknown.
     ///
     /// # Errors
     /// [`BuildError`].

@@ -206,7 +206,10 @@ impl<'a> RedirectLoop<'a> {
         // The half that paces counts the silence of its server.
         let limit = self.core.read_timeout.filter(|_| permit.is_some());
         let request = self.copy.as_ref().map(|copy| &copy.headers);
-        let reading = self.call.reading(request, response.status(), response.headers());
+        let mut reading = self.call.reading(request, response.status(), response.headers());
+        if self.core.decodes && self.part == Part::Whole {
+            reading = reading.without_codings_below(response.version(), response.headers());
+        }
         let mut ahead = None;
         if reading.leaves_body() {
             match take_short_body(&mut response) {

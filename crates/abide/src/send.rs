@@ -20,7 +20,9 @@ use url::Url;
 
 use abide_gate::pacing::Permit;
 use abide_gate::{BoxFuture, Denied, DeniedKind, Failure, Gate, decoder, without_userinfo};
-use abide_http::{Call, FetchInfo, ResponseBody, ResponseHead, body_failure_of, failure_of};
+use abide_http::{
+    Call, FetchInfo, ResponseBody, ResponseHead, body_failure_of, failure_of, is_of_the_caller,
+};
 
 use crate::client::Core;
 use crate::middleware::ONE_REQUEST;
@@ -55,9 +57,15 @@ pub(crate) fn answered(
     is_repeatable: bool,
 ) -> Result<Response> {
     // Our own read timeout, and no error of a middleware below, whose meaning for the host is unknown.
-    let response = response.unwrap_or_else(|silence| {
-        call.failed(Some(Failure::Timeout));
-        Err(reqwest_middleware::Error::middleware(silence))
+    let response = response.unwrap_or_else(|error| match error.kind() {
+        io::ErrorKind::Unsupported => {
+            call.not_sent();
+            Err(refuse(call.denied(DeniedKind::NoTimers)))
+        }
+        _ => {
+            call.failed(Some(Failure::Timeout));
+            Err(reqwest_middleware::Error::middleware(error))
+        }
     });
     let mut is_coded = false;
     if let Ok(response) = &response {
@@ -133,7 +141,7 @@ fn failure(error: &reqwest_middleware::Error) -> Option<Failure> {
 }
 
 pub(crate) fn reqwest_failure(error: &reqwest::Error) -> Option<Failure> {
-    if error.is_builder() {
+    if error.is_builder() || is_of_the_caller(error) {
         None
     } else if error.is_timeout() {
         Some(Failure::Timeout)

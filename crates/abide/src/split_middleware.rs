@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use abide_gate::pacing::Permit;
 use abide_gate::{Denied, DeniedKind, Gate, SignRequest, Verdict};
-use abide_http::{Call, Options, RedirectPolicy, admit, preserve_fields, with_read_timeout};
+use abide_http::{Call, Options, RedirectPolicy, admit, preserve_fields, same_resource, with_read_timeout};
 use http::Extensions;
 use reqwest::{Request, Response};
 use reqwest_middleware::{Next, Result};
@@ -24,6 +24,7 @@ struct Handoff {
     verdict: Verdict,
     wait_left: Duration,
     signer: Option<Arc<dyn SignRequest>>,
+    is_redirected: bool,
     sent: Arc<Mutex<Report>>,
 }
 
@@ -65,8 +66,9 @@ pub(crate) async fn send_through_chain(
 ) -> Sent {
     let (url, wait_left, mut times_unpaced) = (call.url(), call.wait_left(), 0);
     let verdict = call.verdict().cloned().expect("a call is checked before it is sent");
-    let signer = call.signer().cloned();
-    let handoff = Handoff { url: url.clone(), verdict, wait_left, signer, sent: Arc::default() };
+    let (signer, is_redirected) = (call.signer().cloned(), !call.history().hops().is_empty());
+    let handoff =
+        Handoff { url: url.clone(), verdict, wait_left, signer, is_redirected, sent: Arc::default() };
     extensions.insert(handoff.clone());
     // The inner half counts for itself, so what is counted here went past it.
     let response = count_sends(&mut times_unpaced, next.run(request, extensions)).await;
@@ -97,9 +99,14 @@ pub(crate) async fn send_paced(
     let mut call = Call::new(&core.crawler, options, request.method(), request.url(), timeout);
     let handoff = extensions.get::<Handoff>().cloned();
     // Something between the halves may send again, or something else.
-    if let Some(handoff) = handoff.as_ref().filter(|handoff| handoff.url == *call.url()) {
+    if let Some(handoff) = handoff.as_ref().filter(|handoff| same_resource(&handoff.url, call.url())) {
         let left = handoff.wait_left.saturating_sub(handoff.report().waited);
         call = call.checked_above(handoff.verdict.clone(), left).signed_by(handoff.signer.clone());
+        if handoff.is_redirected {
+            call = call.redirected();
+        }
+        // What is between the halves may have taken long, as a retry that pauses does.
+        call.was_late();
     }
     let (wait_left, mut wire) = (call.wait_left(), Duration::ZERO);
     let response = async {

@@ -240,7 +240,7 @@ impl Read {
             Self::Stream => {
                 let mut stream = pin!(response.bytes_stream());
                 while let Some(chunk) =
-                    std::future::poll_fn(|context| futures_core::Stream::poll_next(stream.as_mut(), context))
+                    std::future::poll_fn(|context| futures_util::Stream::poll_next(stream.as_mut(), context))
                         .await
                 {
                     bytes.extend(chunk?);

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::pacing::PacePolicy;
-use abide_gate::{Clock, Denied, DeniedKind, ManualClock, SystemClock};
-use abide_http::{Call, Crawler, LicenseToken, Options, RedirectPolicy, ResponseHead, Step, admit};
+use abide_gate::{Clock, Denied, DeniedKind, Failure, ManualClock, SystemClock};
+use abide_http::{
+    Call, Crawler, LicenseToken, Options, PaymentPolicy, Price, RedirectPolicy, ResponseHead, Step, admit,
+};
 use http::{HeaderMap, Method, StatusCode};
 use tokio::time::{Instant, advance};
 use url::Url;
@@ -150,6 +152,53 @@ async fn an_answered_request_costs_a_delay_whatever_the_client_forgets() {
     let began = Instant::now();
     admit(&mut call).await.unwrap();
     assert_eq!(began.elapsed(), DELAY);
+}
+
+/// So many redirects that each use most of the timeout open no breaker (pacing.md, "Circuit breaker").
+#[tokio::test(start_paused = true)]
+async fn a_timeout_that_earlier_hops_have_used_is_not_the_hosts_fault() {
+    let crawler = crawler("");
+    for is_redirected in [true, false] {
+        let to = if is_redirected { "http://a.example/x" } else { "http://b.example/x" };
+        for _ in 0..5 {
+            let mut call = Call::new(&crawler, Options::new(), &Method::GET, &url(to), Some(10 * SECOND));
+            admit(&mut call).await.unwrap();
+            call.sending();
+            advance(if is_redirected { 8 * SECOND } else { 10 * SECOND }).await;
+            if is_redirected {
+                call.answered(head(302, &location("http://b.example/y"))).unwrap();
+                call.follow(&mut HeaderMap::new());
+                admit(&mut call).await.unwrap();
+                call.sending();
+                advance(2 * SECOND).await;
+            }
+            assert!(call.failed(Some(Failure::Timeout)).is_none());
+        }
+        let wait = crawler.gate().next_slot(&url("http://b.example/")).unwrap().wait;
+        assert_eq!(wait > DELAY, !is_redirected, "{wait:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_could_not_be_connected_costs_nothing() {
+    let price = |text: &str| text.parse::<Price>().unwrap();
+    for (failure, spent) in [
+        (Failure::Refused, "USD 0"),
+        (Failure::CertificateExpired, "USD 0"),
+        (Failure::Tls, "USD 0.05"),
+        (Failure::Timeout, "USD 0.05"),
+    ] {
+        let policy = PaymentPolicy::new(price("USD 0.05"), price("USD 1")).upfront();
+        let fetch = Arc::new(ScriptedFetch::always(Scripted::text("")));
+        let crawler = Crawler::builder("ExampleBot").payment(policy.clone()).build(fetch).unwrap();
+        let mut call = call(&crawler, Options::new(), "https://a.example/x");
+        admit(&mut call).await.unwrap();
+        call.add_signature(&mut HeaderMap::new()).unwrap();
+        call.sending();
+        call.failed(Some(failure));
+        drop(call);
+        assert_eq!(policy.spent(), price(spent), "{failure:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
