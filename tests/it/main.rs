@@ -34,8 +34,11 @@ use std::time::Duration;
 
 use abide::pacing::PacePolicy;
 use abide::{Abide, Builder, Denied};
+use abide_permissions::BoxFuture;
 use abide_tests::{Authority, Names, Reply, Seen, Server};
-use reqwest_middleware::ClientWithMiddleware;
+use http::Extensions;
+use reqwest::{Request, Response};
+use reqwest_middleware::{ClientWithMiddleware, Error, Next};
 use reqwest_retry::RetryTransientMiddleware;
 use reqwest_retry::policies::ExponentialBackoff;
 
@@ -98,6 +101,14 @@ fn trusting(authority: &Authority) -> reqwest::ClientBuilder {
 async fn refused(client: &ClientWithMiddleware, url: &str) -> Denied {
     let error = client.get(url).send().await.expect_err("the request is refused");
     Denied::find(&error).unwrap_or_else(|| panic!("{url} is refused by abide, not by {error:?}"))
+}
+
+/// A middleware of one function.
+fn between<F>(middleware: F) -> F
+where
+    F: for<'a> Fn(Request, &'a mut Extensions, Next<'a>) -> BoxFuture<'a, Result<Response, Error>>,
+{
+    middleware
 }
 
 /// An error and its sources.

@@ -3,14 +3,11 @@
 use std::time::Duration;
 
 use abide::{PaymentPolicy, Price, ResponseExt};
-use abide_permissions::BoxFuture;
 use abide_tests::{Authority, Reply, Server};
-use http::Extensions;
-use reqwest::{Request, Response};
-use reqwest_middleware::{ClientBuilder, Error, Next, Result};
+use reqwest_middleware::{ClientBuilder, Error};
 
 use crate::layered::{follow, layered};
-use crate::{builder, secure, status, trusting};
+use crate::{between, builder, secure, status, trusting};
 
 fn price(text: &str) -> Price {
     text.parse().unwrap()
@@ -103,23 +100,17 @@ async fn up_front_the_maximum_goes_with_every_page_and_nothing_else() {
     }
 }
 
-/// Refuses what offers to pay.
-fn miser<'a>(
-    request: Request,
-    extensions: &'a mut Extensions,
-    next: Next<'a>,
-) -> BoxFuture<'a, Result<Response>> {
-    if request.headers().contains_key("crawler-exact-price") {
-        return Box::pin(async { Err(Error::middleware(std::io::Error::other("too much"))) });
-    }
-    next.run(request, extensions)
-}
-
 #[tokio::test]
 async fn what_is_stopped_between_the_halves_costs_nothing() {
     let (authority, server) = shop().await;
     let policy = PaymentPolicy::new(price("USD 0.05"), price("USD 0.02"));
     let (abide, inner) = builder(&server).payment(policy.clone()).build_with(trusting(&authority)).unwrap();
+    let miser = between(|request, extensions, next| {
+        if request.headers().contains_key("crawler-exact-price") {
+            return Box::pin(async { Err(Error::middleware(std::io::Error::other("too much"))) });
+        }
+        next.run(request, extensions)
+    });
     let client = ClientBuilder::new(inner).with(abide.gate()).with(miser).with(abide.pacing()).build();
     let error = client.get("https://a.example/page").send().await.unwrap_err();
     assert!(error.to_string().contains("too much"), "{error}");

@@ -10,12 +10,12 @@ use std::time::Duration;
 use abide::identity::{Key, Signer, WebBotAuth};
 use abide::{DeniedKind, ResponseExt};
 use abide_tests::{Authority, Reply, Seen, Server, delays, listen};
-use reqwest_middleware::ClientWithMiddleware;
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
 
 use self::broken::Broken;
 use self::verifier::is_verified;
 use crate::layered::{follow, layered};
-use crate::{Built, builder, refused, retry, secure, trusting};
+use crate::{Built, between, builder, refused, retry, secure, trusting};
 
 fn asks(status: u16) -> Reply {
     let wanted = "mine=(\"@authority\");nonce=\"n-1\";tag=\"web-bot-auth\"";
@@ -89,27 +89,18 @@ async fn another_implementation_verifies_every_hop_and_robots_txt() {
     }
 }
 
-/// As a cache that keeps pages by their URLs may do.
-fn without_fragment<'a>(
-    mut request: reqwest::Request,
-    extensions: &'a mut http::Extensions,
-    next: reqwest_middleware::Next<'a>,
-) -> abide_permissions::BoxFuture<'a, reqwest_middleware::Result<reqwest::Response>> {
-    request.url_mut().set_fragment(None);
-    next.run(request, extensions)
-}
-
 #[tokio::test]
 async fn the_halves_of_the_middleware_sign_below_the_cache() {
     let (authority, server) = site().await;
     let (identity, public_key) = identity();
     let (abide, inner) =
         builder(&server).sign_requests(identity.only_when_asked()).build_with(trusting(&authority)).unwrap();
-    let client = reqwest_middleware::ClientBuilder::new(inner)
-        .with(abide.gate())
-        .with(without_fragment)
-        .with(abide.pacing());
-    let client = client.build();
+    // As a cache that keeps pages by their URLs may do.
+    let shortener = between(|mut request, extensions, next| {
+        request.url_mut().set_fragment(None);
+        next.run(request, extensions)
+    });
+    let client = ClientBuilder::new(inner).with(abide.gate()).with(shortener).with(abide.pacing()).build();
     assert_eq!(client.get("https://a.site.example/asks#part").send().await.unwrap().status(), 200);
     let log = server.log();
     assert_eq!(verified(log.last().unwrap(), public_key), Ok(()));
@@ -183,8 +174,7 @@ async fn each_retry_has_its_own_signature() {
     let (identity, public_key) = identity();
     let abide = builder(&server).sign_requests(identity.with_nonce()).build_with(trusting(&authority));
     let (abide, inner) = abide.unwrap();
-    let client =
-        reqwest_middleware::ClientBuilder::new(inner).with(retry(1)).with(abide.middleware()).build();
+    let client = ClientBuilder::new(inner).with(retry(1)).with(abide.middleware()).build();
     assert_eq!(crate::status(&client, "https://a.site.example/down").await, 500);
     let log = server.log();
     assert_eq!(log.len(), 3);

@@ -6,15 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide::{Abide, Builder, Denied, DeniedKind, Event, Origin, ResponseExt};
-use abide_permissions::BoxFuture;
 use abide_tests::{Reply, Seen, Server, Step, StoppedClock, delays};
-use http::Extensions;
 use http_cache_reqwest::{Cache, CacheMode, HttpCache, HttpCacheOptions, MokaCache, MokaManager};
-use reqwest::{Request, Response};
-use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Next, Result};
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
 use reqwest_retry::{DefaultRetryableStrategy, RetryTransientMiddleware, Retryable, RetryableStrategy};
 
-use crate::{Built, back_off, builder, chain, refused as denied, retry};
+use crate::{Built, back_off, between, builder, chain, refused as denied, retry};
 
 const DELAY: Duration = Duration::from_millis(60);
 
@@ -219,14 +216,6 @@ async fn abide_above_a_cache_is_gated_and_paces_hits_needlessly() {
     assert_eq!(paths(&server), ["/fresh"]);
     let denied = clock.pass_until(denied(&client, "http://a.example/trap")).await;
     assert!(denied.is_disallowed() && denied.hop() == 1, "{denied:?}");
-}
-
-/// A middleware of one function.
-fn between<F>(middleware: F) -> F
-where
-    F: for<'a> Fn(Request, &'a mut Extensions, Next<'a>) -> BoxFuture<'a, Result<Response>>,
-{
-    middleware
 }
 
 #[tokio::test]
