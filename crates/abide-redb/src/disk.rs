@@ -88,7 +88,8 @@ impl Disk {
 
     /// Commits a batch, durably. Returns whether there is still more than there may be.
     pub(crate) fn commit(&self, batch: &Batch) -> Result<bool, Error> {
-        let Builder { max_records, max_bytes, .. } = self.settings;
+        let Builder { max_records, max_bytes, ref clock, .. } = self.settings;
+        let now = clock.wall().as_millis();
         self.write(|tables| {
             for (origin, record) in &batch.records {
                 let (age, row) = row::robots(record);
@@ -112,8 +113,8 @@ impl Disk {
                 };
             }
             // Not `||`: both are shrunk.
-            Ok(tables.robots.shrink(max_records, max_bytes)?
-                | tables.permissions.shrink(max_records, max_bytes)?)
+            Ok(tables.robots.shrink(max_records, max_bytes, now)?
+                | tables.permissions.shrink(max_records, max_bytes, now)?)
         })
     }
 
@@ -143,8 +144,17 @@ impl Disk {
         }
     }
 
-    fn read<T>(&self, read: impl FnOnce(&ReadTransaction) -> Result<T, RedbError>) -> Result<T, Error> {
-        self.with(|database| read(&database.begin_read()?))
+    fn read<T>(&self, read: impl Fn(&ReadTransaction) -> Result<T, RedbError>) -> Result<T, Error> {
+        let read = || self.with(|database| read(&database.begin_read()?));
+        match read() {
+            // After one fault redb returns it for all reads, until the file is opened again.
+            Err(Error::Io { .. }) => {
+                self.put(Handle::Faulted);
+                self.reopen()?;
+                read()
+            }
+            result => result,
+        }
     }
 
     /// One transaction. After a fault the file has to be opened again first.

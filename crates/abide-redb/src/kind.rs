@@ -89,21 +89,29 @@ impl Records<'_> {
     }
 
     /// Removes the oldest until there is no more than there may be, or enough for one transaction. Returns whether it was enough.
-    pub(crate) fn shrink(&mut self, records_max: u64, bytes_max: u64) -> Result<bool, Error> {
-        let removed = self.remove_oldest(|records, bytes, _| records > records_max || bytes > bytes_max)?;
+    ///
+    /// First goes what is from after `now`: a clock was ahead, and what is saved with a right one would be the oldest, and go at once.
+    pub(crate) fn shrink(&mut self, records_max: u64, bytes_max: u64, now: u64) -> Result<bool, Error> {
+        let removed =
+            self.remove_oldest(now, |records, bytes, _| records > records_max || bytes > bytes_max)?;
         Ok(removed == STEP)
     }
 
     /// Removes some of those that are older, and returns how many. None: there are no more.
     pub(crate) fn sweep(&mut self, older_than: u64) -> Result<u64, Error> {
-        self.remove_oldest(|_, _, age| age < older_than)
+        self.remove_oldest(u64::MAX, |_, _, age| age < older_than)
     }
 
-    /// `goes` says of the number of the records, of their bytes and of the age of the oldest whether that one is removed.
-    fn remove_oldest(&mut self, goes: impl Fn(u64, u64, u64) -> bool) -> Result<u64, Error> {
+    /// Removes those from after `now`, then the oldest. `goes` says of the number of the records, of their bytes and of the age of the next one
+    /// whether that one is removed.
+    fn remove_oldest(&mut self, now: u64, goes: impl Fn(u64, u64, u64) -> bool) -> Result<u64, Error> {
         for removed in 0..STEP {
-            let oldest = self.ages.first()?.map(|(key, _)| (key.value().0, key.value().1.to_owned()));
-            match oldest {
+            let next = match self.ages.last()?.filter(|(key, _)| key.value().0 > now) {
+                Some(newest) => Some(newest),
+                None => self.ages.first()?,
+            };
+            let next = next.map(|(key, _)| (key.value().0, key.value().1.to_owned()));
+            match next {
                 Some((age, key)) if goes(self.rows.len()?, self.bytes, age) => {
                     // By itself too: an age without its row would be the oldest for ever, and nothing would be removed.
                     self.ages.remove((age, &*key))?;

@@ -127,7 +127,7 @@ impl Shared {
     ) -> Result<Option<Pending>, Error> {
         let mut queue = self.open_queue()?;
         match &queue.fault {
-            Some(fault) if !is_urgent && queue.weight() > WEIGHT_MAX => return Err(fault.clone()),
+            Some(fault) if queue.weight() > WEIGHT_MAX => return Err(fault.clone()),
             _ => put(&mut queue.batch),
         }
         // While the disk fails, waiting for it would stop the crawl: then records are dropped instead.

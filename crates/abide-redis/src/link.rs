@@ -6,7 +6,7 @@
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -37,8 +37,16 @@ pub(crate) struct Link {
     is_warned: AtomicBool,
 }
 
-/// A connection, and whether it is to be replaced.
-type Shared = (Connection, Arc<AtomicBool>);
+/// A connection, and how it does.
+type Shared = (Connection, Arc<Health>);
+
+#[derive(Default)]
+struct Health {
+    /// It is to be replaced.
+    is_lost: AtomicBool,
+    /// When the first command began that was given up since the last reply.
+    silent_since: std::sync::Mutex<Option<Instant>>,
+}
 
 #[derive(Clone)]
 pub(crate) enum Connection {
@@ -47,10 +55,10 @@ pub(crate) enum Connection {
 }
 
 struct Pending {
-    /// After this its connection is to be replaced.
+    /// After so much silence the connection is to be replaced.
     patience: Duration,
     since: Option<Instant>,
-    is_lost: Arc<AtomicBool>,
+    health: Arc<Health>,
 }
 
 static TOUCH: LazyLock<Script> = LazyLock::new(|| {
@@ -101,18 +109,19 @@ impl Link {
         F: Future<Output = RedisResult<T>>,
     {
         let asked = async {
-            let (connection, is_lost) = self.connection().await?;
+            let (connection, health) = self.connection().await?;
             // Less than the limit, because callers that wait for less must find a silent server, too.
             let patience = self.limit.checked_div(4).unwrap_or_default();
-            let mut pending = Pending { patience, since: Some(Instant::now()), is_lost };
+            let mut pending = Pending { patience, since: Some(Instant::now()), health };
             let reply = ask(connection).await;
             // There is a reply, so dropping it says nothing of the connection.
             pending.since = None;
+            *pending.health.silent_since() = None;
             reply.map_err(|error| {
                 // What a server says about a command says nothing against the connection, unless it is no primary any more.
                 let is_reply = matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension);
                 if !is_reply || error.code() == Some("READONLY") {
-                    pending.is_lost.store(true, Ordering::Relaxed);
+                    pending.health.is_lost.store(true, Ordering::Relaxed);
                 }
                 Error::of(&self.server, &error)
             })
@@ -127,8 +136,8 @@ impl Link {
     async fn connection(&self) -> Result<Shared, Error> {
         let mut current = self.current.lock().await;
         match &*current {
-            Some(Ok((connection, is_lost))) if !is_lost.load(Ordering::Relaxed) => {
-                return Ok((connection.clone(), Arc::clone(is_lost)));
+            Some(Ok((connection, health))) if !health.is_lost.load(Ordering::Relaxed) => {
+                return Ok((connection.clone(), Arc::clone(health)));
             }
             // Thousands of hosts ask a server that is down: all get the error at once, and one of them connects.
             Some(Err((at, error))) if at.elapsed() < AGAIN => return Err(error.clone()),
@@ -208,11 +217,20 @@ async fn open(client: &Client) -> RedisResult<MultiplexedConnection> {
     client.get_multiplexed_async_connection_with_config(&config).await
 }
 
+impl Health {
+    fn silent_since(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        self.silent_since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Drop for Pending {
-    /// It was given up, here or by its caller. A caller that goes at once says nothing of the connection.
+    /// It was given up, here or by its caller. A caller that goes at once says nothing of the connection, but many without a reply between
+    /// them do: each may wait for less than the patience.
     fn drop(&mut self) {
-        if self.since.is_some_and(|since| since.elapsed() >= self.patience) {
-            self.is_lost.store(true, Ordering::Relaxed);
+        let Some(since) = self.since else { return };
+        let silent_since = *self.health.silent_since().get_or_insert(since);
+        if silent_since.elapsed() >= self.patience {
+            self.health.is_lost.store(true, Ordering::Relaxed);
         }
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct Lease {
     /// How many changes of the state the store must know of, and how many of them it knows.
     changes: u64,
     saved: u64,
+    /// How often it was given up.
+    given_up: u32,
     /// The process is about to end.
     leaves: bool,
 }
@@ -142,6 +144,7 @@ impl Lease {
             delay: Duration::ZERO,
             changes: 0,
             saved: 0,
+            given_up: 0,
             leaves: false,
         }
     }
@@ -337,6 +340,12 @@ impl Lease {
         poll.clamp(POLL.0, POLL.1)
     }
 
+    /// How often it was given up. A lease that was asked for before the last time is none: with a group's lease, its hosts are given up while
+    /// their own commands may be under way.
+    pub(crate) fn given_up(&self) -> u32 {
+        self.given_up
+    }
+
     /// The store has leased the host, as it was asked at `asked`.
     pub(crate) fn leased(&mut self, is_wanted: bool, shared: &Shared, asked: Moment, now: Moment) {
         let (until, renew) = (asked.plus(shared.lease), asked.plus(shared.lease / 2));
@@ -365,6 +374,7 @@ impl Lease {
             Phase::NotHeld { elsewhere, .. } => elsewhere,
         };
         self.phase = Phase::NotHeld { again, elsewhere, is_next: false };
+        self.given_up = self.given_up.wrapping_add(1);
     }
 
     /// The store has replied: it knows the first `changes` changes, and a request was last on its way at `last`, as far as it knows.

@@ -157,7 +157,7 @@ impl SharedStore {
         loop {
             let Some(pacer) = self.pacer.upgrade() else { return };
             let now = pacer.now_or_system();
-            let plan = {
+            let (plan, given_up) = {
                 // Under both locks: a request that comes now finds the host, or makes a new one.
                 let mut hosts = lock(&self.hosts);
                 let owed = pacer.backoff(&host.key, now).is_some();
@@ -168,15 +168,16 @@ impl SharedStore {
                     let poll = lease.poll(false).mul_f64(1.0 + 0.2 * pacer.jitter.draw());
                     lease.give_up(now.plus(poll), now.plus(self.options.lease));
                 }
+                let given_up = lease.given_up();
                 drop(lease);
                 if plan == Plan::End {
                     self.forget(&mut hosts, &host);
                 }
-                plan
+                (plan, given_up)
             };
             match plan {
                 Plan::End => return,
-                Plan::Ask { is_held } => self.ask(&pacer, &host, is_held, now).await,
+                Plan::Ask { is_held } => self.ask(&pacer, &host, is_held, given_up, now).await,
                 Plan::Release => self.release(&pacer, &host, now).await,
                 Plan::Probe => self.probe(&pacer, now).await,
                 Plan::Sleep(until) => {
@@ -196,7 +197,7 @@ impl SharedStore {
         }
     }
 
-    async fn ask(&self, pacer: &Pacer, host: &HostLease, is_held: bool, asked: Moment) {
+    async fn ask(&self, pacer: &Pacer, host: &HostLease, is_held: bool, given_up: u32, asked: Moment) {
         let ttl = self.options.lease;
         // Until then it is expected to ask again, with jitter and the time that a reply takes.
         let again_in = lock(&host.lease).poll(false).mul_f64(1.5).saturating_add(SLACK);
@@ -204,10 +205,12 @@ impl SharedStore {
         let now = pacer.now_or_system();
         let mut lease = lock(&host.lease);
         match reply {
+            // The host is asked for again, and then it is known what others have sent meanwhile.
+            Some(LeaseStatus::Leased { .. }) if lease.given_up() != given_up => {}
             Some(LeaseStatus::Leased { is_wanted }) => lease.leased(is_wanted, &self.options, asked, now),
             Some(LeaseStatus::Busy { wait, is_next }) => {
                 let poll = lease.poll(is_next).mul_f64(1.0 + 0.2 * pacer.jitter.draw());
-                lease.refused(is_next, now.plus(poll.min(wait + SLACK)), now.plus(ttl));
+                lease.refused(is_next, now.plus(poll.min(wait.saturating_add(SLACK))), now.plus(ttl));
             }
             Some(LeaseStatus::Released) => {}
             None => lease.unanswered(&self.options, now),

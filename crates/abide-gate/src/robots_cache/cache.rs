@@ -221,7 +221,10 @@ impl RobotsCache {
         match (stored, own) {
             // Of two that were asked for at the same time, one was invalidated, and ends earlier: that one is newer.
             (Some(stored), Some(own)) => {
-                let is_newer = (own.asked_at, stored.fresh_until) > (stored.asked_at, own.fresh_until);
+                // What is from the future is older than anything: the clock has been set back.
+                let now = self.clock.wall();
+                let asked = |record: &RobotsRecord| (!record.is_from_the_future(now), record.asked_at);
+                let is_newer = (asked(&own), stored.fresh_until) > (asked(&stored), own.fresh_until);
                 Some(if is_newer { own } else { stored })
             }
             (stored, own) => stored.or(own),

@@ -66,7 +66,7 @@ impl RobotsRecord {
         now >= self.next_try || self.next_try > now.plus(NEXT_TRY_MAX) || self.is_from_the_future(now)
     }
 
-    fn is_from_the_future(&self, now: WallMillis) -> bool {
+    pub(crate) fn is_from_the_future(&self, now: WallMillis) -> bool {
         let latest = now.plus(FUTURE_MAX);
         self.asked_at > latest
             || self.copy.as_ref().is_some_and(|copy| copy.fetched_at.max(copy.validated_at) > latest)

@@ -90,8 +90,12 @@ impl RobotsCache {
     /// A stored record that is newer than the one we know, and can be used. An older one is there if ours could not be saved.
     async fn load_newer(&self, origin: &Origin, previous: Option<&RobotsRecord>) -> Option<RobotsRecord> {
         let record = self.load_record(origin).await?;
-        let is_new = previous.is_none_or(|previous| previous.asked_at() < record.asked_at());
-        (is_new && record.reuse(self.clock.wall()) != Reuse::Fetch).then_some(record)
+        let now = self.clock.wall();
+        // One from the future is older than any: the clock has been set back since.
+        let is_old = |previous: &RobotsRecord| {
+            previous.asked_at() < record.asked_at() || previous.is_from_the_future(now)
+        };
+        (previous.is_none_or(is_old) && record.reuse(now) != Reuse::Fetch).then_some(record)
     }
 
     /// As long as a fetch may take, and the two operations of the store around it. A shorter lease would end while its holder still fetches.

@@ -1,14 +1,24 @@
 //! The bounds of the store: records, bytes, and what is counted of them.
 
+use std::sync::Arc;
+
 use abide_gate::robots_cache::RobotsStore;
 use abide_permissions::PermissionStore;
 use abide_redb::Store;
 use fastrand::Rng;
 
-use crate::support::{Disk, HOUR, load, load_permission, nth, save, save_large, save_permission, url};
+use crate::support::{
+    Disk, HOUR, START, Still, load, load_permission, nth, save, save_large, save_permission, url,
+};
+
+/// A clock behind all records.
+fn clock() -> Arc<Still> {
+    Still::at(START.plus(HOUR * 24))
+}
 
 fn bounded(disk: &Disk, records: u64) -> Store {
-    Store::builder().max_records(records).write_behind(HOUR).open_backend(disk.clone()).unwrap()
+    let builder = Store::builder().max_records(records).clock(clock());
+    builder.write_behind(HOUR).open_backend(disk.clone()).unwrap()
 }
 
 #[tokio::test]
@@ -36,7 +46,7 @@ async fn the_oldest_records_make_room_under_load() {
 #[tokio::test]
 async fn large_records_are_bounded_by_their_bytes() {
     let disk = Disk::default();
-    let builder = Store::builder().max_bytes(1 << 20).write_behind(HOUR);
+    let builder = Store::builder().max_bytes(1 << 20).clock(clock()).write_behind(HOUR);
     let store = builder.open_backend(disk.clone()).unwrap();
     for n in 0..200 {
         save_large(&store, n, 50_000).await.unwrap();
@@ -47,6 +57,24 @@ async fn large_records_are_bounded_by_their_bytes() {
         assert_eq!(load(&store, n).await.is_some(), is_there, "{n}");
     }
     assert!(disk.bytes().len() < 6 << 20, "{}", disk.bytes().len());
+}
+
+/// What a clock that was ahead has dated is not kept before what comes after.
+#[tokio::test]
+async fn a_full_store_takes_in_new_records_after_its_clock_was_set_back() {
+    let (disk, ahead) = (Disk::default(), 2 * 24 * 3_600_000);
+    let store = bounded(&disk, 3);
+    for n in 0..3 {
+        save(&store, n, ahead + n).await.unwrap();
+    }
+    store.flush().await.unwrap();
+    for n in 10..16 {
+        save(&store, n, n).await.unwrap();
+        store.flush().await.unwrap();
+    }
+    for (n, is_there) in [(0, false), (12, false), (13, true), (15, true)] {
+        assert_eq!(load(&store, n).await.is_some(), is_there, "{n}");
+    }
 }
 
 #[tokio::test]

@@ -6,13 +6,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::pacing::HostState;
-use abide_gate::robots_cache::RobotsStore;
+use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
 use abide_gate::testing::hosts;
-use abide_gate::{Event, Gate, HolderId};
+use abide_gate::testing::robots_cache::{sample_record, unpaced};
+use abide_gate::{Event, Gate, HolderId, MemoryStore};
 use abide_redb::{Error, Store};
 use http::StatusCode;
 use tokio::time::sleep;
 
+use crate::scripted::{Scripted, ScriptedFetch};
 use crate::support::{
     Disk, Fault, HOUR, LEASED, Ledger, START, Still, THROTTLED, backoff, host, lease, left, load, open,
     origin, page, record, report, retry_after, save, save_large, steps,
@@ -144,20 +146,49 @@ async fn a_full_disk_at_close_is_an_error_and_loses_nothing_written() {
     has_all(&open(&disk).unwrap(), 0..written, "it was written").await;
 }
 
+/// A record of a site that has answered 503 since its robots.txt of 500 kB was read. It is written before others.
+async fn failing(n: u64) -> RobotsRecord {
+    let (store, origin) = (Arc::new(MemoryStore::new()), origin(n));
+    store.save(&origin, &sample_record(&origin, START, vec![b'#'; 500_000])).await.unwrap();
+    let settings = Gate::builder().robots_store(store.clone()).clock(Still::at(START.plus(HOUR * 48)));
+    let fetch = Arc::new(ScriptedFetch::always(Scripted::status(503)));
+    unpaced(settings, vec!["TestBot".parse().unwrap()], fetch).answer(&origin).await.unwrap();
+    store.load(&origin).await.unwrap().unwrap()
+}
+
 /// While the disk fails what waits is bounded.
 #[tokio::test]
 async fn a_disk_that_is_gone_does_not_fill_the_memory() {
+    for is_failing in [false, true] {
+        let disk = Disk::default();
+        let store = open(&disk).unwrap();
+        disk.fail(Fault::From(0));
+        for n in 0..200 {
+            let _ = match is_failing {
+                true => RobotsStore::save(&store, &origin(n), &failing(n).await).await,
+                false => save_large(&store, n, 500_000).await,
+            };
+        }
+        let mut waiting = 0;
+        for n in 0..200 {
+            waiting += u64::from(matches!(RobotsStore::load(&store, &origin(n)).await, Ok(Some(_))));
+        }
+        assert!((50..90).contains(&waiting), "32 MiB, and 8 more that have just come: {waiting}");
+    }
+}
+
+/// redb returns an error of the file system for every read after it, until the file is opened again.
+#[tokio::test]
+async fn a_read_that_fails_once_is_tried_again() {
     let disk = Disk::default();
     let store = open(&disk).unwrap();
-    disk.fail(Fault::From(0));
-    for n in 0..200 {
-        let _ = save_large(&store, n, 500_000).await;
+    for n in 0..2_000 {
+        save(&store, n, n).await.unwrap();
     }
-    let mut waiting = 0;
-    for n in 0..200 {
-        waiting += u64::from(matches!(RobotsStore::load(&store, &origin(n)).await, Ok(Some(_))));
-    }
-    assert!((50..90).contains(&waiting), "32 MiB, and 8 more that have just come: {waiting}");
+    store.close().await.unwrap();
+    let store = Store::builder().cache_size(0).clock(Still::at(START)).open_backend(disk.clone()).unwrap();
+    disk.fail(Fault::Once(disk.operations()));
+    has_all(&store, (0..2_000).step_by(100), "the disk has failed once").await;
 }
 
 /// A file system in memory, for as long as this lives.

@@ -114,8 +114,8 @@ else
 end
 if has == NONE then till, by = 0, 0 end
 
--- It is kept for a minute longer than anything is owed, and written if it has changed.
-local owed, line = math.max(last + delay, backoff + (throttles > 0 and KEPT or 0), till), {}
+-- It is kept for a minute longer than anything is owed, and written if it has changed. A holder that dies may have sent until its lease ended.
+local owed, line = math.max(last + delay, backoff + (throttles > 0 and KEPT or 0), has ~= NONE and till + delay or 0), {}
 for _, place in ipairs(waiting) do
   owed = math.max(owed, place[2])
   table.insert(line, place[1] .. ':' .. text(place[2]))

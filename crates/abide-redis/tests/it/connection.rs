@@ -158,7 +158,7 @@ async fn a_lost_server_fails_commands_at_once_and_is_found_again() {
 }
 
 /// A server that was paused, and one whose machine has gone: nothing says that the connection is over. Callers may have less patience than
-/// the store.
+/// the store, and than the quarter of its limit after which a silent connection is replaced.
 #[tokio::test]
 async fn a_silent_server_is_found_again() {
     let (Some(redis), Some(other)) = (Redis::start(), Redis::start_new(&[])) else { return };
@@ -173,7 +173,7 @@ async fn a_silent_server_is_found_again() {
     redis.resume();
     back(&store).await;
     proxy.lead_to(other.port());
-    wait_for("another connection is used", async || timeout(ms(400), probe(&store)).await.is_ok()).await;
+    wait_for("another connection is used", async || timeout(ms(200), probe(&store)).await.is_ok()).await;
     assert_eq!(other.ask::<Vec<String>>(&["KEYS", "*born*"]).len(), 256, "the other one was greeted");
 }
 

@@ -60,3 +60,18 @@ async fn a_lease_that_cannot_be_given_back_is_a_fault_of_the_store() {
     world.cache.get(&origin()).await.unwrap_err();
     assert_eq!(world.cache.stats().robots_store_faults, 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn after_all_clocks_were_set_back_one_process_fetches_for_all() {
+    let first = World::of(Scripted::text(GOOD).head_after(2 * SECOND));
+    let [second, third] = [0, 1].map(|_| World::with_store(first.fetch.clone(), first.store.clone()));
+    let worlds = [&first, &second, &third];
+    for world in worlds {
+        assert!(is_good(&world.ask().await));
+    }
+    for world in worlds {
+        world.clock.jump_to(START.minus(HOUR));
+    }
+    let _ = tokio::join!(first.ask(), second.ask(), third.ask());
+    assert_eq!(first.fetch.count(), 2, "one for what was from the future then");
+}
