@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide::{Abide, Denied, ResponseExt};
-use abide_examples::{Web, sites};
+use abide_examples::{Web, plain_client};
 use abide_redb::Store;
 
 const PAGES: [&str; 6] = [
@@ -39,17 +39,12 @@ async fn main() -> anyhow::Result<()> {
 async fn live(web: &Web, path: &Path) -> anyhow::Result<u64> {
     // One file, one store, three uses. Opening it blocks for some milliseconds.
     let store = Store::open(path)?;
-    let mut builder = Abide::builder("AbideExample")
+    let builder = Abide::builder("AbideExample")
         .user_agent("AbideExample/0.1 (+https://example.com/bot)")
         .robots_store(Arc::new(store.clone()))
         .host_store(Arc::new(store.clone()))
-        .permission_store(Arc::new(store.clone()))
-        // Loopback is not contacted unless it is allowed, and then only this one address.
-        .allow_net("127.0.0.1/32".parse()?);
-    for site in sites() {
-        builder = builder.resolve(site, web.address());
-    }
-    let (abide, inner) = builder.build_with(reqwest::Client::builder().tls_certs_only([]))?;
+        .permission_store(Arc::new(store.clone()));
+    let (abide, inner) = web.stand_in(builder).build_with(plain_client())?;
     let client = abide.wrap(inner);
 
     for url in PAGES {

@@ -6,15 +6,15 @@
 #![allow(clippy::restriction, reason = "an example counts a handful of pages")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{SocketAddr, TcpListener};
-use std::process::{Child, Command, Stdio};
+use std::net::SocketAddr;
+use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::Duration;
 
 use abide::Abide;
 use abide::pacing::PacePolicy;
 use abide_redis::Store;
-use abide_tests::{Reply, Seen, Server};
+use abide_tests::{Redis, Reply, Seen, Server};
 use clap::Parser;
 
 /// Lets many processes crawl the same hosts, politely.
@@ -46,17 +46,10 @@ async fn main() -> anyhow::Result<()> {
         return work(&args, redis, web).await;
     }
     // Killed when this function ends.
-    let (_redis, redis) = match &args.redis {
-        Some(url) => (None, url.clone()),
-        None => match Redis::start()? {
-            Some((server, url)) => (Some(server), url),
-            None => {
-                println!(
-                    "redis-server is not installed here: install it, or give the URL of a Redis or Valkey."
-                );
-                return Ok(());
-            }
-        },
+    let server = if args.redis.is_none() { Redis::start_new(&[]) } else { None };
+    let Some(redis) = args.redis.clone().or_else(|| server.as_ref().map(Redis::url)) else {
+        println!("redis-server is not installed here: install it, or give the URL of a Redis or Valkey.");
+        return Ok(());
     };
     // The store is tried first, so that a wrong URL is reported once and not by every worker.
     Store::builder(&redis).command_timeout(START_MAX).connect().await?;
@@ -151,40 +144,5 @@ fn report(log: &[Seen]) {
             shortest.copied().unwrap_or_default(),
             median.copied().unwrap_or_default(),
         );
-    }
-}
-
-/// A `redis-server` of our own, for as long as this lives.
-struct Redis(Child);
-
-impl Redis {
-    /// `None`: there is no `redis-server` here.
-    fn start() -> std::io::Result<Option<(Self, String)>> {
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let started = Command::new("redis-server")
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
-            .stdout(Stdio::null())
-            .spawn();
-        match started {
-            Ok(child) => {
-                let server = Self(child);
-                for _ in 0..250 {
-                    if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                        break;
-                    }
-                    std::thread::sleep(Duration::from_millis(20));
-                }
-                Ok(Some((server, format!("redis://127.0.0.1:{port}/"))))
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
