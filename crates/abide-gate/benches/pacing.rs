@@ -7,6 +7,7 @@
 
 use std::alloc::System;
 use std::hint::black_box;
+use std::iter::repeat_n;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 use abide_gate::pacing::{PacePolicy, Permit};
 use abide_gate::testing::hosts;
 use abide_gate::{Denied, Gate};
+use futures_util::future::try_join_all;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use http::{HeaderMap, StatusCode};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -51,6 +53,15 @@ async fn acquire(pacer: &Gate, url: &Url) -> Result<Permit, Denied> {
     hosts::acquire(pacer, url, Duration::ZERO, Duration::from_secs(3_600)).await
 }
 
+/// A permit for each of these, one after the other.
+fn each<'u>(runtime: &Runtime, pacer: &Gate, urls: impl IntoIterator<Item = &'u Url>, end: impl Fn(Permit)) {
+    runtime.block_on(async {
+        for url in urls {
+            end(black_box(acquire(pacer, url).await.unwrap()));
+        }
+    });
+}
+
 fn governor() -> DefaultKeyedRateLimiter<String> {
     // Never the limit: as fast as it can answer.
     RateLimiter::keyed(Quota::per_second(NonZeroU32::MAX).allow_burst(NonZeroU32::MAX))
@@ -76,19 +87,9 @@ const TIMES: usize = HOSTS / ROUNDS;
 /// One host, again and again: a permit is acquired, and its response has ended.
 fn hot(runtime: &Runtime) {
     let (pacer, url): (_, Url) = (pacer(), "http://www.example.org/page".parse().unwrap());
-    let ours = nanos(|_| {
-        runtime.block_on(async {
-            for _ in 0..TIMES {
-                drop(black_box(acquire(&pacer, &url).await.unwrap()));
-            }
-        });
-    });
+    let ours = nanos(|_| each(runtime, &pacer, repeat_n(&url, TIMES), drop));
     let region = Region::new(ALLOCATOR);
-    runtime.block_on(async {
-        for _ in 0..1_000 {
-            drop(black_box(acquire(&pacer, &url).await.unwrap()));
-        }
-    });
+    each(runtime, &pacer, repeat_n(&url, 1_000), drop);
     let allocations = region.change().allocations;
     let (limiter, key) = (governor(), "www.example.org".to_owned());
     let theirs = nanos(|_| {
@@ -102,11 +103,7 @@ fn hot(runtime: &Runtime) {
     println!("| hot host, allocations in 1,000 permits | {allocations} | |");
     let headers = HeaderMap::new();
     let observed = nanos(|_| {
-        runtime.block_on(async {
-            for _ in 0..TIMES {
-                acquire(&pacer, &url).await.unwrap().finish_with(StatusCode::OK, &headers);
-            }
-        });
+        each(runtime, &pacer, repeat_n(&url, TIMES), |permit| permit.finish_with(StatusCode::OK, &headers));
     });
     println!("| the same, and the response observed | {observed:.0} | |");
 }
@@ -118,13 +115,7 @@ fn many_hosts(runtime: &Runtime) {
     let shuffled: Vec<usize> = (0..HOSTS).map(|n| n.wrapping_mul(7_368_787) % HOSTS).collect();
     let (pacer, limiter) = (pacer(), governor());
 
-    let (ours_first, ours_bytes) = each_host(|| {
-        runtime.block_on(async {
-            for url in &urls {
-                drop(acquire(&pacer, url).await.unwrap());
-            }
-        });
-    });
+    let (ours_first, ours_bytes) = each_host(|| each(runtime, &pacer, &urls, drop));
     let (theirs_first, theirs_bytes) = each_host(|| {
         for key in &keys {
             limiter.check_key(key).unwrap();
@@ -132,11 +123,8 @@ fn many_hosts(runtime: &Runtime) {
     });
     println!("| {HOSTS} hosts, ns the first permit | {ours_first} | {theirs_first} |");
     let ours = nanos(|round| {
-        runtime.block_on(async {
-            for n in &shuffled[round * TIMES..][..TIMES] {
-                drop(black_box(acquire(&pacer, &urls[*n]).await.unwrap()));
-            }
-        });
+        let urls = shuffled[round * TIMES..][..TIMES].iter().map(|n| &urls[*n]);
+        each(runtime, &pacer, urls, drop);
     });
     let theirs = nanos(|round| {
         for n in &shuffled[round * TIMES..][..TIMES] {
@@ -146,14 +134,9 @@ fn many_hosts(runtime: &Runtime) {
     println!("| {HOSTS} hosts, ns a permit at random | {ours:.0} | {theirs:.0} |");
     println!("| bytes a host that is idle | {ours_bytes} | {theirs_bytes} |");
 
-    let (_, held) = each_host(|| {
-        runtime.block_on(async {
-            for url in &urls {
-                let permit = acquire(&pacer, url).await.unwrap();
-                permit.finish_with(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new());
-            }
-        });
-    });
+    let fields = HeaderMap::new();
+    let throttle = |permit: Permit| permit.finish_with(StatusCode::TOO_MANY_REQUESTS, &fields);
+    let (_, held) = each_host(|| each(runtime, &pacer, &urls, throttle));
     println!("| bytes more while it is backed off, or has a throttle count | {held} | not known to it |");
     println!("| of which the names are | {} | |", keys.iter().map(String::len).sum::<usize>() / HOSTS);
 }
@@ -173,13 +156,13 @@ fn waiters() {
     let url: Arc<Url> = Arc::new("http://www.example.org/".parse().unwrap());
     let policy = PacePolicy::default().danger_min_delay(GAP);
     let pacer = hosts::gate(Gate::builder().pace(policy));
-    let ours = crowd(WAITERS, |_| {
+    let ours = crowd(WAITERS, || {
         let (pacer, url) = (pacer.clone(), Arc::clone(&url));
         async move { drop(acquire(&pacer, &url).await.unwrap()) }
     });
     let quota = Quota::with_period(GAP).unwrap().allow_burst(NonZeroU32::MIN);
     let limiter: Arc<DefaultKeyedRateLimiter<String>> = Arc::new(RateLimiter::keyed(quota));
-    let theirs = crowd(WAITERS, |_| {
+    let theirs = crowd(WAITERS, || {
         let (limiter, key) = (Arc::clone(&limiter), "www.example.org".to_owned());
         // `until_key_ready`, with tokio's timer: it asks, waits as long as the reply says, and asks again.
         async move {
@@ -197,27 +180,19 @@ fn waiters() {
 }
 
 /// Processor seconds, how many neighbours went in the wrong order, and seconds.
-fn crowd<F: Future<Output = ()> + Send + 'static>(
-    size: usize,
-    wait: impl Fn(usize) -> F,
-) -> (f64, usize, f64) {
+fn crowd<F: Future<Output = ()> + Send + 'static>(size: usize, wait: impl Fn() -> F) -> (f64, usize, f64) {
     let runtime = Builder::new_current_thread().enable_time().build().unwrap();
     let done = Arc::new(AtomicUsize::new(0));
     let (cpu, began) = (cpu_seconds(), Instant::now());
     let order: Vec<usize> = runtime.block_on(async {
-        let mut tasks = Vec::new();
-        for n in 0..size {
-            let (wait, done) = (wait(n), Arc::clone(&done));
-            tasks.push(tokio::spawn(async move {
+        let task = |_| {
+            let (wait, done) = (wait(), Arc::clone(&done));
+            tokio::spawn(async move {
                 wait.await;
                 done.fetch_add(1, Ordering::SeqCst)
-            }));
-        }
-        let mut order = Vec::new();
-        for task in tasks {
-            order.push(task.await.unwrap());
-        }
-        order
+            })
+        };
+        try_join_all((0..size).map(task).collect::<Vec<_>>()).await.unwrap()
     });
     let overtaken = order.windows(2).filter(|pair| pair[0] > pair[1]).count();
     (cpu_seconds() - cpu, overtaken, began.elapsed().as_secs_f64())
