@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use reqwest_middleware::ClientWithMiddleware;
 use texting_robots::Robot;
+use tokio::task::JoinSet;
 
 /// Pages of each host: `/page/0` and so on.
 pub(crate) const PAGES: usize = 100;
@@ -15,26 +16,21 @@ const HOSTS_AT_ONCE: usize = 32;
 /// Crawls these hosts, and returns how many pages there were.
 pub(crate) async fn crawl(client: Client, hosts: Vec<String>) -> usize {
     let (client, hosts) = (Arc::new(client), Arc::new(hosts));
-    let workers: Vec<_> = (0..HOSTS_AT_ONCE)
-        .map(|worker| {
-            let (client, hosts) = (Arc::clone(&client), Arc::clone(&hosts));
-            tokio::spawn(async move {
-                let mut pages = 0;
-                for host in hosts.iter().skip(worker).step_by(HOSTS_AT_ONCE) {
-                    pages += match &*client {
-                        Client::Abide(client) => with_abide(client, host).await,
-                        Client::Reqwest(client) => by_hand(client, host).await,
-                    };
-                }
-                pages
-            })
-        })
-        .collect();
-    let mut pages = 0;
-    for worker in workers {
-        pages += worker.await.expect("no worker panics");
+    let mut workers = JoinSet::new();
+    for worker in 0..HOSTS_AT_ONCE {
+        let (client, hosts) = (Arc::clone(&client), Arc::clone(&hosts));
+        workers.spawn(async move {
+            let mut pages = 0;
+            for host in hosts.iter().skip(worker).step_by(HOSTS_AT_ONCE) {
+                pages += match &*client {
+                    Client::Abide(client) => with_abide(client, host).await,
+                    Client::Reqwest(client) => by_hand(client, host).await,
+                };
+            }
+            pages
+        });
     }
-    pages
+    workers.join_all().await.into_iter().sum()
 }
 
 pub(crate) enum Client {

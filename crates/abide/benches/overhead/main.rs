@@ -19,6 +19,7 @@ use abide::{Abide, ResponseExt, Scan};
 use async_trait::async_trait;
 use http::Extensions;
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next};
+use tokio::task::JoinSet;
 
 mod crawl;
 #[path = "../../../abide-permissions/benches/pages.rs"]
@@ -115,7 +116,9 @@ async fn compare(address: SocketAddr, in_flight: usize, path: &str) {
 
 fn clients() -> [(&'static str, ClientWithMiddleware); 3] {
     let empty = ClientBuilder::new(inner()).with(Empty).build();
-    [("reqwest", plain()), ("an empty middleware", empty), ("abide", abide(64, Scan::Eager))]
+    // reqwest alone, through the same type: without middlewares it calls the client at once.
+    let plain = inner().into();
+    [("reqwest", plain), ("an empty middleware", empty), ("abide", abide(64, Scan::Eager))]
 }
 
 /// The middle of all rounds, in microseconds a request.
@@ -135,14 +138,12 @@ async fn one_round(
     let url: url::Url = url.parse().expect("a URL");
     let left = Arc::new(AtomicUsize::new(requests));
     let before = processor_time();
-    let mut workers = Vec::new();
+    let mut workers = JoinSet::new();
     for _ in 0..in_flight {
         let (client, url, left) = (client.clone(), url.clone(), Arc::clone(&left));
-        workers.push(tokio::spawn(async move { requests_of(&client, &url, &left, has_info).await }));
+        workers.spawn(async move { requests_of(&client, &url, &left, has_info).await });
     }
-    for worker in workers {
-        worker.await.expect("no worker panics");
-    }
+    workers.join_all().await;
     processor_time() - before
 }
 
@@ -176,11 +177,6 @@ fn inner() -> reqwest::Client {
         .redirect(reqwest::redirect::Policy::none())
         .build()
         .expect("a client")
-}
-
-/// reqwest alone, through the same type: without middlewares it calls the client at once.
-fn plain() -> ClientWithMiddleware {
-    inner().into()
 }
 
 /// Everything on: robots.txt, a permit with delay 0, the address guard, the header rules, and for [`Scan::Eager`] HTML heads.
