@@ -224,8 +224,6 @@ pub(crate) fn file(name: &str) -> Option<String> {
     })
 }
 
-pub(crate) const FILES: &[&str] = &["tiny", "typical", "large", "huge", "wild", "foreign", "comments"];
-
 /// `rules` rules in our group, `wildcards` per cent of them with wildcards, and 256 paths: some hit early, some late,
 /// some not at all.
 pub(crate) fn match_set(rules: usize, wildcards: usize) -> (String, Vec<String>) {
