@@ -83,34 +83,24 @@ async fn a_crawl_goes_on_where_it_stopped() {
 }
 
 #[tokio::test]
-async fn a_page_whose_robots_txt_cannot_be_had_is_left_for_the_next_call() {
-    let server = Server::start(|_| Reply::new(503, "")).await;
-    let (directory, store) = store();
-    let ran = online(&server, format!("crawl --store {store} a.example/")).await;
-    ran.ends_with(1).reports(&["the same call goes on with it"]);
-    assert_eq!(journals(directory.path()).len(), 1);
-}
-
-#[tokio::test]
-async fn a_page_whose_host_asks_for_too_long_a_pause_is_left() {
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/" => Reply::retry_after(429, 3600),
+async fn a_page_is_left_for_the_next_call_unless_it_is_refused_for_good() {
+    let server = Server::start(|seen| match (seen.host(), seen.path.as_str()) {
+        ("down.example", _) => Reply::new(503, ""),
+        ("held.example", "/") => Reply::retry_after(429, 3600),
+        ("slow.example", _) => Reply::new(200, "User-agent: *\nCrawl-delay: 86401"),
         _ => Reply::new(404, ""),
     })
     .await;
-    let (directory, store) = store();
-    let ran = online(&server, format!("crawl --store {store} a.example/")).await;
-    ran.ends_with(0).reports(&["the same call goes on with it"]);
-    assert_eq!(journals(directory.path()).len(), 1);
-}
-
-#[tokio::test]
-async fn a_crawl_delay_of_more_than_a_day_is_refused_for_good() {
-    let server = Server::start(|_| Reply::new(200, "User-agent: *\nCrawl-delay: 86401")).await;
-    let (directory, store) = store();
-    let ran = online(&server, format!("crawl --store {store} a.example/")).await;
-    assert!(ran.ends_with(1).out.contains("24 h at most"), "{}", ran.out);
-    assert_eq!(journals(directory.path()).len(), 0);
+    for (host, status, shown, reported, left) in [
+        ("down", 1, "", "the same call goes on with it", 1),
+        ("held", 0, "", "the same call goes on with it", 1),
+        ("slow", 1, "24 h at most", "", 0),
+    ] {
+        let (directory, store) = store();
+        let ran = online(&server, format!("crawl --store {store} {host}.example/")).await;
+        ran.ends_with(status).shows(&[shown]).reports(&[reported]);
+        assert_eq!(journals(directory.path()).len(), left, "{host}: {}", ran.err);
+    }
 }
 
 #[tokio::test]
