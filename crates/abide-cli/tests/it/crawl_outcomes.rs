@@ -61,6 +61,8 @@ async fn what_keeps_a_robots_txt_away_is_named() {
     });
     let expired = Server::start_tls(authority.expired("a.example"), answer).await;
     let own = Server::start_tls(Authority::self_signed("a.example"), answer).await;
+    // `--cacert` is trusted, and nothing else.
+    let stranger = Server::start_tls(Authority::new().acceptor("a.example"), answer).await;
     let other = Server::start_tls(authority.acceptor("b.example"), answer).await;
     // Bound and not listening, so that no other test gets the port.
     let closed = tokio::net::TcpSocket::new_v4().unwrap();
@@ -70,6 +72,11 @@ async fn what_keeps_a_robots_txt_away_is_named() {
         (plain, "https://a.example:PORT/", "it does not speak TLS on this port"),
         (expired.address(), "https://a.example:PORT/", "its certificate has expired"),
         (own.address(), "https://a.example:PORT/", "its certificate is self-signed"),
+        (
+            stranger.address(),
+            "https://a.example:PORT/",
+            "its certificate is self-signed or of an unknown authority",
+        ),
         (other.address(), "https://a.example:PORT/", "its certificate is for another name"),
         (closed.local_addr().unwrap(), "a.example/", "the connection was refused"),
     ] {

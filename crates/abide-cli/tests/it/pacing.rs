@@ -1,12 +1,12 @@
-//! `--delay`, as a server sees it; certificates; and how many requests there are at a time.
+//! `--delay`, as a server sees it, and how many requests there are at a time.
 
 use std::time::Duration;
 
-use abide_tests::{Authority, Quota, Reply, Server};
+use abide_tests::{Quota, Reply, Server};
 use futures_util::future::join_all;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::{file, online};
+use crate::online;
 
 #[tokio::test]
 async fn a_host_is_left_alone_between_two_requests() {
@@ -26,20 +26,6 @@ async fn a_host_is_left_alone_between_two_requests() {
     // A wait is what is left of the delay when a URL asks for its permit: less on a busy machine.
     assert!(waited > 0 && waited <= elapsed, "reported as well: {waited} ms");
     assert!(ran.err.contains("less considerate"), "{}", ran.err);
-}
-
-#[tokio::test]
-async fn cacert_is_trusted_and_nothing_else() {
-    let authority = Authority::new();
-    let answer = |_: &abide_tests::Seen| Reply::html("<p>secret");
-    let server = Server::start_tls(authority.acceptor("a.example"), answer).await;
-    let (own, other) = (file(authority.pem()), file(Authority::new().pem()));
-    let url = "https://a.example:PORT/x";
-    let ran = online(&server, format!("fetch --json {url} --cacert {own}")).await;
-    assert_eq!((ran.status, &ran.line()["outcome"]), (0, &json!("fetched")), "{}", ran.out);
-    let ran = online(&server, format!("fetch --json {url} --cacert {other}")).await;
-    assert_eq!((ran.status, &ran.line()["outcome"]), (1, &json!("denied")), "{}", ran.out);
-    assert_eq!(server.asked(), ["a.example/robots.txt", "a.example/x"]);
 }
 
 #[tokio::test]
