@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, HashSet};
 
 use abide_robots::{ParseOptions, ProductToken, Record, RecordKind, Robots, Rules, Target};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use url::Url;
 
-#[derive(Deserialize)]
-struct Probes {
-    probe: Vec<Probe>,
+/// The rows `[[name]]` of a file.
+fn table<T: DeserializeOwned>(name: &str, text: &str) -> Vec<T> {
+    let mut tables: BTreeMap<String, Vec<T>> = toml::from_str(text).unwrap();
+    tables.remove(name).unwrap()
 }
 
 #[derive(Deserialize)]
@@ -18,11 +20,6 @@ struct Probe {
     robots: String,
     url: String,
     allowed: bool,
-}
-
-#[derive(Deserialize)]
-struct Cases {
-    case: Vec<Case>,
 }
 
 #[derive(Deserialize)]
@@ -58,10 +55,10 @@ fn foobot() -> Vec<String> {
 
 #[test]
 fn probes_of_single_features() {
-    let probes: Probes = toml::from_str(include_str!("../vectors/rfc_probes.toml")).unwrap();
-    assert!(probes.probe.len() >= 99);
+    let probes: Vec<Probe> = table("probe", include_str!("../vectors/rfc_probes.toml"));
+    assert!(probes.len() >= 99);
     let mut names = HashSet::new();
-    for probe in &probes.probe {
+    for probe in &probes {
         assert!(names.insert(&probe.name), "{} occurs twice", probe.name);
         assert!(probe.name.starts_with("rfc_") && probe.clause.starts_with('2'), "{}", probe.name);
         let body = bytes(&probe.robots);
@@ -71,9 +68,9 @@ fn probes_of_single_features() {
 
 #[test]
 fn cases() {
-    let cases: Cases = toml::from_str(include_str!("../vectors/cases.toml")).unwrap();
+    let cases: Vec<Case> = table("case", include_str!("../vectors/cases.toml"));
     let mut names = HashSet::new();
-    for case in &cases.case {
+    for case in &cases {
         assert!(names.insert(&case.name), "{} occurs twice", case.name);
         assert!(case.name.starts_with("rfc_") || case.name.starts_with("lenient_"), "{}", case.name);
         assert!(!case.clause.is_empty(), "{}", case.name);
@@ -131,11 +128,6 @@ fn run(case: &Case) {
 }
 
 #[derive(Deserialize)]
-struct Files {
-    file: Vec<GoogleFile>,
-}
-
-#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct GoogleFile {
     #[serde(default)]
@@ -153,8 +145,8 @@ struct GoogleFile {
 /// Google's expectations hold in its profile; in ours, all but those that a clause explains.
 #[test]
 fn google_expectations() {
-    let files: Files = toml::from_str(include_str!("../vectors/google.toml")).unwrap();
-    let count: usize = files.file.iter().map(|file| check_google(&file.name, file)).sum();
+    let files: Vec<GoogleFile> = table("file", include_str!("../vectors/google.toml"));
+    let count: usize = files.iter().map(|file| check_google(&file.name, file)).sum();
     assert_eq!(count, 400);
 }
 
@@ -182,11 +174,6 @@ fn check_google(name: &str, file: &GoogleFile) -> usize {
         }
     }
     count
-}
-
-#[derive(Deserialize)]
-struct LibraryTests {
-    test: Vec<LibraryTest>,
 }
 
 #[derive(Deserialize)]
@@ -227,8 +214,8 @@ struct Read {
 /// What the tests of Google's library expect, test by test.
 #[test]
 fn google_library_expectations() {
-    let tests: LibraryTests = toml::from_str(include_str!("../vectors/google_library.toml")).unwrap();
-    for test in &tests.test {
+    let tests: Vec<LibraryTest> = table("test", include_str!("../vectors/google_library.toml"));
+    for test in &tests {
         let name = &test.name;
         assert_eq!(test.left_out == 0, test.why.is_empty(), "{name}");
         for (tokens, valid) in [(&test.tokens, true), (&test.no_tokens, false)] {
@@ -250,10 +237,10 @@ fn google_library_expectations() {
         assert_eq!(verdicts + reads + others + test.left_out, test.facts, "{name}");
     }
     let facts = |reporting: bool| -> usize {
-        let tests = tests.test.iter().filter(|test| test.name.starts_with("reporting") == reporting);
+        let tests = tests.iter().filter(|test| test.name.starts_with("reporting") == reporting);
         tests.map(|test| test.facts).sum()
     };
-    assert_eq!((tests.test.len(), facts(false), facts(true)), (23, 201, 29));
+    assert_eq!((tests.len(), facts(false), facts(true)), (23, 201, 29));
 }
 
 /// Gives the number of expectations.
