@@ -78,15 +78,6 @@ mod tests {
     }
 
     #[test]
-    fn the_line_cut_by_the_limit_is_dropped() {
-        assert_eq!(within(b"ab\ncd\nef", 8), (&b"ab\ncd\nef"[..], false));
-        assert_eq!(within(b"ab\ncd\nef", 7), (&b"ab\ncd\n"[..], true));
-        assert_eq!(within(b"ab\ncd\nef", 5), (&b"ab\ncd"[..], true));
-        assert_eq!(within(b"ab\ncd\nef", 4), (&b"ab\n"[..], true));
-        assert_eq!(within(b"abcdef", 4), (&b""[..], true));
-    }
-
-    #[test]
     fn marks_are_skipped_whole_or_in_part() {
         for body in [&b"\xef\xbb\xbfa"[..], b"\xef\xbba", b"\xefa", b"a"] {
             assert_eq!(*text(body, 99).bytes, *b"a");
