@@ -4,15 +4,9 @@ use std::time::Duration;
 
 use abide_tests::{Reply, Server, Step};
 use futures_util::future::join_all;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{Ran, online};
-
-/// The one line of a fetch, and the exit status.
-async fn fetch(server: &Server, args: impl std::fmt::Display) -> (Value, i32) {
-    let ran = online(server, format!("fetch --json {args}")).await;
-    (ran.line(), ran.status)
-}
 
 #[tokio::test]
 async fn a_permit_beyond_max_wait_is_deferred() {
@@ -48,7 +42,8 @@ async fn the_waits_of_failed_calls_are_reported() {
     ];
     join_all(cases.map(async |(path, outcome, timeout)| {
         let begun = std::time::Instant::now();
-        let (line, _) = fetch(&server, format!("a.example/{path} --delay 1s --page-timeout {timeout}")).await;
+        let args = format!("fetch --json a.example/{path} --delay 1s --page-timeout {timeout}");
+        let line = online(&server, args).await.line();
         assert_eq!(line["outcome"], json!(outcome), "{line}");
         let (waited, elapsed) = (line["waited_ms"].as_u64().unwrap(), begun.elapsed().as_millis());
         assert!(waited > 0 && u128::from(waited) < elapsed, "{waited} ms of {elapsed}: {line}");

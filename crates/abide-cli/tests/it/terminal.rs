@@ -21,10 +21,8 @@ fn shown(args: impl AsRef<str>, columns: u16, variables: &[(&str, &str)]) -> (St
     let theirs = File::options().read(true).write(true).open(name).unwrap();
     tcsetwinsize(&theirs, Winsize { ws_row: 40, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
     let mut command = crate::command(args);
-    // What says something of colours or widths, `CI` among it, is this test's to set.
-    for foreign in ["COLUMNS", "CI", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
-        command.env_remove(foreign);
-    }
+    // What else says something of colours or widths is this test's to set.
+    command.env_remove("COLUMNS").env_remove("CI");
     command.env("TERM", "xterm-256color").envs(variables.iter().copied());
     command.stdin(Stdio::null()).stdout(theirs.try_clone().unwrap()).stderr(theirs);
     let mut child = command.spawn().unwrap();
@@ -42,14 +40,7 @@ fn shown(args: impl AsRef<str>, columns: u16, variables: &[(&str, &str)]) -> (St
 
 /// Each line as it stands on the screen, without what moves the cursor or colours it.
 fn lines(text: &str) -> Vec<String> {
-    let mut plain = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find("\x1b[") {
-        plain.push_str(&rest[..at]);
-        let end = rest[at + 2..].find(|letter: char| letter.is_ascii_alphabetic()).unwrap();
-        rest = &rest[at + 2 + end + 1..];
-    }
-    plain.push_str(rest);
+    let plain = anstream::adapter::strip_str(text).to_string();
     plain.split(['\r', '\n']).filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
