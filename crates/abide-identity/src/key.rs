@@ -21,25 +21,6 @@ use crate::names::TEST_KEY;
 /// Signs with an Ed25519 key. [`Key`] does; implement it for a key that stays in an HSM or another process.
 ///
 /// It is called once for each request, in the task that sends it, so it should return within microseconds.
-///
-/// ```
-/// use abide_identity::{Key, Signer};
-///
-/// /// Counts what is signed.
-/// #[derive(Debug)]
-/// struct Counted(Key, std::sync::atomic::AtomicU64);
-///
-/// impl Signer for Counted {
-///     fn public_key(&self) -> [u8; 32] {
-///         self.0.public_key()
-///     }
-///
-///     fn sign(&self, message: &[u8]) -> Result<[u8; 64], Box<dyn std::error::Error + Send + Sync>> {
-///         self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-///         self.0.sign(message)
-///     }
-/// }
-/// ```
 pub trait Signer: fmt::Debug + Send + Sync {
     /// The public key, 32 bytes (RFC 8032 §5.1.5). Always the same.
     fn public_key(&self) -> [u8; 32];
