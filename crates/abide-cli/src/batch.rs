@@ -27,20 +27,17 @@ const ERROR_MAX: usize = 200;
 /// Of input and output each.
 const BUFFER: usize = 256 * 1024;
 
-/// Each question names its agent, so one beside them would be ignored. `ABIDE_AGENT` is for the other calls.
-pub(crate) fn without_agent(agents: &[String]) -> Result<(), Usage> {
-    if agents.is_empty() || std::env::var_os("ABIDE_AGENT").is_some() {
-        return Ok(());
+/// Runs `answer` over the question on every line of `input` (`-`: standard input). `agents`: those that the call names, which must be none.
+pub(crate) fn run<Q: DeserializeOwned, A: Serialize>(
+    input: &Path,
+    agents: &[String],
+    answer: impl Fn(Q) -> Result<A, String>,
+) -> anyhow::Result<Status> {
+    // Each question names its agent, so one beside them would be ignored. `ABIDE_AGENT` is for the other calls.
+    if !agents.is_empty() && std::env::var_os("ABIDE_AGENT").is_none() {
+        let message = "--agent cannot be used with --batch: each question names its own";
+        return Err(Usage(message.to_owned()).into());
     }
-    Err(Usage("--agent cannot be used with --batch: each question names its own".to_owned()))
-}
-
-/// Runs `answer` over the question on every line of `input` (`-`: standard input).
-pub(crate) fn run<Q, A>(input: &Path, answer: impl Fn(Q) -> Result<A, String>) -> anyhow::Result<Status>
-where
-    Q: DeserializeOwned,
-    A: Serialize,
-{
     each_line(input, |line| object(line).and_then(&answer))
 }
 

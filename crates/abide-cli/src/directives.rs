@@ -36,8 +36,7 @@ struct Question {
 
 pub(crate) fn run(args: DirectivesArgs) -> anyhow::Result<Status> {
     if let Some(input) = &args.batch {
-        batch::without_agent(&args.file.agent)?;
-        return batch::run(input, answer);
+        return batch::run(input, &args.file.agent, answer);
     }
     let tokens = tokens(&args.file.agent).map_err(Usage)?;
     let (body, texts) = robots_and_urls(args.file.robots.as_deref().unwrap_or(Path::new("-")), &args.urls)?;

@@ -15,8 +15,7 @@ use crate::style;
 
 pub(crate) fn run(args: MatchArgs) -> anyhow::Result<Status> {
     if let (Some(input), None) = (&args.batch, &args.file.robots) {
-        batch::without_agent(&args.file.agent)?;
-        return batch::run(input, answer);
+        return batch::run(input, &args.file.agent, answer);
     }
     let tokens = tokens(&args.file.agent).map_err(Usage)?;
     let robots = args.file.robots.as_deref().unwrap_or(Path::new("-"));

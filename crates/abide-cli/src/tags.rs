@@ -16,8 +16,7 @@ use crate::style::{self, PLAIN};
 
 pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
     if let Some(input) = &args.batch {
-        batch::without_agent(&args.agent)?;
-        return batch::run(input, answer);
+        return batch::run(input, &args.agent, answer);
     }
     if args.html.is_none() && args.headers.is_empty() {
         return Err(Usage("expected --header or an HTML file, found neither".to_owned()).into());
