@@ -8,24 +8,16 @@ use serde_json::{Value, json};
 
 use crate::{Ran, directory, has, online, store};
 
-/// Two sites: a tree of pages, a forbidden one, a page without links to follow, a sitemap.
+/// Two sites: a tree of pages, a forbidden one, a page without links to follow.
 async fn sites() -> Server {
     let (is_busy, is_first) = (AtomicBool::new(true), AtomicBool::new(true));
     Server::start(move |seen| {
-        let (site, port) = (seen.site(), seen.site().rsplit(':').next().unwrap().to_owned());
+        let port = seen.site().rsplit(':').next().unwrap().to_owned();
         match seen.path.as_str() {
             "/robots.txt" if seen.host() == "busy.example" && is_busy.swap(false, Relaxed) => {
                 Reply::retry_after(429, 2)
             }
-            "/robots.txt" if seen.host() == "held.example" => {
-                Reply::retry_after(429, 3600)
-            }
-            "/robots.txt" => {
-                Reply::new(200, format!("User-agent: *\nDisallow: /secret\nSitemap: {site}/map.xml"))
-            }
-            "/map.xml" => {
-                Reply::new(200, format!("<urlset><url><loc>{site}/mapped</loc></url></urlset>"))
-            }
+            "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /secret"),
             "/" => Reply::html(format!(
                 "<a href=/1>1</a><a href='/2#x'>2</a><a href=/2>2</a><a href=/secret/x>s</a><a href=/hidden rel=nofollow>h</a>\
                  <a href='http://c.example:{port}/'>elsewhere</a><a href=mailto:x@y>m</a>"
@@ -37,9 +29,7 @@ async fn sites() -> Server {
                 &[("content-type", "text/html, text/html")],
                 "<a href=/deep>d</a><a href=/>home</a>",
             ),
-            "/moved" => Reply::redirect(301, &format!("http://www.example:{port}/2")),
             "/to-busy" => Reply::redirect(302, &format!("http://busy.example:{port}/2")),
-            "/to-held" => Reply::redirect(302, &format!("http://held.example:{port}/deep")),
             "/held-long" => Reply::retry_after(429, 3600),
             "/held" if is_first.swap(false, Relaxed) => Reply::retry_after(429, 2),
             _ => Reply::html("end"),

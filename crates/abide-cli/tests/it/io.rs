@@ -7,13 +7,9 @@ use abide_tests::{Reply, Server};
 use crate::{Ran, abide, blocking, command, directory, file, online, reaching, to};
 
 async fn site() -> Server {
-    Server::with_rules("User-agent: *\nDissallow: /secret\nDisallow: /closed\n", |seen| {
-        match seen.path.as_str() {
-            "/page" => {
-                Reply::html("<meta name=robots content=nosnippet><p>body").with("x-robots-tag", "noindex")
-            }
-            _ => Reply::html("end"),
-        }
+    Server::without_rules(|seen| match seen.path.as_str() {
+        "/page" => Reply::html("<meta name=robots content=nosnippet><p>body").with("x-robots-tag", "noindex"),
+        _ => Reply::html("end"),
     })
     .await
 }
