@@ -286,8 +286,7 @@ async fn a_page_that_is_only_a_head_is_known_if_its_end_is() {
         (reply("connection: close", page), false),
     ] {
         for permissions in read_both_ways(reply).await {
-            let known = is_known.then_some(false);
-            assert_eq!(permissions.noindex_known(), known, "{}", permissions.head_end());
+            assert_eq!(permissions.noindex_known(), is_known.then_some(false), "{permissions:?}");
         }
     }
 }

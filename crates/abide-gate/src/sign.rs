@@ -19,18 +19,14 @@ use crate::{WallMillis, caught};
 /// use abide_gate::{SignRequest, WallMillis};
 /// use http::{HeaderMap, HeaderValue, Method};
 ///
+/// type Failed = Box<dyn std::error::Error + Send + Sync>;
+///
 /// /// A secret that a site has agreed on with the crawler, in place of a signature.
 /// #[derive(Debug)]
 /// struct Secret(HeaderValue);
 ///
 /// impl SignRequest for Secret {
-///     fn sign(
-///         &self,
-///         _: &Method,
-///         url: &url::Url,
-///         headers: &mut HeaderMap,
-///         _: WallMillis,
-///     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+///     fn sign(&self, _: &Method, url: &url::Url, headers: &mut HeaderMap, _: WallMillis) -> Result<(), Failed> {
 ///         if url.scheme() == "https" && url.host_str() == Some("partner.example") {
 ///             headers.insert("x-crawler-secret", self.0.clone());
 ///         }
