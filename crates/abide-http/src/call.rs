@@ -549,10 +549,9 @@ impl<'a> Call<'a> {
             self.not_sent();
             return Some(self.denied(DeniedKind::AddressRefused { address: Some(address) }));
         }
-        // Nothing was sent, so nothing is paid. TLS can also fail later.
-        if failure.is_some_and(|failure| failure.is_connect() && failure != Failure::Tls)
-            && let Some(payment) = self.payment.take()
-        {
+        // Nothing was sent, so nothing is paid. TLS and the way to the host can also fail later.
+        let unsent = |error: Failure| error.is_connect() && !matches!(error, Failure::Tls | Failure::NoRoute);
+        if let Some(payment) = self.payment.take_if(|_| failure.is_some_and(unsent)) {
             payment.never_sent();
         }
         let permit = self.take_permit()?;

@@ -185,6 +185,7 @@ async fn what_could_not_be_connected_costs_nothing() {
     for (failure, spent) in [
         (Failure::Refused, "USD 0"),
         (Failure::CertificateExpired, "USD 0"),
+        (Failure::NoRoute, "USD 0.05"),
         (Failure::Tls, "USD 0.05"),
         (Failure::Timeout, "USD 0.05"),
     ] {
