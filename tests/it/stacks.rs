@@ -66,7 +66,7 @@ pub(crate) fn cache() -> Cache<MokaManager> {
     })
 }
 
-/// The names of what is refused, as an observer of the builder is told of them.
+/// The names of what is refused, as an observer of the builder gets them.
 fn noting_refusals(builder: Builder) -> (Builder, Arc<Mutex<Vec<&'static str>>>) {
     let names = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&names);
