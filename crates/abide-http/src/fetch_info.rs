@@ -36,11 +36,10 @@ struct Inner {
 
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    Known(Permissions),
+    /// The head, or why none was looked at. What it permits is read on request: many callers never ask.
+    Known(Head),
     /// With what earlier fetches have stored.
     Stored(Box<StoredPermissions>),
-    /// Nothing but the reason why no head was looked at: no field says anything.
-    Nothing(HeadEnd),
     /// The header's part is known; the head comes with the body.
     Later(watch::Receiver<Option<Head>>),
 }
@@ -81,15 +80,14 @@ impl FetchInfo {
         self.inner.history.stopped()
     }
 
-    /// What the site permits you to do with the page, as far as is known now.
+    /// What the site permits you to do with the page, as far as is known now. Read anew at each call.
     ///
     /// With [`Scan::Lazy`](crate::Scan::Lazy) the head's part is missing until the body has been read that far.
     pub fn permissions(&self) -> Permissions {
         let Inner { read, fields, outcome, .. } = &*self.inner;
         match outcome {
-            Outcome::Known(permissions) => Permissions::clone(permissions),
+            Outcome::Known(head) => fields.permissions(read, head.clone()),
             Outcome::Stored(known) => known.permissions.clone(),
-            Outcome::Nothing(reason) => fields.permissions(read, Head::not_scanned(*reason)),
             Outcome::Later(head) => {
                 let head = head.borrow().clone().unwrap_or_else(|| Head::not_scanned(HeadEnd::NotScanned));
                 fields.permissions(read, head)

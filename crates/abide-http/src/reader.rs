@@ -109,15 +109,9 @@ impl<'a> Reading<'a> {
 
     /// The fetch info of a response whose body is not read.
     pub fn fetch_info(self) -> FetchInfo {
-        let read = &self.asked.reader.options;
-        let reason = self.head.err().unwrap_or(HeadEnd::NotScanned);
-        let outcome = if self.fields.is_empty() {
-            // Made on request, which costs no more than a copy.
-            Outcome::Nothing(reason)
-        } else {
-            Outcome::Known(self.fields.permissions(read, Head::not_scanned(reason)))
-        };
-        FetchInfo::new(read.clone(), self.history, self.fields, outcome)
+        let head = Head::not_scanned(self.head.err().unwrap_or(HeadEnd::NotScanned));
+        let options = self.asked.reader.options.clone();
+        FetchInfo::new(options, self.history, self.fields, Outcome::Known(head))
     }
 
     /// A redirect that is followed: the last hop keeps its own rules.
@@ -143,11 +137,12 @@ impl<'a> Reading<'a> {
         let status = response.status();
         let head = std::mem::replace(&mut self.head, Err(HeadEnd::NotScanned));
         async move {
-            let (options, scan) = (&self.asked.reader.options, self.asked.scan);
             let body = response.body_mut();
             let (head, later) = match head {
                 Err(reason) => (Head::not_scanned(reason), None),
-                Ok(reader) if scan == Scan::Lazy => (not_scanned(), Some(body.scan_lazily(reader))),
+                Ok(reader) if self.asked.scan == Scan::Lazy => {
+                    (not_scanned(), Some(body.scan_lazily(reader)))
+                }
                 Ok(reader) => (Box::pin(body.read_head(reader)).await, None),
             };
             body.take_what_is_here().await;
@@ -159,9 +154,9 @@ impl<'a> Reading<'a> {
             let outcome = match (later, known) {
                 (Some(later), _) => Outcome::Later(later),
                 (None, Some(known)) => Outcome::Stored(Box::new(known)),
-                (None, None) => Outcome::Known(self.fields.permissions(options, head)),
+                (None, None) => Outcome::Known(head),
             };
-            let info = FetchInfo::new(options.clone(), self.history, self.fields, outcome);
+            let info = FetchInfo::new(self.asked.reader.options.clone(), self.history, self.fields, outcome);
             response.extensions_mut().insert(info);
             response
         }
@@ -365,7 +360,7 @@ fn starts_at_zero(headers: &HeaderMap) -> bool {
 pub(crate) struct HeadReader {
     scanner: HeadScanner,
     /// The beginning of the body, which shows whether it is text.
-    start: Vec<u8>,
+    start: Bytes,
     is_scanned: bool,
     /// Whether the body is all of the page, and not a part of it.
     is_whole: bool,
@@ -375,13 +370,17 @@ pub(crate) struct HeadReader {
 
 impl HeadReader {
     pub(crate) fn new(scanner: HeadScanner, is_whole: bool) -> Self {
-        Self { scanner, start: Vec::new(), is_scanned: false, is_whole, has_sure_end: true }
+        Self { scanner, start: Bytes::new(), is_scanned: false, is_whole, has_sure_end: true }
     }
 
     /// Takes the next bytes of the body.
-    pub(crate) fn feed(&mut self, data: &[u8]) -> ControlFlow<()> {
-        let room = LOOKED_AT.saturating_sub(self.start.len());
-        self.start.extend_from_slice(data.get(..room).unwrap_or(data));
+    pub(crate) fn feed(&mut self, data: &Bytes) -> ControlFlow<()> {
+        let more = data.slice(..data.len().min(LOOKED_AT.saturating_sub(self.start.len())));
+        if self.start.is_empty() {
+            self.start = more;
+        } else if !more.is_empty() {
+            self.start = [&*self.start, &more].concat().into();
+        }
         if has_magic(&self.start) {
             return ControlFlow::Break(());
         }
@@ -450,7 +449,7 @@ mod tests {
         let options = ReadOptions::new("ExampleBot".parse().unwrap());
         let mut head = HeadReader::new(HeadScanner::new(&options, Some("text/html")), true);
         for frame in body.chunks(size) {
-            if head.feed(frame).is_break() {
+            if head.feed(&Bytes::copy_from_slice(frame)).is_break() {
                 break;
             }
         }
@@ -485,7 +484,7 @@ mod tests {
             (b"text", ControlFlow::Continue(())),
         ] {
             let mut head = HeadReader::new(HeadScanner::new(&options, None), true);
-            assert_eq!(head.feed(start), progress, "{start:?}");
+            assert_eq!(head.feed(&Bytes::from_static(start)), progress, "{start:?}");
         }
     }
 
