@@ -13,7 +13,7 @@ use abide::{Builder, Denied, Scan};
 use abide_tests::{Names, StoppedClock};
 use http_body_util::BodyExt;
 use hyper::ext::ReasonPhrase;
-use reqwest::{Client, ClientBuilder, Request, RequestBuilder, Response};
+use reqwest::{Client, ClientBuilder, RequestBuilder, Response};
 use reqwest_middleware::{ClientBuilder as MiddlewareBuilder, ClientWithMiddleware};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -121,9 +121,7 @@ impl Case {
             if http2 { inner.http2_prior_knowledge() } else { inner }
         };
         let plain = inner().user_agent(AGENT).dns_resolver(Names(site.address)).build().unwrap();
-        let request = || (self.ask)(&plain).build().unwrap();
-        // Without any middleware.
-        let theirs = self.facts(&site, &plain.clone().into(), request).await;
+        let theirs = self.facts(&site, &plain, None).await;
         let mut failed = String::new();
         for (halves, scan) in [(false, Scan::Eager), (true, scan)] {
             let abide = builder(site.address).scan(scan);
@@ -132,7 +130,7 @@ impl Case {
                 false => abide.wrap(inner),
                 true => MiddlewareBuilder::new(inner).with(abide.gate()).with(abide.pacing()).build(),
             };
-            let ours = self.facts(&site, &client, request).await;
+            let ours = self.facts(&site, &plain, Some(&client)).await;
             let found = different(&theirs, &ours);
             for (what, facts) in [("found", &found - &self.differs), ("missing", &self.differs - &found)] {
                 failed.extend(
@@ -141,22 +139,23 @@ impl Case {
             }
         }
         if !failed.is_empty() {
-            let (request, version) = (request(), if http2 { "HTTP/2" } else { "HTTP/1.1" });
+            let request = (self.ask)(&plain).build().unwrap();
+            let version = if http2 { "HTTP/2" } else { "HTTP/1.1" };
             failed = format!("{version} {} {} {}\n{failed}", self.behaviour, request.method(), request.url());
         }
         failed
     }
 
-    /// What the caller gets from the last of its requests, and what the server sees of all.
-    async fn facts(
-        &self,
-        site: &Site,
-        client: &ClientWithMiddleware,
-        request: impl Fn() -> Request,
-    ) -> Facts {
+    /// What the caller gets from the last of its requests, by reqwest's client or through abide, and what the server sees of all.
+    async fn facts(&self, site: &Site, plain: &Client, abide: Option<&ClientWithMiddleware>) -> Facts {
         let mut facts = Facts::new();
         for _ in 0..self.times {
-            facts = match client.execute(request()).await {
+            let request = (self.ask)(plain).build().unwrap();
+            let response = match abide {
+                Some(abide) => abide.execute(request).await,
+                None => plain.execute(request).await.map_err(Into::into),
+            };
+            facts = match response {
                 Ok(response) => self.read.facts(response).await,
                 Err(error) => [("outcome".to_owned(), shown(&error))].into(),
             };
