@@ -10,7 +10,7 @@ use std::future::poll_fn;
 use std::io;
 use std::mem;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -360,16 +360,21 @@ impl ReadTimeout {
     /// To be polled while nothing has come: an error when that has lasted too long.
     fn poll(&mut self, mut timer: Pin<&mut Option<Sleep>>, context: &mut Context<'_>) -> Poll<io::Error> {
         let Some(limit) = self.limit else { return Poll::Pending };
-        // Not polled for long: what has come meanwhile may have given no decoded byte yet.
-        let late = |timer: &Sleep| SystemClock.now().saturating_duration_since(timer.deadline().into_std());
-        let is_late = |timer| late(timer) > limit.checked_div(4).unwrap_or_default();
-        if !self.is_awaited || timer.as_ref().as_pin_ref().is_none_or(|timer| is_late(timer.get_ref())) {
+        if !self.is_awaited {
             timer.set(Some(sleep(limit)));
+            self.is_awaited = true;
         }
-        self.is_awaited = true;
-        let ended = timer.as_pin_mut().map_or(Poll::Pending, |timer| timer.poll(context));
-        let text = || format!("the server sent nothing for {limit:?} (Builder::read_timeout)");
-        ended.map(|()| io::Error::new(io::ErrorKind::TimedOut, text()))
+        let Some(mut timer) = timer.as_pin_mut() else { return Poll::Pending };
+        ready!(timer.as_mut().poll(context));
+        // Not polled for long: what has come meanwhile may have given no decoded byte yet.
+        let now = SystemClock.now();
+        let late = now.saturating_duration_since(timer.deadline().into_std());
+        if late > limit.checked_div(4).unwrap_or_default() {
+            timer.as_mut().reset(now.checked_add(limit).unwrap_or(now).into());
+            ready!(timer.poll(context));
+        }
+        let text = format!("the server sent nothing for {limit:?} (Builder::read_timeout)");
+        Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, text))
     }
 }
 
