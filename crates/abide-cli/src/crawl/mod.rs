@@ -289,8 +289,8 @@ impl Crawl {
         if let Some(not_before) = answer.not_before {
             return self.requeue(task, answer, not_before);
         }
-        let is_throttled =
-            matches!(answer.line.status, Some(429 | 503)) && answer.line.outcome == Outcome::Fetched;
+        // Also one whose body broke off.
+        let is_throttled = matches!(answer.line.status, Some(429 | 503));
         if !is_throttled || task.tries >= TRIES_MAX {
             return Ok(false);
         }
