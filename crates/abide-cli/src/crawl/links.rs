@@ -26,11 +26,10 @@ pub(crate) fn of_page(url: &Url, content_type: Option<&str>, html: &[u8], obeys:
         // A link may have letters that are not ASCII, unescaped.
         .with_adjust_charset_on_meta_tag(stated.is_none())
         .append_element_content_handler(element!("base[href]", |element| {
-            // The first one counts, as in browsers.
-            let mut base = base.borrow_mut();
-            if base.is_none() {
-                *base = element.get_attribute("href").and_then(|href| join(url, &href));
-            }
+            let href = element.get_attribute("href").unwrap_or_default();
+            // The first one counts, as in browsers, unless it is none, such as `data:`.
+            let stated = || join(url, &href).filter(|base| !base.cannot_be_a_base());
+            base.borrow_mut().get_or_insert_with(|| stated().unwrap_or_else(|| url.clone()));
             Ok(())
         }))
         .append_element_content_handler(element!("a[href], area[href]", |element| {
