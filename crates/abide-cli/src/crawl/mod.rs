@@ -366,8 +366,9 @@ impl Crawl {
     /// The sitemaps that the robots.txt of a page names, also where the page itself is disallowed.
     fn queue_sitemaps(&mut self, task: &Task, answer: &Answer) -> anyhow::Result<()> {
         let verdict = answer.line.verdict.as_ref().filter(|_| self.args.sitemaps);
-        let Some(verdict) = verdict else { return Ok(()) };
-        let sitemaps = verdict.found.sitemaps.iter().filter_map(|text| text.parse().ok());
+        let robots = verdict.and_then(|verdict| verdict.robots_url.as_deref()?.parse::<Url>().ok());
+        let (Some(verdict), Some(robots)) = (verdict, robots) else { return Ok(()) };
+        let sitemaps = verdict.found.sitemaps.iter().filter_map(|text| robots.join(text).ok());
         sitemaps
             .take(SITEMAPS_MAX)
             .try_for_each(|url: Url| self.queue(&public_url(&url), task.depth, Kind::Sitemap))
