@@ -98,7 +98,7 @@ struct Crawl {
     running: JoinSet<Done>,
     in_flight: HashMap<String, (Task, Recorder)>,
     fetched: usize,
-    /// Sitemaps that were queued: as many as pages at most. One may name others without end.
+    /// Sitemaps that were begun: as many as pages at most. One may name others without end.
     sitemaps: usize,
     /// Something besides the queue is to be fetched by the next run.
     leaves_more: bool,
@@ -198,6 +198,12 @@ impl Crawl {
 
     /// A host whose next request is not due soon takes none of the places of the others.
     fn start_or_park(&mut self, task: Task) {
+        if is_new_sitemap(&task) && self.sitemaps >= self.args.max_pages {
+            self.frontier.ended(&task, false);
+            self.report.left(&task, 1);
+            self.leaves_more = true;
+            return;
+        }
         let wait = self.abide.next_slot(&task.url).map_or(Duration::ZERO, |slot| slot.wait);
         // What is to wait for longer than the crawl is deferred, and counted.
         if wait <= PARKED_MIN || wait > self.args.max_hold || task.is_patient {
@@ -208,6 +214,7 @@ impl Crawl {
     }
 
     fn start(&mut self, task: Task) {
+        self.sitemaps += usize::from(is_new_sitemap(&task));
         let recorder = Recorder::with_page_max(self.args.page_timeout);
         // Its recorder too, so that what is under way at an interruption is in the report.
         self.in_flight.insert(task.host.clone(), (task.clone(), recorder.clone()));
@@ -344,11 +351,7 @@ impl Crawl {
     }
 
     fn queue(&mut self, url: &Url, depth: u32, kind: Kind) -> anyhow::Result<()> {
-        if kind == Kind::Sitemap && self.sitemaps >= self.args.max_pages {
-            return Ok(());
-        }
         let is_new = self.frontier.add(url, depth, kind);
-        self.sitemaps += usize::from(is_new && kind == Kind::Sitemap);
         match &mut self.journal {
             Some(journal) if is_new => journal.add(url, depth, kind),
             _ => Ok(()),
@@ -483,6 +486,10 @@ fn what_now(journal: Option<&str>, store: &StoreArg) -> String {
         }
         (None, _) => String::new(),
     }
+}
+
+fn is_new_sitemap(task: &Task) -> bool {
+    task.kind == Kind::Sitemap && task.deferrals == 0
 }
 
 /// Whether what was refused is on the host of the task. A page may redirect to a host that is backed off; the others of its own host
