@@ -31,7 +31,7 @@ pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
         style::print_json(&Tags::new(&permissions, &preferences))?;
     } else {
         print(&permissions, &preferences)?;
-        headers.iter().try_for_each(|(name, value)| note_misspelt(name, value))?;
+        headers.iter().try_for_each(|(name, value)| note_misspelt(name, value, &permissions))?;
         if let Some(html) = &html {
             note_late_metas(&permissions, html)?;
         }
@@ -123,14 +123,15 @@ fn print(permissions: &Permissions, preferences: &Preferences) -> anyhow::Result
     Ok(())
 }
 
-/// Rules of a field that no crawler reads, if they look like ones that are read.
-fn note_misspelt(name: &str, value: &str) -> anyhow::Result<()> {
+/// Rules of a field that no crawler reads, if they look like ones that are read and are not shown among the unknown ones of ours.
+fn note_misspelt(name: &str, value: &str, permissions: &Permissions) -> anyhow::Result<()> {
     if !["robots-tag", "x-robots-tag"].iter().any(|tags| name.eq_ignore_ascii_case(tags)) {
         return Ok(());
     }
     // By the separators of both fields: Robots-Tag is a structured field, X-Robots-Tag is not.
     for word in value.split([',', ';', ' ', ':', '=']).map(str::trim).filter(|word| !word.is_empty()) {
-        if known_rules().any(|rule| rule.eq_ignore_ascii_case(word)) {
+        let is_word = |rule: &str| rule.eq_ignore_ascii_case(word);
+        if known_rules().any(is_word) || permissions.rules().unknown().any(is_word) {
             continue;
         }
         let tip = nearest::tip(word, known_rules());
