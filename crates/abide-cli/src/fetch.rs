@@ -35,6 +35,8 @@ pub(crate) struct Line {
     pub(crate) permissions: Option<Tags>,
     /// What the site asks of those who use the content, and where.
     pub(crate) preferences: Vec<StatedPreference>,
+    /// Whether all was read that may state them.
+    pub(crate) preferences_known: Option<bool>,
     pub(crate) noindex: Option<bool>,
     pub(crate) waited_ms: u64,
     pub(crate) bytes: Option<u64>,
@@ -199,6 +201,7 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> Answer {
         let preferences = info.preferences();
         line.permissions = Some(Tags::new(&info.permissions(), &preferences));
         line.preferences = StatedPreference::all(&preferences);
+        line.preferences_known = Some(preferences.is_complete());
         line.noindex = info.permissions().noindex_known();
         line.waited_ms = millis(info.waited());
         line.why = why(info);

@@ -25,6 +25,8 @@ pub(crate) struct Page {
     /// What the site asks of those who use the content.
     #[serde(default)]
     pub(crate) preferences: Vec<StatedPreference>,
+    #[serde(default)]
+    pub(crate) preferences_known: Option<bool>,
 }
 
 /// What a response comes to, by its status.
@@ -100,6 +102,7 @@ impl Record {
             final_url: line.final_url.clone(),
             kind: task.kind,
             preferences: line.preferences.clone(),
+            preferences_known: line.preferences_known,
         };
         let cause = (line.outcome != Outcome::Fetched).then(|| cause(task, answer));
         let stated = line.permissions.iter().flat_map(|tags| &tags.stated).map(|name| (*name).to_owned());
