@@ -44,8 +44,28 @@ pub(crate) fn of_page(url: &Url, content_type: Option<&str>, html: &[u8], obeys:
             }
             Ok(())
         }));
-    scan(&html, settings);
+    let is_xhtml = content_type.is_some_and(|value| value.to_ascii_lowercase().contains("/xhtml+xml"));
+    scan(&if is_xhtml { with_end_tags(&html).into() } else { html }, settings);
     links.into_inner()
+}
+
+/// In HTML, `<title/>` begins a text without end, and the links behind it would be part of that.
+fn with_end_tags(xhtml: &[u8]) -> Vec<u8> {
+    let mut html = Vec::with_capacity(xhtml.len());
+    let mut name: &[u8] = b"";
+    for piece in xhtml.split_inclusive(|byte| *byte == b'>') {
+        html.extend_from_slice(piece);
+        // A `>` may also stand in an attribute of the tag.
+        if let Some(at) = piece.iter().rposition(|byte| *byte == b'<') {
+            let tag = piece.get(at.saturating_add(1)..).unwrap_or_default();
+            name = tag.split(|byte| !byte.is_ascii_alphanumeric()).next().unwrap_or_default();
+        }
+        if piece.ends_with(b"/>") && !name.is_empty() {
+            // Once, or a long name with many ends behind it would fill the memory.
+            html.extend([b"</".as_slice(), std::mem::take(&mut name), b">"].concat());
+        }
+    }
+    html
 }
 
 /// The encoding that a parameter of a Content-Type names.
@@ -218,6 +238,11 @@ mod tests {
             assert!(of_sitemap(&damaged, 1 << 20).0.len() <= LINKS_MAX);
         }
         assert!(most > 90, "{most}");
+    }
+
+    #[test]
+    fn empty_elements_of_xhtml_get_their_end_tags_once() {
+        assert_eq!(with_end_tags(b"<a b='>'/>/>/>c<d>/><e"), b"<a b='>'/></a>/>/>c<d>/></d><e");
     }
 
     #[test]
