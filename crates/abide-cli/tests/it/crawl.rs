@@ -71,16 +71,6 @@ pub(crate) fn summary(ran: &Ran) -> Value {
 }
 
 #[tokio::test]
-async fn pages_come_breadth_first() {
-    let server = sites().await;
-    online(&server, "crawl a.example/").await;
-    assert_eq!(
-        server.asked(),
-        ["a.example/robots.txt", "a.example/", "a.example/1", "a.example/2", "a.example/deep"]
-    );
-}
-
-#[tokio::test]
 async fn a_host_is_asked_one_request_at_a_time_with_the_delay_between() {
     let server = sites().await;
     let ran = online(&server, "crawl --json --delay 300ms a.example/ b.example/").await;
@@ -206,20 +196,6 @@ async fn what_another_host_defers_is_fetched_later() {
     let then = at(&server, "busy.example/2");
     assert!(at(&server, "a.example/2") < then, "its own host goes on meanwhile");
     assert!(then - at(&server, "busy.example/robots.txt") >= Duration::from_secs(2));
-}
-
-#[tokio::test]
-async fn what_a_redirect_has_brought_is_not_fetched_again() {
-    let server = Server::start(|seen| match seen.path.as_str() {
-        "/" => Reply::html("<a href=/moved>1</a><a href=/last>2</a>"),
-        "/moved" => Reply::redirect(301, "/real"),
-        "/last" => Reply::html("<a href=/real#x>x</a>".repeat(50_001)),
-        _ => Reply::new(404, ""),
-    })
-    .await;
-    let ran = online(&server, "crawl a.example/").await;
-    assert_eq!(pages(&server), ["a.example/", "a.example/last", "a.example/moved", "a.example/real"]);
-    assert!(ran.err.contains("/last: only its first 50000 links count"), "{}", ran.err);
 }
 
 #[tokio::test]

@@ -40,23 +40,6 @@ fn journals(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[tokio::test]
-async fn robots_txt_and_backoffs_outlive_the_call() {
-    let server = site().await;
-    let (_directory, store) = store();
-    for _ in 0..2 {
-        let ran = online(&server, format!("check --store {store} a.example/")).await;
-        assert_eq!((ran.status, ran.err.lines().count()), (0, 1), "{}", ran.err);
-    }
-    assert_eq!(server.asked(), ["a.example/robots.txt"], "the second call had it at hand");
-    let ask = async |call: &str| online(&server, format!("{call} --json --store {store}")).await.line();
-    assert_eq!(ask("fetch a.example/held").await["status"], json!(429));
-    let line = ask("fetch a.example/1").await;
-    assert_eq!(line["outcome"], json!("deferred"), "the backoff is known to the next call: {line}");
-    assert_eq!(ask("explain a.example/secret").await["marks"][1]["line"], json!(2));
-    assert_eq!(server.count("a.example/robots.txt"), 1);
-}
-
-#[tokio::test]
 async fn a_crawl_goes_on_where_it_stopped() {
     let server = site().await;
     let (directory, store) = store();
@@ -80,27 +63,6 @@ async fn a_crawl_goes_on_where_it_stopped() {
     files.sort();
     files.dedup();
     assert_eq!(files.len(), 12, "one index over all calls");
-}
-
-#[tokio::test]
-async fn a_page_is_left_for_the_next_call_unless_it_is_refused_for_good() {
-    let server = Server::start(|seen| match (seen.host(), seen.path.as_str()) {
-        ("down.example", _) => Reply::new(503, ""),
-        ("held.example", "/") => Reply::retry_after(429, 3600),
-        ("slow.example", _) => Reply::new(200, "User-agent: *\nCrawl-delay: 86401"),
-        _ => Reply::new(404, ""),
-    })
-    .await;
-    for (host, status, shown, reported, left) in [
-        ("down", 1, "", "the same call goes on with it", 1),
-        ("held", 0, "", "the same call goes on with it", 1),
-        ("slow", 1, "24 h at most", "", 0),
-    ] {
-        let (directory, store) = store();
-        let ran = online(&server, format!("crawl --store {store} {host}.example/")).await;
-        ran.ends_with(status).shows(&[shown]).reports(&[reported]);
-        assert_eq!(journals(directory.path()).len(), left, "{host}: {}", ran.err);
-    }
 }
 
 #[tokio::test]
@@ -142,32 +104,6 @@ async fn killed_before_its_first_page_it_keeps_its_directory() {
     let call = format!("crawl --store {store} --save {} a.example/", directory.place("pages"));
     crate::ended_by("-KILL", &server, &call, || !server.asked().is_empty()).await;
     online(&server, &call).await.ends_with(0).reports(&["going on: 0 URLs are done, 1 are queued"]);
-}
-
-#[tokio::test]
-async fn a_start_url_with_credentials_is_fetched_once() {
-    let server = site().await;
-    let (_directory, store) = store();
-    for max_pages in ["5", "100"] {
-        let start = "http://user:secret@a.example:PORT/#top";
-        let ran = online(&server, format!("crawl --store {store} --max-pages {max_pages} {start}")).await;
-        assert_eq!(ran.status, 0, "{}", ran.err);
-    }
-    assert_eq!(pages(&server), all(), "neither after a resume, nor by a link without them");
-}
-
-#[tokio::test]
-async fn restart_starts_again_and_other_sites_have_their_own_queue() {
-    let server = site().await;
-    let (directory, store) = store();
-    let call = format!("crawl --max-pages 2 --store {store} a.example/");
-    online(&server, &call).await;
-    let ran = online(&server, format!("crawl --max-pages 2 --store {store} b.example/")).await;
-    assert!(!ran.err.contains("going on"), "{}", ran.err);
-    assert_eq!(journals(directory.path()).len(), 2);
-    let ran = online(&server, format!("{call} --restart")).await;
-    assert!(!ran.err.contains("going on"), "{}", ran.err);
-    assert_eq!(server.count("a.example/"), 2);
 }
 
 /// A crawl of `/` at one page after the other, ended by a signal when it has fetched some pages.
