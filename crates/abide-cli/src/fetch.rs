@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use abide::{Abide, Denied, DeniedKind, FetchInfo, Options, RequestBuilderExt, ResponseExt};
+use abide::{Abide, Denied, DeniedKind, Failure, FetchInfo, Options, RequestBuilderExt, ResponseExt};
 use abide_http::root_cause;
 use futures_util::StreamExt;
 use reqwest_middleware::ClientWithMiddleware;
@@ -154,6 +154,8 @@ pub(crate) struct Answer {
     pub(crate) not_before: Option<SystemTime>,
     /// It was deferred, or denied as long as robots.txt cannot be had, or its host is backed off: a crawl leaves it for its next run.
     pub(crate) is_left: bool,
+    /// The connection was closed before an answer came.
+    pub(crate) is_unanswered: bool,
     /// What the site states, each with the header field or meta that says it.
     pub(crate) statements: Vec<String>,
     /// Why it was refused or denied, in words that are the same for each URL, where `why` names the URL.
@@ -188,7 +190,8 @@ pub(crate) async fn ask(
     let deferred = denied.as_ref().filter(|denied| matches!(denied.kind(), DeniedKind::Deferred { .. }));
     let (not_before, cause) = (deferred.and_then(Denied::retry_at), denied.as_ref().and_then(outcome::cause));
     let is_left = deferred.is_some() || denied.as_ref().is_some_and(Denied::is_unreachable);
-    Answer { line, not_before, is_left, cause, ..Answer::default() }
+    let is_unanswered = denied.is_none() && abide_http::failure_of(&error) == Some(Failure::Reset);
+    Answer { line, not_before, is_left, is_unanswered, cause, ..Answer::default() }
 }
 
 fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> Answer {

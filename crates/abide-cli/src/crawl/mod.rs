@@ -290,11 +290,15 @@ impl Crawl {
         self.watch.take().into_iter().try_for_each(|fact| self.log(fact))
     }
 
-    /// Puts back what was deferred, and what was answered with 429 or 503: the host is backed off by now. Where that is for longer than the crawl
-    /// waits, the page is left for the next one.
+    /// Puts back what was deferred, what got no answer for the first time, and what was answered with 429 or 503: the host is backed off by now.
+    /// Where that is for longer than the crawl waits, the page is left for the next one.
     fn comes_again(&mut self, task: &Task, answer: &mut Answer) -> anyhow::Result<bool> {
         if let Some(not_before) = answer.not_before {
             return self.requeue(task, answer, not_before);
+        }
+        if answer.is_unanswered && task.tries == 0 {
+            // RFC 9112 §9.3.1: a server may close an idle connection while a request is on its way there.
+            return self.put_back(Task { tries: 1, ..task.clone() }, answer, Duration::ZERO);
         }
         // Also one whose body broke off.
         let is_throttled = matches!(answer.line.status, Some(429 | 503));
