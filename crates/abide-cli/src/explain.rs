@@ -1,7 +1,6 @@
 //! `abide explain`: the robots.txt with the line that decides, and why.
 
 use std::path::Path;
-use std::time::Duration;
 
 use abide::robots_cache::{RobotsEntry, Source};
 use abide::{Abide, Verdict, WallMillis};
@@ -10,7 +9,7 @@ use annotate_snippets::Level;
 use serde::Serialize;
 use url::Url;
 
-use crate::args::ExplainArgs;
+use crate::args::{ExplainArgs, Online};
 use crate::check::{self, Checked};
 use crate::excerpt::{self, Mark};
 use crate::input::{absolute_urls, name, robots_and_urls, tokens};
@@ -95,7 +94,7 @@ fn print_json(abide: &Abide, args: &ExplainArgs, checked: &Checked<'_>) -> anyho
     style::print_json(&Line {
         verdict: checked.line(abide),
         marks: marks.unwrap_or_default(),
-        facts: Some(entry.map(|entry| Facts::of(entry, args.online.delay)).unwrap_or_default()),
+        facts: Some(entry.map(|entry| Facts::of(entry, &args.online)).unwrap_or_default()),
     })
 }
 
@@ -110,7 +109,7 @@ fn print(abide: &Abide, args: &ExplainArgs, checked: &Checked<'_>) -> anyhow::Re
         excerpt(&robots, path, &marks, verdict.is_allowed(), &target)?;
     }
     let now = abide.gate_handle().wall();
-    let lines = verdict.entry().map(|entry| facts(entry, args.online.delay, now));
+    let lines = verdict.entry().map(|entry| facts(entry, &args.online, now));
     Ok(lines.into_iter().flatten().try_for_each(|line| style::say(&[(style::DIM, &line)]))?)
 }
 
@@ -134,8 +133,8 @@ struct Facts {
 }
 
 impl Facts {
-    /// `delay`: ours.
-    fn of(answer: &RobotsEntry, delay: Duration) -> Self {
+    fn of(answer: &RobotsEntry, online: &Online) -> Self {
+        let delay = online::delay_of(online, &answer.origin().robots_url());
         Self {
             fetched_at: answer.fetched_at().map(rfc3339),
             fresh_until: Some(rfc3339(answer.fresh_until())),
@@ -152,8 +151,8 @@ impl Facts {
 }
 
 /// These facts for people.
-fn facts(answer: &RobotsEntry, delay: Duration, now: WallMillis) -> Vec<String> {
-    let facts = Facts::of(answer, delay);
+fn facts(answer: &RobotsEntry, online: &Online, now: WallMillis) -> Vec<String> {
+    let facts = Facts::of(answer, online);
     let mut parts = vec![source_name(Some(answer.source())).replace('_', " ")];
     parts.extend(answer.status().map(|status| format!("status {status}")));
     parts.extend(answer.age(now).map(|age| format!("{} old", span(age.as_secs()))));

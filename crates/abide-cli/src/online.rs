@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use abide::identity::WebBotAuth;
 use abide::pacing::PacePolicy;
@@ -144,7 +145,7 @@ fn settings(online: &Online, signature: Option<&WebBotAuth>) -> anyhow::Result<a
         .pace(pace(online))
         .max_wait(online.max_wait)
         // reqwest's own counts (`inner`).
-        .read_timeout(std::time::Duration::MAX);
+        .read_timeout(Duration::MAX);
     builder = resolving(builder, &online.resolve)?;
     for token in rest {
         builder = builder.fallback(token);
@@ -185,6 +186,13 @@ fn pace(online: &Online) -> PacePolicy {
     // In their order, so that of two for one host the last counts: that of the command line, because those of a file come first.
     let hosts = online.host_delay.iter();
     hosts.fold(policy, |policy, (host, delay)| policy.danger_host(host.clone(), *delay, 1))
+}
+
+/// What [`pace`] sets for the host of `url`.
+pub(crate) fn delay_of(online: &Online, url: &Url) -> Duration {
+    let host = abide::Host::of(url).ok();
+    let own = online.host_delay.iter().rev().find(|(own, _)| host.as_ref() == Some(own));
+    own.map_or(online.delay, |(_, delay)| *delay)
 }
 
 fn inner(online: &Online) -> anyhow::Result<reqwest::ClientBuilder> {
@@ -316,4 +324,4 @@ pub(crate) async fn end_at_once() {
 const AHEAD_MAX: usize = 1024;
 
 /// A page that sends nothing for this long is given up.
-pub(crate) const READ_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
+pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(60);
