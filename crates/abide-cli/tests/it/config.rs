@@ -26,7 +26,7 @@ async fn site() -> Server {
 #[tokio::test]
 async fn options_of_the_file_stand_below_those_of_the_command_line() {
     const FILE: &str = "agent = \"FileBot\"\nuser-agent = \"FileBot/1 (+https://my.example)\"\ndelay = 0\nheader = [\"X-One: 1\", \"X-Two: 2\"]\n\
-                        [crawl]\nmax-pages = 2\n[fetch]\njson = true\n";
+                        [crawl]\nmax-pages = 2\n";
     let server = site().await;
     for is_found in [false, true] {
         let ran = with(&server, FILE, "crawl --json a.example/", is_found).await;
@@ -37,13 +37,4 @@ async fn options_of_the_file_stand_below_those_of_the_command_line() {
     }
     let ran = with(&server, FILE, "crawl --json --max-pages 1 a.example/", true).await;
     assert_eq!(ran.lines().last().unwrap()["fetched"], json!(1));
-    // Of two that exclude each other, that of the call counts.
-    let ran = with(&server, "agent = \"FileBot\"\nverbose = true\n", "fetch a.example/1", true).await;
-    ran.ends_with(0);
-    let ran = with(&server, "user-agent = true\n", "crawl a.example/1 a.example/2", true).await;
-    ran.ends_with(2).reports(&["user-agent: expected a text, a number"]);
-    // The table of the call says that it prints JSON.
-    let ran = with(&server, FILE, "fetch -a Other -A Other/3 a.example/1", true).await;
-    assert_eq!(ran.line()["outcome"], json!("fetched"));
-    assert_eq!(server.log().pop().unwrap().header("user-agent"), Some("Other/3"));
 }
