@@ -8,32 +8,27 @@ use serde_json::{Value, json};
 
 use crate::{Ran, directory, has, online, store};
 
-/// Two sites: a tree of pages, a forbidden one, a page without links to follow.
+/// A tree of pages, a forbidden one, and hosts that are busy.
 async fn sites() -> Server {
     let (is_busy, is_first) = (AtomicBool::new(true), AtomicBool::new(true));
-    Server::start(move |seen| {
-        let port = seen.site().rsplit(':').next().unwrap().to_owned();
-        match seen.path.as_str() {
-            "/robots.txt" if seen.host() == "busy.example" && is_busy.swap(false, Relaxed) => {
-                Reply::retry_after(429, 2)
-            }
-            "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /secret"),
-            "/" => Reply::html(format!(
-                "<a href=/1>1</a><a href='/2#x'>2</a><a href=/2>2</a><a href=/secret/x>s</a><a href=/hidden rel=nofollow>h</a>\
-                 <a href='http://c.example:{port}/'>elsewhere</a><a href=mailto:x@y>m</a>"
-            )),
-            "/1" => Reply::html("<meta name=robots content='noindex,nofollow'><a href=/beyond>b</a>"),
-            // As servers and what runs on them send it together.
-            "/2" => Reply::with_headers(
-                200,
-                &[("content-type", "text/html, text/html")],
-                "<a href=/deep>d</a><a href=/>home</a>",
-            ),
-            "/to-busy" => Reply::redirect(302, &format!("http://busy.example:{port}/2")),
-            "/held-long" => Reply::retry_after(429, 3600),
-            "/held" if is_first.swap(false, Relaxed) => Reply::retry_after(429, 2),
-            _ => Reply::html("end"),
+    Server::start(move |seen| match seen.path.as_str() {
+        "/robots.txt" if seen.host() == "busy.example" && is_busy.swap(false, Relaxed) => {
+            Reply::retry_after(429, 2)
         }
+        "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /secret"),
+        "/" => Reply::html("<a href=/1>1</a><a href=/2>2</a><a href=/secret/x>s</a>"),
+        // As servers and what runs on them send it together.
+        "/2" => Reply::with_headers(
+            200,
+            &[("content-type", "text/html, text/html")],
+            "<a href=/deep>d</a><a href=/>home</a>",
+        ),
+        "/to-busy" => {
+            Reply::redirect(302, &format!("{}/2", seen.site().replace(seen.host(), "busy.example")))
+        }
+        "/held-long" => Reply::retry_after(429, 3600),
+        "/held" if is_first.swap(false, Relaxed) => Reply::retry_after(429, 2),
+        _ => Reply::html("end"),
     })
     .await
 }

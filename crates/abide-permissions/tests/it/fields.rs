@@ -100,7 +100,6 @@ fn valued_rules_have_their_values() {
         read(&[("X-Robots-Tag", "max-snippet: 20, max-image-preview: standard, max-video-preview: 5")]);
     let rules = valued.rules();
     assert_eq!((rules.max_snippet(), valued.snippet_limit()), (Some(20), Some(20)));
-    assert_eq!(rules.snippet_limit(), Some(20));
     assert_eq!(rules.max_image_preview(), Some("standard"));
     assert_eq!(rules.max_video_preview(), Some(5));
     assert_eq!(rules.unavailable_after(), None);
