@@ -1,8 +1,10 @@
 //! `abide tags`: what header fields and an HTML head permit, without a network.
 
+use std::str::FromStr;
 use std::time::SystemTime;
 
 use abide_permissions::{Head, HeadScanner, Permissions, Preferences, ProductToken, ReadOptions, TagRules};
+use http::HeaderName;
 use lol_html::{Settings, element};
 use serde::Deserialize;
 
@@ -51,7 +53,12 @@ struct Question {
 fn answer(question: Question) -> Result<Tags, String> {
     let tokens = tokens(&question.agent.into_vec())?;
     let html = batch::bytes("html", question.html, question.html_base64)?;
-    let headers = question.headers.unwrap_or_default();
+    let mut headers = question.headers.unwrap_or_default();
+    for (name, _) in &mut headers {
+        *name = name.trim().to_owned();
+        HeaderName::from_str(name)
+            .map_err(|_| format!("expected the name of a header field, found `{name}`"))?;
+    }
     let permissions = read(tokens, &headers, html.as_deref(), question.content_type.as_deref());
     Ok(Tags::new(&permissions, &preferences(&headers, &permissions)))
 }
@@ -63,7 +70,7 @@ fn read(
     content_type: Option<&str>,
 ) -> Permissions {
     let options = ReadOptions::for_tokens(tokens);
-    let lines = headers.iter().filter(|(name, _)| name.trim().eq_ignore_ascii_case("content-type"));
+    let lines = headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("content-type"));
     // Several lines are one list, as in a response.
     let lines: Vec<&str> = lines.map(|(_, value)| value.as_str()).collect();
     let stated = (!lines.is_empty()).then(|| lines.join(", "));
