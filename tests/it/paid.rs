@@ -1,9 +1,10 @@
 //! Prices: a 402 is a typed answer, and nothing is paid without a policy.
 
+use std::future::pending;
 use std::time::Duration;
 
 use abide::{PaymentPolicy, Price, ResponseExt};
-use abide_tests::{Authority, Reply, Server};
+use abide_tests::{Authority, Reply, Server, until};
 use reqwest_middleware::{ClientBuilder, Error};
 
 use crate::layered::{follow, layered};
@@ -101,20 +102,50 @@ async fn up_front_the_maximum_goes_with_every_page_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn what_is_stopped_between_the_halves_costs_nothing() {
-    let (authority, server) = shop().await;
-    let policy = PaymentPolicy::new(price("USD 0.05"), price("USD 0.02"));
-    let (abide, inner) = builder(&server).payment(policy.clone()).build_with(trusting(&authority)).unwrap();
-    let miser = between(|request, extensions, next| {
-        if request.headers().contains_key("crawler-exact-price") {
-            return Box::pin(async { Err(Error::middleware(std::io::Error::other("too much"))) });
-        }
-        next.run(request, extensions)
-    });
-    let client = ClientBuilder::new(inner).with(abide.gate()).with(miser).with(abide.pacing()).build();
-    let error = client.get("https://a.example/page").send().await.unwrap_err();
-    assert!(error.to_string().contains("too much"), "{error}");
-    assert_eq!(policy.spent(), price("USD 0"));
+async fn what_ends_between_the_halves_costs_nothing_unless_it_was_sent() {
+    for (ends, cost) in [("is stopped", "USD 0"), ("waits", "USD 0"), ("was sent", "USD 0.01")] {
+        let (authority, server) = shop().await;
+        let policy = PaymentPolicy::new(price("USD 0.05"), price("USD 0.02"));
+        let (abide, inner) =
+            builder(&server).payment(policy.clone()).build_with(trusting(&authority)).unwrap();
+        let pays = |request: &reqwest::Request| request.headers().contains_key("crawler-exact-price");
+        let rival = abide.clone();
+        let above = between(move |request, extensions, next| {
+            let rival = rival.clone();
+            Box::pin(async move {
+                let held = match ends {
+                    "is stopped" if pays(&request) => {
+                        return Err(Error::middleware(std::io::Error::other("too much")));
+                    }
+                    "waits" if pays(&request) => rival.acquire(request.url()).await.ok(),
+                    _ => None,
+                };
+                let response = next.run(request, extensions).await;
+                drop(held);
+                response
+            })
+        });
+        let silent =
+            between(
+                move |request, extensions, next| {
+                    if pays(&request) { Box::pin(pending()) } else { next.run(request, extensions) }
+                },
+            );
+        let client =
+            ClientBuilder::new(inner).with(abide.gate()).with(above).with(abide.pacing()).with(silent);
+        let url = "https://a.example/page".parse().unwrap();
+        let is_on_its_way = || {
+            let slot = abide.next_slot(&url).unwrap();
+            let stands = if ends == "waits" { slot.waiting } else { slot.in_flight };
+            policy.spent() == price("USD 0.01") && stands == 1
+        };
+        let is_stopped = tokio::select! {
+            biased;
+            response = client.build().get(url.clone()).send() => response.is_err(),
+            () = until("the second request", is_on_its_way) => false,
+        };
+        assert_eq!((is_stopped, policy.spent()), (ends == "is stopped", price(cost)), "it {ends}");
+    }
 }
 
 #[tokio::test]

@@ -162,16 +162,10 @@ impl<'a> RedirectLoop<'a> {
         let mut request = self.request.take().expect(ONE_REQUEST);
         *request.timeout_mut() = self.call.timeout();
         self.call.add_given(request.headers_mut());
-        // As long as nothing else is known: what is dropped on its way may have been paid.
-        self.call.sending();
-        let is_repeatable = self.is_repeatable();
-        let sending =
-            Box::pin(send_through_chain(&self.call, self.core.crawler.gate(), request, extensions, next));
-        let Sent { response, verdict, wait_left, wire, is_sent } = self.call.cover(sending).await;
+        let (gate, is_repeatable) = (self.core.crawler.gate(), self.is_repeatable());
+        let sending = Box::pin(send_through_chain(&mut self.call, gate, request, extensions, next));
+        let Sent { response, verdict, wait_left, wire } = sending.await;
         self.call.spend(wait_left);
-        if !is_sent {
-            self.call.not_sent();
-        }
         let mut response = response?;
         self.call.restore_fields(response.status(), response.headers_mut());
         self.call.answered_below(head_of(&response, is_repeatable), verdict, wire).map_err(refuse)?;

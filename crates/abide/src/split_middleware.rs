@@ -2,6 +2,7 @@
 //!
 //! A cache between the two keeps neither errors nor extensions of responses, so both go through the request's extensions.
 
+use std::mem::replace;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -52,27 +53,44 @@ pub(crate) struct Sent {
     pub(crate) wait_left: Duration,
     /// How long it was on the wire, up to its head.
     pub(crate) wire: Duration,
-    pub(crate) is_sent: bool,
+}
+
+/// A hop on its way through the chain: when that ends, and also when the caller is cancelled, the call learns whether the hop was sent.
+struct Through<'c, 'a> {
+    call: &'c mut Call<'a>,
+    handoff: Handoff,
+}
+
+impl Drop for Through<'_, '_> {
+    fn drop(&mut self) {
+        if self.handoff.report().is_sent {
+            self.call.sending();
+        } else {
+            self.call.not_sent();
+        }
+    }
 }
 
 /// The outer half sends through the chain to the inner half.
 #[allow(clippy::expect_used, reason = "the redirect loop checks each hop before it sends it")]
 pub(crate) async fn send_through_chain(
-    call: &Call<'_>,
+    call: &mut Call<'_>,
     gate: &Gate,
     request: Request,
     extensions: &mut Extensions,
     next: Next<'_>,
 ) -> Sent {
-    let (url, wait_left, mut times_unpaced) = (call.url(), call.wait_left(), 0);
+    let (url, wait_left, mut times_unpaced) = (call.url().clone(), call.wait_left(), 0);
     let verdict = call.verdict().cloned().expect("a call is checked before it is sent");
     let (signer, is_redirected) = (call.signer().cloned(), !call.history().hops().is_empty());
-    let handoff =
-        Handoff { url: url.clone(), verdict, wait_left, signer, is_redirected, sent: Arc::default() };
+    let handoff = Handoff { url, verdict, wait_left, signer, is_redirected, sent: Arc::default() };
     extensions.insert(handoff.clone());
+    let through = Through { call, handoff };
     // The inner half counts for itself, so what is counted here went past it.
-    let response = count_sends(&mut times_unpaced, next.run(request, extensions)).await;
-    let Report { waited, wire, verdict, denied, is_sent } = std::mem::take(&mut *handoff.report());
+    let sending = through.call.cover(next.run(request, extensions));
+    let response = count_sends(&mut times_unpaced, sending).await;
+    let (url, mut report) = (&through.handoff.url, through.handoff.report());
+    let (verdict, denied) = (report.verdict.take(), report.denied.take());
     let response = match (response, denied) {
         _ if times_unpaced > 0 => Err(wrong_order(gate, url, DeniedKind::NoPacing)),
         // The same with a client that counts nothing, if nothing on the way has rebuilt the response.
@@ -82,7 +100,7 @@ pub(crate) async fn send_through_chain(
         (Err(_), Some(denied)) => Err(refuse(denied)),
         (response, _) => response,
     };
-    Sent { response, verdict, wait_left: wait_left.saturating_sub(waited), wire, is_sent }
+    Sent { response, verdict, wait_left: wait_left.saturating_sub(report.waited), wire: report.wire }
 }
 
 /// The inner half: acquires the permit, and sends. Without an outer half above it, as when a cache revalidates in the background, it checks
@@ -115,11 +133,15 @@ pub(crate) async fn send_paced(
         admit(&mut call).await.map_err(refuse)?;
         call.add_signature(request.headers_mut()).map_err(refuse)?;
         let sending = sending(core, &mut call, &mut Some(request), extensions, next);
+        let was_sent = handoff.as_ref().is_some_and(|handoff| replace(&mut handoff.report().is_sent, true));
         let sending = pin!(with_read_timeout(core.read_timeout, sending));
         let mut sends = 0;
         let answer = count_sends(&mut sends, call.cover(sending)).await;
         // What is sent again, the half above decides.
         let response = answered(core, &mut call, answer, sends, false);
+        if let Some(handoff) = &handoff {
+            handoff.report().is_sent = was_sent || call.is_sent();
+        }
         wire = call.permit().map(Permit::elapsed).unwrap_or_default();
         call.saved().await;
         response
@@ -129,7 +151,6 @@ pub(crate) async fn send_paced(
         Some(handoff) => {
             let mut report = handoff.report();
             report.waited = report.waited.saturating_add(wait_left.saturating_sub(call.wait_left()));
-            report.is_sent |= call.is_sent();
             match &response {
                 Ok(_) => {
                     report.wire = report.wire.saturating_add(wire);
