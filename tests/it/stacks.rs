@@ -429,7 +429,9 @@ async fn the_pacing_half_alone_is_gated_and_paced() {
     let server = site().await;
     let (abide, inner) = builder(&server).parts();
     let client = ClientBuilder::new(inner).with(abide.pacing()).build();
-    assert_eq!(client.get("http://a.example/x").send().await.unwrap().status(), 200);
+    let page = client.get("http://a.example/x").send().await.unwrap();
+    assert_eq!(page.status(), 200);
+    assert!(!page.headers().keys().any(|name| name.as_str().starts_with("abide-")), "{:?}", page.headers());
     assert!(denied(&client, "http://a.example/secret").await.is_disallowed());
     assert_eq!(server.count("a.example/secret"), 0);
     for seen in server.log() {

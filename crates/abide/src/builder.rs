@@ -361,6 +361,7 @@ impl Builder {
             decodes: self.decodes,
             has_cookies,
             has_pacing_half: AtomicBool::new(false),
+            has_gate_half: AtomicBool::new(false),
         };
         Ok(Abide { core: Arc::new(core) })
     }

@@ -56,6 +56,8 @@ pub(crate) struct Core {
     pub(crate) resolver: Arc<GuardedResolver>,
     /// Whether a client has the half that paces.
     pub(crate) has_pacing_half: AtomicBool,
+    /// And the other, which takes away what that adds to responses.
+    pub(crate) has_gate_half: AtomicBool,
 }
 
 impl Abide {
@@ -163,6 +165,7 @@ impl Abide {
     /// The outer half: robots.txt, redirect hops, permissions. Put an HTTP cache below it, and [`pacing`](Self::pacing) below the cache, so
     /// that cache hits do not wait. Without the pacing half, requests end with [`DeniedKind::NoPacing`](crate::DeniedKind::NoPacing).
     pub fn gate(&self) -> impl Middleware + Clone + use<> {
+        self.core.has_gate_half.store(true, Ordering::Relaxed);
         self.part(Part::Gate)
     }
 

@@ -4,6 +4,7 @@
 
 use std::mem::replace;
 use std::pin::pin;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -168,6 +169,8 @@ pub(crate) async fn send_paced(
     let response = response?;
     let url = response.url().clone();
     let mut response = into_http(url, None, response, call.take_permit(), core.read_timeout);
-    preserve_fields(&mut response, core.crawler.gate().wall());
+    if core.has_gate_half.load(Ordering::Relaxed) {
+        preserve_fields(&mut response, core.crawler.gate().wall());
+    }
     Ok(Response::from(response.map(reqwest::Body::wrap)))
 }
