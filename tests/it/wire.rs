@@ -8,11 +8,15 @@ use std::time::Duration;
 
 use abide::robots_cache::RobotsPolicy;
 use abide::{Abide, Denied, DeniedKind, Failure};
+use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, PacePolicy, Want};
+use abide_gate::{Gate, HolderId, MemoryStore, StoreFuture};
 use abide_tests::{Authority, Reply, Seen, Server, Silent, Step, StoppedClock};
+use abide_tower::AbideLayer;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
+use tower::ServiceExt;
 
 use crate::{Built, builder, client, refused, secure, status, trusting};
 
@@ -369,6 +373,48 @@ async fn http2_refusals_are_sent_once_and_calm_backs_off() {
         assert!(Denied::find(&error).is_none(), "a network error: {error:?}");
         assert_eq!(requests.load(Ordering::SeqCst), 2, "robots.txt and one request for the page");
         assert_eq!(backoffs(&abide), expected);
+    }
+}
+
+/// It takes its time to keep a backoff.
+#[derive(Debug, Default)]
+struct SlowStore(MemoryStore);
+
+impl HostStore for SlowStore {
+    fn exchange<'a>(&'a self, host: &'a str, ask: LeaseAsk) -> StoreFuture<'a, (LeaseStatus, HostState)> {
+        Box::pin(async move {
+            if ask.state.backoff.is_some() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            self.0.exchange(host, ask).await
+        })
+    }
+}
+
+#[tokio::test]
+async fn calm_is_in_the_store_before_the_caller_has_the_error() {
+    for (robots, by_layer) in [(true, false), (false, false), (false, true)] {
+        let calm = |id: u32| frame(RST_STREAM, 0, id, &ENHANCE_YOUR_CALM.to_be_bytes());
+        let missing = |id| frame(HEADERS, 5, id, &[0x8d]);
+        let (address, _) = frames(move |id| if id == 1 && !robots { missing(id) } else { calm(id) }).await;
+        let (store, url) = (Arc::new(SlowStore::default()), "http://a.example/x");
+        let (abide, inner) = builder(address).host_store(store.clone()).build_with(http2()).unwrap();
+        if by_layer {
+            let gate = Gate::builder().allow_net(address.ip().into()).host_store(store.clone());
+            let gate = gate.pace(PacePolicy::default().danger_min_delay(Duration::ZERO));
+            let inner = tower::service_fn(move |request: http::Request<reqwest::Body>| {
+                let client = inner.clone();
+                async move { client.execute(request.try_into()?).await.map(http::Response::from) }
+            });
+            let layered = AbideLayer::builder("ExampleBot").gate(gate).wrap(inner).unwrap();
+            let request = http::Request::get(url).body(reqwest::Body::default()).unwrap();
+            assert!(layered.oneshot(request).await.is_err());
+        } else {
+            assert!(abide.wrap(inner).get(url).send().await.is_err());
+        }
+        let ask = LeaseAsk { holder: HolderId::random(), want: Want::Release, state: HostState::default() };
+        let state = store.0.exchange("a.example", ask).await.unwrap().1;
+        assert!(state.backoff.is_some(), "of robots.txt: {robots}, by the layer: {by_layer}");
     }
 }
 

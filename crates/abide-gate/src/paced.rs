@@ -120,6 +120,7 @@ impl PacedFetch {
                 if let Some(failure) = error.failure() {
                     permit.failed(failure);
                 }
+                permit.saved().await;
                 Err(error)
             }
         }

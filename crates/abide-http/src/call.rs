@@ -541,7 +541,8 @@ impl<'a> Call<'a> {
         false
     }
 
-    /// Reports that there is no response. `None` if the host is not the reason.
+    /// Reports that there is no response. `None` if the host is not the reason. Await [`saved`](Self::saved) before you return the error: the
+    /// permit ends with the call.
     ///
     /// Returns the refusal, if the request was not sent because its address must not be contacted.
     pub fn failed(&mut self, failure: Option<Failure>) -> Option<Denied> {
@@ -554,7 +555,7 @@ impl<'a> Call<'a> {
         if let Some(payment) = self.payment.take_if(|_| failure.is_some_and(unsent)) {
             payment.never_sent();
         }
-        let permit = self.take_permit()?;
+        let permit = self.permit()?;
         // What earlier hops have left of the timeout may be too short for any server.
         let is_ours = failure == Some(Failure::Timeout)
             && self.is_redirected

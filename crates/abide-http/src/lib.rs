@@ -19,7 +19,7 @@
 //!         admit(&mut call).await.map_err(|denied| call.refused(denied))?;
 //!         call.add_signature(&mut fields).map_err(|denied| call.refused(denied))?;
 //!         call.sending();
-//!         // Step::Send: your client, with redirects off. A request without a response: `call.failed(..)`.
+//!         // Step::Send: your client, with redirects off. One without a response: `failed`, then `saved`.
 //!         let response = send(call.method(), call.url(), &fields).await;
 //!         let (status, headers) = (response.status(), response.headers());
 //!         let head = ResponseHead { status, headers, remote_addr: None, url: None, is_repeatable: true };

@@ -136,7 +136,13 @@ where
         call.add_signature(&mut parts.headers)?;
         let sending = ready.call(Request::from_parts(parts, body));
         call.sending();
-        let response = sending.await.map_err(|error| failed(call, error.into()))?;
+        let response = match sending.await.map_err(|error| failed(call, error.into())) {
+            Ok(response) => response,
+            Err(error) => {
+                call.saved().await;
+                return Err(error);
+            }
+        };
         let got = redirected(response.extensions());
         let answered = call.answered(ResponseHead {
             status: response.status(),
