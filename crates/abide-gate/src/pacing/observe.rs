@@ -233,18 +233,21 @@ impl Pacer {
         HostBackoff { began: now, until: quota, throttles, cause }.shared(now)
     }
 
-    /// A backoff that the shared store knows of already. It may be over.
-    pub(crate) fn merge_backoff(&self, key: &str, shared: Backoff, now: Moment) {
+    /// A backoff that the shared store knows of already, asked for at `asked`. It may be over. Returns whether it is news.
+    pub(crate) fn merge_backoff(&self, key: &str, shared: Backoff, asked: Moment, now: Moment) -> bool {
         let known = self.with_schedule(key, |schedule| schedule.feedback());
         let Feedback { backoff: known, quota, .. } = known.unwrap_or(Feedback::NONE);
         let HostBackoff { until, throttles, cause, .. } = HostBackoff::NONE.merged(shared, now);
         // A time that goes to the store and back has become longer by the way: that is no news.
-        if until <= known.until.max(quota).plus(SLACK) && throttles <= known.throttles_at(now) {
-            return;
+        let way = now.since(asked).saturating_add(SLACK);
+        if until <= known.until.max(quota).plus(way) && throttles <= known.throttles_at(now) {
+            return false;
         }
-        if let (backoff, true) = self.extend_backoff(key, until, throttles, cause, now) {
+        let (backoff, is_extended) = self.extend_backoff(key, until, throttles, cause, now);
+        if is_extended {
             self.notify(&Event::BackedOff { scope: key, lasts: backoff.until.since(now), cause });
         }
+        is_extended
     }
 
     /// Returns the backoff that is in force, and whether it was extended. A host that is not known is known from now on.

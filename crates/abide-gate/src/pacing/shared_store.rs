@@ -15,7 +15,7 @@ use tokio::time::{timeout, timeout_at};
 use super::lease::{Lease, Outage, Plan, RETRY, Readiness, SLACK};
 use super::pacer::Pacer;
 use super::policy::Shared;
-use super::store::{HostState, HostStore, LeaseAsk, LeaseStatus, Want};
+use super::store::{Backoff, HostState, HostStore, LeaseAsk, LeaseStatus, Want};
 use crate::clock::Moment;
 use crate::event::Event;
 use crate::{HolderId, StoreError};
@@ -254,16 +254,18 @@ impl SharedStore {
         now: Moment,
     ) -> Option<LeaseStatus> {
         // Counted before the backoff is read: a change in between is sent once more, and none is taken for saved that was not sent.
-        let (changes, mut state) = {
+        let (changes, mut state, way) = {
             let lease = lock(&host.lease);
-            (lease.changes(), lease.state(now))
+            (lease.changes(), lease.state(now), lease.way)
         };
-        state.backoff = pacer.backoff(&host.key, now);
+        // As the store told it, or it would grow each time that it goes from one process to the next.
+        let told = |backoff: Backoff| Backoff { left: backoff.left.saturating_sub(way), ..backoff };
+        state.backoff = pacer.backoff(&host.key, now).map(told);
         let reply = self.command(&host.key, LeaseAsk { holder: self.holder, want, state }).await;
         let (asked, now) = (now, pacer.now_or_system());
         let (lease, state) = reply.map_err(|error| self.failed(pacer, &host.key, &error, asked, now)).ok()?;
-        if let Some(backoff) = state.backoff {
-            pacer.merge_backoff(&host.key, backoff, now);
+        if state.backoff.is_some_and(|backoff| pacer.merge_backoff(&host.key, backoff, asked, now)) {
+            lock(&host.lease).way = now.since(asked);
         }
         let last = state.quiet.map_or(Moment::NEVER, |quiet| now.minus(quiet));
         lock(&host.lease).replied(changes, last);

@@ -100,6 +100,39 @@ async fn a_backoff_is_shared() {
     assert_eq!(pacers[1].stats().in_flight, 0, "nothing was taken in vain");
 }
 
+/// The way to it takes 150 ms, and the way back.
+#[derive(Debug, Default)]
+struct Far(MemoryStore);
+
+impl HostStore for Far {
+    fn exchange<'a>(&'a self, host: &'a str, ask: LeaseAsk) -> StoreFuture<'a, (LeaseStatus, HostState)> {
+        Box::pin(async move {
+            sleep(ms(150)).await;
+            let reply = self.0.exchange(host, ask).await;
+            sleep(ms(150)).await;
+            reply
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backoff_does_not_grow_on_its_way_to_the_store_and_back() {
+    let store = Arc::new(Far::default());
+    let pacers = [0, 1].map(|_| Pacer::builder(one_second()).store(store.clone()).build());
+    let permit = pacers[0].take("a.example").await;
+    let until = permit.observe(StatusCode::TOO_MANY_REQUESTS, &retry_after("60")).unwrap();
+    permit.saved().await;
+    drop(permit);
+    let waits = pacers.each_ref().map(|pacer| pacer.spawn_take("a.example", s(120)));
+    sleep(s(50)).await;
+    for (pacer, way) in pacers.iter().zip([0, 300]) {
+        let ends = pacer.report_of("a.example").backed_off_until.unwrap();
+        // Each is rounded by itself.
+        assert!(until <= ends.plus(ms(2)) && ends <= until.plus(ms(way + 2)), "{ends:?}, not {until:?}");
+    }
+    drop(waits);
+}
+
 /// A request is answered with 429 and no Retry-After, and its host is backed off for so long then, and for the jitter.
 async fn complain(pacer: &Arc<Pacer>, expected: u64) {
     let permit = pacer.take("a.example").await;
