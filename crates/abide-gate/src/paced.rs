@@ -131,6 +131,7 @@ impl PacedFetch {
         let permit = self.permit(request).await?;
         // The permit first: hosts that only wait for their delay take no place from the others.
         if let Ok(fetching) = Arc::clone(&self.fetch_limit).try_acquire_owned() {
+            self.pacer.granted(request.url(), &permit);
             return Ok((permit, fetching));
         }
         permit.give_back();
@@ -139,12 +140,14 @@ impl PacedFetch {
         let now = self.clock.now();
         request.permit_wait.add(now.saturating_duration_since(began), now);
         let Ok(Ok(fetching)) = fetching else { return Err(FetchError::deferred(full(self.clock.wall()))) };
-        Ok((self.permit(request).await?, fetching))
+        let permit = self.permit(request).await?;
+        self.pacer.granted(request.url(), &permit);
+        Ok((permit, fetching))
     }
 
     async fn permit(&self, request: &RobotsRequest) -> Result<Permit, FetchError> {
         let asked = self.clock.now();
-        let permit = self.pacer.acquire(request.url(), self.ask(request)).await;
+        let permit = self.pacer.acquire_unreported(request.url(), self.ask(request)).await;
         let now = self.clock.now();
         let waited = permit.as_ref().map_or(now.saturating_duration_since(asked), Permit::waited);
         request.permit_wait.add(waited, now);

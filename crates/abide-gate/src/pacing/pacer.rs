@@ -69,7 +69,18 @@ impl Pacer {
         match self.at_once(url, &ask) {
             Some(permit) => Ok(permit),
             // Boxed, so that a call that need not wait does not carry the room for waiting in its future.
-            None => Box::pin(self.wait(url, ask)).await,
+            None => {
+                let permit = Box::pin(self.acquire_unreported(url, ask)).await?;
+                self.granted(url, &permit);
+                Ok(permit)
+            }
+        }
+    }
+
+    /// Reports a permit that was acquired unreported, once it is certain that it is used.
+    pub(crate) fn granted(&self, url: &Url, permit: &Permit) {
+        if let Ok(scope) = host_of(url) {
+            self.notify(&Event::Granted { scope: &scope, waited: permit.waited() });
         }
     }
 
@@ -94,7 +105,7 @@ impl Pacer {
         self.table.lock_known(0, host.as_str()).map_or(0, |(_, schedule)| schedule.place())
     }
 
-    async fn wait(self: &Arc<Self>, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
+    pub(crate) async fn acquire_unreported(self: &Arc<Self>, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
         let now = self.now()?;
         let request = self.request(url, &ask, now)?;
         let (table, origin) = (&self.table, || Origin::of(url).ok());
@@ -103,18 +114,16 @@ impl Pacer {
         let leases = self.store.as_ref().filter(|_| is_leased).map(|store| Leases::new(Arc::clone(store)));
         let entered =
             self.act(|effects| acquire::enter(table, &request, leases.is_some(), origin, now, effects));
-        let permit = match entered.map_err(|exceeded| self.defer(&request, exceeded, now))? {
+        match entered.map_err(|exceeded| self.defer(&request, exceeded, now))? {
             Admission::Granted(claims) => {
-                Permit::new(Arc::clone(self), claims, now, Duration::ZERO, Box::default())
+                Ok(Permit::new(Arc::clone(self), claims, now, Duration::ZERO, Box::default()))
             }
             Admission::Queued(claims, ticket, notify) => {
                 let (pacer, arrived, has_left) = (Arc::clone(self), now, false);
                 let place = QueuePlace { pacer, claims, ticket, arrived, notify, leases, has_left };
-                Box::pin(place.wait(&request)).await?
+                Box::pin(place.wait(&request)).await
             }
-        };
-        self.notify(&Event::Granted { scope: &request.host.key, waited: permit.waited() });
-        Ok(permit)
+        }
     }
 
     /// Gives up all leases in the shared store and saves what it does not know yet, for `limit` at most. Returns whether nothing is left.

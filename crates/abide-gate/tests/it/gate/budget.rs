@@ -9,7 +9,7 @@ use crate::support::{SECOND, built, clock, gate, one_second, origin, page, url};
 use abide_gate::pacing::DeferReason;
 use abide_gate::robots_cache::{RobotsPolicy, Source};
 use abide_gate::testing::hosts;
-use abide_gate::{Clock, DeniedKind, Gate, Host, SignRequest, SystemClock, WallMillis};
+use abide_gate::{Clock, DeniedKind, Event, Gate, Host, SignRequest, SystemClock, WallMillis};
 use http::{HeaderMap, Method, StatusCode};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -209,13 +209,19 @@ async fn the_wait_for_a_place_among_the_fetches_counts_and_ends() {
 #[tokio::test(start_paused = true)]
 async fn at_most_64_robots_txt_are_fetched_at_a_time_in_order() {
     let fetch = ScriptedFetch::always(rules().head_after(SECOND));
-    let gate = gate(&fetch);
+    let (permits, counter) = (Arc::new(AtomicUsize::new(0)), Ordering::SeqCst);
+    let observed = Arc::clone(&permits);
+    let observer = move |event: &Event<'_>| {
+        observed.fetch_add(matches!(event, Event::Granted { .. }).into(), counter);
+    };
+    let gate = built(Gate::builder().observer(Arc::new(observer)), &fetch);
     let began = Instant::now();
     let callers: JoinSet<bool> = (0..640)
         .map(|n| (gate.clone(), format!("https://h{n}.example").parse().unwrap()))
         .map(|(gate, origin)| async move { gate.answer(&origin).await.is_ok() })
         .collect();
     assert!(callers.join_all().await.iter().all(|is_ok| *is_ok));
+    assert_eq!(permits.load(counter), 640, "each is reported once");
     let mut waves = std::collections::BTreeMap::<u64, usize>::new();
     for asked in fetch.asked() {
         *waves.entry(asked.at.duration_since(began).as_secs()).or_default() += 1;
