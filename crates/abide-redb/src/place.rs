@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use abide_gate::{HolderId, WallMillis};
 use redb::{Builder, Database, DatabaseError, StorageBackend};
@@ -52,6 +53,7 @@ impl Place {
 /// Makes a new database beside the path, whole, and then links it there, so that a process that is killed meanwhile does not leave
 /// half a database behind. Where that cannot be done, redb makes it in place.
 fn create_whole(path: &Path, builder: &Builder) -> Result<(), DatabaseError> {
+    remove_leftovers(path);
     if fs::metadata(path).is_ok() {
         return Ok(());
     }
@@ -66,6 +68,28 @@ fn create_whole(path: &Path, builder: &Builder) -> Result<(), DatabaseError> {
     let _ = fs::remove_file(&new);
     made
 }
+
+/// Removes the halves of processes that were killed. One that is younger may be made just now; a process that needs longer still makes its
+/// database in place.
+fn remove_leftovers(path: &Path) {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let prefix = with_suffix(path, "new-");
+    let prefix = prefix.file_name().unwrap_or_default().as_encoded_bytes();
+    for file in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = file.file_name();
+        let holder = name.as_encoded_bytes().strip_prefix(prefix).unwrap_or_default();
+        let age = || file.metadata()?.modified()?.elapsed().map_err(io::Error::other);
+        if holder.len() == 32
+            && holder.iter().all(u8::is_ascii_hexdigit)
+            && age().is_ok_and(|age| age > MAKING_MAX)
+        {
+            let _ = fs::remove_file(file.path());
+        }
+    }
+}
+
+/// It takes milliseconds.
+const MAKING_MAX: Duration = Duration::from_secs(3_600);
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();

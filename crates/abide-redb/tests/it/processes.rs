@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use abide_redb::{Error, Store};
 use fastrand::Rng;
@@ -86,14 +86,33 @@ fn a_file_opened_twice_is_an_error_at_once() {
     Store::open(&path).unwrap();
 }
 
-/// In a container each start has the process id of the one before, which was killed while it made its file.
 #[test]
-fn half_a_new_file_of_another_start_does_not_matter() {
+fn half_a_new_file_of_a_start_that_was_killed_is_removed_in_time() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("abide.redb");
-    std::fs::write(path.with_extension(format!("redb.new-{}", std::process::id())), [0; 8192]).unwrap();
-    Store::open(&path).unwrap();
-    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2, "it leaves no other file");
+    let hour = Duration::from_secs(3_600);
+    let half = |suffix: &str, age: Duration| {
+        let path = path.with_extension(format!("redb.{suffix}"));
+        std::fs::write(&path, [0; 8192]).unwrap();
+        std::fs::File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_modified(SystemTime::now() - age)
+            .unwrap();
+        path
+    };
+    let [one, two] = [1, 2].map(|n| format!("new-{n:032x}"));
+    let killed = half(&one, 2 * hour);
+    // A process may be making it now, and the others are not ours.
+    let kept = [half(&two, hour / 2), half("new-ideas", 2 * hour), half(&format!("{one}.bak"), 2 * hour)];
+    for _ in 0..2 {
+        Store::open(&path).unwrap();
+        assert!(!killed.exists() && kept.iter().all(|path| path.exists()));
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 4, "it leaves no other file");
+        // Also where the database is there.
+        half(&one, 2 * hour);
+    }
 }
 
 /// `ABIDE_REDB_KILLS=1000` for the long form.
