@@ -88,7 +88,7 @@ fn remove_leftovers(path: &Path) {
     }
 }
 
-/// It takes milliseconds.
+/// Making a database takes milliseconds.
 const MAKING_MAX: Duration = Duration::from_secs(3_600);
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {

@@ -139,7 +139,10 @@ impl RobotsCache {
         let Some(mut record) = self.newest_record(origin).await.map(RobotsRecord::expired) else {
             return;
         };
-        self.save_record(&record).await;
+        // It would end the lease of a process that fetches now, and whose record comes next.
+        if !self.is_fetched_elsewhere(origin).await {
+            self.save_record(&record).await;
+        }
         // A fetch may have ended meanwhile. Its record must not be replaced by the older one.
         let at_hand = self.entries.get(origin.as_slice());
         if let Some(newer) = at_hand.filter(|answer| answer.asked_at() > record.asked_at()) {

@@ -45,6 +45,14 @@ impl RobotsCache {
         }
     }
 
+    /// Whether another process has the lease of the origin. If none has, it is ours.
+    pub(super) async fn is_fetched_elsewhere(&self, origin: &Origin) -> bool {
+        let Some(store) = &self.store else { return false };
+        let (now, ttl) = (self.clock.wall(), self.lease_time());
+        let lease = self.guarded(async { store.lease(origin, self.holder, now, ttl).await }).await;
+        matches!(lease, Ok(Some(_)))
+    }
+
     /// Waits for another process that fetches this robots.txt already. `None`: we are to fetch it.
     pub(super) async fn wait_for_other_process(
         &self,

@@ -54,6 +54,21 @@ async fn a_deferred_fetch_gives_its_lease_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_origin_that_is_invalidated_while_another_process_fetches_it_is_fetched_once() {
+    let first = World::of(Scripted::text(GOOD).head_after(2 * SECOND));
+    let second = World::with_store(first.fetch.clone(), first.store.clone());
+    first.ask().await;
+    sleep(DAY).await;
+    let (one, other) = tokio::join!(first.ask(), async {
+        sleep(SECOND).await;
+        second.cache.invalidate(&origin()).await;
+        second.ask().await
+    });
+    assert!(is_good(&one) && is_good(&other));
+    assert_eq!(first.fetch.count(), 2, "the second process waited for the first");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lease_that_cannot_be_given_back_is_a_fault_of_the_store() {
     let store = Arc::new(Hooked::failing(|op| op == Op::Release));
     let world = World::with_store(ScriptedFetch::always(put_off()), store);
