@@ -117,10 +117,15 @@ impl PacedFetch {
                 })
             }
             Err(error) => {
-                if let Some(failure) = error.failure() {
-                    permit.failed(failure);
+                match error.failure() {
+                    // It was resolved, and nothing was sent.
+                    Some(Failure::AddressRefused(_)) => permit.give_back(),
+                    Some(failure) => {
+                        permit.failed(failure);
+                        permit.saved().await;
+                    }
+                    None => {}
                 }
-                permit.saved().await;
                 Err(error)
             }
         }

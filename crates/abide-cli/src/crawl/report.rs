@@ -222,6 +222,7 @@ impl Report {
     pub(crate) fn end(&mut self, abide: &Abide, lasted: Duration) {
         self.lasted = lasted;
         for host in self.hosts.values_mut() {
+            host.forget_unsent(abide);
             host.measure_gaps();
             host.know_robots(abide);
         }
@@ -264,6 +265,18 @@ impl Host {
         } else if self.backoffs.len() < BACKOFFS_MAX {
             self.holds += 1;
             self.backoffs.push(backoff);
+        }
+    }
+
+    /// A robots.txt whose address is refused once it is resolved had its permit, and gave it back.
+    fn forget_unsent(&mut self, abide: &Abide) {
+        let name = Url::parse(&format!("http://{}/", self.host)).ok().and_then(|url| HostName::of(&url).ok());
+        let known = name.and_then(|name| abide.gate_handle().report(&name));
+        if known.is_some_and(|known| known.requests == 0) {
+            let unsent = std::mem::take(&mut self.begun).len();
+            self.requests = self.requests.saturating_sub(unsent);
+            self.robots_requests = self.robots_requests.saturating_sub(unsent);
+            self.drawn.truncate(self.drawn.len().saturating_sub(unsent));
         }
     }
 
