@@ -110,20 +110,6 @@ async fn recommended_ten_cache_hits_are_gated_and_not_paced() {
 }
 
 #[tokio::test]
-async fn recommended_each_redirect_is_cached_under_its_own_url() {
-    let server = site().await;
-    let client = recommended(&server);
-    for _ in 0..3 {
-        let page = client.get("http://a.example/moved").send().await.unwrap();
-        assert_eq!(page.url().path(), "/fresh");
-        let hops: Vec<_> =
-            page.fetch_info().unwrap().hops().iter().map(|hop| hop.status().as_u16()).collect();
-        assert_eq!(hops, [301, 200]);
-    }
-    assert_eq!(paths(&server), ["/moved", "/fresh"], "one request for each URL");
-}
-
-#[tokio::test]
 async fn a_cached_redirect_into_a_disallowed_path_never_leaves() {
     let server = site().await;
     let client = recommended(&server);
@@ -326,26 +312,16 @@ async fn a_retry_of_timeouts_below_the_pacing_is_not_noticed() {
 async fn a_gate_without_a_pacing_half_below_it_is_refused() {
     let server = site().await;
     let (abide, inner) = crawler(&server);
-    let alone = ClientBuilder::new(inner.clone()).with(abide.gate()).with(cache()).build();
-    let refused = denied(&alone, "http://a.example/x").await;
+    let unpaced = ClientBuilder::new(inner.clone()).with(abide.gate()).with(cache()).build();
+    let refused = denied(&unpaced, "http://a.example/x").await;
     assert!(matches!(refused.kind(), DeniedKind::NoPacing), "{refused:?}");
     assert!(server.asked().is_empty(), "before anything was sent");
-    let upside_down = ClientBuilder::new(inner).with(abide.pacing()).with(abide.gate()).build();
-    let refused = denied(&upside_down, "http://a.example/x").await;
-    assert!(matches!(refused.kind(), DeniedKind::NoPacing), "{refused:?}");
-    assert!(are_paced(&server.log()));
-}
-
-#[tokio::test]
-async fn a_gate_without_pacing_is_noticed_through_a_cache() {
-    let server = site().await;
-    let (abide, inner) = crawler(&server);
     let right =
         ClientBuilder::new(inner.clone()).with(abide.gate()).with(cache()).with(abide.pacing()).build();
     assert_eq!(right.get("http://a.example/fresh").send().await.unwrap().status(), 200);
-    let unpaced = ClientBuilder::new(inner.clone()).with(abide.gate()).with(cache()).build();
-    let upside_down = ClientBuilder::new(inner).with(abide.pacing()).with(abide.gate()).with(cache()).build();
-    for client in [unpaced, upside_down] {
+    let upside_down = || ClientBuilder::new(inner.clone()).with(abide.pacing()).with(abide.gate());
+    for client in [upside_down().build(), upside_down().with(cache()).build(), unpaced] {
+        assert!(are_paced(&server.log()));
         let refused = denied(&client, "http://a.example/fresh").await;
         assert!(matches!(refused.kind(), DeniedKind::NoPacing), "{refused:?}");
     }
