@@ -125,20 +125,6 @@ async fn a_crawl_delay_may_change_while_twenty_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shorter_crawl_delay_counts_at_once_too() {
-    let pacer = Pacer::new(one_second());
-    let a = url("https://a.example/");
-    pacer.take("a.example").await.finish();
-    let (waiting, ()) =
-        tokio::join!(pacer.acquire(&a, Ask { crawl_delay: s(20), ..Ask::default() }), async {
-            sleep(s(5)).await;
-            pacer.change_crawl_delay(&Origin::of(&a).unwrap(), s(2));
-        });
-
-    assert_eq!(waiting.unwrap().waited(), s(5));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_wait_beyond_max_wait_is_deferred_at_once() {
     let pacer = Pacer::new(one_second());
     pacer.take("a.example").await.finish();
