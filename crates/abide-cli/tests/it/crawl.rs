@@ -46,7 +46,6 @@ fn at(server: &Server, what: &str) -> Instant {
     server.log().iter().find(|seen| seen.what() == what).unwrap().at
 }
 
-/// The only host of a crawl.
 pub(crate) fn only_host(ran: &Ran) -> Value {
     let mut hosts: Vec<Value> = ran.lines().into_iter().filter(|line| !line["host"].is_null()).collect();
     assert_eq!(hosts.len(), 1, "{}{}", ran.out, ran.err);
@@ -63,21 +62,6 @@ pub(crate) fn summary(ran: &Ran) -> Value {
     let last = ran.lines().pop().unwrap();
     assert!(last["interrupted"].is_boolean(), "{last}");
     last
-}
-
-#[tokio::test]
-async fn a_host_is_asked_one_request_at_a_time_with_the_delay_between() {
-    let server = sites().await;
-    let ran = online(&server, "crawl --json --delay 300ms a.example/ b.example/").await;
-    let log = server.log();
-    for site in ["a.example", "b.example"] {
-        let times: Vec<_> = log.iter().filter(|seen| seen.host() == site).map(|seen| seen.at).collect();
-        for pair in times.windows(2) {
-            assert!(pair[1] - pair[0] >= Duration::from_millis(300), "{site}: {:?}", pair[1] - pair[0]);
-        }
-    }
-    let gap = ran.host("a.example")["gap_min_ms"].as_u64().unwrap();
-    assert!(gap >= 250, "reported as well: {gap} ms");
 }
 
 #[tokio::test]
