@@ -1,6 +1,5 @@
 //! What goes with a redirect and what does not, hop by hop, as the server sees it.
 
-use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
 use abide::{Denied, RedirectHistory, ResponseExt};
@@ -91,11 +90,6 @@ async fn a_large_body_of_a_redirect_is_unread_and_ends_the_permit() {
     assert!(sent < 2 * 1024 * 1024, "{sent} bytes of a gibibyte");
 }
 
-/// An address without a listener.
-fn closed_port() -> SocketAddr {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
-
 /// A GET with extensions that the caller can look at afterwards.
 async fn execute(
     client: &ClientWithMiddleware,
@@ -108,7 +102,7 @@ async fn execute(
 
 #[tokio::test]
 async fn a_network_error_of_a_later_hop_keeps_type_and_history() {
-    let closed = closed_port();
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let target = format!("http://user:hunter2@a.example:{}/robots.txt", closed.port());
     let server = Server::without_rules(move |seen| match seen.path.as_str() {
         "/one" => Reply::redirect(301, "/two"),

@@ -222,7 +222,9 @@ fn scripted(query: &str, is_head: bool) -> Response<Script> {
         };
         match &*key {
             "body" => body.extend(value.bytes()),
-            "hex" => body.extend(unhex(&value)),
+            "hex" => body.extend(
+                (0..value.len() / 2).map(|at| u8::from_str_radix(&value[2 * at..2 * at + 2], 16).unwrap()),
+            ),
             "times" => body = body.repeat(value.parse().unwrap()),
             "coding" => {
                 body = coded(&value, &body);
@@ -253,10 +255,6 @@ fn scripted(query: &str, is_head: bool) -> Response<Script> {
         }
     }
     response.body(script).unwrap()
-}
-
-fn unhex(text: &str) -> Vec<u8> {
-    (0..text.len() / 2).map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).unwrap()).collect()
 }
 
 /// As it is, if the coding is not known.

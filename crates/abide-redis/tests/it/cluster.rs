@@ -48,7 +48,8 @@ async fn a_slot_that_moves_takes_its_leases_and_records_along() {
         };
         let has_refused = |node: &Redis| node.ask::<String>(&["INFO", "errorstats"]).contains("TRYAGAIN");
         wait_for("a node says TRYAGAIN", async || cluster.nodes.iter().any(has_refused)).await;
-        end_move(&cluster, slot, way);
+        while migrate_one(&cluster, slot, way) {}
+        give(&cluster, slot, way.1);
         assert_eq!(asking.await.unwrap(), LEASED);
     }
     assert!(matches!(status(&store, 2, false).await, LeaseStatus::Busy { .. }));
@@ -125,11 +126,6 @@ fn migrate_one(cluster: &Cluster, slot: u16, (from, to): Way) -> bool {
     // It may have expired just now: NOKEY.
     from.ask::<String>(&["MIGRATE", "127.0.0.1", &port, key, "0", "5000"]);
     true
-}
-
-fn end_move(cluster: &Cluster, slot: u16, way: Way) {
-    while migrate_one(cluster, slot, way) {}
-    give(cluster, slot, way.1);
 }
 
 /// Tells all nodes that the slot is this node's now.
