@@ -41,7 +41,6 @@ pub mod target_normalise;
 #[path = "../../crates/abide-gate/tests/it/scripted.rs"]
 mod scripted;
 
-/// The text that the bytes begin with.
 fn text(bytes: &[u8]) -> &str {
     match std::str::from_utf8(bytes) {
         Ok(text) => text,

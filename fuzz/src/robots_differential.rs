@@ -78,7 +78,6 @@ const DIFFERENCES: [Difference; 5] = [
     }),
 ];
 
-/// The values of the rules.
 fn values(robots: &str) -> impl Iterator<Item = &str> {
     let rules = robots.lines().filter(|line| !line.starts_with("user-agent") && !line.starts_with("sitemap"));
     rules.filter_map(|line| line.split_once(": ").map(|(_, value)| value))

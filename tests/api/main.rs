@@ -178,7 +178,6 @@ fn line(item: Item) -> String {
     text.trim_end_matches(';').to_owned()
 }
 
-/// The last name of a type, or of what it refers to.
 fn type_name(of: &Type) -> Option<&Ident> {
     match of {
         Type::Reference(reference) => type_name(&reference.elem),

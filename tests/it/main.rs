@@ -79,7 +79,6 @@ fn slow_builder(server: impl Into<SocketAddr>) -> Builder {
     Abide::builder("ExampleBot").user_agent(AGENT).resolver(names).allow_net(address.ip().into())
 }
 
-/// The client of [`builder`].
 fn client(server: &Server) -> ClientWithMiddleware {
     builder(server).client()
 }
@@ -91,7 +90,6 @@ async fn secure(name: &str, answer: impl Fn(&Seen) -> Reply + Send + Sync + 'sta
     (authority, server)
 }
 
-/// A client that trusts this authority alone.
 fn trusting(authority: &Authority) -> reqwest::ClientBuilder {
     let certificate = reqwest::Certificate::from_pem(authority.pem().as_bytes()).expect("it is PEM");
     reqwest::Client::builder().tls_certs_only([certificate])
@@ -103,7 +101,6 @@ async fn refused(client: &ClientWithMiddleware, url: &str) -> Denied {
     Denied::find(&error).unwrap_or_else(|| panic!("{url} is refused by abide, not by {error:?}"))
 }
 
-/// A middleware of one function.
 fn between<F>(middleware: F) -> F
 where
     F: for<'a> Fn(Request, &'a mut Extensions, Next<'a>) -> BoxFuture<'a, Result<Response, Error>>,
@@ -111,7 +108,6 @@ where
     middleware
 }
 
-/// An error and its sources.
 fn chain<'e>(
     error: &'e (dyn std::error::Error + 'static),
 ) -> impl Iterator<Item = &'e (dyn std::error::Error + 'static)> {

@@ -43,7 +43,6 @@ fn sources() -> String {
     files(folders).iter().map(|file| std::fs::read_to_string(file).unwrap()).collect()
 }
 
-/// The string literals of the sources that begin so.
 fn literals(beginning: &str) -> BTreeSet<String> {
     let text = sources();
     let opening = format!("\"{beginning}");

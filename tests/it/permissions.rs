@@ -43,7 +43,6 @@ async fn site() -> Server {
     .await
 }
 
-/// A client with a store of permissions.
 fn remembering(server: &Server) -> ClientWithMiddleware {
     let store = MemoryPermissionStore::new(NonZeroUsize::new(100).unwrap());
     builder(server).permission_store(Arc::new(store)).client()

@@ -285,7 +285,6 @@ async fn play(stream: &mut impl Connection, reply: Reply, head_only: bool, note:
     reply.keep_alive
 }
 
-/// Where the head ends, with its empty line.
 pub(crate) fn head_end(bytes: &[u8]) -> Option<usize> {
     bytes.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4)
 }

@@ -24,7 +24,6 @@ pub(crate) struct Checked<'a> {
     pub(crate) result: Result<Verdict, Denied>,
 }
 
-/// One line of `--json`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Line<'a> {
     url: Cow<'a, str>,

@@ -9,7 +9,6 @@ use annotate_snippets::{Annotation, AnnotationKind, Group, Renderer, Snippet};
 
 use crate::sanitize::{escaped, masked};
 
-/// A mark on a line.
 #[derive(Debug, Clone)]
 pub(crate) struct Mark {
     /// The first is 1.

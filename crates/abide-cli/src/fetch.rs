@@ -23,7 +23,6 @@ use crate::sanitize::{cut, public, public_url};
 use crate::status::{Status, Usage};
 use crate::style::{self, OwnedPart, PLAIN};
 
-/// One line of `--json`.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Line {
     pub(crate) url: String,
@@ -325,7 +324,6 @@ impl Line {
     }
 }
 
-/// Why it was fetched, and why a redirect was not followed.
 fn why(info: &FetchInfo) -> String {
     let verdict = info.verdict().map(ToString::to_string).unwrap_or_default();
     match info.stopped() {

@@ -255,7 +255,6 @@ impl Severity {
     }
 }
 
-/// One kind of finding.
 #[derive(Debug)]
 pub(crate) struct Code {
     pub(crate) name: &'static str,

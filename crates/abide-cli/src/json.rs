@@ -13,7 +13,6 @@ use url::Url;
 
 use crate::sanitize::{public, without_user};
 
-/// What `match` answers for one URL.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Match {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -26,7 +25,6 @@ pub(crate) struct Match {
     pub(crate) sitemaps: Vec<String>,
 }
 
-/// The rule that decided.
 #[derive(Debug, Serialize)]
 pub(crate) struct Rule {
     pub(crate) kind: &'static str,
@@ -68,7 +66,6 @@ pub(crate) fn rule(verdict: &RobotsVerdict) -> Option<Rule> {
     Some(Rule { kind, pattern: String::from_utf8_lossy(rule.value()).into_owned(), line: rule.line() })
 }
 
-/// What `tags` answers.
 #[derive(Debug, Serialize)]
 pub(crate) struct Tags {
     /// Every rule of the vocabulary, always.
@@ -185,7 +182,6 @@ fn rfc3339_from(time: WallMillis) -> String {
     rfc3339(time.plus(Duration::from_millis(999)))
 }
 
-/// A time in UTC, as RFC 3339 to the second.
 pub(crate) fn rfc3339(time: WallMillis) -> String {
     let seconds = i64::try_from(time.as_millis() / 1000).unwrap_or(i64::MAX);
     abide_permissions::UnavailableAfter::from_unix_seconds(seconds).to_string()

@@ -17,7 +17,6 @@ use crate::status::{Status, Usage};
 use crate::style::PLAIN;
 use crate::{nearest, online, outcome, style};
 
-/// One line of `--json`.
 #[derive(Debug, Serialize)]
 struct Line<'a> {
     file: &'a str,

@@ -227,7 +227,6 @@ fn explain(error: BuildError, online: &Online) -> anyhow::Error {
     }
 }
 
-/// The product that a User-Agent begins with.
 fn token_of(user_agent: &str) -> Option<&str> {
     let end = user_agent.find(|letter: char| !(letter.is_ascii_alphabetic() || matches!(letter, '_' | '-')));
     // Nearly every User-Agent begins with Mozilla, which is no crawler's name.

@@ -22,7 +22,6 @@ use url::Url;
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Decisions in a round.
 const ROUND: u32 = 100_000;
 /// Rounds; the fastest counts, as all do the same work and a busy machine only adds to it.
 const ROUNDS: usize = 15;

@@ -227,7 +227,6 @@ impl Moment {
         Self(nanos(beginning).saturating_add(1))
     }
 
-    /// The time since `earlier`.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

@@ -197,7 +197,6 @@ impl Event<'_> {
     }
 }
 
-/// What observes every [`Event`].
 pub(crate) type Observer = dyn Fn(&Event<'_>) + Send + Sync;
 
 /// The observers of a gate, a cache or a pacer. Often none.

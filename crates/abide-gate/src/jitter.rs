@@ -38,7 +38,6 @@ impl Jitter {
     }
 }
 
-/// A random seed.
 pub(crate) fn random_seed() -> u64 {
     RandomState::new().hash_one("abide")
 }

@@ -143,7 +143,6 @@ impl Verdict {
         self.entry().is_some_and(|answer| answer.fresh_until() <= now)
     }
 
-    /// Whether it is about `/robots.txt` itself.
     pub(crate) fn is_robots_txt(&self) -> bool {
         self.ground.is_none()
     }

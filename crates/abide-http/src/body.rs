@@ -26,7 +26,6 @@ use abide_permissions::Head;
 use crate::failure::body_failure_of;
 use crate::reader::HeadReader;
 
-/// An error of a body, of whatever type.
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 type FrameResult = Result<Frame<Bytes>, BoxError>;
 
@@ -149,7 +148,6 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
         }
     }
 
-    /// A frame from the wire.
     fn poll_wire(&mut self, context: &mut Context<'_>) -> Poll<Option<FrameResult>> {
         let Ok(wire) = &mut self.wire else { return Poll::Ready(None) };
         let mut polled = Pin::new(wire).poll_frame(context).map_err(Into::into);

@@ -52,7 +52,6 @@ pub fn root_cause<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'sta
     std::iter::successors(Some(error), |&error| error.source()).last().unwrap_or(error)
 }
 
-/// The error and its sources, outermost first.
 fn sources<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |error| inner(*error)).take(CAUSES_MAX)
 }

@@ -16,7 +16,6 @@ use abide_robots::ProductToken;
 pub(crate) struct Identity {
     /// The product tokens, first choice first. Never empty.
     pub(crate) tokens: Vec<ProductToken>,
-    /// The User-Agent that is sent.
     pub(crate) user_agent: HeaderValue,
 }
 

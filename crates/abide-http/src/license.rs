@@ -50,7 +50,6 @@ impl LicenseToken {
     }
 }
 
-/// What the caller has set to find tokens with.
 #[derive(Clone)]
 pub(crate) struct LicenseTokens(Arc<FindToken>);
 

@@ -286,7 +286,6 @@ pub(crate) struct Payment {
 }
 
 impl Payment {
-    /// Adds its field.
     pub(crate) fn add(&self, headers: &mut HeaderMap) {
         if let Ok(value) = HeaderValue::from_str(&self.price.to_string()) {
             headers.insert(HeaderName::from_static(self.field), value);

@@ -13,7 +13,6 @@ use abide_gate::WallMillis;
 
 use crate::reader::FieldSource;
 
-/// The fields that matter.
 const PRESERVED: [&str; 8] = [
     "robots-tag",
     "x-robots-tag",
@@ -113,7 +112,6 @@ mod tests {
         lines.iter().map(line).collect()
     }
 
-    /// What is preserved of these fields, and the fields themselves.
     fn preserved(status: u16, lines: &[(&'static str, &[u8])]) -> HeaderMap {
         let mut response = Response::builder().status(status).body(()).unwrap();
         *response.headers_mut() = headers(lines);

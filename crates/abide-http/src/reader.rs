@@ -27,7 +27,6 @@ pub(crate) struct Reader {
     pub(crate) store: Option<Arc<dyn PermissionStore>>,
 }
 
-/// What was asked for, and how its response is read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked<'a> {
     pub(crate) reader: &'a Reader,
@@ -284,7 +283,6 @@ fn names_license(name: &HeaderName, value: &HeaderValue) -> bool {
     value.as_bytes().windows(word.len()).any(|part| part.eq_ignore_ascii_case(word))
 }
 
-/// What the fields of a response say of its body.
 #[derive(Default)]
 struct BodyFields<'h> {
     /// All lines of `Content-Type`, as one value.

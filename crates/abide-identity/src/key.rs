@@ -167,7 +167,6 @@ struct Jwk<'t> {
     d: &'t str,
 }
 
-/// The public key as the value of `x` in a JWK (RFC 8037 §2).
 pub(crate) fn jwk_x(public_key: &[u8; 32]) -> String {
     URL_SAFE_NO_PAD.encode(public_key)
 }

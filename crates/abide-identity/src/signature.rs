@@ -84,7 +84,6 @@ impl Component {
     }
 }
 
-/// The message to be signed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Message<'m> {
     pub(crate) method: &'m Method,
@@ -94,10 +93,8 @@ pub(crate) struct Message<'m> {
     pub(crate) agent: &'m str,
 }
 
-/// A parameter of a signature (§2.3).
 pub(crate) type Parameter<'v> = (&'v KeyRef, RefBareItem<'v>);
 
-/// `Signature-Input` and `Signature` of one signature.
 #[derive(Debug)]
 pub(crate) struct Fields {
     pub(crate) signature_input: String,

@@ -60,7 +60,6 @@ enum Nonce {
     Given(String),
 }
 
-/// `Signature-Agent`.
 #[derive(Debug, Clone)]
 struct Agent {
     url: Url,

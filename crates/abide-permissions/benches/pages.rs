@@ -38,7 +38,6 @@ pub(crate) fn page(length: usize) -> String {
     page
 }
 
-/// A page of 10 KB whose head is 1 KB.
 pub(crate) fn page_with_small_head() -> String {
     let links: String = (0..10)
         .map(|number| format!("<link rel=stylesheet href=/style/{number}.css media=screen>\n"))

@@ -23,7 +23,6 @@ impl Syntax {
     }
 }
 
-/// What a Content-Type says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ContentType<'a> {
     /// `None`: the document is not HTML.
@@ -83,7 +82,6 @@ impl<'a> ContentType<'a> {
 
 /// A MIME type, as far as it matters here (MIME Sniffing §4.4).
 struct Mime<'a> {
-    /// Type and subtype.
     essence: &'a [u8],
     charset: Option<&'a [u8]>,
 }

@@ -282,7 +282,6 @@ fn zone_of_words(text: &str) -> Option<Zone> {
     }
 }
 
-/// The number of a month by its name.
 fn month(name: &str) -> Option<u8> {
     let is_named = |month: Month| begins_name(name, &month.to_string());
     (1..=12).find(|number| Month::try_from(*number).is_ok_and(is_named))

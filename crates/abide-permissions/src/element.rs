@@ -135,7 +135,6 @@ pub(crate) fn read_salvaged(piece: &[u8], options: &ReadOptions) -> Stated {
     stated
 }
 
-/// Whether a word is a rule, or begins with the name of one.
 fn names_rule(word: &[u8]) -> bool {
     let name = word.split(|byte| matches!(byte, b':' | b'=')).next();
     name.is_some_and(|name| known(name).is_some())

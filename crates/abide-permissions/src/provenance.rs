@@ -185,7 +185,6 @@ impl Findings {
         }
     }
 
-    /// The rules of all statements.
     pub(crate) fn rules(&self) -> TagRules {
         let mut rules = TagRules::default();
         self.statements.iter().for_each(|(_, stated)| rules.unite(stated));

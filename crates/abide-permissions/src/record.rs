@@ -59,7 +59,6 @@ pub struct PermissionRecord {
     /// What robots.txt preferred when the resource was fetched.
     #[cfg_attr(feature = "serde", serde(default))]
     preferences: Vec<PreferenceStatement>,
-    /// Links of the head to licences.
     #[cfg_attr(feature = "serde", serde(default))]
     license_links: Vec<Box<str>>,
 }

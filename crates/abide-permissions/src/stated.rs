@@ -22,7 +22,6 @@ impl Stated {
         }
     }
 
-    /// A known name without a value.
     pub(crate) fn flag(&mut self, known: Known, name: &[u8]) {
         match known {
             Known::Flag(flag) => self.rules.state(flag),
@@ -35,7 +34,6 @@ impl Stated {
         }
     }
 
-    /// A valued rule and the text of its value.
     pub(crate) fn value(&mut self, rule: ValuedRule, value: &[u8]) {
         let text = std::str::from_utf8(value).ok();
         if text.and_then(|text| self.typed(rule, text)).is_none() {

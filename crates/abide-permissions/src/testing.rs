@@ -151,7 +151,6 @@ async fn a_dropped_save_is_done_or_not(store: &impl PermissionStore) {
     loads(store, A, &[Some(&old), Some(&new)], "a save that was dropped is done or not").await;
 }
 
-/// Expects one of these records.
 async fn loads(store: &impl PermissionStore, url: &str, expected: &[Option<&PermissionRecord>], why: &str) {
     let call = format!("load({:?})", short(url));
     let found = replied(&call, store.load(url).await);

@@ -44,7 +44,6 @@ impl Keys {
         format!("{}:{{b{}}}:{kind}:{name}", self.prefix, bucket(name))
     }
 
-    /// The marker of the bucket in which this name lies.
     pub(crate) fn marker(&self, name: &str) -> String {
         self.marker_of(bucket(name))
     }

@@ -210,7 +210,6 @@ pub(crate) fn comments() -> String {
     out
 }
 
-/// A file by its name in the tables.
 pub(crate) fn file(name: &str) -> Option<String> {
     Some(match name {
         "tiny" => tiny(),

@@ -83,7 +83,6 @@ pub(crate) struct Literal {
     pub(crate) link: u32,
 }
 
-/// A rule with a wildcard.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Wildcard {
     pub(crate) rule: Rule,

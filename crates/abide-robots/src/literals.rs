@@ -78,7 +78,6 @@ impl Literals {
         self.keys.shrink_to_fit();
     }
 
-    /// The longest literal that the target starts with.
     #[inline(always)]
     pub(crate) fn longest(&self, text: &[u8], target: &[u8]) -> Option<Found> {
         let (count, shared) = self.last_before(text, target);
@@ -96,7 +95,6 @@ impl Literals {
         }
     }
 
-    /// See [`last_before`].
     #[inline(always)]
     fn last_before(&self, text: &[u8], target: &[u8]) -> (usize, usize) {
         if self.keys.is_empty() {
@@ -140,7 +138,6 @@ impl Literals {
     }
 }
 
-/// See [`Literals::starts`].
 fn starts(keys: &[u128]) -> Vec<u32> {
     let mut rest = keys;
     let ends = LETTERS.start..=LETTERS.end;

@@ -38,7 +38,6 @@ static CLASS: [u8; 256] = {
     class
 };
 
-/// The classes that occur in `text`.
 #[inline]
 pub(crate) fn classes(text: &[u8]) -> u8 {
     let (words, tail) = text.as_chunks::<8>();

@@ -7,7 +7,6 @@ use core::ops::Range;
 use crate::slice;
 use crate::work;
 
-/// No text is a prefix.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// A text in its place among the sorted ones.
@@ -182,7 +181,6 @@ mod tests {
 
     use super::*;
 
-    /// All texts that a target starts with, longest first.
     fn prefixes<'a>(texts: &[&'a str], target: &str) -> Vec<&'a str> {
         let mut sorted = texts.to_vec();
         sorted.sort_unstable();

@@ -127,7 +127,6 @@ pub(crate) fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphabetic() || byte == b'_' || byte == b'-'
 }
 
-/// What [`ProductToken::lenient`] takes.
 pub(crate) fn is_lenient_byte(byte: u8) -> bool {
     is_token_byte(byte) || byte.is_ascii_digit() || byte == b'.'
 }

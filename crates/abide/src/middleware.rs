@@ -157,7 +157,6 @@ impl<'a> RedirectLoop<'a> {
         Ok(into_reqwest(reading.await))
     }
 
-    /// Through the chain to the half that paces.
     async fn send_through_chain(&mut self, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
         let mut request = self.request.take().expect(ONE_REQUEST);
         *request.timeout_mut() = self.call.timeout();

@@ -206,12 +206,10 @@ pub(crate) fn into_http(
     head.map(|()| body)
 }
 
-/// The response for the caller.
 pub(crate) fn into_reqwest(response: http::Response<ResponseBody<reqwest::Body>>) -> Response {
     Response::from(response.map(reqwest::Body::wrap))
 }
 
-/// The same response with all of its body.
 pub(crate) fn with_whole_body(url: Url, response: &mut Response, body: Bytes, info: FetchInfo) -> Response {
     let head = take_head(url, response);
     let mut whole = Response::from(head.map(|()| reqwest::Body::from(body)));

@@ -72,7 +72,6 @@ impl Drop for Through<'_, '_> {
     }
 }
 
-/// The outer half sends through the chain to the inner half.
 #[allow(clippy::expect_used, reason = "the redirect loop checks each hop before it sends it")]
 pub(crate) async fn send_through_chain(
     call: &mut Call<'_>,

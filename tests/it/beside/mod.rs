@@ -31,7 +31,6 @@ struct Case {
     times: usize,
     /// Settings of reqwest, for both; the address is the server's.
     inner: fn(ClientBuilder, SocketAddr) -> ClientBuilder,
-    /// Settings of abide.
     abide: fn(Builder) -> Builder,
     /// In one version only.
     http2: Option<bool>,

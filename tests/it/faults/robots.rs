@@ -38,7 +38,6 @@ impl Table {
         });
     }
 
-    /// robots.txt is answered so, and what it redirects to with rules.
     fn redirect(&mut self, id: &'static str, name: impl Into<String>, reply: Reply) {
         self.play(id, name, Rules, move |seen| match seen.path.as_str() {
             "/robots.txt" => reply.clone(),

@@ -40,7 +40,6 @@ pub(crate) struct Backoff {
     pub(crate) why: String,
 }
 
-/// One request, for the timeline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Request {
     pub(crate) kind: Kind,
@@ -52,7 +51,6 @@ pub(crate) struct Request {
     pub(crate) status: Option<u16>,
 }
 
-/// How long a crawl has lasted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stopwatch {
     started: Instant,

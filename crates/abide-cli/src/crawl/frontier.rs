@@ -9,7 +9,6 @@ use url::Url;
 
 use crate::sanitize::public_url;
 
-/// What a URL is fetched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
@@ -20,7 +19,6 @@ pub(crate) enum Kind {
     Robots,
 }
 
-/// One URL to fetch.
 #[derive(Debug, Clone)]
 pub(crate) struct Task {
     pub(crate) url: Url,
@@ -37,7 +35,6 @@ pub(crate) struct Task {
     pub(crate) not_before: Option<Instant>,
 }
 
-/// What may be done now.
 #[derive(Debug)]
 pub(crate) enum Next {
     Task(Task),

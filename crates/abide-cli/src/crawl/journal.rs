@@ -20,7 +20,6 @@ use crate::crawl::report::Report;
 use crate::sanitize::public_url;
 use crate::status::Usage;
 
-/// One line.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 enum Entry {

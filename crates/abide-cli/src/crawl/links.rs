@@ -68,7 +68,6 @@ fn with_end_tags(xhtml: &[u8]) -> Vec<u8> {
     html
 }
 
-/// The encoding that a parameter of a Content-Type names.
 fn charset(parameter: &str) -> Option<&'static Encoding> {
     let (name, value) = parameter.split_once('=')?;
     let is_charset = name.trim().eq_ignore_ascii_case("charset");

@@ -318,7 +318,6 @@ impl Crawl {
         }
     }
 
-    /// Says that it did.
     fn put_back(&mut self, task: Task, answer: &Answer, wait: Duration) -> anyhow::Result<bool> {
         self.log(Fact::Back(public_url(&task.url)))?;
         let (rests, deferrals) = (is_of_its_host(&task, answer), task.deferrals.saturating_add(1));

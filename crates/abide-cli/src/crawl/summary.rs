@@ -14,7 +14,6 @@ pub(crate) fn print_json(report: &Report) -> anyhow::Result<()> {
     style::print_json(&whole(report)?)
 }
 
-/// The last line of `--json`.
 fn whole(report: &Report) -> anyhow::Result<Value> {
     let hosts = report.hosts().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
     let sum = |key: &str| hosts.iter().filter_map(|host| host.get(key)?.as_u64()).sum::<u64>();
@@ -109,7 +108,6 @@ pub(crate) fn lines(host: &Host) -> Vec<String> {
     lines
 }
 
-/// One of the counts of a host.
 pub(crate) type Pick = fn(&Host) -> usize;
 
 /// What a URL can come to.

@@ -251,7 +251,6 @@ fn files(directory: &Path) -> Vec<(String, String)> {
     found
 }
 
-/// What is wrong with the files that a call has written.
 fn problems_of_files(case: &Case, run: &Run, out: &Path) -> Vec<String> {
     let (files, mut found) = (files(out), Vec::new());
     for end in &run.leaves {
@@ -267,7 +266,6 @@ fn problems_of_files(case: &Case, run: &Run, out: &Path) -> Vec<String> {
     found
 }
 
-/// What is wrong with the calls of one case.
 async fn run(case: &Case, table: &'static Table) -> Vec<String> {
     let place = directory();
     let mut names: Vec<(String, String)> = Vec::new();

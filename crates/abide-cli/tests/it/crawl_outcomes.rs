@@ -30,7 +30,6 @@ async fn classes() -> Server {
     .await
 }
 
-/// The line of the page with this path.
 fn page(ran: &Ran, path: &str) -> Value {
     let is_it = |line: &Value| line["url"].as_str().is_some_and(|url| url.ends_with(path));
     page_lines(ran).into_iter().find(is_it).unwrap_or_else(|| panic!("{path}: {}{}", ran.out, ran.err))

@@ -108,7 +108,6 @@ pub(crate) fn proxy_that(
     (address, log)
 }
 
-/// The URL of an HTTP request, of which all fields are read.
 fn url_of_request(stream: &std::net::TcpStream) -> String {
     use std::io::{BufRead, BufReader};
     let mut lines = BufReader::new(stream).lines();

@@ -38,7 +38,6 @@ impl Ran {
         self.out.lines().map(line).collect()
     }
 
-    /// The only line.
     fn line(&self) -> Value {
         let mut lines = self.lines();
         assert_eq!(lines.len(), 1, "{}{}", self.out, self.err);
@@ -241,7 +240,6 @@ fn directory() -> Directory {
     Directory(tempfile::tempdir().expect("a temporary directory can be made"))
 }
 
-/// A directory, and a store in it.
 fn store() -> (Directory, String) {
     let directory = directory();
     let store = format!("redb:{}", directory.place("s.redb"));
@@ -265,7 +263,6 @@ fn is_rfc3339(text: &[u8]) -> bool {
     text.len() == 20 && text.iter().zip(b"2026-11-21T00:31:50Z").all(like)
 }
 
-/// The seconds of a time in RFC 3339.
 fn unix_seconds(time: &Value) -> u64 {
     let text = time.as_str().unwrap_or_else(|| panic!("a time: {time}"));
     assert!(is_rfc3339(text.as_bytes()), "{text}");

@@ -23,7 +23,6 @@ use super::table::{Effects, Locked, ScheduleId, Table};
 use crate::clock::{Moment, has_timers};
 use crate::{DeniedKind, Origin};
 
-/// One scope of a request, as asked for.
 #[derive(Debug)]
 pub(crate) struct ScopeRequest<'u> {
     pub(crate) key: Cow<'u, str>,
@@ -63,7 +62,6 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// The schedule, and the terms on it as they are now.
     fn find<'l>(&self, locked: &'l mut Locked<'_>) -> Option<(&'l mut Schedule, Terms)> {
         let schedule = locked.schedule(self.schedule)?;
         let terms = schedule.terms(self.terms);
@@ -71,7 +69,6 @@ impl Claim {
     }
 }
 
-/// All claims of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Claims {
     pub(crate) host: Claim,
@@ -197,7 +194,6 @@ fn in_time(
     if full || last.start.at > deadline { Err(last.not_at_once(now)) } else { Ok(()) }
 }
 
-/// The scope that is free last.
 fn last_scope(
     locked: &mut Locked<'_>,
     claims: &Claims,

@@ -80,7 +80,6 @@ impl HostBackoff {
         self.until.plus(THROTTLES_KEPT) <= now
     }
 
-    /// The throttles that are not forgiven.
     pub(crate) fn throttles_at(&self, now: Moment) -> u8 {
         if self.is_forgiven(now) { 0 } else { self.throttles }
     }

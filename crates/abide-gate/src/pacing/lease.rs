@@ -25,7 +25,6 @@ pub(crate) struct Lease {
     /// How many changes of the state the store must know of, and how many of them it knows.
     changes: u64,
     saved: u64,
-    /// How often it was given up.
     given_up: u32,
     /// The process is about to end.
     leaves: bool,

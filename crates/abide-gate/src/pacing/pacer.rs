@@ -191,7 +191,6 @@ impl Pacer {
         Ok(Request { host: self.host(url, ask)?, others: self.groups(url, ask)?, deadline: now.plus(budget) })
     }
 
-    /// The host of a request and its terms.
     fn host<'u>(&self, url: &'u Url, ask: &Ask) -> Result<ScopeRequest<'u>, Refusal> {
         let key = host_of(url)?;
         if ask.crawl_delay > DELAY_MAX {
@@ -219,14 +218,12 @@ impl Pacer {
         Ok(groups)
     }
 
-    /// Looks at the schedule of a host, if it is known.
     pub(crate) fn with_schedule<T>(&self, host: &str, look: impl FnOnce(&mut Schedule) -> T) -> Option<T> {
         let mut locked = self.table.lock(host);
         let id = locked.find(host)?;
         locked.schedule(id).map(look)
     }
 
-    /// Has the first in the queue of a host look again.
     pub(crate) fn wake_first(&self, host: &str) {
         let first = self.with_schedule(host, |schedule| schedule.queue().and_then(Queue::first).cloned());
         wake(first.flatten().into_iter().collect());
@@ -246,7 +243,6 @@ fn catch<T>(callback: &'static str, run: impl FnOnce() -> T) -> Result<T, Refusa
     caught(run).ok_or_else(|| DeniedKind::Panicked { callback }.into())
 }
 
-/// What a [`Pacer`] is made of.
 pub(crate) struct PacerBuilder {
     pub(crate) policy: PacePolicy,
     /// Hosts are leased from it, so that all processes that share it keep the promises together.
@@ -258,7 +254,6 @@ pub(crate) struct PacerBuilder {
 }
 
 impl PacerBuilder {
-    /// The pacer.
     pub(crate) fn build(self) -> Arc<Pacer> {
         let Self { policy, store, clock, observers, seed } = self;
         let jitter = Jitter::new(seed.unwrap_or_else(random_seed));

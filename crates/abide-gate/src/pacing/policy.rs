@@ -219,7 +219,6 @@ impl PacePolicy {
         &self.scopes
     }
 
-    /// The pace of a host, as text.
     pub(crate) fn pace_of(&self, host: &str) -> Pace {
         // Most policies name no host, and then none is hashed.
         let own = if self.hosts.is_empty() { None } else { self.hosts.get(host) };
@@ -261,7 +260,6 @@ impl HostPace {
     }
 }
 
-/// The pace of one host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pace {
     pub(crate) delay: Duration,

@@ -52,7 +52,6 @@ impl WaiterNotify {
     }
 }
 
-/// A request in a queue.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     /// Ascending along the queue. The same in all queues that the request stands in.
@@ -93,7 +92,6 @@ impl Queue {
         self.waiters.is_empty()
     }
 
-    /// The delays of all waiters.
     pub(crate) fn delays(&self) -> Duration {
         self.delays
     }
@@ -131,7 +129,6 @@ impl Queue {
         }
     }
 
-    /// The delay of the waiter with this ticket.
     pub(crate) fn delay_of(&self, ticket: u64) -> Option<Duration> {
         self.waiters.get(self.place_of(ticket)?).map(|waiter| waiter.delay)
     }
@@ -141,7 +138,6 @@ impl Queue {
         self.waiters.binary_search_by_key(&ticket, |waiter| waiter.ticket).ok()
     }
 
-    /// The delays of all that are before the waiter with this ticket.
     pub(crate) fn delays_before(&self, ticket: u64) -> Duration {
         self.waiters.iter().take_while(|waiter| waiter.ticket < ticket).map(|waiter| waiter.delay).sum()
     }

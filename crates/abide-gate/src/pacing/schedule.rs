@@ -180,7 +180,6 @@ impl Schedule {
         }
     }
 
-    /// A response has ended.
     pub(crate) fn end(&mut self, started: Moment, now: Moment) {
         self.leave_flight(started);
         self.anchor = self.anchor.max(now);
@@ -300,12 +299,10 @@ impl Schedule {
             && self.extra().feedback.owes_nothing(now)
     }
 
-    /// The delay that was last asked for.
     pub(crate) fn last_delay(&self) -> Duration {
         millis(self.delay_millis)
     }
 
-    /// The next request will ask for this delay at least.
     pub(crate) fn will_ask(&mut self, delay: Duration) {
         self.delay_millis = self.delay_millis.max(whole_millis(delay));
     }

@@ -396,7 +396,6 @@ impl User {
         self.in_flight
     }
 
-    /// Its response has ended.
     pub(crate) fn end(&mut self, now: Moment) {
         if std::mem::take(&mut self.in_flight) {
             lock(&self.host.lease).end(now);

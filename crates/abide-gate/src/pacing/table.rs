@@ -22,7 +22,6 @@ use super::queue::Wakers;
 use super::schedule::Schedule;
 use crate::clock::Moment;
 
-/// The number of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ScheduleId {
     pub(crate) shard: u16,
@@ -96,7 +95,6 @@ impl Table {
         shard(self.hasher.hash_one(key))
     }
 
-    /// Locks the shard of a key.
     pub(crate) fn lock(&self, key: &str) -> Locked<'_> {
         self.lock_shards(self.shard_of(key), std::iter::empty())
     }
@@ -135,7 +133,6 @@ impl Table {
         self.shards[usize::from(shard)].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at every schedule, one shard at a time.
     pub(crate) fn for_each(&self, mut look: impl FnMut(&mut Schedule)) {
         for shard in 0..SHARDS {
             self.guard(shard).schedules.iter_mut().for_each(|(_, schedule)| look(schedule));

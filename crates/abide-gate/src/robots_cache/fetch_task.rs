@@ -64,7 +64,6 @@ impl RobotsCache {
         }
     }
 
-    /// One fetch, in a task that belongs to no caller.
     async fn run(self: Arc<Self>, leader: Leader<Origin, Progress>, origin: Origin) {
         self.count(1, |stats| &mut stats.robots_fetches);
         let mut lost = Lost { cache: &self, done: false };

@@ -200,7 +200,6 @@ impl RobotsRecord {
         self
     }
 
-    /// Rules outlast their Crawl-delay, too.
     pub(super) fn outlasting(self, crawl_delay: Option<Duration>, at: AttemptEnd) -> Self {
         let least = outlasting(crawl_delay.unwrap_or_default().max(at.gap));
         let is_short = self.last() == LastResult::Rules && self.fresh_until < at.now.plus(least);

@@ -87,7 +87,6 @@ const HOUR: Duration = Duration::from_secs(3_600);
 const LEADS: bool = true;
 const FOLLOWS: bool = false;
 
-/// Expects one of these records.
 async fn loads(store: &impl RobotsStore, origin: &Origin, expected: &[Option<&RobotsRecord>], why: &str) {
     let call = format!("load({origin})");
     let found = replied(&call, store.load(origin).await);

@@ -115,12 +115,10 @@ impl Scripted {
         Self { slot_wait: wait, ..self }
     }
 
-    /// The head comes after `wait` on the wire.
     pub(crate) fn head_after(self, wait: Duration) -> Self {
         Self { head_after: wait, ..self }
     }
 
-    /// Each piece of the body comes after `wait`.
     pub(crate) fn chunk_after(self, wait: Duration) -> Self {
         Self { chunk_after: wait, ..self }
     }
@@ -186,7 +184,6 @@ impl ScriptedFetch {
         })
     }
 
-    /// All that was asked, in order.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         self.state().asked.clone()
     }

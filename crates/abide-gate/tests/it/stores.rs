@@ -251,12 +251,10 @@ fn replied(change: impl Fn(LeaseAsk, &mut Reply, Time) + Send + Sync + 'static) 
     })
 }
 
-/// The same for the state of a host.
 fn with_state(change: impl Fn(LeaseAsk, &mut HostState) + Send + Sync + 'static) -> Exchange {
     replied(move |ask, reply, _| change(ask, &mut reply.1))
 }
 
-/// The same for a backoff.
 fn with_backoff(change: impl Fn(LeaseAsk, &mut Backoff) + Send + Sync + 'static) -> Exchange {
     with_state(move |ask, state| {
         if let Some(backoff) = &mut state.backoff {
@@ -270,7 +268,6 @@ fn timeless() -> Exchange {
     Box::new(|entry, ask, time| right(entry, ask, Time { now: Duration::ZERO, ..time }))
 }
 
-/// Wrong stores, and what the suite expects instead.
 fn wrong() -> Vec<(&'static str, Exchange, &'static str)> {
     let leased = LeaseStatus::Leased { is_wanted: false };
     vec![

@@ -36,7 +36,6 @@ pub(crate) fn one_second() -> PacePolicy {
     PacePolicy::default().danger_min_delay(SECOND)
 }
 
-/// A gate on [`clock`].
 pub(crate) fn gate(fetch: &ScriptedFetch) -> Gate {
     built(Gate::builder().pace(one_second()).clock(clock()), fetch)
 }

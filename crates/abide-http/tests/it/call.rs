@@ -216,7 +216,6 @@ async fn a_response_from_elsewhere_is_refused() {
     assert_eq!((denied.url().path(), got.as_str()), ("/x", "http://a.example/y"));
 }
 
-/// A crawler that has a licence.
 fn licensed() -> Crawler {
     let fetch = ScriptedFetch::always(Scripted::text(""));
     let builder = Crawler::builder("ExampleBot").license_tokens(|_, _| LicenseToken::new("t0ken").ok());

@@ -12,7 +12,6 @@ use crate::provenance::{Findings, Provenance};
 use crate::rule::{Known, known};
 use crate::stated::Stated;
 
-/// A line, read.
 pub(super) struct Line<'a> {
     pub(super) reading: Reading,
     parts: Vec<Part<'a>>,

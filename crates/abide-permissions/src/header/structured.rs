@@ -14,7 +14,6 @@ use crate::rule::{Known, ValuedRule, known};
 use crate::rules::tighten;
 use crate::stated::Stated;
 
-/// Whether the whole value is a List of RFC 9651.
 pub(super) fn is_list(value: &[u8]) -> bool {
     Parser::new(value).parse_list_with_visitor(Ignored).is_ok()
 }

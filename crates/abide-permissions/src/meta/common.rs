@@ -212,7 +212,6 @@ fn read_other<'a>(element: &[u8], rest: &'a [u8], machine: &mut Machine) -> Resu
     if is_raw && !machine.is_done() { read_raw_text(rest, element, machine) } else { Ok(rest) }
 }
 
-/// Whether the type of a link may be that of a licence.
 fn may_be_license(kind: &[u8]) -> bool {
     kind.contains(&b'&') || kind.windows(3).any(|part| part.eq_ignore_ascii_case(b"rsl"))
 }
@@ -378,7 +377,6 @@ const UNQUOTED: u8 = 2;
 /// What may follow a name.
 const END: u8 = 4;
 
-/// The sets that each byte is in.
 #[allow(clippy::arithmetic_side_effects, clippy::indexing_slicing, reason = "it is made by the compiler")]
 const SETS: [u8; 256] = {
     let mut table = [0; 256];

@@ -8,7 +8,6 @@ use crate::head::Found;
 /// The place in a document, and the metas found on the way to it.
 pub(super) struct Machine {
     place: Place,
-    /// Whether the metas of the body are wanted too.
     body_metas: bool,
     /// Whether the markup is read as a browser without scripting reads it, so that noscript is an element like others.
     unscripted: bool,
@@ -182,12 +181,10 @@ impl Machine {
         }
     }
 
-    /// Whether the raw text that follows is that of a noscript that wants to be scanned.
     pub(super) fn wants_raw_text(&self) -> bool {
         self.noscript.is_some()
     }
 
-    /// A piece of raw text.
     pub(super) fn raw_text(&mut self, text: &[u8]) {
         let Some(noscript) = &mut self.noscript else { return };
         let content = &mut noscript.content;
@@ -213,7 +210,6 @@ impl Machine {
         Take::Pass
     }
 
-    /// The noscript that was open, if any, has ended.
     #[inline]
     pub(super) fn end_noscript(&mut self) {
         // Asked for each tag, and `take` writes.

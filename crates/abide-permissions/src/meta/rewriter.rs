@@ -48,7 +48,6 @@ impl Driver {
         Self { rewriter: Some(rewriter).into(), shared }
     }
 
-    /// Takes bytes.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Stop> {
         bytes.chunks(SLICE_BYTES).try_for_each(|slice| {
             let Some(rewriter) = self.rewriter() else { return Err(Stop::Done) };

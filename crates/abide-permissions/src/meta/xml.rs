@@ -94,7 +94,6 @@ impl XmlScan {
         if matches!(result, DecoderResult::InputEmpty) { Ok(()) } else { Err(HeadEnd::Malformed) }
     }
 
-    /// Reads what is there.
     fn read(&mut self) -> Result<(), HeadEnd> {
         loop {
             match self.reader.next() {

@@ -66,7 +66,6 @@ impl Preferences {
     }
 }
 
-/// What one carrier states.
 #[derive(Default)]
 struct Carrier {
     reservation: Option<(bool, Provenance)>,

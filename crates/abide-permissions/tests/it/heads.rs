@@ -78,7 +78,6 @@ fn count(document: &str, others: &mut u64, deviations: &mut u64) {
     if document.contains("<template") { *deviations += 1 } else { *others += 1 }
 }
 
-/// The documents of html5lib's tree construction tests.
 fn html5lib_documents() -> impl Iterator<Item = &'static str> {
     include_str!("../vectors/html5lib/documents.dat")
         .split("#data\n")

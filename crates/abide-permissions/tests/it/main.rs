@@ -24,7 +24,6 @@ fn options() -> ReadOptions {
     ReadOptions::new("ExampleBot".parse().unwrap()).with_field_limit(8192).unwrap()
 }
 
-/// Reads field lines.
 fn read(lines: &[(&str, &str)]) -> Permissions {
     read_with(&options(), lines, Head::default())
 }
@@ -43,7 +42,6 @@ fn scan(options: &ReadOptions, document: &[u8], chunk: usize) -> Head {
     scan_as(options, None, document, chunk)
 }
 
-/// Scans a document of this Content-Type in chunks of this size.
 fn scan_as(options: &ReadOptions, content_type: Option<&str>, document: &[u8], chunk: usize) -> Head {
     let mut scanner = HeadScanner::new(options, content_type);
     for chunk in document.chunks(chunk) {

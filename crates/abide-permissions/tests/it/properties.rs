@@ -64,7 +64,6 @@ fn metas() -> impl Strategy<Value = Vec<Meta>> {
     vec(meta.prop_map(|(name, content)| Meta::new(name, content)), 0..5)
 }
 
-/// Whether all that `fewer` states is stated by `more`, as strictly or more so.
 fn contains(more: &TagRules, fewer: &TagRules) -> bool {
     fewer.clone().union(more) == *more
 }

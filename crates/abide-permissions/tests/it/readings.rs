@@ -36,7 +36,6 @@ fn options(case: &Table) -> ReadOptions {
     limited(options, "head_limit", |options, max| options.with_head_limit(max).unwrap())
 }
 
-/// The lines of a text that is a list.
 fn lines(text: impl Iterator<Item = String>) -> String {
     text.map(|line| line + "\n").collect()
 }

@@ -26,7 +26,6 @@ fn memory() -> MemoryPermissionStore {
     MemoryPermissionStore::new(NonZeroUsize::new(100).unwrap())
 }
 
-/// What the suite says of a wrong store.
 fn rejection(name: &str, suite: impl Future<Output = ()>) -> String {
     match catch_unwind(AssertUnwindSafe(|| run(suite))) {
         Ok(()) => panic!("{name}: expected the suite to reject it"),

@@ -27,7 +27,6 @@ const UNREAD: [HeadEnd; 7] = [
     HeadEnd::NotScanned,
 ];
 
-/// Everything that leaves a reading incomplete.
 fn incomplete(options: &ReadOptions) -> Vec<(String, Permissions)> {
     let read = |lines: &[(&str, &str)], head| read_with(options, lines, head);
     let content = Meta::new("robots", format!("a, {}", "a, ".repeat(9000)));

@@ -37,7 +37,6 @@ impl Machine {
         self.clock.jump_to(if is_back { wall.minus(by) } else { wall.plus(by) });
     }
 
-    /// The machine as it is after its process was killed now.
     fn after_a_kill(&self) -> Self {
         Self { disk: Disk::holding(self.disk.bytes()), clock: self.clock.clone() }
     }

@@ -135,7 +135,6 @@ fn rules(robots: &[u8], token: &str) -> Vec<(bool, Vec<Unit>)> {
 
 type Rule = (bool, Vec<Unit>);
 
-/// The rules of each group that names the token.
 fn rules_of(robots: &[u8], token: &str) -> Vec<Vec<Rule>> {
     let mut groups: Vec<(bool, bool, Vec<Rule>)> = Vec::new();
     for line in robots.split(|byte| b"\r\n".contains(byte)) {

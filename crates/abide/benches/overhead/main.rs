@@ -29,9 +29,7 @@ mod server;
 use crawl::{Client, crawl};
 use server::{Server, serve};
 
-/// Requests in a round.
 const ROUND: usize = 4_000;
-/// Rounds of each client.
 const ROUNDS: usize = 15;
 /// What every client calls itself.
 const USER_AGENT: &str = "ExampleBot/1.0 (+https://example.com/bot)";

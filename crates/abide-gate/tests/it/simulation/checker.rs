@@ -159,7 +159,6 @@ struct State {
     store_back: HashMap<Who, Duration>,
     lines: HashMap<(Who, usize), Line>,
     faults: HashMap<(Who, usize), Faults>,
-    /// Robots fetches that may be waiting for theirs.
     robots_fetches: HashMap<(Who, usize), Duration>,
     /// When a robots.txt was last redirected to the host that some of them live on.
     led: HashMap<usize, Duration>,

@@ -251,7 +251,6 @@ pub(crate) struct Setting {
     pub(crate) access_faults: bool,
     pub(crate) host_store: bool,
     pub(crate) pace_faults: bool,
-    /// Observers that panic.
     pub(crate) panics: bool,
 }
 
@@ -326,7 +325,6 @@ impl Plan {
         Self { seed, setting, sites: FEW_SITES, has_end, events, lives }
     }
 
-    /// The run that [`replay`](Self::replay) names.
     pub(crate) fn of_replay(text: &str) -> Self {
         let (seed, events) = text.split_once(':').unwrap_or((text, "all"));
         let plan = Self::of_seed(seed.parse().unwrap());

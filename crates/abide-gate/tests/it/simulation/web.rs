@@ -293,7 +293,6 @@ pub(crate) struct PageReply {
     pub(crate) body: Option<PageBody>,
 }
 
-/// A body in pieces.
 pub(crate) struct PageBody {
     guard: Option<OnTheWire>,
     chunks: u8,

@@ -144,7 +144,6 @@ async fn a_clock_set_back_costs_a_request_and_opens_nothing() {
     assert_eq!(world.fetch.count(), 2);
 }
 
-/// Good, then 503, then one answer that allows everything for a while.
 fn good_503_then(answer: Scripted) -> World {
     World::in_turn([Scripted::text(GOOD), Scripted::status(503), answer, Scripted::status(503)])
 }

@@ -18,7 +18,6 @@ pub(crate) enum Fault {
     Panic,
 }
 
-/// What a store knows of a host.
 pub(crate) async fn state(store: &dyn HostStore, host: &str) -> HostState {
     let ask = LeaseAsk { holder: HolderId::random(), want: Want::Release, state: HostState::default() };
     store.exchange(host, ask).await.unwrap().1

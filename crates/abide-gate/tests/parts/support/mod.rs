@@ -10,7 +10,6 @@ pub(crate) mod robots_cache;
 #[path = "../../it/scripted.rs"]
 pub(crate) mod scripted;
 
-/// A number from the environment.
 pub(crate) fn number(name: &str, default: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }

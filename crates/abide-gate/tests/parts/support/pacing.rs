@@ -31,7 +31,6 @@ pub(crate) fn url(text: &str) -> Url {
     text.parse().unwrap()
 }
 
-/// A page of this host.
 pub(crate) fn page(host: &str) -> Url {
     url(&format!("http://{host}/"))
 }
@@ -40,7 +39,6 @@ pub(crate) fn host(name: &str) -> Host {
     Host::of(&page(name)).unwrap()
 }
 
-/// All requests, grouped under this name.
 pub(crate) fn group(name: &'static str) -> Scope {
     Scope::custom(move |_| Some(name.to_owned()))
 }
@@ -49,7 +47,6 @@ pub(crate) fn retry_after(seconds: &str) -> HeaderMap {
     HeaderMap::from_iter([(http::header::RETRY_AFTER, seconds.parse().unwrap())])
 }
 
-/// The results of all tasks.
 pub(crate) async fn joined<T>(tasks: impl IntoIterator<Item = JoinHandle<T>>) -> Vec<T> {
     // All of them are started before the first is awaited.
     let (tasks, mut results) = (Vec::from_iter(tasks), Vec::new());
@@ -88,7 +85,6 @@ impl Pacer {
         Self::builder(policy).build()
     }
 
-    /// A permit of this host, which must come.
     pub(crate) async fn take(self: &Arc<Self>, host: &str) -> Permit {
         self.try_take(host).await.unwrap()
     }
@@ -177,7 +173,6 @@ impl Events {
     }
 }
 
-/// A pacer, and what it reports.
 pub(crate) fn observed(policy: PacePolicy) -> (Arc<Pacer>, Arc<Events>) {
     let events = Arc::new(Events::default());
     (Pacer::builder(policy).observer(events.observer()).build(), events)

@@ -19,7 +19,6 @@ impl Random {
     }
 }
 
-/// A piece of this kind.
 fn piece(random: &mut Random, kind: &str) -> &'static str {
     static PIECES: LazyLock<BTreeMap<String, Vec<String>>> = LazyLock::new(|| {
         let mut pieces = BTreeMap::<_, Vec<_>>::new();

@@ -74,12 +74,10 @@ pub(crate) async fn report(
     store.exchange(host, reporting(state)).await
 }
 
-/// What a store knows of a host.
 pub(crate) async fn state(store: &Store, host: &str) -> HostState {
     report(store, host, HostState::default()).await.unwrap().1
 }
 
-/// What is left of a host's backoff.
 pub(crate) async fn left(store: &Store, host: &str) -> Duration {
     state(store, host).await.backoff.map_or(Duration::ZERO, |backoff| backoff.left)
 }
@@ -103,7 +101,6 @@ pub(crate) fn record(n: u64, version: u64) -> RobotsRecord {
     sample_record(&origin(n), nth(version), text)
 }
 
-/// The `version`th record of an origin that answers 503.
 pub(crate) async fn failing(n: u64, version: u64) -> RobotsRecord {
     let (store, origin) = (Arc::new(MemoryStore::new()), down(n));
     let fetch = ScriptedFetch::always(Scripted::status(503));
@@ -149,7 +146,6 @@ pub(crate) fn down(n: u64) -> Origin {
     format!("https://down{n}.example").parse().unwrap()
 }
 
-/// The time of a version.
 pub(crate) fn nth(version: u64) -> WallMillis {
     START.plus(Duration::from_millis(version))
 }

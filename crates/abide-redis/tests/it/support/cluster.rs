@@ -79,7 +79,6 @@ impl Cluster {
         connect(&self.url()).await
     }
 
-    /// What the cluster calls a node.
     pub(crate) fn id(&self, node: usize) -> String {
         self.nodes[node].ask(&["CLUSTER", "MYID"])
     }

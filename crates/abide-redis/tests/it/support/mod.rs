@@ -59,7 +59,6 @@ pub(crate) fn asking(holder: u128, want: Want) -> LeaseAsk {
     LeaseAsk { holder: HolderId(holder), want, state: HostState::default() }
 }
 
-/// What the store knows of a host. Takes no lease.
 pub(crate) async fn probe(store: &Store, host: &str) -> Result<HostState, StoreError> {
     store.exchange(host, asking(1, Want::Release)).await.map(|(_, state)| state)
 }

@@ -67,7 +67,6 @@ impl Watched {
     }
 }
 
-/// A sentinel with these settings of the primary besides.
 pub(crate) fn start_sentinel(primary: &Redis, settings: &[&str]) -> Option<Redis> {
     let sentinel = Redis::start_new(&["--sentinel"])?;
     let port = primary.port().to_string();

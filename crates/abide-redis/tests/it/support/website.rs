@@ -16,7 +16,6 @@ pub(crate) async fn website(page_takes: Duration) -> Server {
 /// Requests in the order of arrival, by what they have in common.
 pub(crate) type Groups = BTreeMap<String, Vec<Seen>>;
 
-/// The log, host by host.
 pub(crate) fn by_host(log: &[Seen]) -> Groups {
     group(log, |seen| seen.host().to_owned())
 }
