@@ -17,7 +17,7 @@ use bytes::{Bytes, BytesMut};
 use http::Version;
 use http_body::{Body, Frame, SizeHint};
 use tokio::sync::watch;
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Sleep, sleep, timeout};
 
 use abide_gate::pacing::Permit;
 use abide_gate::{Clock, Failure, SystemClock, caught, lacks_timers};
@@ -111,10 +111,13 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
             }
             true
         };
-        match tokio::time::timeout(SCAN_TIME_MAX, reading).await {
-            Ok(true) => head.finish(),
-            Ok(false) | Err(_) => head.interrupt(),
-        }
+        let mut reading = pin!(reading);
+        // Many heads are here already, and need no timer.
+        let is_read = match poll_fn(|context| Poll::Ready(reading.as_mut().poll(context))).await {
+            Poll::Ready(is_read) => is_read,
+            Poll::Pending => Box::pin(timeout(SCAN_TIME_MAX, reading)).await.unwrap_or(false),
+        };
+        if is_read { head.finish() } else { head.interrupt() }
     }
 
     /// Takes what has arrived already, up to a limit, without waiting: a small page whose last byte is here has ended on the

@@ -142,7 +142,7 @@ impl<'a> Reading<'a> {
                 Ok(reader) if self.asked.scan == Scan::Lazy => {
                     (not_scanned(), Some(body.scan_lazily(reader)))
                 }
-                Ok(reader) => (Box::pin(body.read_head(reader)).await, None),
+                Ok(reader) => (body.read_head(reader).await, None),
             };
             body.take_what_is_here().await;
             let known = match self.asked.store() {
