@@ -222,25 +222,26 @@ impl Pacer {
         }
     }
 
-    /// The backoff of a host as it is shared with other processes, unless it is over and its count forgiven.
-    pub(crate) fn backoff(&self, key: &str, now: Moment) -> Option<Backoff> {
+    /// The backoff of a host as it is shared with other processes, unless it is over and its count forgiven. One that is theirs has grown by
+    /// `way`, and would grow each time that it goes from one process to the next.
+    pub(crate) fn backoff(&self, key: &str, way: Duration, now: Moment) -> Option<Backoff> {
         let Feedback { backoff, quota, .. } = self.with_schedule(key, |schedule| schedule.feedback())?;
         if quota <= backoff.until.max(now) {
-            return backoff.shared(now);
+            let told = |backoff: Backoff| Backoff { left: backoff.left.saturating_sub(way), ..backoff };
+            return backoff.shared(now).map(told);
         }
         // To other processes it is the same why they must wait.
         let (throttles, cause) = (backoff.throttles_at(now), BackoffCause::Shared);
         HostBackoff { began: now, until: quota, throttles, cause }.shared(now)
     }
 
-    /// A backoff that the shared store knows of already, asked for at `asked`. It may be over. Returns whether it is news.
-    pub(crate) fn merge_backoff(&self, key: &str, shared: Backoff, asked: Moment, now: Moment) -> bool {
+    /// A backoff that the shared store knows of already. It may be over. Returns whether it is news.
+    pub(crate) fn merge_backoff(&self, key: &str, shared: Backoff, now: Moment) -> bool {
         let known = self.with_schedule(key, |schedule| schedule.feedback());
         let Feedback { backoff: known, quota, .. } = known.unwrap_or(Feedback::NONE);
         let HostBackoff { until, throttles, cause, .. } = HostBackoff::NONE.merged(shared, now);
         // A time that goes to the store and back has become longer by the way: that is no news.
-        let way = now.since(asked).saturating_add(SLACK);
-        if until <= known.until.max(quota).plus(way) && throttles <= known.throttles_at(now) {
+        if until <= known.until.max(quota).plus(SLACK) && throttles <= known.throttles_at(now) {
             return false;
         }
         let (backoff, is_extended) = self.extend_backoff(key, until, throttles, cause, now);

@@ -160,7 +160,7 @@ impl SharedStore {
             let (plan, given_up) = {
                 // Under both locks: a request that comes now finds the host, or makes a new one.
                 let mut hosts = lock(&self.hosts);
-                let owed = pacer.backoff(&host.key, now).is_some();
+                let owed = pacer.backoff(&host.key, Duration::ZERO, now).is_some();
                 let mut lease = lock(&host.lease);
                 let plan = lease.plan(owed, self.outage(), now);
                 if plan == Plan::Release {
@@ -258,17 +258,24 @@ impl SharedStore {
             let lease = lock(&host.lease);
             (lease.changes(), lease.state(now), lease.way)
         };
-        // As the store told it, or it would grow each time that it goes from one process to the next.
-        let told = |backoff: Backoff| Backoff { left: backoff.left.saturating_sub(way), ..backoff };
-        state.backoff = pacer.backoff(&host.key, now).map(told);
+        state.backoff = pacer.backoff(&host.key, way, now);
+        let told = state.backoff;
         let reply = self.command(&host.key, LeaseAsk { holder: self.holder, want, state }).await;
         let (asked, now) = (now, pacer.now_or_system());
         let (lease, state) = reply.map_err(|error| self.failed(pacer, &host.key, &error, asked, now)).ok()?;
-        if state.backoff.is_some_and(|backoff| pacer.merge_backoff(&host.key, backoff, asked, now)) {
-            lock(&host.lease).way = now.since(asked);
-        }
+        // What was told comes back as it was when the store had it, and seems longer here by the way.
+        let is_told = |backoff: &Backoff| {
+            let room = |told: Backoff| told.left.saturating_add(Duration::from_millis(1));
+            told.is_some_and(|told| backoff.left <= room(told) && backoff.throttles <= told.throttles)
+        };
+        let others = state.backoff.filter(|backoff| !is_told(backoff));
+        let is_news = others.is_some_and(|backoff| pacer.merge_backoff(&host.key, backoff, now));
         let last = state.quiet.map_or(Moment::NEVER, |quiet| now.minus(quiet));
-        lock(&host.lease).replied(changes, last);
+        let mut known = lock(&host.lease);
+        if is_news && known.changes() == changes {
+            known.way = now.since(asked).min(self.options.timeout);
+        }
+        known.replied(changes, last);
         Some(lease)
     }
 

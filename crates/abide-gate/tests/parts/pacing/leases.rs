@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use crate::pacing::Pacer;
 use abide_gate::DeniedKind;
-use abide_gate::pacing::{DeferReason, HostState, HostStore, LeaseAsk, LeaseStatus, PacePolicy, Want};
+use abide_gate::pacing::{
+    BackoffCause, DeferReason, HostState, HostStore, LeaseAsk, LeaseStatus, PacePolicy, Want,
+};
 use abide_gate::testing::hosts::{conformance, throttle_counts_are_forgiven};
 use abide_gate::{MemoryStore, StoreFuture};
 use fastrand::Rng;
@@ -130,6 +132,11 @@ async fn a_backoff_does_not_grow_on_its_way_to_the_store_and_back() {
         // Each is rounded by itself.
         assert!(until <= ends.plus(ms(2)) && ends <= until.plus(ms(way + 2)), "{ends:?}, not {until:?}");
     }
+    // Less than the way, and news all the same.
+    let later = until.plus(ms(400));
+    pacers[0].back_off("a.example", later, BackoffCause::Operator);
+    sleep(s(5)).await;
+    assert!(pacers[1].report_of("a.example").backed_off_until.unwrap().plus(ms(2)) >= later);
     drop(waits);
 }
 
