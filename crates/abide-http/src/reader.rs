@@ -358,7 +358,7 @@ fn starts_at_zero(headers: &HeaderMap) -> bool {
 pub(crate) struct HeadReader {
     scanner: HeadScanner,
     /// The beginning of the body, which shows whether it is text.
-    start: Bytes,
+    start: Vec<u8>,
     is_scanned: bool,
     /// Whether the body is all of the page, and not a part of it.
     is_whole: bool,
@@ -368,17 +368,14 @@ pub(crate) struct HeadReader {
 
 impl HeadReader {
     pub(crate) fn new(scanner: HeadScanner, is_whole: bool) -> Self {
-        Self { scanner, start: Bytes::new(), is_scanned: false, is_whole, has_sure_end: true }
+        Self { scanner, start: Vec::new(), is_scanned: false, is_whole, has_sure_end: true }
     }
 
     /// Takes the next bytes of the body.
-    pub(crate) fn feed(&mut self, data: &Bytes) -> ControlFlow<()> {
-        let more = data.slice(..data.len().min(LOOKED_AT.saturating_sub(self.start.len())));
-        if self.start.is_empty() {
-            self.start = more;
-        } else if !more.is_empty() {
-            self.start = [&*self.start, &more].concat().into();
-        }
+    pub(crate) fn feed(&mut self, data: &[u8]) -> ControlFlow<()> {
+        // A copy: a part of the frame would keep all of it, for as long as a body is read lazily.
+        let room = LOOKED_AT.saturating_sub(self.start.len());
+        self.start.extend_from_slice(data.get(..room).unwrap_or(data));
         if has_magic(&self.start) {
             return ControlFlow::Break(());
         }
@@ -447,7 +444,7 @@ mod tests {
         let options = ReadOptions::new("ExampleBot".parse().unwrap());
         let mut head = HeadReader::new(HeadScanner::new(&options, Some("text/html")), true);
         for frame in body.chunks(size) {
-            if head.feed(&Bytes::copy_from_slice(frame)).is_break() {
+            if head.feed(frame).is_break() {
                 break;
             }
         }
@@ -482,7 +479,7 @@ mod tests {
             (b"text", ControlFlow::Continue(())),
         ] {
             let mut head = HeadReader::new(HeadScanner::new(&options, None), true);
-            assert_eq!(head.feed(&Bytes::from_static(start)), progress, "{start:?}");
+            assert_eq!(head.feed(start), progress, "{start:?}");
         }
     }
 
