@@ -56,7 +56,8 @@ fn answer(question: Question) -> Result<Tags, String> {
     let mut headers = question.headers.unwrap_or_default();
     for (name, _) in &mut headers {
         *name = name.trim().to_owned();
-        HeaderName::from_str(name)
+        // HTTP/2 has `:status`.
+        HeaderName::from_str(name.strip_prefix(':').unwrap_or(name))
             .map_err(|_| format!("expected the name of a header field, found `{name}`"))?;
     }
     let permissions = read(tokens, &headers, html.as_deref(), question.content_type.as_deref());

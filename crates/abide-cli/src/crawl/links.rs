@@ -28,7 +28,7 @@ pub(crate) fn of_page(url: &Url, content_type: Option<&str>, html: &[u8], obeys:
         .append_element_content_handler(element!("base[href]", |element| {
             let href = element.get_attribute("href").unwrap_or_default();
             // The first one counts, as in browsers, unless it is none, such as `data:`.
-            let stated = || join(url, &href).filter(|base| !base.cannot_be_a_base());
+            let stated = || join(url, &href).filter(|base| matches!(base.scheme(), "http" | "https"));
             base.borrow_mut().get_or_insert_with(|| stated().unwrap_or_else(|| url.clone()));
             Ok(())
         }))
