@@ -1,6 +1,6 @@
 //! Faults on pages: heads and header fields that were made to hurt, codings that break, methods other than GET.
 
-use abide::{Denied, HeadEnd, ResponseExt};
+use abide::{Denied, HeadEnd, Options, RequestBuilderExt, ResponseExt, Scan};
 use abide_tests::{Reply, Server, Step, StoppedClock, gzip, until};
 
 use crate::{client, status};
@@ -65,6 +65,13 @@ async fn hostile_heads_stay_within_the_limits() {
         until("the server has noticed", || page().is_over).await;
         let sent = page().sent;
         assert!(sent < 48 * 1024 * 1024, "{what}: {sent} bytes");
+        if total < 1024 * 1024 {
+            let lazy = client.get("http://a.example/x").abide(Options::new().with_scan(Scan::Lazy));
+            let answer = lazy.send().await.unwrap();
+            let settled = answer.fetch_info().unwrap().settled();
+            answer.bytes().await.unwrap();
+            assert_eq!(settled.await.noindex_known(), None, "{what}: read lazily, too");
+        }
     }
 }
 
