@@ -112,7 +112,7 @@ impl Permit {
     }
 
     /// Reports that the request failed without a response. Returns the end of the host's backoff or of the breaker's pause, if there is
-    /// one.
+    /// one. Await [`saved`](Self::saved) before you return the error.
     pub fn failed(&self, fault: Failure) -> Option<WallMillis> {
         self.pacer.failed(&self.claims, self.started, fault)
     }
@@ -126,7 +126,7 @@ impl Permit {
         is_backed_off
     }
 
-    /// Whether the shared store has all that was [observed](Self::observe). Always true without a store.
+    /// Whether the shared store has all that was [observed](Self::observe) and that [failed](Self::failed). Always true without a store.
     pub fn is_saved(&self) -> bool {
         !self.users.iter().any(User::is_unsaved)
     }
