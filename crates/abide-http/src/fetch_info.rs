@@ -80,7 +80,7 @@ impl FetchInfo {
         self.inner.history.stopped()
     }
 
-    /// What the site permits you to do with the page, as far as is known now. Read anew at each call.
+    /// What the site permits you to do with the page, as far as is known now. Each call reads it again.
     ///
     /// With [`Scan::Lazy`](crate::Scan::Lazy) the head's part is missing until the body has been read that far.
     pub fn permissions(&self) -> Permissions {

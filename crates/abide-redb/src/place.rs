@@ -69,8 +69,8 @@ fn create_whole(path: &Path, builder: &Builder) -> Result<(), DatabaseError> {
     made
 }
 
-/// Removes the halves of processes that were killed. One that is younger may be made just now; a process that needs longer still makes its
-/// database in place.
+/// Removes unfinished databases of processes that were killed. A younger one may be in the making; a process that needs longer still makes
+/// its database in place.
 fn remove_leftovers(path: &Path) {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let prefix = with_suffix(path, "new-");
@@ -88,7 +88,7 @@ fn remove_leftovers(path: &Path) {
     }
 }
 
-/// Making a database takes milliseconds.
+/// Much longer than the milliseconds that it takes to make a database, also on a machine that was suspended meanwhile.
 const MAKING_MAX: Duration = Duration::from_secs(3_600);
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {

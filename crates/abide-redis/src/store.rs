@@ -1,3 +1,8 @@
+//! The store that users hold, and how it is connected.
+//!
+//! One connection serves the state of hosts, robots.txt and permissions, so all three are implemented for one type: in `hosts`, `robots` and
+//! `permissions`, each with the scripts that it runs.
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How often a request allocates: a bound, so that what was saved is not lost unnoticed.
+//! How often a request allocates: a bound, so that what was saved is not lost unnoticed. In a process of its own, as the allocator counts all.
 
 #![allow(clippy::expect_used, reason = "a test that cannot go on fails")]
 

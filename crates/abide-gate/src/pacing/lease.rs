@@ -28,8 +28,8 @@ pub(crate) struct Lease {
     given_up: u32,
     /// The process is about to end.
     leaves: bool,
-    /// By how much the backoff may have grown on its way to the store and back. Zero: this process has set it.
-    pub(crate) way: Duration,
+    /// By how much the backoff may have grown between the store and here. Zero: this process has set it.
+    pub(crate) round_trip: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -147,7 +147,7 @@ impl Lease {
             saved: 0,
             given_up: 0,
             leaves: false,
-            way: Duration::ZERO,
+            round_trip: Duration::ZERO,
         }
     }
 
@@ -242,7 +242,7 @@ impl Lease {
     /// The state has changed in a way that others must know of.
     pub(crate) fn change(&mut self) {
         self.changes += 1;
-        self.way = Duration::ZERO;
+        self.round_trip = Duration::ZERO;
     }
 
     pub(crate) fn changes(&self) -> u64 {

@@ -223,12 +223,12 @@ impl Pacer {
     }
 
     /// The backoff of a host as it is shared with other processes, unless it is over and its count forgiven. One that is theirs has grown by
-    /// `way`, and would grow each time that it goes from one process to the next.
-    pub(crate) fn backoff(&self, key: &str, way: Duration, now: Moment) -> Option<Backoff> {
+    /// `round_trip`, and would grow each time that it goes from one process to the next.
+    pub(crate) fn backoff(&self, key: &str, round_trip: Duration, now: Moment) -> Option<Backoff> {
         let Feedback { backoff, quota, .. } = self.with_schedule(key, |schedule| schedule.feedback())?;
         if quota <= backoff.until.max(now) {
-            let told = |backoff: Backoff| Backoff { left: backoff.left.saturating_sub(way), ..backoff };
-            return backoff.shared(now).map(told);
+            let shared = backoff.shared(now)?;
+            return Some(Backoff { left: shared.left.saturating_sub(round_trip), ..shared });
         }
         // To other processes it is the same why they must wait.
         let (throttles, cause) = (backoff.throttles_at(now), BackoffCause::Shared);
@@ -240,7 +240,7 @@ impl Pacer {
         let known = self.with_schedule(key, |schedule| schedule.feedback());
         let Feedback { backoff: known, quota, .. } = known.unwrap_or(Feedback::NONE);
         let HostBackoff { until, throttles, cause, .. } = HostBackoff::NONE.merged(shared, now);
-        // A time that goes to the store and back has become longer by the way: that is no news.
+        // A time that goes to the store and back has become longer by the round trip: that is no news.
         if until <= known.until.max(quota).plus(SLACK) && throttles <= known.throttles_at(now) {
             return false;
         }

@@ -254,26 +254,26 @@ impl SharedStore {
         now: Moment,
     ) -> Option<LeaseStatus> {
         // Counted before the backoff is read: a change in between is sent once more, and none is taken for saved that was not sent.
-        let (changes, mut state, way) = {
+        let (changes, mut state, round_trip) = {
             let lease = lock(&host.lease);
-            (lease.changes(), lease.state(now), lease.way)
+            (lease.changes(), lease.state(now), lease.round_trip)
         };
-        state.backoff = pacer.backoff(&host.key, way, now);
-        let told = state.backoff;
+        state.backoff = pacer.backoff(&host.key, round_trip, now);
+        let sent = state.backoff;
         let reply = self.command(&host.key, LeaseAsk { holder: self.holder, want, state }).await;
         let (asked, now) = (now, pacer.now_or_system());
         let (lease, state) = reply.map_err(|error| self.failed(pacer, &host.key, &error, asked, now)).ok()?;
-        // What was told comes back as it was when the store had it, and seems longer here by the way.
-        let is_told = |backoff: &Backoff| {
-            let room = |told: Backoff| told.left.saturating_add(Duration::from_millis(1));
-            told.is_some_and(|told| backoff.left <= room(told) && backoff.throttles <= told.throttles)
+        // What was sent comes back as the store got it, and seems longer here by the round trip. Stores may round it up.
+        let is_ours = |backoff: &Backoff| {
+            let most = |sent: Backoff| sent.left.saturating_add(Duration::from_millis(1));
+            sent.is_some_and(|sent| backoff.left <= most(sent) && backoff.throttles <= sent.throttles)
         };
-        let others = state.backoff.filter(|backoff| !is_told(backoff));
-        let is_news = others.is_some_and(|backoff| pacer.merge_backoff(&host.key, backoff, now));
+        let theirs = state.backoff.filter(|backoff| !is_ours(backoff));
+        let is_news = theirs.is_some_and(|backoff| pacer.merge_backoff(&host.key, backoff, now));
         let last = state.quiet.map_or(Moment::NEVER, |quiet| now.minus(quiet));
         let mut known = lock(&host.lease);
         if is_news && known.changes() == changes {
-            known.way = now.since(asked).min(self.options.timeout);
+            known.round_trip = now.since(asked).min(self.options.timeout);
         }
         known.replied(changes, last);
         Some(lease)
