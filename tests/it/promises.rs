@@ -1,4 +1,4 @@
-//! What the pages on promises and clauses name as their tests is there, under that name.
+//! What the pages on promises and clauses name as their tests is there, under that name; and each source file says why it exists.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -168,5 +168,19 @@ fn the_page_names_each_reserved_character_that_is_not_its_escape() {
         [format!("In the path `{path}` are not their escapes"), format!("In the query `{query}` are not")]
     {
         assert!(page.contains(&said), "{said}");
+    }
+}
+
+#[test]
+fn module_docs_say_what_a_file_contains_and_why_it_exists() {
+    let sources = files(["crates"]).into_iter().filter(|file| {
+        file.components().any(|part| part.as_os_str() == "src") && file.extension() == Some("rs".as_ref())
+    });
+    for file in sources {
+        let source = std::fs::read_to_string(&file).unwrap();
+        let mut docs = source.lines().map_while(|line| line.strip_prefix("//!"));
+        let is_explained = docs.by_ref().any(str::is_empty) && docs.any(|line| line.starts_with(' '));
+        let is_readme = source.starts_with("#![") && source.contains("README.md");
+        assert!(is_explained || is_readme, "{}", file.display());
     }
 }

@@ -1,4 +1,7 @@
-//! The command line.
+//! The command line: calls, options, and the types of their values.
+//!
+//! clap reads it, writes the help from the doc comments, and `manual` the manual. A value that can be wrong has a type here whose `FromStr` says
+//! what was expected, so that no call meets bad input later; `config` adds a file's options as arguments.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,6 @@
 //! JSON Lines: one object in, one object out, in order, in constant memory. A bad line gives an error in its place.
+//!
+//! `match`, `directives` and `tags` share it with `--batch`: a harness asks a million questions of one process, and has an answer for each line.
 
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;

@@ -1,4 +1,7 @@
 //! `abide check`: asks for robots.txt, never for the URLs.
+//!
+//! For those who want to know before they fetch. It asks the gate as the middleware would, so `fetch` would decide the same;
+//! `explain` takes its answers and shows the lines behind them.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,6 @@
 //! `abide fetch`: URLs through the whole middleware.
+//!
+//! What the library does for one request, as JSON: hops, verdict, waits, permissions. `crawl` fetches with it, too, so a page has one account.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

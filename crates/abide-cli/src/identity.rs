@@ -1,4 +1,6 @@
 //! `abide identity`: the key by which a crawler signs its requests, and what it publishes of itself.
+//!
+//! `abide-identity` has the keys and the signatures; here are the files: a key only its owner can read, a directory, a page for site owners.
 
 use std::error::Error as _;
 use std::io::Write;

@@ -1,4 +1,6 @@
 //! What a call is given: URLs, files, product tokens.
+//!
+//! Shared by the calls, so that a file, `-` and a product token mean the same in each, and are refused in the same words.
 
 use std::io::Read;
 use std::path::Path;

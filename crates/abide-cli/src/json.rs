@@ -1,4 +1,6 @@
 //! The objects of the contract: their fields, in their order.
+//!
+//! `docs/dev/command-contract.md` states them. One place, because programs rely on names and order, whichever call prints an object.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

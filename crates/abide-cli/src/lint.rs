@@ -1,4 +1,6 @@
 //! `abide lint`: what the author of a robots.txt should know.
+//!
+//! `findings` finds; this reads files and URLs, and prints what was found.
 
 use std::path::Path;
 

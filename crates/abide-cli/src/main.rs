@@ -1,4 +1,6 @@
-//! The command `abide`.
+//! The command `abide`: reads the command line, runs one call, and turns how it ended into an exit status.
+//!
+//! Each call is a module with a `run`; errors are printed here alone, on one line each.
 
 #![allow(clippy::arithmetic_side_effects, reason = "it counts pages, lines and milliseconds of one run")]
 

@@ -1,4 +1,6 @@
 //! Completions and the manual, for those who package the command.
+//!
+//! Both are written from `args`, so they name every option there is.
 
 use std::io::Write;
 

@@ -1,4 +1,6 @@
 //! `abide match`: what a robots.txt file says about URLs, without a network.
+//!
+//! `abide-robots` alone, for harnesses that compare matchers: a file and URLs, `--batch` with a file in each line, or a million URLs for one file.
 
 use std::path::Path;
 

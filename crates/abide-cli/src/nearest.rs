@@ -1,4 +1,6 @@
 //! "Did you mean": the known word that a misspelt one is nearest to.
+//!
+//! For the notes of `tags`, the findings of `lint` and the options of `abide.toml`; strsim has the distance.
 
 /// `; did you mean noindex?`, or nothing.
 pub(crate) fn tip<'w>(text: &str, words: impl IntoIterator<Item = &'w str>) -> String {

@@ -1,4 +1,7 @@
 //! What the calls that go online share: the crawler, and many URLs at a time with answers in order.
+//!
+//! `check`, `explain`, `fetch`, `crawl` and `lint` differ in what they ask. How the crawler is built from the options, and how Ctrl-C ends a
+//! call, is the same for all.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

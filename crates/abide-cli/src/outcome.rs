@@ -1,4 +1,6 @@
 //! How one URL ended, and the sentence that says why.
+//!
+//! `check`, `fetch` and `crawl` report in these words, and exit by them, so what is a refusal and what is a failure is decided once.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,6 @@
 //! What one call sent, hop by hop, and how long it waited: known also when the call ends in an error, which carries no fetch info.
+//!
+//! A middleware below abide's, so it sees what really leaves. It also ends a page that takes too long, because it knows when the request left.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

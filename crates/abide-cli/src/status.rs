@@ -1,4 +1,6 @@
 //! How a call ended: its exit status, and what is wrong usage.
+//!
+//! Scripts go by the exit status: a call that is wrong has another one than a URL that was denied.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,6 @@
 //! `--store`: where robots.txt, leases, backoffs and permissions are kept.
+//!
+//! The features `redb` and `redis` can be left out of a build, and only this file notices.
 
 #[cfg(any(feature = "redb", feature = "redis"))]
 use std::sync::Arc;

@@ -1,4 +1,6 @@
 //! What is printed: JSON for programs, and lines for people with few colours, which `anstream` takes away where they do not belong.
+//!
+//! What a site wrote passes `sanitize` on its way to a terminal, so calls print with these functions and not with `println!`.
 
 use std::fmt;
 use std::io::Write;

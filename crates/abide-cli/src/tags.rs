@@ -1,4 +1,6 @@
 //! `abide tags`: what header fields and an HTML head permit, without a network.
+//!
+//! `abide-permissions` without HTTP: for site owners who try a header, and for harnesses that compare readings.
 
 use std::str::FromStr;
 use std::time::SystemTime;

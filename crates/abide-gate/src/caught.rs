@@ -1,4 +1,6 @@
 //! Code of the user's, whose panics go no further.
+//!
+//! Stores, clocks, observers and fetches are the user's. A panic in one must neither end the task of a host nor leave its lease taken.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};

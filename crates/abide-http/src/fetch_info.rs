@@ -1,4 +1,7 @@
 //! What a response carries: the hops that led to it, verdicts, waits and permissions. Attached to its extensions.
+//!
+//! The caller has only the response in hand, so all that a call has found out travels with it. What a page permits is read when it is asked for:
+//! most callers ask little of it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,6 @@
 //! What a page permitted at the last fetch, for the responses that do not repeat it (304, HEAD).
+//!
+//! RFC 9110 lets a 304 leave out fields that have not changed. Taken alone it would permit what the page forbids; the store has the rest.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,7 @@
 //! Reads a response: its fields at once, its head if it is a page, its body untouched.
+//!
+//! Between the last hop and the caller: it reads ahead to the end of the head, and gives the caller a body that replays what was read. How
+//! long it waits and how much it holds is bounded; what is beyond is unknown, never permitted.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;

@@ -1,5 +1,6 @@
-//! The spans and events of calls in `tracing` (feature `tracing`): they show origins, never a path, a header field or a body. The names
-//! are listed in `docs/observability.md`.
+//! The spans and events of calls in `tracing` (feature `tracing`): they show origins, never a path, a header field or a body.
+//!
+//! Both clients log with these, so a crawler's logs read alike whichever it uses. `docs/observability.md` lists the names.
 
 use std::error::Error;
 #[cfg(feature = "tracing")]

@@ -1,4 +1,6 @@
 //! What a server asks for with `Accept-Signature` (RFC 9421 §5), and whether this crawler can give it.
+//!
+//! A crawler answers by signing the request once more with what was asked; `abide-http` does so, once.
 
 use http::{HeaderMap, StatusCode};
 use sfv::{BareItem, Dictionary, InnerList, Item, ListEntry, Parser};

@@ -1,4 +1,6 @@
 //! The directory of a crawler's public keys, which verifiers fetch, and its proof that the keys are its own.
+//!
+//! A signature names its key by a thumbprint; this is where verifiers find the key behind it. The crawler's owner serves it.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,4 +1,6 @@
 //! The vectors of RFC 9421 and of the draft, byte for byte: Ed25519 signatures are deterministic.
+//!
+//! If these agree, a verifier that follows the RFC accepts what is signed here.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,4 +1,6 @@
 //! Signing requests as Web Bot Auth wants it: which fields, which components, for how long.
+//!
+//! `signature_base` says what is signed, and [`Signer`] signs it. This file is the profile: one place to change when the draft does.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

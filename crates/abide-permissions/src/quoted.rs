@@ -1,4 +1,6 @@
 //! Values of header fields in which quoted strings may stand (RFC 9110 §5.6.4).
+//!
+//! Structured fields are parsed by sfv. `Link`, `Content-Type` and `WWW-Authenticate` are older, and sites take liberties with them.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,6 @@
 //! What a piece of text states, collected name by name. Every grammar ends here.
+//!
+//! So a rule means the same in a meta, in an older field line and in a member of a structured field, and what is unknown or broken is kept alike.
 
 use crate::date::UnavailableAfter;
 use crate::rule::{Flag, ImagePreview, Known, Limit, ValuedRule, known};

@@ -1,4 +1,6 @@
 //! For tests: the suite that every [`PermissionStore`] passes.
+//!
+//! Shipped with the crate (feature `testing`), because those who write a store of their own have to check it against the same promises.
 
 #![allow(clippy::restriction, reason = "a test that cannot go on fails")]
 

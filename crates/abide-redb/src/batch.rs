@@ -1,4 +1,6 @@
 //! What is to be committed together.
+//!
+//! A commit costs a sync of the disk, so rows wait here for about a second and are committed in one. Reads look here first.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,6 @@
 //! How a store is opened.
+//!
+//! Its settings are those of the file; what may be kept at most is decided here, and kept to by `disk`.
 
 use std::path::Path;
 use std::sync::Arc;

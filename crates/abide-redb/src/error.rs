@@ -1,4 +1,6 @@
 //! What can go wrong with the file.
+//!
+//! A user acts on three of them: close the other process, rebuild the file, update abide. All others are the disk's.
 
 use std::io;
 use std::path::{Path, PathBuf};

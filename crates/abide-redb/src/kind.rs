@@ -1,4 +1,6 @@
 //! One kind of record in the file: a table by key, and one by age, so that the oldest can be found without looking at all.
+//!
+//! Records of robots.txt and of permissions are both removed by age when there are too many; this is what they share.
 
 use redb::{
     Error, ReadTransaction, ReadableTable, ReadableTableMetadata, Table, TableDefinition, WriteTransaction,

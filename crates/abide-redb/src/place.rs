@@ -1,4 +1,6 @@
 //! Where the database lies: a file, or a backend of the user's.
+//!
+//! A file is created under another name and renamed when it is whole, so that a process killed meanwhile leaves nothing that cannot be opened.
 
 use std::fs;
 use std::io;

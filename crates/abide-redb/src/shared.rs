@@ -1,4 +1,7 @@
 //! What all handles of a store share: what waits to be written, the hosts, and the thread that writes.
+//!
+//! `store` and `traits` put rows into the queue; the thread takes them to `disk`. It holds this and not the store, so that the last handle
+//! to be dropped can end it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

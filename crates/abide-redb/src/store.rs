@@ -1,4 +1,6 @@
 //! The store that users hold.
+//!
+//! It opens and closes; what the gate asks of it is in `traits`.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,6 @@
 //! The store as the gate and the permissions know it.
+//!
+//! Each method says what is on the disk when it returns. redb blocks, so its reads run on the threads that tokio has for that.
 
 use std::future::ready;
 use std::time::Duration;

@@ -1,4 +1,6 @@
 //! What can go wrong. Nothing here ever shows a password: neither the URL's nor one that a server repeats in an answer.
+//!
+//! Three kinds, by what helps: another URL, another attempt, or another server or user.
 
 use std::sync::Arc;
 use std::time::Duration;

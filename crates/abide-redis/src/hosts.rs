@@ -1,4 +1,6 @@
 //! Leases of hosts: one script for each exchange.
+//!
+//! What many processes must agree on is decided in the server (`lua/exchange.lua`), by its clock: here is what goes in and what comes out.
 
 use std::sync::LazyLock;
 use std::time::Duration;

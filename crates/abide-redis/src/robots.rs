@@ -1,4 +1,6 @@
 //! Records of robots.txt, and which process is fetching one.
+//!
+//! The lease is a key of its own that ends by itself: a process that dies while it fetches holds up the others for seconds.
 
 use std::sync::LazyLock;
 use std::time::Duration;

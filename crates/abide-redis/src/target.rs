@@ -1,4 +1,6 @@
 //! Where a store is, as its URL says: a server, the nodes of a cluster, or sentinels and the name of what they watch.
+//!
+//! The redis crate has a client for each, with types of their own; `link` connects to what is found here, and need not know the URL.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

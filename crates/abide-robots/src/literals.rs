@@ -1,4 +1,6 @@
 //! The rules without wildcards, sorted by their patterns, and the search for the longest that a target starts with.
+//!
+//! Most rules have no wildcard, and this decides them in one search, however many there are. Those with wildcards are in `search`.
 
 use alloc::vec::Vec;
 use core::mem::take;

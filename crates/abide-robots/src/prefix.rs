@@ -1,5 +1,6 @@
-//! Sorted texts, each linked to the longest other one that is a prefix of it: finds the texts that a target starts with
-//! in the time of one binary search, however many there are.
+//! Sorted texts, each linked to the longest other one that is a prefix of it.
+//!
+//! They find what a target starts with by one binary search, however many there are: for literal rules, and for the pieces of the sweep.
 
 use alloc::vec::Vec;
 use core::ops::Range;

@@ -1,4 +1,6 @@
 //! Parts of texts, from places that were found in them: none of these can panic.
+//!
+//! The lints of this crate forbid indexing, because its input is hostile; and the compiler sees through these.
 
 /// What is before `end`; all of the text if it is shorter.
 #[inline]

@@ -1,4 +1,6 @@
 //! What a verdict costs, in steps, for the tests that hold it to a bound. Nothing is counted outside of them.
+//!
+//! A bound in steps holds on every machine, where one in time would depend on how busy it is.
 
 /// So many steps are taken: bytes that a pattern is matched against, words of bytes that are compared, or places that are looked at.
 #[inline(always)]

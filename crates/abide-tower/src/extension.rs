@@ -1,4 +1,6 @@
 //! What abide attached to a response, read by its extension trait.
+//!
+//! The trait of `abide` for `reqwest` responses has the same methods: code that reads permissions can move between the two.
 
 use abide_http::FetchInfo;
 use abide_permissions::{Permissions, Preferences};

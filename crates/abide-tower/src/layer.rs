@@ -1,4 +1,6 @@
 //! One crawler identity: its settings, and the layer that puts it around services.
+//!
+//! The builder is that of `abide_http::Crawler` with what tower needs: a service by which robots.txt is fetched.
 
 use std::sync::Arc;
 

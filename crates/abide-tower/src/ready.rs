@@ -1,4 +1,7 @@
 //! The clone of a service that was polled ready, and what becomes of its readiness while a request waits.
+//!
+//! tower reserves capacity before it has a request, and a request may wait long for its permit. Capacity that was reserved and
+//! is not used would keep others from the connection pool or the concurrency limit below.
 
 use std::future::poll_fn;
 

@@ -1,4 +1,7 @@
 //! What a request asks for: the URL that is checked, and that the request then carries.
+//!
+//! `http::Uri` keeps what it was given and `url::Url` normalises it. A server must not get another path than the one that was checked,
+//! so the request is sent with the normalised one.
 
 use http::header::HOST;
 use http::{Request, Uri};

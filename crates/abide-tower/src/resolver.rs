@@ -1,4 +1,6 @@
 //! Names become addresses here, and refused addresses are dropped before a packet is sent.
+//!
+//! hyper-util's connector asks a service for addresses, and this is one: it is the address guard for those who build their own client.
 
 use std::fmt;
 use std::future::Future;

@@ -1,5 +1,6 @@
-//! robots.txt through a clone of a service: the same connector, TLS and resolver as the pages, and never through the layer, which
-//! would wait for itself.
+//! robots.txt through a clone of a service.
+//!
+//! It has the connector, TLS and resolver of the pages, so both meet one server, and never the layer, which would wait for itself.
 
 use std::error::Error;
 use std::fmt;

@@ -1,4 +1,6 @@
 //! One request, one hop: checked, rate-limited, sent, read.
+//!
+//! `abide_http::Call` decides, and this drives it. Redirects are not followed here: a layer above does that, and each hop passes here again.
 
 use std::future::{Future, poll_fn};
 use std::mem;

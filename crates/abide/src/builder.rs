@@ -1,4 +1,6 @@
 //! How a crawler is put together. The default is the polite choice.
+//!
+//! Most methods set what [`abide_http`] keeps for all clients; what is reqwest's own (the client, its redirects, its resolver) is set up here.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

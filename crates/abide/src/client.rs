@@ -1,4 +1,6 @@
 //! One crawler: its identity, its gate, and the clients that are built on them.
+//!
+//! One `Abide` can serve several reqwest clients, which then share rules, permits and stores: a host sees one crawler.
 
 use std::fmt;
 use std::sync::Arc;

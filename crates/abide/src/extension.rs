@@ -1,4 +1,6 @@
 //! What abide adds to requests and responses of reqwest: options, fetch info, permissions.
+//!
+//! reqwest has no room for a middleware's settings and findings but the extensions of requests and responses; these traits give them names.
 
 use abide_http::{FetchInfo, Options};
 use abide_permissions::{Permissions, Preferences};

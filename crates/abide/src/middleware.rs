@@ -1,4 +1,7 @@
 //! The middlewares: one for both halves, or one for each, with a cache between them; and the loop that follows the redirects of a call.
+//!
+//! `abide_http::Call` decides, and this drives it with reqwest. It stands between the middlewares of a stack, so it says which of them
+//! a hop passes: all that are below it.
 
 #![allow(clippy::expect_used, reason = "each hop has one request, as `ONE_REQUEST` says")]
 

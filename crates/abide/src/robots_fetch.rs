@@ -1,5 +1,6 @@
-//! robots.txt through reqwest: a clone of the inner client, so the same proxy, TLS and resolver, and never the middleware
-//! chain, which would wait for itself.
+//! robots.txt through a clone of the inner client of reqwest.
+//!
+//! It has the proxy, TLS and resolver of the pages, so both meet one server, and never the middleware chain, which would wait for itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,7 @@
 //! What is still to be fetched: a queue per host, hosts one after the other, each URL once.
+//!
+//! The gate alone decides when a request may leave. The frontier keeps a host that has to wait from holding up the others:
+//! its URLs stay here, parked, rather than in tasks that wait for a permit.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::Instant;

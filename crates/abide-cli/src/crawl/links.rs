@@ -1,4 +1,6 @@
 //! The links of a page, and the URLs of a sitemap.
+//!
+//! lol_html and not the head scanner of `abide-permissions`: links are all over the page, and a link that is missed is no breach.
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 

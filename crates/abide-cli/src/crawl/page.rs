@@ -1,4 +1,6 @@
 //! What became of one URL of a crawl: a line of `--json` and `-v`, an entry of the journal, a row of the HTML report.
+//!
+//! One type for all of them, so that a resumed crawl shows what the first run saw.
 
 use serde::{Deserialize, Serialize};
 use url::Url;

@@ -1,4 +1,6 @@
 //! Progress: on a terminal only, and on standard error.
+//!
+//! What it shows is taken from the frontier and the report; it keeps no counts of its own.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};

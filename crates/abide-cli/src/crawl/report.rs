@@ -1,4 +1,6 @@
 //! What a crawl did to each host, as the host saw it: one host has one permit at a time, whatever its ports and schemes.
+//!
+//! Built from [`Fact`]s alone, those of a journal first. `summary` and `html` show it, and `--json` prints its hosts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,6 @@
 //! The report for people, in lines that are read at any width, and for programs.
+//!
+//! The words of a report stand here, its figures come from `report`; the HTML report takes these words too.
 
 use serde_json::{Map, Value};
 

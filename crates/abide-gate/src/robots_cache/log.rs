@@ -1,5 +1,6 @@
-//! The `tracing` events of the robots.txt cache (feature `tracing`). They contain origins only, never a URL, a body or a header field. The
-//! names are listed in `docs/observability.md`.
+//! The `tracing` events of the robots.txt cache (feature `tracing`). They contain origins only, never a URL, a body or a header field.
+//!
+//! Here and not where things happen, so that what is logged can be read in one go, beside `docs/observability.md`, which lists the names.
 
 #![cfg_attr(not(feature = "tracing"), allow(unused_imports, unused_variables, reason = "nothing is logged"))]
 

@@ -1,4 +1,7 @@
 //! The classifier: in which grammar one field line is written, and what it states in that grammar.
+//!
+//! Field lines come in three grammars that overlap: the structured field, the older list, and a list behind a product token. A line is judged
+//! as a whole, because a member that is broken in one grammar can be whole in another.
 
 use std::borrow::Cow;
 

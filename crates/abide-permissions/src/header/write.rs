@@ -1,4 +1,6 @@
 //! Writing the field: for servers, and for proxies that pass on what they know.
+//!
+//! It is the inverse of reading: what it writes is read as the rules that it was given.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,7 @@
 //! A scan of HTML: the document as a browser with scripting reads it, and its noscript elements as one without scripting does.
+//!
+//! A crawler does not know which of the two its site had in mind, so the metas of both hold. Common heads are read by `common`, all others by
+//! lol_html (`rewriter`); text in a foreign encoding passes `decode` first.
 
 use encoding_rs::UTF_8;
 use lol_html::AsciiCompatibleEncoding;

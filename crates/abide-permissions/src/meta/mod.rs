@@ -1,4 +1,7 @@
 //! Robots metas: `<meta name="robots" content="noindex">` (repext-03 §3.1.2).
+//!
+//! From bytes to rules in two steps: `scanner` finds the metas of a document, and the functions here read what they state. The second needs
+//! no HTML, so it is there without the feature.
 
 #[cfg(feature = "html")]
 mod between;

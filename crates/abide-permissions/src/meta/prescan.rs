@@ -1,5 +1,6 @@
-//! Whether a document declares ISO-2022-JP in its first bytes: the prescan of the HTML standard (§13.2.3.2), for this one
-//! encoding.
+//! Whether a document declares ISO-2022-JP in its first bytes: the prescan of the HTML standard (§13.2.3.2), for this one encoding.
+//!
+//! In all other encodings that a document may declare of itself ASCII is ASCII, and metas are read without decoding.
 
 use encoding_rs::{Encoding, ISO_2022_JP};
 

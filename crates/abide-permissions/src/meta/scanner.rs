@@ -1,4 +1,6 @@
 //! The head scanner: bytes of a document in, its metas out, as soon as the head has ended.
+//!
+//! What users feed. It chooses the scan of HTML or of XML by the content type, and bounds how much of either is kept.
 
 use std::fmt;
 use std::ops::ControlFlow;

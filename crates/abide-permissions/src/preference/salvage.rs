@@ -1,4 +1,6 @@
 //! Salvage: what a broken Content-Usage or Content-Signal still forbids.
+//!
+//! Readers of both fields call it with what their grammar has refused.
 
 use super::{Preference, Usage};
 

@@ -1,4 +1,6 @@
 //! TDMRep: the reservation of text and data mining (W3C community group, final report of 10 May 2024).
+//!
+//! Three places can state it, and the first that does decides; so they are read together, and not one by one as other sources are.
 
 use abide_robots::Target;
 use serde_json::Value;
