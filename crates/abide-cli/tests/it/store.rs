@@ -1,14 +1,17 @@
 //! `--store`: crawls that go on where they stopped, and processes that share what a server states about its limit.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+#[cfg(unix)]
 use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(feature = "redis")]
 use std::time::Duration;
 
 #[cfg(feature = "redis")]
 use abide_tests::{Quota, Redis};
 use abide_tests::{Reply, Server};
-use serde_json::{Value, json};
+use serde_json::Value;
+#[cfg(feature = "redis")]
+use serde_json::json;
 
 use crate::crawl::pages;
 use crate::{Ran, abide, directory, file, online, store};
@@ -277,56 +280,4 @@ async fn a_call_that_is_refused_keeps_the_queue_and_what_is_saved() {
     // A crawl continues its own.
     run(&mine).await.ends_with(0);
     assert_eq!(std::fs::read_to_string(Path::new(&mine).join("index.jsonl")).unwrap().lines().count(), 2);
-}
-
-/// The machine's clock, so many days ago.
-#[derive(Debug)]
-struct DaysAgo(AtomicU64);
-
-impl abide::Clock for DaysAgo {
-    fn now(&self) -> std::time::Instant {
-        abide::SystemClock.now()
-    }
-
-    fn wall(&self) -> abide::WallMillis {
-        let days = self.0.load(Ordering::SeqCst);
-        abide::SystemClock.wall().minus(Duration::from_secs(days * 24 * 60 * 60))
-    }
-}
-
-#[tokio::test]
-async fn a_copy_in_a_store_unasked_for_27_h_is_fetched_before_any_page() {
-    let times = AtomicU64::new(0);
-    let server = Server::start(move |seen| match seen.path.as_str() {
-        "/robots.txt" => match times.fetch_add(1, Ordering::SeqCst) {
-            0 => Reply::new(200, "User-agent: *\nDisallow: /closed\n"),
-            1 => Reply::new(503, ""),
-            _ => Reply::new(200, "User-agent: *\nDisallow: /\n"),
-        },
-        _ => Reply::html("page"),
-    })
-    .await;
-    let directory = directory();
-    let path = directory.path().join("s.redb");
-    let store = abide_redb::Store::open(&path).unwrap();
-    let clock = Arc::new(DaysAgo(AtomicU64::new(40)));
-    let abide = abide::Abide::builder("ExampleBot")
-        .resolver(server.names())
-        .allow_net(server.address().ip().into())
-        .robots_store(Arc::new(store.clone()))
-        .clock(clock.clone())
-        .build()
-        .unwrap();
-    let origin = format!("http://a.example:{}", server.address().port()).parse().unwrap();
-    abide.rules(&origin).await.unwrap();
-    clock.0.store(39, Ordering::SeqCst);
-    let answer = abide.rules(&origin).await.unwrap();
-    assert_eq!(answer.source(), abide::robots_cache::Source::LastGood);
-    store.close().await.unwrap();
-    drop(abide);
-
-    let stored = format!("redb:{}", path.display());
-    let ran = online(&server, format!("fetch --json --store {stored} a.example/open")).await;
-    assert_eq!(ran.line()["outcome"], json!("denied"), "{}", ran.err);
-    assert_eq!(server.asked(), ["a.example/robots.txt"; 3], "no page by a copy of 40 days ago");
 }
