@@ -19,7 +19,6 @@ mod paid;
 mod permissions;
 mod preferences;
 mod promises;
-mod rate_limit;
 mod redirects;
 mod refusals;
 mod signed;

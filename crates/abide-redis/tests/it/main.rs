@@ -9,7 +9,6 @@ mod connection;
 mod facts;
 mod faults;
 mod processes;
-mod rate_limit;
 mod sentinel;
 mod support;
 #[cfg(feature = "tls")]
