@@ -1,16 +1,16 @@
 //! One at a time, a delay after the end of each answer, and nothing while the host is backed off.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use abide::pacing::{DeferReason, PacePolicy};
-use abide::{Denied, DeniedKind};
+use abide::Denied;
+use abide::pacing::PacePolicy;
 use abide_tests::{Reply, Seen, Server, Step, StoppedClock, delays, until};
 use tokio::sync::Notify;
 use tower::ServiceExt;
 
 use crate::layered::{follow, layered};
-use crate::{Built, builder, client, refused, secure, slow_builder, status, trusting};
+use crate::{Built, builder, client, secure, slow_builder, status, trusting};
 
 fn shortest_delay(log: &[Seen]) -> Duration {
     delays(log).min().expect("at least two requests")
@@ -157,51 +157,6 @@ async fn a_busy_caller_is_no_silent_server() {
     until("the rest is sent", || server.log()[1].sent == sent + 9).await;
     clock.pass(Duration::from_secs(2)).await;
     assert_eq!(first + page.bytes().await.unwrap().len(), 10);
-}
-
-#[tokio::test]
-async fn a_429_backs_the_whole_host_off_and_reaches_the_caller() {
-    // Nothing here waits: the clock stands still.
-    let _clock = StoppedClock::stop();
-    let server = Server::without_rules(|seen| match seen.path.as_str() {
-        "/busy" => Reply::retry_after(429, 3600),
-        _ => Reply::html("page"),
-    })
-    .await;
-    let client = client(&server);
-    let hour = Duration::from_secs(3600);
-    let before = SystemTime::now() - Duration::from_millis(1);
-    assert_eq!(status(&client, "http://a.example/busy").await, 429);
-    let denied = refused(&client, "http://a.example/x").await;
-    let DeniedKind::Deferred { reason } = denied.kind() else { panic!("{denied:?}") };
-    assert!(matches!(reason, DeferReason::Backoff { status: Some(429), .. }), "{reason:?}");
-    let again = denied.retry_at().unwrap();
-    assert!((before + hour..=SystemTime::now() + hour + hour / 6).contains(&again), "{again:?}");
-    assert!(denied.is_temporary());
-    assert_eq!(server.count("a.example/x"), 0);
-    assert_eq!(status(&client, "http://b.example/x").await, 200, "other hosts are not backed off");
-}
-
-#[tokio::test]
-async fn a_429_of_robots_txt_backs_off_and_is_fetched_again() {
-    let asked = std::sync::atomic::AtomicUsize::new(0);
-    let server = Server::start(move |seen| match seen.path.as_str() {
-        "/robots.txt" if asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0 => {
-            Reply::retry_after(429, 1)
-        }
-        "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /secret"),
-        _ => Reply::html("page"),
-    })
-    .await;
-    let client = client(&server);
-    // RFC 9309 §2.3.1.3: unavailable, so allowed. But nothing is sent while the host is backed off, and then robots.txt is fetched
-    // again before the page: the new rules decide, also about what has waited.
-    let (page, secret) =
-        tokio::join!(status(&client, "http://a.example/x"), refused(&client, "http://a.example/secret"));
-    assert!(page == 200 && secret.is_disallowed(), "{page} {secret:?}");
-    assert_eq!(server.asked(), ["a.example/robots.txt", "a.example/robots.txt", "a.example/x"]);
-    let log = server.log();
-    assert!(log[1].at.duration_since(log[0].answered) >= Duration::from_millis(990));
 }
 
 #[tokio::test]
