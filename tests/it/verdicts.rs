@@ -46,28 +46,6 @@ async fn every_origin_has_rules_of_its_own() {
 }
 
 #[tokio::test]
-async fn check_never_asks_for_the_url() {
-    let server = site().await;
-    let (abide, _) = builder(&server).parts();
-    let allowed = "http://a.example/x".parse().unwrap();
-    let private = "http://a.example/private/x".parse().unwrap();
-    assert!(abide.check_cached(&allowed).is_none());
-    assert!(abide.check(&allowed).await.unwrap().is_allowed());
-    assert!(!abide.check(&private).await.unwrap().is_allowed());
-    assert!(!abide.check_cached(&private).unwrap().is_allowed());
-    assert_eq!(server.asked(), ["a.example/robots.txt"]);
-}
-
-#[tokio::test]
-async fn robots_txt_itself_is_always_allowed() {
-    let server = Server::start(|_| Reply::new(200, "User-agent: *\nDisallow: /")).await;
-    let client = client(&server);
-    assert_eq!(status(&client, "http://a.example/robots.txt").await, 200);
-    assert_eq!(server.asked(), ["a.example/robots.txt"], "and waits for no other robots.txt");
-    assert!(refused(&client, "http://a.example/robots.txt?x").await.is_disallowed());
-}
-
-#[tokio::test]
 async fn a_chain_of_tokens_takes_the_first_with_a_group() {
     let server = Server::with_rules(
         "User-agent: ExampleBot\nDisallow: /general\n\nUser-agent: ExampleBot-News\nDisallow: /news\n",
