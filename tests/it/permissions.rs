@@ -291,32 +291,6 @@ async fn a_page_that_is_only_a_head_is_known_if_its_end_is() {
 }
 
 #[tokio::test]
-async fn a_part_of_a_page_leaves_its_record_restricted() {
-    let server = Server::without_rules(|seen| match seen.header("range") {
-        Some(_) => Reply::with_headers(
-            206,
-            &[("content-type", "text/html"), ("content-range", "bytes 0-20/100"), ("etag", "\"1\"")],
-            &LATE[..21],
-        ),
-        _ if seen.header("if-none-match").is_some() => Reply::with_headers(304, &[("etag", "\"1\"")], ""),
-        _ => Reply::with_headers(200, &[("content-type", "text/html"), ("etag", "\"1\"")], LATE),
-    })
-    .await;
-    let client = remembering(&server);
-    let url = "http://a.example/x";
-    assert_eq!(client.get(url).send().await.unwrap().permissions().noindex_known(), Some(true));
-    let part = client.get(url).header("range", "bytes=0-20").send().await.unwrap();
-    assert_eq!((part.status().as_u16(), part.permissions().noindex_known()), (206, Some(true)));
-    let again = client.get(url).header("if-none-match", "\"1\"").send().await.unwrap();
-    assert_eq!((again.status().as_u16(), again.permissions().noindex_known()), (304, Some(true)));
-    // Without an earlier visit a part says what it says, and no more.
-    let part = client.get("http://a.example/y").header("range", "bytes=0-20").send().await.unwrap();
-    assert_eq!(part.permissions().noindex_known(), None);
-    let again = client.get("http://a.example/y").header("if-none-match", "\"1\"").send().await.unwrap();
-    assert_eq!(again.permissions().noindex_known(), None);
-}
-
-#[tokio::test]
 async fn a_304_of_another_version_than_the_record_is_unknown() {
     fn fields(text: &'static str) -> Vec<(&'static str, &'static str)> {
         text.split("; ").filter_map(|field| field.split_once(": ")).collect()
