@@ -99,15 +99,3 @@ fn a_key_is_made_and_its_directory_published() {
     again.reports(&["bot.pem"]);
     assert_eq!(std::fs::read_to_string(&key).unwrap(), text, "a key is never overwritten");
 }
-
-#[cfg(unix)]
-#[test]
-fn a_key_that_others_may_read_is_refused() {
-    use std::os::unix::fs::PermissionsExt;
-
-    let (_folder, key) = new_key();
-    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
-    let ran = abide(format!("identity directory --key {key}"));
-    assert_eq!((ran.status, ran.out.as_str()), (1, ""));
-    ran.reports(&["chmod 600"]);
-}
