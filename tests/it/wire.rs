@@ -159,21 +159,6 @@ async fn certificates_are_checked() {
 }
 
 #[tokio::test]
-async fn plain_http_on_the_port_of_https_has_its_own_cause() {
-    let address = listener(|mut stream| async move {
-        let mut hello = [0; 1024];
-        assert!(stream.read(&mut hello).await.unwrap() > 0);
-        stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n").await.unwrap();
-        // The client hangs up first, so that nothing is reset.
-        while stream.read(&mut hello).await.is_ok_and(|length| length > 0) {}
-    })
-    .await;
-    let client = builder(address).build_client(trusting(&Authority::new())).unwrap();
-    let denied = refused(&client, &https(address)).await;
-    assert!(matches!(denied.kind(), DeniedKind::Unreachable { cause: Failure::NotTls, .. }), "{denied:?}");
-}
-
-#[tokio::test]
 async fn robots_txt_does_not_leave_tls() {
     let clear = Server::start(|_| Reply::new(200, "User-agent: *\nAllow: /")).await;
     let port = clear.address().port();
