@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use abide::Abide;
+use abide::{Abide, Failure};
 use async_trait::async_trait;
 use http::{Extensions, HeaderMap};
 use reqwest::{Request, Response};
@@ -148,7 +148,12 @@ impl Middleware for Below {
             let first = format!("{} {}", request.method(), public_url(request.url()));
             print_head('>', &first, request.headers());
         }
-        let response = next.run(request, extensions).await?;
+        let response = next.run(request, extensions).await.inspect_err(|error| {
+            if let Some(Failure::AddressRefused(_)) = abide_http::failure_of(error) {
+                // It was resolved, and nothing was sent.
+                recorder.known().sent.pop();
+            }
+        })?;
         recorder.answered(response.status().as_u16());
         if self.prints_heads {
             print_head('<', &format!("{:?} {}", response.version(), response.status()), response.headers());
