@@ -27,6 +27,8 @@ pub(crate) enum Fact {
     Backoff { host: String, backoff: Backoff },
     /// A request for a page or a sitemap went out.
     Sent(Request),
+    /// The address of a host is refused: of the requests to it that got their permit, all for robots.txt, none was sent in this run.
+    Unsent(String),
     /// A URL was put back into the queue.
     Back(Url),
     /// Nothing more is to be done for a URL.

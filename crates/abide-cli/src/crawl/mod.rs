@@ -229,6 +229,9 @@ impl Crawl {
         let Done { task, mut answer, sent, ended, body } = done;
         self.in_flight.remove(&task.host);
         self.sent(task.kind, &sent, Some(ended))?;
+        if answer.line.outcome == Outcome::Refused {
+            self.report.unsent(&self.abide).into_iter().try_for_each(|host| self.log(Fact::Unsent(host)))?;
+        }
         let comes_again = self.comes_again(&task, &mut answer)?;
         let is_fetched = !comes_again && answer.line.outcome == Outcome::Fetched;
         self.frontier.ended(&task, is_fetched);

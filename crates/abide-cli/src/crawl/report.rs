@@ -167,6 +167,7 @@ impl Report {
                     self.sent(host, request);
                 }
             }
+            Fact::Unsent(host) => self.host(host).forget_unsent(),
             Fact::Back(url) => self.host_of(&url).requeued += 1,
             Fact::Done(record) => self.done(*record),
             Fact::Resumed => self.hosts.values_mut().for_each(Host::measure_gaps),
@@ -220,11 +221,15 @@ impl Report {
         self.host_of(&task.url).left += count;
     }
 
+    /// Hosts none of whose requests was sent, though they are counted.
+    pub(crate) fn unsent(&self, abide: &Abide) -> Vec<String> {
+        self.hosts().filter(|host| host.is_unsent(abide)).map(|host| host.host.clone()).collect()
+    }
+
     /// What can be said only at the end.
     pub(crate) fn end(&mut self, abide: &Abide, lasted: Duration) {
         self.lasted = lasted;
         for host in self.hosts.values_mut() {
-            host.forget_unsent(abide);
             host.measure_gaps();
             host.know_robots(abide);
         }
@@ -271,15 +276,17 @@ impl Host {
     }
 
     /// A robots.txt whose address is refused once it is resolved had its permit, and gave it back.
-    fn forget_unsent(&mut self, abide: &Abide) {
+    fn is_unsent(&self, abide: &Abide) -> bool {
         let name = Url::parse(&format!("http://{}/", self.host)).ok().and_then(|url| HostName::of(&url).ok());
         let known = name.and_then(|name| abide.gate_handle().report(&name));
-        if known.is_some_and(|known| known.requests == 0) {
-            let unsent = std::mem::take(&mut self.begun).len();
-            self.requests = self.requests.saturating_sub(unsent);
-            self.robots_requests = self.robots_requests.saturating_sub(unsent);
-            self.drawn.truncate(self.drawn.len().saturating_sub(unsent));
-        }
+        !self.begun.is_empty() && known.is_some_and(|known| known.requests == 0)
+    }
+
+    fn forget_unsent(&mut self) {
+        let unsent = std::mem::take(&mut self.begun).len();
+        self.requests = self.requests.saturating_sub(unsent);
+        self.robots_requests = self.robots_requests.saturating_sub(unsent);
+        self.drawn.truncate(self.drawn.len().saturating_sub(unsent));
     }
 
     /// Of one run: the pause between two is not part of their times.
