@@ -3,7 +3,7 @@
 //! The gate alone decides when a request may leave. The frontier keeps a host that has to wait from holding up the others:
 //! its URLs stay here, parked, rather than in tasks that wait for a permit.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Instant;
 
 use abide::Host as HostName;
@@ -51,7 +51,8 @@ pub(crate) enum Next {
 pub(crate) struct Frontier {
     /// Sorted, because the next host is the one behind the last.
     hosts: BTreeMap<String, Host>,
-    seen: HashSet<Url>,
+    /// A page may be named as a sitemap while it is queued.
+    seen: HashMap<Url, Kind>,
     /// Of the URLs that were seen, together.
     bytes: usize,
     /// New ones for which there was no room.
@@ -94,15 +95,19 @@ impl Frontier {
         self.limits.insert(host.to_owned(), max);
     }
 
-    /// Queues a URL, unless it is known, too deep, or on another host. Says whether it did.
+    /// Queues a URL, unless it is known, too deep, or on another host. One that is known as a page, and named as a sitemap now, is read as a
+    /// sitemap if it is still queued; if it was fetched already, it stays a page, because each URL is requested once. Says whether this is new.
     pub(crate) fn add(&mut self, url: &Url, depth: u32, kind: Kind) -> bool {
         let known_as = known_as(url);
         let name = host_of(url);
         let Some(host) = self.hosts.get_mut(&name) else { return false };
         let is_too_deep = self.depth_max.is_some_and(|max| depth > max);
         let wanted = matches!(url.scheme(), "http" | "https") && !is_too_deep;
-        if !wanted || self.seen.contains(&known_as) {
+        if !wanted {
             return false;
+        }
+        if let Some(known) = self.seen.get_mut(&known_as) {
+            return kind == Kind::Sitemap && std::mem::replace(known, kind) != kind;
         }
         let bytes = self.bytes.saturating_add(url.as_str().len());
         if self.seen.len() >= SEEN_MAX || bytes > BYTES_MAX {
@@ -110,7 +115,7 @@ impl Frontier {
             return false;
         }
         self.bytes = bytes;
-        self.seen.insert(known_as);
+        self.seen.insert(known_as, kind);
         let mut url = url.clone();
         url.set_fragment(None);
         host.queue.push_back(Task {
@@ -130,9 +135,11 @@ impl Frontier {
         self.dropped
     }
 
-    /// A URL that an earlier run has dealt with.
-    pub(crate) fn know(&mut self, url: Url) {
-        self.seen.insert(url);
+    /// A URL that an earlier run has dealt with, or that a redirect has brought. Says whether it is new.
+    pub(crate) fn know(&mut self, url: Url) -> bool {
+        let before = self.seen.len();
+        self.seen.entry(url).or_default();
+        self.seen.len() > before
     }
 
     /// Whether this is a start page, and so leads its site along when it redirects elsewhere.
@@ -143,7 +150,7 @@ impl Frontier {
     /// Makes the host of `to` one of ours. Says whether `to` is new.
     pub(crate) fn widen(&mut self, to: &Url) -> bool {
         self.hosts.entry(host_of(to)).or_insert_with(|| Host::of(to));
-        self.seen.insert(known_as(to))
+        self.know(known_as(to))
     }
 
     /// The next URL: of the first host behind the last one that has something to do.
@@ -170,7 +177,8 @@ impl Frontier {
         };
         self.last = name;
         let Some(host) = self.hosts.get_mut(&self.last) else { return Next::Nothing };
-        let Some(task) = host.queue.remove(place) else { return Next::Nothing };
+        let Some(mut task) = host.queue.remove(place) else { return Next::Nothing };
+        task.kind = self.seen.get(&known_as(&task.url)).copied().unwrap_or(task.kind);
         host.is_busy = true;
         host.parked_until = None;
         if task.kind == Kind::Page {

@@ -134,8 +134,8 @@ impl Past {
         let given: HashMap<Url, &Url> = urls.iter().rev().map(|url| (known_as(url), url)).collect();
         for entry in self.entries {
             match entry {
-                Entry::Host(url) => drop(frontier.widen(&url)),
-                Entry::Add { url, .. } if done.contains(url.as_str()) => frontier.know(url),
+                Entry::Host(url) => _ = frontier.widen(&url),
+                Entry::Add { url, .. } if done.contains(url.as_str()) => _ = frontier.know(url),
                 Entry::Add { url, depth, kind } => {
                     let given = given.get(&url).copied().filter(|_| depth == 0);
                     frontier.add(given.unwrap_or(&url), depth, kind);
