@@ -377,10 +377,9 @@ impl Crawl {
         let verdict = answer.line.verdict.as_ref().filter(|_| self.args.sitemaps);
         let robots = verdict.and_then(|verdict| verdict.robots_url.as_deref()?.parse::<Url>().ok());
         let (Some(verdict), Some(robots)) = (verdict, robots) else { return Ok(()) };
-        let sitemaps = verdict.found.sitemaps.iter().filter_map(|text| robots.join(text).ok());
-        sitemaps
-            .take(SITEMAPS_MAX)
-            .try_for_each(|url: Url| self.queue(&public_url(&url), task.depth, Kind::Sitemap))
+        // All of them: a robots.txt of 500 KiB has no more than the queue and its journal can take.
+        let mut sitemaps = verdict.found.sitemaps.iter().filter_map(|text| robots.join(text).ok());
+        sitemaps.try_for_each(|url: Url| self.queue(&public_url(&url), task.depth, Kind::Sitemap))
     }
 
     /// With `--sitemaps`, a page that was given.
@@ -524,8 +523,6 @@ fn is_html(content_type: Option<&str>) -> bool {
     HeadScanner::of_page(&ReadOptions::for_tokens([]), content_type.map(str::as_bytes)).is_some()
 }
 
-/// Sitemaps of one robots.txt.
-const SITEMAPS_MAX: usize = 100;
 /// A host that defers the same URL again and again, however long it was left alone, does not want to be asked.
 const DEFERRALS_MAX: u16 = 6;
 /// A page that is answered with 429 or 503 is asked for so many times more.
