@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::timeout_at;
+use url::Url;
 
 use super::leases::Leases;
 use super::pacer::Pacer;
@@ -34,6 +35,7 @@ pub(crate) struct ScopeRequest<'u> {
 /// All scopes of a request: the host, and what the policy adds.
 #[derive(Debug)]
 pub(crate) struct Request<'u> {
+    pub(crate) url: &'u Url,
     pub(crate) host: ScopeRequest<'u>,
     pub(crate) others: Vec<ScopeRequest<'u>>,
     /// When it has waited long enough.

@@ -188,7 +188,8 @@ impl Pacer {
     /// The scopes and terms of a request.
     pub(crate) fn request<'u>(&self, url: &'u Url, ask: &Ask, now: Moment) -> Result<Request<'u>, Refusal> {
         let budget = ask.budget.unwrap_or(self.policy.max_wait);
-        Ok(Request { host: self.host(url, ask)?, others: self.groups(url, ask)?, deadline: now.plus(budget) })
+        let (host, others) = (self.host(url, ask)?, self.groups(url, ask)?);
+        Ok(Request { url, host, others, deadline: now.plus(budget) })
     }
 
     fn host<'u>(&self, url: &'u Url, ask: &Ask) -> Result<ScopeRequest<'u>, Refusal> {

@@ -4,6 +4,7 @@
 //! [`Denied`](crate::Denied) of a refusal, whose text users read.
 
 use std::fmt;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::time::Duration;
 
 use super::acquire::Request;
@@ -127,11 +128,12 @@ impl Pacer {
     pub(crate) fn defer(&self, request: &Request<'_>, exceeded: DeadlineExceeded, now: Moment) -> Refusal {
         // The user's clock is read before the lock is taken.
         let (asked, wall) = (request.scope(exceeded.scope), self.wall());
-        let scope = &*asked.key;
+        let (scope, url) =
+            (&*asked.key, BuildHasherDefault::<DefaultHasher>::default().hash_one(request.url));
         let (at, reason) = self
             .with_schedule(scope, |schedule| {
                 schedule.counts.deferrals = schedule.counts.deferrals.saturating_add(1);
-                let at = schedule.come_back(exceeded.start.at, asked.terms.delay);
+                let at = schedule.come_back(url, exceeded.start.at, asked.terms.delay);
                 (at, DeferReason::of(exceeded.start.why, schedule, now, wall))
             })
             .unwrap_or((exceeded.start.at, DeferReason::OtherProcess));

@@ -12,10 +12,11 @@
 //!
 //! A million schedules are kept, so one takes 72 bytes, most names included, while nothing special is going on; the rest is in a box.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::observe::Feedback;
-use super::queue::{Queue, Wakers};
+use super::queue::{QUEUE_MAX, Queue, Wakers};
 use crate::clock::Moment;
 use crate::short::Short;
 
@@ -86,14 +87,14 @@ pub(crate) struct Counts {
 pub(crate) struct Extra {
     feedback: Feedback,
     queue: Option<Box<Queue>>,
-    /// When the caller that was deferred last may come back.
-    deferred_until: Moment,
+    /// When the callers that were deferred may come back, each with the hash of its URL, the last one at the end.
+    deferred: VecDeque<(Moment, u64)>,
     /// The starts of what is in flight, where more than one request may be.
     open: Vec<Moment>,
 }
 
-/// So far behind the first, a deferred caller gets no later time: a caller that asks again and again and ignores its times would drive
-/// those of all others away.
+/// So far behind the first, a deferred caller gets no later time: a caller that asks for ever more URLs would drive those of all others
+/// away.
 const LEAD_MAX: Duration = Duration::from_secs(3_600);
 
 /// That of a host without one.
@@ -101,7 +102,7 @@ static NONE: Extra = Extra::NEW;
 
 impl Extra {
     const NEW: Self =
-        Self { feedback: Feedback::NONE, queue: None, deferred_until: Moment::NEVER, open: Vec::new() };
+        Self { feedback: Feedback::NONE, queue: None, deferred: VecDeque::new(), open: Vec::new() };
 }
 
 impl Schedule {
@@ -236,12 +237,21 @@ impl Schedule {
     }
 
     /// When a deferred caller had best come back that could go at `earliest` if it were alone: a delay behind those that were deferred before
-    /// it, or all of them would come at once and most in vain. Nothing is reserved for them: the first to come is the first to go.
-    pub(crate) fn come_back(&mut self, earliest: Moment, delay: Duration) -> Moment {
+    /// it, or all of them would come at once and most in vain. Nothing is reserved for them: the first to come is the first to go. One that
+    /// asks for its URL again is the same caller, whose time stays, or it would move those of the others.
+    pub(crate) fn come_back(&mut self, url: u64, earliest: Moment, delay: Duration) -> Moment {
         let delay = self.terms(Terms { delay, limit: 1 }).delay;
-        let last = &mut self.extra_mut().deferred_until;
-        *last = last.plus(delay).clamp(earliest, earliest.plus(LEAD_MAX.max(delay)));
-        *last
+        let deferred = &mut self.extra_mut().deferred;
+        let last = deferred.back().map_or(Moment::NEVER, |(at, _)| *at);
+        while deferred.front().is_some_and(|(at, _)| *at < earliest) || deferred.len() > QUEUE_MAX {
+            deferred.pop_front();
+        }
+        if let Some((at, _)) = deferred.iter().find(|(at, of)| *of == url && *at >= earliest) {
+            return *at;
+        }
+        let at = last.plus(delay).clamp(earliest, earliest.plus(LEAD_MAX.max(delay)));
+        deferred.push_back((at, url));
+        at
     }
 
     pub(crate) fn queue(&self) -> Option<&Queue> {
@@ -284,7 +294,8 @@ impl Schedule {
         if extra.queue.as_deref().is_some_and(Queue::is_empty) {
             extra.queue = None;
         }
-        let plain = extra.queue.is_none() && extra.deferred_until <= now && self.in_flight == 0;
+        let is_deferred = extra.deferred.back().is_some_and(|(at, _)| *at > now);
+        let plain = extra.queue.is_none() && !is_deferred && self.in_flight == 0;
         if plain && extra.feedback.is_over(now) {
             self.extra = None;
         }
@@ -332,7 +343,7 @@ mod tests {
     #[test]
     fn an_idle_host_takes_72_bytes_with_its_name() {
         assert_eq!(size_of::<Schedule>(), 72);
-        assert!(size_of::<Extra>() <= 144, "{}", size_of::<Extra>());
+        assert!(size_of::<Extra>() <= 168, "{}", size_of::<Extra>());
     }
 
     fn lasting(delay: u64) -> Terms {
@@ -357,9 +368,10 @@ mod tests {
     fn deferred_callers_come_back_a_delay_apart_within_a_day() {
         let mut schedule = Schedule::new("a.example");
         let delay = Duration::from_secs(36_000);
-        let times = [10, 10, 10, 10, 50].map(|earliest| schedule.come_back(at(earliest), delay));
-        assert_eq!(times, [10, 36_010, 36_010, 36_010, 36_050].map(at));
-        assert_eq!(schedule.come_back(at(200_000), delay), at(200_000), "those before are past");
+        let callers = [(1, 10), (2, 10), (3, 10), (1, 10), (5, 50)];
+        let times = callers.map(|(url, earliest)| schedule.come_back(url, at(earliest), delay));
+        assert_eq!(times, [10, 36_010, 36_010, 10, 36_050].map(at));
+        assert_eq!(schedule.come_back(1, at(200_000), delay), at(200_000), "those before are past");
     }
 
     #[test]
@@ -375,9 +387,9 @@ mod tests {
         assert!(schedule.extra.is_some(), "its throttles are not forgiven yet");
         schedule.tidy(at(60 + 30 * 60));
         assert!(schedule.extra.is_none());
-        assert_eq!(schedule.come_back(at(5_000), Duration::from_secs(1)), at(5_000));
+        assert_eq!(schedule.come_back(1, at(5_000), Duration::from_secs(1)), at(5_000));
         schedule.tidy(at(4_999));
-        let next = schedule.come_back(at(5_000), Duration::from_secs(1));
+        let next = schedule.come_back(2, at(5_000), Duration::from_secs(1));
         assert_eq!(next, at(5_001), "another was deferred before");
         schedule.tidy(at(5_001));
         assert!(schedule.extra.is_none());

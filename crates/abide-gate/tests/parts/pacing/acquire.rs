@@ -81,6 +81,16 @@ async fn a_deferral_reserves_nothing_and_its_place_is_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_caller_that_asks_again_and_again_moves_no_other() {
+    let pacer = Pacer::new(one_second());
+    pacer.back_off_for("a.example", s(60));
+    let at_once = Ask { budget: Some(s(0)), ..Ask::default() };
+    for (text, wait) in [("http://a.example/1", 60), ("http://a.example/2", 61)].repeat(100) {
+        assert_eq!(deferral(pacer.acquire(&url(text), at_once).await).wait, s(wait), "{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn names_of_one_host_share_one_slot() {
     let (pacer, log) = (Pacer::new(one_second()), Log::default());
     for text in ["http://example.com/", "https://example.com./", "http://EXAMPLE.com:8443/x"] {

@@ -1,6 +1,6 @@
 //! A server's log on virtual time, with a check that knows nothing of the pacer; a recorder of events; shortcuts for tests.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -93,12 +93,14 @@ impl Pacer {
         self.acquire(&page(host), Ask::default()).await
     }
 
+    /// For a page of its own: one that is asked for again would keep its time.
     pub(crate) async fn take_within(
         self: &Arc<Self>,
         host: &str,
         budget: Duration,
     ) -> Result<Permit, Refusal> {
-        self.acquire(&page(host), Ask { budget: Some(budget), ..Ask::default() }).await
+        let page = url(&format!("http://{host}/{}", PAGES.fetch_add(1, Ordering::Relaxed)));
+        self.acquire(&page, Ask { budget: Some(budget), ..Ask::default() }).await
     }
 
     /// The same in a task of its own, which ends the response at once and says when.
@@ -125,6 +127,8 @@ impl Pacer {
         self.report(&host(name)).unwrap()
     }
 }
+
+static PAGES: AtomicUsize = AtomicUsize::new(0);
 
 /// Records what is reported, as text.
 #[derive(Debug, Default)]
