@@ -221,9 +221,11 @@ impl Report {
         self.host_of(&task.url).left += count;
     }
 
-    /// Hosts none of whose requests was sent, though they are counted.
+    /// Hosts of which requests are counted, and none was sent: a robots.txt whose address is refused once it is resolved gives its permit back.
     pub(crate) fn unsent(&self, abide: &Abide) -> Vec<String> {
-        self.hosts().filter(|host| host.is_unsent(abide)).map(|host| host.host.clone()).collect()
+        let unsent = abide.gate_handle().reports().into_iter().filter(|known| known.requests == 0);
+        let is_counted = |name: &String| self.hosts.get(name).is_some_and(|host| !host.begun.is_empty());
+        unsent.map(|known| known.scope.into()).filter(is_counted).collect()
     }
 
     /// What can be said only at the end.
@@ -273,13 +275,6 @@ impl Host {
             self.holds += 1;
             self.backoffs.push(backoff);
         }
-    }
-
-    /// A robots.txt whose address is refused once it is resolved had its permit, and gave it back.
-    fn is_unsent(&self, abide: &Abide) -> bool {
-        let name = Url::parse(&format!("http://{}/", self.host)).ok().and_then(|url| HostName::of(&url).ok());
-        let known = name.and_then(|name| abide.gate_handle().report(&name));
-        !self.begun.is_empty() && known.is_some_and(|known| known.requests == 0)
     }
 
     fn forget_unsent(&mut self) {

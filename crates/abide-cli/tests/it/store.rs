@@ -69,15 +69,6 @@ async fn a_crawl_goes_on_where_it_stopped() {
 }
 
 #[tokio::test]
-async fn a_page_whose_address_is_refused_was_not_sent() {
-    let (server, (_directory, store)) = (site().await, store());
-    let call = format!("fetch --json --store {store} a.example/1");
-    online(&server, &call).await.ends_with(0);
-    let line = online(&server, format!("{call} --resolve a.example:PORT:10.0.0.1")).await.line();
-    assert_eq!(line["hops"].as_array().unwrap().len(), 1, "robots.txt is known: {line}");
-}
-
-#[tokio::test]
 async fn a_crawl_of_a_long_list_goes_on() {
     let server = site().await;
     let (_directory, store) = store();
