@@ -12,7 +12,6 @@
 //!
 //! A million schedules are kept, so one takes 72 bytes, most names included, while nothing special is going on; the rest is in a box.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::observe::Feedback;
@@ -88,7 +87,7 @@ pub(crate) struct Extra {
     feedback: Feedback,
     queue: Option<Box<Queue>>,
     /// When the callers that were deferred may come back, each with the hash of its URL, the last one at the end.
-    deferred: VecDeque<(Moment, u64)>,
+    deferred: Vec<(Moment, u64)>,
     /// The starts of what is in flight, where more than one request may be.
     open: Vec<Moment>,
 }
@@ -101,8 +100,7 @@ const LEAD_MAX: Duration = Duration::from_secs(3_600);
 static NONE: Extra = Extra::NEW;
 
 impl Extra {
-    const NEW: Self =
-        Self { feedback: Feedback::NONE, queue: None, deferred: VecDeque::new(), open: Vec::new() };
+    const NEW: Self = Self { feedback: Feedback::NONE, queue: None, deferred: Vec::new(), open: Vec::new() };
 }
 
 impl Schedule {
@@ -242,15 +240,14 @@ impl Schedule {
     pub(crate) fn come_back(&mut self, url: u64, earliest: Moment, delay: Duration) -> Moment {
         let delay = self.terms(Terms { delay, limit: 1 }).delay;
         let deferred = &mut self.extra_mut().deferred;
-        let last = deferred.back().map_or(Moment::NEVER, |(at, _)| *at);
-        while deferred.front().is_some_and(|(at, _)| *at < earliest) || deferred.len() > QUEUE_MAX {
-            deferred.pop_front();
-        }
-        if let Some((at, _)) = deferred.iter().find(|(at, of)| *of == url && *at >= earliest) {
+        let last = deferred.last().map_or(Moment::NEVER, |(at, _)| *at);
+        deferred.retain(|(at, _)| *at >= earliest);
+        if let Some((at, _)) = deferred.iter().find(|(_, of)| *of == url) {
             return *at;
         }
         let at = last.plus(delay).clamp(earliest, earliest.plus(LEAD_MAX.max(delay)));
-        deferred.push_back((at, url));
+        deferred.truncate(QUEUE_MAX);
+        deferred.push((at, url));
         at
     }
 
@@ -294,7 +291,7 @@ impl Schedule {
         if extra.queue.as_deref().is_some_and(Queue::is_empty) {
             extra.queue = None;
         }
-        let is_deferred = extra.deferred.back().is_some_and(|(at, _)| *at > now);
+        let is_deferred = extra.deferred.last().is_some_and(|(at, _)| *at > now);
         let plain = extra.queue.is_none() && !is_deferred && self.in_flight == 0;
         if plain && extra.feedback.is_over(now) {
             self.extra = None;
@@ -343,7 +340,7 @@ mod tests {
     #[test]
     fn an_idle_host_takes_72_bytes_with_its_name() {
         assert_eq!(size_of::<Schedule>(), 72);
-        assert!(size_of::<Extra>() <= 168, "{}", size_of::<Extra>());
+        assert!(size_of::<Extra>() <= 160, "{}", size_of::<Extra>());
     }
 
     fn lasting(delay: u64) -> Terms {

@@ -99,6 +99,7 @@ impl Pacer {
         host: &str,
         budget: Duration,
     ) -> Result<Permit, Refusal> {
+        static PAGES: AtomicUsize = AtomicUsize::new(0);
         let page = url(&format!("http://{host}/{}", PAGES.fetch_add(1, Ordering::Relaxed)));
         self.acquire(&page, Ask { budget: Some(budget), ..Ask::default() }).await
     }
@@ -127,8 +128,6 @@ impl Pacer {
         self.report(&host(name)).unwrap()
     }
 }
-
-static PAGES: AtomicUsize = AtomicUsize::new(0);
 
 /// Records what is reported, as text.
 #[derive(Debug, Default)]
