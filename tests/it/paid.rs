@@ -103,7 +103,9 @@ async fn up_front_the_maximum_goes_with_every_page_and_nothing_else() {
 
 #[tokio::test]
 async fn what_ends_between_the_halves_costs_nothing_unless_it_was_sent() {
-    for (ends, cost) in [("is stopped", "USD 0"), ("waits", "USD 0"), ("was sent", "USD 0.01")] {
+    for (ends, cost) in
+        [("is stopped", "USD 0"), ("waits", "USD 0"), ("was sent", "USD 0.01"), ("is refused", "USD 0")]
+    {
         let (authority, server) = shop().await;
         let policy = PaymentPolicy::new(price("USD 0.05"), price("USD 0.02"));
         let (abide, inner) =
@@ -125,26 +127,28 @@ async fn what_ends_between_the_halves_costs_nothing_unless_it_was_sent() {
                 response
             })
         });
-        let silent =
-            between(
-                move |request, extensions, next| {
-                    if pays(&request) { Box::pin(pending()) } else { next.run(request, extensions) }
-                },
-            );
+        let silent = between(move |mut request, extensions, next| match pays(&request) {
+            true if ends == "is refused" => {
+                request.url_mut().set_port(Some(9)).unwrap();
+                next.run(request, extensions)
+            }
+            true => Box::pin(pending()),
+            false => next.run(request, extensions),
+        });
         let client =
             ClientBuilder::new(inner).with(abide.gate()).with(above).with(abide.pacing()).with(silent);
         let url = "https://a.example/page".parse().unwrap();
         let is_on_its_way = || {
             let slot = abide.next_slot(&url).unwrap();
             let stands = if ends == "waits" { slot.waiting } else { slot.in_flight };
-            policy.spent() == price("USD 0.01") && stands == 1
+            policy.spent() == price("USD 0.01") && stands == 1 && ends != "is refused"
         };
         let is_stopped = tokio::select! {
             biased;
             response = client.build().get(url.clone()).send() => response.is_err(),
             () = until("the second request", is_on_its_way) => false,
         };
-        assert_eq!((is_stopped, policy.spent()), (ends == "is stopped", price(cost)), "it {ends}");
+        assert_eq!((is_stopped, policy.spent()), (ends.starts_with("is "), price(cost)), "it {ends}");
     }
 }
 

@@ -87,6 +87,8 @@ pub struct Call<'a> {
     permit: Option<Permit>,
     /// Whether the request of the permit is on the wire. Before that, the permit is given back, and the next request needs no delay.
     is_sent: bool,
+    /// Whether it failed before anything was sent. Its host was contacted, so the permit ends as that of a request that was sent.
+    is_unconnected: bool,
     target: Option<Box<Target>>,
     source: FieldSource,
     /// What signs this hop, in place of what signs all, because the server has asked for it.
@@ -168,6 +170,7 @@ impl<'a> Call<'a> {
             span: CallSpan::none(),
             permit: None,
             is_sent: false,
+            is_unconnected: false,
             target: None,
             source: FieldSource::Wire,
             signer: None,
@@ -384,15 +387,15 @@ impl<'a> Call<'a> {
 
     /// Reports that the request is sent now: its permit counts until the response ends.
     pub fn sending(&mut self) {
-        self.is_sent = true;
+        (self.is_sent, self.is_unconnected) = (true, false);
         if let Some(payment) = &mut self.payment {
             payment.sending();
         }
     }
 
-    /// Whether the request was sent.
+    /// Whether the request was sent. One that could not be connected was not.
     pub fn is_sent(&self) -> bool {
-        self.is_sent
+        self.is_sent && !self.is_unconnected
     }
 
     /// Reports the head of the response.
@@ -552,7 +555,8 @@ impl<'a> Call<'a> {
         }
         // Nothing was sent, so nothing is paid. TLS and the way to the host can also fail later.
         let unsent = |error: Failure| error.is_connect() && !matches!(error, Failure::Tls | Failure::NoRoute);
-        if let Some(payment) = self.payment.take_if(|_| failure.is_some_and(unsent)) {
+        self.is_unconnected = failure.is_some_and(unsent);
+        if let Some(payment) = self.payment.take_if(|_| self.is_unconnected) {
             payment.never_sent();
         }
         let permit = self.permit()?;
