@@ -175,7 +175,8 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
                 if let Some(permit) = &self.permit
                     && body_failure_of(&**error) == Failure::EnhanceYourCalm
                 {
-                    // RFC 9113 §7: it backs the host off, as it does in place of a response.
+                    // RFC 9113 §7: it backs the host off, as it does in place of a response. A shared store is not awaited here: no other
+                    // process sends before it has the lease of the host, and the backoff goes along with that.
                     permit.failed(Failure::EnhanceYourCalm);
                 }
                 self.wire = Err(self.wire_hint());
