@@ -9,11 +9,13 @@
 //! Two things are never decided here: where a document ends within its head, and what the content of a `noscript` holds.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 #[cfg(not(target_arch = "x86_64"))]
 use memchr::arch::all::memchr::One;
 #[cfg(target_arch = "x86_64")]
 use memchr::arch::x86_64::sse2::memchr::One;
+use memchr::memmem::Finder;
 use memchr::{memchr, memchr_iter};
 
 use super::machine::{Machine, Take};
@@ -219,25 +221,28 @@ fn may_be_license(kind: &[u8]) -> bool {
 /// Reads the raw text of an element and its end tag, and returns what follows (§13.2.5.11 to .17).
 #[inline(never)]
 fn read_raw_text<'a>(text: &'a [u8], element: &[u8], machine: &mut Machine) -> Result<&'a [u8], Stop> {
-    let is_script = element == b"script";
-    for at in memchr_iter(b'<', text) {
+    // §13.2.5.18 to .31: from there on, a script may hold its own end tag.
+    let is_usual = |script: &[u8]| element != b"script" || COMMENT.find(script).is_none();
+    // A script may hold many a `<`, and few of these.
+    for at in END_TAG.find_iter(text) {
         let (before, tag) = text.split_at(at);
-        // §13.2.5.18 to .31: from there on, a script may hold its own end tag.
-        if is_script && tag.starts_with(b"<!--") {
-            return Err(Stop::Unusual);
-        }
-        let Some(tag) = tag.strip_prefix(b"</") else { continue };
-        let Some((written, after)) = tag.split_at_checked(element.len()) else { return Err(Stop::More) };
+        let Some((written, after)) = skip(tag, 2).split_at_checked(element.len()) else { break };
         let mut after = Tag(after);
         if written.eq_ignore_ascii_case(element) && (after.is_at(END) || after.0.is_empty()) {
+            if !is_usual(before) {
+                return Err(Stop::Unusual);
+            }
             let rest = after.end()?;
             machine.raw_text(before);
             machine.end_tag(element);
             return Ok(rest);
         }
     }
-    Err(Stop::More)
+    Err(if is_usual(text) { Stop::More } else { Stop::Unusual })
 }
+
+static END_TAG: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("</"));
+static COMMENT: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("<!--"));
 
 /// What is left of a tag, and what follows it.
 #[derive(Clone, Copy)]
