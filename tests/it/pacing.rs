@@ -1,4 +1,4 @@
-//! One at a time, a delay after the end of each answer, and nothing while the host is backed off.
+//! One at a time, a delay after the end of each answer.
 
 use std::sync::Arc;
 use std::time::Duration;

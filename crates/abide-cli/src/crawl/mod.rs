@@ -13,7 +13,7 @@ mod report;
 mod save;
 pub(crate) mod summary;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -100,6 +100,8 @@ struct Crawl {
     fetched: usize,
     /// Sitemaps that were begun: as many as pages at most. One may name others without end.
     sitemaps: usize,
+    /// The robots.txt files whose sitemaps are queued.
+    names_sitemaps: HashSet<Url>,
     /// Something besides the queue is to be fetched by the next run.
     leaves_more: bool,
     time: Stopwatch,
@@ -143,6 +145,7 @@ impl Crawl {
             in_flight: HashMap::new(),
             fetched: 0,
             sitemaps: 0,
+            names_sitemaps: HashSet::new(),
             leaves_more: false,
             abide,
             args,
@@ -377,6 +380,9 @@ impl Crawl {
         let verdict = answer.line.verdict.as_ref().filter(|_| self.args.sitemaps);
         let robots = verdict.and_then(|verdict| verdict.robots_url.as_deref()?.parse::<Url>().ok());
         let (Some(verdict), Some(robots)) = (verdict, robots) else { return Ok(()) };
+        if verdict.found.sitemaps.is_empty() || !self.names_sitemaps.insert(robots.clone()) {
+            return Ok(());
+        }
         // All of them: a robots.txt of 500 KiB has no more than the queue and its journal can take.
         let mut sitemaps = verdict.found.sitemaps.iter().filter_map(|text| robots.join(text).ok());
         sitemaps.try_for_each(|url: Url| self.queue(&public_url(&url), task.depth, Kind::Sitemap))
