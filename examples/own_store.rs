@@ -113,7 +113,7 @@ impl HostStore for OwnStore {
             let now = self.opened.elapsed();
             // Nothing is lost while processes run, so there is no grace.
             let reply = hosts.entry(host.into()).or_default().exchange(&ask, now, Duration::ZERO);
-            if !hosts[host].is_owed(now) {
+            if !hosts[host].is_in_use(now) {
                 hosts.remove(host);
             }
             Ok(reply)

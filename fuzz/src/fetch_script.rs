@@ -21,7 +21,7 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// What an attempt may take: the deadline, and the wait for its permit.
 const ATTEMPT: Duration = Duration::from_secs(100);
-/// Nothing that was learnt longer ago is used.
+/// Nothing that was fetched longer ago is used.
 const UNASKED_MAX: Duration = Duration::from_secs(27 * 60 * 60);
 const PATH: &str = "/closed";
 
@@ -219,7 +219,7 @@ impl Script {
                 } else if std::mem::replace(&mut self.asked_again, true) {
                     self.fails(now);
                 } else {
-                    // Nothing is learnt from it yet, nor ever if the second attempt is lost.
+                    // Nothing of it is used yet, nor ever if the second attempt is lost.
                     self.known.allows = false;
                     self.next = Some(request.url().clone());
                 }

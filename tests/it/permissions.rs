@@ -43,7 +43,7 @@ async fn site() -> Server {
     .await
 }
 
-fn remembering(server: &Server) -> ClientWithMiddleware {
+fn with_store(server: &Server) -> ClientWithMiddleware {
     let store = MemoryPermissionStore::new(NonZeroUsize::new(100).unwrap());
     builder(server).permission_store(Arc::new(store)).client()
 }
@@ -131,7 +131,7 @@ async fn a_304_comes_with_the_last_known_rules() {
             .with("x-robots-tag", "nofollow"),
     })
     .await;
-    let client = remembering(&server);
+    let client = with_store(&server);
     let first = client.get("http://a.example/x#part").send().await.unwrap().permissions();
     assert_eq!(first.rules().to_string(), "noindex, nofollow, nosnippet");
     let again = client.get("http://a.example/x").header("if-none-match", "\"1\"").send().await.unwrap();
@@ -166,7 +166,7 @@ async fn what_was_not_looked_at_this_time_is_not_known_from_last_time() {
         _ => Reply::html("<head><meta name=robots content=nosnippet></head>"),
     })
     .await;
-    let client = remembering(&server);
+    let client = with_store(&server);
     let url = "http://a.example/x";
     assert_eq!(client.get(url).send().await.unwrap().permissions().noindex_known(), Some(false));
     for again in [client.head(url), client.get(url).abide(Options::new().with_scan(Scan::Headers))] {
@@ -320,7 +320,7 @@ async fn a_304_of_another_version_than_the_record_is_unknown() {
             }
         })
         .await;
-        let client = remembering(&server);
+        let client = with_store(&server);
         let url = "http://a.example/x";
         let first = client.get(url).send().await.unwrap().permissions();
         assert_eq!(first.noindex_known(), Some(false), "{what}");

@@ -74,7 +74,7 @@ pub(crate) fn each_line<A: Serialize>(
         if let Err(error) = &result {
             bad += 1;
             if bad <= REPORTED_MAX {
-                style::complain(format_args!("{}:{number}: {error}", name(input)));
+                style::to_stderr(format_args!("{}:{number}: {error}", name(input)));
             }
         }
         match result {
@@ -89,7 +89,7 @@ pub(crate) fn each_line<A: Serialize>(
     }
     out.flush()?;
     if bad > REPORTED_MAX {
-        style::complain(format_args!("{}: {} more bad lines", name(input), bad - REPORTED_MAX));
+        style::to_stderr(format_args!("{}: {} more bad lines", name(input), bad - REPORTED_MAX));
     }
     Ok(Status::of(bad == 0))
 }

@@ -82,7 +82,7 @@ async fn fetch(
             None => {
                 status = Status::Failed;
                 let why = result.as_ref().map_or_else(outcome::why, Verdict::to_string);
-                style::complain(format_args!("{}: no robots.txt to read: {why}", public_url(url)));
+                style::to_stderr(format_args!("{}: no robots.txt to read: {why}", public_url(url)));
             }
         }
         Ok(())

@@ -68,7 +68,7 @@ fn main() -> ExitCode {
         Ok(status) => status.into(),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            style::complain(format_args!("{error:#}"));
+            style::to_stderr(format_args!("{error:#}"));
             if error.is::<Usage>() { Status::Usage.into() } else { Status::Failed.into() }
         }
     }
@@ -81,7 +81,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return if error.use_stderr() { Status::Usage.into() } else { Status::Done.into() };
     }
-    style::complain(format_args!("{}", one_line(&public(error.render().to_string()))));
+    style::to_stderr(format_args!("{}", one_line(&public(error.render().to_string()))));
     Status::Usage.into()
 }
 

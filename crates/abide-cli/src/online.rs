@@ -35,7 +35,7 @@ pub(crate) fn run(
         tokio::select! {
             result = call(abide, inner) => result,
             status = interruption() => {
-                style::complain(format_args!("interrupted"));
+                style::to_stderr(format_args!("interrupted"));
                 Ok(status)
             }
         }
@@ -55,7 +55,7 @@ pub(crate) fn observed(
     let observer: Observer = Arc::new(move |event| {
         // Once, because a store that is away fails with every request.
         if let Some(failure) = store_failure(event).filter(|_| !is_reported.swap(true, Ordering::Relaxed)) {
-            style::complain(format_args!("{failure}; going on with what is in memory"));
+            style::to_stderr(format_args!("{failure}; going on with what is in memory"));
         }
         observe(event);
     });
@@ -110,7 +110,7 @@ fn crawler(
         Err(BuildError::Client(_)) if online.cacert.is_none() => {
             // A bare container has no certificate authorities. What has no TLS can be reached from there, too.
             let built = build(inner(online)?.tls_certs_only([]))?.map_err(|error| explain(error, online))?;
-            style::complain(format_args!(
+            style::to_stderr(format_args!(
                 "no certificate authorities are installed here, so https sites are unreachable (--cacert names some)"
             ));
             Ok(built)

@@ -37,14 +37,14 @@ pub(crate) fn set_color(color: ColorChoice) {
 }
 
 /// One line on standard error. A caller that has closed it does not want to know.
-pub(crate) fn complain(what: fmt::Arguments<'_>) {
+pub(crate) fn to_stderr(what: fmt::Arguments<'_>) {
     let _ = writeln!(anstream::stderr().lock(), "abide: {}", sanitized(&what.to_string()));
 }
 
 /// A line on standard error that `-q` leaves out: nothing is wrong.
 pub(crate) fn note(what: fmt::Arguments<'_>) {
     if !IS_QUIET.load(Ordering::Relaxed) {
-        complain(what);
+        to_stderr(what);
     }
 }
 

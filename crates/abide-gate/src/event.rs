@@ -111,7 +111,7 @@ pub enum Event<'a> {
     },
     /// The shared store of hosts responds again.
     StoreBack,
-    /// More hosts are owed a delay than the table should hold. Reported once.
+    /// More hosts are in use than the table should hold. Reported once.
     Overgrown {
         /// How many hosts are known.
         hosts: usize,
@@ -185,7 +185,7 @@ impl Event<'_> {
             ),
             Event::Overgrown { hosts } => warn!(
                 name: "abide.pacing.overgrown", target: "abide::pacing", hosts,
-                "more hosts are owed a delay than should be remembered; none is forgotten"
+                "more hosts are in use than the table should hold; all are kept"
             ),
             Event::Exception { scope, delay, max_in_flight } => info!(
                 name: "abide.pacing.exception", target: "abide::pacing", scope, ?delay, max_in_flight,

@@ -1,6 +1,6 @@
 //! The store in memory: for several gates in one process, for tests, and the model for other stores.
 //!
-//! A gate without a store needs none of it, because its cache and its pacer remember by themselves.
+//! A gate without a store needs none of it, because its cache and its pacer have their own tables.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -46,7 +46,7 @@ const CAPACITY: u64 = 256 * 1024 * 1024;
 /// Enough for one body of the largest size.
 const CAPACITY_MIN: u64 = 32 * 1024 * 1024;
 
-/// Hosts that nothing is owed to are forgotten after so many exchanges: rarely enough to cost nothing, often enough that the hosts of
+/// Hosts that are no longer in use are removed after so many exchanges: rarely enough to cost nothing, often enough that the hosts of
 /// the last few minutes are most of what is kept.
 const CLEAN_EVERY: u32 = 1_024;
 
@@ -134,7 +134,7 @@ impl HostStore for MemoryStore {
             let now = self.clock.now().saturating_duration_since(self.began);
             hosts.exchanges = hosts.exchanges.wrapping_add(1);
             if hosts.exchanges.is_multiple_of(CLEAN_EVERY) {
-                hosts.entries.retain(|_, entry| entry.is_owed(now));
+                hosts.entries.retain(|_, entry| entry.is_in_use(now));
             }
             Ok(hosts.entries.entry(host.into()).or_default().exchange(&ask, now, Duration::ZERO))
         })

@@ -74,7 +74,7 @@ const RESOLUTION: Duration = Duration::from_millis(1);
 /// Two clocks that run apart by less have not been set.
 const CLOCKS_AGREE: Duration = Duration::from_secs(1);
 
-/// Hosts that nothing is owed to are forgotten after so many exchanges: rarely enough to cost nothing, often enough that the hosts of
+/// Hosts that are no longer in use are removed after so many exchanges: rarely enough to cost nothing, often enough that the hosts of
 /// the last few minutes are most of what is kept.
 const CLEAN_EVERY: u32 = 1_024;
 
@@ -120,7 +120,7 @@ impl Hosts {
         let at = self.line(now);
         self.exchanges = self.exchanges.wrapping_add(1);
         if self.exchanges.is_multiple_of(CLEAN_EVERY) {
-            let forgotten = self.hosts.extract_if(|_, known| !known.entry.is_owed(at));
+            let forgotten = self.hosts.extract_if(|_, known| !known.entry.is_in_use(at));
             changed.extend(forgotten.filter(|(_, known)| known.row.is_some()).map(|(key, _)| (key, None)));
         }
         let known = self.known(host);
@@ -156,7 +156,7 @@ impl Hosts {
     fn known(&mut self, key: &str) -> &mut Known {
         self.hosts.entry(key.into()).or_insert_with(|| {
             let mut entry = HostEntry::default();
-            // Also for a host that was forgotten: it owed nothing, and neither does a request so long ago.
+            // Also for a host that was removed: it was not in use, and a request so long ago does not change that.
             entry.merge(&UNKNOWN, OPENED);
             Known { entry, row: None }
         })

@@ -185,7 +185,7 @@ mod tests {
     fn the_script_equals_the_plain_function() {
         let Some(scripted) = Scripted::start() else { return };
         let (mut now, mut seed) = (scripted.began, 1_u64);
-        let mut dice = move |most: u64| {
+        let mut rng = move |most: u64| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (seed >> 33) % most
         };
@@ -196,31 +196,31 @@ mod tests {
             let born = if run % 2 == 0 { now } else { now - HOUR * 48 };
             scripted.lost_nothing_since(born);
             for number in 1..60 {
-                now += Duration::from_micros(dice(3_000_000));
-                let left = Duration::from_micros(dice(2) * dice(40_000_000));
-                let over = Duration::from_micros(dice(2_000_000_000));
+                now += Duration::from_micros(rng(3_000_000));
+                let left = Duration::from_micros(rng(2) * rng(40_000_000));
+                let over = Duration::from_micros(rng(2_000_000_000));
                 let backoff = Backoff {
                     left,
                     // Either it lasts, or it is over.
                     over: if left.is_zero() { over } else { Duration::ZERO },
-                    throttles: u8::try_from(dice(4) + 1).unwrap(),
+                    throttles: u8::try_from(rng(4) + 1).unwrap(),
                     cause: BackoffCause::Operator,
                 };
                 let state = HostState {
-                    quiet: (dice(3) == 0).then(|| Duration::from_micros(dice(30_000_000))),
-                    delay: Duration::from_millis(dice(3_000)),
-                    backoff: (dice(6) == 0).then_some(backoff),
+                    quiet: (rng(3) == 0).then(|| Duration::from_micros(rng(30_000_000))),
+                    delay: Duration::from_millis(rng(3_000)),
+                    backoff: (rng(6) == 0).then_some(backoff),
                 };
-                let is_held = dice(8) == 0;
-                let want = match dice(4) {
+                let is_held = rng(8) == 0;
+                let want = match rng(4) {
                     0 => Want::Release,
-                    _ => Want::Lease { ttl, again_in: Duration::from_millis(dice(6_000)), is_held },
+                    _ => Want::Lease { ttl, again_in: Duration::from_millis(rng(6_000)), is_held },
                 };
-                let ask = LeaseAsk { holder: HolderId(u128::from(dice(4)) + 1), want, state };
+                let ask = LeaseAsk { holder: HolderId(u128::from(rng(4)) + 1), want, state };
                 let expected = entry.exchange(&ask, now, born + ttl);
                 let found = scripted.exchange(&host, number, &ask, now);
                 assert_eq!(found, expected, "run {run}, {number}: {ask:?}");
-                if !entry.is_owed(now - MINUTE) {
+                if !entry.is_in_use(now - MINUTE) {
                     entry = HostEntry::default();
                 }
             }

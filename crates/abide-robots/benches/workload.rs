@@ -9,9 +9,9 @@ use std::fmt::Write as _;
 pub(crate) const AGENT: &str = "ExampleBot";
 
 /// A small generator of numbers (xorshift64*): the same for each run and machine.
-pub(crate) struct Dice(u64);
+pub(crate) struct Rng(u64);
 
-impl Dice {
+impl Rng {
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
@@ -48,46 +48,46 @@ const ENDINGS: &[&str] = &["pdf", "php", "aspx", "json", "xml", "gif", "zip", "d
 const KEYS: &[&str] =
     &["sort", "filter", "session", "page", "lang", "utm_source", "replytocom", "id", "view", "ref"];
 
-fn literal(dice: &mut Dice) -> String {
+fn literal(rng: &mut Rng) -> String {
     let mut out = String::new();
-    for _ in 0..1 + dice.below(3) {
-        let _ = write!(out, "/{}", dice.of(WORDS));
-        if dice.percent(40) {
-            let _ = write!(out, "-{}", dice.below(500));
+    for _ in 0..1 + rng.below(3) {
+        let _ = write!(out, "/{}", rng.of(WORDS));
+        if rng.percent(40) {
+            let _ = write!(out, "-{}", rng.below(500));
         }
     }
-    if dice.percent(60) {
+    if rng.percent(60) {
         out.push('/');
     }
     out
 }
 
 /// A path that occurs once in a set of `many`.
-fn distinct(dice: &mut Dice, many: usize) -> String {
-    let number = dice.below(many * 10);
-    format!("/{}/{}-{number}{}", dice.of(WORDS), dice.of(WORDS), dice.of(&["", "/", "/a"]))
+fn distinct(rng: &mut Rng, many: usize) -> String {
+    let number = rng.below(many * 10);
+    format!("/{}/{}-{number}{}", rng.of(WORDS), rng.of(WORDS), rng.of(&["", "/", "/a"]))
 }
 
-fn wildcard(dice: &mut Dice, many: usize) -> String {
-    let number = dice.below(many * 10);
-    match dice.below(if many > 200 { 5 } else { 6 }) {
-        0 => format!("/{}/*/{}-{number}/", dice.of(WORDS), dice.of(WORDS)),
-        1 => format!("/*?{}={number}", dice.of(KEYS)),
-        2 => format!("/*/{}{number}.{}$", dice.of(WORDS), dice.of(ENDINGS)),
-        3 => format!("*/{}-{number}/", dice.of(WORDS)),
-        4 => format!("/{}/*{}{number}=", dice.of(WORDS), dice.of(KEYS)),
-        _ => format!("/*.{}$", dice.of(ENDINGS)),
+fn wildcard(rng: &mut Rng, many: usize) -> String {
+    let number = rng.below(many * 10);
+    match rng.below(if many > 200 { 5 } else { 6 }) {
+        0 => format!("/{}/*/{}-{number}/", rng.of(WORDS), rng.of(WORDS)),
+        1 => format!("/*?{}={number}", rng.of(KEYS)),
+        2 => format!("/*/{}{number}.{}$", rng.of(WORDS), rng.of(ENDINGS)),
+        3 => format!("*/{}-{number}/", rng.of(WORDS)),
+        4 => format!("/{}/*{}{number}=", rng.of(WORDS), rng.of(KEYS)),
+        _ => format!("/*.{}$", rng.of(ENDINGS)),
     }
 }
 
-fn rule(dice: &mut Dice, wildcards: usize, many: usize) -> String {
-    let kind = if dice.percent(15) { "Allow" } else { "Disallow" };
-    let pattern = if dice.percent(wildcards) {
-        wildcard(dice, many)
+fn rule(rng: &mut Rng, wildcards: usize, many: usize) -> String {
+    let kind = if rng.percent(15) { "Allow" } else { "Disallow" };
+    let pattern = if rng.percent(wildcards) {
+        wildcard(rng, many)
     } else if many > 100 {
-        distinct(dice, many)
+        distinct(rng, many)
     } else {
-        literal(dice)
+        literal(rng)
     };
     format!("{kind}: {pattern}\n")
 }
@@ -106,7 +106,7 @@ pub(crate) fn tiny() -> String {
 
 /// 1.7 KB: 34 rules for `*`, a fifth with wildcards, comments, sitemaps, a few named agents.
 pub(crate) fn typical() -> String {
-    let mut dice = Dice::new(2);
+    let mut rng = Rng::new(2);
     let mut out = String::from("# robots.txt of www.example.com\n# Please be gentle.\n\n");
     for name in ["GPTBot", "CCBot", "AhrefsBot"] {
         let _ = writeln!(out, "User-agent: {name}\nDisallow: /\n");
@@ -115,9 +115,9 @@ pub(crate) fn typical() -> String {
     out.push_str("User-agent: *\nCrawl-delay: 2\n");
     for count in 0..34 {
         if count % 8 == 0 {
-            let _ = writeln!(out, "\n# The {} section is not for machines", dice.of(WORDS));
+            let _ = writeln!(out, "\n# The {} section is not for machines", rng.of(WORDS));
         }
-        out.push_str(&rule(&mut dice, 20, 34));
+        out.push_str(&rule(&mut rng, 20, 34));
     }
     out.push_str(
         "\nSitemap: https://www.example.com/sitemap.xml\nSitemap: https://www.example.com/news.xml\n",
@@ -130,18 +130,18 @@ pub(crate) fn typical() -> String {
 
 /// 44 KB: 30 groups, 1,500 rules, 150 of them ours.
 pub(crate) fn large() -> String {
-    let mut dice = Dice::new(3);
+    let mut rng = Rng::new(3);
     let mut out = String::new();
     for group in 0..28 {
-        let _ = writeln!(out, "User-agent: {}{}", dice.of(WORDS), ["Bot", "Spider", "-crawler"][group % 3]);
+        let _ = writeln!(out, "User-agent: {}{}", rng.of(WORDS), ["Bot", "Spider", "-crawler"][group % 3]);
         for _ in 0..48 {
-            out.push_str(&rule(&mut dice, 10, 1500));
+            out.push_str(&rule(&mut rng, 10, 1500));
         }
         out.push('\n');
         if group == 12 {
             let _ = writeln!(out, "User-agent: {AGENT}");
             for _ in 0..150 {
-                out.push_str(&rule(&mut dice, 20, 1500));
+                out.push_str(&rule(&mut rng, 20, 1500));
             }
             out.push('\n');
         }
@@ -152,10 +152,10 @@ pub(crate) fn large() -> String {
 
 /// 512,000 bytes: some 17,700 rules, all ours, a tenth with wildcards.
 pub(crate) fn huge() -> String {
-    let mut dice = Dice::new(4);
+    let mut rng = Rng::new(4);
     let mut out = format!("User-agent: {AGENT}\n");
     while out.len() < 511_950 {
-        out.push_str(&rule(&mut dice, 10, 17_700));
+        out.push_str(&rule(&mut rng, 10, 17_700));
     }
     while out.len() < 512_000 {
         out.push('\n');
@@ -165,21 +165,21 @@ pub(crate) fn huge() -> String {
 
 /// 2.8 KB: 120 rules, each with a wildcard or `$`.
 pub(crate) fn wild() -> String {
-    let mut dice = Dice::new(5);
+    let mut rng = Rng::new(5);
     let mut out = String::from("User-agent: *\n");
     for _ in 0..120 {
-        match dice.below(4) {
+        match rng.below(4) {
             0 => {
-                let _ = writeln!(out, "Disallow: /{}$", dice.of(WORDS));
+                let _ = writeln!(out, "Disallow: /{}$", rng.of(WORDS));
             }
             1 => {
-                let _ = writeln!(out, "Disallow: /*.{}$", dice.of(ENDINGS));
+                let _ = writeln!(out, "Disallow: /*.{}$", rng.of(ENDINGS));
             }
             2 => {
-                let _ = writeln!(out, "Allow: /*?{}=", dice.of(KEYS));
+                let _ = writeln!(out, "Allow: /*?{}=", rng.of(KEYS));
             }
             _ => {
-                let _ = writeln!(out, "Disallow: */{}/*/{}", dice.of(WORDS), dice.of(KEYS));
+                let _ = writeln!(out, "Disallow: */{}/*/{}", rng.of(WORDS), rng.of(KEYS));
             }
         }
     }
@@ -188,12 +188,12 @@ pub(crate) fn wild() -> String {
 
 /// 500 KB, none of its groups ours.
 pub(crate) fn foreign() -> String {
-    let mut dice = Dice::new(6);
+    let mut rng = Rng::new(6);
     let mut out = String::new();
     while out.len() < 500_000 {
-        let _ = writeln!(out, "User-agent: {}Bot", dice.of(WORDS));
+        let _ = writeln!(out, "User-agent: {}Bot", rng.of(WORDS));
         for _ in 0..60 {
-            out.push_str(&rule(&mut dice, 10, 17_700));
+            out.push_str(&rule(&mut rng, 10, 17_700));
         }
         out.push('\n');
     }
@@ -202,10 +202,10 @@ pub(crate) fn foreign() -> String {
 
 /// 500 KB of comments.
 pub(crate) fn comments() -> String {
-    let mut dice = Dice::new(7);
+    let mut rng = Rng::new(7);
     let mut out = String::new();
     while out.len() < 500_000 {
-        let _ = writeln!(out, "# {} and {} are kept for {}", dice.of(WORDS), dice.of(WORDS), dice.of(WORDS));
+        let _ = writeln!(out, "# {} and {} are kept for {}", rng.of(WORDS), rng.of(WORDS), rng.of(WORDS));
     }
     out
 }
@@ -226,46 +226,46 @@ pub(crate) fn file(name: &str) -> Option<String> {
 /// `rules` rules in our group, `wildcards` per cent of them with wildcards, and 256 paths: some hit early, some late,
 /// some not at all.
 pub(crate) fn match_set(rules: usize, wildcards: usize) -> (String, Vec<String>) {
-    let mut dice = Dice::new(1000 + rules as u64 * 101 + wildcards as u64);
+    let mut rng = Rng::new(1000 + rules as u64 * 101 + wildcards as u64);
     let mut robots = format!("User-agent: {AGENT}\n");
     let mut patterns = Vec::new();
     for _ in 0..rules {
-        let line = rule(&mut dice, wildcards, rules);
+        let line = rule(&mut rng, wildcards, rules);
         patterns.push(
             line.split_once(": ").map(|(_, pattern)| pattern.trim_end().to_string()).unwrap_or_default(),
         );
         robots.push_str(&line);
     }
-    let paths = (0..256).map(|number| path(&mut dice, &patterns, number)).collect();
+    let paths = (0..256).map(|number| path(&mut rng, &patterns, number)).collect();
     (robots, paths)
 }
 
-fn path(dice: &mut Dice, patterns: &[String], number: usize) -> String {
+fn path(rng: &mut Rng, patterns: &[String], number: usize) -> String {
     match number % 4 {
         0 | 1 => {
-            let pattern = &patterns[dice.below(patterns.len())];
-            let path = pattern.replace('*', dice.of(&["", "x", "/a/b", "archive-12"])).replace('$', "");
+            let pattern = &patterns[rng.below(patterns.len())];
+            let path = pattern.replace('*', rng.of(&["", "x", "/a/b", "archive-12"])).replace('$', "");
             let path = if path.starts_with('/') { path } else { format!("/{path}") };
-            if dice.percent(50) { format!("{path}index-{}", dice.below(1000)) } else { path }
+            if rng.percent(50) { format!("{path}index-{}", rng.below(1000)) } else { path }
         }
-        2 => format!("{}article-{}.html", literal(dice), dice.below(100_000)),
-        _ => format!("{}?{}={}&{}=1", literal(dice), dice.of(KEYS), dice.below(1000), dice.of(KEYS)),
+        2 => format!("{}article-{}.html", literal(rng), rng.below(100_000)),
+        _ => format!("{}?{}={}&{}=1", literal(rng), rng.of(KEYS), rng.below(1000), rng.of(KEYS)),
     }
 }
 
 /// 309 bytes on average; a quarter of the files are distinct.
 pub(crate) fn hosts(count: usize) -> Vec<String> {
-    let mut dice = Dice::new(8);
-    let distinct: Vec<String> = (0..count.div_ceil(4)).map(|number| host(&mut dice, number)).collect();
+    let mut rng = Rng::new(8);
+    let distinct: Vec<String> = (0..count.div_ceil(4)).map(|number| host(&mut rng, number)).collect();
     (0..count).map(|number| distinct[number % distinct.len()].clone()).collect()
 }
 
-fn host(dice: &mut Dice, number: usize) -> String {
+fn host(rng: &mut Rng, number: usize) -> String {
     let mut out = String::from("User-agent: *\n");
-    for _ in 0..2 + dice.below(13) {
-        out.push_str(&rule(dice, 20, 50));
+    for _ in 0..2 + rng.below(13) {
+        out.push_str(&rule(rng, 20, 50));
     }
-    if dice.percent(30) {
+    if rng.percent(30) {
         out.push_str("\nUser-agent: GPTBot\nDisallow: /\n");
     }
     let _ = writeln!(out, "\nSitemap: https://www.host-{number}.example/sitemap.xml");
@@ -295,8 +295,8 @@ pub(crate) fn hostile() -> Vec<(&'static str, String, String)> {
     };
     let long = 16 * 1024;
     let repeated = |piece: &str| format!("/{}", piece.repeat(long / piece.len()));
-    let mut dice = Dice::new(9);
-    let random: String = (0..long).map(|_| char::from(b'a' + dice.below(20) as u8)).collect();
+    let mut rng = Rng::new(9);
+    let random: String = (0..long).map(|_| char::from(b'a' + rng.below(20) as u8)).collect();
     vec![
         ("stars", file(&|n| format!("allow:/*{}*z\n", letters(n, 3))), format!("/{random}")),
         (

@@ -1,6 +1,6 @@
 //! What a file's author should know: lines that are not read, or not read as written.
 //!
-//! Reading never fails, so this is where an author learns what was passed over. The kinds are explained in `docs/lint-codes.md`.
+//! Reading never fails, so this is where an author sees what was passed over. The kinds are explained in `docs/lint-codes.md`.
 
 use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, BTreeSet};

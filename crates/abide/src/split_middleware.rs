@@ -1,4 +1,4 @@
-//! The two halves of the middleware, with an HTTP cache between them: what the outer one tells the inner one, and what that tells back.
+//! The two halves of the middleware, with an HTTP cache between them: what the outer one hands to the inner one, and what that reports back.
 //!
 //! A cache between the two keeps neither errors nor extensions of responses, so both go through the request's extensions.
 
@@ -56,7 +56,7 @@ pub(crate) struct Sent {
     pub(crate) wire: Duration,
 }
 
-/// A hop on its way through the chain: when that ends, and also when the caller is cancelled, the call learns whether the hop was sent.
+/// A hop on its way through the chain: when that ends, and also when the caller is cancelled, the call is notified whether the hop was sent.
 struct Through<'c, 'a> {
     call: &'c mut Call<'a>,
     handoff: Handoff,

@@ -253,7 +253,7 @@ pub(crate) fn host_of(url: &Url) -> String {
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
-/// URLs that are remembered and queued, of about 100 bytes each.
+/// URLs that are known and queued, of about 100 bytes each.
 const SEEN_MAX: usize = 1_000_000;
 /// All of them together: each may be as long as a page, and is kept twice.
 const BYTES_MAX: usize = 128 * 1024 * 1024;

@@ -123,14 +123,14 @@ fn duration(time: Duration) -> String {
 fn lane(host: &Host, chart: &Chart) -> Lane {
     let gap = host.gap_min_ms.map(|gap| format!(", at least {:.2} s apart", gap as f64 / 1e3));
     let asked = Duration::try_from_secs_f64(host.crawl_delay.unwrap_or(0.0)).unwrap_or_default();
-    let owed = chart.delay.max(asked);
+    let delay = chart.delay.max(asked);
     let backoffs = host.backoffs.iter().filter_map(|backoff| {
         let lasts = span((backoff.until - backoff.from).as_secs());
         let title = format!("backed off for {lasts}: {}", backoff.why);
         chart.bar("backoff", backoff.from, backoff.until, title)
     });
     let ends = host.drawn.iter().filter_map(|request| request.end);
-    let delays = ends.filter_map(|end| chart.bar("owed", end, end + owed, String::new()));
+    let delays = ends.filter_map(|end| chart.bar("delay", end, end + delay, String::new()));
     let requests = host.drawn.iter().filter_map(|request| {
         let end = request.end.unwrap_or(request.at);
         chart.bar(class(request), request.at, end, tooltip(request))

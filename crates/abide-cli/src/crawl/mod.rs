@@ -422,7 +422,10 @@ impl Crawl {
     fn bounded(&self, of: &Url, mut links: Vec<Url>) -> Vec<Url> {
         if links.len() > LINKS_MAX {
             self.progress.suspended(|| {
-                style::complain(format_args!("{}: only its first {LINKS_MAX} links count", public_url(of)));
+                style::to_stderr(format_args!(
+                    "{}: only its first {LINKS_MAX} links count",
+                    public_url(of)
+                ));
             });
             links.truncate(LINKS_MAX);
         }
@@ -461,13 +464,13 @@ impl Crawl {
         let path = journal.transpose()?;
         if self.report.interrupted {
             let next = what_now(path.as_deref(), &self.args.online.store);
-            style::complain(format_args!("interrupted{next}"));
+            style::to_stderr(format_args!("interrupted{next}"));
         } else if let (Some(path), false) = (&path, is_finished) {
             style::note(format_args!("what is left is in {path}; the same call goes on with it"));
         }
         let dropped = self.frontier.dropped();
         if dropped > 0 {
-            style::complain(format_args!("the queue was full: {dropped} links were left out"));
+            style::to_stderr(format_args!("the queue was full: {dropped} links were left out"));
         }
         // What could not be written is reported last, so that everything else is reported too.
         printed.and(drawn).and(logged).map(|()| Status::of(!self.has_failed()))

@@ -269,7 +269,7 @@ async fn the_report_of_the_houses_has_a_mark_of_every_kind() {
     ran.shows(&["Crawl-delay 1 s", "backed off for 7 s (503, ", "denied: "]);
     assert!(!ran.out.contains(" failed"), "{}", ran.out);
     let page = std::fs::read_to_string(&report).unwrap();
-    for mark in ["m robots", "m good", "m moved", "m bad", "owed", "backoff"] {
+    for mark in ["m robots", "m good", "m moved", "m bad", "delay", "backoff"] {
         assert!(page.contains(&format!("<i class='{mark}' style=")), "{mark}");
     }
 }

@@ -46,7 +46,7 @@ pub enum BackoffCause {
 pub(crate) struct HostBackoff {
     pub(crate) began: Moment,
     pub(crate) until: Moment,
-    /// How many windows in a row the server complained in.
+    /// How many windows in a row the server throttled in.
     pub(crate) throttles: u8,
     pub(crate) cause: BackoffCause,
 }
@@ -215,8 +215,8 @@ mod tests {
         let first = HostBackoff { throttles: 1, until: second(1), ..HostBackoff::NONE };
         let own = first.after(PLAIN, second(1), second(10), 0.0);
         for (until, known, throttles) in [(20, 1, 2), (20, 5, 5), (400, 1, 2), (400, 5, 5)] {
-            let learnt = own.extended(BackoffCause::Shared, second(until), known, second(15));
-            assert_eq!((learnt.until, learnt.throttles), (second(until).max(own.until), throttles));
+            let extended = own.extended(BackoffCause::Shared, second(until), known, second(15));
+            assert_eq!((extended.until, extended.throttles), (second(until).max(own.until), throttles));
         }
         let over = own.extended(BackoffCause::Shared, second(9), 0, second(15));
         assert_eq!(over, own, "one that is over, without a count, is none");

@@ -87,8 +87,8 @@ impl HostEntry {
         (lease, self.state_at(now))
     }
 
-    /// Whether something is still owed to the host, or leased: if not, the entry may be forgotten.
-    pub fn is_owed(&self, now: Duration) -> bool {
+    /// Whether the host is leased, or its delay, backoff or throttle count still runs: if not, the entry may be removed.
+    pub fn is_in_use(&self, now: Duration) -> bool {
         let now = Moment::after(now);
         // A lease that ends by itself counts as a request then.
         let lease = self.holder.map(|(_, until)| until.plus(self.delay));
@@ -207,17 +207,20 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_owed_its_delay_its_count_and_its_lease() {
+    fn an_entry_is_in_use_its_delay_its_count_and_its_lease() {
         let mut entry = HostEntry::default();
-        assert!(!entry.is_owed(s(0)));
+        assert!(!entry.is_in_use(s(0)));
         let knows = HostState { quiet: Some(s(0)), delay: s(60), backoff: None };
         entry.exchange(&LeaseAsk { want: Want::Release, state: knows, ..ask(1, false) }, s(10), s(0));
-        assert!(entry.is_owed(s(69)) && !entry.is_owed(s(70)), "the delay");
+        assert!(entry.is_in_use(s(69)) && !entry.is_in_use(s(70)), "the delay");
         let backoff = Backoff { left: s(60), over: s(0), throttles: 1, cause: BackoffCause::EnhanceYourCalm };
         entry.merge(&HostState { backoff: Some(backoff), ..HostState::default() }, s(100));
-        assert!(entry.is_owed(s(160 + 1_799)) && !entry.is_owed(s(160 + 1_800)), "the throttle count");
+        assert!(entry.is_in_use(s(160 + 1_799)) && !entry.is_in_use(s(160 + 1_800)), "the throttle count");
         entry.exchange(&ask(1, false), s(5_000), s(0));
-        assert!(entry.is_owed(s(5_067)) && !entry.is_owed(s(5_068)), "the lease, and the delay from its end");
+        assert!(
+            entry.is_in_use(s(5_067)) && !entry.is_in_use(s(5_068)),
+            "the lease, and the delay from its end"
+        );
     }
 
     #[test]

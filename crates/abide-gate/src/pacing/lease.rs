@@ -37,7 +37,7 @@ enum Phase {
     /// Not ours. To be asked for at `again`.
     NotHeld {
         again: Moment,
-        /// Another process has it, or had it when the store last replied. Without a request, that is remembered until then.
+        /// Another process has it, or had it when the store last replied. Without a request, that holds until then.
         elsewhere: Option<Moment>,
         is_next: bool,
     },
@@ -224,7 +224,7 @@ impl Lease {
             Phase::Held(held) => {
                 held.served = held.served.saturating_add(1);
             }
-            // Sent without a lease: the store learns of it when it is back.
+            // Sent without a lease: the store is notified when it is back.
             Phase::NotHeld { .. } => self.changes += 1,
         }
     }
@@ -275,12 +275,13 @@ impl Lease {
         held.is_wanted && held.since.plus(span) <= now && !is_used
     }
 
-    /// What the task of the host does next. `owed`: the backoff that the process knows of is not over, or its count not forgiven.
-    pub(crate) fn plan(&self, owed: bool, outage: Outage, now: Moment) -> Plan {
+    /// What the task of the host does next. `backs_off`: the backoff that the process knows of is not over, or its throttle
+    /// count not forgiven.
+    pub(crate) fn plan(&self, backs_off: bool, outage: Outage, now: Moment) -> Plan {
         match self.phase {
             Phase::Held(held) if !outage.is_over() => {
-                // Its lease ends without a word, and the site is owed nothing.
-                if self.users == 0 && held.until <= now && !self.is_owed(owed, now) {
+                // Its lease ends by itself, and the host is not in use.
+                if self.users == 0 && held.until <= now && !self.is_in_use(backs_off, now) {
                     Plan::End
                 } else if held.renew <= now && outage.began < held.until {
                     // Only the servers of other hosts may be away.
@@ -306,7 +307,7 @@ impl Lease {
                 }
             }
             Phase::NotHeld { again, is_next, elsewhere } => {
-                let is_saved = self.changes == self.saved || !self.is_owed(owed, now);
+                let is_saved = self.changes == self.saved || !self.is_in_use(backs_off, now);
                 let settled = outage.back.plus(SETTLE);
                 let is_idle = self.users == 0 && is_saved && !is_next;
                 // A request that comes while the store is away must not take the host for one that no process has.
@@ -328,8 +329,8 @@ impl Lease {
     }
 
     /// Something that this process has sent or observed still matters.
-    fn is_owed(&self, owed: bool, now: Moment) -> bool {
-        owed || self.in_flight > 0 || now < self.last.plus(self.delay)
+    fn is_in_use(&self, backs_off: bool, now: Moment) -> bool {
+        backs_off || self.in_flight > 0 || now < self.last.plus(self.delay)
     }
 
     /// A lease that nothing was sent under for so long is given up: somewhat longer than the next request in queue takes to come.

@@ -160,9 +160,9 @@ impl SharedStore {
             let (plan, given_up) = {
                 // Under both locks: a request that comes now finds the host, or makes a new one.
                 let mut hosts = lock(&self.hosts);
-                let owed = pacer.backoff(&host.key, Duration::ZERO, now).is_some();
+                let backs_off = pacer.backoff(&host.key, Duration::ZERO, now).is_some();
                 let mut lease = lock(&host.lease);
-                let plan = lease.plan(owed, self.outage(), now);
+                let plan = lease.plan(backs_off, self.outage(), now);
                 if plan == Plan::Release {
                     // Under the lock: from now on nothing starts.
                     let poll = lease.poll(false).mul_f64(1.0 + 0.2 * pacer.jitter.draw());

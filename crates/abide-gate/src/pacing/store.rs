@@ -38,7 +38,7 @@ use crate::{HolderId, StoreFuture};
 ///   is not known after a restart: every host was quiet since then at the most.
 /// * **Loss.** A store that can lose its data while processes run leases no host for one `ttl` after such a loss, except to a process that
 ///   says [`is_held`](Want::Lease::is_held).
-/// * **Capacity.** An entry may be forgotten when [`HostEntry::is_owed`](super::HostEntry::is_owed) says that nothing is owed, and not before.
+/// * **Capacity.** An entry may be removed when [`HostEntry::is_in_use`](super::HostEntry::is_in_use) is false, and not before.
 pub trait HostStore: fmt::Debug + Send + Sync + 'static {
     /// Merges what a process knows of a host into the stored state, takes, renews or gives up the host's lease, and returns who has the
     /// lease now and the state of all processes together.
@@ -84,7 +84,7 @@ pub enum Want {
         ttl: Duration,
         /// If another process has it: this one asks again within this time, for which it keeps its place in queue.
         again_in: Duration,
-        /// This process has the lease by its own clock, whatever the store remembers.
+        /// This process has the lease by its own clock, whatever the store has.
         is_held: bool,
     },
     /// Give up the lease and the place in queue, if this process has one of them. The state is saved in any case.
@@ -128,7 +128,7 @@ pub enum LeaseStatus {
 /// use abide_gate::pacing::HostState;
 ///
 /// let state = HostState { quiet: Some(Duration::from_secs(3)), delay: Duration::from_secs(10), backoff: None };
-/// assert_eq!(state.quiet.map(|quiet| state.delay.saturating_sub(quiet)), Some(Duration::from_secs(7)), "still owed");
+/// assert_eq!(state.quiet.map(|quiet| state.delay.saturating_sub(quiet)), Some(Duration::from_secs(7)), "left of the delay");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostState {

@@ -1,7 +1,7 @@
 //! The table of all hosts: their schedules, in shards, each behind its own lock.
 //!
 //! A schedule has a number that stays the same while something is in flight or waiting, so that a permit finds it again without looking up
-//! its name. It is forgotten only when nothing is owed to its host: crawlers that drop a host's state with its empty queue forget the delay with
+//! its name. It is removed only when its host is not in use: crawlers that drop a host's state with its empty queue forget the delay with
 //! it. The table is cleaned a little with every few hundred requests, not by a timer, so an idle pacer does nothing.
 
 #![allow(
@@ -47,9 +47,9 @@ pub(crate) struct Table {
     shards: Box<[Mutex<Shard>]>,
     hasher: RandomState,
     tickets: AtomicU64,
-    /// How many schedules a shard keeps, unless something is owed to all of them.
+    /// How many schedules a shard keeps, unless all of them are in use.
     shard_max: usize,
-    /// The delay that is owed to any host.
+    /// The delay of a host without settings of its own.
     min_delay: Duration,
 }
 
@@ -185,7 +185,7 @@ impl Locked<'_> {
     }
 
     /// Forgets a host, if this key is new and its shard is full. To be called for all keys of a request before any of their schedules
-    /// is used: a new one owes nothing, and could be forgotten for the next.
+    /// is used: a new one is not in use yet, and could be removed for the next.
     pub(crate) fn make_room(&mut self, key: &str, now: Moment, effects: &mut Effects) {
         let (table, hash) = (self.table, self.table.hasher.hash_one(key));
         if self.find_hashed(hash, key).is_some() {
@@ -257,7 +257,7 @@ impl Shard {
         }
     }
 
-    /// Forgets one host that nothing is owed to, if one is found among the next few.
+    /// Removes one host that is not in use, if one is found among the next few.
     fn make_room(&mut self, table: &Table, now: Moment) {
         for _ in 0..CLEAN_STEPS.min(self.schedules.capacity()) {
             // Only a few: a request waits for it under the lock. If none of them qualifies, the shard grows.

@@ -134,7 +134,7 @@ impl RobotsCache {
     ///
     /// Other processes with the same store see it when their own entries expire.
     pub(crate) async fn invalidate(&self, origin: &Origin) {
-        // Or the next use would get the remembered deferral instead of a fetch.
+        // Or the next use would get the stored deferral instead of a fetch.
         self.deferrals.invalidate(origin);
         let Some(mut record) = self.newest_record(origin).await.map(RobotsRecord::expired) else {
             return;
@@ -251,7 +251,7 @@ pub(crate) struct RobotsCacheBuilder {
 /// How many origins may be fetched or wait for it at a time. Each takes 7 KB with its task and its caller, all together no more than a million
 /// known hosts do. More are deferred.
 const FLIGHTS_MAX: usize = 100_000;
-/// Of how many origins a deferral is remembered. For others the pacer decides again, which costs no request.
+/// Of how many origins a deferral is kept. For others the pacer decides again, which costs no request.
 const DEFERRALS_MAX: u64 = 10_000;
 
 impl RobotsCacheBuilder {

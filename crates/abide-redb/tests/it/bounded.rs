@@ -98,15 +98,15 @@ async fn a_smaller_bound_counts_from_the_next_opening() {
 async fn what_is_counted_is_what_is_there() {
     let disk = Disk::default();
     let store = bounded(&disk, 40);
-    let mut dice = Rng::with_seed(5);
+    let mut rng = Rng::with_seed(5);
     for version in 0..2_000 {
-        let n = dice.u64(..60);
-        match dice.u64(..3) {
+        let n = rng.u64(..60);
+        match rng.u64(..3) {
             0 => PermissionStore::remove(&store, &url(n)).await.unwrap(),
             1 => save_permission(&store, n, version).await,
             _ => save(&store, n, version).await.unwrap(),
         }
-        if dice.u64(..20) == 0 {
+        if rng.u64(..20) == 0 {
             store.flush().await.unwrap();
         }
     }

@@ -20,7 +20,7 @@ async fn every_crash_point_opens_and_holds_what_was_acknowledged() {
         (made, disk.operations())
     };
     assert!(total > 200, "the run is long enough: {total}");
-    let (mut crashes, mut unmade, mut dice) = (0, 0, Rng::with_seed(7));
+    let (mut crashes, mut unmade, mut rng) = (0, 0, Rng::with_seed(7));
     for k in 0..total {
         let (disk, mut ledger) = (Disk::default(), Ledger::default());
         disk.fail(Fault::From(k));
@@ -31,7 +31,7 @@ async fn every_crash_point_opens_and_holds_what_was_acknowledged() {
             let _ = store.close().await;
         }
         for image in 0..images {
-            let after = Disk::holding(disk.after_power_loss(&mut dice));
+            let after = Disk::holding(disk.after_power_loss(&mut rng));
             let what = format!("crash at operation {k}, image {image}");
             match open(&after) {
                 Ok(store) => ledger.clone().check(&store, &what).await,

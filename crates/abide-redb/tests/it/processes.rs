@@ -137,13 +137,13 @@ fn killed(file: u64, kills: u64) -> (Duration, u64, u64) {
     let runtime = tokio::runtime::Handle::current();
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("abide.redb");
-    let (mut dice, mut ledger) = (Rng::with_seed(kills + file), Ledger::default());
+    let (mut rng, mut ledger) = (Rng::with_seed(kills + file), Ledger::default());
     let (mut slowest, mut acknowledged, mut size) = (Duration::ZERO, 0, 0);
     for life in (file..kills).step_by(FILES as usize) {
         let (mut other, output) = process(&path, life);
         // Some are killed before they have opened it, most at some time after so many lines.
-        let lines = if (life / FILES + 3 * file).is_multiple_of(10) { 0 } else { dice.u64(1..=60) };
-        let wait = Duration::from_micros(dice.u64(..if lines == 0 { 20_000 } else { 3_000 }));
+        let lines = if (life / FILES + 3 * file).is_multiple_of(10) { 0 } else { rng.u64(1..=60) };
+        let wait = Duration::from_micros(rng.u64(..if lines == 0 { 20_000 } else { 3_000 }));
         acknowledged += follow(&mut ledger, output, &steps_of(life), lines, || {
             std::thread::sleep(wait);
             other.kill().unwrap();

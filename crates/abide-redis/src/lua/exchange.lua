@@ -114,25 +114,25 @@ else
 end
 if has == NONE then till, by = 0, 0 end
 
--- It is kept for a minute longer than anything is owed, and written if it has changed. A holder that dies may have sent until its lease ended.
-local owed, line = math.max(last + delay, backoff + (throttles > 0 and KEPT or 0), has ~= NONE and till + delay or 0), {}
+-- It is kept for a minute longer than the host is in use, and written if it has changed. A holder that dies may have sent until its lease ended.
+local kept_until, line = math.max(last + delay, backoff + (throttles > 0 and KEPT or 0), has ~= NONE and till + delay or 0), {}
 for _, place in ipairs(waiting) do
-  owed = math.max(owed, place[2])
+  kept_until = math.max(kept_until, place[2])
   table.insert(line, place[1] .. ':' .. text(place[2]))
 end
-owed, line = owed + MINUTE, waiting[1] and table.concat(line, ',') or NONE
+kept_until, line = kept_until + MINUTE, waiting[1] and table.concat(line, ',') or NONE
 local new = {text(last), text(delay), text(backoff), text(throttles), cause, has, text(till), text(by), line, text(since)}
 new = table.concat(new, ' ')
--- A key that owes nothing is removed, so the store holds only hosts of the last minutes and backoffs.
-if owed <= now then
+-- A key of a host that is not in use is removed, so the store holds only hosts of the last minutes and backoffs.
+if kept_until <= now then
   if stored then redis.call('DEL', KEYS[1]) end
 -- Each write goes to replicas and to the append-only file, so one that would change nothing is left out.
 elseif new ~= body then
-  redis.call('SET', KEYS[1], sealed(KEYS[1], new .. ' ' .. text(now)), 'PX', text(math.ceil((owed - now) / 1000)))
+  redis.call('SET', KEYS[1], sealed(KEYS[1], new .. ' ' .. text(now)), 'PX', text(math.ceil((kept_until - now) / 1000)))
 end
 
 -- A server that takes no writes is away: a process that only asks whether it is back must hear so.
-if want == 'release' and (owed <= now or new == body) then mark(KEYS[2], since) end
+if want == 'release' and (kept_until <= now or new == body) then mark(KEYS[2], since) end
 
 quiet = last > 0 and now - last or -1
 if backoff == 0 then return {verdict, wait, quiet, delay, -1, 0, 0, ''} end

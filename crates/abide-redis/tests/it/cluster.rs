@@ -128,7 +128,7 @@ fn migrate_one(cluster: &Cluster, slot: u16, (from, to): Way) -> bool {
     true
 }
 
-/// Tells all nodes that the slot is this node's now.
+/// Reports to all nodes that the slot is this node's now.
 fn give(cluster: &Cluster, slot: u16, to: usize) {
     let (id, slot) = (cluster.id(to), slot.to_string());
     for node in [to, 0, 1, 2] {

@@ -147,13 +147,13 @@ async fn every_key_expires_and_none_before_what_is_owed() {
         // Its holder may die, and have sent a request when the lease ended.
         (lease, HostState { delay: HOUR, ..HostState::default() }, MINUTE + HOUR),
     ];
-    for (n, (want, state, owed)) in (1..).zip(states) {
+    for (n, (want, state, used)) in (1..).zip(states) {
         let name = format!("h{n}.example");
         let ask = LeaseAsk { holder: HolderId(n), want, state };
         store.exchange(&name, ask).await.unwrap();
         let keys: Vec<String> = redis.ask(&["KEYS", &format!("abide:*:host:{name}")]);
         let life = ms(redis.ask::<u64>(&["PTTL", &keys[0]]));
-        assert!(life > owed && life <= owed + MINUTE, "{name}: {life:?}");
+        assert!(life > used && life <= used + MINUTE, "{name}: {life:?}");
     }
     assert_eq!(status(&store, 1, held(HOUR)).await, LEASED);
     // Nothing is kept of a host that nothing is known of.

@@ -1,4 +1,4 @@
-//! Several processes and one server, checked by what a website sees. They mostly wait, so the test tells several stories at the same time.
+//! Several processes and one server, checked by what a website sees. They mostly wait, so the test runs several at the same time.
 
 use std::time::Instant;
 

@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::{connect, probe};
 
-/// How the other process learns where the server is.
+/// How the other process is given the server's address.
 const URL: &str = "ABIDE_TEST_TLS_URL";
 
 /// Hands on to Redis what comes over TLS, with a certificate for `localhost`.

@@ -155,7 +155,7 @@ async fn requests_of(client: &ClientWithMiddleware, url: &url::Url, left: &Atomi
     }
 }
 
-/// The time that all threads of this process have spent on a processor: Linux tells it in nanoseconds. Elsewhere zero.
+/// The time that all threads of this process have spent on a processor: Linux reports it in nanoseconds. Elsewhere zero.
 fn processor_time() -> Duration {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let nanos = tasks.filter_map(|task| {

@@ -459,7 +459,7 @@ impl Checker {
     }
 
     /// A process decides by this attempt from now on, and by nothing older.
-    pub(crate) fn learns(&self, who: Who, origin: usize, asked_at: WallMillis) {
+    pub(crate) fn fetched(&self, who: Who, origin: usize, asked_at: WallMillis) {
         let (now, mut state) = self.locked();
         // Not the last it has saved: meanwhile what was known before may have been invalidated.
         let numbers = state.stored_at(origin, asked_at);

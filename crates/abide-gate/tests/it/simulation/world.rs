@@ -125,7 +125,7 @@ impl World {
         let checker = Arc::clone(&self.checker);
         let listens = move |event: &Event<'_>| {
             if let Event::RobotsAnswered { entry: answer } = event {
-                checker.learns(who, number(answer.origin()), answer.record().asked_at());
+                checker.fetched(who, number(answer.origin()), answer.record().asked_at());
             }
             assert!(!setting.panics, "the script says: panic");
         };
@@ -237,7 +237,7 @@ impl World {
             let Some(next) = next else { break };
             url = next;
         }
-        // Each hop may have had to learn the rules of another site.
+        // Each hop may have had to fetch the rules of another site.
         let took = (came.elapsed() - on_the_wire) / 10;
         self.checker.took(took, permits, visit.budget);
     }

@@ -141,7 +141,7 @@ async fn a_backoff_does_not_grow_on_its_way_to_the_store_and_back() {
 }
 
 /// A request is answered with 429 and no Retry-After, and its host is backed off for so long then, and for the jitter.
-async fn complain(pacer: &Arc<Pacer>, expected: u64) {
+async fn throttle(pacer: &Arc<Pacer>, expected: u64) {
     let permit = pacer.take("a.example").await;
     let until = permit.observe(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new()).unwrap();
     drop(permit);
@@ -155,22 +155,22 @@ async fn throttle_counts_are_shared_and_outlive_a_process() {
     let store = healthy();
     let process = || process(&store, one_second());
     let (one, other) = (process(), process());
-    complain(&one, 60).await;
+    throttle(&one, 60).await;
     // Has not asked during the backoff, so the lease brings the count.
     sleep(s(70)).await;
-    complain(&other, 120).await;
+    throttle(&other, 120).await;
     // This one has asked during the backoff.
     deferral(one.try_take("a.example").await);
     sleep(s(140)).await;
-    complain(&one, 240).await;
+    throttle(&one, 240).await;
     // A new process continues with the count of the others.
     sleep(s(280)).await;
-    complain(&process(), 480).await;
+    throttle(&process(), 480).await;
     // 29 quiet minutes after the end; and 31.
     sleep(s(528 + 28 * 60)).await;
-    complain(&process(), 960).await;
+    throttle(&process(), 960).await;
     sleep(s(1_056 + 31 * 60)).await;
-    complain(&process(), 60).await;
+    throttle(&process(), 60).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,7 +185,7 @@ async fn a_backoff_of_another_process_reaches_waiters() {
     let (result, at) = waiting.await.unwrap();
     assert!(matches!(deferral(result).reason, DeferReason::Backoff { .. }));
     assert!(at - began <= s(4), "{:?}", at - began);
-    // The holder learns of it with its next renewal.
+    // The holder gets it with its next renewal.
     sleep(LEASE / 2).await;
     drop(open);
     assert!(matches!(deferral(pacers[0].try_take("a.example").await).reason, DeferReason::Backoff { .. }));
@@ -339,7 +339,7 @@ async fn while_the_store_is_away_a_holder_goes_on_and_others_keep_off() {
     let (store, log) = (healthy(), Log::default());
     let [one, other] = [0, 1].map(|_| process(&store, one_second().with_expected_workers(2)));
     log.send(1, &one, "a.example", ms(10)).await;
-    // It learns that another process has the host.
+    // It finds that another process has the host.
     deferral(other.take_within("a.example", ms(50)).await);
     let waiting = other.spawn_take("a.example", s(25));
     sleep(ms(100)).await;

@@ -154,11 +154,11 @@ fn the_server_sees_no_delay_below_the_promise() {
                     let mut times = Vec::new();
                     let mut row = n as u64;
                     while left.load(Ordering::SeqCst) > 0 {
-                        let dice = roll(&mut row);
+                        let rng = roll(&mut row);
                         // Every fourth goes away in the line, every fourth on the wire.
-                        let (line, wire) = match dice >> 62 {
-                            0 => (Duration::from_micros((dice >> 32) % 400_000), EVER),
-                            1 => (EVER, Duration::from_micros((dice >> 32) % 3_000)),
+                        let (line, wire) = match rng >> 62 {
+                            0 => (Duration::from_micros((rng >> 32) % 400_000), EVER),
+                            1 => (EVER, Duration::from_micros((rng >> 32) % 3_000)),
                             _ => (EVER, EVER),
                         };
                         match tokio::time::timeout(line, client.request(n % hosts, wire)).await {

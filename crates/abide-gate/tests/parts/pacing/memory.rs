@@ -1,4 +1,4 @@
-//! What is remembered, and what may be forgotten.
+//! Which hosts are kept, and which may be removed.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ async fn what_is_owed_is_never_forgotten() {
     let wait = pacer.slot("throttled.example").wait;
     assert!((s(120)..=s(132)).contains(&wait), "{wait:?}");
     drop(open);
-    // Two hours later nothing is owed to any of them.
+    // Two hours later none of them is in use.
     assert!(began.elapsed() < s(1_900));
     sleep(s(7_200)).await;
     for round in 0..20 {
@@ -76,7 +76,7 @@ async fn the_scopes_of_a_request_do_not_make_room_for_each_other() {
     for n in 0..2_000 {
         let name = format!("h{n}.example");
         pacer.take_within(&name, s(0)).await.unwrap().finish();
-        assert_eq!(pacer.slot(&name).wait, s(1), "all four are remembered");
+        assert_eq!(pacer.slot(&name).wait, s(1), "all four are kept");
         sleep(s(2)).await;
     }
     assert!(pacer.stats().hosts < 200, "{:?}", pacer.stats());
@@ -90,7 +90,7 @@ async fn a_table_of_hosts_in_use_grows_and_reports_it_once() {
     for n in 0..5_000 {
         assert_eq!(pacer.slot(&format!("stranger-{n}.example")).wait, s(3_600), "stranger {n}");
     }
-    // When nothing is owed any more, it shrinks to its bound again.
+    // When none is in use any more, it shrinks to its bound again.
     sleep(s(3_601)).await;
     for round in 0..40 {
         strangers(&pacer, 10_000 + round, 1).await;

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// The host that it is redirected to is backed off for an hour, as the first request learns.
+/// The host that it is redirected to is backed off for an hour, as the first request finds.
 async fn world() -> World {
     let world = World::new(ScriptedFetch::new(|request, times| match (request.hop(), times) {
         (0, _) => Scripted::redirect("https://b.example/robots.txt"),

@@ -88,18 +88,18 @@ impl Disk {
 
     /// What is on the disk after the power has gone: what was synced, and of what was not some writes, in any order, some of them
     /// torn at a sector.
-    pub(crate) fn after_power_loss(&self, dice: &mut Rng) -> Vec<u8> {
+    pub(crate) fn after_power_loss(&self, rng: &mut Rng) -> Vec<u8> {
         let state = self.state();
         let (mut bytes, mut changes) = (state.synced.clone(), state.unsynced.clone());
-        dice.shuffle(&mut changes);
+        rng.shuffle(&mut changes);
         for change in changes {
             match change {
-                _ if dice.bool() => {}
+                _ if rng.bool() => {}
                 Change::Len(len) => bytes.resize(len as usize, 0),
                 Change::Write(at, data) => {
-                    let is_torn = dice.u64(..3) == 0;
+                    let is_torn = rng.u64(..3) == 0;
                     for (n, sector) in data.chunks(SECTOR).enumerate() {
-                        if !is_torn || dice.bool() {
+                        if !is_torn || rng.bool() {
                             put(&mut bytes, at as usize + n * SECTOR, sector);
                         }
                     }

@@ -61,7 +61,7 @@ pub(crate) fn backoff(left: Duration, throttles: u8, cause: BackoffCause) -> Hos
     HostState { backoff: Some(backoff), ..HostState::default() }
 }
 
-/// Tells a store what is known of a host, and takes no lease.
+/// Reports the state of a host to a store, and takes no lease.
 pub(crate) fn reporting(state: HostState) -> LeaseAsk {
     LeaseAsk { holder: HolderId::random(), want: Want::Release, state }
 }
@@ -208,9 +208,9 @@ pub(crate) enum Step {
 
 /// Some steps, the same for the same number, with versions from `first`.
 pub(crate) fn steps(seed: u64, first: u64, count: u64, keys: u64) -> Vec<Step> {
-    let mut dice = Rng::with_seed(seed);
+    let mut rng = Rng::with_seed(seed);
     (first..first + count)
-        .map(|version| match (dice.u64(..35), dice.u64(..keys)) {
+        .map(|version| match (rng.u64(..35), rng.u64(..keys)) {
             (0..4, _) => Step::Flush,
             (4..9, n) => Step::Put(Kind::Backoff, n, version),
             (9..12, n) => Step::Put(Kind::Failing, n, version),

@@ -36,7 +36,7 @@ pub(crate) struct Crew {
     pub(crate) skew: u64,
 }
 
-/// How a worker learns what it is.
+/// How a worker is given its role.
 const ROLE: &str = "ABIDE_TEST_WORKER";
 
 impl Crew {
