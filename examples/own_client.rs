@@ -25,7 +25,7 @@ async fn main() -> anyhow::Result<()> {
 
     for path in ["bread.html", "private/recipes.html", "old-recipes", "inside"] {
         let url = format!("http://{}/{path}", web.address()).parse()?;
-        match visit(&abide, &agent, url).await {
+        match fetch(&abide, &agent, url).await {
             Ok((status, body)) => println!("{path}: {status}, {} bytes", body.len()),
             Err(error) => match Denied::find(error.as_ref()) {
                 Some(denied) if denied.is_disallowed() => println!("{path}: skip: {denied}"),
@@ -38,7 +38,7 @@ async fn main() -> anyhow::Result<()> {
 }
 
 /// One page, hop after hop; each of them is asked and paced.
-async fn visit(abide: &Abide, agent: &ureq::Agent, mut url: Url) -> anyhow::Result<(u16, Vec<u8>)> {
+async fn fetch(abide: &Abide, agent: &ureq::Agent, mut url: Url) -> anyhow::Result<(u16, Vec<u8>)> {
     for _ in 0..=HOPS_MAX {
         let permit = abide.acquire(&url).await?;
         let (agent, asked) = (agent.clone(), url.clone());

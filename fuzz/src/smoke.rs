@@ -5,14 +5,14 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
-use crate::gate_ops::plan::Chance;
+use crate::gate_ops::plan::Rng;
 
-/// Words of the languages that are read, which chance would take long to find.
+/// Words of the languages that are read, which rng would take long to find.
 static WORDS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| crate::list(include_str!("words.txt")));
 
 /// A child of one or two members of the corpus.
-fn grown(corpus: &[Vec<u8>], chance: &mut Chance) -> Vec<u8> {
-    let mut below = |end: usize| chance.below(end.max(1) as u64) as usize;
+fn grown(corpus: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
+    let mut below = |end: usize| rng.below(end.max(1) as u64) as usize;
     let mut input = corpus[below(corpus.len())].clone();
     for _ in 0..=below(6) {
         let (at, end) = (below(input.len() + 1), input.len());
@@ -65,9 +65,9 @@ fn smoke(name: &str, run: fn(&[u8]), share: usize) {
     for input in &corpus {
         try_one(name, run, input);
     }
-    let mut chance = Chance::of(&[number("ABIDE_FUZZ_SEED", 1) as u64]);
+    let mut rng = Rng::of(&[number("ABIDE_FUZZ_SEED", 1) as u64]);
     for _ in 0..number("ABIDE_FUZZ_INPUTS", 2_000) * share / 1000 {
-        try_one(name, run, &grown(&corpus, &mut chance));
+        try_one(name, run, &grown(&corpus, &mut rng));
     }
 }
 

@@ -409,13 +409,13 @@ async fn an_unsaved_record_permits_nothing_more() {
         (Fault::Hang, false, noindex, noindex, Some(true)),
         (Fault::Error, true, noindex, noindex, None),
     ] {
-        let visits = AtomicUsize::new(0);
+        let fetches = AtomicUsize::new(0);
         let server = Server::without_rules(move |_| {
             let page = |rules| {
                 let fields = [("content-type", "text/html"), ("robots-tag", rules), ("etag", "\"1\"")];
                 Reply::with_headers(200, &fields, "<title>x</title>")
             };
-            match visits.fetch_add(1, Ordering::Relaxed) {
+            match fetches.fetch_add(1, Ordering::Relaxed) {
                 0 => page(first),
                 1 => page(then),
                 _ => Reply::with_headers(304, &[("etag", "\"1\"")], ""),

@@ -1,4 +1,4 @@
-//! Where records are kept between visits.
+//! Where records are kept between fetches.
 //!
 //! The last known rules hold until the next fetch, which may be in another process, so a crawler that restarts needs a durable store.
 

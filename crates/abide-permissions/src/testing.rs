@@ -69,8 +69,8 @@ pub fn sample_record(url: &str, received: u64) -> PermissionRecord {
     let metas = [Meta::new("robots", "nofollow"), Meta::new("testbot", "a \u{1F916} \u{0} \"quoted\"")];
     let head = Head::from_metas(metas, HeadEnd::ByteLimit);
     let received = SystemTime::UNIX_EPOCH + Duration::from_secs(received);
-    let visit = Fetched::new(200, &fields, head, received).with_preferences(&preferences);
-    let mut record = PermissionRecord::new(url, &visit);
+    let fetched = Fetched::new(200, &fields, head, received).with_preferences(&preferences);
+    let mut record = PermissionRecord::new(url, &fetched);
     record.union_rendered([Meta::new("robots", "noai")]);
     record
 }

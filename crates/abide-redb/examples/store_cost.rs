@@ -125,10 +125,10 @@ async fn reading(name: &str, store: &impl RobotsStore) -> Outcome<()> {
 
 async fn permissions(store: &Store) -> Outcome<()> {
     let fields: [(&str, &[u8]); 2] = [("robots-tag", b"*;noindex"), ("cache-control", b"max-age=600")];
-    let visit = Fetched::new(200, &fields, Head::default(), SystemClock.wall().to_system_time());
+    let fetched = Fetched::new(200, &fields, Head::default(), SystemClock.wall().to_system_time());
     for n in 0..20_000 {
         let url = format!("https://host-{n}.example/page");
-        PermissionStore::save(store, &PermissionRecord::new(url, &visit)).await?;
+        PermissionStore::save(store, &PermissionRecord::new(url, &fetched)).await?;
     }
     Ok(store.flush().await?)
 }

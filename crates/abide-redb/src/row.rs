@@ -204,8 +204,8 @@ mod tests {
         let backoff = backoffs()[13].encode("a.example");
         let state = State { robots_bytes: 5, permissions_bytes: u64::MAX };
         assert_eq!(State::decode(&state.encode()), Some(state));
-        let visit = Fetched::new(200, &[("robots-tag", b"*;noindex")], Head::default(), SystemTime::now());
-        let (_, permission) = permission(&PermissionRecord::new("https://a.example/", &visit)).unwrap();
+        let fetched = Fetched::new(200, &[("robots-tag", b"*;noindex")], Head::default(), SystemTime::now());
+        let (_, permission) = permission(&PermissionRecord::new("https://a.example/", &fetched)).unwrap();
         assert!(read_permission("https://a.example/", &permission).is_some());
         assert!(read_permission("https://a.example/b", &permission).is_none());
         type IsRead = fn(&[u8]) -> bool;

@@ -182,8 +182,8 @@ async fn cold(
     if fault.also != Also::Nothing {
         is_known(fault.also, host, abide, wall).await?;
     }
-    let open = visit(client, host, "/open").await?;
-    let closed = visit(client, host, "/closed").await?;
+    let open = fetch_page(client, host, "/open").await?;
+    let closed = fetch_page(client, host, "/closed").await?;
     let pages = ["/open", "/closed"].map(|path| server.count(&format!("{host}{path}")));
     let is_right = match fault.expect {
         Expect::Rules => open == "200" && closed == "disallowed" && pages == [1, 0],
@@ -232,12 +232,12 @@ async fn with_copy(
     server: &Server,
 ) -> anyhow::Result<()> {
     let host = format!("copy-{host}");
-    let before = visit(client, &host, "/open").await?;
+    let before = fetch_page(client, &host, "/open").await?;
     ensure!(before == "200", "while all was well: {before}");
     let origin = format!("http://{host}").parse().unwrap();
     abide.invalidate(&origin).await;
-    let open = visit(client, &host, "/open").await?;
-    let closed = visit(client, &host, "/closed").await?;
+    let open = fetch_page(client, &host, "/open").await?;
+    let closed = fetch_page(client, &host, "/closed").await?;
     // A 503 besides backs the host off, and the page waits.
     let waits = fault.name.starts_with("503") && open == "deferred";
     let is_right = (open == "200" || waits) && closed == "disallowed";
@@ -251,7 +251,7 @@ async fn with_copy(
 }
 
 /// The status of a page, or why there is none.
-async fn visit(client: &ClientWithMiddleware, host: &str, path: &str) -> anyhow::Result<String> {
+async fn fetch_page(client: &ClientWithMiddleware, host: &str, path: &str) -> anyhow::Result<String> {
     let url = format!("http://user:{MARKER}@{host}{path}");
     let error = match client.get(&url).header("x-own", MARKER).send().await {
         Ok(page) => return Ok(page.status().as_u16().to_string()),

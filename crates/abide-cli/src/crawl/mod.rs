@@ -225,7 +225,14 @@ impl Crawl {
         let options = if task.is_patient { Options::new().with_max_wait(patience) } else { Options::new() };
         let is_sitemap = task.kind == Kind::Sitemap || self.may_be_sitemap(&task);
         let body = Body::up_to(if is_sitemap { SITEMAP_MAX } else { BODY_MAX });
-        self.running.spawn(visit(self.abide.clone(), self.client.clone(), task, recorder, options, body));
+        self.running.spawn(fetch_page(
+            self.abide.clone(),
+            self.client.clone(),
+            task,
+            recorder,
+            options,
+            body,
+        ));
     }
 
     fn note(&mut self, done: Done) -> anyhow::Result<()> {
@@ -422,10 +429,7 @@ impl Crawl {
     fn bounded(&self, of: &Url, mut links: Vec<Url>) -> Vec<Url> {
         if links.len() > LINKS_MAX {
             self.progress.suspended(|| {
-                style::to_stderr(format_args!(
-                    "{}: only its first {LINKS_MAX} links count",
-                    public_url(of)
-                ));
+                style::to_stderr(format_args!("{}: only its first {LINKS_MAX} links count", public_url(of)));
             });
             links.truncate(LINKS_MAX);
         }
@@ -513,7 +517,7 @@ fn is_of_its_host(task: &Task, answer: &Answer) -> bool {
     last.is_none_or(|url| frontier::host_of(&url) == task.host)
 }
 
-async fn visit(
+async fn fetch_page(
     abide: Abide,
     client: ClientWithMiddleware,
     task: Task,

@@ -244,7 +244,7 @@ pub(crate) struct RobotsCacheBuilder {
     /// Where it panics, the machine's replaces it.
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) observers: Vec<Arc<Observer>>,
-    /// Of all chance, for runs that must be repeatable.
+    /// Of all random numbers, for runs that must be repeatable.
     pub(crate) seed: Option<u64>,
 }
 

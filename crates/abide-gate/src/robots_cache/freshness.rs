@@ -52,18 +52,18 @@ fn seconds(digits: &[u8]) -> Option<u64> {
     Some(digits.iter().fold(0, add))
 }
 
-/// How long until the next try after `attempts` failures in a row: doubling, bounded, ±10 % by `chance` in `0.0..1.0`.
-pub(crate) fn back_off(attempts: u32, chance: f64, policy: &RobotsPolicy) -> Duration {
+/// How long until the next try after `attempts` failures in a row: doubling, bounded, ±10 % by `jitter` in `0.0..1.0`.
+pub(crate) fn back_off(attempts: u32, jitter: f64, policy: &RobotsPolicy) -> Duration {
     // A `u32` has no more bits to shift by. Any schedule is at its bound by then.
     let doublings = attempts.saturating_sub(1).min(31);
     let step = policy.retry_first.saturating_mul(1 << doublings).min(policy.retry_max);
-    step.mul_f64(0.9 + 0.2 * chance.clamp(0.0, 1.0))
+    step.mul_f64(0.9 + 0.2 * jitter.clamp(0.0, 1.0))
 }
 
-/// When a fresh answer may be renewed in the background: between 80 % and 100 % of its lifetime, by `chance`, so that the
+/// When a fresh answer may be renewed in the background: between 80 % and 100 % of its lifetime, by `jitter`, so that the
 /// hosts of one crawl do not all expire together.
-pub(crate) fn refresh_ahead(lifetime: Duration, chance: f64) -> Duration {
-    lifetime.mul_f64(0.8 + 0.2 * chance.clamp(0.0, 1.0))
+pub(crate) fn refresh_ahead(lifetime: Duration, jitter: f64) -> Duration {
+    lifetime.mul_f64(0.8 + 0.2 * jitter.clamp(0.0, 1.0))
 }
 
 #[cfg(test)]
@@ -122,15 +122,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_back_off_stays_in_bounds(attempts in any::<u32>(), chance in any::<f64>()) {
-            prop_assume!(!chance.is_nan());
-            let wait = back_off(attempts, chance, &RobotsPolicy::default());
+        fn any_back_off_stays_in_bounds(attempts in any::<u32>(), jitter in any::<f64>()) {
+            prop_assume!(!jitter.is_nan());
+            let wait = back_off(attempts, jitter, &RobotsPolicy::default());
             prop_assert!((Duration::from_secs(54)..=Duration::from_secs(66 * 60)).contains(&wait));
         }
 
         #[test]
-        fn refresh_ahead_is_in_the_last_fifth(lifetime in 300_u64..=86_400, chance in 0.0_f64..1.0) {
-            let at = refresh_ahead(Duration::from_secs(lifetime), chance).as_secs_f64();
+        fn refresh_ahead_is_in_the_last_fifth(lifetime in 300_u64..=86_400, jitter in 0.0_f64..1.0) {
+            let at = refresh_ahead(Duration::from_secs(lifetime), jitter).as_secs_f64();
             prop_assert!(at >= 0.8 * lifetime as f64 - 1e-6 && at <= lifetime as f64 + 1e-6);
         }
     }

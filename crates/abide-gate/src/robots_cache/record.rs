@@ -222,14 +222,14 @@ impl RobotsRecord {
     /// For how long at least the next 429 in a row backs the host off, whatever its Retry-After says: a server that named a second, and then
     /// returns 429 again, needs longer. Twice as long as the last one did, within the retry schedule, longer by up to a tenth; `None` if the last
     /// response was no 429.
-    pub(crate) fn next_throttle(&self, chance: f64, policy: &RobotsPolicy) -> Option<Duration> {
+    pub(crate) fn next_throttle(&self, jitter: f64, policy: &RobotsPolicy) -> Option<Duration> {
         let (LastResult::Unavailable(429) | LastResult::Unreachable(Failure::Status(429))) = self.last()
         else {
             return None;
         };
         let last = self.next_try.since(self.asked_at);
         let next = last.saturating_mul(2).clamp(policy.retry_first, policy.retry_max);
-        Some(next.mul_f64(1.0 + 0.1 * chance.clamp(0.0, 1.0)))
+        Some(next.mul_f64(1.0 + 0.1 * jitter.clamp(0.0, 1.0)))
     }
 
     /// The record, expired, so that the next use fetches. The copy stays.

@@ -92,7 +92,7 @@ fn resident() -> u64 {
     line.and_then(|text| text.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) * 1024
 }
 
-async fn visit(gate: Gate, n: u64) -> u64 {
+async fn fetch_page(gate: Gate, n: u64) -> u64 {
     let url = format!("https://h{n}.example/page").parse().unwrap();
     match gate.admit(&url, Duration::from_secs(30)).await {
         Ok((verdict, permit)) if verdict.is_allowed() => {
@@ -115,20 +115,20 @@ async fn soak(hosts: u64, store: Arc<dyn RobotsStore>, policy: RobotsPolicy) -> 
         .robots_store(store)
         .seed(7)
         .build(vec!["ExampleBot".parse().unwrap()], web.clone());
-    let (mut visits, mut pages) = (JoinSet::new(), 0);
+    let (mut fetches, mut pages) = (JoinSet::new(), 0);
     // The second of its round in which a host is used: the hosts in order, many a second.
     let first_of = |second: u64| (second * hosts).div_ceil(ROUND);
     for second in 0..ROUND * ROUNDS {
         sleep_until(began + Duration::from_secs(second)).await;
         let of_round = second % ROUND;
         for n in first_of(of_round)..first_of(of_round + 1) {
-            visits.spawn(visit(gate.clone(), n));
+            fetches.spawn(fetch_page(gate.clone(), n));
         }
-        while let Some(done) = visits.try_join_next() {
+        while let Some(done) = fetches.try_join_next() {
             pages += done.unwrap();
         }
     }
-    while let Some(done) = visits.join_next().await {
+    while let Some(done) = fetches.join_next().await {
         pages += done.unwrap();
     }
     let grown = resident().saturating_sub(before);
@@ -138,7 +138,7 @@ async fn soak(hosts: u64, store: Arc<dyn RobotsStore>, policy: RobotsPolicy) -> 
     let refreshes: Vec<u32> = again.iter().copied().skip_while(|count| *count == 0).collect();
     let lasted = refreshes.iter().rposition(|count| *count > 0).map_or(1, |last| last + 1);
     let mean = sum(again) as f64 / lasted as f64;
-    // As many seconds as ten refreshes take at an even pace, so that three times as many are no chance.
+    // As many seconds as ten refreshes take at an even pace, so that three times as many are no rng.
     let window = (10.0 / mean).ceil() as usize;
     let most = again.chunks(window).map(sum).max().unwrap_or(0);
     println!(
@@ -156,7 +156,7 @@ async fn soak(hosts: u64, store: Arc<dyn RobotsStore>, policy: RobotsPolicy) -> 
     assert!((sum(again) as f64 - due).abs() < due / 4.0, "{} again, where {due} are due", sum(again));
     let even = mean * window as f64;
     assert!(most as f64 <= 3.0 * even, "{most} in {window} s, where {even} is the mean");
-    // A refresh that the last visits began may wait for its slot.
+    // A refresh that the last fetches began may wait for its slot.
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!((gate.stats().in_flight, gate.stats().robots_in_flight), (0, 0));
     grown

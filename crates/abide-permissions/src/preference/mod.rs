@@ -264,7 +264,7 @@ impl Preferences {
         self
     }
 
-    /// Adds statements that were kept from an earlier visit.
+    /// Adds statements that were kept from an earlier fetch.
     #[must_use]
     pub fn with_statements(mut self, statements: impl IntoIterator<Item = PreferenceStatement>) -> Self {
         self.statements.extend(statements);

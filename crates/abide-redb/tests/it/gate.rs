@@ -60,7 +60,7 @@ impl World {
     }
 
     /// One page, if it may be had within half a minute.
-    async fn visit(&mut self, gate: &Gate, host: &str, path: &str) -> Result<(), Denied> {
+    async fn fetch(&mut self, gate: &Gate, host: &str, path: &str) -> Result<(), Denied> {
         let url = format!("http://{host}{path}").parse().unwrap();
         let (_, permit) = gate.admit(&url, 30 * SECOND).await?;
         let began = Instant::now();
@@ -77,9 +77,9 @@ impl World {
         Ok(())
     }
 
-    /// A visit, and the name of its refusal.
+    /// A fetch, and the name of its refusal.
     async fn expect(&mut self, gate: &Gate, host: &str, path: &str, refusal: Option<&str>) {
-        let outcome = self.visit(gate, host, path).await;
+        let outcome = self.fetch(gate, host, path).await;
         assert_eq!(outcome.as_ref().err().map(Denied::name), refusal, "{host}{path}: {outcome:?}");
     }
 
@@ -89,7 +89,7 @@ impl World {
         self.expect(gate, "good.example", "/private/b", Some("disallowed")).await;
         self.expect(gate, "good.example", "/c", None).await;
         self.expect(gate, "down.example", "/", Some("unreachable")).await;
-        let _ = self.visit(gate, "busy.example", "/much").await;
+        let _ = self.fetch(gate, "busy.example", "/much").await;
         self.expect(gate, "busy.example", "/again", Some("deferred")).await;
         // The backoff is reported to the store in a task, which tries again after a second.
         sleep(5 * SECOND).await;

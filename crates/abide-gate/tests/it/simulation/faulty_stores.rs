@@ -10,7 +10,7 @@ use abide_gate::{HolderId, MemoryStore, Origin, StoreError, StoreFuture, WallMil
 use tokio::time::sleep;
 
 use super::checker::{Checker, Who};
-use super::plan::{CDN, Chance, ORIGINS};
+use super::plan::{CDN, ORIGINS, Rng};
 
 /// How a store fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,9 +45,9 @@ fn fault(seed: Option<u64>, checker: &Checker) -> Option<Fault> {
         return None;
     }
     // By the time and not by what happened before, so that a run that is shrunk meets the same faults.
-    let mut chance = Chance::of(&[seed?, checker.now().as_millis() as u64]);
+    let mut rng = Rng::of(&[seed?, checker.now().as_millis() as u64]);
     const FAULTS: [Fault; 6] = [Fault::Error, Fault::Lie, Fault::Hang, Fault::Slow, Fault::Rot, Fault::Panic];
-    chance.one_in(8).then(|| chance.of_these(&FAULTS))
+    rng.one_in(8).then(|| rng.of_these(&FAULTS))
 }
 
 /// `done` is what happens unless it fails before.

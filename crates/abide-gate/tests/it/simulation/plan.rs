@@ -33,18 +33,18 @@ const FEW_SITES: usize = 3;
 /// The events of a run that follows from bytes, at most.
 const FEW_EVENTS: usize = 16;
 
-/// Chance that follows from its seed (splitmix64).
+/// Random numbers that follow from their seed (splitmix64).
 #[derive(Clone, Debug)]
-pub(crate) struct Chance(u64);
+pub(crate) struct Rng(u64);
 
-impl Chance {
+impl Rng {
     pub(crate) fn of(parts: &[u64]) -> Self {
-        let mut chance = Self(0);
+        let mut rng = Self(0);
         for part in parts {
-            chance.0 ^= part.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            chance.next();
+            rng.0 ^= part.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            rng.next();
         }
-        chance
+        rng
     }
 
     pub(crate) fn next(&mut self) -> u64 {
@@ -129,18 +129,18 @@ pub(crate) struct Phase {
 
 /// Faults of hours, good times of days; one server in four is down from some day on.
 fn life(seed: u64, origin: usize) -> Vec<Phase> {
-    let mut chance = Chance::of(&[seed, origin as u64, 1]);
+    let mut rng = Rng::of(&[seed, origin as u64, 1]);
     let (mut end, mut phases) = (Duration::ZERO, Vec::new());
     while end < DAY * (DAYS + 1) {
-        let longest = if chance.one_in(4) { 4 * DAY } else { 10 * HOUR };
-        end += chance.between(20 * MINUTE, longest);
-        let robots = if chance.one_in(3) { Robots::Good } else { chance.of_these(ROBOTS) };
-        let pages = if chance.one_in(2) { Pages::Fine } else { chance.of_these(PAGES) };
-        let crawl_delay = chance.of_these(&[Duration::ZERO, Duration::ZERO, Duration::from_millis(2_500)]);
+        let longest = if rng.one_in(4) { 4 * DAY } else { 10 * HOUR };
+        end += rng.between(20 * MINUTE, longest);
+        let robots = if rng.one_in(3) { Robots::Good } else { rng.of_these(ROBOTS) };
+        let pages = if rng.one_in(2) { Pages::Fine } else { rng.of_these(PAGES) };
+        let crawl_delay = rng.of_these(&[Duration::ZERO, Duration::ZERO, Duration::from_millis(2_500)]);
         phases.push(Phase { end, robots, pages, crawl_delay });
     }
-    if chance.one_in(4) {
-        let keep = chance.below(6) as usize;
+    if rng.one_in(4) {
+        let keep = rng.below(6) as usize;
         phases.truncate(keep);
         let (robots, pages) = (Robots::ServerError, Pages::Fine);
         phases.push(Phase { end: DAY * 1000, robots, pages, crawl_delay: Duration::ZERO });
@@ -199,7 +199,7 @@ pub(crate) enum Reading {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Visit {
+pub(crate) struct PageFetch {
     pub(crate) process: usize,
     pub(crate) origin: usize,
     pub(crate) wish: Wish,
@@ -213,7 +213,7 @@ pub(crate) struct Visit {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum What {
-    Visit(Visit),
+    Fetch(PageFetch),
     /// The wall clock lies by so many milliseconds, for so long.
     Jump {
         by: i64,
@@ -292,15 +292,15 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn of_seed(seed: u64) -> Self {
         let setting = Setting::of_seed(seed);
-        let mut chance = Chance::of(&[seed, 2]);
+        let mut rng = Rng::of(&[seed, 2]);
         let (mut at, mut events) = (Duration::ZERO, Vec::new());
         while at < DAY * DAYS {
-            let longest = if chance.one_in(3) { 3 * HOUR } else { 30 * MINUTE };
-            at += chance.between(SECOND, longest);
+            let longest = if rng.one_in(3) { 3 * HOUR } else { 30 * MINUTE };
+            at += rng.between(SECOND, longest);
             let id = events.len() as u64;
-            let mut chance = Chance::of(&[seed, id, 3]);
-            let lot = chance.below(200);
-            events.push(Event { id, at, what: what(lot, &setting, ORIGINS.len(), &mut chance) });
+            let mut rng = Rng::of(&[seed, id, 3]);
+            let lot = rng.below(200);
+            events.push(Event { id, at, what: what(lot, &setting, ORIGINS.len(), &mut rng) });
         }
         let lives = (0..ORIGINS.len()).map(|origin| life(seed, origin)).collect();
         Self { seed, setting, sites: ORIGINS.len(), has_end: true, events, lives }
@@ -315,8 +315,8 @@ impl Plan {
         let (mut at, mut events) = (Duration::ZERO, Vec::new());
         for (id, piece) in rest.chunks_exact(4).take(FEW_EVENTS).enumerate() {
             at += pause(piece[0]);
-            let mut chance = Chance::of(&[piece[2].into(), piece[3].into()]);
-            let what = what(u64::from(piece[1]) % 40, &setting, FEW_SITES, &mut chance);
+            let mut rng = Rng::of(&[piece[2].into(), piece[3].into()]);
+            let what = what(u64::from(piece[1]) % 40, &setting, FEW_SITES, &mut rng);
             events.push(Event { id: id as u64, at, what });
         }
         let lives = (0..FEW_SITES).map(|origin| life(seed, origin)).collect();
@@ -359,46 +359,46 @@ fn pause(byte: u8) -> Duration {
     unit * u32::from(byte & 63)
 }
 
-/// The first ten lots are what happens now and then, all others are visits.
-fn what(lot: u64, setting: &Setting, sites: usize, chance: &mut Chance) -> What {
-    let process = chance.below(setting.processes as u64) as usize;
-    let origin = chance.below(sites as u64) as usize;
+/// The first ten lots are what happens now and then, all others are fetches.
+fn what(lot: u64, setting: &Setting, sites: usize, rng: &mut Rng) -> What {
+    let process = rng.below(setting.processes as u64) as usize;
+    let origin = rng.below(sites as u64) as usize;
     match lot {
         0 if setting.jumps => {
-            let by = chance.between(HOUR, 400 * DAY).as_millis() as i64;
-            let by = if chance.one_in(2) { by } else { -by };
-            What::Jump { by, lasts: chance.between(MINUTE, 6 * HOUR) }
+            let by = rng.between(HOUR, 400 * DAY).as_millis() as i64;
+            let by = if rng.one_in(2) { by } else { -by };
+            What::Jump { by, lasts: rng.between(MINUTE, 6 * HOUR) }
         }
         1 | 2 if setting.restarts => What::Restart { process },
         3..7 => What::Forget { process, origin },
         7..10 => {
-            let host = if chance.one_in(7) { CDN } else { ORIGINS[origin].1 };
-            What::Backoff { process, host, lasts: chance.between(SECOND, 20 * MINUTE) }
+            let host = if rng.one_in(7) { CDN } else { ORIGINS[origin].1 };
+            What::Backoff { process, host, lasts: rng.between(SECOND, 20 * MINUTE) }
         }
-        _ => What::Visit(visit(process, origin, chance)),
+        _ => What::Fetch(page_fetch(process, origin, rng)),
     }
 }
 
-fn visit(process: usize, origin: usize, chance: &mut Chance) -> Visit {
-    let wish = match chance.below(10) {
+fn page_fetch(process: usize, origin: usize, rng: &mut Rng) -> PageFetch {
+    let wish = match rng.below(10) {
         0 | 1 => Wish::Is(Path::Closed),
-        2..5 => Wish::OfPhase { ago: chance.below(3) },
-        5 if chance.one_in(4) => Wish::Is(Path::RobotsTxt),
+        2..5 => Wish::OfPhase { ago: rng.below(3) },
+        5 if rng.one_in(4) => Wish::Is(Path::RobotsTxt),
         _ => Wish::Is(Path::Open),
     };
-    let reading = match chance.below(8) {
-        0 => Reading::DropsAfter(chance.below(4) as u8),
-        1 => Reading::HoldsFor(chance.between(SECOND, 40 * SECOND)),
+    let reading = match rng.below(8) {
+        0 => Reading::DropsAfter(rng.below(4) as u8),
+        1 => Reading::HoldsFor(rng.between(SECOND, 40 * SECOND)),
         _ => Reading::ToItsEnd,
     };
-    let budget = chance.of_these(&[0, 1_500, 10_000, 30_000, 30_000, 90_000]);
-    Visit {
+    let budget = rng.of_these(&[0, 1_500, 10_000, 30_000, 30_000, 90_000]);
+    PageFetch {
         process,
         origin,
         wish,
-        callers: if chance.one_in(12) { 2 + chance.below(7) as u8 } else { 1 },
+        callers: if rng.one_in(12) { 2 + rng.below(7) as u8 } else { 1 },
         budget: Duration::from_millis(budget),
         reading,
-        cancels: chance.one_in(5).then(|| chance.between(Duration::ZERO, 8 * SECOND)),
+        cancels: rng.one_in(5).then(|| rng.between(Duration::ZERO, 8 * SECOND)),
     }
 }

@@ -13,7 +13,7 @@ use url::Url;
 
 use super::checker::{Checker, Said, Throttle, Who};
 use super::faulty_stores::number;
-use super::plan::{CDN, Chance, HOUR, ORIGINS, Pages, Path, Phase, Plan, Robots, SECOND};
+use super::plan::{CDN, HOUR, ORIGINS, Pages, Path, Phase, Plan, Rng, Robots, SECOND};
 
 #[derive(Debug)]
 pub(crate) struct Web {
@@ -40,10 +40,10 @@ impl Web {
     fn robots(&self, who: Who, request: &RobotsRequest, times: usize) -> Scripted {
         let (origin, _) = place(request.url());
         let (phase, now) = self.phase(origin);
-        let mut chance = Chance::of(&[self.plan.seed, origin as u64, phase, times as u64, 5]);
-        let (said, answer) = self.robots_answer(origin, phase, &now, request, &mut chance);
+        let mut rng = Rng::of(&[self.plan.seed, origin as u64, phase, times as u64, 5]);
+        let (said, answer) = self.robots_answer(origin, phase, &now, request, &mut rng);
         self.checker.says(who, origin, said);
-        let latency = chance.between(Duration::ZERO, 2 * SECOND);
+        let latency = rng.between(Duration::ZERO, 2 * SECOND);
         if now.robots == Robots::Panics {
             self.checker.loses(who, origin);
         }
@@ -56,7 +56,7 @@ impl Web {
         phase: u64,
         now: &Phase,
         request: &RobotsRequest,
-        chance: &mut Chance,
+        rng: &mut Rng,
     ) -> (Said, Scripted) {
         let trap = "User-agent: *\nAllow: /\n";
         let rules = self.rules(origin, phase, now.crawl_delay);
@@ -78,24 +78,21 @@ impl Web {
                     (Said::NotModified, Scripted::status(304))
                 } else {
                     let text = Scripted::text(rules).header("etag", etag.as_bytes());
-                    (
-                        Said::Rules(Some(phase)),
-                        if now.end == Duration::MAX { text } else { age(text, chance) },
-                    )
+                    (Said::Rules(Some(phase)), if now.end == Duration::MAX { text } else { age(text, rng) })
                 }
             }
             Robots::Html => (Said::Rules(None), Scripted::text("<html><p>Challenge</p></html>")),
             Robots::Gone => {
-                let status = chance.of_these(&[400, 401, 403, 404, 410, 451]);
+                let status = rng.of_these(&[400, 401, 403, 404, 410, 451]);
                 (Said::Gone, Scripted::status(status).body(trap))
             }
             Robots::NotNow => (Said::NotNow(408), Scripted::status(408)),
-            Robots::TooManyRequests => throttle(Said::NotNow(429), 429, chance),
-            Robots::Busy => throttle(Said::Unreachable, 503, chance),
+            Robots::TooManyRequests => throttle(Said::NotNow(429), 429, rng),
+            Robots::Busy => throttle(Said::Unreachable, 503, rng),
             Robots::TooManyRedirects => (Said::Momentary, onward()),
             Robots::BadRedirect => unreachable(Scripted::redirect("ftp://elsewhere.example/")),
             Robots::ServerError => {
-                unreachable(Scripted::status(chance.of_these(&[500, 502, 504, 600, 206])).body(trap))
+                unreachable(Scripted::status(rng.of_these(&[500, 502, 504, 600, 206])).body(trap))
             }
             Robots::Refused => unreachable(Scripted::error(Failure::Connect)),
             Robots::Reset => unreachable(Scripted::error(Failure::Reset)),
@@ -128,7 +125,7 @@ impl Web {
         self: &Arc<Self>,
         who: Who,
         url: &Url,
-        chance: &mut Chance,
+        rng: &mut Rng,
         arrived: impl FnOnce(),
     ) -> PageReply {
         let (origin, host) = place(url);
@@ -138,28 +135,28 @@ impl Web {
         let guard = OnTheWire { web: Arc::clone(self), who, host, robots_of: None };
         let (_, now) = self.phase(origin);
         let faults_ended = self.checker.faults_ended();
-        let latency = if faults_ended { SECOND / 10 } else { chance.between(Duration::ZERO, 3 * SECOND) };
+        let latency = if faults_ended { SECOND / 10 } else { rng.between(Duration::ZERO, 3 * SECOND) };
         sleep(latency).await;
         let mut reply =
             PageReply { status: StatusCode::OK, headers: HeaderMap::new(), fault: None, body: None };
         let slow = now.pages == Pages::Slow;
-        let (chunks, every) = match chance.below(4) {
+        let (chunks, every) = match rng.below(4) {
             _ if faults_ended => (1, Duration::ZERO),
             0 => (0, Duration::ZERO),
             _ => (3, if slow { 7 * SECOND } else { SECOND / 5 }),
         };
         match now.pages {
-            Pages::Busy if chance.one_in(3) => {
-                reply.status = StatusCode::from_u16(chance.of_these(&[429, 503])).unwrap();
-                let backoff = retry_after(chance);
+            Pages::Busy if rng.one_in(3) => {
+                reply.status = StatusCode::from_u16(rng.of_these(&[429, 503])).unwrap();
+                let backoff = retry_after(rng);
                 if let Some(seconds) = backoff {
                     reply.headers.insert("retry-after", seconds.into());
                 }
                 self.checker.throttles(who, host, throttle_of(backoff), None);
             }
-            Pages::Broken if chance.one_in(2) => {
+            Pages::Broken if rng.one_in(2) => {
                 use Failure::{EnhanceYourCalm, Refused, Reset, Timeout};
-                let fault = chance.of_these(&[Refused, Reset, Timeout, EnhanceYourCalm]);
+                let fault = rng.of_these(&[Refused, Reset, Timeout, EnhanceYourCalm]);
                 match fault {
                     EnhanceYourCalm => self.checker.throttles(who, host, Throttle::Silent, None),
                     _ => self.checker.reaches(who, host, false),
@@ -167,17 +164,16 @@ impl Web {
                 reply.fault = Some(fault);
                 return reply;
             }
-            Pages::Redirects if chance.one_in(2) => {
-                let to = chance.below(self.plan.sites as u64) as usize;
+            Pages::Redirects if rng.one_in(2) => {
+                let to = rng.below(self.plan.sites as u64) as usize;
                 let (phase, _) = self.phase(to);
-                let path = chance.of_these(&[Path::Open, Path::Closed, Path::Version(phase)]);
+                let path = rng.of_these(&[Path::Open, Path::Closed, Path::Version(phase)]);
                 let location = format!("{}{}", ORIGINS[to].0, path.text());
                 reply.status = StatusCode::FOUND;
                 reply.headers.insert("location", location.parse().unwrap());
             }
             _ => {
-                reply.status =
-                    StatusCode::from_u16(chance.of_these(&[200, 200, 200, 404, 500, 403])).unwrap();
+                reply.status = StatusCode::from_u16(rng.of_these(&[200, 200, 200, 404, 500, 403])).unwrap();
             }
         }
         self.checker.reaches(who, host, true);
@@ -203,8 +199,8 @@ fn redirect(origin: usize, hop: u64) -> String {
     format!("{host}/of/{origin}/{hop}")
 }
 
-fn age(answer: Scripted, chance: &mut Chance) -> Scripted {
-    match chance.below(6) {
+fn age(answer: Scripted, rng: &mut Rng) -> Scripted {
+    match rng.below(6) {
         0 => answer.header("cache-control", b"max-age=600"),
         1 => answer.header("cache-control", b"max-age=99999999999999999999"),
         2 => answer.header("cache-control", b"no-store"),
@@ -213,17 +209,17 @@ fn age(answer: Scripted, chance: &mut Chance) -> Scripted {
 }
 
 /// Seconds of a Retry-After that can be used; `None`: there is none.
-fn retry_after(chance: &mut Chance) -> Option<u64> {
-    chance.of_these(&[None, Some(1), Some(20), Some(300), Some(7_200), Some(1_000_000)])
+fn retry_after(rng: &mut Rng) -> Option<u64> {
+    rng.of_these(&[None, Some(1), Some(20), Some(300), Some(7_200), Some(1_000_000)])
 }
 
 fn throttle_of(retry_after: Option<u64>) -> Throttle {
     retry_after.map_or(Throttle::Silent, |seconds| Throttle::Asks(Duration::from_secs(seconds)))
 }
 
-fn throttle(said: Said, status: u16, chance: &mut Chance) -> (Said, Scripted) {
+fn throttle(said: Said, status: u16, rng: &mut Rng) -> (Said, Scripted) {
     // Shorter than for pages, so that more is seen of what follows.
-    let answer = match retry_after(chance).map(|seconds| seconds.min(3 * HOUR.as_secs())) {
+    let answer = match retry_after(rng).map(|seconds| seconds.min(3 * HOUR.as_secs())) {
         Some(seconds) => Scripted::status(status).header("retry-after", seconds.to_string().as_bytes()),
         None => Scripted::status(status),
     };

@@ -20,7 +20,7 @@ use url::Url;
 
 use super::checker::{Checker, Counts, Throttle, Violation, Who};
 use super::faulty_stores::{Hosts, Reader, SharedStore, number};
-use super::plan::{Chance, DAY, HOUR, MINUTE, ORIGINS, Path, Plan, Reading, SECOND, Visit, What, Wish};
+use super::plan::{DAY, HOUR, MINUTE, ORIGINS, PageFetch, Path, Plan, Reading, Rng, SECOND, What, Wish};
 use super::web::Web;
 
 const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
@@ -181,11 +181,11 @@ impl World {
             while tasks.try_join_next().is_some() {}
             let world = Arc::clone(self);
             match event.what {
-                What::Visit(visit) => {
-                    for n in 0..visit.callers {
+                What::Fetch(fetch) => {
+                    for n in 0..fetch.callers {
                         let world = Arc::clone(self);
-                        let chance = Chance::of(&[self.web.plan.seed, event.id, n.into(), 8]);
-                        tasks.spawn(async move { world.visit(visit, chance).await });
+                        let rng = Rng::of(&[self.web.plan.seed, event.id, n.into(), 8]);
+                        tasks.spawn(async move { world.fetch(fetch, rng).await });
                     }
                 }
                 What::Jump { by, lasts } => drop(tasks.spawn(async move { world.jump(by, lasts).await })),
@@ -204,12 +204,12 @@ impl World {
     }
 
     /// One caller, who may be called off, and whose process may be killed.
-    async fn visit(&self, visit: Visit, chance: Chance) {
-        let process = self.process(visit.process);
+    async fn fetch(&self, fetch: PageFetch, rng: Rng) {
+        let process = self.process(fetch.process);
         let mut killed = process.kill.subscribe();
         let life = async {
-            let call = self.call(&process, &visit, chance);
-            match visit.cancels {
+            let call = self.call(&process, &fetch, rng);
+            match fetch.cancels {
                 Some(after) => drop(timeout(after, call).await),
                 None => call.await,
             }
@@ -222,32 +222,32 @@ impl World {
     }
 
     /// One page, through its redirects.
-    async fn call(&self, process: &Process, visit: &Visit, mut chance: Chance) {
+    async fn call(&self, process: &Process, fetch: &PageFetch, mut rng: Rng) {
         let came = Instant::now();
-        let mut url = self.url(visit);
-        let (mut left, mut permits) = (visit.budget, Duration::ZERO);
+        let mut url = self.url(fetch);
+        let (mut left, mut permits) = (fetch.budget, Duration::ZERO);
         let mut on_the_wire = Duration::ZERO;
         for _ in 0..10 {
-            let Some((permit, waited)) = self.admitted(process, &url, left, &mut chance).await else { break };
+            let Some((permit, waited)) = self.admitted(process, &url, left, &mut rng).await else { break };
             permits += waited;
             left = left.saturating_sub(waited);
             let sent = Instant::now();
-            let next = self.send(process, &url, permit, visit.reading, &mut chance).await;
+            let next = self.send(process, &url, permit, fetch.reading, &mut rng).await;
             on_the_wire += sent.elapsed();
             let Some(next) = next else { break };
             url = next;
         }
         // Each hop may have had to fetch the rules of another site.
         let took = (came.elapsed() - on_the_wire) / 10;
-        self.checker.took(took, permits, visit.budget);
+        self.checker.took(took, permits, fetch.budget);
     }
 
-    fn url(&self, visit: &Visit) -> Url {
-        let path = match visit.wish {
+    fn url(&self, fetch: &PageFetch) -> Url {
+        let path = match fetch.wish {
             Wish::Is(path) => path,
-            Wish::OfPhase { ago } => Path::Version(self.web.phase(visit.origin).0.saturating_sub(ago)),
+            Wish::OfPhase { ago } => Path::Version(self.web.phase(fetch.origin).0.saturating_sub(ago)),
         };
-        format!("{}{}", ORIGINS[visit.origin].0, path.text()).parse().unwrap()
+        format!("{}{}", ORIGINS[fetch.origin].0, path.text()).parse().unwrap()
     }
 
     /// The permit for a URL that is allowed, and how long it was waited for.
@@ -256,13 +256,13 @@ impl World {
         process: &Process,
         url: &Url,
         budget: Duration,
-        chance: &mut Chance,
+        rng: &mut Rng,
     ) -> Option<(Option<Permit>, Duration)> {
         let gate = match self.rude_now() {
-            Some(Rude::TwoGates) if chance.one_in(2) => self.start(process.who).gate,
+            Some(Rude::TwoGates) if rng.one_in(2) => self.start(process.who).gate,
             _ => process.gate.clone(),
         };
-        let rude = self.rude_now().filter(|_| chance.one_in(3));
+        let rude = self.rude_now().filter(|_| rng.one_in(3));
         let budget = if rude == Some(Rude::Patient) { budget + MINUTE } else { budget };
         if rude == Some(Rude::PastRobots) {
             let permit = hosts::acquire(&gate, url, Duration::ZERO, budget).await.ok()?;
@@ -325,11 +325,11 @@ impl World {
         url: &Url,
         mut permit: Option<Permit>,
         reading: Reading,
-        chance: &mut Chance,
+        rng: &mut Rng,
     ) -> Option<Url> {
-        let rude = self.rude_now().filter(|_| chance.one_in(2));
+        let rude = self.rude_now().filter(|_| rng.one_in(2));
         let early = (rude == Some(Rude::EarlyRelease)).then(|| permit.take());
-        let reply = self.web.page(process.who, url, chance, || drop(early)).await;
+        let reply = self.web.page(process.who, url, rng, || drop(early)).await;
         let Some(permit) = permit else {
             let mut body = reply.body?;
             while body.piece().await {}
@@ -426,9 +426,9 @@ impl World {
     async fn expect(&self, process: &Process, origin: usize, path: Path, is_allowed: bool) {
         let url = page(ORIGINS[origin].0, path);
         let before = self.checker.count("pages");
-        let mut chance = Chance::of(&[self.web.plan.seed, origin as u64, 9]);
-        if let Some((permit, _)) = self.admitted(process, &url, MINUTE, &mut chance).await {
-            self.send(process, &url, permit, Reading::ToItsEnd, &mut chance).await;
+        let mut rng = Rng::of(&[self.web.plan.seed, origin as u64, 9]);
+        if let Some((permit, _)) = self.admitted(process, &url, MINUTE, &mut rng).await {
+            self.send(process, &url, permit, Reading::ToItsEnd, &mut rng).await;
         }
         // A backoff that was written down by a clock ahead is believed when its time has come near.
         let is_late = is_allowed && self.checker.is_misled();
@@ -450,8 +450,9 @@ impl World {
             callers.spawn(async move {
                 let (origin, wish) = (world.web.plan.sites - 1, Wish::Is(Path::Open));
                 let (reading, budget) = (Reading::ToItsEnd, MINUTE);
-                let visit = Visit { process: 0, origin, wish, callers: 1, budget, reading, cancels: None };
-                world.call(&process, &visit, Chance::of(&[n, 10])).await;
+                let fetch =
+                    PageFetch { process: 0, origin, wish, callers: 1, budget, reading, cancels: None };
+                world.call(&process, &fetch, Rng::of(&[n, 10])).await;
             });
         }
         while callers.join_next().await.is_some() {}
@@ -526,7 +527,7 @@ fn host_of(n: usize) -> Host {
     Host::of(&format!("http://{name}.example").parse().unwrap()).unwrap()
 }
 
-/// Reads a page as the visit wants. The permit ends with the body.
+/// Reads a page as its plan says. The permit ends with the body.
 async fn read(mut body: super::web::PageBody, permit: Permit, reading: Reading) {
     let mut permit = Some(permit);
     let frames = match reading {

@@ -113,7 +113,7 @@ impl Client {
     }
 }
 
-/// The next number of a row that looks like chance (Knuth's MMIX).
+/// The next number of a row that looks like rng (Knuth's MMIX).
 fn roll(n: &mut u64) -> u64 {
     *n = n.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     *n
