@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::kind::{PERMISSIONS, ROBOTS, Records};
 use crate::place::Place;
 use crate::row::{self, BackoffRow, State, VERSION};
-use crate::store::Usage;
+use crate::store::StoreUsage;
 
 /// As 0.1 named it.
 const BACKOFFS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("backoffs");
@@ -77,12 +77,12 @@ impl Disk {
         self.read(|read| PERMISSIONS.read(read, url, |row| row::read_permission(url, row)))
     }
 
-    pub(crate) fn usage(&self) -> Result<Usage, Error> {
+    pub(crate) fn usage(&self) -> Result<StoreUsage, Error> {
         self.read(|read| {
             let state = read.open_table(STATE)?.get(STATE_KEY)?;
             let state = state.and_then(|row| State::decode(row.value())).unwrap_or_default();
             let bytes = state.robots_bytes.saturating_add(state.permissions_bytes);
-            Ok(Usage { robots: ROBOTS.len(read)?, permissions: PERMISSIONS.len(read)?, bytes })
+            Ok(StoreUsage { robots: ROBOTS.len(read)?, permissions: PERMISSIONS.len(read)?, bytes })
         })
     }
 

@@ -20,4 +20,4 @@ mod row;
 pub use builder::Builder;
 pub use error::Error;
 pub use redb::StorageBackend;
-pub use store::{Store, Usage};
+pub use store::{Store, StoreUsage};

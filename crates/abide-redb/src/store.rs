@@ -61,7 +61,7 @@ struct Inner {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Usage {
+pub struct StoreUsage {
     /// Records of robots.txt.
     pub robots: u64,
     /// Records of permissions.
@@ -123,7 +123,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Closed`].
-    pub async fn usage(&self) -> Result<Usage, Error> {
+    pub async fn usage(&self) -> Result<StoreUsage, Error> {
         self.on_disk(|shared| shared.disk.usage()).await
     }
 
