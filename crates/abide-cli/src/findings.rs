@@ -99,7 +99,7 @@ fn record_alone(robots: &Robots, record: &Record<'_>, findings: &mut Vec<Finding
     };
     let text = String::from_utf8_lossy(value);
     match record.kind() {
-        RecordKind::Allow | RecordKind::Disallow => of_pattern(value, &text, add),
+        RecordKind::Allow | RecordKind::Disallow => of_pattern(value, add),
         RecordKind::Sitemap
             if text.split([' ', '\t', ',']).filter(|part| part.contains("://")).count() > 1 =>
         {
@@ -119,13 +119,13 @@ fn record_alone(robots: &Robots, record: &Record<'_>, findings: &mut Vec<Finding
 }
 
 /// What looks like another language than that of patterns.
-fn of_pattern(value: &[u8], text: &str, mut add: impl FnMut(&'static str, Range<usize>, &str, &str)) {
+fn of_pattern(value: &[u8], mut add: impl FnMut(&'static str, Range<usize>, &str, &str)) {
     const PER_LINE: &str = "write one rule per line";
-    if let Some((place, help)) = regex(text) {
+    if let Some((place, help)) = regex(value) {
         add("regex-in-path", place, "this is read as text, not as a regular expression", &help);
     }
     if let Some(at) = value.iter().position(|byte| matches!(byte, b' ' | b'\t')) {
-        let is_next = text.get(at..).is_some_and(|rest| rest.trim_start().starts_with('/'));
+        let is_next = value.get(at..).is_some_and(|rest| rest.trim_ascii_start().starts_with(b"/"));
         let help = if is_next { PER_LINE } else { "write %20" };
         add("raw-space", at..at + 1, "the space is part of the pattern", help);
     }
@@ -141,30 +141,30 @@ fn of_pattern(value: &[u8], text: &str, mut add: impl FnMut(&'static str, Range<
 }
 
 /// The first part that is a regular expression by its looks, and what to write instead.
-fn regex(text: &str) -> Option<(Range<usize>, String)> {
-    if let Some(at) = text.find(".*") {
-        return Some((at..at + 2, format!("write {}", text.replace(".*", "*"))));
+fn regex(value: &[u8]) -> Option<(Range<usize>, String)> {
+    let first = |wanted: u8| value.iter().position(|byte| *byte == wanted);
+    if let Some(at) = find(value, b".*") {
+        return Some((at..at + 2, format!("write {}", String::from_utf8_lossy(value).replace(".*", "*"))));
     }
-    let (open, close) = (text.find('('), text.rfind(')'));
-    if let (Some(open), Some(close)) = (open, close)
-        && let Some(inner) = text.get(open + 1..close).filter(|inner| inner.contains('|'))
+    if let (Some(open), Some(close)) = (first(b'('), value.iter().rposition(|byte| *byte == b')'))
+        && let Some(inner) = value.get(open + 1..close).filter(|inner| inner.contains(&b'|'))
     {
-        let (before, behind) = (text.get(..open)?, text.get(close + 1..)?);
+        let (before, behind) = (value.get(..open)?, value.get(close + 1..)?);
         let mut help = "write one rule for each".to_owned();
+        let each = || inner.split(|byte| *byte == b'|');
         // Each repeats what is around it, so the list of a long pattern would be the square of its length.
-        if text.len() <= 200 && inner.split('|').count() <= 8 {
-            let rules: Vec<String> = inner.split('|').map(|one| format!("{before}{one}{behind}")).collect();
-            help = format!("{help}: {}", rules.join(", "));
+        if value.len() <= 200 && each().count() <= 8 {
+            let rules: Vec<_> = each().map(|one| [before, one, behind].concat()).collect();
+            help = format!("{help}: {}", String::from_utf8_lossy(&rules.join(&b", "[..])));
         }
         return Some((open..close + 1, help));
     }
-    let (open, close) = (text.find('['), text.find(']'));
-    if let (Some(open), Some(close)) = (open, close)
-        && text.get(open..close).is_some_and(|inner| inner.contains('-') || inner.contains('^'))
+    if let (Some(open), Some(close)) = (first(b'['), first(b']'))
+        && value.get(open..close).is_some_and(|inner| inner.contains(&b'-') || inner.contains(&b'^'))
     {
         return Some((open..close + 1, "write * for any characters".to_owned()));
     }
-    let at = ["\\d", "\\w", "\\.", "\\/"].iter().find_map(|escape| text.find(escape))?;
+    let at = ["\\d", "\\w", "\\.", "\\/"].iter().find_map(|escape| find(value, escape.as_bytes()))?;
     Some((at..at + 2, "write the character itself, or *".to_owned()))
 }
 
@@ -281,6 +281,15 @@ fn read_code(line: &'static str) -> Option<Code> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn columns_are_bytes_in_any_encoding() {
+        let findings = of(&Robots::parse(b"User-agent: *\nDisallow: /\xe9\xe9 /b.*"), false);
+        let found = findings.iter().map(|found| (found.code, found.column, found.help.as_deref()));
+        let found: Vec<_> = found.skip(1).collect();
+        let (space, regex) = (Some("write one rule per line"), Some("write /\u{fffd}\u{fffd} /b*"));
+        assert_eq!(found, [("raw-space", 14, space), ("regex-in-path", 17, regex)]);
+    }
 
     #[test]
     fn the_page_of_codes_is_up_to_date() {
