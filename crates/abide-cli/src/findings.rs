@@ -108,9 +108,12 @@ fn record_alone(robots: &Robots, record: &Record<'_>, findings: &mut Vec<Finding
         }
         RecordKind::AppDirectives | RecordKind::ContentUsage | RecordKind::ContentSignal => {
             let Some(problem) = record_problem(record) else { return };
-            // What can't be read stands between backticks.
+            // What can't be read stands between backticks. Other text may hold it, too, so it is looked for by itself.
             let found = problem.split("found `").nth(1).and_then(|rest| rest.split('`').next());
-            let place = found.and_then(|found| Some((find(value, found.as_bytes())?, found.len())));
+            let blank = |byte: &u8| if matches!(byte, b',' | b'\t') { b' ' } else { *byte };
+            let alone = |text: &[u8]| [b" ", text, b" "].concat().iter().map(blank).collect::<Vec<u8>>();
+            let place =
+                found.and_then(|found| Some((find(&alone(value), &alone(found.as_bytes()))?, found.len())));
             let place = place.map_or(0..value.len(), |(start, len)| start..start + len);
             add("dropped-preference", place, &problem, "");
         }
