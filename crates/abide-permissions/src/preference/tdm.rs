@@ -80,7 +80,7 @@ impl Carrier {
         let mut lines = 0_usize;
         for (name, value) in fields {
             if name.eq_ignore_ascii_case(POLICY) {
-                let policy = || std::str::from_utf8(value).ok().map(|text| text.trim_ascii().into());
+                let policy = || std::str::from_utf8(value).ok().and_then(policy);
                 found.policy = found.policy.or_else(policy);
             } else if name.eq_ignore_ascii_case(RESERVATION) {
                 found.add(reserved(value.trim_ascii()), Provenance::field(RESERVATION, lines));
@@ -95,7 +95,7 @@ impl Carrier {
         for (index, meta) in metas.iter().enumerate() {
             let (name, content) = (meta.name().trim_ascii(), meta.content().trim_ascii());
             if name.eq_ignore_ascii_case(POLICY) {
-                found.policy = found.policy.or_else(|| Some(content.into()));
+                found.policy = found.policy.or_else(|| policy(content));
             } else if name.eq_ignore_ascii_case(RESERVATION) {
                 found.add(reserved(content.as_bytes()), Provenance::Meta { index, name: meta.name().into() });
             }
@@ -122,7 +122,7 @@ impl Carrier {
             _ => return None,
         };
         target.covered_by(location.as_bytes())?;
-        let policy = entry.get(POLICY).and_then(Value::as_str).map(Into::into);
+        let policy = entry.get(POLICY).and_then(Value::as_str).and_then(policy);
         Some(Self {
             reservation: reserved.map(|reserved| (reserved, Provenance::WellKnown { index })),
             policy,
@@ -162,6 +162,11 @@ fn reserved(value: &[u8]) -> Option<bool> {
         b"0" => Some(false),
         _ => None,
     }
+}
+
+/// The URL of a policy, if there is one in the text.
+fn policy(text: &str) -> Option<Box<str>> {
+    Some(text.trim_ascii()).filter(|url| !url.is_empty()).map(Into::into)
 }
 
 const RESERVATION: &str = "tdm-reservation";

@@ -1,7 +1,7 @@
 //! App-Directives (C), Content-Usage, Content-Signal, TDMRep, and how their statements are resolved.
 
 use abide_permissions::{
-    AppDirectives, Head, HeadScanner, Permissions, Preference, Preferences, Provenance, SfValue, Usage,
+    AppDirectives, Head, HeadScanner, Meta, Permissions, Preference, Preferences, Provenance, SfValue, Usage,
     licenses,
 };
 use abide_robots::{ProductToken, Rules, Target};
@@ -280,6 +280,9 @@ fn the_policy_is_that_of_the_entry_that_counts() {
                    {"location": "/", "tdm-reservation": 1, "tdm-policy": "https://example.org/p"}]"#;
     assert_eq!(of_tdmrep(file, "/a/b.html").tdm_policy(), None);
     assert_eq!(of_tdmrep(file, "/a/b.png").tdm_policy(), Some("https://example.org/p"));
+    let fields = [("tdm-policy", b" ".as_slice()), ("TDM-Policy", b"/p")];
+    let found = Preferences::default().with_tdm(None, fields, &[Meta::new("tdm-policy", "")]);
+    assert_eq!(found.tdm_policy(), Some("/p"));
 }
 
 #[test]
