@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use abide_identity::{DIRECTORY_PATH, Directory, Key, Signer, WebBotAuth, thumbprint};
-use anyhow::Context;
 use askama::Template;
 use url::Url;
 
@@ -25,11 +24,14 @@ pub(crate) fn run(args: &IdentityArgs) -> anyhow::Result<Status> {
 }
 
 pub(crate) fn signer(file: &Path, url: &str) -> anyhow::Result<WebBotAuth> {
-    let key = Key::from_file(file).map_err(|error| {
+    Ok(WebBotAuth::new(key(file)?, url).map_err(|error| Usage(format!("--signature-agent: {error}")))?)
+}
+
+fn key(file: &Path) -> Result<Key, Usage> {
+    Key::from_file(file).map_err(|error| {
         let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
         Usage(format!("--key {}: {error}{cause}", file.display()))
-    })?;
-    Ok(WebBotAuth::new(key, url).map_err(|error| Usage(format!("--signature-agent: {error}")))?)
+    })
 }
 
 fn new(file: &PathBuf) -> anyhow::Result<()> {
@@ -44,11 +46,14 @@ fn new(file: &PathBuf) -> anyhow::Result<()> {
 }
 
 fn directory(files: &[PathBuf], headers: Option<&Url>, days: u64) -> anyhow::Result<()> {
-    let keys = files.iter().map(Key::from_file).collect::<Result<Vec<_>, _>>()?;
+    if headers.is_some_and(|site| site.scheme() != "https") {
+        return Err(Usage("--headers: expected the https URL of a site".to_owned()).into());
+    }
+    let keys = files.iter().map(|file| key(file)).collect::<Result<Vec<_>, _>>()?;
     let directory = Directory::new(keys.iter().map(|key| key as &dyn Signer))?;
     // Without a newline behind it: the signed digest is that of these bytes.
     let Some(site) = headers else { return write(directory.json()) };
-    let url = site.join(DIRECTORY_PATH).context("expected the https URL of a site after --headers")?;
+    let url = site.join(DIRECTORY_PATH)?;
     let lifetime = Duration::from_secs(days * 24 * 60 * 60);
     let fields = directory.headers(&url, SystemTime::now(), lifetime)?;
     let lines = fields.iter().map(|(name, value)| Ok(format!("{name}: {}\n", value.to_str()?)));
