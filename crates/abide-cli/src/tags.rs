@@ -56,8 +56,8 @@ fn answer(question: Question) -> Result<Tags, String> {
     let tokens = tokens(&question.agent.into_vec())?;
     let html = batch::bytes("html", question.html, question.html_base64)?;
     let mut headers = question.headers.unwrap_or_default();
-    for (name, _) in &mut headers {
-        *name = name.trim().to_owned();
+    for (name, value) in &mut headers {
+        (*name, *value) = (name.trim().to_owned(), value.trim_ascii().to_owned());
         // HTTP/2 has `:status`.
         HeaderName::from_str(name.strip_prefix(':').unwrap_or(name))
             .map_err(|_| format!("expected the name of a header field, found `{name}`"))?;
