@@ -163,7 +163,7 @@ impl Reader<'_> {
     }
 
     fn line(&mut self, place: Place<'_>) {
-        let content = line::trim(line::without_comment(place.line));
+        let content = line::trimmed(line::without_comment(place.line), self.profile);
         // `Allow /a:b` has a colon, but not behind its key.
         let is_record = |key: &Key| key.kind != RecordKind::Other || !is_allow_without_colon(content);
         let Some(key) = line::key(place.line, self.profile).filter(is_record) else {
@@ -319,7 +319,7 @@ impl Reader<'_> {
                 }
             }
             (Phase::Outside, kind) if !kind.stands_anywhere() => {
-                let columns = place.columns(0, line::trim(place.line));
+                let columns = place.columns(0, line::trimmed(place.line, self.profile));
                 let (code, what) = match kind {
                     RecordKind::ContentSignal => ("signal-outside-group", "counts for every crawler"),
                     _ => ("outside-group", "belongs to no group"),
@@ -379,7 +379,7 @@ impl Reader<'_> {
         };
         let Some(group) = self.number_of_group() else { return };
         let matches = (group, without_idle_stars(&pattern));
-        let columns = place.columns(0, line::trim(place.line));
+        let columns = place.columns(0, line::trimmed(place.line, self.profile));
         let mut hidden = Known { rank: (bytes, allow), pattern, number: place.number, columns };
         let known = match self.rules.entry(matches) {
             Entry::Vacant(place) => {
