@@ -250,7 +250,7 @@ fn any_key(line: &[u8], profile: Profile) -> Option<Key> {
     without_colon(line, profile)
 }
 
-fn kind_of(name: &[u8], profile: Profile) -> (RecordKind, Spelling) {
+pub(crate) fn kind_of(name: &[u8], profile: Profile) -> (RecordKind, Spelling) {
     let is = |known: &&(&str, RecordKind)| match profile {
         Profile::Rfc9309 => name.eq_ignore_ascii_case(known.0.as_bytes()),
         // Google's parser compares only as many bytes as the key it knows has.

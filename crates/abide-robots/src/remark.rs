@@ -207,21 +207,17 @@ impl Reader<'_> {
         let before = slice::before(place.line, key.value_at);
         let name = line::trimmed(before.strip_suffix(b":").unwrap_or(before), self.profile);
         let (columns, shown) = (place.columns(0, name), quoted(name));
-        match key.spelling {
-            Spelling::Misspelt => {
-                let sentence = format!("{shown} is read as \"{}\"", key.kind.name());
-                self.remark("misspelt-key", place.number, columns, sentence);
-            }
-            Spelling::MissingColon => {
-                let end = columns.end;
-                let sentence = format!("a colon is missing behind {shown}, and is read as if it were there");
-                self.remark("missing-colon", place.number, end..end.saturating_add(1), sentence);
-            }
-            Spelling::Exact if key.kind == RecordKind::Other => {
-                let sentence = format!("the key {shown} is unknown; the record changes nothing");
-                self.remark("unknown-record", place.number, columns, sentence);
-            }
-            Spelling::Exact => {}
+        if line::kind_of(name, self.profile).1 == Spelling::Misspelt {
+            let sentence = format!("{shown} is read as \"{}\"", key.kind.name());
+            self.remark("misspelt-key", place.number, columns.clone(), sentence);
+        }
+        if key.spelling == Spelling::MissingColon {
+            let end = columns.end;
+            let sentence = format!("a colon is missing behind {shown}, and is read as if it were there");
+            self.remark("missing-colon", place.number, end..end.saturating_add(1), sentence);
+        } else if key.kind == RecordKind::Other {
+            let sentence = format!("the key {shown} is unknown; the record changes nothing");
+            self.remark("unknown-record", place.number, columns, sentence);
         }
     }
 
