@@ -166,7 +166,9 @@ impl RobotsRecord {
                         .retried(None, at, policy);
                 };
                 let copy = copy.confirmed(validators, lifetime, now);
+                // A store may have it from a process with another policy.
                 let lifetime = copy.lifetime().unwrap_or(policy.lifetime_max);
+                let lifetime = lifetime.clamp(policy.lifetime_min, policy.lifetime_max);
                 new(LastResult::Rules, Some(copy), Outage::NONE).fresh_for(lifetime, at)
             }
             // The owner has taken the file away, so the copy goes, too.
@@ -479,6 +481,14 @@ mod tests {
             assert_eq!((copy.fetched_at, copy.validated_at), (fetched_at, back));
             assert!(record.is_fresh(back), "it would be asked for with every page");
         }
+    }
+
+    #[test]
+    fn a_304_is_used_for_as_long_as_the_policy_has_it() {
+        let mut first = after(None, good(NOW), NOW);
+        first.copy.as_mut().unwrap().lifetime = whole_seconds(Duration::from_secs(1));
+        let not_modified = Outcome::NotModified { validators: Validators::default(), lifetime: None };
+        assert_eq!(after(Some(&first), not_modified, NOW).fresh_until, NOW.plus(HOUR / 12));
     }
 
     #[test]
