@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use abide_robots::{RecordKind, Robots};
+use abide_robots::{ParseOptions, RecordKind, Robots};
 use http::header::TRANSFER_ENCODING;
 use http::{HeaderMap, StatusCode};
 
@@ -158,7 +158,9 @@ pub(crate) fn is_html(content_type: Option<&[u8]>, body: &[u8]) -> bool {
 /// Whether any line is a rule, of any group, as the parser reads it.
 pub(crate) fn has_rule(body: &[u8]) -> bool {
     let is_rule = |kind| matches!(kind, RecordKind::Allow | RecordKind::Disallow);
-    Robots::parse(body).records().any(|record| is_rule(record.kind()))
+    // It was cut at the policy's limit, so the reader must not cut it at a lower one.
+    let options = ParseOptions::new().with_limit(body.len());
+    Robots::parse_with(body, options).records().any(|record| is_rule(record.kind()))
 }
 
 #[cfg(test)]
@@ -252,7 +254,8 @@ mod tests {
         assert!(is_html(Some(b"Text/HTML; charset=utf-8"), b"User-agent: *"));
         assert!(is_html(None, b"\xef\xbb\xbf \n<!DOCTYPE HTML><p>"));
         assert!(!is_html(Some(b"text/plain"), b"User-agent: *"));
-        for rule in ["<html>\n disallow : /\n", "Dissallow: /x", "Disallow /x", "\u{feff}Allow: /"] {
+        let late = "#\n".repeat(300_000) + "Allow: /";
+        for rule in ["<html>\n disallow : /\n", "Dissallow: /x", "Disallow /x", "\u{feff}Allow: /", &late] {
             assert!(has_rule(rule.as_bytes()), "{rule}");
         }
         assert!(has_rule(b"\xff\xfeA\0l\0l\0o\0w\0:\0/\0"), "UTF-16");
