@@ -61,10 +61,10 @@ pub(super) fn read<'a>(line: &'a [u8], options: &ReadOptions) -> Line<'a> {
                 stated.flag(flag, text);
                 Some(stated)
             }
-            _ => {
+            (member, _) => {
                 is_bad = true;
-                let has_words = text.iter().any(u8::is_ascii_whitespace);
-                has_words.then(|| read_salvaged(text, options)).filter(|salvaged| !salvaged.rules.is_empty())
+                let is_text = member.is_none() || text.iter().any(u8::is_ascii_whitespace);
+                is_text.then(|| read_salvaged(text, options)).filter(|salvaged| !salvaged.rules.is_empty())
             }
         };
         parts.push(Part { text, stated });
