@@ -258,8 +258,9 @@ impl Severity {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(crate) struct Code {
+    #[serde(rename = "kind")]
     pub(crate) name: &'static str,
     pub(crate) severity: Severity,
     pub(crate) text: &'static str,

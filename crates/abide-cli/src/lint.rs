@@ -27,8 +27,9 @@ struct Line<'a> {
 }
 
 pub(crate) fn run(args: &LintArgs) -> anyhow::Result<Status> {
+    let is_json = args.online.output.json || args.format == Format::Json;
     if let Some(name) = &args.explain {
-        return explain(name);
+        return explain(name, is_json);
     }
     // One that cannot be read is wrong usage, and nothing is answered then.
     let mut found = Vec::new();
@@ -47,7 +48,7 @@ pub(crate) fn run(args: &LintArgs) -> anyhow::Result<Status> {
         let findings = findings::of(&robots, *is_cut);
         // A note is no fault.
         status = status.and(Status::of(findings.iter().all(|found| found.severity == Severity::Note)));
-        if args.online.output.json || args.format == Format::Json {
+        if is_json {
             findings.iter().try_for_each(|finding| style::print_json(&Line { file: name, finding }))?;
         } else {
             print(name, &robots, &findings)?;
@@ -92,11 +93,14 @@ async fn fetch(
     Ok(status)
 }
 
-fn explain(name: &str) -> anyhow::Result<Status> {
+fn explain(name: &str, is_json: bool) -> anyhow::Result<Status> {
     let Some(code) = findings::code(name) else {
         let tip = nearest::tip(name, CODES.iter().map(|code| code.name));
         return Err(Usage(format!("--explain: unknown code {}{tip}", quoted(name))).into());
     };
+    if is_json {
+        return style::print_json(code).map(|()| Status::Done);
+    }
     style::say(&[(style::NAME, code.name), (PLAIN, ": "), (PLAIN, code.severity.as_str())])?;
     Ok(style::say(&[(PLAIN, code.text)]).map(|()| Status::Done)?)
 }
