@@ -162,7 +162,8 @@ impl Zone {
         if let Some(west) = text.strip_prefix('-') {
             return Self::offset(west, -1);
         }
-        if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_alphabetic()) {
+        let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"/_+-".contains(&byte);
+        if !text.starts_with(|char: char| char.is_ascii_alphabetic()) || !text.bytes().all(is_of_name) {
             return None;
         }
         Some(match text.to_ascii_uppercase().as_str() {
@@ -174,7 +175,7 @@ impl Zone {
             "PST" => Self::hours(-8),
             "CET" => Self::hours(1),
             "CEST" => Self::hours(2),
-            // Lenient: publishers write names that no standard knows; UTC is at most half a day off.
+            // Lenient: publishers write names that no standard knows, and `Europe/Berlin`; UTC is at most 14 hours off.
             _ => Self::ASSUMED,
         })
     }
