@@ -580,7 +580,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     }
     let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_at);
-    let none = || format!("{} is no time; write 2, 0.5s or 500ms", quoted(text));
+    let none = || format!("expected a time such as 2, 0.5s or 500ms, found {}", quoted(text));
     if number.is_empty() {
         return Err(none());
     }
@@ -589,7 +589,7 @@ fn duration(text: &str) -> Result<Duration, String> {
         "" | "s" => 1.0,
         "m" | "min" => 60.0,
         "h" => 3600.0,
-        other => return Err(format!("{} is no unit of time; use ms, s, m or h", quoted(other))),
+        other => return Err(format!("expected ms, s, m or h behind the number, found {}", quoted(other))),
     };
     let number: f64 = number.parse().map_err(|_| none())?;
     Duration::try_from_secs_f64(number * seconds_each).map_err(|_| format!("{} is too long", quoted(text)))
@@ -677,6 +677,7 @@ mod tests {
             let examples: Vec<&str> = help.lines().filter_map(|line| line.strip_prefix("  ")).collect();
             assert!(help.starts_with("Exit status: 0") && !examples.is_empty(), "{help}");
             for example in examples {
+                assert!(example.len() <= 98, "wrapped, it is two commands: {example}");
                 // What stands in single quotes is one word.
                 let parts = example.split('\'').enumerate();
                 let words = parts.flat_map(|(number, part)| match number % 2 {

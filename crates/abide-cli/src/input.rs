@@ -134,7 +134,9 @@ pub(crate) fn parse_url(text: &str) -> Result<Asked, String> {
 fn meant(text: &str) -> String {
     const SHOWN_MAX: usize = 80;
     let rest = text.rsplit_once('@').map_or(text, |(_, host)| host).trim_start_matches('/');
-    format!("{:?}", format!("https://{}", if rest.len() > SHOWN_MAX { "example.org/" } else { rest }))
+    let url = format!("https://{rest}");
+    let is_good = rest.len() <= SHOWN_MAX && Url::parse(&url).is_ok();
+    format!("{:?}", if is_good { &url } else { "https://example.org/" })
 }
 
 /// The same, where a path alone says too little.
