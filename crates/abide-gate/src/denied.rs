@@ -34,6 +34,8 @@ struct Inner {
     redirects: Vec<(Url, StatusCode)>,
     decided_at: WallMillis,
     retry_at: Option<WallMillis>,
+    /// What is waited for, if not the host of `url`.
+    scope: Option<Box<str>>,
 }
 
 /// The kinds of refusals, each with its details.
@@ -139,7 +141,7 @@ impl Denied {
     #[cold]
     pub fn new(kind: DeniedKind, url: &Url, now: WallMillis) -> Self {
         let (url, redirects) = (without_userinfo(url), Vec::new());
-        Self { inner: Arc::new(Inner { kind, url, redirects, decided_at: now, retry_at: None }) }
+        Self { inner: Arc::new(Inner { kind, url, redirects, decided_at: now, retry_at: None, scope: None }) }
     }
 
     /// Sets when to retry.
@@ -147,6 +149,11 @@ impl Denied {
     #[must_use]
     pub fn with_retry_at(mut self, retry_at: Option<WallMillis>) -> Self {
         Arc::make_mut(&mut self.inner).retry_at = retry_at;
+        self
+    }
+
+    pub(crate) fn with_scope(mut self, scope: Option<Box<str>>) -> Self {
+        Arc::make_mut(&mut self.inner).scope = scope;
         self
     }
 
@@ -271,7 +278,7 @@ impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A Location may be 300 KB long.
         let shown = |url: &Url| Escaped(url.as_str().as_bytes()).to_string();
-        let Inner { kind, url, redirects, retry_at, .. } = &*self.inner;
+        let Inner { kind, url, redirects, retry_at, scope, .. } = &*self.inner;
         let hop = match redirects.len() {
             0 => String::new(),
             number => format!(" (redirect {number})"),
@@ -285,7 +292,7 @@ impl fmt::Display for Denied {
             }
             DeniedKind::Deferred { reason } => {
                 write!(f, "{} is deferred{hop}: ", shown(url))?;
-                reason.sentence(url.host_str().unwrap_or_default(), f)?;
+                reason.sentence(scope.as_deref().or(url.host_str()).unwrap_or_default(), f)?;
                 let Some(retry_at) = retry_at else { return Ok(()) };
                 write!(f, "; not before {}", date(Some(*retry_at)))
             }

@@ -433,7 +433,7 @@ impl Gate {
     /// What the pacer's refusal, of a page or of its robots.txt, means for `url`.
     pub(crate) fn denied_by(&self, url: &Url, refusal: Refusal) -> Denied {
         // With its own reason also for robots.txt: the caller may hold an open response of the host.
-        self.denied(refusal.kind, url).with_retry_at(refusal.not_before)
+        self.denied(refusal.kind, url).with_retry_at(refusal.not_before).with_scope(refusal.scope)
     }
 }
 

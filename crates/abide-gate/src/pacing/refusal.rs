@@ -24,12 +24,14 @@ pub(crate) struct Refusal {
     /// For a deferral the earliest sensible time to come back: the end of the backoff, or when the queue as it stands has drained, and a delay
     /// behind those that were deferred before. Nothing is reserved: the first to come is the first to go.
     pub(crate) not_before: Option<WallMillis>,
+    /// The host or group that is waited for, where that need not be the host of the URL.
+    pub(crate) scope: Option<Box<str>>,
 }
 
 impl From<DeniedKind> for Refusal {
     /// For a reason that does not pass with the time of the host.
     fn from(kind: DeniedKind) -> Self {
-        Self { kind, not_before: None }
+        Self { kind, not_before: None, scope: None }
     }
 }
 
@@ -139,7 +141,8 @@ impl Pacer {
             .unwrap_or((exceeded.start.at, DeferReason::OtherProcess));
         let wait = at.since(now);
         self.notify(&Event::Deferred { scope, wait, reason: &reason });
-        Refusal { kind: DeniedKind::Deferred { reason }, not_before: Some(self.wall_at(now, at)) }
+        let (kind, not_before) = (DeniedKind::Deferred { reason }, Some(self.wall_at(now, at)));
+        Refusal { kind, not_before, scope: Some(scope.into()) }
     }
 }
 

@@ -22,7 +22,7 @@ use crate::{Coding, Failure, Origin, WallMillis};
 /// The pacer deferred a request: this is no attempt.
 #[derive(Debug, Clone)]
 pub(super) struct DeferredFetch {
-    pub(super) why: Refusal,
+    pub(super) why: Box<Refusal>,
     /// An earlier hop was sent, and redirected to a host that is backed off: sending it again now would be in vain.
     pub(super) sent: bool,
     /// How far it came: the last of these URLs is the one to request.

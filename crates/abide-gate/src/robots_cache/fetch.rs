@@ -390,7 +390,7 @@ impl fmt::Debug for RobotsResponse {
 #[derive(Clone)]
 pub struct FetchError {
     /// The failure; or the pacer's refusal, by which nothing was sent, so that it does not count as an attempt.
-    why: Result<Failure, Refusal>,
+    why: Result<Failure, Box<Refusal>>,
     text: Arc<str>,
 }
 
@@ -401,7 +401,7 @@ impl FetchError {
     }
 
     pub(crate) fn deferred(why: Refusal) -> Self {
-        Self { why: Err(why), text: Arc::from("the request waits for the rate limit of its host") }
+        Self { why: Err(Box::new(why)), text: Arc::from("the request waits for the rate limit of its host") }
     }
 
     /// What went wrong; `None` if nothing was sent, because the request was deferred.
@@ -410,7 +410,7 @@ impl FetchError {
     }
 
     /// What went wrong, or when the request may be sent, and why not now.
-    pub(crate) fn into_failure(self) -> Result<Failure, Refusal> {
+    pub(crate) fn into_failure(self) -> Result<Failure, Box<Refusal>> {
         self.why
     }
 }

@@ -51,7 +51,7 @@ impl RobotsCache {
             let is_over = why.not_before.is_none_or(|at| now >= at) || self.clock.now() >= until;
             // For a caller that waits, the pacer decides again, if that costs the origin no request.
             if !is_over && (sent || urgency == Urgency::Background) {
-                return Err(why);
+                return Err(*why);
             }
         }
         match self.in_flight.join(origin) {
@@ -115,7 +115,7 @@ impl RobotsCache {
                 // No record will come of this lease, so the followers in other processes need not wait for its end.
                 self.release_lease(origin).await;
                 // Callers that were not woken yet get the entry that could be used before.
-                early.ok_or(deferred.why)
+                early.ok_or(*deferred.why)
             }
         }
     }
@@ -165,7 +165,7 @@ impl RobotsCache {
 /// There is no room for a fetch.
 pub(crate) fn full(now: WallMillis) -> Refusal {
     let kind = DeniedKind::Deferred { reason: DeferReason::Robots };
-    Refusal { kind, not_before: Some(now.plus(FULL_WAIT)) }
+    Refusal { kind, not_before: Some(now.plus(FULL_WAIT)), scope: None }
 }
 
 /// Counts a fetch that has no end, because its task panicked or its runtime shut down.

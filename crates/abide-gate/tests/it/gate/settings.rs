@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::scripted::{Scripted, ScriptedFetch};
 use crate::support::{SECOND, built, clock, origin, page, url};
-use abide_gate::pacing::PacePolicy;
+use abide_gate::pacing::{PacePolicy, Scope};
 use abide_gate::{AddressGuard, DeniedKind, Event, Gate, Origin};
 
 fn rules() -> ScriptedFetch {
@@ -122,4 +122,22 @@ async fn a_withdrawn_crawl_delay_no_longer_counts() {
     assert_eq!(verdict.crawl_delay(), None);
     assert!(waited <= 5 * SECOND, "{waited:?}: until robots.txt has come, and the default delay");
     assert_eq!(renewal.await.unwrap().crawl_delay(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deferral_names_the_group_or_the_host_that_it_waits_for() {
+    let fetch = ScriptedFetch::new(|request, _| match request.url().host_str() {
+        Some("c.example") => Scripted::redirect("https://d.example/robots.txt"),
+        _ => Scripted::text(""),
+    });
+    let farm = PacePolicy::default().with_scope(Scope::custom(|_| Some("farm".to_owned())));
+    let gate = built(Gate::builder().pace(farm), &fetch);
+    let deferred = async |to| gate.check(&url(to), &mut { 30 * SECOND }).await.unwrap_err().to_string();
+    let permit = gate.admit(&page(), 30 * SECOND).await.unwrap();
+    let busy = deferred("https://b.example/").await;
+    assert!(busy.contains("a response of custom/farm has been open"), "{busy}");
+    drop(permit);
+    gate.back_off("d.example", gate.wall().plus(60 * SECOND));
+    let moved = deferred("https://c.example/").await;
+    assert!(moved.contains("d.example is backed off"), "{moved}");
 }

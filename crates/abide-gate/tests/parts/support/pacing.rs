@@ -190,7 +190,7 @@ pub(crate) struct Deferral {
 
 pub(crate) fn deferral<T>(result: Result<T, Refusal>) -> Deferral {
     match result.map(drop) {
-        Err(Refusal { kind: DeniedKind::Deferred { reason }, not_before: Some(until) }) => {
+        Err(Refusal { kind: DeniedKind::Deferred { reason }, not_before: Some(until), .. }) => {
             Deferral { reason, wait: left(until) }
         }
         other => panic!("expected a deferral, found {other:?}"),

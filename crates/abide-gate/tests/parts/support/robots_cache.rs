@@ -114,7 +114,7 @@ pub(crate) fn deferred(not_before: WallMillis) -> Scripted {
 
 pub(crate) fn backed_off(not_before: WallMillis) -> Refusal {
     let reason = DeferReason::Backoff { status: None, retry_after: None };
-    Refusal { kind: DeniedKind::Deferred { reason }, not_before: Some(not_before) }
+    Refusal { kind: DeniedKind::Deferred { reason }, not_before: Some(not_before), scope: None }
 }
 
 pub(crate) struct World {
