@@ -138,18 +138,11 @@ pub(crate) fn enter(
     let (ticket, notify, origin) = (locked.draw_ticket(), Arc::new(WaiterNotify::default()), origin());
     for (scope, claim) in (0..).zip(claims.iter()) {
         let Some(schedule) = locked.schedule(claim.schedule) else { continue };
-        let (deadline, origin, notify) = (request.deadline, origin.clone(), Arc::clone(&notify));
-        // A Crawl-delay that changes concerns the scopes that it counts in.
-        let origin = origin.filter(|_| claim.feedback);
-        let delay = claim.terms.delay;
-        schedule.open_queue(claim.terms.limit).push(Waiter {
-            ticket,
-            deadline,
-            delay,
-            scope,
-            origin,
-            notify,
-        });
+        let (deadline, delay, notify) = (request.deadline, claim.terms.delay, Arc::clone(&notify));
+        // A Crawl-delay that changes is found in the queue of its host.
+        let origin = origin.clone().filter(|_| scope == 0);
+        let waiter = Waiter { ticket, deadline, delay, scope, origin, notify };
+        schedule.open_queue(claim.terms.limit).push(waiter);
     }
     Ok(Admission::Queued(claims, ticket, notify))
 }
@@ -357,6 +350,11 @@ impl QueuePlace {
                 let delay = schedule.queue().and_then(|queue| queue.delay_of(ticket));
                 claim.terms.delay = delay.unwrap_or(claim.terms.delay);
                 claim.before = schedule.anchor;
+            }
+            // One that has grown counts in all scopes with feedback.
+            let grown = Some(claims.host.terms.delay).filter(|delay| *delay > request.host.terms.delay);
+            for group in claims.others.iter_mut().filter(|group| group.feedback) {
+                group.terms.delay = group.terms.delay.max(grown.unwrap_or_default());
             }
             // First in every queue, and no host has as many in flight as it may.
             let can_go = claims.iter().all(|claim| {

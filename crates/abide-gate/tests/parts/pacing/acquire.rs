@@ -11,7 +11,7 @@ use futures_util::FutureExt;
 use tokio::time::{Instant, advance, sleep};
 
 use crate::parts::support::pacing::{
-    Deferral, Lagging, Log, deferral, host, joined, ms, one_second, page, s, url,
+    Deferral, Lagging, Log, deferral, group, host, joined, ms, one_second, page, s, url,
 };
 
 #[tokio::test(start_paused = true)]
@@ -132,6 +132,16 @@ async fn a_crawl_delay_may_change_while_twenty_wait() {
     assert_eq!(*log.starts("a.example").last().unwrap(), s(29));
     let late = joined(tasks).await.into_iter().filter_map(Result::err).count();
     assert_eq!(late, 20 - log.starts("a.example").len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crawl_delay_that_grows_counts_in_groups_with_feedback() {
+    let pacer = Pacer::new(one_second().with_scope(group("all").with_feedback()));
+    drop(pacer.take("b.example").await);
+    let (began, waiting) = (Instant::now(), pacer.spawn_take("a.example", s(20)));
+    sleep(ms(1)).await;
+    pacer.change_crawl_delay(&Origin::of(&page("a.example")).unwrap(), s(3));
+    assert_eq!(waiting.await.unwrap().1 - began, s(3));
 }
 
 #[tokio::test(start_paused = true)]
