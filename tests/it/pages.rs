@@ -205,9 +205,11 @@ async fn pages_are_asked_for_in_all_codings_unless_decoding_is_off() {
         assert_eq!(page.bytes().await.unwrap() == "page", is_decoded, "{asked:?}");
     }
     let client = client(&server);
-    let page = client.get("http://a.example/y").header("accept-encoding", "identity").send().await.unwrap();
-    assert_eq!(server.log().pop().unwrap().header("accept-encoding"), Some("identity"));
-    assert_eq!(page.text().await.unwrap(), "page");
+    for (name, value) in [("accept-encoding", "identity"), ("range", "bytes=2-")] {
+        let page = client.get("http://a.example/y").header(name, value).send().await.unwrap();
+        assert_eq!(server.log().pop().unwrap().header("accept-encoding"), Some("identity"), "{name}");
+        assert_eq!(page.text().await.unwrap(), "page");
+    }
 }
 
 #[tokio::test]

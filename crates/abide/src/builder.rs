@@ -119,8 +119,8 @@ impl Builder {
 
     /// Whether abide requests pages in gzip, brotli, deflate and zstd, and decodes them, whatever features reqwest has. On by default.
     ///
-    /// A request's own `Accept-Encoding` is kept. If this is off, no `Accept-Encoding` is sent, and bodies stay as the server encoded
-    /// them.
+    /// A request's own `Accept-Encoding` is kept, and one with `Range` asks for no coding. If this is off, no `Accept-Encoding` is sent,
+    /// and bodies stay as the server encoded them.
     pub fn decode(mut self, on: bool) -> Self {
         self.decodes = on;
         self

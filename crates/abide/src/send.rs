@@ -12,7 +12,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, HeaderName, HeaderValue, SET_COOKIE};
+use http::header::{
+    ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, HeaderName, HeaderValue, RANGE, SET_COOKIE,
+};
 use http::{Extensions, Version};
 use reqwest::{Request, Response};
 use reqwest_middleware::{Next, Result};
@@ -42,7 +44,9 @@ pub(crate) fn sending<'f>(
         *request.timeout_mut() = call.timeout();
     }
     if core.decodes {
-        request.headers_mut().entry(ACCEPT_ENCODING).or_insert(CODINGS);
+        // RFC 9110 §14.2: a range is of the coded page, and a part of that cannot be decoded.
+        let codings = if request.headers().contains_key(RANGE) { IDENTITY } else { CODINGS };
+        request.headers_mut().entry(ACCEPT_ENCODING).or_insert(codings);
     }
     call.sending();
     call.within(|| next.run(taken.take().expect(ONE_REQUEST), extensions))
@@ -158,6 +162,7 @@ pub(crate) fn reqwest_failure(error: &reqwest::Error) -> Option<Failure> {
 
 /// As reqwest asks for them when it has all its features.
 const CODINGS: HeaderValue = HeaderValue::from_static("zstd,gzip,deflate,br");
+const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
 
 /// The response with its coding taken off, and without the fields that were about the coded body.
 ///
