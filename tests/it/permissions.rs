@@ -281,6 +281,7 @@ async fn a_page_that_is_only_a_head_is_known_if_its_end_is() {
     let chunked = format!("{:x}\r\n{page}\r\n0\r\n\r\n", page.len());
     for (reply, is_known) in [
         (Reply::html(page), true),
+        (Reply::html(gzip(page.as_bytes())).with("content-encoding", "gzip"), true),
         (reply("transfer-encoding: chunked", &chunked), true),
         (reply("connection: close", page), false),
     ] {

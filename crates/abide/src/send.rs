@@ -164,7 +164,7 @@ pub(crate) fn reqwest_failure(error: &reqwest::Error) -> Option<Failure> {
 const CODINGS: HeaderValue = HeaderValue::from_static("zstd,gzip,deflate,br");
 const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
 
-/// The response with its coding taken off, and without the fields that were about the coded body.
+/// The response with its coding taken off. It keeps the length of the coded body, at which its connection ends it, until [`into_http`].
 ///
 /// reqwest 0.13 takes codings off whatever header fields a request has, and drops what follows the first gzip member. For robots.txt that
 /// would hide rules, and both kinds of requests go through one client. So its decoding is switched off, and pages are decoded here.
@@ -172,7 +172,6 @@ fn decoded(mut response: Response) -> Response {
     let Some(decode) = decoder(response.headers()) else { return response };
     let mut head = take_head(response.url().clone(), &mut response);
     head.headers_mut().remove(CONTENT_ENCODING);
-    head.headers_mut().remove(CONTENT_LENGTH);
     let body = http::Response::<reqwest::Body>::from(response).into_body();
     Response::from(head.map(|()| reqwest::Body::wrap(decode(body))))
 }
@@ -194,7 +193,8 @@ fn take_head(url: Url, response: &mut Response) -> http::Response<()> {
     head
 }
 
-/// The response with its permit in its body, and the bytes taken so far in front. URL, version, header fields and extensions stay.
+/// The response with its permit in its body, and the bytes taken so far in front. URL, version, header fields and extensions
+/// stay, but for a length that is not that of the body, because a coding was taken off.
 pub(crate) fn into_http(
     url: Url,
     taken: Option<reqwest::Result<Bytes>>,
@@ -202,6 +202,9 @@ pub(crate) fn into_http(
     permit: Option<Permit>,
     read_timeout: Option<Duration>,
 ) -> http::Response<ResponseBody<reqwest::Body>> {
+    if response.content_length().is_none() {
+        response.headers_mut().remove(CONTENT_LENGTH);
+    }
     let head = take_head(url, &mut response);
     let wire = http::Response::<reqwest::Body>::from(response).into_body();
     let mut body = ResponseBody::new(wire, head.version(), permit).with_read_timeout(read_timeout);
