@@ -177,11 +177,10 @@ fn location(url: &Url, headers: &HeaderMap) -> Result<Url, Stopped> {
     if text.trim().is_empty() {
         return Err(Stopped::NoLocation);
     }
-    let mut target = url.join(text).map_err(|_| Stopped::InvalidLocation)?;
+    let mut target = without_userinfo(&url.join(text).map_err(|_| Stopped::InvalidLocation)?);
     if !matches!(target.scheme(), "http" | "https") || target.host().is_none() {
         return Err(Stopped::UnsupportedScheme);
     }
-    target = without_userinfo(&target);
     // RFC 9110 §10.2.2: a Location without a fragment inherits that of the URL that was asked for.
     if target.fragment().is_none() {
         target.set_fragment(url.fragment());
