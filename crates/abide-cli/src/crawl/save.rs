@@ -42,7 +42,7 @@ impl Save {
             let directory = directory.display();
             Usage(format!("{directory}: there is a saved crawl in it already; choose another directory"))
         };
-        fs::create_dir_all(directory).map_err(wrong)?;
+        fs::create_dir_all(directory).map_err(|error| Usage(format!("{}: {error}", directory.display())))?;
         let (file, count) = match (known, index.try_exists().map_err(wrong)?) {
             (_, false) => (File::create_new(&index).map_err(wrong)?, 0),
             (Some(known), true) => reopen(&index, known).map_err(wrong)?.ok_or_else(taken)?,
