@@ -110,7 +110,7 @@ async fn licences_are_reported_and_unread_ones_are_unknown() {
 }
 
 #[tokio::test]
-async fn a_304_keeps_the_preferences_and_licences_of_the_fetch_and_adds_those_of_now() {
+async fn a_304_keeps_preferences_and_licences_and_adds_its_own() {
     let asked = AtomicUsize::new(0);
     let server = Server::start(move |seen| match (seen.path.as_str(), seen.header("if-none-match")) {
         ("/robots.txt", _) if asked.fetch_add(1, Ordering::SeqCst) == 0 => {

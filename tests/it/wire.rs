@@ -326,7 +326,7 @@ async fn talk(mut stream: TcpStream, answer: impl Fn(u32) -> Vec<u8>, requests: 
 }
 
 #[tokio::test]
-async fn http2_refusals_of_robots_txt_are_one_request_each_and_calm_backs_off() {
+async fn http2_refusals_of_robots_txt_are_one_request_each() {
     let cases: [(&str, Frames); 3] = [
         ("GOAWAY", |_| goaway(0, 0)),
         ("REFUSED_STREAM", |id| frame(RST_STREAM, 0, id, &REFUSED_STREAM.to_be_bytes())),

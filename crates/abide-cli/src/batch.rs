@@ -11,9 +11,9 @@ use base64::{DecodeError, Engine, alphabet};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::input::{Asked, name, open, parse_url, tokens};
+use crate::input::{UrlOrPath, name, open, parse_url, tokens};
 use crate::sanitize::{public, write_json};
-use crate::status::{Status, Usage};
+use crate::status::{Status, UsageError};
 use crate::style;
 
 /// A line longer than this is an error: four bodies of the largest robots.txt limit, as base64.
@@ -38,7 +38,7 @@ pub(crate) fn run<Q: DeserializeOwned, A: Serialize>(
     // Each question names its agent, so one beside them would be ignored. `ABIDE_AGENT` is for the other calls.
     if !agents.is_empty() && std::env::var_os("ABIDE_AGENT").is_none() {
         let message = "--agent cannot be used with --batch: each question names its own";
-        return Err(Usage(message.to_owned()).into());
+        return Err(UsageError(message.to_owned()).into());
     }
     each_line(input, |line| object(line).and_then(&answer))
 }
@@ -97,7 +97,7 @@ pub(crate) fn each_line<A: Serialize>(
 /// A directory fails at the first line, and is wrong usage.
 fn unreadable(input: &Path, number: u64, error: &io::Error) -> anyhow::Error {
     match number {
-        1 => Usage(format!("{}: {error}", name(input))).into(),
+        1 => UsageError(format!("{}: {error}", name(input))).into(),
         _ => anyhow::anyhow!("{}:{number}: {error}", name(input)),
     }
 }
@@ -139,7 +139,7 @@ pub(crate) fn rules_and_url(
     robots_base64: Option<String>,
     agent: OneOrMore,
     url: &str,
-) -> Result<(Rules, Asked), String> {
+) -> Result<(Rules, UrlOrPath), String> {
     let body = bytes("robots", robots, robots_base64)?
         .ok_or("expected \"robots\" or \"robots_base64\", found neither")?;
     let tokens = tokens(&agent.into_vec())?;

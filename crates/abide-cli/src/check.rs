@@ -28,7 +28,7 @@ pub(crate) struct Checked<'a> {
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct Line<'a> {
+pub(crate) struct CheckLine<'a> {
     url: Cow<'a, str>,
     outcome: Outcome,
     #[serde(flatten)]
@@ -82,7 +82,7 @@ impl<'a> Checked<'a> {
         }
     }
 
-    pub(crate) fn line(&self, abide: &Abide) -> Line<'a> {
+    pub(crate) fn line(&self, abide: &Abide) -> CheckLine<'a> {
         let denied = self.denied(abide);
         let outcome = denied.as_ref().map_or(Outcome::Allowed, Outcome::of);
         let mut verdict = match &self.result {
@@ -97,11 +97,11 @@ impl<'a> Checked<'a> {
             verdict.why.clone_from(why);
         }
         let not_before = denied.as_ref().and_then(not_before);
-        Line { url: public(self.text), outcome, verdict, not_before, error }
+        CheckLine { url: public(self.text), outcome, verdict, not_before, error }
     }
 
     pub(crate) fn print(&self, abide: &Abide) -> anyhow::Result<()> {
-        let Line { url, outcome, verdict, error, .. } = self.line(abide);
+        let CheckLine { url, outcome, verdict, error, .. } = self.line(abide);
         let mark = match error {
             Some(_) => (style::WAIT, outcome.as_str()),
             None => style::mark(verdict.found.allowed == Some(true)),

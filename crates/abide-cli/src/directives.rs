@@ -12,14 +12,14 @@ use serde_json::{Map, Value};
 
 use crate::args::DirectivesArgs;
 use crate::batch::{self, OneOrMore};
-use crate::input::{Asked, robots_and_urls, tokens};
+use crate::input::{UrlOrPath, robots_and_urls, tokens};
 use crate::sanitize::public;
-use crate::status::{Status, Usage};
+use crate::status::{Status, UsageError};
 use crate::style::{self, PLAIN};
 
 /// What one question is answered with: all three keys, always.
 #[derive(Debug, Serialize)]
-struct Answer {
+struct DirectivesLine {
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<String>,
     app_directives: Option<Map<String, Value>>,
@@ -28,7 +28,7 @@ struct Answer {
 }
 
 #[derive(Debug, Deserialize)]
-struct Question {
+struct DirectivesQuestion {
     robots: Option<String>,
     robots_base64: Option<String>,
     agent: OneOrMore,
@@ -40,12 +40,14 @@ pub(crate) fn run(args: DirectivesArgs) -> anyhow::Result<Status> {
     if let Some(input) = &args.batch {
         return batch::run(input, &args.file.agent, answer);
     }
-    let tokens = tokens(&args.file.agent).map_err(Usage)?;
+    let tokens = tokens(&args.file.agent).map_err(UsageError)?;
     let (body, texts) = robots_and_urls(args.file.robots.as_deref().unwrap_or(Path::new("-")), &args.urls)?;
     let rules = Rules::parse(&body, &tokens);
     for (text, url) in &texts {
-        let answer =
-            Answer { url: Some(public(text).into()), ..Answer::new(&rules, url, args.app.as_deref()) };
+        let answer = DirectivesLine {
+            url: Some(public(text).into()),
+            ..DirectivesLine::new(&rules, url, args.app.as_deref())
+        };
         if args.output.json {
             style::print_json(&answer)?;
         } else {
@@ -55,14 +57,14 @@ pub(crate) fn run(args: DirectivesArgs) -> anyhow::Result<Status> {
     Ok(Status::Done)
 }
 
-fn answer(question: Question) -> Result<Answer, String> {
-    let Question { robots, robots_base64, agent, url, app } = question;
+fn answer(question: DirectivesQuestion) -> Result<DirectivesLine, String> {
+    let DirectivesQuestion { robots, robots_base64, agent, url, app } = question;
     let (rules, url) = batch::rules_and_url(robots, robots_base64, agent, &url)?;
-    Ok(Answer::new(&rules, &url, app.as_deref()))
+    Ok(DirectivesLine::new(&rules, &url, app.as_deref()))
 }
 
-impl Answer {
-    fn new(rules: &Rules, url: &Asked, app: Option<&str>) -> Self {
+impl DirectivesLine {
+    fn new(rules: &Rules, url: &UrlOrPath, app: Option<&str>) -> Self {
         let target = url.target();
         let directives = AppDirectives::of(rules, &target);
         let preferences = Preferences::default().with_robots(rules, &target);
@@ -101,7 +103,7 @@ fn json(value: &SfValue) -> Value {
     }
 }
 
-fn print(text: &str, answer: &Answer) -> anyhow::Result<()> {
+fn print(text: &str, answer: &DirectivesLine) -> anyhow::Result<()> {
     style::say(&[(PLAIN, &public(text))])?;
     let app = answer.app_directives.as_ref();
     for (name, values) in [

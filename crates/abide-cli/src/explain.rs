@@ -17,12 +17,12 @@ use crate::excerpt::{self, Mark};
 use crate::input::{absolute_urls, name, robots_and_urls, tokens};
 use crate::json::{Match, rfc3339, source_name};
 use crate::sanitize::{count, cut, public, span};
-use crate::status::{Status, Usage};
+use crate::status::{Status, UsageError};
 use crate::{findings, online, style};
 
 /// One line of `--json`: that of `check`, or of `match` for a file, and the lines that had a part in it.
 #[derive(Debug, Serialize)]
-struct Line<T> {
+struct ExplainLine<T> {
     #[serde(flatten)]
     verdict: T,
     marks: Vec<Marked>,
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Status> {
 fn offline(args: &ExplainArgs, path: &Path) -> anyhow::Result<Status> {
     let (body, texts) = robots_and_urls(path, &args.urls)?;
     let (robots, rules) =
-        (Robots::parse(&body), Rules::parse(&body, &tokens(&args.online.agent).map_err(Usage)?));
+        (Robots::parse(&body), Rules::parse(&body, &tokens(&args.online.agent).map_err(UsageError)?));
     let mut status = Status::Done;
     for (text, url) in &texts {
         let target = url.target();
@@ -67,7 +67,7 @@ fn offline(args: &ExplainArgs, path: &Path) -> anyhow::Result<Status> {
         if args.online.output.json {
             let marks = marked(marks, &robots);
             let verdict = Match::new(Some(public(text).into()), &verdict);
-            style::print_json(&Line { verdict, marks, facts: None })?;
+            style::print_json(&ExplainLine { verdict, marks, facts: None })?;
         } else {
             let mark = style::mark(verdict.is_allowed());
             style::say_verdict(mark, &public(text), &verdict.to_string())?;
@@ -93,7 +93,7 @@ fn print_json(abide: &Abide, args: &ExplainArgs, checked: &Checked<'_>) -> anyho
         marked(marks, &robots)
     });
     let entry = verdict.and_then(Verdict::entry);
-    style::print_json(&Line {
+    style::print_json(&ExplainLine {
         verdict: checked.line(abide),
         marks: marks.unwrap_or_default(),
         facts: Some(entry.map(|entry| Facts::of(entry, &args.online)).unwrap_or_default()),

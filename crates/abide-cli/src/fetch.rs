@@ -22,16 +22,16 @@ use crate::online;
 use crate::outcome::{self, Outcome};
 use crate::recorder::{self, Recorder, Sent};
 use crate::sanitize::{cut, public, public_url};
-use crate::status::{Status, Usage};
+use crate::status::{Status, UsageError};
 use crate::style::{self, OwnedPart, PLAIN};
 
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct Line {
+pub(crate) struct FetchLine {
     pub(crate) url: String,
     pub(crate) outcome: Outcome,
     pub(crate) status: Option<u16>,
     pub(crate) final_url: Option<String>,
-    pub(crate) hops: Vec<Hop>,
+    pub(crate) hops: Vec<HopLine>,
     pub(crate) verdict: Option<OnlineVerdict>,
     pub(crate) permissions: Option<Tags>,
     /// What the site asks of those who use the content, and where.
@@ -48,7 +48,7 @@ pub(crate) struct Line {
 
 /// One request of the chain; the last one may not have gone out.
 #[derive(Debug, Serialize)]
-pub(crate) struct Hop {
+pub(crate) struct HopLine {
     pub(crate) url: String,
     pub(crate) status: Option<u16>,
     pub(crate) allowed: bool,
@@ -57,13 +57,16 @@ pub(crate) struct Hop {
 pub(crate) fn run(args: &FetchArgs) -> anyhow::Result<Status> {
     let urls = absolute_urls(&args.urls)?;
     if args.output_file.is_some() && urls.len() > 1 {
-        return Err(Usage("--output: expected one URL to write the body of, found more".to_owned()).into());
+        return Err(
+            UsageError("--output: expected one URL to write the body of, found more".to_owned()).into()
+        );
     }
     let is_piped = args.output_file.as_deref() == Some(Path::new("-"));
     if is_piped && args.online.output.json {
-        return Err(
-            Usage("--output -: standard output can hold the body or --json, not both".to_owned()).into()
-        );
+        return Err(UsageError(
+            "--output -: standard output can hold the body or --json, not both".to_owned(),
+        )
+        .into());
     }
     online::run(&args.online, async |abide, inner| {
         let client = recorder::client(&abide, inner, &args.online, args.online.output.verbose)?;
@@ -131,7 +134,7 @@ fn write(out: &mut Option<Box<dyn Write>>, path: &Path, chunk: &[u8]) -> io::Res
     out.write_all(chunk)
 }
 
-fn show(args: &FetchArgs, answer: &Answer, is_piped: bool) -> anyhow::Result<()> {
+fn show(args: &FetchArgs, answer: &FetchAnswer, is_piped: bool) -> anyhow::Result<()> {
     let output = &args.online.output;
     if output.json {
         return style::print_json(&answer.line);
@@ -147,8 +150,8 @@ fn show(args: &FetchArgs, answer: &Answer, is_piped: bool) -> anyhow::Result<()>
 
 /// One URL, answered: its line, and what a crawl goes on with.
 #[derive(Debug, Default)]
-pub(crate) struct Answer {
-    pub(crate) line: Line,
+pub(crate) struct FetchAnswer {
+    pub(crate) line: FetchLine,
     pub(crate) content_type: Option<String>,
     /// Whether the page's own rules permit its links to be followed.
     pub(crate) may_follow: bool,
@@ -171,12 +174,12 @@ pub(crate) async fn ask(
     recorder: &Recorder,
     options: Options,
     sink: impl FnMut(&[u8]) -> ControlFlow<()>,
-) -> Answer {
+) -> FetchAnswer {
     // As it was given: its user information goes to the site, and is shown nowhere.
     let error = match client.get(text).abide(options).with_extension(recorder.clone()).send().await {
         Ok(response) => {
             let mut answer = fetched(abide, text, &response);
-            answer.line.hops = recorder.sent().iter().map(Hop::sent).collect();
+            answer.line.hops = recorder.sent().iter().map(HopLine::sent).collect();
             read(response, &mut answer.line, recorder, sink).await;
             return answer;
         }
@@ -192,12 +195,12 @@ pub(crate) async fn ask(
     let (not_before, cause) = (deferred.and_then(Denied::retry_at), denied.as_ref().and_then(outcome::cause));
     let is_left = deferred.is_some() || denied.as_ref().is_some_and(Denied::is_unreachable);
     let is_unanswered = denied.is_none() && abide_http::failure_of(&error) == Some(Failure::Reset);
-    Answer { line, not_before, is_left, is_unanswered, cause, ..Answer::default() }
+    FetchAnswer { line, not_before, is_left, is_unanswered, cause, ..FetchAnswer::default() }
 }
 
-fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> Answer {
+fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> FetchAnswer {
     let info = response.fetch_info().cloned();
-    let mut line = Line::empty(text, Outcome::Fetched);
+    let mut line = FetchLine::empty(text, Outcome::Fetched);
     line.status = Some(response.status().as_u16());
     line.final_url = Some(public_url(response.url()).into());
     if let Some(info) = &info {
@@ -215,13 +218,13 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> Answer {
     let content_type = (!lines.is_empty()).then(|| lines.join(", "));
     let may_follow = info.as_ref().is_some_and(|info| info.permissions().may_follow());
     let statements = info.as_ref().map(statements).unwrap_or_default();
-    Answer { line, content_type, may_follow, statements, ..Answer::default() }
+    FetchAnswer { line, content_type, may_follow, statements, ..FetchAnswer::default() }
 }
 
 /// Reads the body, which ends here also when `sink` has enough.
 async fn read(
     mut response: reqwest::Response,
-    line: &mut Line,
+    line: &mut FetchLine,
     recorder: &Recorder,
     mut sink: impl FnMut(&[u8]) -> ControlFlow<()>,
 ) {
@@ -257,11 +260,11 @@ fn statements(info: &FetchInfo) -> Vec<String> {
     rules.chain(usages).collect()
 }
 
-fn refused(abide: &Abide, text: &str, denied: &Denied, sent: &[Sent]) -> Line {
-    let mut line = Line::empty(text, Outcome::of(denied));
+fn refused(abide: &Abide, text: &str, denied: &Denied, sent: &[Sent]) -> FetchLine {
+    let mut line = FetchLine::empty(text, Outcome::of(denied));
     line.why = outcome::why(denied);
     line.not_before = not_before(denied);
-    line.hops = sent.iter().map(Hop::sent).collect();
+    line.hops = sent.iter().map(HopLine::sent).collect();
     line.verdict = match denied.kind() {
         DeniedKind::Disallowed { verdict } => Some(OnlineVerdict::new(verdict, abide.gate_handle().wall())),
         _ => known(abide, denied.url()),
@@ -271,17 +274,17 @@ fn refused(abide: &Abide, text: &str, denied: &Denied, sent: &[Sent]) -> Line {
         // What is deferred may be asked for: later.
         let allowed = line.outcome == Outcome::Deferred
             && line.verdict.as_ref().is_some_and(|v| v.found.allowed == Some(true));
-        line.hops.push(Hop { url: denied.url().to_string(), status: None, allowed });
+        line.hops.push(HopLine { url: denied.url().to_string(), status: None, allowed });
     }
     line.final_url = line.hops.last().map(|hop| hop.url.clone());
     line
 }
 
 /// The network failed, or a page took too long; what was sent until then was recorded.
-fn failed(abide: &Abide, text: &str, error: &reqwest_middleware::Error, recorder: &Recorder) -> Line {
-    let mut line = Line::empty(text, Outcome::Error);
+fn failed(abide: &Abide, text: &str, error: &reqwest_middleware::Error, recorder: &Recorder) -> FetchLine {
+    let mut line = FetchLine::empty(text, Outcome::Error);
     let sent = recorder.sent();
-    line.hops = sent.iter().map(Hop::sent).collect();
+    line.hops = sent.iter().map(HopLine::sent).collect();
     line.final_url = line.hops.last().map(|hop| hop.url.clone());
     line.verdict = sent.last().and_then(|sent| known(abide, &sent.url));
     line.why = match error {
@@ -313,14 +316,14 @@ fn known(abide: &Abide, url: &Url) -> Option<OnlineVerdict> {
     Some(OnlineVerdict::new(&verdict, abide.gate_handle().wall()))
 }
 
-impl Hop {
+impl HopLine {
     /// A request that went out, and so was allowed.
     fn sent(sent: &Sent) -> Self {
         Self { url: sent.url.to_string(), status: sent.status, allowed: true }
     }
 }
 
-impl Line {
+impl FetchLine {
     fn empty(url: &str, outcome: Outcome) -> Self {
         Self { url: public(url).into(), outcome, ..Self::default() }
     }
@@ -335,7 +338,7 @@ fn why(info: &FetchInfo) -> String {
 }
 
 /// One URL for people: the outcome, the hops, why, and which field or meta says what.
-fn lines(answer: &Answer) -> Vec<Vec<OwnedPart>> {
+fn lines(answer: &FetchAnswer) -> Vec<Vec<OwnedPart>> {
     let line = &answer.line;
     let (mark, word) = match (line.outcome, line.status) {
         (Outcome::Fetched, Some(status)) => (style::of_status(status), status.to_string()),

@@ -12,7 +12,7 @@ use askama::Template;
 use url::Url;
 
 use crate::args::{IdentityArgs, IdentityCall, PageArgs};
-use crate::status::{Status, Usage};
+use crate::status::{Status, UsageError};
 
 pub(crate) fn run(args: &IdentityArgs) -> anyhow::Result<Status> {
     match &args.call {
@@ -24,13 +24,13 @@ pub(crate) fn run(args: &IdentityArgs) -> anyhow::Result<Status> {
 }
 
 pub(crate) fn signer(file: &Path, url: &str) -> anyhow::Result<WebBotAuth> {
-    Ok(WebBotAuth::new(key(file)?, url).map_err(|error| Usage(format!("--signature-agent: {error}")))?)
+    Ok(WebBotAuth::new(key(file)?, url).map_err(|error| UsageError(format!("--signature-agent: {error}")))?)
 }
 
-fn key(file: &Path) -> Result<Key, Usage> {
+fn key(file: &Path) -> Result<Key, UsageError> {
     Key::from_file(file).map_err(|error| {
         let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
-        Usage(format!("--key {}: {error}{cause}", file.display()))
+        UsageError(format!("--key {}: {error}{cause}", file.display()))
     })
 }
 
@@ -47,7 +47,7 @@ fn new(file: &PathBuf) -> anyhow::Result<()> {
 
 fn directory(files: &[PathBuf], headers: Option<&Url>, days: u64) -> anyhow::Result<()> {
     if headers.is_some_and(|site| site.scheme() != "https") {
-        return Err(Usage("--headers: expected the https URL of a site".to_owned()).into());
+        return Err(UsageError("--headers: expected the https URL of a site".to_owned()).into());
     }
     let keys = files.iter().map(|file| key(file)).collect::<Result<Vec<_>, _>>()?;
     let directory = Directory::new(keys.iter().map(|key| key as &dyn Signer))?;
@@ -69,7 +69,7 @@ fn write(text: &str) -> anyhow::Result<()> {
 /// The page about the crawler.
 #[derive(Template)]
 #[template(path = "crawler.html")]
-struct Page<'a> {
+struct CrawlerPage<'a> {
     args: &'a PageArgs,
     /// Where the contact leads to, if that is a mail address or a URL.
     link: Option<String>,
@@ -80,5 +80,5 @@ fn page(args: &PageArgs) -> anyhow::Result<String> {
         Ok(url) if matches!(url.scheme(), "http" | "https" | "mailto") => Some(url.into()),
         _ => args.contact.contains('@').then(|| format!("mailto:{}", args.contact)),
     };
-    Ok(Page { args, link }.render()?)
+    Ok(CrawlerPage { args, link }.render()?)
 }

@@ -10,7 +10,7 @@ use url::Url;
 
 use crate::args::Urls;
 use crate::sanitize::{public, quoted};
-use crate::status::Usage;
+use crate::status::UsageError;
 
 /// The chain of product tokens. Offline, tokens such as MJ12bot are understood, too.
 pub(crate) fn tokens(agents: &[String]) -> Result<Vec<ProductToken>, String> {
@@ -23,15 +23,15 @@ pub(crate) fn tokens(agents: &[String]) -> Result<Vec<ProductToken>, String> {
 
 /// An absolute http(s) URL, or a path and query.
 #[derive(Debug)]
-pub(crate) enum Asked {
+pub(crate) enum UrlOrPath {
     Url(Url),
     Path(String),
 }
 
 /// A URL, and the text that it was read from.
-pub(crate) type Given = (String, Asked);
+pub(crate) type GivenUrl = (String, UrlOrPath);
 
-impl Asked {
+impl UrlOrPath {
     /// The text that it was read from, without user information.
     pub(crate) fn without_user(&self, text: String) -> String {
         match self {
@@ -50,63 +50,65 @@ impl Asked {
 
 /// The URLs of a call: arguments, `-` for standard input, and the lists of `--files-from`. One that is wrong is wrong usage, which is
 /// reported before anything is asked.
-fn urls(given: &Urls) -> anyhow::Result<Vec<Given>> {
+fn urls(given: &Urls) -> anyhow::Result<Vec<GivenUrl>> {
     if given.urls.is_empty() && given.files_from.is_empty() {
-        return Err(Usage("expected <URL>, - for standard input, or --files-from FILE".to_owned()).into());
+        return Err(
+            UsageError("expected <URL>, - for standard input, or --files-from FILE".to_owned()).into()
+        );
     }
     let mut urls = Vec::new();
     for text in &given.urls {
         if text == "-" {
             urls.extend(listed(Path::new("-"))?);
         } else {
-            urls.push((text.clone(), parse_url(text).map_err(Usage)?));
+            urls.push((text.clone(), parse_url(text).map_err(UsageError)?));
         }
     }
     for path in &given.files_from {
         urls.extend(listed(path)?);
     }
     if urls.is_empty() {
-        return Err(Usage("expected a URL, found none in the lists given".to_owned()).into());
+        return Err(UsageError("expected a URL, found none in the lists given".to_owned()).into());
     }
     Ok(urls)
 }
 
 /// One URL a line; empty lines, and those that begin with `#`, are left out.
-fn listed(path: &Path) -> anyhow::Result<Vec<Given>> {
+fn listed(path: &Path) -> anyhow::Result<Vec<GivenUrl>> {
     let text = String::from_utf8(read_up_to(path, LIST_MAX)?).map_err(|error| {
         // Read as anything else, it would be another URL.
         let before = error.as_bytes().iter().take(error.utf8_error().valid_up_to());
         let line = before.filter(|byte| **byte == b'\n').count().saturating_add(1);
-        Usage(format!("{}:{line}: expected UTF-8", name(path)))
+        UsageError(format!("{}:{line}: expected UTF-8", name(path)))
     })?;
     let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim).zip(1..);
     lines
         .filter(|(line, _)| !line.is_empty() && !line.starts_with('#'))
         .map(|(line, number)| match parse_url(line) {
             Ok(asked) => Ok((line.to_owned(), asked)),
-            Err(error) => Err(Usage(format!("{}:{number}: {error}", name(path))).into()),
+            Err(error) => Err(UsageError(format!("{}:{number}: {error}", name(path))).into()),
         })
         .collect()
 }
 
-pub(crate) fn robots_and_urls(robots: &Path, given: &Urls) -> anyhow::Result<(Vec<u8>, Vec<Given>)> {
+pub(crate) fn robots_and_urls(robots: &Path, given: &Urls) -> anyhow::Result<(Vec<u8>, Vec<GivenUrl>)> {
     let is_listed = given.files_from.iter().any(|path| path == Path::new("-"));
     one_stdin(robots, is_listed || given.urls.iter().any(|url| url == "-"))?;
     let urls = urls(given)?;
     Ok((read_file(robots)?, urls))
 }
 
-pub(crate) fn one_stdin(robots: &Path, reads_urls: bool) -> Result<(), Usage> {
+pub(crate) fn one_stdin(robots: &Path, reads_urls: bool) -> Result<(), UsageError> {
     if robots == Path::new("-") && reads_urls {
-        return Err(Usage("standard input can hold the robots.txt or the URLs, not both".to_owned()));
+        return Err(UsageError("standard input can hold the robots.txt or the URLs, not both".to_owned()));
     }
     Ok(())
 }
 
-pub(crate) fn parse_url(text: &str) -> Result<Asked, String> {
+pub(crate) fn parse_url(text: &str) -> Result<UrlOrPath, String> {
     // `//host/x` is a URL without its scheme, and no path.
     if text.starts_with('/') && !text.starts_with("//") {
-        return Ok(Asked::Path(text.to_owned()));
+        return Ok(UrlOrPath::Path(text.to_owned()));
     }
     let wrong = |what: &str| Err(format!("url {}: {what}", quoted(text)));
     let with_scheme = || format!("expected an absolute URL, such as {}", meant(text));
@@ -123,7 +125,7 @@ pub(crate) fn parse_url(text: &str) -> Result<Asked, String> {
         return wrong(&with_scheme());
     }
     match url.scheme() {
-        "http" | "https" => Ok(Asked::Url(url)),
+        "http" | "https" => Ok(UrlOrPath::Url(url)),
         // What reads as a scheme is a name, and its port stands behind it.
         _ if url.path().starts_with(|letter: char| letter.is_ascii_digit()) => wrong(&with_scheme()),
         scheme => wrong(&format!("expected http or https, found the scheme {}", quoted(scheme))),
@@ -145,11 +147,11 @@ pub(crate) fn absolute_urls(given: &Urls) -> anyhow::Result<Vec<(String, Url)>> 
 }
 
 /// A path alone has no robots.txt.
-pub(crate) fn absolute(asked: Asked) -> Result<Url, Usage> {
+pub(crate) fn absolute(asked: UrlOrPath) -> Result<Url, UsageError> {
     match asked {
-        Asked::Url(url) => Ok(url),
-        Asked::Path(path) => {
-            Err(Usage(format!("url {}: expected an absolute http or https URL", quoted(&path))))
+        UrlOrPath::Url(url) => Ok(url),
+        UrlOrPath::Path(path) => {
+            Err(UsageError(format!("url {}: expected an absolute http or https URL", quoted(&path))))
         }
     }
 }
@@ -168,20 +170,21 @@ pub(crate) fn read_file(path: &Path) -> anyhow::Result<Vec<u8>> {
 fn read_up_to(path: &Path, max: u64) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = open(path)?.take(max).read_to_end(&mut bytes);
-    read.map(|_| bytes).map_err(|error| Usage(format!("{}: {error}", name(path))).into())
+    read.map(|_| bytes).map_err(|error| UsageError(format!("{}: {error}", name(path))).into())
 }
 
 /// A file to read; `-` is standard input.
-pub(crate) fn open(path: &Path) -> Result<Box<dyn Read>, Usage> {
+pub(crate) fn open(path: &Path) -> Result<Box<dyn Read>, UsageError> {
     if path == Path::new("-") {
         return Ok(Box::new(std::io::stdin()));
     }
-    let file = std::fs::File::open(path).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
+    let file =
+        std::fs::File::open(path).map_err(|error| UsageError(format!("{}: {error}", path.display())))?;
     Ok(Box::new(file))
 }
 
 /// Refuses a file that cannot be written to. Nothing is changed: the call may yet be refused.
-pub(crate) fn can_write(path: &Path) -> Result<(), Usage> {
+pub(crate) fn can_write(path: &Path) -> Result<(), UsageError> {
     let try_it = || {
         let is_new = !path.try_exists()?;
         if path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir()) {
@@ -191,7 +194,7 @@ pub(crate) fn can_write(path: &Path) -> Result<(), Usage> {
         std::fs::OpenOptions::new().append(true).create(true).open(path)?;
         if is_new { std::fs::remove_file(path) } else { Ok(()) }
     };
-    try_it().map_err(|error: std::io::Error| Usage(format!("{}: {error}", path.display())))
+    try_it().map_err(|error: std::io::Error| UsageError(format!("{}: {error}", path.display())))
 }
 
 pub(crate) fn name(input: &Path) -> String {

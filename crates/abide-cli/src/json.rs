@@ -21,20 +21,20 @@ pub(crate) struct Match {
     pub(crate) url: Option<String>,
     /// `None`: there is no verdict.
     pub(crate) allowed: Option<bool>,
-    pub(crate) rule: Option<Rule>,
+    pub(crate) rule: Option<RuleLine>,
     pub(crate) group: Option<Vec<String>>,
     pub(crate) crawl_delay: Option<f64>,
     pub(crate) sitemaps: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct Rule {
+pub(crate) struct RuleLine {
     pub(crate) kind: &'static str,
     pub(crate) pattern: String,
     pub(crate) line: u32,
 }
 
-impl std::fmt::Display for Rule {
+impl std::fmt::Display for RuleLine {
     /// As it would be written.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = if self.kind == "allow" { "Allow" } else { "Disallow" };
@@ -62,10 +62,10 @@ fn sitemap(text: &str) -> String {
     if is_relative { without_user(text).into() } else { public(text).into() }
 }
 
-pub(crate) fn rule(verdict: &RobotsVerdict) -> Option<Rule> {
+pub(crate) fn rule(verdict: &RobotsVerdict) -> Option<RuleLine> {
     let rule = verdict.rule()?;
     let kind = if rule.kind() == RecordKind::Allow { "allow" } else { "disallow" };
-    Some(Rule { kind, pattern: String::from_utf8_lossy(rule.value()).into_owned(), line: rule.line() })
+    Some(RuleLine { kind, pattern: String::from_utf8_lossy(rule.value()).into_owned(), line: rule.line() })
 }
 
 #[derive(Debug, Serialize)]

@@ -15,12 +15,12 @@ use crate::excerpt::{self, Mark};
 use crate::findings::{self, CODES, Finding, Severity};
 use crate::input::{self, absolute, parse_url, read_file};
 use crate::sanitize::{count, public_url, quoted, sanitized};
-use crate::status::{Status, Usage};
+use crate::status::{Status, UsageError};
 use crate::style::PLAIN;
 use crate::{nearest, online, outcome, style};
 
 #[derive(Debug, Serialize)]
-struct Line<'a> {
+struct LintLine<'a> {
     file: &'a str,
     #[serde(flatten)]
     finding: &'a Finding,
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &LintArgs) -> anyhow::Result<Status> {
         // A note is no fault.
         status = status.and(Status::of(findings.iter().all(|found| found.severity == Severity::Note)));
         if is_json {
-            findings.iter().try_for_each(|finding| style::print_json(&Line { file: name, finding }))?;
+            findings.iter().try_for_each(|finding| style::print_json(&LintLine { file: name, finding }))?;
         } else {
             print(name, &robots, &findings)?;
         }
@@ -58,8 +58,8 @@ pub(crate) fn run(args: &LintArgs) -> anyhow::Result<Status> {
 }
 
 /// Any page of the site, which robots.txt itself is not: it is allowed without being read.
-fn site_of(text: &str) -> Result<(String, Url), Usage> {
-    let mut url = absolute(parse_url(text).map_err(Usage)?)?;
+fn site_of(text: &str) -> Result<(String, Url), UsageError> {
+    let mut url = absolute(parse_url(text).map_err(UsageError)?)?;
     url.set_path("/");
     url.set_query(None);
     Ok((url.to_string(), url))
@@ -96,7 +96,7 @@ async fn fetch(
 fn explain(name: &str, is_json: bool) -> anyhow::Result<Status> {
     let Some(code) = findings::code(name) else {
         let tip = nearest::tip(name, CODES.iter().map(|code| code.name));
-        return Err(Usage(format!("--explain: unknown code {}{tip}", quoted(name))).into());
+        return Err(UsageError(format!("--explain: unknown code {}{tip}", quoted(name))).into());
     };
     if is_json {
         return style::print_json(code).map(|()| Status::Done);

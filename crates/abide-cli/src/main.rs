@@ -39,7 +39,7 @@ use clap::error::ErrorKind;
 
 use args::Command;
 use config::one_line;
-use status::{Status, Usage};
+use status::{Status, UsageError};
 
 fn main() -> ExitCode {
     let cli = match config::parse(std::env::args_os().collect()) {
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             style::to_stderr(format_args!("{error:#}"));
-            if error.is::<Usage>() { Status::Usage.into() } else { Status::Failed.into() }
+            if error.is::<UsageError>() { Status::Usage.into() } else { Status::Failed.into() }
         }
     }
 }

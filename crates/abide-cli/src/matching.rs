@@ -10,16 +10,16 @@ use serde::{Deserialize, Serialize};
 use crate::args::MatchArgs;
 use crate::batch::{self, OneOrMore};
 use crate::input::{one_stdin, parse_url, read_file, robots_and_urls, tokens};
-use crate::json::{self, Match, Rule};
+use crate::json::{self, Match, RuleLine};
 use crate::sanitize::public;
-use crate::status::{Status, Usage};
+use crate::status::{Status, UsageError};
 use crate::style;
 
 pub(crate) fn run(args: MatchArgs) -> anyhow::Result<Status> {
     if let (Some(input), None) = (&args.batch, &args.file.robots) {
         return batch::run(input, &args.file.agent, answer);
     }
-    let tokens = tokens(&args.file.agent).map_err(Usage)?;
+    let tokens = tokens(&args.file.agent).map_err(UsageError)?;
     let robots = args.file.robots.as_deref().unwrap_or(Path::new("-"));
     if let Some(input) = &args.batch {
         one_stdin(robots, input == Path::new("-"))?;
@@ -46,7 +46,7 @@ pub(crate) fn run(args: MatchArgs) -> anyhow::Result<Status> {
 struct Bulk {
     url: String,
     allowed: bool,
-    rule: Option<Rule>,
+    rule: Option<RuleLine>,
 }
 
 /// A URL, a path, or an object with a `url`.
@@ -68,15 +68,15 @@ struct UrlOnly {
 }
 
 #[derive(Debug, Deserialize)]
-struct Question {
+struct MatchQuestion {
     robots: Option<String>,
     robots_base64: Option<String>,
     agent: OneOrMore,
     url: String,
 }
 
-fn answer(question: Question) -> Result<Match, String> {
-    let Question { robots, robots_base64, agent, url } = question;
+fn answer(question: MatchQuestion) -> Result<Match, String> {
+    let MatchQuestion { robots, robots_base64, agent, url } = question;
     let (rules, url) = batch::rules_and_url(robots, robots_base64, agent, &url)?;
     Ok(Match::new(None, &rules.verdict(&url.target())))
 }

@@ -22,7 +22,7 @@ use url::Url;
 
 use crate::args::{Online, ResolveArg};
 use crate::input::read_file;
-use crate::status::{Status, Usage};
+use crate::status::{Status, UsageError};
 use crate::stores::{STORE_TIMEOUT, Stores};
 use crate::{identity, proxy, style};
 
@@ -52,7 +52,7 @@ pub(crate) fn observed(
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let is_store_reported = Arc::new(AtomicBool::new(false));
     let is_reported = Arc::clone(&is_store_reported);
-    let observer: Observer = Arc::new(move |event| {
+    let observer: EventObserver = Arc::new(move |event| {
         // Once, because a store that is away fails with every request.
         if let Some(failure) = store_failure(event).filter(|_| !is_reported.swap(true, Ordering::Relaxed)) {
             style::to_stderr(format_args!("{failure}; going on with what is in memory"));
@@ -84,7 +84,7 @@ pub(crate) fn observed(
     result
 }
 
-type Observer = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
+type EventObserver = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
 
 fn store_failure(event: &Event<'_>) -> Option<String> {
     match event {
@@ -97,7 +97,7 @@ fn store_failure(event: &Event<'_>) -> Option<String> {
 /// The crawler that the options describe, and its inner client.
 fn crawler(
     online: &Online,
-    observer: &Observer,
+    observer: &EventObserver,
     stores: &Stores,
     signature: Option<&WebBotAuth>,
 ) -> anyhow::Result<(Abide, reqwest::Client)> {
@@ -125,15 +125,15 @@ fn signature(online: &Online) -> anyhow::Result<Option<WebBotAuth>> {
         (Some(file), Some(url)) => identity::signer(file, url).map(Some),
         (None, None) => Ok(None),
         (Some(_), None) => {
-            Err(Usage("--key needs --signature-agent, where the public key is".to_owned()).into())
+            Err(UsageError("--key needs --signature-agent, where the public key is".to_owned()).into())
         }
-        (None, Some(_)) => Err(Usage("--signature-agent needs --key, which signs".to_owned()).into()),
+        (None, Some(_)) => Err(UsageError("--signature-agent needs --key, which signs".to_owned()).into()),
     }
 }
 
 fn settings(online: &Online, signature: Option<&WebBotAuth>) -> anyhow::Result<abide::Builder> {
     let (first, rest) =
-        online.agent.split_first().ok_or_else(|| Usage("expected a product token".to_owned()))?;
+        online.agent.split_first().ok_or_else(|| UsageError("expected a product token".to_owned()))?;
     let user_agent =
         online.user_agent.clone().unwrap_or_else(|| format!("{first}/{}", env!("CARGO_PKG_VERSION")));
     let robots = RobotsPolicy::default()
@@ -205,9 +205,9 @@ fn inner(online: &Online) -> anyhow::Result<reqwest::ClientBuilder> {
     let Some(path) = &online.cacert else { return Ok(builder) };
     let pem = read_file(path)?;
     let certificates = reqwest::Certificate::from_pem_bundle(&pem)
-        .map_err(|_| Usage(format!("{}: expected PEM certificates", path.display())))?;
+        .map_err(|_| UsageError(format!("{}: expected PEM certificates", path.display())))?;
     if certificates.is_empty() {
-        return Err(Usage(format!("{}: expected PEM certificates, found none", path.display())).into());
+        return Err(UsageError(format!("{}: expected PEM certificates, found none", path.display())).into());
     }
     Ok(builder.tls_certs_only(certificates))
 }
@@ -218,13 +218,13 @@ fn explain(error: BuildError, online: &Online) -> anyhow::Error {
         BuildError::Client(error) => {
             anyhow::Error::from_boxed(error).context("the client could not be built")
         }
-        BuildError::Token(source) => Usage(format!("--agent: {source}")).into(),
+        BuildError::Token(source) => UsageError(format!("--agent: {source}")).into(),
         other => match online.user_agent.as_deref().and_then(token_of).filter(|_| is_unnamed(online)) {
             // No token was given, so naming the default one is no help.
-            Some(token) => Usage(format!(
+            Some(token) => UsageError(format!(
                 "--user-agent: expected the product token in it; add --agent {token}, which robots.txt is read for"
             )),
-            None => Usage(format!("--user-agent: {other}")),
+            None => UsageError(format!("--user-agent: {other}")),
         }
         .into(),
     }
@@ -268,13 +268,13 @@ where
 /// `builder` with the entries of `--resolve`, which go before the operating system.
 ///
 /// A resolver does not know the port, so the entries of one name must agree.
-fn resolving(mut builder: abide::Builder, entries: &[ResolveArg]) -> Result<abide::Builder, Usage> {
+fn resolving(mut builder: abide::Builder, entries: &[ResolveArg]) -> Result<abide::Builder, UsageError> {
     let mut names: HashMap<&str, (u16, &[SocketAddr])> = HashMap::new();
     for ResolveArg { host, port, addresses } in entries {
         // As in curl, the last entry for a host and port counts.
         let before = names.insert(host, (*port, addresses));
         if let Some((other, _)) = before.filter(|(other, known)| other != port && known != addresses) {
-            return Err(Usage(format!(
+            return Err(UsageError(format!(
                 "--resolve {host}: a name leads to the same addresses on every port, found others for {port} than for {other}"
             )));
         }

@@ -9,7 +9,7 @@ use reqwest::{ClientBuilder, NoProxy, Proxy};
 use url::{Host, Url};
 
 use crate::args::Online;
-use crate::status::Usage;
+use crate::status::UsageError;
 use crate::style;
 
 pub(crate) fn through(mut builder: ClientBuilder, online: &Online) -> anyhow::Result<ClientBuilder> {
@@ -21,7 +21,7 @@ pub(crate) fn through(mut builder: ClientBuilder, online: &Online) -> anyhow::Re
         Some(hosts) => NoProxy::from_string(hosts),
         None => NoProxy::from_env(),
     };
-    let wrong = |what: &str, error: String| Usage(format!("{what}: {error}"));
+    let wrong = |what: &str, error: String| UsageError(format!("{what}: {error}"));
     let mut is_resolver = false;
     if let Some(text) = &online.proxy {
         let url = proxy_url(text).map_err(|error| wrong("--proxy", error))?;

@@ -14,19 +14,19 @@ use url::Url;
 
 use crate::args::Online;
 use crate::sanitize::public_url;
-use crate::status::Usage;
+use crate::status::UsageError;
 use crate::style;
 
 /// The requests of one call, in order. Given to the request as an extension, and read afterwards.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Recorder {
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<Recorded>>,
     /// From a request to the end of its body.
     page_max: Option<Duration>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct Recorded {
     sent: Vec<Sent>,
     /// For permits, of a call that ended in an error.
     waited: Duration,
@@ -78,7 +78,7 @@ impl Recorder {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, Recorded> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -92,7 +92,7 @@ pub(crate) fn client(
 ) -> anyhow::Result<ClientWithMiddleware> {
     let mut fields = HeaderMap::new();
     for header in &online.headers {
-        let (name, value) = header.field().map_err(|error| Usage(format!("--header: {error}")))?;
+        let (name, value) = header.field().map_err(|error| UsageError(format!("--header: {error}")))?;
         fields.append(name, value);
     }
     let (above, below) = (Above { fields }, Below { prints_heads });

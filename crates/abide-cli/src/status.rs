@@ -50,4 +50,4 @@ impl From<Status> for ExitCode {
 /// The call itself is wrong: a file that cannot be read, a token that is none.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Usage(pub(crate) String);
+pub(crate) struct UsageError(pub(crate) String);

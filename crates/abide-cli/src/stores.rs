@@ -9,7 +9,7 @@ use std::time::Duration;
 use abide::{Builder, Gate};
 
 use crate::args::StoreArg;
-use crate::status::Usage;
+use crate::status::UsageError;
 
 /// One store in its three roles.
 #[derive(Debug, Clone)]
@@ -29,9 +29,9 @@ const SETTLED_WITHIN: Duration = Duration::from_secs(2);
 
 impl Stores {
     /// Opens what `--store` names. One that cannot be had is wrong usage: nothing has been asked then.
-    pub(crate) async fn open(arg: &StoreArg) -> Result<Self, Usage> {
+    pub(crate) async fn open(arg: &StoreArg) -> Result<Self, UsageError> {
         #[cfg(any(feature = "redb", feature = "redis"))]
-        let wrong = |error: &dyn std::fmt::Display| Usage(format!("--store: {error}"));
+        let wrong = |error: &dyn std::fmt::Display| UsageError(format!("--store: {error}"));
         match arg {
             StoreArg::Memory => Ok(Self::Memory),
             #[cfg(feature = "redb")]
@@ -86,6 +86,8 @@ impl Stores {
 
 /// A store that this build does not have.
 #[cfg(not(all(feature = "redb", feature = "redis")))]
-fn left_out(feature: &str) -> Usage {
-    Usage(format!("--store: this abide was built without {feature}; install it with --features {feature}"))
+fn left_out(feature: &str) -> UsageError {
+    UsageError(format!(
+        "--store: this abide was built without {feature}; install it with --features {feature}"
+    ))
 }

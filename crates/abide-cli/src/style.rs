@@ -61,7 +61,7 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
 }
 
 /// A part of a line, in its colour.
-pub(crate) type Part<'a> = (Style, &'a str);
+pub(crate) type Styled<'a> = (Style, &'a str);
 
 /// The same, when the text was made for it.
 pub(crate) type OwnedPart = (Style, String);
@@ -81,11 +81,11 @@ fn line<T: AsRef<str>>(parts: &[(Style, T)]) -> String {
 }
 
 /// `deny   /x  disallowed by "Disallow: /x" on line 2`.
-pub(crate) fn say_verdict(mark: Part<'_>, url: &str, why: &str) -> std::io::Result<()> {
+pub(crate) fn say_verdict(mark: Styled<'_>, url: &str, why: &str) -> std::io::Result<()> {
     say(&[mark, (PLAIN, &format!("  {url}  {why}"))])
 }
 
 /// `allow` or `deny`.
-pub(crate) fn mark(allowed: bool) -> Part<'static> {
+pub(crate) fn mark(allowed: bool) -> Styled<'static> {
     if allowed { (GOOD, "allow") } else { (BAD, "deny ") }
 }

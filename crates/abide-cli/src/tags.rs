@@ -15,7 +15,7 @@ use crate::batch::{self, OneOrMore};
 use crate::input::{read_file, tokens};
 use crate::json::Tags;
 use crate::nearest;
-use crate::status::{Status, Usage};
+use crate::status::{Status, UsageError};
 use crate::style::{self, PLAIN};
 
 pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
@@ -23,9 +23,9 @@ pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
         return batch::run(input, &args.agent, answer);
     }
     if args.html.is_none() && args.headers.is_empty() {
-        return Err(Usage("expected --header or an HTML file, found neither".to_owned()).into());
+        return Err(UsageError("expected --header or an HTML file, found neither".to_owned()).into());
     }
-    let tokens = tokens(&args.agent).map_err(Usage)?;
+    let tokens = tokens(&args.agent).map_err(UsageError)?;
     let html = args.html.as_deref().map(read_file).transpose()?;
     let headers: Vec<_> =
         args.headers.into_iter().map(|header| (header.name.to_string(), header.value)).collect();
@@ -44,7 +44,7 @@ pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
 }
 
 #[derive(Debug, Deserialize)]
-struct Question {
+struct TagsQuestion {
     agent: OneOrMore,
     headers: Option<Vec<(String, String)>>,
     html: Option<String>,
@@ -52,7 +52,7 @@ struct Question {
     content_type: Option<String>,
 }
 
-fn answer(question: Question) -> Result<Tags, String> {
+fn answer(question: TagsQuestion) -> Result<Tags, String> {
     let tokens = tokens(&question.agent.into_vec())?;
     let html = batch::bytes("html", question.html, question.html_base64)?;
     let mut headers = question.headers.unwrap_or_default();

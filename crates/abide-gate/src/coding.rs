@@ -105,7 +105,7 @@ pub(crate) struct DecodedBody<B: Body> {
     decoder: Box<dyn DecodeV2 + Send + Sync>,
     /// What has come and is not decoded yet.
     input: Bytes,
-    stage: Stage,
+    stage: CodingStage,
     /// The decoder filled all the room that it was given, and may hold more.
     holds_more: bool,
     is_strict: bool,
@@ -115,7 +115,7 @@ pub(crate) struct DecodedBody<B: Body> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum CodingStage {
     /// Nothing has come yet.
     Untouched,
     /// Within a member.
@@ -134,7 +134,7 @@ impl<B: Body> DecodedBody<B> {
             coding,
             decoder: coding.decoder(),
             input: Bytes::new(),
-            stage: Stage::Untouched,
+            stage: CodingStage::Untouched,
             holds_more: false,
             is_strict: false,
             read: 0,
@@ -156,7 +156,7 @@ impl<B: Body> DecodedBody<B> {
             if self.input.is_empty() && !self.holds_more {
                 return Ok(Bytes::new());
             }
-            if self.stage == Stage::Between {
+            if self.stage == CodingStage::Between {
                 if !self.coding.has_members() {
                     return Err("bytes are left over behind the stream");
                 }
@@ -179,7 +179,7 @@ impl<B: Body> DecodedBody<B> {
             self.read = self.read.saturating_add(taken as u64);
             self.decoded = self.decoded.saturating_add(piece.len() as u64);
             self.holds_more = is_full && !has_ended;
-            self.stage = if has_ended { Stage::Between } else { Stage::Within };
+            self.stage = if has_ended { CodingStage::Between } else { CodingStage::Within };
             if self.is_strict && self.read > self.decoded.saturating_add(OVERHEAD_MAX) {
                 return Err("the coded body is much longer than what it stands for");
             }
@@ -191,15 +191,15 @@ impl<B: Body> DecodedBody<B> {
 
     /// The coded body has ended: the stream must have, too.
     fn finish(&mut self) -> Result<(), &'static str> {
-        match std::mem::replace(&mut self.stage, Stage::Done) {
-            Stage::Untouched if self.is_strict => Err("a coding is named, and the body is empty"),
-            Stage::Within => Err("the coded stream is cut short"),
-            Stage::Untouched | Stage::Between | Stage::Done => Ok(()),
+        match std::mem::replace(&mut self.stage, CodingStage::Done) {
+            CodingStage::Untouched if self.is_strict => Err("a coding is named, and the body is empty"),
+            CodingStage::Within => Err("the coded stream is cut short"),
+            CodingStage::Untouched | CodingStage::Between | CodingStage::Done => Ok(()),
         }
     }
 
     fn fail<T>(&mut self, error: B::Error) -> Poll<Option<Result<T, B::Error>>> {
-        self.stage = Stage::Done;
+        self.stage = CodingStage::Done;
         self.trailers = None;
         Poll::Ready(Some(Err(error)))
     }
@@ -215,7 +215,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for DecodedBody<B> {
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let this = &mut *self;
         let mut has_polled = false;
-        while this.stage != Stage::Done {
+        while this.stage != CodingStage::Done {
             match this.piece() {
                 Ok(piece) if piece.is_empty() => {}
                 Ok(piece) => return Poll::Ready(Some(Ok(Frame::data(piece)))),
@@ -245,7 +245,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for DecodedBody<B> {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.stage == Stage::Done && self.trailers.is_none()
+        self.stage == CodingStage::Done && self.trailers.is_none()
     }
 }
 

@@ -20,8 +20,8 @@ use crate::identity::refuse_foreign_host;
 use crate::license::LicenseToken;
 use crate::payment::{Payment, PaymentTerms};
 use crate::preserved_fields::restore_fields;
-use crate::reader::{Asked, FieldSource, Reading};
-use crate::redirect::{HopRequest, Redirect, Target, redirect, same_resource};
+use crate::reader::{FieldSource, ReadRequest, Reading};
+use crate::redirect::{HopRequest, Redirect, RedirectTarget, redirect, same_resource};
 use crate::spans::CallSpan;
 use abide_gate::pacing::Permit;
 use abide_gate::{Denied, DeniedKind, Failure, Origin, SignRequest, Verdict, has_userinfo, without_userinfo};
@@ -82,14 +82,14 @@ pub struct Call<'a> {
     /// Whether earlier hops have used some of that.
     is_redirected: bool,
     method: Method,
-    hop: Option<Pending>,
+    hop: Option<PendingHop>,
     span: CallSpan,
     permit: Option<Permit>,
     /// Whether the request of the permit is on the wire. Before that, the permit is given back, and the next request needs no delay.
     is_sent: bool,
     /// Whether it failed before anything was sent. Its host was contacted, so the permit ends as that of a request that was sent.
     is_unconnected: bool,
-    target: Option<Box<Target>>,
+    target: Option<Box<RedirectTarget>>,
     source: FieldSource,
     /// What signs this hop, in place of what signs all, because the server has asked for it.
     signer: Option<Arc<dyn SignRequest>>,
@@ -97,18 +97,18 @@ pub struct Call<'a> {
     license: Option<Box<LicenseToken>>,
     /// What the next request offers to pay.
     payment: Option<Box<Payment>>,
-    given: Given,
+    given: Repetitions,
 }
 
 /// What servers have asked for, and were given by repeating the request: each once in a call.
 #[derive(Debug, Default)]
-struct Given {
+struct Repetitions {
     signature: bool,
     license: bool,
     price: bool,
 }
 
-impl Given {
+impl Repetitions {
     /// How often the request was repeated for that.
     fn count(&self) -> usize {
         [self.signature, self.license, self.price].into_iter().filter(|given| *given).count()
@@ -117,7 +117,7 @@ impl Given {
 
 /// A hop that has no response yet.
 #[derive(Debug)]
-pub(crate) struct Pending {
+pub(crate) struct PendingHop {
     pub(crate) url: Url,
     pub(crate) verdict: Option<Verdict>,
     pub(crate) waited: Duration,
@@ -166,7 +166,7 @@ impl<'a> Call<'a> {
             step: Step::Check,
             history: RedirectHistory::default(),
             method: method.clone(),
-            hop: Some(Pending::to(if has_userinfo(url) { without_userinfo(url) } else { url.clone() })),
+            hop: Some(PendingHop::to(if has_userinfo(url) { without_userinfo(url) } else { url.clone() })),
             span: CallSpan::none(),
             permit: None,
             is_sent: false,
@@ -176,7 +176,7 @@ impl<'a> Call<'a> {
             signer: None,
             license: None,
             payment: None,
-            given: Given::default(),
+            given: Repetitions::default(),
         }
     }
 
@@ -265,7 +265,7 @@ impl<'a> Call<'a> {
         clippy::expect_used,
         reason = "the constructor and `follow` put one in; `answered` takes it and ends the hop"
     )]
-    pub(crate) fn pending(&mut self) -> &mut Pending {
+    pub(crate) fn pending(&mut self) -> &mut PendingHop {
         self.hop.as_mut().expect("a hop is checked, permitted and sent before its response comes")
     }
 
@@ -471,7 +471,7 @@ impl<'a> Call<'a> {
 
     fn follow_or_finish(&mut self, head: ResponseHead<'_>) -> Result<(), Denied> {
         if head.is_repeatable && self.may_repeat() && self.may_wait() && self.gives(head) {
-            self.target = Some(Box::new(Target::repeat(self.method.clone(), self.url().clone())));
+            self.target = Some(Box::new(RedirectTarget::repeat(self.method.clone(), self.url().clone())));
             self.step = Step::Follow;
             return Ok(());
         }
@@ -627,7 +627,7 @@ impl<'a> Call<'a> {
         self.step = Step::Check;
         self.method = target.method;
         self.source = FieldSource::Wire;
-        self.hop = Some(Pending::to(target.url));
+        self.hop = Some(PendingHop::to(target.url));
         target.keeps_body
     }
 
@@ -643,7 +643,7 @@ impl<'a> Call<'a> {
         let Self { crawler, options, method, source, .. } = self;
         let reader = &crawler.reader;
         let scan = options.scan.unwrap_or(reader.scan);
-        let asked = Asked { reader, scan, method, request, source: *source };
+        let asked = ReadRequest { reader, scan, method, request, source: *source };
         Reading::new(asked, history, (status, headers), || crawler.gate.wall())
     }
 
@@ -692,7 +692,7 @@ impl<'a> Call<'a> {
     }
 }
 
-impl Pending {
+impl PendingHop {
     fn to(url: Url) -> Self {
         Self { url, verdict: None, waited: Duration::ZERO }
     }

@@ -13,7 +13,7 @@ use crate::body::BoxError;
 use crate::identity::Identity;
 use crate::license::{LicenseToken, LicenseTokens};
 use crate::payment::PaymentPolicy;
-use crate::reader::{Reader, Scan};
+use crate::reader::{ResponseReader, Scan};
 use crate::redirect::RedirectPolicy;
 use abide_gate::robots_cache::Fetch;
 use abide_gate::{Gate, GateBuilder, Origin, SignRequest, lacks_timers};
@@ -34,7 +34,7 @@ use url::Url;
 pub struct Crawler {
     pub(crate) gate: Gate,
     pub(crate) identity: Identity,
-    pub(crate) reader: Reader,
+    pub(crate) reader: ResponseReader,
     /// Of requests without a policy of their own.
     pub(crate) redirects: RedirectPolicy,
     pub(crate) report_only: Option<Arc<str>>,
@@ -223,7 +223,7 @@ impl CrawlerBuilder {
         Ok(Crawler {
             identity,
             gate: gate.build(tokens, fetch),
-            reader: Reader { options: read, scan: self.scan, store: self.permission_store },
+            reader: ResponseReader { options: read, scan: self.scan, store: self.permission_store },
             redirects: self.redirects,
             report_only: self.report_only,
             payment: self.payment,

@@ -14,7 +14,7 @@ use url::Url;
 
 use crate::payment::PaymentTerms;
 use crate::permission_history::StoredPermissions;
-use crate::reader::Fields;
+use crate::reader::RuleFields;
 use abide_gate::Verdict;
 use abide_permissions::{
     AppDirectives, Head, HeadEnd, Permissions, Preference, Preferences, Provenance, ReadOptions, Usage,
@@ -33,12 +33,12 @@ pub struct FetchInfo {
 struct Inner {
     read: ReadOptions,
     history: RedirectHistory,
-    fields: Fields,
-    outcome: Outcome,
+    fields: RuleFields,
+    outcome: HeadOutcome,
 }
 
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum HeadOutcome {
     /// The head, or why none was looked at. What it permits is read on request: many callers never ask.
     Known(Head),
     /// With what earlier fetches have stored.
@@ -48,7 +48,12 @@ pub(crate) enum Outcome {
 }
 
 impl FetchInfo {
-    pub(crate) fn new(read: ReadOptions, history: RedirectHistory, fields: Fields, outcome: Outcome) -> Self {
+    pub(crate) fn new(
+        read: ReadOptions,
+        history: RedirectHistory,
+        fields: RuleFields,
+        outcome: HeadOutcome,
+    ) -> Self {
         Self { inner: Arc::new(Inner { read, history, fields, outcome }) }
     }
 
@@ -89,9 +94,9 @@ impl FetchInfo {
     pub fn permissions(&self) -> Permissions {
         let Inner { read, fields, outcome, .. } = &*self.inner;
         match outcome {
-            Outcome::Known(head) => fields.permissions(read, head.clone()),
-            Outcome::Stored(known) => known.permissions.clone(),
-            Outcome::Later(head) => {
+            HeadOutcome::Known(head) => fields.permissions(read, head.clone()),
+            HeadOutcome::Stored(known) => known.permissions.clone(),
+            HeadOutcome::Later(head) => {
                 let head = head.borrow().clone().unwrap_or_else(|| Head::not_scanned(HeadEnd::NotScanned));
                 fields.permissions(read, head)
             }
@@ -114,7 +119,7 @@ impl FetchInfo {
         let target = hop.map(|hop| Target::of(hop.url()));
         let file = hop.and_then(|hop| hop.verdict().tdmrep()).zip(target.as_ref());
         let is_unknown = hop.is_some_and(|hop| hop.verdict().is_tdmrep_unknown());
-        if let Outcome::Stored(known) = &self.inner.outcome {
+        if let HeadOutcome::Stored(known) = &self.inner.outcome {
             let known = known.preferences.clone();
             // What fields and metas of the page said supersedes the file.
             let is_stated = known.resolve(&Usage::Tdm) != Preference::Unknown;
@@ -136,7 +141,7 @@ impl FetchInfo {
     pub fn licenses(&self) -> Vec<(Box<str>, Provenance)> {
         let (rules, permissions) = (self.rules_and_url().map(|(rules, _)| rules), self.permissions());
         match &self.inner.outcome {
-            Outcome::Stored(known) => {
+            HeadOutcome::Stored(known) => {
                 let links = known.links.iter().map(|line| ("link", &**line));
                 licenses(rules, links, Some(permissions.head()))
             }
@@ -167,7 +172,7 @@ impl FetchInfo {
     pub fn settled(&self) -> impl Future<Output = Permissions> + Send + 'static + use<> {
         let info = self.clone();
         async move {
-            if let Outcome::Later(head) = &info.inner.outcome {
+            if let HeadOutcome::Later(head) = &info.inner.outcome {
                 // A closed channel means that the body is gone; its last value still stands.
                 let _ = head.clone().wait_for(Option::is_some).await;
             }

@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Ver
 use http_body::Body;
 
 use crate::body::{BoxError, ResponseBody};
-use crate::fetch_info::{FetchInfo, Outcome, RedirectHistory, with_robots};
+use crate::fetch_info::{FetchInfo, HeadOutcome, RedirectHistory, with_robots};
 use crate::permission_history::{StoredPermissions, persist};
 use abide_gate::WallMillis;
 use abide_permissions::{
@@ -23,7 +23,7 @@ use abide_robots::Target;
 
 /// How the responses of one crawler are read.
 #[derive(Debug)]
-pub(crate) struct Reader {
+pub(crate) struct ResponseReader {
     pub(crate) options: ReadOptions,
     pub(crate) scan: Scan,
     /// Where permissions are kept between fetches. A head that is scanned lazily is not kept.
@@ -31,8 +31,8 @@ pub(crate) struct Reader {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked<'a> {
-    pub(crate) reader: &'a Reader,
+pub(crate) struct ReadRequest<'a> {
+    pub(crate) reader: &'a ResponseReader,
     pub(crate) scan: Scan,
     pub(crate) method: &'a Method,
     /// The fields that were sent with the request: a 304 may be about the version that they name.
@@ -40,7 +40,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) source: FieldSource,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> ReadRequest<'a> {
     /// Where what the response says is kept: only these methods ask for the resource itself, and what may have lost fields says too
     /// little.
     fn store(&self) -> Option<&'a Arc<dyn PermissionStore>> {
@@ -59,9 +59,9 @@ impl<'a> Asked<'a> {
 /// ```
 #[derive(Debug)]
 pub struct Reading<'a> {
-    asked: Asked<'a>,
+    asked: ReadRequest<'a>,
     history: RedirectHistory,
-    fields: Fields,
+    fields: RuleFields,
     /// What reads the head, or why it is not read.
     head: Result<HeadReader, HeadEnd>,
 }
@@ -79,12 +79,12 @@ pub(crate) enum FieldSource {
 
 impl<'a> Reading<'a> {
     pub(crate) fn new(
-        asked: Asked<'a>,
+        asked: ReadRequest<'a>,
         history: RedirectHistory,
         (status, headers): (StatusCode, &HeaderMap),
         received: impl FnOnce() -> WallMillis,
     ) -> Self {
-        let (mut fields, body) = Fields::of(asked.scan, headers, asked.source != FieldSource::Unknown);
+        let (mut fields, body) = RuleFields::of(asked.scan, headers, asked.source != FieldSource::Unknown);
         let head = head_reader(&asked, (status, headers), &body);
         // Only what a field or a page says depends on the time.
         if head.is_ok() || !fields.is_empty() || asked.store().is_some() {
@@ -113,7 +113,7 @@ impl<'a> Reading<'a> {
     pub fn fetch_info(self) -> FetchInfo {
         let head = Head::not_scanned(self.head.err().unwrap_or(HeadEnd::NotScanned));
         let options = self.asked.reader.options.clone();
-        FetchInfo::new(options, self.history, self.fields, Outcome::Known(head))
+        FetchInfo::new(options, self.history, self.fields, HeadOutcome::Known(head))
     }
 
     /// A redirect that is followed: the last hop keeps its own rules.
@@ -154,9 +154,9 @@ impl<'a> Reading<'a> {
                 None => None,
             };
             let outcome = match (later, known) {
-                (Some(later), _) => Outcome::Later(later),
-                (None, Some(known)) => Outcome::Stored(Box::new(known)),
-                (None, None) => Outcome::Known(head),
+                (Some(later), _) => HeadOutcome::Later(later),
+                (None, Some(known)) => HeadOutcome::Stored(Box::new(known)),
+                (None, None) => HeadOutcome::Known(head),
             };
             let info = FetchInfo::new(self.asked.reader.options.clone(), self.history, self.fields, outcome);
             response.extensions_mut().insert(info);
@@ -221,14 +221,14 @@ pub enum Scan {
 
 /// The field lines of one response that hold rules, and when they came.
 #[derive(Debug, Clone)]
-pub(crate) struct Fields {
+pub(crate) struct RuleFields {
     lines: Vec<(HeaderName, HeaderValue)>,
     /// Whether these are all lines that the server sent.
     are_all: bool,
     received: WallMillis,
 }
 
-impl Fields {
+impl RuleFields {
     /// Takes the lines, or none if nothing is to be read. In one pass with what the fields say of the body, because every response comes
     /// here.
     fn of(scan: Scan, headers: &HeaderMap, are_all: bool) -> (Self, BodyFields<'_>) {
@@ -314,7 +314,7 @@ impl<'h> BodyFields<'h> {
 /// Reads the head of a page, if there is one. Only a final 2xx says something about its URL, and only a body that begins where the page does,
 /// decoded, and HTML.
 fn head_reader(
-    asked: &Asked<'_>,
+    asked: &ReadRequest<'_>,
     (status, headers): (StatusCode, &HeaderMap),
     body: &BodyFields<'_>,
 ) -> Result<HeadReader, HeadEnd> {

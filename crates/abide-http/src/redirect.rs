@@ -75,12 +75,12 @@ pub(crate) enum Redirect {
     /// One more than the policy allows, to this URL.
     TooMany(Url),
     /// A further hop.
-    Follow(Target),
+    Follow(RedirectTarget),
 }
 
 /// Where a redirect leads: the next request, as far as the response decides it.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Target {
+pub(crate) struct RedirectTarget {
     pub(crate) url: Url,
     pub(crate) method: Method,
     pub(crate) keeps_body: bool,
@@ -90,7 +90,7 @@ pub(crate) struct Target {
     is_repeat: bool,
 }
 
-impl Target {
+impl RedirectTarget {
     /// The same request, once more.
     pub(crate) fn repeat(method: Method, url: Url) -> Self {
         Self { url, method, keeps_body: true, keeps_credentials: true, referer: None, is_repeat: true }
@@ -153,7 +153,7 @@ pub(crate) fn redirect(
         return Redirect::Stopped(Stopped::BodyNotRepeatable);
     }
     match asked.hop < policy.hops_max {
-        true => Redirect::Follow(Target {
+        true => Redirect::Follow(RedirectTarget {
             keeps_credentials: same_origin(asked.url, &url),
             referer: if policy.referer { referer(asked.url, &url) } else { None },
             keeps_body,

@@ -10,7 +10,7 @@ use crate::signature::Component;
 
 /// One signature that is asked for, and can be given.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct RequestedSignature {
     pub(crate) label: sfv::Key,
     /// What to cover, besides `Signature-Agent`.
     pub(crate) covered: Vec<Component>,
@@ -20,7 +20,7 @@ pub(crate) struct Asked {
 /// The first signature that the response asks for and that can be given.
 ///
 /// The draft asks with 403, and with 429 for a signature that was used too often; 401 is how RFC 9110 asks for identification.
-pub(crate) fn asked(status: StatusCode, headers: &HeaderMap, keyid: &str) -> Option<Asked> {
+pub(crate) fn asked(status: StatusCode, headers: &HeaderMap, keyid: &str) -> Option<RequestedSignature> {
     if !matches!(status.as_u16(), 401 | 403 | 429) {
         return None;
     }
@@ -38,7 +38,7 @@ pub(crate) fn asked(status: StatusCode, headers: &HeaderMap, keyid: &str) -> Opt
     })
 }
 
-fn given(label: sfv::Key, list: &InnerList, keyid: &str) -> Option<Asked> {
+fn given(label: sfv::Key, list: &InnerList, keyid: &str) -> Option<RequestedSignature> {
     let text = |name: &str| list.params.get(name).and_then(BareItem::as_string).map(|text| text.as_str());
     let is = |name: &str, ours: &str| !list.params.contains_key(name) || text(name) == Some(ours);
     if !(is(TAG, TAG_REQUEST) && is(KEYID, keyid) && is(ALG, ED25519)) {
@@ -53,7 +53,7 @@ fn given(label: sfv::Key, list: &InnerList, keyid: &str) -> Option<Asked> {
         return None;
     }
     let covered: Option<Vec<_>> = list.items.iter().filter(|item| !is_agent(item)).map(component).collect();
-    Some(Asked { label, covered: covered?, nonce })
+    Some(RequestedSignature { label, covered: covered?, nonce })
 }
 
 /// `Signature-Agent` is covered always, as a field or as a member of a Dictionary.
@@ -78,7 +78,7 @@ const NONCE_LEN_MAX: usize = 256;
 mod tests {
     use super::*;
 
-    fn ask(status: u16, value: &str) -> Option<Asked> {
+    fn ask(status: u16, value: &str) -> Option<RequestedSignature> {
         let headers = HeaderMap::from_iter([(ACCEPT_SIGNATURE.parse().unwrap(), value.parse().unwrap())]);
         asked(StatusCode::from_u16(status).unwrap(), &headers, "ours")
     }

@@ -96,7 +96,7 @@ pub(crate) struct Message<'m> {
 pub(crate) type Parameter<'v> = (&'v KeyRef, RefBareItem<'v>);
 
 #[derive(Debug)]
-pub(crate) struct Fields {
+pub(crate) struct SignatureFields {
     pub(crate) signature_input: String,
     pub(crate) signature: String,
 }
@@ -108,11 +108,11 @@ pub(crate) fn sign(
     parameters: &[Parameter<'_>],
     message: &Message<'_>,
     signer: &dyn Signer,
-) -> Result<Fields, IdentityError> {
+) -> Result<SignatureFields, IdentityError> {
     let params = signature_params(components, parameters)?;
     let base = signature_base(components, &params, message)?;
     let signature = signer.sign(base.as_bytes()).map_err(Why::Signer)?;
-    Ok(Fields {
+    Ok(SignatureFields {
         signature_input: format!("{}={params}", label.as_str()),
         signature: format!("{}=:{}:", label.as_str(), STANDARD.encode(signature)),
     })

@@ -4,7 +4,7 @@
 
 use crate::date::is_weekday;
 use crate::options::ReadOptions;
-use crate::rule::{Known, ValuedRule, known};
+use crate::rule::{KnownRule, ValuedRule, known};
 use crate::stated::Stated;
 
 /// Reads the elements of `text`. With `agents` a foreign name before a colon is a user agent, and what follows is
@@ -16,14 +16,14 @@ pub(crate) fn read_elements(text: &[u8], agents: Option<&ReadOptions>) -> Stated
     while let Some(element) = elements.next() {
         let mut rest = element;
         while !rest.is_empty() {
-            rest = match Head::of(rest, agents) {
-                Head::Absent => {
+            rest = match ElementHead::of(rest, agents) {
+                ElementHead::Absent => {
                     if applies {
                         read_words(rest, &mut stated);
                     }
                     b""
                 }
-                Head::Valued(rule, value) => {
+                ElementHead::Valued(rule, value) => {
                     // RFC 1123 and RFC 850 dates contain a comma: `Wed, 31 Dec 2025 23:59:59 GMT`.
                     let parted = rule == ValuedRule::UnavailableAfter && is_weekday(&lossy(value));
                     let is_date = |next: &&[u8]| parted && next.first().is_some_and(u8::is_ascii_digit);
@@ -33,17 +33,17 @@ pub(crate) fn read_elements(text: &[u8], agents: Option<&ReadOptions>) -> Stated
                     }
                     b""
                 }
-                Head::Flag(flag, name, rest) => {
+                ElementHead::Flag(flag, name, rest) => {
                     if applies {
                         stated.flag(flag, name);
                     }
                     rest
                 }
-                Head::Agent(binds_us, rest) => {
+                ElementHead::Agent(binds_us, rest) => {
                     applies = binds_us;
                     rest
                 }
-                Head::NoName(rest) => rest,
+                ElementHead::NoName(rest) => rest,
             };
         }
     }
@@ -51,23 +51,23 @@ pub(crate) fn read_elements(text: &[u8], agents: Option<&ReadOptions>) -> Stated
 }
 
 /// What is before the first colon of an element.
-enum Head<'a> {
+enum ElementHead<'a> {
     /// No colon, or one that means nothing here.
     Absent,
     /// A valued rule and its value; here `=` is as good as a colon.
     Valued(ValuedRule, &'a [u8]),
     /// A flag's name, with a colon that says nothing, and the rest.
-    Flag(Known, &'a [u8], &'a [u8]),
+    Flag(KnownRule, &'a [u8], &'a [u8]),
     /// A user agent, whether it is ours, and the rest.
     Agent(bool, &'a [u8]),
     /// A colon with no name before it, and the rest.
     NoName(&'a [u8]),
 }
 
-impl<'a> Head<'a> {
+impl<'a> ElementHead<'a> {
     fn of(element: &'a [u8], agents: Option<&ReadOptions>) -> Self {
         if let Some((name, value)) = split_once(element, |byte| matches!(byte, b':' | b'='))
-            && let Some(Known::Valued(rule)) = known(name)
+            && let Some(KnownRule::Valued(rule)) = known(name)
         {
             return Self::Valued(rule, value);
         }
@@ -87,7 +87,7 @@ impl<'a> Head<'a> {
 /// One rule; or several, when all the words are known flags: `noindex nofollow`.
 fn read_words(element: &[u8], stated: &mut Stated) {
     let words = || element.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-    if words().all(|word| known(word).is_some_and(Known::is_flag)) {
+    if words().all(|word| known(word).is_some_and(KnownRule::is_flag)) {
         words().for_each(|word| stated.name(word));
     } else {
         stated.name(element);
@@ -104,14 +104,14 @@ pub(crate) fn read_salvaged(piece: &[u8], options: &ReadOptions) -> Stated {
     while let Some(word) = words.next() {
         let mut rest = word;
         while !rest.is_empty() {
-            rest = match Head::of(rest, Some(options)) {
-                Head::Absent => {
+            rest = match ElementHead::of(rest, Some(options)) {
+                ElementHead::Absent => {
                     if let Some(flag) = known(rest).filter(|known| known.is_flag()) {
                         stated.flag(flag, rest);
                     }
                     b""
                 }
-                Head::Valued(rule, value) => {
+                ElementHead::Valued(rule, value) => {
                     let mut value = value.to_vec();
                     // A date has several words.
                     while let Some(word) = words.next_if(|word| {
@@ -123,12 +123,12 @@ pub(crate) fn read_salvaged(piece: &[u8], options: &ReadOptions) -> Stated {
                     stated.value(rule, value.trim_ascii());
                     b""
                 }
-                Head::Flag(flag, name, rest) => {
+                ElementHead::Flag(flag, name, rest) => {
                     stated.flag(flag, name);
                     rest
                 }
-                Head::Agent(false, _) => return stated,
-                Head::Agent(true, rest) | Head::NoName(rest) => rest,
+                ElementHead::Agent(false, _) => return stated,
+                ElementHead::Agent(true, rest) | ElementHead::NoName(rest) => rest,
             };
         }
     }

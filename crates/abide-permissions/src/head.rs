@@ -22,13 +22,13 @@ use crate::license::{LICENSES_MAX, is_license};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Absent when nothing was found, as with most responses that are not HTML.
-    found: Option<Arc<Found>>,
+    found: Option<Arc<FoundInHead>>,
     end: HeadEnd,
     bytes: usize,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FoundInHead {
     pub(crate) metas: Vec<Meta>,
     pub(crate) noscript_metas: Vec<Meta>,
     pub(crate) noscript_cut: bool,
@@ -36,7 +36,7 @@ pub(crate) struct Found {
 }
 
 #[cfg(feature = "html")]
-impl Found {
+impl FoundInHead {
     /// Takes a meta with these attributes, if it has a name.
     pub(crate) fn add_meta(&mut self, attribute: impl Fn(&'static str) -> Option<String>) {
         if let Some(name) = attribute("name").filter(|name| !name.is_empty()) {
@@ -66,12 +66,12 @@ impl Head {
     /// A head with these metas, in order.
     #[must_use]
     pub fn from_metas(metas: impl IntoIterator<Item = Meta>, end: HeadEnd) -> Self {
-        Self::new(Found { metas: metas.into_iter().collect(), ..Found::default() }, end, 0)
+        Self::new(FoundInHead { metas: metas.into_iter().collect(), ..FoundInHead::default() }, end, 0)
     }
 
-    pub(crate) fn new(found: Found, end: HeadEnd, bytes: usize) -> Self {
+    pub(crate) fn new(found: FoundInHead, end: HeadEnd, bytes: usize) -> Self {
         // Most pages have nothing to keep, and then a clone counts no reference.
-        let found = if found == Found::default() { None } else { Some(Arc::new(found)) };
+        let found = if found == FoundInHead::default() { None } else { Some(Arc::new(found)) };
         Self { found, end, bytes }
     }
 

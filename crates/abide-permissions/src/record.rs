@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::time::{Duration, SystemTime};
 
 use crate::freshness::{CACHING_FIELDS, lifetime};
-use crate::head::{Found, Head, HeadEnd, Meta};
+use crate::head::{FoundInHead, Head, HeadEnd, Meta};
 use crate::header::complete_members;
 use crate::license::licenses;
 use crate::options::ReadOptions;
@@ -243,7 +243,7 @@ impl PermissionRecord {
     /// The last known permissions for these tokens with their sources, fresh or stale.
     #[must_use]
     pub fn permissions(&self, options: &ReadOptions) -> Permissions {
-        let found = Found {
+        let found = FoundInHead {
             metas: self.metas.clone(),
             noscript_metas: self.noscript_metas.clone(),
             license_links: self.license_links.clone(),
@@ -366,21 +366,22 @@ impl PermissionRecord {
 
     /// Whether the 304 is about the version that is recorded (RFC 9111 §4.3.4): by its own validators, else by the one of the request.
     fn is_version_of(&self, visit: &Fetched<'_>) -> bool {
-        let (Some(ours), Some(theirs)) = (Validators::of(self.fields()), Validators::of_304(visit)) else {
+        let (Some(ours), Some(theirs)) = (PageValidators::of(self.fields()), PageValidators::of_304(visit))
+        else {
             return false;
         };
         match theirs {
-            Validators { tag: Some(tag), modified } => {
+            PageValidators { tag: Some(tag), modified } => {
                 let contradicts = |ours| modified.is_some_and(|theirs| ours != theirs);
                 ours.tag == Some(tag) && !ours.modified.is_some_and(contradicts)
             }
             // Variants of a page often have the same date.
-            Validators { tag: None, modified: Some(modified) } => {
+            PageValidators { tag: None, modified: Some(modified) } => {
                 ours.modified == Some(modified)
                     && !varies(self.fields())
                     && !varies(visit.fields.iter().copied())
             }
-            Validators { tag: None, modified: None } => false,
+            PageValidators { tag: None, modified: None } => false,
         }
     }
 
@@ -430,13 +431,13 @@ impl PermissionRecord {
 
 /// What names the version of a resource.
 #[derive(Default)]
-struct Validators<'a> {
+struct PageValidators<'a> {
     /// Without the `W/` of a weak one: a server says by either that it is the same page.
     tag: Option<&'a [u8]>,
     modified: Option<&'a [u8]>,
 }
 
-impl<'a> Validators<'a> {
+impl<'a> PageValidators<'a> {
     /// Those of a response; `None` when there are several of a kind.
     fn of(fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> Option<Self> {
         let mut validators = Self::default();

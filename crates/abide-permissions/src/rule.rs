@@ -140,7 +140,7 @@ impl ImagePreview {
 
 /// What a name of the vocabulary means to us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Known {
+pub(crate) enum KnownRule {
     Flag(Flag),
     /// `none`: `noindex` and `nofollow`.
     None,
@@ -151,7 +151,7 @@ pub(crate) enum Known {
     Valued(ValuedRule),
 }
 
-impl Known {
+impl KnownRule {
     /// Whether the name takes no value, as the 20 flags of the legacy grammar.
     pub(crate) const fn is_flag(self) -> bool {
         !matches!(self, Self::Valued(_))
@@ -159,18 +159,18 @@ impl Known {
 }
 
 /// Looks a name up, without regard to ASCII case.
-pub(crate) fn known(name: &[u8]) -> Option<Known> {
+pub(crate) fn known(name: &[u8]) -> Option<KnownRule> {
     let mut buffer = [0; NAME_BYTES_MAX];
     let lower = buffer.get_mut(..name.len())?;
     lower.copy_from_slice(name);
     lower.make_ascii_lowercase();
     match &*lower {
-        b"all" | b"index" | b"follow" | b"archive" => return Some(Known::Permits),
-        b"none" => return Some(Known::None),
-        b"nositelinkssearchbox" | b"noodp" | b"noydir" | b"noyaca" | b"noml" => return Some(Known::Data),
+        b"all" | b"index" | b"follow" | b"archive" => return Some(KnownRule::Permits),
+        b"none" => return Some(KnownRule::None),
+        b"nositelinkssearchbox" | b"noodp" | b"noydir" | b"noyaca" | b"noml" => return Some(KnownRule::Data),
         _ => {}
     }
-    Flag::named(lower).map(Known::Flag).or_else(|| ValuedRule::named(lower).map(Known::Valued))
+    Flag::named(lower).map(KnownRule::Flag).or_else(|| ValuedRule::named(lower).map(KnownRule::Valued))
 }
 
 /// The length of `nositelinkssearchbox`, the longest name.

@@ -3,7 +3,7 @@
 //! So a rule means the same in a meta, in an older field line and in a member of a structured field, and what is unknown or broken is kept alike.
 
 use crate::date::UnavailableAfter;
-use crate::rule::{Flag, ImagePreview, Known, Limit, ValuedRule, known};
+use crate::rule::{Flag, ImagePreview, KnownRule, Limit, ValuedRule, known};
 use crate::rules::{TagRules, tighten};
 
 /// The rules that a text states, and the values in it that are none.
@@ -18,21 +18,21 @@ impl Stated {
     /// A name without a value. A valued rule without its value states nothing.
     pub(crate) fn name(&mut self, name: &[u8]) {
         match known(name) {
-            Some(Known::Valued(rule)) => self.invalid(rule, b""),
+            Some(KnownRule::Valued(rule)) => self.invalid(rule, b""),
             Some(known) => self.flag(known, name),
             None => self.rules.add_unknown(name),
         }
     }
 
-    pub(crate) fn flag(&mut self, known: Known, name: &[u8]) {
+    pub(crate) fn flag(&mut self, known: KnownRule, name: &[u8]) {
         match known {
-            Known::Flag(flag) => self.rules.state(flag),
-            Known::None => {
+            KnownRule::Flag(flag) => self.rules.state(flag),
+            KnownRule::None => {
                 self.rules.state(Flag::NoIndex);
                 self.rules.state(Flag::NoFollow);
             }
-            Known::Permits | Known::Valued(_) => {}
-            Known::Data => self.rules.add_unknown(name),
+            KnownRule::Permits | KnownRule::Valued(_) => {}
+            KnownRule::Data => self.rules.add_unknown(name),
         }
     }
 

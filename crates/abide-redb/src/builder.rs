@@ -11,7 +11,7 @@ use redb::StorageBackend;
 
 use crate::disk::Disk;
 use crate::error::Error;
-use crate::place::Place;
+use crate::place::DatabasePlace;
 use crate::store::Store;
 
 /// Settings of a [`Store`].
@@ -114,7 +114,7 @@ impl Builder {
     /// # Errors
     /// As [`Store::open`].
     pub fn open(self, path: impl AsRef<Path>) -> Result<Store, Error> {
-        Store::start(Disk::open(Place::File(path.as_ref().to_owned()), self)?)
+        Store::start(Disk::open(DatabasePlace::File(path.as_ref().to_owned()), self)?)
     }
 
     /// Opens a store on another backend than a file, for tests. Blocks. The backend must work after its `close`: after a fault it is opened again.
@@ -122,6 +122,6 @@ impl Builder {
     /// # Errors
     /// As [`Store::open`].
     pub fn open_backend(self, backend: impl StorageBackend) -> Result<Store, Error> {
-        Store::start(Disk::open(Place::backend(backend), self)?)
+        Store::start(Disk::open(DatabasePlace::backend(backend), self)?)
     }
 }

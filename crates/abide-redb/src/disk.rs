@@ -22,8 +22,8 @@ use crate::batch::{Batch, changed};
 use crate::builder::Builder;
 use crate::error::Error;
 use crate::kind::{PERMISSIONS, ROBOTS, Records};
-use crate::place::Place;
-use crate::row::{self, BackoffRow, State, VERSION};
+use crate::place::DatabasePlace;
+use crate::row::{self, BackoffRow, FileState, VERSION};
 use crate::store::StoreUsage;
 
 /// As 0.1 named it.
@@ -33,7 +33,7 @@ const STATE_KEY: &str = "abide";
 
 #[derive(Debug)]
 pub(crate) struct Disk {
-    place: Place,
+    place: DatabasePlace,
     pub(crate) settings: Builder,
     handle: RwLock<Handle>,
 }
@@ -47,11 +47,11 @@ enum Handle {
 }
 
 /// The backoffs that were in the file when it was opened. `None`: the row cannot be read.
-pub(crate) type Found = Vec<(Arc<str>, Option<BackoffRow>)>;
+pub(crate) type SavedBackoffs = Vec<(Arc<str>, Option<BackoffRow>)>;
 
 impl Disk {
     /// Opens the file, and makes sure that it is whole.
-    pub(crate) fn open(place: Place, settings: Builder) -> Result<(Self, Found), Error> {
+    pub(crate) fn open(place: DatabasePlace, settings: Builder) -> Result<(Self, SavedBackoffs), Error> {
         let opened = match try_open(&place, &settings) {
             Err(error) if error.is_corrupt() && settings.rebuild => {
                 let kept = place.move_aside(settings.clock.wall());
@@ -80,7 +80,7 @@ impl Disk {
     pub(crate) fn usage(&self) -> Result<StoreUsage, Error> {
         self.read(|read| {
             let state = read.open_table(STATE)?.get(STATE_KEY)?;
-            let state = state.and_then(|row| State::decode(row.value())).unwrap_or_default();
+            let state = state.and_then(|row| FileState::decode(row.value())).unwrap_or_default();
             let bytes = state.robots_bytes.saturating_add(state.permissions_bytes);
             Ok(StoreUsage { robots: ROBOTS.len(read)?, permissions: PERMISSIONS.len(read)?, bytes })
         })
@@ -196,7 +196,7 @@ impl Disk {
     }
 }
 
-fn try_open(place: &Place, settings: &Builder) -> Result<(Database, Found), Error> {
+fn try_open(place: &DatabasePlace, settings: &Builder) -> Result<(Database, SavedBackoffs), Error> {
     let database = open_whole(place, settings, settings.verify)?;
     match guarded(place.path(), || take_over(&database))? {
         Ok(found) => Ok((database, found)),
@@ -205,7 +205,7 @@ fn try_open(place: &Place, settings: &Builder) -> Result<(Database, Found), Erro
 }
 
 /// Opens the database, and reads all of it once unless it has just been repaired: what lies below a page is only trusted if its checksum holds.
-fn open_whole(place: &Place, settings: &Builder, verify: bool) -> Result<Database, Error> {
+fn open_whole(place: &DatabasePlace, settings: &Builder, verify: bool) -> Result<Database, Error> {
     let is_repaired = Arc::new(AtomicBool::new(false));
     guarded(place.path(), || {
         let mut builder = Database::builder();
@@ -221,14 +221,15 @@ fn open_whole(place: &Place, settings: &Builder, verify: bool) -> Result<Databas
 }
 
 /// Reads what the last user of the file left, and makes what is not there yet. `Err`: the format of the file, which is another one.
-fn take_over(database: &Database) -> Result<Result<Found, u8>, RedbError> {
+fn take_over(database: &Database) -> Result<Result<SavedBackoffs, u8>, RedbError> {
     let transaction = begin(database)?;
     // Before any table is made, so that the database of another program stays as it is.
     let tables: Vec<_> = transaction.list_tables()?.map(|table| table.name().to_owned()).collect();
     if !tables.is_empty() && !tables.iter().any(|table| table == STATE.name()) {
         return Err(RedbError::Corrupted("a redb database that is not abide's".to_owned()));
     }
-    let version = transaction.open_table(STATE)?.get(STATE_KEY)?.and_then(|row| State::version(row.value()));
+    let version =
+        transaction.open_table(STATE)?.get(STATE_KEY)?.and_then(|row| FileState::version(row.value()));
     if let Some(version) = version.filter(|version| *version != VERSION) {
         return Ok(Err(version));
     }
@@ -259,14 +260,14 @@ struct Tables<'t> {
 impl<'t> Tables<'t> {
     fn open(transaction: &'t WriteTransaction) -> Result<Self, RedbError> {
         let (state, backoffs) = (transaction.open_table(STATE)?, transaction.open_table(BACKOFFS)?);
-        let stored = state.get(STATE_KEY)?.and_then(|row| State::decode(row.value()));
+        let stored = state.get(STATE_KEY)?.and_then(|row| FileState::decode(row.value()));
         let robots = ROBOTS.open(transaction, stored.map(|state| state.robots_bytes))?;
         let permissions = PERMISSIONS.open(transaction, stored.map(|state| state.permissions_bytes))?;
         Ok(Self { robots, permissions, backoffs, state })
     }
 
     fn finish(mut self) -> Result<(), RedbError> {
-        let state = State { robots_bytes: self.robots.bytes, permissions_bytes: self.permissions.bytes };
+        let state = FileState { robots_bytes: self.robots.bytes, permissions_bytes: self.permissions.bytes };
         self.state.insert(STATE_KEY, &*state.encode())?;
         Ok(())
     }

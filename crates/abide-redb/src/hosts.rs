@@ -13,7 +13,7 @@ use abide_gate::pacing::{Backoff, DELAY_MAX, HostEntry, HostState, LeaseAsk, Lea
 use abide_gate::{Clock, WallMillis};
 
 use crate::batch::Backoffs;
-use crate::disk::Found;
+use crate::disk::SavedBackoffs;
 use crate::row::BackoffRow;
 
 /// Both clocks, read one after the other: the process may be paused between the two.
@@ -45,11 +45,11 @@ pub(crate) struct Hosts {
     /// Of the last exchange.
     latest: Now,
     exchanges: u32,
-    hosts: HashMap<Arc<str>, Known>,
+    hosts: HashMap<Arc<str>, KnownHost>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownHost {
     entry: HostEntry,
     row: Option<Written>,
 }
@@ -80,7 +80,7 @@ const CLEAN_EVERY: u32 = 1_024;
 
 impl Hosts {
     /// The backoffs that a file has kept; those that cannot be read, or are over, are removed from it.
-    pub(crate) fn load(rows: Found, now: Now, changed: &mut Backoffs) -> Self {
+    pub(crate) fn load(rows: SavedBackoffs, now: Now, changed: &mut Backoffs) -> Self {
         let mut loaded = Self { opened: now.at, latest: now, exchanges: 0, hosts: HashMap::new() };
         for (key, row) in rows {
             match row {
@@ -153,12 +153,12 @@ impl Hosts {
         OPENED + now.at.saturating_duration_since(self.opened)
     }
 
-    fn known(&mut self, key: &str) -> &mut Known {
+    fn known(&mut self, key: &str) -> &mut KnownHost {
         self.hosts.entry(key.into()).or_insert_with(|| {
             let mut entry = HostEntry::default();
             // Also for a host that was removed: it was not in use, and a request so long ago does not change that.
             entry.merge(&UNKNOWN, OPENED);
-            Known { entry, row: None }
+            KnownHost { entry, row: None }
         })
     }
 }

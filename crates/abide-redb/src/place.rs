@@ -12,12 +12,12 @@ use abide_gate::{HolderId, WallMillis};
 use redb::{Builder, Database, DatabaseError, StorageBackend};
 
 #[derive(Debug)]
-pub(crate) enum Place {
+pub(crate) enum DatabasePlace {
     File(PathBuf),
     Backend(Arc<dyn StorageBackend>, PathBuf),
 }
 
-impl Place {
+impl DatabasePlace {
     pub(crate) fn backend(backend: impl StorageBackend) -> Self {
         Self::Backend(Arc::new(backend), PathBuf::from("(a storage backend)"))
     }

@@ -15,7 +15,7 @@ use abide_gate::robots_cache::RobotsRecord;
 use abide_gate::{Origin, WallMillis};
 use abide_permissions::PermissionRecord;
 
-/// The format of everything here. Another one is absent; another one of [`State`] is an error at opening.
+/// The format of everything here. Another one is absent; another one of [`FileState`] is an error at opening.
 pub(crate) const VERSION: u8 = 1;
 
 /// A record of robots.txt, with its age before it.
@@ -78,7 +78,7 @@ impl BackoffRow {
     }
 
     pub(crate) fn decode(host: &str, row: &[u8]) -> Option<Self> {
-        let mut fields = Fields(unsealed(host.as_bytes(), row)?);
+        let mut fields = RowFields(unsealed(host.as_bytes(), row)?);
         let until = WallMillis::from_millis(fields.u64()?);
         let [kind] = fields.array()?;
         let status = u16::from_le_bytes(fields.array()?);
@@ -98,20 +98,20 @@ impl BackoffRow {
 
 /// What is known of the file as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct State {
+pub(crate) struct FileState {
     /// Keys and values of each kind.
     pub(crate) robots_bytes: u64,
     pub(crate) permissions_bytes: u64,
 }
 
-impl State {
+impl FileState {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let fields = [self.robots_bytes.to_le_bytes(), self.permissions_bytes.to_le_bytes()];
         sealed(b"state", fields.as_flattened())
     }
 
     pub(crate) fn decode(row: &[u8]) -> Option<Self> {
-        let mut fields = Fields(unsealed(b"state", row)?);
+        let mut fields = RowFields(unsealed(b"state", row)?);
         let (robots_bytes, permissions_bytes) = (fields.u64()?, fields.u64()?);
         fields.0.is_empty().then_some(Self { robots_bytes, permissions_bytes })
     }
@@ -150,9 +150,9 @@ fn checksum_of(version: u8, key: &[u8], fields: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-struct Fields<'a>(&'a [u8]);
+struct RowFields<'a>(&'a [u8]);
 
-impl Fields<'_> {
+impl RowFields<'_> {
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (array, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
@@ -202,8 +202,8 @@ mod tests {
     #[test]
     fn every_flipped_bit_cut_and_added_byte_of_a_row_makes_it_absent() {
         let backoff = backoffs()[13].encode("a.example");
-        let state = State { robots_bytes: 5, permissions_bytes: u64::MAX };
-        assert_eq!(State::decode(&state.encode()), Some(state));
+        let state = FileState { robots_bytes: 5, permissions_bytes: u64::MAX };
+        assert_eq!(FileState::decode(&state.encode()), Some(state));
         let fetched = Fetched::new(200, &[("robots-tag", b"*;noindex")], Head::default(), SystemTime::now());
         let (_, permission) = permission(&PermissionRecord::new("https://a.example/", &fetched)).unwrap();
         assert!(read_permission("https://a.example/", &permission).is_some());
@@ -211,9 +211,9 @@ mod tests {
         type IsRead = fn(&[u8]) -> bool;
         let cases: [(Vec<u8>, usize, IsRead); 4] = [
             (backoff, 0, |row| BackoffRow::decode("a.example", row).is_some()),
-            (state.encode(), 0, |row| State::decode(row).is_some()),
+            (state.encode(), 0, |row| FileState::decode(row).is_some()),
             // A flipped byte is no newer version.
-            (state.encode(), 0, |row| State::version(row).is_some()),
+            (state.encode(), 0, |row| FileState::version(row).is_some()),
             // The age before it is no part of the record.
             (permission, 8, |row| read_permission("https://a.example/", row).is_some()),
         ];

@@ -13,7 +13,7 @@ use abide_gate::robots_cache::{RobotsLeases, RobotsRecord};
 use tokio::sync::oneshot::{Receiver, Sender, channel};
 
 use crate::batch::{Batch, PermissionChanges};
-use crate::disk::{Disk, Found};
+use crate::disk::{Disk, SavedBackoffs};
 use crate::error::Error;
 use crate::hosts::{Hosts, Now};
 
@@ -22,14 +22,14 @@ pub(crate) struct Shared {
     pub(crate) disk: Disk,
     pub(crate) leases: RobotsLeases,
     hosts: Mutex<Hosts>,
-    queue: Mutex<Queue>,
+    queue: Mutex<WriteQueue>,
     /// The writer is needed earlier than it thinks.
     wake: Condvar,
 }
 
 /// What waits for the writer.
 #[derive(Debug, Default)]
-struct Queue {
+struct WriteQueue {
     batch: Batch,
     /// On its way to the disk. Still read from here.
     committing: Option<Arc<Batch>>,
@@ -40,14 +40,14 @@ struct Queue {
     /// The last commit failed, and why; and how many have in a row.
     fault: Option<Error>,
     faults: u32,
-    phase: Phase,
+    phase: WriterPhase,
 }
 
 /// Waits for a commit, and for how it ended.
-pub(crate) type Pending = Receiver<Result<(), Error>>;
+pub(crate) type PendingCommit = Receiver<Result<(), Error>>;
 
 #[derive(Debug, Default)]
-enum Phase {
+enum WriterPhase {
     #[default]
     Open,
     Closing,
@@ -66,8 +66,8 @@ const AGAIN: Duration = Duration::from_secs(1);
 const AGAIN_MAX: Duration = Duration::from_secs(60);
 
 impl Shared {
-    pub(crate) fn new(disk: Disk, found: Found) -> Self {
-        let mut queue = Queue::default();
+    pub(crate) fn new(disk: Disk, found: SavedBackoffs) -> Self {
+        let mut queue = WriteQueue::default();
         let hosts = Hosts::load(found, Now::for_reading(&*disk.settings.clock), &mut queue.batch.backoffs);
         let (leases, wake) = (RobotsLeases::default(), Condvar::new());
         Self { disk, leases, hosts: Mutex::new(hosts), queue: Mutex::new(queue), wake }
@@ -78,7 +78,7 @@ impl Shared {
         &self,
         host: &str,
         ask: &LeaseAsk,
-    ) -> Result<((LeaseStatus, HostState), Option<Pending>), Error> {
+    ) -> Result<((LeaseStatus, HostState), Option<PendingCommit>), Error> {
         let now = Now::for_writing(&*self.disk.settings.clock);
         // Both are locked in this order: hosts, queue. Under the locks, so that what is changed now is in what is written at the end.
         let mut hosts = self.hosts();
@@ -97,14 +97,14 @@ impl Shared {
         self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, WriteQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn open_queue(&self) -> Result<MutexGuard<'_, Queue>, Error> {
+    fn open_queue(&self) -> Result<MutexGuard<'_, WriteQueue>, Error> {
         let queue = self.queue();
         match queue.phase {
-            Phase::Open => Ok(queue),
+            WriterPhase::Open => Ok(queue),
             _ => Err(Error::closed(self.disk.path())),
         }
     }
@@ -127,7 +127,7 @@ impl Shared {
         &self,
         is_urgent: bool,
         put: impl FnOnce(&mut Batch),
-    ) -> Result<Option<Pending>, Error> {
+    ) -> Result<Option<PendingCommit>, Error> {
         let mut queue = self.open_queue()?;
         match &queue.fault {
             Some(fault) if queue.weight() > WEIGHT_MAX => return Err(fault.clone()),
@@ -146,11 +146,11 @@ impl Shared {
         queue.fault.clone().map_or(Ok(None), Err)
     }
 
-    pub(crate) fn flush(&self) -> Result<Pending, Error> {
+    pub(crate) fn flush(&self) -> Result<PendingCommit, Error> {
         Ok(self.commit_soon(self.open_queue()?))
     }
 
-    fn commit_soon(&self, mut queue: MutexGuard<'_, Queue>) -> Pending {
+    fn commit_soon(&self, mut queue: MutexGuard<'_, WriteQueue>) -> PendingCommit {
         let (sender, receiver) = channel();
         queue.waiters.push(sender);
         self.wake.notify_one();
@@ -158,20 +158,20 @@ impl Shared {
     }
 
     /// Makes the writer write everything and end. Every caller gets its result.
-    pub(crate) fn close(&self) -> Pending {
+    pub(crate) fn close(&self) -> PendingCommit {
         let now = Now::for_writing(&*self.disk.settings.clock);
         // Hosts before the queue, as in `exchange`.
         let hosts = self.hosts();
         let mut queue = self.queue();
-        if let Phase::Closed(result) = &queue.phase {
+        if let WriterPhase::Closed(result) = &queue.phase {
             let (sender, receiver) = channel();
             // It is received, because the other end is still here.
             let _ = sender.send(result.clone());
             return receiver;
         }
-        if matches!(queue.phase, Phase::Open) {
+        if matches!(queue.phase, WriterPhase::Open) {
             hosts.at_the_end(now, &mut queue.batch.backoffs);
-            queue.phase = Phase::Closing;
+            queue.phase = WriterPhase::Closing;
         }
         self.commit_soon(queue)
     }
@@ -188,14 +188,14 @@ impl Shared {
         for waiter in queue.waiters.drain(..) {
             let _ = waiter.send(result.clone());
         }
-        queue.phase = Phase::Closed(result);
+        queue.phase = WriterPhase::Closed(result);
     }
 
     /// Returns how the last commit ended. Those who wait for it wait until the file is given back, too.
     fn write_behind(&self) -> Result<(), Error> {
         loop {
             let mut queue = self.next_batch();
-            let is_last = !matches!(queue.phase, Phase::Open);
+            let is_last = !matches!(queue.phase, WriterPhase::Open);
             // Taken before the commit: who asks from now on waits for the next one, which has what was put meanwhile.
             let waiters = if is_last { Vec::new() } else { std::mem::take(&mut queue.waiters) };
             let batch = Arc::new(std::mem::take(&mut queue.batch));
@@ -213,10 +213,10 @@ impl Shared {
         }
     }
 
-    fn next_batch(&self) -> MutexGuard<'_, Queue> {
+    fn next_batch(&self) -> MutexGuard<'_, WriteQueue> {
         let mut queue = self.queue();
         loop {
-            let is_last = !matches!(queue.phase, Phase::Open);
+            let is_last = !matches!(queue.phase, WriterPhase::Open);
             let wait = queue.since.map(|since| self.pause(&queue).saturating_sub(since.elapsed()));
             if is_last || !queue.waiters.is_empty() || wait.is_some_and(|wait| wait.is_zero()) {
                 return queue;
@@ -228,7 +228,7 @@ impl Shared {
         }
     }
 
-    fn pause(&self, queue: &Queue) -> Duration {
+    fn pause(&self, queue: &WriteQueue) -> Duration {
         match queue.faults {
             0 => self.disk.settings.write_behind,
             // Six doublings are 64 seconds, more than the longest pause.
@@ -269,7 +269,7 @@ impl Shared {
     }
 }
 
-impl Queue {
+impl WriteQueue {
     /// About how many bytes are in memory for the disk.
     fn weight(&self) -> usize {
         self.batches().map(Batch::weight).sum()

@@ -9,9 +9,9 @@ use std::thread::JoinHandle;
 use tokio::runtime::Handle;
 
 use crate::builder::Builder;
-use crate::disk::{Disk, Found};
+use crate::disk::{Disk, SavedBackoffs};
 use crate::error::Error;
-use crate::shared::{Pending, Shared};
+use crate::shared::{PendingCommit, Shared};
 
 /// Robots records, backoffs and permissions of one process, in one file. Cheap to clone; clones are one store.
 ///
@@ -87,7 +87,7 @@ impl Store {
         Builder::new()
     }
 
-    pub(crate) fn start((disk, found): (Disk, Found)) -> Result<Self, Error> {
+    pub(crate) fn start((disk, found): (Disk, SavedBackoffs)) -> Result<Self, Error> {
         let shared = Arc::new(Shared::new(disk, found));
         let writing = Arc::clone(&shared);
         // A thread of its own, because the store outlives runtimes, and redb blocks.
@@ -146,7 +146,7 @@ impl Store {
     }
 
     /// Waits for the commit, if there is one to be waited for. That blocks no thread.
-    pub(crate) async fn written(&self, pending: Option<Pending>) -> Result<(), Error> {
+    pub(crate) async fn written(&self, pending: Option<PendingCommit>) -> Result<(), Error> {
         match pending {
             // The writer goes without a word if it has panicked.
             Some(pending) => pending.await.unwrap_or_else(|_| self.closed()),

@@ -22,7 +22,7 @@ use tokio::time::{Instant, timeout};
 use crate::Error;
 use crate::key::Keys;
 use crate::script::Script;
-use crate::target::{Target, Way};
+use crate::target::{RedisTarget, Way};
 
 pub(crate) struct Link {
     way: Way,
@@ -32,16 +32,16 @@ pub(crate) struct Link {
     /// For one command, connecting included.
     limit: Duration,
     /// The last connection, or when and why there was none. One task connects, the others wait for it.
-    current: Mutex<Option<Result<Shared, (Instant, Error)>>>,
+    current: Mutex<Option<Result<SharedConnection, (Instant, Error)>>>,
     commands: AtomicU64,
     is_warned: AtomicBool,
 }
 
 /// A connection, and how it does.
-type Shared = (Connection, Arc<Health>);
+type SharedConnection = (Connection, Arc<LinkHealth>);
 
 #[derive(Default)]
-struct Health {
+struct LinkHealth {
     /// It is to be replaced.
     is_lost: AtomicBool,
     /// When the first command began that was given up since the last reply.
@@ -54,11 +54,11 @@ pub(crate) enum Connection {
     Cluster(ClusterConnection),
 }
 
-struct Pending {
+struct PendingReply {
     /// After so much silence the connection is to be replaced.
     patience: Duration,
     since: Option<Instant>,
-    health: Arc<Health>,
+    health: Arc<LinkHealth>,
 }
 
 static TOUCH: LazyLock<Script> = LazyLock::new(|| {
@@ -73,7 +73,7 @@ static TOUCH: LazyLock<Script> = LazyLock::new(|| {
 const AGAIN: Duration = Duration::from_millis(250);
 
 impl Link {
-    pub(crate) fn new(target: Target, keys: Keys, limit: Duration) -> Self {
+    pub(crate) fn new(target: RedisTarget, keys: Keys, limit: Duration) -> Self {
         Self {
             server: target.shown,
             way: target.way,
@@ -112,7 +112,7 @@ impl Link {
             let (connection, health) = self.connection().await?;
             // Less than the limit, because callers that wait for less must find a silent server, too.
             let patience = self.limit.checked_div(4).unwrap_or_default();
-            let mut pending = Pending { patience, since: Some(Instant::now()), health };
+            let mut pending = PendingReply { patience, since: Some(Instant::now()), health };
             let reply = ask(connection).await;
             // There is a reply, so dropping it says nothing of the connection.
             pending.since = None;
@@ -133,7 +133,7 @@ impl Link {
         Error::refused(&self.server, "something that abide does not understand")
     }
 
-    async fn connection(&self) -> Result<Shared, Error> {
+    async fn connection(&self) -> Result<SharedConnection, Error> {
         let mut current = self.current.lock().await;
         match &*current {
             Some(Ok((connection, health))) if !health.is_lost.load(Ordering::Relaxed) => {
@@ -217,13 +217,13 @@ async fn open(client: &Client) -> RedisResult<MultiplexedConnection> {
     client.get_multiplexed_async_connection_with_config(&config).await
 }
 
-impl Health {
+impl LinkHealth {
     fn silent_since(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
         self.silent_since.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Pending {
+impl Drop for PendingReply {
     /// It was given up, here or by its caller. A caller that goes at once says nothing of the connection, but many without a reply between
     /// them do: each may wait for less than the patience.
     fn drop(&mut self) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::Error;
 use crate::key::Keys;
 use crate::link::Link;
-use crate::target::Target;
+use crate::target::RedisTarget;
 
 /// Leases of hosts, backoffs and robots.txt records in Redis or Valkey. Cheap to clone; clones share one connection.
 ///
@@ -135,7 +135,7 @@ impl Builder {
     /// The URL or the prefix is invalid.
     pub fn open(self) -> Result<Store, Error> {
         let keys = Keys::new(&self.prefix)?;
-        let target = Target::of(&self.url, self.command_timeout)?;
+        let target = RedisTarget::of(&self.url, self.command_timeout)?;
         let link = Link::new(target, keys, self.command_timeout);
         Ok(Store { link: Arc::new(link), record_life: self.record_life })
     }

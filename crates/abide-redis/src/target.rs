@@ -13,7 +13,7 @@ use redis::{
 
 use crate::Error;
 
-pub(crate) struct Target {
+pub(crate) struct RedisTarget {
     pub(crate) way: Way,
     /// Hosts and ports, never who we are there.
     pub(crate) shown: String,
@@ -38,7 +38,7 @@ const SENTINEL_PORT: u16 = 26_379;
 
 const UNREADABLE: &str = "one that cannot be read";
 
-impl Target {
+impl RedisTarget {
     pub(crate) fn of(url: &str, limit: Duration) -> Result<Self, Error> {
         let Some((scheme, rest)) = url.split_once("://") else { return Err(Error::url("none")) };
         match scheme.split_once('+') {
@@ -87,7 +87,7 @@ impl Sentinels {
 }
 
 /// Of `redis+cluster://[user:password@]host[:port][,host[:port]...]`: some nodes, which know the others.
-fn cluster(scheme: &str, rest: &str, limit: Duration) -> Result<Target, Error> {
+fn cluster(scheme: &str, rest: &str, limit: Duration) -> Result<RedisTarget, Error> {
     let (login, hosts, path) = parts(rest);
     if !["", "/", "/0"].contains(&path) {
         return Err(Error::url("a database number, of which a cluster has none but 0"));
@@ -102,7 +102,7 @@ fn cluster(scheme: &str, rest: &str, limit: Duration) -> Result<Target, Error> {
         .min_retry_wait(RETRY_MIN_MILLIS)
         .build();
     let way = Way::Cluster(client.map_err(|_| Error::url(UNREADABLE))?);
-    Ok(Target { way, shown: shown(&nodes) })
+    Ok(RedisTarget { way, shown: shown(&nodes) })
 }
 
 /// Between two attempts while a slot is on its way from one node to another.
@@ -110,7 +110,7 @@ const RETRY_MIN_MILLIS: u64 = 10;
 const RETRY_MAX_MILLIS: u64 = 100;
 
 /// Of `redis+sentinel://[user:password@]host[:port][,host[:port]...]/name[/database]`. User and password are the primary's.
-fn sentinel(scheme: &str, rest: &str) -> Result<Target, Error> {
+fn sentinel(scheme: &str, rest: &str) -> Result<RedisTarget, Error> {
     let (login, hosts, path) = parts(rest);
     let path = path.trim_start_matches('/');
     let (name, database) = path.split_once('/').unwrap_or((path, ""));
@@ -130,7 +130,7 @@ fn sentinel(scheme: &str, rest: &str) -> Result<Target, Error> {
     let sentinels = sentinels.collect::<Result<Vec<_>, _>>()?;
     let hosts = shown(&sentinels);
     let way = Way::Primary(Sentinels { sentinels, name: name.to_owned(), like, asked: AtomicUsize::new(0) });
-    Ok(Target { way, shown: format!("{hosts}/{name}") })
+    Ok(RedisTarget { way, shown: format!("{hosts}/{name}") })
 }
 
 /// `user:password@`, the hosts, and the path.

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use crate::compiled::{Compiled, Item, ItemKind, Literal, Rule, Wildcard};
 use crate::group::{Chosen, Gathered, Gatherer, Raw, Signals, Sink, agent};
 use crate::index::{self, Index};
-use crate::line::{self, Key, Lines, RecordKind};
+use crate::line::{self, Lines, RecordKey, RecordKind};
 use crate::literals::Literals;
 use crate::normal::{self, HASH, QUERY, REWRITE, STAR, Side};
 use crate::pattern::can_match;
@@ -51,7 +51,7 @@ pub(crate) fn gather<'a, R: Sink<'a>>(
 fn take<'a>(
     gatherer: &mut Gatherer<'a, '_, impl Sink<'a>>,
     line: &'a [u8],
-    key: Key,
+    key: RecordKey,
     number: u32,
     profile: Profile,
 ) {

@@ -116,7 +116,7 @@ pub(crate) enum Spelling {
 
 /// A line that states something: its kind, and where in the line its value starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Key {
+pub(crate) struct RecordKey {
     pub(crate) kind: RecordKind,
     pub(crate) spelling: Spelling,
     pub(crate) value_at: usize,
@@ -192,7 +192,7 @@ fn first_line_end(mut low: u128, chunk: &[u8; 16]) -> Option<usize> {
 
 /// Reads the key of a line. `None` for a line that states nothing: empty, a comment, or text.
 #[inline]
-pub(crate) fn key(line: &[u8], profile: Profile) -> Option<Key> {
+pub(crate) fn key(line: &[u8], profile: Profile) -> Option<RecordKey> {
     match common_key(line) {
         Some(key) => Some(key),
         None if matches!(line.first(), None | Some(b'#')) => None,
@@ -202,7 +202,7 @@ pub(crate) fn key(line: &[u8], profile: Profile) -> Option<Key> {
 
 /// The keys that nearly all lines have, spelt as usual with the colon right behind.
 #[inline]
-fn common_key(line: &[u8]) -> Option<Key> {
+fn common_key(line: &[u8]) -> Option<RecordKey> {
     let bytes @ [_, _, _, _, fifth, sixth, _, eighth] = line.first_chunk::<8>()?;
     let head = u64::from_le_bytes(*bytes);
     // Sets bit 5 of each byte: letters become lower-case. "-" and ":" have it set already.
@@ -219,7 +219,7 @@ fn common_key(line: &[u8]) -> Option<Key> {
     } else {
         return None;
     };
-    Some(Key { kind, spelling: Spelling::Exact, value_at })
+    Some(RecordKey { kind, spelling: Spelling::Exact, value_at })
 }
 
 const DISALLOW: u64 = u64::from_le_bytes(*b"disallow");
@@ -233,7 +233,7 @@ fn is_agent_tail(line: &[u8]) -> bool {
 
 /// Any key: `*WS key *WS ":"`, its misspellings, and a missing colon.
 #[inline(never)]
-fn any_key(line: &[u8], profile: Profile) -> Option<Key> {
+fn any_key(line: &[u8], profile: Profile) -> Option<RecordKey> {
     let line = content(line, profile);
     if let Some(colon) = memchr(b':', line) {
         let name = trimmed(slice::before(line, colon), profile);
@@ -245,7 +245,7 @@ fn any_key(line: &[u8], profile: Profile) -> Option<Key> {
         {
             return Some(key);
         }
-        return (!name.is_empty()).then_some(Key { kind, spelling, value_at: colon.saturating_add(1) });
+        return (!name.is_empty()).then_some(RecordKey { kind, spelling, value_at: colon.saturating_add(1) });
     }
     without_colon(line, profile)
 }
@@ -270,7 +270,7 @@ pub(crate) fn kind_of(name: &[u8], profile: Profile) -> (RecordKind, Spelling) {
 /// Lenient: exactly two words, the first of them a key, stand for a record whose colon was forgotten.
 ///
 /// Not for `Allow`: a line that breaks the grammar may add a restriction and never lift one. Google's parser takes any key.
-fn without_colon(line: &[u8], profile: Profile) -> Option<Key> {
+fn without_colon(line: &[u8], profile: Profile) -> Option<RecordKey> {
     let start = line.iter().position(|&byte| !is_trimmed(byte, profile))?;
     let end = start.saturating_add(slice::from(line, start).iter().position(|&byte| is_space(byte))?);
     let (name, value) = line.split_at_checked(end)?;
@@ -283,7 +283,7 @@ fn without_colon(line: &[u8], profile: Profile) -> Option<Key> {
         Profile::Rfc9309 => !matches!(kind, RecordKind::Allow | RecordKind::Other),
         Profile::Google => true,
     };
-    understood.then_some(Key { kind, spelling: Spelling::MissingColon, value_at: end })
+    understood.then_some(RecordKey { kind, spelling: Spelling::MissingColon, value_at: end })
 }
 
 /// The value that starts at `at`, without its comment and the space around it.

@@ -13,7 +13,7 @@ use core::time::Duration;
 
 use crate::compile::directory_of_index;
 use crate::group::{self, agent, seconds};
-use crate::line::{self, Key, Lines, RecordKind, Spelling};
+use crate::line::{self, Lines, RecordKey, RecordKind, Spelling};
 use crate::normal::{self, Side};
 use crate::pattern::can_match;
 use crate::profile::{GOOGLE_LINE_MAX, LINE_MAX, Profile};
@@ -69,7 +69,7 @@ impl Robots {
             robots: self,
             profile: self.options().profile,
             remarks: Vec::new(),
-            phase: Phase::Outside,
+            phase: RunPhase::Outside,
             inside_run: None,
             agents: BTreeSet::new(),
             group: None,
@@ -78,7 +78,7 @@ impl Robots {
         };
         reader.whole_file();
         for ((_, line), number) in Lines::of(self.text()).zip(1..) {
-            reader.line(Place { line, number, profile: reader.profile });
+            reader.line(RecordPlace { line, number, profile: reader.profile });
         }
         // Not made in order: one on a run of user-agent lines is made when the run goes on behind it.
         reader.remarks.sort_by_key(|remark| (remark.line, remark.columns.start));
@@ -88,13 +88,13 @@ impl Robots {
 
 /// A line and where it stands.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct RecordPlace<'a> {
     line: &'a [u8],
     number: u32,
     profile: Profile,
 }
 
-impl Place<'_> {
+impl RecordPlace<'_> {
     /// The columns of the part of the line that follows `from` and space.
     fn columns(&self, from: usize, part: &[u8]) -> Range<usize> {
         let behind = slice::from(self.line, from).iter();
@@ -105,7 +105,7 @@ impl Place<'_> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum RunPhase {
     Outside,
     /// Inside a run of user-agent lines.
     Agents,
@@ -116,7 +116,7 @@ struct Reader<'a> {
     robots: &'a Robots,
     profile: Profile,
     remarks: Vec<Remark>,
-    phase: Phase,
+    phase: RunPhase,
     /// On the first other record of a run of user-agent lines; made if the run goes on behind it.
     inside_run: Option<Remark>,
     /// The crawlers that the current group names. Groups that name the same crawlers are one group.
@@ -162,10 +162,10 @@ impl Reader<'_> {
         }
     }
 
-    fn line(&mut self, place: Place<'_>) {
+    fn line(&mut self, place: RecordPlace<'_>) {
         let content = line::trimmed(line::without_comment(place.line), self.profile);
         // `Allow /a:b` has a colon, but not behind its key.
-        let is_record = |key: &Key| key.kind != RecordKind::Other || !is_allow_without_colon(content);
+        let is_record = |key: &RecordKey| key.kind != RecordKind::Other || !is_allow_without_colon(content);
         let Some(key) = line::key(place.line, self.profile).filter(is_record) else {
             if !content.is_empty() {
                 let columns = place.columns(0, content);
@@ -184,7 +184,7 @@ impl Reader<'_> {
         self.group(place, key);
     }
 
-    fn bytes(&mut self, place: Place<'_>, key: Key, content: &[u8]) {
+    fn bytes(&mut self, place: RecordPlace<'_>, key: RecordKey, content: &[u8]) {
         let valid = core::str::from_utf8(content).map_or_else(|error| error.valid_up_to(), |_| content.len());
         let control = content.iter().position(|&byte| byte.is_ascii_control() && byte != b'\t');
         let first = control.filter(|&at| at < valid).unwrap_or(valid);
@@ -203,7 +203,7 @@ impl Reader<'_> {
         }
     }
 
-    fn spelling(&mut self, place: Place<'_>, key: Key) {
+    fn spelling(&mut self, place: RecordPlace<'_>, key: RecordKey) {
         let before = slice::before(place.line, key.value_at);
         let name = line::trimmed(before.strip_suffix(b":").unwrap_or(before), self.profile);
         let (columns, shown) = (place.columns(0, name), quoted(name));
@@ -221,7 +221,7 @@ impl Reader<'_> {
         }
     }
 
-    fn value(&mut self, place: Place<'_>, key: Key) {
+    fn value(&mut self, place: RecordPlace<'_>, key: RecordKey) {
         let value = line::value(place.line, key.value_at, self.profile);
         let columns = place.columns(key.value_at, value);
         self.length(place, &columns);
@@ -241,7 +241,7 @@ impl Reader<'_> {
         }
     }
 
-    fn length(&mut self, place: Place<'_>, value: &Range<usize>) {
+    fn length(&mut self, place: RecordPlace<'_>, value: &Range<usize>) {
         let line_end = place.line.len().saturating_add(1);
         match self.profile {
             Profile::Rfc9309 if value.len() > LINE_MAX => {
@@ -296,17 +296,17 @@ impl Reader<'_> {
     }
 
     /// How records make groups: RFC 9309 §2.1 and 2.2.4.
-    fn group(&mut self, place: Place<'_>, key: Key) {
+    fn group(&mut self, place: RecordPlace<'_>, key: RecordKey) {
         let kind = key.kind;
         match (self.phase, kind) {
             (phase, RecordKind::UserAgent) => {
                 let inside_run = self.inside_run.take();
-                if phase == Phase::Agents {
+                if phase == RunPhase::Agents {
                     self.remarks.extend(inside_run);
                 } else {
                     self.agents.clear();
                 }
-                self.phase = Phase::Agents;
+                self.phase = RunPhase::Agents;
                 self.group = None;
                 let value = line::value(place.line, key.value_at, self.profile);
                 let name = group::name(value, self.profile);
@@ -314,7 +314,7 @@ impl Reader<'_> {
                     self.agents.insert(name.to_ascii_lowercase());
                 }
             }
-            (Phase::Outside, kind) if !kind.stands_anywhere() => {
+            (RunPhase::Outside, kind) if !kind.stands_anywhere() => {
                 let columns = place.columns(0, line::trimmed(place.line, self.profile));
                 let (code, what) = match kind {
                     RecordKind::ContentSignal => ("signal-outside-group", "counts for every crawler"),
@@ -323,11 +323,11 @@ impl Reader<'_> {
                 let sentence = format!("the record stands before any user-agent line and {what}");
                 self.remark(code, place.number, columns, sentence);
             }
-            (Phase::Agents | Phase::Rules, kind) if kind.is_rule() => {
-                self.phase = Phase::Rules;
+            (RunPhase::Agents | RunPhase::Rules, kind) if kind.is_rule() => {
+                self.phase = RunPhase::Rules;
                 self.rule(place, key);
             }
-            (Phase::Agents, kind) if self.inside_run.is_none() => {
+            (RunPhase::Agents, kind) if self.inside_run.is_none() => {
                 let what = if kind.stands_anywhere() {
                     "what follows belongs"
                 } else {
@@ -354,7 +354,7 @@ impl Reader<'_> {
     }
 
     /// Of two rules that match the same, the one with more bytes decides, or the Allow.
-    fn rule(&mut self, place: Place<'_>, key: Key) {
+    fn rule(&mut self, place: RecordPlace<'_>, key: RecordKey) {
         let allow = key.kind == RecordKind::Allow;
         let value = line::fitting(key.kind, place.line, key.value_at, self.profile);
         let value = line::trim(line::without_comment(value.unwrap_or_default()));

@@ -8,7 +8,7 @@ use core::fmt;
 use core::ops::Range;
 
 use crate::decode::Text;
-use crate::line::{self, Key, Lines, RecordKind};
+use crate::line::{self, Lines, RecordKey, RecordKind};
 use crate::profile::ParseOptions;
 use crate::record::Record;
 use crate::rules::Rules;
@@ -49,7 +49,7 @@ pub struct Robots {
 /// A line that states something.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Statement {
-    pub(crate) key: Key,
+    pub(crate) key: RecordKey,
     pub(crate) number: u32,
     /// Where the line starts and ends in the text.
     pub(crate) start: u32,
@@ -140,7 +140,7 @@ impl Robots {
 
     /// What of a record's value is used; nothing if the record is dropped for its length.
     fn used(&self, statement: &Statement) -> Option<&[u8]> {
-        let Key { kind, value_at, .. } = statement.key;
+        let RecordKey { kind, value_at, .. } = statement.key;
         let value = line::fitting(kind, self.line_of(statement), value_at, self.options.profile)?;
         Some(line::trim(line::without_comment(value)))
     }
@@ -152,7 +152,7 @@ impl Robots {
     }
 
     fn record(&self, statement: &Statement) -> Record<'_> {
-        let Key { kind, value_at, .. } = statement.key;
+        let RecordKey { kind, value_at, .. } = statement.key;
         let (line, profile) = (self.line_of(statement), self.options.profile);
         let before = slice::before(line, value_at);
         let key = line::trimmed(before.strip_suffix(b":").unwrap_or(before), profile);

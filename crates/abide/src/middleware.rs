@@ -24,7 +24,7 @@ use crate::send::{
     answered, count_sends, head_of, into_http, into_reqwest, refuse, sending, take_short_body,
     with_whole_body,
 };
-use crate::split_middleware::{Sent, send_paced, send_through_chain};
+use crate::split_middleware::{Returned, send_paced, send_through_chain};
 
 /// Both halves in one, which is the default, or one of them.
 #[derive(Debug, Clone)]
@@ -166,7 +166,7 @@ impl<'a> RedirectLoop<'a> {
         self.call.add_given(request.headers_mut());
         let (gate, is_repeatable) = (self.core.crawler.gate(), self.is_repeatable());
         let sending = Box::pin(send_through_chain(&mut self.call, gate, request, extensions, next));
-        let Sent { response, verdict, wait_left, wire } = sending.await;
+        let Returned { response, verdict, wait_left, wire } = sending.await;
         self.call.spend(wait_left);
         let mut response = response?;
         self.call.restore_fields(response.status(), response.headers_mut());

@@ -27,12 +27,12 @@ struct Handoff {
     wait_left: Duration,
     signer: Option<Arc<dyn SignRequest>>,
     is_redirected: bool,
-    sent: Arc<Mutex<Report>>,
+    sent: Arc<Mutex<HopReport>>,
 }
 
 /// What the inner half reports.
 #[derive(Debug, Default)]
-struct Report {
+struct HopReport {
     waited: Duration,
     wire: Duration,
     verdict: Option<Verdict>,
@@ -41,13 +41,13 @@ struct Report {
 }
 
 impl Handoff {
-    fn report(&self) -> std::sync::MutexGuard<'_, Report> {
+    fn report(&self) -> std::sync::MutexGuard<'_, HopReport> {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// What has come through the chain.
-pub(crate) struct Sent {
+pub(crate) struct Returned {
     pub(crate) response: Result<Response>,
     /// The verdict by which the request went out. `None`: a cache answered.
     pub(crate) verdict: Option<Verdict>,
@@ -79,7 +79,7 @@ pub(crate) async fn send_through_chain(
     request: Request,
     extensions: &mut Extensions,
     next: Next<'_>,
-) -> Sent {
+) -> Returned {
     let (url, wait_left, mut times_unpaced) = (call.url().clone(), call.wait_left(), 0);
     let verdict = call.verdict().cloned().expect("a call is checked before it is sent");
     let (signer, is_redirected) = (call.signer().cloned(), !call.history().hops().is_empty());
@@ -100,7 +100,7 @@ pub(crate) async fn send_through_chain(
         (Err(_), Some(denied)) => Err(refuse(denied)),
         (response, _) => response,
     };
-    Sent { response, verdict, wait_left: wait_left.saturating_sub(report.waited), wire: report.wire }
+    Returned { response, verdict, wait_left: wait_left.saturating_sub(report.waited), wire: report.wire }
 }
 
 /// The inner half: acquires the permit, and sends. Without an outer half above it, as when a cache revalidates in the background, it checks

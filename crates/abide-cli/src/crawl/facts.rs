@@ -12,8 +12,8 @@ use abide::{Event, Failure};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::crawl::frontier::Kind;
-use crate::crawl::page::Record;
+use crate::crawl::frontier::UrlKind;
+use crate::crawl::page::PageRecord;
 
 /// Something that happened. Times are since the crawl began, the pauses between its runs left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,30 +24,30 @@ pub(crate) enum Fact {
     /// An attempt to fetch a robots.txt ended.
     Robots { site: Url, at: Duration, status: Option<u16> },
     /// Nothing is sent to a host for a time.
-    Backoff { host: String, backoff: Backoff },
+    Backoff { host: String, backoff: BackoffSpan },
     /// A request for a page or a sitemap went out.
-    Sent(Request),
+    Sent(CrawlRequest),
     /// The address of a host is refused: of the requests to it that got their permit, all for robots.txt, none was sent in this run.
     Unsent(String),
     /// A URL was put back into the queue.
     Back(Url),
     /// Nothing more is to be done for a URL.
-    Done(Box<Record>),
+    Done(Box<PageRecord>),
     /// Another run goes on with the crawl.
     Resumed,
 }
 
 /// A time in which nothing is sent to a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Backoff {
+pub(crate) struct BackoffSpan {
     pub(crate) from: Duration,
     pub(crate) until: Duration,
     pub(crate) why: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Request {
-    pub(crate) kind: Kind,
+pub(crate) struct CrawlRequest {
+    pub(crate) kind: UrlKind,
     pub(crate) url: String,
     pub(crate) at: Duration,
     /// When the body had ended, or was dropped, or the request failed; `None` while it is under way.
@@ -99,7 +99,7 @@ impl Watch {
 
 fn fact(event: &Event<'_>, at: Duration) -> Option<Fact> {
     let backoff = |scope: &str, lasts: Duration, why: String| {
-        let backoff = Backoff { from: at, until: at + lasts, why };
+        let backoff = BackoffSpan { from: at, until: at + lasts, why };
         Some(Fact::Backoff { host: scope.to_owned(), backoff })
     };
     match event {

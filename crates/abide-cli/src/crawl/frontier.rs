@@ -14,7 +14,7 @@ use crate::sanitize::public_url;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Kind {
+pub(crate) enum UrlKind {
     #[default]
     Page,
     Sitemap,
@@ -28,7 +28,7 @@ pub(crate) struct Task {
     pub(crate) host: String,
     /// Links from the pages given.
     pub(crate) depth: u32,
-    pub(crate) kind: Kind,
+    pub(crate) kind: UrlKind,
     pub(crate) deferrals: u16,
     /// How often it was answered with 429 or 503, or not at all.
     pub(crate) tries: u16,
@@ -50,9 +50,9 @@ pub(crate) enum Next {
 #[derive(Debug, Default)]
 pub(crate) struct Frontier {
     /// Sorted, because the next host is the one behind the last.
-    hosts: BTreeMap<String, Host>,
+    hosts: BTreeMap<String, HostQueue>,
     /// A page may be named as a sitemap while it is queued.
-    seen: HashMap<Url, Kind>,
+    seen: HashMap<Url, UrlKind>,
     /// Of the URLs that were seen, together.
     bytes: usize,
     /// New ones for which there was no room.
@@ -68,7 +68,7 @@ pub(crate) struct Frontier {
 }
 
 #[derive(Debug, Default)]
-struct Host {
+struct HostQueue {
     /// Without a port, in the one spelling by which limits are kept.
     name: String,
     queue: VecDeque<Task>,
@@ -77,7 +77,7 @@ struct Host {
     is_given_up: bool,
 }
 
-impl Host {
+impl HostQueue {
     fn of(url: &Url) -> Self {
         let name = HostName::of(url).map(|name| name.as_str().to_owned()).unwrap_or_default();
         Self { name, ..Self::default() }
@@ -87,7 +87,7 @@ impl Host {
 impl Frontier {
     /// Nothing to fetch yet; only the hosts of `urls` will be asked.
     pub(crate) fn new(urls: &[Url], depth_max: Option<u32>) -> Self {
-        let hosts = urls.iter().map(|url| (host_of(url), Host::of(url))).collect();
+        let hosts = urls.iter().map(|url| (host_of(url), HostQueue::of(url))).collect();
         Self { hosts, depth_max, starts: urls.iter().map(known_as).collect(), ..Self::default() }
     }
 
@@ -97,7 +97,7 @@ impl Frontier {
 
     /// Queues a URL, unless it is known, too deep, or on another host. One that is known as a page, and named as a sitemap now, is read as a
     /// sitemap if it is still queued; if it was fetched already, it stays a page, because each URL is requested once. Says whether this is new.
-    pub(crate) fn add(&mut self, url: &Url, depth: u32, kind: Kind) -> bool {
+    pub(crate) fn add(&mut self, url: &Url, depth: u32, kind: UrlKind) -> bool {
         let known_as = known_as(url);
         let name = host_of(url);
         let Some(host) = self.hosts.get_mut(&name) else { return false };
@@ -107,7 +107,7 @@ impl Frontier {
             return false;
         }
         if let Some(known) = self.seen.get_mut(&known_as) {
-            return kind == Kind::Sitemap && std::mem::replace(known, kind) != kind;
+            return kind == UrlKind::Sitemap && std::mem::replace(known, kind) != kind;
         }
         let bytes = self.bytes.saturating_add(url.as_str().len());
         if self.seen.len() >= SEEN_MAX || bytes > BYTES_MAX {
@@ -144,20 +144,20 @@ impl Frontier {
 
     /// Whether this is a start page, and so leads its site along when it redirects elsewhere.
     pub(crate) fn may_widen(&self, task: &Task) -> bool {
-        task.kind == Kind::Page && self.starts.contains(&known_as(&task.url))
+        task.kind == UrlKind::Page && self.starts.contains(&known_as(&task.url))
     }
 
     /// Makes the host of `to` one of ours. Says whether `to` is new.
     pub(crate) fn widen(&mut self, to: &Url) -> bool {
-        self.hosts.entry(host_of(to)).or_insert_with(|| Host::of(to));
+        self.hosts.entry(host_of(to)).or_insert_with(|| HostQueue::of(to));
         self.know(known_as(to))
     }
 
     /// The next URL: of the first host behind the last one that has something to do.
     pub(crate) fn next(&mut self, now: Instant) -> Next {
         let limits = &self.limits;
-        let is_open = |host: &Host| !host.is_busy && !host.is_given_up;
-        let may = |host: &Host| is_open(host) && limits.get(&host.name).is_none_or(|left| *left > 0);
+        let is_open = |host: &HostQueue| !host.is_busy && !host.is_given_up;
+        let may = |host: &HostQueue| is_open(host) && limits.get(&host.name).is_none_or(|left| *left > 0);
         // In turn: the hosts behind the last one, then all from the first on.
         let after = (std::ops::Bound::Excluded(&self.last), std::ops::Bound::Unbounded);
         let in_turn = self.hosts.range::<String, _>(after).chain(&self.hosts).filter(|(_, host)| may(host));
@@ -181,7 +181,7 @@ impl Frontier {
         task.kind = self.seen.get(&known_as(&task.url)).copied().unwrap_or(task.kind);
         host.is_busy = true;
         host.parked_until = None;
-        if task.kind == Kind::Page {
+        if task.kind == UrlKind::Page {
             self.pages_running += 1;
             // Now, because another port of this host may be next.
             self.count(&task, |left| left - 1);
@@ -194,7 +194,7 @@ impl Frontier {
         if let Some(host) = self.hosts.get_mut(&task.host) {
             host.is_busy = false;
         }
-        if task.kind == Kind::Page {
+        if task.kind == UrlKind::Page {
             self.pages_running -= 1;
             self.count(task, |left| left + usize::from(!is_fetched));
         }
@@ -270,7 +270,7 @@ mod tests {
             let url = |page: usize| format!("http://{host}/{page}").parse::<Url>().unwrap();
             let mut frontier = Frontier::new(&[url(0)], None);
             frontier.limit(HostName::of(&format!("http://{limited}/").parse().unwrap()).unwrap().as_str(), 1);
-            assert!((0..2).all(|page| frontier.add(&url(page), 0, Kind::Page)));
+            assert!((0..2).all(|page| frontier.add(&url(page), 0, UrlKind::Page)));
             for is_fetched in [false, true] {
                 let Next::Task(task) = frontier.next(Instant::now()) else { panic!("{host}: nothing to do") };
                 frontier.ended(&task, is_fetched);
@@ -285,7 +285,7 @@ mod tests {
         let urls = ["http://a/", "http://a:8080/"].map(|url| url.parse().unwrap());
         let mut frontier = Frontier::new(&urls, None);
         frontier.limit("a", 1);
-        assert!(urls.iter().all(|url| frontier.add(url, 0, Kind::Page)));
+        assert!(urls.iter().all(|url| frontier.add(url, 0, UrlKind::Page)));
         assert!(matches!(frontier.next(Instant::now()), Next::Task(_)));
         assert!(matches!(frontier.next(Instant::now()), Next::Nothing));
     }
@@ -294,18 +294,18 @@ mod tests {
     fn where_a_start_page_has_moved_to_is_known_whatever_its_fragment() {
         let (start, moved) = ("http://a/".parse().unwrap(), "http://b/x#y".parse::<Url>().unwrap());
         let mut frontier = Frontier::new(&[start], None);
-        assert!(frontier.widen(&moved) && !frontier.widen(&moved) && !frontier.add(&moved, 1, Kind::Page));
+        assert!(frontier.widen(&moved) && !frontier.widen(&moved) && !frontier.add(&moved, 1, UrlKind::Page));
     }
 
     #[test]
     fn what_is_found_of_a_host_that_was_given_up_is_left_for_the_next_run() {
         let [one, two] = ["http://a/1", "http://a/2"].map(|url| url.parse().unwrap());
         let mut frontier = Frontier::new(std::slice::from_ref(&one), None);
-        assert!(frontier.add(&one, 0, Kind::Page));
+        assert!(frontier.add(&one, 0, UrlKind::Page));
         let Next::Task(task) = frontier.next(Instant::now()) else { panic!("nothing to do") };
         frontier.ended(&task, false);
         frontier.give_up(&task);
-        assert!(frontier.add(&two, 1, Kind::Page));
+        assert!(frontier.add(&two, 1, UrlKind::Page));
         assert!(matches!(frontier.next(Instant::now()), Next::Nothing));
         assert_eq!(frontier.left().count(), 1);
     }
@@ -315,10 +315,10 @@ mod tests {
         let url = |number: usize| format!("http://a/{number}{}", "x".repeat(40)).parse().unwrap();
         let mut frontier = Frontier::new(&[url(0)], None);
         frontier.bytes = BYTES_MAX - 100;
-        assert_eq!((0..9).filter(|number| frontier.add(&url(*number), 1, Kind::Page)).count(), 2);
+        assert_eq!((0..9).filter(|number| frontier.add(&url(*number), 1, UrlKind::Page)).count(), 2);
         assert_eq!(frontier.dropped(), 7);
         // One that is known already is none of them.
-        assert!(!frontier.add(&url(0), 1, Kind::Page));
+        assert!(!frontier.add(&url(0), 1, UrlKind::Page));
         assert_eq!(frontier.dropped(), 7);
     }
 }

@@ -9,10 +9,10 @@ use askama::Template;
 use indicatif::DecimalBytes;
 
 use crate::args::CrawlArgs;
-use crate::crawl::facts::Request;
-use crate::crawl::frontier::Kind;
+use crate::crawl::facts::CrawlRequest;
+use crate::crawl::frontier::UrlKind;
 use crate::crawl::page::{Class, Page};
-use crate::crawl::report::{Host, Report};
+use crate::crawl::report::{HostReport, Report};
 use crate::crawl::summary;
 use crate::outcome::Outcome;
 use crate::sanitize::{count, cut, sanitized, span};
@@ -53,7 +53,7 @@ struct Bar {
 pub(crate) fn page(report: &Report, args: &CrawlArgs) -> anyhow::Result<String> {
     let chart = Chart::of(report, args.online.delay);
     let began = std::time::SystemTime::now().checked_sub(report.lasted);
-    let rest = report.sum(Host::urls).saturating_sub(report.pages.len());
+    let rest = report.sum(HostReport::urls).saturating_sub(report.pages.len());
     let whole = Whole {
         report,
         title: title(report),
@@ -97,7 +97,7 @@ fn title(report: &Report) -> String {
 fn figures(report: &Report) -> [(String, &'static str); 9] {
     let gap = report.hosts().filter_map(|host| host.gap_min_ms).min();
     [
-        (report.sum(Host::urls).to_string(), "URLs"),
+        (report.sum(HostReport::urls).to_string(), "URLs"),
         (report.sum(|host| host.ok + host.redirected).to_string(), "pages fetched"),
         (report.sum(|host| host.client_errors + host.server_errors).to_string(), "4xx and 5xx"),
         (report.sum(|host| host.denied).to_string(), "denied by robots.txt"),
@@ -120,7 +120,7 @@ fn duration(time: Duration) -> String {
     }
 }
 
-fn lane(host: &Host, chart: &Chart) -> Lane {
+fn lane(host: &HostReport, chart: &Chart) -> Lane {
     let gap = host.gap_min_ms.map(|gap| format!(", at least {:.2} s apart", gap as f64 / 1e3));
     let asked = Duration::try_from_secs_f64(host.crawl_delay.unwrap_or(0.0)).unwrap_or_default();
     let delay = chart.delay.max(asked);
@@ -160,9 +160,9 @@ fn lane(host: &Host, chart: &Chart) -> Lane {
     }
 }
 
-fn class(request: &Request) -> &'static str {
+fn class(request: &CrawlRequest) -> &'static str {
     match request.status {
-        _ if request.kind == Kind::Robots => "m robots",
+        _ if request.kind == UrlKind::Robots => "m robots",
         Some(200..300) => "m good",
         Some(300..400) => "m moved",
         Some(_) => "m bad",
@@ -171,10 +171,10 @@ fn class(request: &Request) -> &'static str {
 }
 
 /// What is shown where a mark is pointed at.
-fn tooltip(request: &Request) -> String {
+fn tooltip(request: &CrawlRequest) -> String {
     let status = request.status.map_or_else(|| "no answer".to_owned(), |status| status.to_string());
     let status =
-        if request.kind == Kind::Robots && request.status.is_none() { String::new() } else { status };
+        if request.kind == UrlKind::Robots && request.status.is_none() { String::new() } else { status };
     let took =
         request.end.map(|end| format!(" in {:.0} ms", (end.saturating_sub(request.at)).as_secs_f64() * 1e3));
     format!("{:.2} s: {} {status}{}", request.at.as_secs_f64(), cut(&request.url), took.unwrap_or_default())
@@ -252,7 +252,7 @@ mod tests {
     fn what_a_site_wrote_stays_text() {
         let url = "http://a/<script>'\"&\x1b\u{202e}".to_owned();
         let at = Duration::ZERO;
-        let request = Request { kind: Kind::Page, url, at, end: None, status: None };
+        let request = CrawlRequest { kind: UrlKind::Page, url, at, end: None, status: None };
         let mut report = Report::new(false);
         report.count(Fact::Sent(request));
         let crawl = crate::args::Cli::try_parse_from(["abide", "crawl", "http://a/"]).unwrap().command;

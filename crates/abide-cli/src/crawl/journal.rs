@@ -15,20 +15,20 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::crawl::facts::Fact;
-use crate::crawl::frontier::{Frontier, Kind, known_as};
+use crate::crawl::frontier::{Frontier, UrlKind, known_as};
 use crate::crawl::report::Report;
 use crate::sanitize::public_url;
-use crate::status::Usage;
+use crate::status::UsageError;
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
-enum Entry {
+enum JournalEntry {
     /// The first: whose frontier it is.
     Crawl { version: u8, urls: Vec<String> },
     /// A further host is ours, since a start page has moved there.
     Host(Url),
     /// A URL is queued.
-    Add { url: Url, depth: u32, kind: Kind },
+    Add { url: Url, depth: u32, kind: UrlKind },
     /// Something happened.
     Seen(Fact),
 }
@@ -46,14 +46,14 @@ pub(crate) struct Past {
     path: PathBuf,
     /// The start URLs.
     names: Vec<String>,
-    entries: Vec<Entry>,
+    entries: Vec<JournalEntry>,
     /// Bytes up to the end of the last line that is whole.
     whole: u64,
 }
 
 impl Past {
     /// What stands in the journal of these start URLs beside `store`. With `restart` that does not count.
-    pub(crate) fn of(store: &Path, urls: &[Url], restart: bool) -> Result<Self, Usage> {
+    pub(crate) fn of(store: &Path, urls: &[Url], restart: bool) -> Result<Self, UsageError> {
         let mut names: Vec<String> = urls.iter().map(|url| public_url(url).into()).collect();
         // The same sites in another order are the same crawl.
         names.sort();
@@ -68,7 +68,7 @@ impl Past {
         Ok(past)
     }
 
-    fn read(&mut self, file: File) -> Result<(), Usage> {
+    fn read(&mut self, file: File) -> Result<(), UsageError> {
         let mut lines = BufReader::new(file);
         let (mut line, mut number) = (Vec::new(), 0_usize);
         loop {
@@ -81,13 +81,13 @@ impl Past {
             }
             (self.whole, number) = (self.whole.saturating_add(line.len() as u64), number.saturating_add(1));
             match (number, serde_json::from_slice(&line)) {
-                (1, Ok(Entry::Crawl { version: VERSION, urls })) if urls == self.names => {}
-                (2.., Ok(entry)) if !matches!(entry, Entry::Crawl { .. }) => self.entries.push(entry),
+                (1, Ok(JournalEntry::Crawl { version: VERSION, urls })) if urls == self.names => {}
+                (2.., Ok(entry)) if !matches!(entry, JournalEntry::Crawl { .. }) => self.entries.push(entry),
                 _ => {
                     let found =
                         "expected the frontier of this crawl, found that of another or of another version";
                     let path = self.path.display();
-                    return Err(Usage(format!("{path}:{number}: {found}; --restart starts again")));
+                    return Err(UsageError(format!("{path}:{number}: {found}; --restart starts again")));
                 }
             }
         }
@@ -95,8 +95,8 @@ impl Past {
 
     /// The URLs of an earlier run, if there was one.
     pub(crate) fn known(&self) -> Option<HashSet<String>> {
-        let url = |entry: &Entry| match entry {
-            Entry::Add { url, .. } => Some(url.to_string()),
+        let url = |entry: &JournalEntry| match entry {
+            JournalEntry::Add { url, .. } => Some(url.to_string()),
             _ => None,
         };
         (!self.entries.is_empty()).then(|| self.entries.iter().filter_map(url).collect())
@@ -115,7 +115,7 @@ impl Past {
         let out = BufWriter::new(file.map_err(|error| wrong(&self.path, &error))?);
         let mut journal = Journal { out, path: self.path.clone() };
         if self.whole == 0 {
-            journal.write(&Entry::Crawl { version: VERSION, urls: self.names.clone() })?;
+            journal.write(&JournalEntry::Crawl { version: VERSION, urls: self.names.clone() })?;
             journal.flush()?;
         }
         Ok(journal)
@@ -126,7 +126,7 @@ impl Past {
     pub(crate) fn restore(self, frontier: &mut Frontier, report: &mut Report, urls: &[Url]) -> usize {
         // First, because a URL is queued before it is done.
         let done = self.entries.iter().filter_map(|entry| match entry {
-            Entry::Seen(Fact::Done(record)) => Some(record.page.url.clone()),
+            JournalEntry::Seen(Fact::Done(record)) => Some(record.page.url.clone()),
             _ => None,
         });
         let done: HashSet<String> = done.collect();
@@ -134,13 +134,13 @@ impl Past {
         let given: HashMap<Url, &Url> = urls.iter().rev().map(|url| (known_as(url), url)).collect();
         for entry in self.entries {
             match entry {
-                Entry::Host(url) => _ = frontier.widen(&url),
-                Entry::Add { url, .. } if done.contains(url.as_str()) => _ = frontier.know(url),
-                Entry::Add { url, depth, kind } => {
+                JournalEntry::Host(url) => _ = frontier.widen(&url),
+                JournalEntry::Add { url, .. } if done.contains(url.as_str()) => _ = frontier.know(url),
+                JournalEntry::Add { url, depth, kind } => {
                     let given = given.get(&url).copied().filter(|_| depth == 0);
                     frontier.add(given.unwrap_or(&url), depth, kind);
                 }
-                Entry::Seen(fact) => {
+                JournalEntry::Seen(fact) => {
                     if let Fact::Done(record) = &fact
                         && let Some(Ok(moved)) = record.page.moved_to().map(str::parse)
                     {
@@ -148,7 +148,7 @@ impl Past {
                     }
                     report.count(fact);
                 }
-                Entry::Crawl { .. } => {}
+                JournalEntry::Crawl { .. } => {}
             }
         }
         done.len()
@@ -161,15 +161,15 @@ impl Journal {
     }
 
     pub(crate) fn host(&mut self, url: &Url) -> anyhow::Result<()> {
-        self.write(&Entry::Host(public_url(url)))
+        self.write(&JournalEntry::Host(public_url(url)))
     }
 
-    pub(crate) fn add(&mut self, url: &Url, depth: u32, kind: Kind) -> anyhow::Result<()> {
-        self.write(&Entry::Add { url: known_as(url), depth, kind })
+    pub(crate) fn add(&mut self, url: &Url, depth: u32, kind: UrlKind) -> anyhow::Result<()> {
+        self.write(&JournalEntry::Add { url: known_as(url), depth, kind })
     }
 
     pub(crate) fn seen(&mut self, fact: &Fact) -> anyhow::Result<()> {
-        self.write(&Entry::Seen(fact.clone()))
+        self.write(&JournalEntry::Seen(fact.clone()))
     }
 
     /// Hands what was written to the operating system: a kill loses nothing from then on.
@@ -184,14 +184,14 @@ impl Journal {
         ended.map_err(|error| anyhow::anyhow!("{}: {error}", self.path.display()))
     }
 
-    fn write(&mut self, entry: &Entry) -> anyhow::Result<()> {
+    fn write(&mut self, entry: &JournalEntry) -> anyhow::Result<()> {
         serde_json::to_writer(&mut self.out, entry)?;
         self.out.write_all(b"\n").map_err(|error| anyhow::anyhow!("{}: {error}", self.path.display()))
     }
 }
 
-fn wrong(path: &Path, error: &io::Error) -> Usage {
-    Usage(format!("{}: {error}", path.display()))
+fn wrong(path: &Path, error: &io::Error) -> UsageError {
+    UsageError(format!("{}: {error}", path.display()))
 }
 
 /// Beside the store, and another one for other start URLs: crawls of several sites may share one store.
@@ -216,7 +216,7 @@ mod tests {
 
     use super::*;
     use crate::crawl::frontier::Next;
-    use crate::crawl::page::{Page, Record};
+    use crate::crawl::page::{Page, PageRecord};
     use crate::outcome::Outcome;
 
     fn urls(texts: &[&str]) -> Vec<Url> {
@@ -225,7 +225,7 @@ mod tests {
 
     fn done(url: &Url) -> Fact {
         let page = Page { url: known_as(url).into(), outcome: Outcome::Fetched, ..Page::default() };
-        Fact::Done(Box::new(Record { page, cause: None, permissions: vec!["noindex".to_owned()] }))
+        Fact::Done(Box::new(PageRecord { page, cause: None, permissions: vec!["noindex".to_owned()] }))
     }
 
     /// A journal in which the start page and one link are done, and two URLs are left.
@@ -233,10 +233,10 @@ mod tests {
         let mut journal = Past::of(store, urls, false).unwrap().open().unwrap();
         let mut frontier = Frontier::new(urls, None);
         for (text, depth, kind) in [
-            ("http://u:pw@a/", 0, Kind::Page),
-            ("http://a/1#x", 1, Kind::Page),
-            ("http://a/map", 0, Kind::Sitemap),
-            ("http://a/2", 1, Kind::Page),
+            ("http://u:pw@a/", 0, UrlKind::Page),
+            ("http://a/1#x", 1, UrlKind::Page),
+            ("http://a/map", 0, UrlKind::Sitemap),
+            ("http://a/2", 1, UrlKind::Page),
         ] {
             let url = text.parse().unwrap();
             assert!(frontier.add(&url, depth, kind));
@@ -263,7 +263,7 @@ mod tests {
         let (mut frontier, mut report) = (Frontier::new(&urls, None), Report::default());
         assert_eq!(past.restore(&mut frontier, &mut report, &urls), 2);
         let left: Vec<_> = frontier.left().map(|task| (task.url.as_str(), task.depth, task.kind)).collect();
-        assert_eq!(left, [("http://a/map", 0, Kind::Sitemap), ("http://a/2", 1, Kind::Page)]);
+        assert_eq!(left, [("http://a/map", 0, UrlKind::Sitemap), ("http://a/2", 1, UrlKind::Page)]);
         assert_eq!(report.hosts().next().unwrap().permissions["noindex"], 2);
         journal.end(true).unwrap();
         assert!(!path.exists(), "nothing is left");
@@ -280,7 +280,7 @@ mod tests {
             let lines = whole[..len].iter().filter(|&&byte| byte == b'\n').count();
             let past = Past::of(&store, &urls, false).unwrap();
             assert_eq!(past.known().is_some(), lines > 1, "at {len}");
-            past.open().unwrap().add(&"http://a/new".parse().unwrap(), 1, Kind::Page).unwrap();
+            past.open().unwrap().add(&"http://a/new".parse().unwrap(), 1, UrlKind::Page).unwrap();
             let found = Past::of(&store, &urls, false).unwrap().entries.len();
             assert_eq!(found, lines.saturating_sub(1) + 1, "at {len}");
         }

@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 use url::Url;
 
 use crate::args::{CrawlArgs, FailOn, StoreArg};
-use crate::fetch::{self, Answer};
+use crate::fetch::{self, FetchAnswer};
 use crate::input::{absolute_urls, can_write};
 use crate::json::millis;
 use crate::outcome::Outcome;
@@ -32,13 +32,13 @@ use crate::recorder::{self, Recorder, Sent};
 use crate::sanitize::public_url;
 use crate::status::Status;
 use crate::{online, style};
-use facts::{Fact, OF_PAGE, Request, Stopwatch, Watch};
-use frontier::{Frontier, Kind, Next, Task, known_as};
+use facts::{CrawlRequest, Fact, OF_PAGE, Stopwatch, Watch};
+use frontier::{Frontier, Next, Task, UrlKind, known_as};
 use journal::{Journal, Past};
 use links::LINKS_MAX;
-use page::{Page, Record};
-use progress::Progress;
-use report::{Host, Report};
+use page::{Page, PageRecord};
+use progress::ProgressLine;
+use report::{HostReport, Report};
 use save::{BODY_MAX, Body, SITEMAP_MAX, Save};
 
 pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
@@ -52,7 +52,7 @@ pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
     let call = async |abide, inner| {
         let mut crawl = Crawl::new(args, &urls, abide, inner, watch)?;
         for url in &urls {
-            crawl.queue(url, 0, Kind::Page)?;
+            crawl.queue(url, 0, UrlKind::Page)?;
         }
         crawl.flush()?;
         // The report is there also when a file could not be written.
@@ -93,7 +93,7 @@ struct Crawl {
     frontier: Frontier,
     journal: Option<Journal>,
     report: Report,
-    progress: Progress,
+    progress: ProgressLine,
     save: Option<Save>,
     running: JoinSet<Done>,
     in_flight: HashMap<String, (Task, Recorder)>,
@@ -111,7 +111,7 @@ struct Crawl {
 /// What came back for one URL.
 struct Done {
     task: Task,
-    answer: Answer,
+    answer: FetchAnswer,
     sent: Vec<Sent>,
     ended: Instant,
     body: Body,
@@ -140,7 +140,7 @@ impl Crawl {
         Ok(Self {
             client,
             report,
-            progress: Progress::new(args.max_pages, args.online.output.quiet),
+            progress: ProgressLine::new(args.max_pages, args.online.output.quiet),
             running: JoinSet::new(),
             in_flight: HashMap::new(),
             fetched: 0,
@@ -223,7 +223,7 @@ impl Crawl {
         self.in_flight.insert(task.host.clone(), (task.clone(), recorder.clone()));
         let patience = self.args.max_hold.max(self.args.online.max_wait);
         let options = if task.is_patient { Options::new().with_max_wait(patience) } else { Options::new() };
-        let is_sitemap = task.kind == Kind::Sitemap || self.may_be_sitemap(&task);
+        let is_sitemap = task.kind == UrlKind::Sitemap || self.may_be_sitemap(&task);
         let body = Body::up_to(if is_sitemap { SITEMAP_MAX } else { BODY_MAX });
         self.running.spawn(fetch_page(
             self.abide.clone(),
@@ -249,7 +249,7 @@ impl Crawl {
             return Ok(());
         }
         let ms = sent.last().map(|last| millis(ended.saturating_duration_since(last.at)));
-        let mut record = Record::new(&task, &answer, ms);
+        let mut record = PageRecord::new(&task, &answer, ms);
         self.show(&record.page)?;
         record.cut();
         let final_url = answer.line.final_url.as_deref().and_then(|text| text.parse::<Url>().ok());
@@ -264,7 +264,7 @@ impl Crawl {
             // From now on: a redirect has brought it.
             self.frontier.know(known_as(&base));
         }
-        if task.kind == Kind::Page {
+        if task.kind == UrlKind::Page {
             self.fetched += usize::from(is_fetched);
             if let Some(save) = &mut self.save {
                 save.page(&answer, &body)?;
@@ -292,12 +292,12 @@ impl Crawl {
     }
 
     /// Logs the requests of one URL, and what the gate has reported meanwhile. `ended`: when the last body did, or the last request failed.
-    fn sent(&mut self, kind: Kind, sent: &[Sent], ended: Option<Instant>) -> anyhow::Result<()> {
+    fn sent(&mut self, kind: UrlKind, sent: &[Sent], ended: Option<Instant>) -> anyhow::Result<()> {
         for (index, hop) in sent.iter().enumerate() {
             let is_last = index + 1 == sent.len();
             let end = if is_last { ended } else { hop.took.map(|took| hop.at + took) };
             let (at, end) = (self.time.at(hop.at), end.map(|end| self.time.at(end)));
-            let request = Request { kind, url: hop.url.to_string(), at, end, status: hop.status };
+            let request = CrawlRequest { kind, url: hop.url.to_string(), at, end, status: hop.status };
             self.log(Fact::Sent(request))?;
         }
         self.watch.take().into_iter().try_for_each(|fact| self.log(fact))
@@ -305,7 +305,7 @@ impl Crawl {
 
     /// Puts back what was deferred, what got no answer for the first time, and what was answered with 429 or 503: the host is backed off by now.
     /// Where that is for longer than the crawl waits, the page is left for the next one.
-    fn comes_again(&mut self, task: &Task, answer: &mut Answer) -> anyhow::Result<bool> {
+    fn comes_again(&mut self, task: &Task, answer: &mut FetchAnswer) -> anyhow::Result<bool> {
         if let Some(not_before) = answer.not_before {
             return self.requeue(task, answer, not_before);
         }
@@ -331,7 +331,7 @@ impl Crawl {
         }
     }
 
-    fn put_back(&mut self, task: Task, answer: &Answer, wait: Duration) -> anyhow::Result<bool> {
+    fn put_back(&mut self, task: Task, answer: &FetchAnswer, wait: Duration) -> anyhow::Result<bool> {
         self.log(Fact::Back(public_url(&task.url)))?;
         let (rests, deferrals) = (is_of_its_host(&task, answer), task.deferrals.saturating_add(1));
         let task = Task { deferrals, ..task };
@@ -354,7 +354,7 @@ impl Crawl {
     }
 
     /// Puts a deferred URL back, unless its host is backed off for longer than the crawl is to last for it.
-    fn requeue(&mut self, task: &Task, answer: &Answer, not_before: SystemTime) -> anyhow::Result<bool> {
+    fn requeue(&mut self, task: &Task, answer: &FetchAnswer, not_before: SystemTime) -> anyhow::Result<bool> {
         let wait = not_before.duration_since(SystemTime::now()).unwrap_or_default();
         if wait > self.args.max_hold || task.deferrals >= DEFERRALS_MAX {
             if is_of_its_host(task, answer) {
@@ -366,7 +366,7 @@ impl Crawl {
         self.put_back(task, answer, wait)
     }
 
-    fn queue(&mut self, url: &Url, depth: u32, kind: Kind) -> anyhow::Result<()> {
+    fn queue(&mut self, url: &Url, depth: u32, kind: UrlKind) -> anyhow::Result<()> {
         let is_new = self.frontier.add(url, depth, kind);
         match &mut self.journal {
             Some(journal) if is_new => journal.add(url, depth, kind),
@@ -383,7 +383,7 @@ impl Crawl {
     }
 
     /// The sitemaps that the robots.txt of a page names, also where the page itself is disallowed.
-    fn queue_sitemaps(&mut self, task: &Task, answer: &Answer) -> anyhow::Result<()> {
+    fn queue_sitemaps(&mut self, task: &Task, answer: &FetchAnswer) -> anyhow::Result<()> {
         let verdict = answer.line.verdict.as_ref().filter(|_| self.args.sitemaps);
         let robots = verdict.and_then(|verdict| verdict.robots_url.as_deref()?.parse::<Url>().ok());
         let (Some(verdict), Some(robots)) = (verdict, robots) else { return Ok(()) };
@@ -392,7 +392,7 @@ impl Crawl {
         }
         // All of them: a robots.txt of 500 KiB has no more than the queue and its journal can take.
         let mut sitemaps = verdict.found.sitemaps.iter().filter_map(|text| robots.join(text).ok());
-        sitemaps.try_for_each(|url: Url| self.queue(&public_url(&url), task.depth, Kind::Sitemap))
+        sitemaps.try_for_each(|url: Url| self.queue(&public_url(&url), task.depth, UrlKind::Sitemap))
     }
 
     /// With `--sitemaps`, a page that was given.
@@ -401,18 +401,24 @@ impl Crawl {
     }
 
     /// The links of a page, or what a sitemap names.
-    fn queue_from(&mut self, task: &Task, answer: &Answer, base: &Url, body: &Body) -> anyhow::Result<()> {
+    fn queue_from(
+        &mut self,
+        task: &Task,
+        answer: &FetchAnswer,
+        base: &Url,
+        body: &Body,
+    ) -> anyhow::Result<()> {
         // The links of an error page are not the site's.
         if !answer.line.status.is_some_and(|status| (200..300).contains(&status)) {
             return Ok(());
         }
         let is_given = self.may_be_sitemap(task) && links::is_sitemap(&body.bytes);
-        if task.kind == Kind::Sitemap || is_given {
+        if task.kind == UrlKind::Sitemap || is_given {
             let (pages, sitemaps) = links::of_sitemap(&body.bytes, SITEMAP_MAX);
             let (pages, sitemaps) = (self.bounded(base, pages), self.bounded(base, sitemaps));
             // What a sitemap names is as near as what was given, so with `--max-depth 0` exactly that is fetched.
-            pages.iter().try_for_each(|url| self.queue(&public_url(url), 0, Kind::Page))?;
-            return sitemaps.iter().try_for_each(|url| self.queue(&public_url(url), 0, Kind::Sitemap));
+            pages.iter().try_for_each(|url| self.queue(&public_url(url), 0, UrlKind::Page))?;
+            return sitemaps.iter().try_for_each(|url| self.queue(&public_url(url), 0, UrlKind::Sitemap));
         }
         let obeys = !self.args.ignore_nofollow;
         if !is_html(answer.content_type.as_deref()) || (obeys && !answer.may_follow) {
@@ -422,7 +428,7 @@ impl Crawl {
         // A site gives no credentials to send.
         let links = links::of_page(base, answer.content_type.as_deref(), &body.bytes, obeys);
         let links = self.bounded(base, links);
-        links.iter().try_for_each(|url| self.queue(&public_url(url), depth, Kind::Page))
+        links.iter().try_for_each(|url| self.queue(&public_url(url), depth, UrlKind::Page))
     }
 
     /// As many as are queued of one page.
@@ -440,7 +446,7 @@ impl Crawl {
     fn end(mut self, is_whole: bool) -> anyhow::Result<Status> {
         self.progress.clear();
         let in_flight = std::mem::take(&mut self.in_flight);
-        let mut logged = self.sent(Kind::Page, &[], None);
+        let mut logged = self.sent(UrlKind::Page, &[], None);
         for (task, recorder) in in_flight.values() {
             logged = logged.and(self.sent(task.kind, &recorder.sent(), None));
             self.report.left(task, 1);
@@ -482,7 +488,7 @@ impl Crawl {
 
     /// What the site disallows and what it answers is no failure, unless `--fail-on` says so.
     fn has_failed(&self) -> bool {
-        let failures = |host: &Host| {
+        let failures = |host: &HostReport| {
             let always = host.errors + host.refused + host.deferred + host.unreachable;
             let asked = self.args.fail_on.iter().map(|what| match what {
                 FailOn::Denied => host.denied,
@@ -507,12 +513,12 @@ fn what_now(journal: Option<&str>, store: &StoreArg) -> String {
 }
 
 fn is_new_sitemap(task: &Task) -> bool {
-    task.kind == Kind::Sitemap && task.deferrals == 0
+    task.kind == UrlKind::Sitemap && task.deferrals == 0
 }
 
 /// Whether what was refused is on the host of the task. A page may redirect to a host that is backed off; the others of its own host
 /// need not wait for that.
-fn is_of_its_host(task: &Task, answer: &Answer) -> bool {
+fn is_of_its_host(task: &Task, answer: &FetchAnswer) -> bool {
     let last = answer.line.hops.last().and_then(|hop| hop.url.parse::<Url>().ok());
     last.is_none_or(|url| frontier::host_of(&url) == task.host)
 }

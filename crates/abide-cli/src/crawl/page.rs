@@ -5,8 +5,8 @@
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::crawl::frontier::{Kind, Task, known_as};
-use crate::fetch::Answer;
+use crate::crawl::frontier::{Task, UrlKind, known_as};
+use crate::fetch::FetchAnswer;
 use crate::json::StatedPreference;
 use crate::outcome::{Outcome, without_url};
 
@@ -23,7 +23,7 @@ pub(crate) struct Page {
     pub(crate) noindex: Option<bool>,
     /// Where its redirects ended.
     pub(crate) final_url: Option<String>,
-    pub(crate) kind: Kind,
+    pub(crate) kind: UrlKind,
     /// What the site asks of those who use the content.
     #[serde(default)]
     pub(crate) preferences: Vec<StatedPreference>,
@@ -68,7 +68,7 @@ impl Page {
 
 /// A page, and what the report counts of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Record {
+pub(crate) struct PageRecord {
     pub(crate) page: Page,
     /// Why it was denied, refused, or failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -89,9 +89,9 @@ pub(crate) struct Cause {
     pub(crate) host: String,
 }
 
-impl Record {
+impl PageRecord {
     /// `ms`: what the URL took on the wire.
-    pub(crate) fn new(task: &Task, answer: &Answer, ms: Option<u64>) -> Self {
+    pub(crate) fn new(task: &Task, answer: &FetchAnswer, ms: Option<u64>) -> Self {
         let line = &answer.line;
         let page = Page {
             url: known_as(&task.url).into(),
@@ -110,7 +110,8 @@ impl Record {
         let stated = line.permissions.iter().flat_map(|tags| &tags.stated).map(|name| (*name).to_owned());
         let reserved = StatedPreference::reserved(&line.preferences);
         let reserved = reserved.into_iter().map(|usage| format!("no {usage}"));
-        let permissions = if task.kind == Kind::Page { stated.chain(reserved).collect() } else { Vec::new() };
+        let permissions =
+            if task.kind == UrlKind::Page { stated.chain(reserved).collect() } else { Vec::new() };
         Self { page, cause, permissions }
     }
 
@@ -127,7 +128,7 @@ const STATED_MAX: usize = 64;
 /// Nor is any name of this length.
 const STATED_LEN_MAX: usize = 1024;
 
-fn cause(task: &Task, answer: &Answer) -> Cause {
+fn cause(task: &Task, answer: &FetchAnswer) -> Cause {
     let line = &answer.line;
     let hop = line.hops.last().and_then(|hop| hop.url.parse::<Url>().ok());
     let hop = hop.as_ref().unwrap_or(&task.url);

@@ -11,9 +11,9 @@ use crate::crawl::frontier::Frontier;
 use crate::crawl::report::Report;
 use crate::sanitize::span;
 
-pub(crate) struct Progress(ProgressBar);
+pub(crate) struct ProgressLine(ProgressBar);
 
-impl Progress {
+impl ProgressLine {
     pub(crate) fn new(pages_max: usize, is_quiet: bool) -> Self {
         // Hidden by itself when standard error is no terminal.
         let target =

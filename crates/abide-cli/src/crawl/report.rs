@@ -9,15 +9,15 @@ use abide::{Abide, Host as HostName};
 use serde::Serialize;
 use url::Url;
 
-use crate::crawl::facts::{Backoff, Fact, Request};
-use crate::crawl::frontier::{Kind, Task};
-use crate::crawl::page::{Class, Page, Record};
+use crate::crawl::facts::{BackoffSpan, CrawlRequest, Fact};
+use crate::crawl::frontier::{Task, UrlKind};
+use crate::crawl::page::{Class, Page, PageRecord};
 use crate::json::{millis, source_name};
 use crate::outcome::Outcome;
 
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    hosts: BTreeMap<String, Host>,
+    hosts: BTreeMap<String, HostReport>,
     /// How many requests are kept in detail.
     drawn: usize,
     /// For the table of the HTML report, if there is to be one, in the order in which they came.
@@ -29,7 +29,7 @@ pub(crate) struct Report {
 
 /// One host; one line of `--json`.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct Host {
+pub(crate) struct HostReport {
     pub(crate) host: String,
     /// What went out to it: pages, sitemaps, hops, robots.txt.
     pub(crate) requests: usize,
@@ -63,7 +63,7 @@ pub(crate) struct Host {
     /// On how many pages each rule and reservation was found.
     pub(crate) permissions: BTreeMap<String, usize>,
     /// Why others were refused or failed, the most frequent first.
-    pub(crate) failed_by: Vec<Tally<Failure>>,
+    pub(crate) failed_by: Vec<Tally<FailureCause>>,
     pub(crate) sitemaps: usize,
     pub(crate) robots_requests: usize,
     /// Requests that were for sitemaps, hops among them.
@@ -79,9 +79,9 @@ pub(crate) struct Host {
     /// Of those that were denied: robots.txt can't be fetched.
     pub(crate) unreachable: usize,
     #[serde(skip)]
-    pub(crate) drawn: Vec<Request>,
+    pub(crate) drawn: Vec<CrawlRequest>,
     #[serde(skip)]
-    pub(crate) backoffs: Vec<Backoff>,
+    pub(crate) backoffs: Vec<BackoffSpan>,
     /// When each request began, also of those that are not drawn.
     #[serde(skip)]
     begun: Vec<Duration>,
@@ -113,7 +113,7 @@ pub(crate) struct Denial {
 
 /// A reason other than robots.txt.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Failure {
+pub(crate) struct FailureCause {
     pub(crate) outcome: Outcome,
     pub(crate) why: String,
     /// Where: another host, when a page has redirected there.
@@ -146,7 +146,7 @@ impl Report {
                 seen.longest_wait_ms = seen.longest_wait_ms.max(waited);
                 if is_robots {
                     let (host, url) = (seen.host.clone(), format!("{}/robots.txt", seen.host));
-                    let request = Request { kind: Kind::Robots, url, at, end: None, status: None };
+                    let request = CrawlRequest { kind: UrlKind::Robots, url, at, end: None, status: None };
                     self.sent(host, request);
                 }
             }
@@ -155,7 +155,8 @@ impl Report {
                 host.robots_status = status;
                 let drawn = host.drawn.last_mut();
                 // One that was redirected has an answer that comes only after further permits.
-                if let Some(request) = drawn.filter(|last| last.kind == Kind::Robots && last.end.is_none()) {
+                if let Some(request) = drawn.filter(|last| last.kind == UrlKind::Robots && last.end.is_none())
+                {
                     (request.end, request.status) = (Some(at), status);
                 }
                 self.lasted = self.lasted.max(at);
@@ -170,18 +171,18 @@ impl Report {
             Fact::Unsent(host) => self.host(host).forget_unsent(),
             Fact::Back(url) => self.host_of(&url).requeued += 1,
             Fact::Done(record) => self.done(*record),
-            Fact::Resumed => self.hosts.values_mut().for_each(Host::measure_gaps),
+            Fact::Resumed => self.hosts.values_mut().for_each(HostReport::measure_gaps),
         }
     }
 
-    fn sent(&mut self, host: String, request: Request) {
+    fn sent(&mut self, host: String, request: CrawlRequest) {
         self.lasted = self.lasted.max(request.end.unwrap_or(request.at));
         let is_drawn = self.drawn < DRAWN_MAX;
         self.drawn += usize::from(is_drawn);
         let host = self.host(host);
         host.requests += 1;
-        host.robots_requests += usize::from(request.kind == Kind::Robots);
-        host.sitemap_requests += usize::from(request.kind == Kind::Sitemap);
+        host.robots_requests += usize::from(request.kind == UrlKind::Robots);
+        host.sitemap_requests += usize::from(request.kind == UrlKind::Sitemap);
         host.begun.push(request.at);
         if is_drawn {
             host.drawn.push(request);
@@ -189,19 +190,19 @@ impl Report {
     }
 
     /// Counts what became of a URL, for the host that was asked.
-    fn done(&mut self, record: Record) {
+    fn done(&mut self, record: PageRecord) {
         let Ok(url) = record.page.url.parse() else { return };
         let host = self.host_of(&url);
         let page = &record.page;
         match page.outcome {
-            Outcome::Fetched if page.kind == Kind::Sitemap => host.sitemaps += 1,
+            Outcome::Fetched if page.kind == UrlKind::Sitemap => host.sitemaps += 1,
             Outcome::Fetched | Outcome::Allowed => host.fetched += 1,
             Outcome::Denied => host.denied += 1,
             Outcome::Deferred => host.deferred += 1,
             Outcome::Refused => host.refused += 1,
             Outcome::Error => host.errors += 1,
         }
-        match page.class().filter(|_| page.kind == Kind::Page) {
+        match page.class().filter(|_| page.kind == UrlKind::Page) {
             Some(Class::Ok) => host.ok += 1,
             Some(Class::Redirected) => host.redirected += 1,
             Some(Class::ClientError) => host.client_errors += 1,
@@ -237,11 +238,11 @@ impl Report {
         }
     }
 
-    pub(crate) fn hosts(&self) -> impl Iterator<Item = &Host> {
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = &HostReport> {
         self.hosts.values()
     }
 
-    pub(crate) fn sum(&self, count: impl Fn(&Host) -> usize) -> usize {
+    pub(crate) fn sum(&self, count: impl Fn(&HostReport) -> usize) -> usize {
         self.hosts().map(count).sum()
     }
 
@@ -249,26 +250,26 @@ impl Report {
         self.drawn < self.sum(|host| host.requests)
     }
 
-    fn host_of(&mut self, url: &Url) -> &mut Host {
+    fn host_of(&mut self, url: &Url) -> &mut HostReport {
         let name = HostName::of(url).map(|host| host.as_str().to_owned());
         let host = self.host(name.unwrap_or_else(|_| url.host_str().unwrap_or_default().to_owned()));
         host.sample.get_or_insert_with(|| url.clone());
         host
     }
 
-    fn host(&mut self, name: String) -> &mut Host {
-        self.hosts.entry(name.clone()).or_insert_with(|| Host { host: name, ..Host::default() })
+    fn host(&mut self, name: String) -> &mut HostReport {
+        self.hosts.entry(name.clone()).or_insert_with(|| HostReport { host: name, ..HostReport::default() })
     }
 }
 
-impl Host {
+impl HostReport {
     /// The URLs that were to be fetched, each with one outcome.
     pub(crate) fn urls(&self) -> usize {
         self.fetched + self.sitemaps + self.denied + self.deferred + self.refused + self.errors + self.left
     }
 
     /// One that extends the backoff in force is the same backoff.
-    fn back_off(&mut self, backoff: Backoff) {
+    fn back_off(&mut self, backoff: BackoffSpan) {
         if let Some(last) = self.backoffs.last_mut().filter(|last| backoff.from < last.until) {
             last.until = last.until.max(backoff.until);
         } else if self.backoffs.len() < BACKOFFS_MAX {
@@ -293,8 +294,8 @@ impl Host {
         self.begun.clear();
     }
 
-    fn permitted(&mut self, record: &Record) {
-        self.noindex += usize::from(record.page.kind == Kind::Page && record.page.noindex == Some(true));
+    fn permitted(&mut self, record: &PageRecord) {
+        self.noindex += usize::from(record.page.kind == UrlKind::Page && record.page.noindex == Some(true));
         for name in &record.permissions {
             if let Some(count) = self.permissions.get_mut(name) {
                 *count += 1;
@@ -305,7 +306,7 @@ impl Host {
     }
 
     /// Counts what was denied, refused or failed by its cause.
-    fn kept_back(&mut self, record: &Record) {
+    fn kept_back(&mut self, record: &PageRecord) {
         let (page, Some(cause)) = (&record.page, &record.cause) else { return };
         let (outcome, text, host) = (page.outcome, cause.text.clone(), cause.host.clone());
         if outcome == Outcome::Denied {
@@ -313,7 +314,7 @@ impl Host {
             Tally::count(&mut self.denied_by, Denial { rule: text, line: cause.line, host }, None);
         } else if outcome != Outcome::Deferred {
             let example = Some(page.url.clone());
-            Tally::count(&mut self.failed_by, Failure { outcome, why: text, host }, example);
+            Tally::count(&mut self.failed_by, FailureCause { outcome, why: text, host }, example);
         }
     }
 
@@ -352,8 +353,8 @@ mod tests {
     fn a_gap_is_one_of_a_run() {
         let mut report = Report::default();
         let sent = |millis| {
-            let (kind, at) = (Kind::Page, Duration::from_millis(millis));
-            Fact::Sent(Request { kind, url: "http://a/".to_owned(), at, end: None, status: None })
+            let (kind, at) = (UrlKind::Page, Duration::from_millis(millis));
+            Fact::Sent(CrawlRequest { kind, url: "http://a/".to_owned(), at, end: None, status: None })
         };
         for fact in [sent(10), sent(1010), Fact::Resumed, sent(1011), sent(3011)] {
             report.count(fact);
@@ -371,7 +372,7 @@ mod tests {
             (by("b.example", None), None),
             (by("a.example", Some(1)), None),
         ] {
-            let mut host = Host { host: "a.example".to_owned(), ..Host::default() };
+            let mut host = HostReport { host: "a.example".to_owned(), ..HostReport::default() };
             Tally::count(&mut host.denied_by, why, None);
             host.know_robots(&abide);
             assert_eq!(host.robots, robots);

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::fetch::{Answer, Line};
+use crate::fetch::{FetchAnswer, FetchLine};
 use crate::outcome::Outcome;
 use crate::sanitize::{public_url, write_json};
-use crate::status::Usage;
+use crate::status::UsageError;
 
 pub(crate) struct Save {
     directory: PathBuf,
@@ -23,13 +23,13 @@ pub(crate) struct Save {
 
 /// One line of `index.jsonl`: that of `abide fetch --json`, and the file.
 #[derive(Debug, Serialize)]
-struct Entry<'a> {
+struct SavedPage<'a> {
     file: Option<String>,
     content_type: Option<&'a str>,
     /// Bytes in the file: fewer than `bytes` if the page is larger than what is kept.
     saved: usize,
     #[serde(flatten)]
-    line: &'a Line,
+    line: &'a FetchLine,
 }
 
 impl Save {
@@ -37,12 +37,13 @@ impl Save {
     /// own: `known` are its URLs.
     pub(crate) fn to(directory: &Path, known: Option<&HashSet<String>>) -> anyhow::Result<Self> {
         let index = directory.join("index.jsonl");
-        let wrong = |error: io::Error| Usage(format!("{}: {error}", index.display()));
+        let wrong = |error: io::Error| UsageError(format!("{}: {error}", index.display()));
         let taken = || {
             let directory = directory.display();
-            Usage(format!("{directory}: there is a saved crawl in it already; choose another directory"))
+            UsageError(format!("{directory}: there is a saved crawl in it already; choose another directory"))
         };
-        fs::create_dir_all(directory).map_err(|error| Usage(format!("{}: {error}", directory.display())))?;
+        fs::create_dir_all(directory)
+            .map_err(|error| UsageError(format!("{}: {error}", directory.display())))?;
         let (file, count) = match (known, index.try_exists().map_err(wrong)?) {
             (_, false) => (File::create_new(&index).map_err(wrong)?, 0),
             (Some(known), true) => reopen(&index, known).map_err(wrong)?.ok_or_else(taken)?,
@@ -51,12 +52,12 @@ impl Save {
         Ok(Self { directory: directory.to_owned(), index: BufWriter::new(file), count })
     }
 
-    pub(crate) fn page(&mut self, answer: &Answer, body: &Body) -> anyhow::Result<()> {
+    pub(crate) fn page(&mut self, answer: &FetchAnswer, body: &Body) -> anyhow::Result<()> {
         let content_type = answer.content_type.as_deref();
         let is_fetched = answer.line.outcome == Outcome::Fetched;
         let file = is_fetched.then(|| self.keep(extension(content_type), &body.bytes)).transpose()?;
         let saved = file.as_ref().map_or(0, |_| body.bytes.len());
-        let entry = Entry { file, content_type, saved, line: &answer.line };
+        let entry = SavedPage { file, content_type, saved, line: &answer.line };
         write_json(&mut self.index, &entry)?;
         self.index.write_all(b"\n")?;
         // After an interruption the index has all that is there.

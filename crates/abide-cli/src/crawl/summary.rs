@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use crate::crawl::page::Page;
-use crate::crawl::report::{Denial, Failure, Host, Report, Tally};
+use crate::crawl::report::{Denial, FailureCause, HostReport, Report, Tally};
 use crate::outcome::Outcome;
 use crate::sanitize::{count, cut, span};
 use crate::style::{self, PLAIN};
@@ -21,7 +21,7 @@ fn whole(report: &Report) -> anyhow::Result<Value> {
     let sum = |key: &str| hosts.iter().filter_map(|host| host.get(key)?.as_u64()).sum::<u64>();
     let mut line = Map::from_iter([("hosts".to_owned(), hosts.len().into())]);
     line.extend(SUMS.split(' ').map(|key| (key.to_owned(), sum(key).into())));
-    line.insert("urls".to_owned(), report.sum(Host::urls).into());
+    line.insert("urls".to_owned(), report.sum(HostReport::urls).into());
     line.insert("seconds".to_owned(), (report.lasted.as_millis() as f64 / 1e3).into());
     line.insert("interrupted".to_owned(), report.interrupted.into());
     Ok(line.into())
@@ -73,7 +73,7 @@ pub(crate) fn total(report: &Report) -> String {
         count(report.sum(|host| host.requests), "request"),
         count(hosts, "host"),
         report.lasted.as_secs_f64(),
-        count(report.sum(Host::urls), "URL"),
+        count(report.sum(HostReport::urls), "URL"),
         outcomes(|pick| report.sum(pick))
     );
     if report.interrupted {
@@ -82,7 +82,7 @@ pub(crate) fn total(report: &Report) -> String {
     text
 }
 
-pub(crate) fn lines(host: &Host) -> Vec<String> {
+pub(crate) fn lines(host: &HostReport) -> Vec<String> {
     let mut lines = Vec::new();
     if host.urls() > 0 {
         lines.push(format!("{}: {}", count(host.urls(), "URL"), outcomes(|pick| pick(host))));
@@ -95,7 +95,7 @@ pub(crate) fn lines(host: &Host) -> Vec<String> {
     for (outcome, word) in [(Outcome::Refused, "refused"), (Outcome::Error, "failed")] {
         let those = || host.failed_by.iter().filter(|by| by.why.outcome == outcome);
         if those().next().is_some() {
-            let each = |by: &Tally<Failure>| {
+            let each = |by: &Tally<FailureCause>| {
                 let example = cut(by.example.as_deref().unwrap_or_default());
                 format!("{} because {} ({example})", by.urls, by.why.why)
             };
@@ -110,7 +110,7 @@ pub(crate) fn lines(host: &Host) -> Vec<String> {
     lines
 }
 
-pub(crate) type Pick = fn(&Host) -> usize;
+pub(crate) type Pick = fn(&HostReport) -> usize;
 
 /// What a URL can come to.
 const CLASSES: [(&str, Pick); 10] = [
@@ -141,7 +141,7 @@ fn outcomes(sum: impl Fn(Pick) -> usize) -> String {
     classes(sum).map(|(name, count)| counted(name, count)).collect::<Vec<_>>().join(", ")
 }
 
-fn pace(host: &Host) -> String {
+fn pace(host: &HostReport) -> String {
     let others = [(host.robots_requests, "robots.txt"), (host.sitemap_requests, "sitemaps")];
     let others = others.iter().filter(|(count, _)| *count > 0);
     let others: Vec<String> = others.map(|(count, what)| format!("{count} for {what}")).collect();
@@ -168,7 +168,7 @@ fn pace(host: &Host) -> String {
 }
 
 /// Where the rules come from, in a few words. A host may have been asked only since a robots.txt redirected there.
-fn robots(host: &Host) -> String {
+fn robots(host: &HostReport) -> String {
     let Some(source) = host.robots else {
         return match host.robots_status {
             Some(status) => format!("robots.txt: answered {status}"),

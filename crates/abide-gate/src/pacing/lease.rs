@@ -7,13 +7,13 @@
 
 use std::time::Duration;
 
-use super::policy::Shared;
+use super::policy::Sharing;
 use super::store::HostState;
 use crate::clock::Moment;
 
 #[derive(Debug)]
 pub(crate) struct Lease {
-    phase: Phase,
+    phase: LeasePhase,
     /// Requests that need it: those that wait for it, and those in flight.
     users: u32,
     in_flight: u32,
@@ -33,7 +33,7 @@ pub(crate) struct Lease {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Phase {
+enum LeasePhase {
     /// Not ours. To be asked for at `again`.
     NotHeld {
         again: Moment,
@@ -87,7 +87,7 @@ pub(crate) enum Readiness {
 
 /// The last time that the store did not reply.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Outage {
+pub(crate) struct StoreOutage {
     /// Never: there was none.
     pub(crate) began: Moment,
     /// The last attempt that failed.
@@ -119,7 +119,7 @@ const IDLE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(
 /// What a command and its reply add to a time that goes to the store and back. A difference below this is no change.
 pub(crate) const SLACK: Duration = Duration::from_millis(100);
 
-impl Outage {
+impl StoreOutage {
     pub(crate) fn is_over(&self) -> bool {
         self.began == Moment::NEVER || self.back != Moment::NEVER
     }
@@ -129,7 +129,7 @@ impl Outage {
     }
 
     /// A process that was paused does not know whether the store is still away.
-    fn is_certain(&self, shared: &Shared, now: Moment) -> bool {
+    fn is_certain(&self, shared: &Sharing, now: Moment) -> bool {
         !self.is_over() && now < self.confirmed.plus(RETRY + RETRY + shared.timeout)
     }
 }
@@ -137,7 +137,7 @@ impl Outage {
 impl Lease {
     pub(crate) fn new(now: Moment) -> Self {
         Self {
-            phase: Phase::NotHeld { again: now, elsewhere: None, is_next: false },
+            phase: LeasePhase::NotHeld { again: now, elsewhere: None, is_next: false },
             users: 0,
             in_flight: 0,
             last: Moment::NEVER,
@@ -154,7 +154,7 @@ impl Lease {
     /// A request needs it. The first one has its process ask at once, so that it gets its place in queue.
     pub(crate) fn enter(&mut self, delay: Duration) {
         if self.users == 0
-            && let Phase::NotHeld { again, .. } = &mut self.phase
+            && let LeasePhase::NotHeld { again, .. } = &mut self.phase
         {
             *again = Moment::NEVER;
         }
@@ -171,12 +171,12 @@ impl Lease {
     pub(crate) fn readiness(
         &self,
         delay: Duration,
-        shared: &Shared,
-        outage: Outage,
+        shared: &Sharing,
+        outage: StoreOutage,
         now: Moment,
     ) -> Readiness {
         match self.phase {
-            Phase::Held(held) if self.is_valid(held, shared, outage, now) => {
+            LeasePhase::Held(held) if self.is_valid(held, shared, outage, now) => {
                 let start = self.others.plus(delay);
                 match self.hands_over(held, now) {
                     true => Readiness::Leased,
@@ -185,16 +185,16 @@ impl Lease {
                 }
             }
             // The lease had ended before the store went away, as when this process was stopped: another may have it.
-            Phase::Held(_) if !shared.fail_closed => Readiness::Leased,
+            LeasePhase::Held(_) if !shared.fail_closed => Readiness::Leased,
             // Its holder goes on while the store is away.
-            Phase::NotHeld { elsewhere: Some(_), .. } => Readiness::Leased,
+            LeasePhase::NotHeld { elsewhere: Some(_), .. } => Readiness::Leased,
             _ if outage.is_certain(shared, now) => Readiness::Alone,
             _ => Readiness::Leased,
         }
     }
 
     /// No other process can have the lease: it has not ended, or the store has been away since before its end and can lease it to none.
-    fn is_valid(&self, held: Held, shared: &Shared, outage: Outage, now: Moment) -> bool {
+    fn is_valid(&self, held: Held, shared: &Sharing, outage: StoreOutage, now: Moment) -> bool {
         let survives = !shared.fail_closed && outage.is_certain(shared, now) && outage.began < held.until;
         // What may pass between this look and the request on the wire.
         let margin = (shared.lease / 8).min(Duration::from_millis(500));
@@ -205,8 +205,8 @@ impl Lease {
     pub(crate) fn try_begin(
         &mut self,
         delay: Duration,
-        shared: &Shared,
-        outage: Outage,
+        shared: &Sharing,
+        outage: StoreOutage,
         now: Moment,
     ) -> bool {
         let is_ready =
@@ -221,11 +221,11 @@ impl Lease {
         self.in_flight += 1;
         self.last = self.last.max(now);
         match &mut self.phase {
-            Phase::Held(held) => {
+            LeasePhase::Held(held) => {
                 held.served = held.served.saturating_add(1);
             }
             // Sent without a lease: the store is notified when it is back.
-            Phase::NotHeld { .. } => self.changes += 1,
+            LeasePhase::NotHeld { .. } => self.changes += 1,
         }
     }
 
@@ -234,7 +234,7 @@ impl Lease {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.last = self.last.max(now);
         // The response outlived the lease: the process that has it now must know.
-        if matches!(self.phase, Phase::NotHeld { .. }) {
+        if matches!(self.phase, LeasePhase::NotHeld { .. }) {
             self.changes += 1;
         }
     }
@@ -277,9 +277,9 @@ impl Lease {
 
     /// What the task of the host does next. `backs_off`: the backoff that the process knows of is not over, or its throttle
     /// count not forgiven.
-    pub(crate) fn plan(&self, backs_off: bool, outage: Outage, now: Moment) -> Plan {
+    pub(crate) fn plan(&self, backs_off: bool, outage: StoreOutage, now: Moment) -> Plan {
         match self.phase {
-            Phase::Held(held) if !outage.is_over() => {
+            LeasePhase::Held(held) if !outage.is_over() => {
                 // Its lease ends by itself, and the host is not in use.
                 if self.users == 0 && held.until <= now && !self.is_in_use(backs_off, now) {
                     Plan::End
@@ -293,7 +293,7 @@ impl Lease {
                     }
                 }
             }
-            Phase::Held(held) => {
+            LeasePhase::Held(held) => {
                 let idle = self.last.max(held.since).plus(self.idle());
                 let is_idle = self.users == 0 && (self.leaves || idle <= now);
                 if self.in_flight == 0 && (is_idle || self.hands_over(held, now)) {
@@ -306,7 +306,7 @@ impl Lease {
                     Plan::Sleep(looks.fold(held.renew, Moment::min))
                 }
             }
-            Phase::NotHeld { again, is_next, elsewhere } => {
+            LeasePhase::NotHeld { again, is_next, elsewhere } => {
                 let is_saved = self.changes == self.saved || !self.is_in_use(backs_off, now);
                 let settled = outage.back.plus(SETTLE);
                 let is_idle = self.users == 0 && is_saved && !is_next;
@@ -351,40 +351,40 @@ impl Lease {
     }
 
     /// The store has leased the host, as it was asked at `asked`.
-    pub(crate) fn leased(&mut self, is_wanted: bool, shared: &Shared, asked: Moment, now: Moment) {
+    pub(crate) fn leased(&mut self, is_wanted: bool, shared: &Sharing, asked: Moment, now: Moment) {
         let (until, renew) = (asked.plus(shared.lease), asked.plus(shared.lease / 2));
-        self.phase = Phase::Held(match self.phase {
-            Phase::Held(held) => Held { asked, until, renew, is_wanted, ..held },
-            Phase::NotHeld { .. } => Held { since: now, asked, until, renew, served: 0, is_wanted },
+        self.phase = LeasePhase::Held(match self.phase {
+            LeasePhase::Held(held) => Held { asked, until, renew, is_wanted, ..held },
+            LeasePhase::NotHeld { .. } => Held { since: now, asked, until, renew, served: 0, is_wanted },
         });
     }
 
     /// The store did not reply: half a life later is soon enough, because the store is away or its lease is not renewed in time anyway.
-    pub(crate) fn unanswered(&mut self, shared: &Shared, now: Moment) {
-        if let Phase::Held(held) = &mut self.phase {
+    pub(crate) fn unanswered(&mut self, shared: &Sharing, now: Moment) {
+        if let LeasePhase::Held(held) = &mut self.phase {
             held.renew = now.plus(shared.lease / 2);
         }
     }
 
     /// Another process has it, and it is asked for again then.
     pub(crate) fn refused(&mut self, is_next: bool, again: Moment, known_until: Moment) {
-        self.phase = Phase::NotHeld { again, elsewhere: Some(known_until), is_next };
+        self.phase = LeasePhase::NotHeld { again, elsewhere: Some(known_until), is_next };
     }
 
     /// It is about to be given up: from now on nothing starts.
     pub(crate) fn give_up(&mut self, again: Moment, known_until: Moment) {
         let elsewhere = match self.phase {
-            Phase::Held(held) => held.is_wanted.then_some(known_until),
-            Phase::NotHeld { elsewhere, .. } => elsewhere,
+            LeasePhase::Held(held) => held.is_wanted.then_some(known_until),
+            LeasePhase::NotHeld { elsewhere, .. } => elsewhere,
         };
-        self.phase = Phase::NotHeld { again, elsewhere, is_next: false };
+        self.phase = LeasePhase::NotHeld { again, elsewhere, is_next: false };
         self.given_up = self.given_up.wrapping_add(1);
     }
 
     /// The store has replied: it knows the first `changes` changes, and a request was last on its way at `last`, as far as it knows.
     pub(crate) fn replied(&mut self, changes: u64, last: Moment) {
         self.saved = self.saved.max(changes);
-        let is_held = matches!(self.phase, Phase::Held(_));
+        let is_held = matches!(self.phase, LeasePhase::Held(_));
         if !is_held || last > self.last.plus(SLACK) || self.last == Moment::NEVER {
             self.others = self.others.max(last);
         }
@@ -396,7 +396,7 @@ mod tests {
     use super::*;
     use crate::clock::millisecond as at;
 
-    const SHARED: &Shared = &Shared {
+    const SHARED: &Sharing = &Sharing {
         expected_workers: 1,
         fail_closed: false,
         timeout: Duration::from_secs(1),
@@ -414,12 +414,12 @@ mod tests {
 
     /// While the store replies.
     fn readiness(lease: &Lease, now: Moment) -> Readiness {
-        lease.readiness(DELAY, SHARED, Outage::default(), now)
+        lease.readiness(DELAY, SHARED, StoreOutage::default(), now)
     }
 
     /// While the store replies.
     fn plan(lease: &Lease, is_unsaved: bool, now: Moment) -> Plan {
-        lease.plan(is_unsaved, Outage::default(), now)
+        lease.plan(is_unsaved, StoreOutage::default(), now)
     }
 
     fn sends(lease: &mut Lease, starts: u64, ends: u64) {
@@ -427,9 +427,9 @@ mod tests {
         lease.end(at(ends));
     }
 
-    fn down(began: u64, confirmed: u64) -> Outage {
+    fn down(began: u64, confirmed: u64) -> StoreOutage {
         let [began, confirmed, probe] = [began, confirmed, confirmed + 1_000].map(at);
-        Outage { began, confirmed, probe, ..Outage::default() }
+        StoreOutage { began, confirmed, probe, ..StoreOutage::default() }
     }
 
     #[test]
@@ -462,7 +462,7 @@ mod tests {
         ] {
             assert_eq!(lease.readiness(DELAY, SHARED, outage, at(now)), readiness, "{outage:?} at {now} ms");
         }
-        let closed = &Shared { fail_closed: true, ..*SHARED };
+        let closed = &Sharing { fail_closed: true, ..*SHARED };
         assert_eq!(lease.readiness(DELAY, closed, down(8_000, 8_000), at(8_400)), Readiness::Now);
         assert_eq!(lease.readiness(DELAY, closed, down(8_000, 9_000), at(9_100)), Readiness::Alone);
     }
@@ -509,10 +509,10 @@ mod tests {
 
     #[test]
     fn after_an_outage_holders_renew_first_and_claim_what_they_had() {
-        let back = |back| Outage { back: at(back), ..down(8_000, 19_000) };
+        let back = |back| StoreOutage { back: at(back), ..down(8_000, 19_000) };
         assert_eq!(held(false).plan(false, back(20_000), at(20_000)), Plan::Ask { is_held: true });
         assert_eq!(
-            held(false).plan(false, Outage { back: at(8_500), ..down(8_000, 8_000) }, at(30_000)),
+            held(false).plan(false, StoreOutage { back: at(8_500), ..down(8_000, 8_000) }, at(30_000)),
             Plan::Ask { is_held: false },
             "it ended after the outage"
         );
@@ -529,7 +529,7 @@ mod tests {
         lease.refused(false, at(3_000), at(3_000));
         lease.change();
         assert_eq!(plan(&lease, true, at(100)), Plan::Ask { is_held: false }, "its place in queue stays");
-        let settling = Outage { back: at(50), ..down(10, 20) };
+        let settling = StoreOutage { back: at(50), ..down(10, 20) };
         assert_eq!(lease.plan(true, settling, at(100)), Plan::Release, "takes nothing, and is not delayed");
         lease.replied(1, Moment::NEVER);
         assert_eq!(plan(&lease, true, at(100)), Plan::Sleep(at(3_000)));
@@ -554,7 +554,10 @@ mod tests {
         let mut lease = held(true);
         assert_eq!(readiness(&lease, at(1_000)), Readiness::Now);
         lease.give_up(at(2_000), at(2_000));
-        assert!(!lease.try_begin(DELAY, SHARED, Outage::default(), at(1_001)), "it was given up in between");
+        assert!(
+            !lease.try_begin(DELAY, SHARED, StoreOutage::default(), at(1_001)),
+            "it was given up in between"
+        );
         assert!(!lease.is_in_flight());
     }
 }

@@ -35,7 +35,7 @@ pub struct PacePolicy {
     pub(crate) adaptive: bool,
     pub(crate) backoff_on_forbidden: bool,
     pub(crate) max_hosts: usize,
-    pub(crate) shared: Shared,
+    pub(crate) shared: Sharing,
 }
 
 /// The longest delay that is honoured: 24 h.
@@ -63,7 +63,7 @@ impl Default for PacePolicy {
             adaptive: false,
             backoff_on_forbidden: false,
             max_hosts: MAX_HOSTS,
-            shared: Shared {
+            shared: Sharing {
                 expected_workers: 1,
                 fail_closed: false,
                 timeout: Duration::from_secs(1),
@@ -234,7 +234,7 @@ impl PacePolicy {
 
 /// What is done about the shared store.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shared {
+pub(crate) struct Sharing {
     pub(crate) expected_workers: u32,
     /// While the store is away nothing goes out without a lease that has not ended.
     pub(crate) fail_closed: bool,

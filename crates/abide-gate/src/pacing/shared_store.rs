@@ -12,9 +12,9 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::time::{timeout, timeout_at};
 
-use super::lease::{Lease, Outage, Plan, RETRY, Readiness, SLACK};
+use super::lease::{Lease, Plan, RETRY, Readiness, SLACK, StoreOutage};
 use super::pacer::Pacer;
-use super::policy::Shared;
+use super::policy::Sharing;
 use super::store::{Backoff, HostState, HostStore, LeaseAsk, LeaseStatus, Want};
 use crate::clock::Moment;
 use crate::event::Event;
@@ -24,12 +24,12 @@ use crate::{HolderId, StoreError};
 #[derive(Debug)]
 pub(crate) struct SharedStore {
     store: Arc<dyn HostStore>,
-    pub(crate) options: Shared,
+    pub(crate) options: Sharing,
     pacer: Weak<Pacer>,
     /// What differs between processes and stays the same in one.
     seed: u64,
     holder: HolderId,
-    health: Mutex<Health>,
+    health: Mutex<StoreHealth>,
     /// Where tasks are started from, if a response is observed outside a runtime.
     runtime: OnceLock<Handle>,
     hosts: Mutex<BTreeMap<Arc<str>, Arc<HostLease>>>,
@@ -38,8 +38,8 @@ pub(crate) struct SharedStore {
 }
 
 #[derive(Debug, Default)]
-struct Health {
-    outage: Outage,
+struct StoreHealth {
+    outage: StoreOutage,
     /// What the store said when it was last away, and of which host it was asked: of several servers only that one's may be away.
     reason: Option<Arc<str>>,
     host: Option<Arc<str>>,
@@ -71,7 +71,7 @@ pub(crate) struct User {
 const PAUSE: Duration = Duration::from_millis(500);
 
 impl SharedStore {
-    pub(crate) fn new(store: Arc<dyn HostStore>, options: Shared, pacer: Weak<Pacer>, seed: u64) -> Self {
+    pub(crate) fn new(store: Arc<dyn HostStore>, options: Sharing, pacer: Weak<Pacer>, seed: u64) -> Self {
         Self {
             store,
             options,
@@ -85,7 +85,7 @@ impl SharedStore {
         }
     }
 
-    pub(crate) fn outage(&self) -> Outage {
+    pub(crate) fn outage(&self) -> StoreOutage {
         lock(&self.health).outage
     }
 
@@ -329,7 +329,7 @@ impl SharedStore {
         }
         let is_news = health.outage.is_over();
         let began = if is_news { now } else { health.outage.began };
-        health.outage = Outage { began, confirmed: now, back: Moment::NEVER, probe: now.plus(RETRY) };
+        health.outage = StoreOutage { began, confirmed: now, back: Moment::NEVER, probe: now.plus(RETRY) };
         if is_news {
             health.host = Some(key.clone());
         }

@@ -44,7 +44,7 @@ impl ScheduleId {
 /// The schedules of all hosts and groups.
 #[derive(Debug)]
 pub(crate) struct Table {
-    shards: Box<[Mutex<Shard>]>,
+    shards: Box<[Mutex<HostShard>]>,
     hasher: RandomState,
     tickets: AtomicU64,
     /// How many schedules a shard keeps, unless all of them are in use.
@@ -54,7 +54,7 @@ pub(crate) struct Table {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Shard {
+pub(crate) struct HostShard {
     index: HashTable<u32>,
     schedules: Slab<Schedule>,
     /// Where the next cleaning goes on.
@@ -129,7 +129,7 @@ impl Table {
     }
 
     /// Nothing of the user's runs under the lock, and nothing of ours panics there; should it, the others go on.
-    fn guard(&self, shard: u16) -> MutexGuard<'_, Shard> {
+    fn guard(&self, shard: u16) -> MutexGuard<'_, HostShard> {
         self.shards[usize::from(shard)].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -153,12 +153,12 @@ fn shard(hash: u64) -> u16 {
 #[derive(Debug)]
 pub(crate) struct Locked<'a> {
     table: &'a Table,
-    first: (u16, MutexGuard<'a, Shard>),
-    others: Vec<(u16, MutexGuard<'a, Shard>)>,
+    first: (u16, MutexGuard<'a, HostShard>),
+    others: Vec<(u16, MutexGuard<'a, HostShard>)>,
 }
 
 impl Locked<'_> {
-    fn shard(&mut self, shard: u16) -> &mut Shard {
+    fn shard(&mut self, shard: u16) -> &mut HostShard {
         if self.first.0 == shard {
             return &mut self.first.1;
         }
@@ -172,7 +172,7 @@ impl Locked<'_> {
 
     fn find_hashed(&mut self, hash: u64, key: &str) -> Option<ScheduleId> {
         let shard = shard(hash);
-        let Shard { index, schedules, .. } = self.shard(shard);
+        let HostShard { index, schedules, .. } = self.shard(shard);
         let same = |index: &u32| {
             schedules.get(*index as usize).is_some_and(|schedule| schedule.key.as_bytes() == key.as_bytes())
         };
@@ -224,7 +224,7 @@ impl Locked<'_> {
     }
 }
 
-impl Shard {
+impl HostShard {
     fn insert(&mut self, key: &str, hash: u64, hasher: &RandomState) -> u32 {
         self.grow_slowly();
         let place = self.schedules.insert(Schedule::new(key));
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_shard_grows_by_an_eighth() {
-        let (mut shard, hasher, mut growths) = (Shard::default(), RandomState::new(), 0);
+        let (mut shard, hasher, mut growths) = (HostShard::default(), RandomState::new(), 0);
         for n in 0_usize..4_000 {
             let (key, before) = (n.to_string(), shard.schedules.capacity());
             shard.insert(&key, hasher.hash_one(&key), &hasher);

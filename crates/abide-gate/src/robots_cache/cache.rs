@@ -23,7 +23,7 @@ use crate::robots_cache::bounded_table::BoundedTable;
 use crate::robots_cache::chain::DeferredFetch;
 use crate::robots_cache::entry::RobotsEntry;
 use crate::robots_cache::fetch::Fetch;
-use crate::robots_cache::fetch_task::{Progress, Urgency};
+use crate::robots_cache::fetch_task::{FetchProgress, Urgency};
 use crate::robots_cache::interner::Interner;
 use crate::robots_cache::reuse::Reuse;
 use crate::robots_cache::single_flight::SingleFlight;
@@ -50,7 +50,7 @@ pub(crate) struct RobotsCache {
     pub(super) texts: Interner,
     /// Each with its end by the monotonic clock: the wall clock may be set back meanwhile.
     pub(super) deferrals: Cache<Origin, (DeferredFetch, Instant)>,
-    pub(super) in_flight: SingleFlight<Origin, Progress>,
+    pub(super) in_flight: SingleFlight<Origin, FetchProgress>,
     pub(super) jitter: Jitter,
     pub(super) stats: Mutex<Stats>,
 }
@@ -160,7 +160,7 @@ impl RobotsCache {
 
     async fn wait(
         &self,
-        mut progress: watch::Receiver<Option<Progress>>,
+        mut progress: watch::Receiver<Option<FetchProgress>>,
         waited: &mut Duration,
     ) -> Result<Arc<RobotsEntry>, Refusal> {
         let came = self.clock.now();
@@ -168,13 +168,13 @@ impl RobotsCache {
             // Cloned, because a borrow locks the channel; marked as seen, so that `changed` waits for the next.
             let last = progress.borrow_and_update().clone();
             match last {
-                Some(Progress::Done(result, permit_wait)) => {
+                Some(FetchProgress::Done(result, permit_wait)) => {
                     *waited = waited.saturating_add(permit_wait.since(came));
                     return result;
                 }
                 // It was usable when it was announced, but this caller may have come later.
-                Some(Progress::Early(answer)) if self.is_usable(&answer) => return Ok(answer),
-                Some(Progress::Early(_)) | None => {}
+                Some(FetchProgress::Early(answer)) if self.is_usable(&answer) => return Ok(answer),
+                Some(FetchProgress::Early(_)) | None => {}
             }
             if progress.changed().await.is_err() {
                 // The leader went without a result: its task panicked, or its runtime has shut down.

@@ -14,7 +14,7 @@ use crate::pacing::Refusal;
 use crate::robots_cache::fetch::{FetchError, PermitWait, RobotsRequest, RobotsResponse, Validators};
 use crate::robots_cache::freshness::stated_lifetime;
 use crate::robots_cache::interner::RobotsText;
-use crate::robots_cache::outcome::{Head, Outcome, classify, has_rule, is_html, looks_coded};
+use crate::robots_cache::outcome::{AfterHead, FetchOutcome, classify, has_rule, is_html, looks_coded};
 use crate::robots_cache::record::whole_seconds;
 use crate::robots_cache::{GoodCopy, RobotsCache, RobotsPolicy, RobotsRecord, body, log, redirect};
 use crate::{Coding, Failure, Origin, WallMillis};
@@ -85,7 +85,7 @@ impl<'a> Chain<'a> {
     }
 
     /// Follows redirects to an outcome. Every round but one adds a URL to `visited`, which is bounded.
-    pub(super) async fn run(mut self) -> Result<Outcome, DeferredFetch> {
+    pub(super) async fn run(mut self) -> Result<FetchOutcome, DeferredFetch> {
         loop {
             let validators = self.validators();
             let conditional = validators.is_some();
@@ -95,18 +95,20 @@ impl<'a> Chain<'a> {
             };
             let (status, hold) = (reply.status(), reply.hold());
             match classify(status, reply.headers(), hold, conditional, &self.cache.policy) {
-                Head::ReadBody(coding) => return Ok(self.read(reply, coding).await),
-                Head::Follow => match self.follow(&reply) {
+                AfterHead::ReadBody(coding) => return Ok(self.read(reply, coding).await),
+                AfterHead::Follow => match self.follow(&reply) {
                     Ok(()) => {}
                     Err(outcome) => return Ok(outcome),
                 },
                 // Once, because a server that says 304 to everything would be asked for ever.
-                Head::AskAgain if !self.asked_again => {
+                AfterHead::AskAgain if !self.asked_again => {
                     self.asked_again = true;
                     self.spend(&reply);
                 }
-                Head::AskAgain => return Ok(Outcome::Unreachable { cause: Failure::RedirectStatus, hold }),
-                Head::Done(outcome) => return Ok(outcome),
+                AfterHead::AskAgain => {
+                    return Ok(FetchOutcome::Unreachable { cause: Failure::RedirectStatus, hold });
+                }
+                AfterHead::Done(outcome) => return Ok(outcome),
             }
         }
     }
@@ -155,12 +157,12 @@ impl<'a> Chain<'a> {
         self.budget = self.budget.saturating_sub(spent);
     }
 
-    fn failed(self, error: FetchError) -> Result<Outcome, DeferredFetch> {
+    fn failed(self, error: FetchError) -> Result<FetchOutcome, DeferredFetch> {
         if error.failure().is_some() {
             log::failed(self.origin, &error);
         }
         match error.into_failure() {
-            Ok(cause) => Ok(Outcome::Unreachable { cause, hold: None }),
+            Ok(cause) => Ok(FetchOutcome::Unreachable { cause, hold: None }),
             Err(why) => {
                 // Ten thousand are kept. Honest URLs are short, and others begin again.
                 let bytes: usize = self.visited.iter().map(|url| url.as_str().len()).sum();
@@ -172,15 +174,15 @@ impl<'a> Chain<'a> {
     }
 
     /// Follows one redirect. Its body is never read.
-    fn follow(&mut self, reply: &RobotsResponse) -> Result<(), Outcome> {
+    fn follow(&mut self, reply: &RobotsResponse) -> Result<(), FetchOutcome> {
         // Before the count: a redirect too many allows everything, and one to a refused place must not.
         let url = redirect::destination(self.here(), reply.headers(), &self.cache.policy)
-            .map_err(|cause| Outcome::Unreachable { cause, hold: reply.hold() })?;
+            .map_err(|cause| FetchOutcome::Unreachable { cause, hold: reply.hold() })?;
         // §2.3.1.2: if there are more than five consecutive redirects, crawlers MAY assume that the robots.txt file is
         // unavailable. Without cookies a URL met twice cannot end otherwise.
         // `visited` starts with robots.txt itself, so its length is the number of this redirect.
         if self.visited.len() > self.cache.policy.redirects_max || self.visited.contains(&url) {
-            return Err(Outcome::TooManyRedirects);
+            return Err(FetchOutcome::TooManyRedirects);
         }
         self.visited.push(url);
         self.spend(reply);
@@ -188,7 +190,7 @@ impl<'a> Chain<'a> {
     }
 
     /// §2.3.1.1: reads the body within what is left of the deadline, counted from the request's start.
-    async fn read(&self, reply: RobotsResponse, coding: Option<Coding>) -> Outcome {
+    async fn read(&self, reply: RobotsResponse, coding: Option<Coding>) -> FetchOutcome {
         let (status, hold, headers) = (reply.status().as_u16(), reply.hold(), reply.headers().clone());
         // A span, because the clock may be another than that of the timer.
         let left =
@@ -198,23 +200,23 @@ impl<'a> Chain<'a> {
             Ok(Ok(text)) => text,
             Ok(Err(error)) => {
                 log::failed(self.origin, &error);
-                return Outcome::Unreachable { cause: error.failure().unwrap_or(Failure::Body), hold };
+                return FetchOutcome::Unreachable { cause: error.failure().unwrap_or(Failure::Body), hold };
             }
-            Err(_) => return Outcome::Unreachable { cause: Failure::Timeout, hold },
+            Err(_) => return FetchOutcome::Unreachable { cause: Failure::Timeout, hold },
         };
         self.cache.count(text.bytes.len() as u64, |stats| &mut stats.robots_bytes);
         // A text that is still in a coding has no line that the parser reads: it would allow everything.
         if looks_coded(&text.bytes) {
-            return Outcome::Unreachable { cause: Failure::StillCoded, hold };
+            return FetchOutcome::Unreachable { cause: Failure::StillCoded, hold };
         }
         let content_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
         let html = is_html(content_type, &text.bytes) && !has_rule(&text.bytes);
         // Stricter (option): a page that only looks like a success says nothing about the rules.
         if html && self.cache.policy.html_is_unreachable {
-            return Outcome::Unreachable { cause: Failure::Html, hold };
+            return FetchOutcome::Unreachable { cause: Failure::Html, hold };
         }
         let now = self.cache.clock.wall();
-        Outcome::Rules(GoodCopy {
+        FetchOutcome::Rules(GoodCopy {
             text: RobotsText::new(text.bytes),
             truncated: text.truncated,
             html,

@@ -13,7 +13,7 @@ use crate::pacing::{DeferReason, Refusal};
 use crate::robots_cache::chain::{Chain, DeferredFetch};
 use crate::robots_cache::entry::{RobotsEntry, Source};
 use crate::robots_cache::fetch::PermitWait;
-use crate::robots_cache::outcome::Outcome;
+use crate::robots_cache::outcome::FetchOutcome;
 use crate::robots_cache::record::{AttemptEnd, LastResult};
 use crate::robots_cache::reuse::Reuse;
 use crate::robots_cache::single_flight::{Join, Leader};
@@ -22,7 +22,7 @@ use crate::{DeniedKind, Origin, WallMillis};
 
 /// What callers that wait for a fetch get.
 #[derive(Debug, Clone)]
-pub(super) enum Progress {
+pub(super) enum FetchProgress {
     /// An entry that may be used while the fetch goes on.
     Early(Arc<RobotsEntry>),
     /// The end, and how long the fetch waited for permits.
@@ -46,7 +46,7 @@ impl RobotsCache {
         origin: &Origin,
         now: WallMillis,
         urgency: Urgency,
-    ) -> Result<watch::Receiver<Option<Progress>>, Refusal> {
+    ) -> Result<watch::Receiver<Option<FetchProgress>>, Refusal> {
         if let Some((DeferredFetch { why, sent, .. }, until)) = self.deferrals.get(origin) {
             let is_over = why.not_before.is_none_or(|at| now >= at) || self.clock.now() >= until;
             // For a caller that waits, the pacer decides again, if that costs the origin no request.
@@ -64,19 +64,19 @@ impl RobotsCache {
         }
     }
 
-    async fn run(self: Arc<Self>, leader: Leader<Origin, Progress>, origin: Origin) {
+    async fn run(self: Arc<Self>, leader: Leader<Origin, FetchProgress>, origin: Origin) {
         self.count(1, |stats| &mut stats.robots_fetches);
         let mut lost = Lost { cache: &self, done: false };
         let permit_wait = PermitWait::default();
         let result = self.load_or_fetch(&leader, &origin, &permit_wait).await;
         lost.done = true;
-        leader.finish(Progress::Done(result, permit_wait));
+        leader.finish(FetchProgress::Done(result, permit_wait));
     }
 
     /// From the store, from another process, or from the network.
     async fn load_or_fetch(
         &self,
-        leader: &Leader<Origin, Progress>,
+        leader: &Leader<Origin, FetchProgress>,
         origin: &Origin,
         permit_wait: &PermitWait,
     ) -> Result<Arc<RobotsEntry>, Refusal> {
@@ -92,7 +92,7 @@ impl RobotsCache {
             }
         }
         if let Some(answer) = &early {
-            leader.announce(Progress::Early(Arc::clone(answer)));
+            leader.announce(FetchProgress::Early(Arc::clone(answer)));
         }
         if let Some(record) = self.wait_for_other_process(origin, previous.as_ref()).await {
             return Ok(self.publish(record));
@@ -125,7 +125,7 @@ impl RobotsCache {
         &self,
         origin: &Origin,
         previous: Option<&RobotsRecord>,
-        outcome: Outcome,
+        outcome: FetchOutcome,
         gap: Duration,
     ) -> Arc<RobotsEntry> {
         let at = AttemptEnd {
@@ -134,7 +134,7 @@ impl RobotsCache {
             spread: self.jitter.spread(),
             gap,
         };
-        let revalidated = matches!(outcome, Outcome::NotModified { .. });
+        let revalidated = matches!(outcome, FetchOutcome::NotModified { .. });
         let record = RobotsRecord::after(previous, origin, outcome, at, &self.policy);
         // Kept until the record is published, so that its text is compiled once.
         let compiled = self.compiled(record.clone());

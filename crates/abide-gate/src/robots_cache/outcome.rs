@@ -14,7 +14,7 @@ use crate::{Coding, Failure, WallMillis};
 
 /// How an attempt to get a robots.txt ended, as the record's transition takes it.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Outcome {
+pub(crate) enum FetchOutcome {
     /// §2.3.1.1: a complete 2xx body.
     Rules(GoodCopy),
     /// 304 to our validators.
@@ -33,7 +33,7 @@ pub(crate) enum Outcome {
 
 /// What to do next after the head of a response.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Head {
+pub(crate) enum AfterHead {
     /// 2xx: the body has the rules, in this coding.
     ReadBody(Option<Coding>),
     /// 304 to a request without validators: send it once more.
@@ -41,7 +41,7 @@ pub(crate) enum Head {
     /// A redirect, if its Location is good.
     Follow,
     /// The head decides, and the body is never read.
-    Done(Outcome),
+    Done(FetchOutcome),
 }
 
 /// Reads the head of a response that has backed its host off until `hold`, in the order of RFC 9309 §2.3.1. `conditional`: the request had
@@ -52,39 +52,40 @@ pub(crate) fn classify(
     hold: Option<WallMillis>,
     conditional: bool,
     policy: &RobotsPolicy,
-) -> Head {
+) -> AfterHead {
     let status = status.as_u16();
     let lifetime = || stated_lifetime(headers, policy);
-    let failed = |cause| Head::Done(Outcome::Unreachable { cause, hold });
+    let failed = |cause| AfterHead::Done(FetchOutcome::Unreachable { cause, hold });
     let unreachable = failed(Failure::Status(status));
     match status {
         // Stricter: we sent no Range, so this is a part of the file, and a part is never parsed.
         206 => unreachable,
         // RFC 9110 §15.3.5 and §15.3.6: without content there is nothing that could be in a coding.
-        204 | 205 => Head::ReadBody(None),
+        204 | 205 => AfterHead::ReadBody(None),
         200..=299 => match coding(headers) {
             // §2.3.1.1: if the crawler successfully downloads the file, it MUST follow the parseable rules.
-            Ok(coding) => Head::ReadBody(coding),
+            Ok(coding) => AfterHead::ReadBody(coding),
             // What cannot be decoded, the parser cannot read: no rules would mean allow all.
             Err(cause) => failed(cause),
         },
         // §2.3.1.2: crawlers SHOULD follow at least five consecutive redirects.
-        301 | 302 | 303 | 307 | 308 => Head::Follow,
-        304 if conditional => {
-            Head::Done(Outcome::NotModified { validators: Validators::of(headers), lifetime: lifetime() })
-        }
-        304 => Head::AskAgain,
+        301 | 302 | 303 | 307 | 308 => AfterHead::Follow,
+        304 if conditional => AfterHead::Done(FetchOutcome::NotModified {
+            validators: Validators::of(headers),
+            lifetime: lifetime(),
+        }),
+        304 => AfterHead::AskAgain,
         300..=399 => failed(Failure::RedirectStatus),
         // Stricter (preset `cautious`): these say "not you" or "not now" rather than "there is none".
         401 | 403 | 407 | 408 | 421 | 425 | 429 if policy.cautious => unreachable,
         // §2.3.1.3, and the host asks us to slow down: the pacer backs it off.
-        429 => Head::Done(Outcome::TooManyRequests { hold }),
+        429 => AfterHead::Done(FetchOutcome::TooManyRequests { hold }),
         // §2.3.1.3, but these are temporary: fetched again soon, and a copy stays in force.
-        408 | 421 | 425 => Head::Done(Outcome::UnavailableForNow { status }),
+        408 | 421 | 425 => AfterHead::Done(FetchOutcome::UnavailableForNow { status }),
         // §2.3.1.3: "Unavailable" means status codes in the 400-499 range: the crawler MAY access any resources.
         400..=499 => {
             let lifetime = lifetime().unwrap_or(policy.lifetime_max);
-            Head::Done(Outcome::Unavailable { status, lifetime })
+            AfterHead::Done(FetchOutcome::Unavailable { status, lifetime })
         }
         // §2.3.1.4: server errors, 500-599: the crawler MUST assume complete disallow. Stricter: so are statuses that
         // HTTP does not know, and 1xx as a final answer.
@@ -176,17 +177,20 @@ mod tests {
         let (default, cautious) = (RobotsPolicy::default(), RobotsPolicy::cautious());
         let hold = Some(WallMillis::from_millis(7));
         for status in 100..=999 {
-            let failed = |cause| Head::Done(Outcome::Unreachable { cause, hold });
+            let failed = |cause| AfterHead::Done(FetchOutcome::Unreachable { cause, hold });
             let unreachable = || failed(Failure::Status(status));
-            let gone = || Head::Done(Outcome::Unavailable { status, lifetime: default.lifetime_max });
+            let gone =
+                || AfterHead::Done(FetchOutcome::Unavailable { status, lifetime: default.lifetime_max });
             let (expected, if_cautious) = match status {
                 206 => (unreachable(), unreachable()),
-                200..=299 => (Head::ReadBody(None), Head::ReadBody(None)),
-                301 | 302 | 303 | 307 | 308 => (Head::Follow, Head::Follow),
-                304 => (Head::AskAgain, Head::AskAgain),
+                200..=299 => (AfterHead::ReadBody(None), AfterHead::ReadBody(None)),
+                301 | 302 | 303 | 307 | 308 => (AfterHead::Follow, AfterHead::Follow),
+                304 => (AfterHead::AskAgain, AfterHead::AskAgain),
                 300..=399 => (failed(Failure::RedirectStatus), failed(Failure::RedirectStatus)),
-                429 => (Head::Done(Outcome::TooManyRequests { hold }), unreachable()),
-                408 | 421 | 425 => (Head::Done(Outcome::UnavailableForNow { status }), unreachable()),
+                429 => (AfterHead::Done(FetchOutcome::TooManyRequests { hold }), unreachable()),
+                408 | 421 | 425 => {
+                    (AfterHead::Done(FetchOutcome::UnavailableForNow { status }), unreachable())
+                }
                 401 | 403 | 407 => (gone(), unreachable()),
                 400..=499 => (gone(), gone()),
                 _ => (unreachable(), unreachable()),
@@ -197,7 +201,7 @@ mod tests {
             }
         }
         let conditional = classify(StatusCode::NOT_MODIFIED, &HeaderMap::new(), None, true, &default);
-        assert!(matches!(conditional, Head::Done(Outcome::NotModified { .. })));
+        assert!(matches!(conditional, AfterHead::Done(FetchOutcome::NotModified { .. })));
     }
 
     #[test]

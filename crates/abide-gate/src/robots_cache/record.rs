@@ -13,7 +13,7 @@ use url::Url;
 
 use crate::robots_cache::freshness::{back_off, refresh_ahead};
 use crate::robots_cache::interner::RobotsText;
-use crate::robots_cache::outcome::Outcome;
+use crate::robots_cache::outcome::FetchOutcome;
 use crate::robots_cache::policy::LIFETIME_MAX;
 use crate::robots_cache::{RobotsPolicy, Validators, body};
 use crate::{Failure, Origin, WallMillis};
@@ -139,7 +139,7 @@ impl RobotsRecord {
     pub(crate) fn after(
         previous: Option<&Self>,
         origin: &Origin,
-        outcome: Outcome,
+        outcome: FetchOutcome,
         at: AttemptEnd,
         policy: &RobotsPolicy,
     ) -> Self {
@@ -155,11 +155,11 @@ impl RobotsRecord {
             exception: Exception::boxed(last, failing),
         };
         match outcome {
-            Outcome::Rules(fetched) => {
+            FetchOutcome::Rules(fetched) => {
                 let lifetime = fetched.lifetime().unwrap_or(policy.lifetime_max);
                 new(LastResult::Rules, Some(fetched), Outage::NONE).fresh_for(lifetime, at)
             }
-            Outcome::NotModified { validators, lifetime } => {
+            FetchOutcome::NotModified { validators, lifetime } => {
                 // Only a copy makes a request conditional, so there is one. Were there none, nothing would be known.
                 let Some(copy) = copy else {
                     return new(LastResult::Unreachable(Failure::Status(304)), None, failing.again(now))
@@ -172,25 +172,25 @@ impl RobotsRecord {
                 new(LastResult::Rules, Some(copy), Outage::NONE).fresh_for(lifetime, at)
             }
             // The owner has taken the file away, so the copy goes, too.
-            Outcome::Unavailable { status, lifetime } => {
+            FetchOutcome::Unavailable { status, lifetime } => {
                 let lifetime = lifetime.max(outlasting(at.gap));
                 new(LastResult::Unavailable(status), None, Outage::NONE).fresh_for(lifetime, at)
             }
-            Outcome::UnavailableForNow { status } => {
+            FetchOutcome::UnavailableForNow { status } => {
                 // The number of attempts grows, and so does the pause, but it is no outage: §2.3.1.3, not §2.3.1.4.
                 new(LastResult::Unavailable(status), copy, failing.attempted()).retried(None, at, policy)
             }
-            Outcome::TooManyRequests { hold } => {
+            FetchOutcome::TooManyRequests { hold } => {
                 // Without a pacer's backoff, as long as it would have been.
                 let step = previous.and_then(|record| record.next_throttle(at.jitter, policy));
                 let until = hold.unwrap_or(now.plus(step.unwrap_or(back_off(1, at.jitter, policy))));
                 new(LastResult::Unavailable(429), copy, failing).until(until)
             }
-            Outcome::TooManyRedirects => {
+            FetchOutcome::TooManyRedirects => {
                 // §2.3.1.2 says MAY: the copy is kept, and applies again when this has expired.
                 new(LastResult::TooManyRedirects, copy, failing).until(now.plus(policy.redirects_lifetime))
             }
-            Outcome::Unreachable { cause, hold } => {
+            FetchOutcome::Unreachable { cause, hold } => {
                 new(LastResult::Unreachable(cause), copy, failing.again(now)).retried(hold, at, policy)
             }
         }
@@ -420,12 +420,12 @@ impl RobotsRecord {
             validated_at: now,
         };
         let at = AttemptEnd { now, jitter: 0.5, spread: 0.5, gap: Duration::ZERO };
-        Self::after(None, origin, Outcome::Rules(copy), at, &RobotsPolicy::default())
+        Self::after(None, origin, FetchOutcome::Rules(copy), at, &RobotsPolicy::default())
     }
 
     pub(crate) fn sample_unreachable(previous: &Self, now: WallMillis) -> Self {
         let at = AttemptEnd { now, jitter: 0.5, spread: 0.5, gap: Duration::ZERO };
-        let outcome = Outcome::Unreachable { cause: Failure::Status(503), hold: None };
+        let outcome = FetchOutcome::Unreachable { cause: Failure::Status(503), hold: None };
         Self::after(Some(previous), &previous.origin, outcome, at, &RobotsPolicy::default())
     }
 }
@@ -445,17 +445,17 @@ mod tests {
         "https://a.example".parse().unwrap()
     }
 
-    fn after(previous: Option<&RobotsRecord>, outcome: Outcome, now: WallMillis) -> RobotsRecord {
+    fn after(previous: Option<&RobotsRecord>, outcome: FetchOutcome, now: WallMillis) -> RobotsRecord {
         RobotsRecord::after(previous, &origin(), outcome, at(now), &RobotsPolicy::default())
     }
 
-    fn good(now: WallMillis) -> Outcome {
+    fn good(now: WallMillis) -> FetchOutcome {
         let copy = RobotsRecord::sample(&origin(), now, "User-agent: *".into()).copy.unwrap();
-        Outcome::Rules(GoodCopy { lifetime: whole_seconds(HOUR), ..copy })
+        FetchOutcome::Rules(GoodCopy { lifetime: whole_seconds(HOUR), ..copy })
     }
 
-    fn down() -> Outcome {
-        Outcome::Unreachable { cause: Failure::Status(503), hold: None }
+    fn down() -> FetchOutcome {
+        FetchOutcome::Unreachable { cause: Failure::Status(503), hold: None }
     }
 
     #[test]
@@ -471,12 +471,12 @@ mod tests {
     #[test]
     fn a_clock_set_back_leaves_no_copy_from_the_future() {
         let first = after(None, good(NOW), NOW);
-        let not_modified = Outcome::NotModified { validators: Validators::default(), lifetime: None };
+        let not_modified = FetchOutcome::NotModified { validators: Validators::default(), lifetime: None };
         let confirmed = after(Some(&first), not_modified, NOW.plus(2 * HOUR));
         for (back, fetched_at) in
             [(NOW.minus(300 * 24 * HOUR), NOW.minus(300 * 24 * HOUR)), (NOW.plus(HOUR), NOW)]
         {
-            let record = after(Some(&confirmed), Outcome::UnavailableForNow { status: 408 }, back);
+            let record = after(Some(&confirmed), FetchOutcome::UnavailableForNow { status: 408 }, back);
             let copy = record.copy.as_ref().unwrap();
             assert_eq!((copy.fetched_at, copy.validated_at), (fetched_at, back));
             assert!(record.is_fresh(back), "it would be asked for with every page");
@@ -487,7 +487,7 @@ mod tests {
     fn a_304_is_used_for_as_long_as_the_policy_has_it() {
         let mut first = after(None, good(NOW), NOW);
         first.copy.as_mut().unwrap().lifetime = whole_seconds(Duration::from_secs(1));
-        let not_modified = Outcome::NotModified { validators: Validators::default(), lifetime: None };
+        let not_modified = FetchOutcome::NotModified { validators: Validators::default(), lifetime: None };
         assert_eq!(after(Some(&first), not_modified, NOW).fresh_until, NOW.plus(HOUR / 12));
     }
 

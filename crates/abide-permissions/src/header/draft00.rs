@@ -5,7 +5,7 @@
 
 use crate::element::{read_elements, split_once};
 use crate::options::{ReadOptions, is_token_byte};
-use crate::rule::{Known, known};
+use crate::rule::{KnownRule, known};
 use crate::stated::Stated;
 
 /// Whether some group of the line says `token=`.
@@ -48,5 +48,5 @@ fn is_token(name: &[u8]) -> bool {
 }
 
 fn is_valued_name(name: &[u8]) -> bool {
-    matches!(known(name), Some(Known::Valued(_)))
+    matches!(known(name), Some(KnownRule::Valued(_)))
 }

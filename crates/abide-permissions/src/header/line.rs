@@ -5,32 +5,32 @@
 
 use std::borrow::Cow;
 
-use super::Reading;
+use super::Grammar;
 use super::draft00;
 use super::split::{lower_case_outside_strings, pieces};
 use super::structured::{Member, parse_member};
 use crate::element::{read_elements, read_salvaged};
 use crate::options::ReadOptions;
 use crate::provenance::{Findings, Provenance};
-use crate::rule::{Known, known};
+use crate::rule::{KnownRule, known};
 use crate::stated::Stated;
 
-pub(super) struct Line<'a> {
-    pub(super) reading: Reading,
-    parts: Vec<Part<'a>>,
+pub(super) struct FieldLine<'a> {
+    pub(super) reading: Grammar,
+    parts: Vec<LinePart<'a>>,
 }
 
 /// A part of a line and what it states: a member of a structured field, or the whole line in the older grammars.
-pub(super) struct Part<'a> {
+pub(super) struct LinePart<'a> {
     pub(super) text: &'a [u8],
     stated: Option<Stated>,
 }
 
 /// Reads one line, in the grammar that its pieces show.
-pub(super) fn read<'a>(line: &'a [u8], options: &ReadOptions) -> Line<'a> {
+pub(super) fn read<'a>(line: &'a [u8], options: &ReadOptions) -> FieldLine<'a> {
     let line = trim(line);
     if line.is_empty() {
-        return Line { reading: Reading::Sf, parts: Vec::new() };
+        return FieldLine { reading: Grammar::Sf, parts: Vec::new() };
     }
     let (mut is_good, mut is_bad) = (false, false);
     let mut parts = Vec::new();
@@ -67,27 +67,27 @@ pub(super) fn read<'a>(line: &'a [u8], options: &ReadOptions) -> Line<'a> {
                 is_text.then(|| read_salvaged(text, options)).filter(|salvaged| !salvaged.rules.is_empty())
             }
         };
-        parts.push(Part { text, stated });
+        parts.push(LinePart { text, stated });
     }
     let reading = match (is_good, is_bad) {
-        (_, false) => Reading::Sf,
-        (true, true) => Reading::SfSalvage,
+        (_, false) => Grammar::Sf,
+        (true, true) => Grammar::SfSalvage,
         // Stricter: what no grammar reads well still goes through the legacy one; to restrict too much is safe.
-        (false, true) if draft00::has_form(line) => Reading::Draft00,
-        (false, true) => Reading::Legacy,
+        (false, true) if draft00::has_form(line) => Grammar::Draft00,
+        (false, true) => Grammar::Legacy,
     };
-    let part = |stated| Part { text: line, stated: Some(stated) };
+    let part = |stated| LinePart { text: line, stated: Some(stated) };
     match reading {
-        Reading::Sf | Reading::SfSalvage => {}
-        Reading::Draft00 => parts = vec![part(draft00::read(line, options))],
-        Reading::Legacy => parts = vec![part(read_elements(line, Some(options)))],
+        Grammar::Sf | Grammar::SfSalvage => {}
+        Grammar::Draft00 => parts = vec![part(draft00::read(line, options))],
+        Grammar::Legacy => parts = vec![part(read_elements(line, Some(options)))],
     }
-    Line { reading, parts }
+    FieldLine { reading, parts }
 }
 
 /// Reads the members of a structured field as they are written, without folding case, each with its offset in `value`.
 /// A bad one states nothing.
-pub(super) fn read_members<'a>(value: &'a [u8], options: &ReadOptions) -> Vec<(usize, Part<'a>)> {
+pub(super) fn read_members<'a>(value: &'a [u8], options: &ReadOptions) -> Vec<(usize, LinePart<'a>)> {
     let mut end = 0_usize;
     let placed = pieces(value).map(|piece| {
         let blanks = piece.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
@@ -97,11 +97,13 @@ pub(super) fn read_members<'a>(value: &'a [u8], options: &ReadOptions) -> Vec<(u
     });
     placed
         .filter(|(_, text)| !text.is_empty())
-        .map(|(start, text)| (start, Part { text, stated: parse_member(text, options).map(Member::stated) }))
+        .map(|(start, text)| {
+            (start, LinePart { text, stated: parse_member(text, options).map(Member::stated) })
+        })
         .collect()
 }
 
-impl Line<'_> {
+impl FieldLine<'_> {
     pub(super) fn report(self, field: &str, line: usize, findings: &mut Findings) {
         for part in self.parts {
             part.report(field, line, self.reading, findings);
@@ -109,8 +111,8 @@ impl Line<'_> {
     }
 }
 
-impl Part<'_> {
-    pub(super) fn report(self, field: &str, line: usize, reading: Reading, findings: &mut Findings) {
+impl LinePart<'_> {
+    pub(super) fn report(self, field: &str, line: usize, reading: Grammar, findings: &mut Findings) {
         let source = || Provenance::Field {
             name: field.into(),
             line,
@@ -131,7 +133,7 @@ fn written(text: &[u8]) -> Box<str> {
 
 /// A Token that is no product token but a rule of the older grammars (X6): one with a colon in it (`Some(None)`), or the
 /// name of a rule, unless we are called that.
-fn legacy_shape(member: &Member<'_>, options: &ReadOptions) -> Option<Option<Known>> {
+fn legacy_shape(member: &Member<'_>, options: &ReadOptions) -> Option<Option<KnownRule>> {
     let token = member.token?.as_bytes();
     if token.contains(&b':') {
         return Some(None);

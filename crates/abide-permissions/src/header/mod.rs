@@ -28,7 +28,7 @@ fn field_of(name: &str) -> Option<&'static str> {
 
 /// The grammar in which a field line was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reading {
+enum Grammar {
     /// A structured field, every member of it valid.
     Sf,
     /// A structured field with bad members, which were left out.
@@ -39,7 +39,7 @@ enum Reading {
     Legacy,
 }
 
-impl Reading {
+impl Grammar {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Sf => "sf",
@@ -159,10 +159,10 @@ impl StrictField {
         }
     }
 
-    fn report(&self, parts: Vec<(usize, line::Part<'_>)>, findings: &mut Findings) {
+    fn report(&self, parts: Vec<(usize, line::LinePart<'_>)>, findings: &mut Findings) {
         for (offset, part) in parts {
             let line = self.starts.iter().filter(|start| **start <= offset).count().saturating_sub(1);
-            part.report(ROBOTS_TAG, line, Reading::Sf, findings);
+            part.report(ROBOTS_TAG, line, Grammar::Sf, findings);
         }
     }
 }

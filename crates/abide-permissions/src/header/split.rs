@@ -12,7 +12,7 @@ pub(crate) fn pieces(line: &[u8]) -> impl Iterator<Item = &[u8]> {
         let line = rest?;
         // Most pieces are members without strings and parentheses.
         let plain = memchr3(b',', b'"', b'(', line).unwrap_or(line.len());
-        let mut scan = Scan::default();
+        let mut scan = SplitScan::default();
         let end = line.iter().skip(plain).position(|byte| scan.ends_piece(*byte));
         let end = end.map_or(line.len(), |end| plain.saturating_add(end));
         let (piece, after) = line.split_at(end);
@@ -24,7 +24,7 @@ pub(crate) fn pieces(line: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// The part of a line that was cut which still counts: all up to its last top-level comma, that comma excluded.
 /// `None` when there is none, so that no member is complete.
 pub(crate) fn complete_members(line: &[u8]) -> Option<&[u8]> {
-    let mut scan = Scan::default();
+    let mut scan = SplitScan::default();
     let (last, _) = line.iter().enumerate().filter(|(_, byte)| scan.ends_piece(**byte)).last()?;
     line.get(..last)
 }
@@ -32,7 +32,7 @@ pub(crate) fn complete_members(line: &[u8]) -> Option<&[u8]> {
 /// Lower-cases ASCII letters outside strings, in place. Tokens and rules are compared without case, but the keys of
 /// RFC 9651 are lower-case only (X2).
 pub(crate) fn lower_case_outside_strings(line: &mut [u8]) {
-    let mut scan = Scan::default();
+    let mut scan = SplitScan::default();
     for byte in line {
         if scan.step(*byte) {
             byte.make_ascii_lowercase();
@@ -42,13 +42,13 @@ pub(crate) fn lower_case_outside_strings(line: &mut [u8]) {
 
 /// The state of a scan over a line.
 #[derive(Default)]
-struct Scan {
+struct SplitScan {
     depth: usize,
     in_string: bool,
     escaped: bool,
 }
 
-impl Scan {
+impl SplitScan {
     /// Takes a byte; whether it is a comma outside strings and parentheses.
     fn ends_piece(&mut self, byte: u8) -> bool {
         // Most bytes change nothing.

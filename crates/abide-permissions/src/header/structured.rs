@@ -10,7 +10,7 @@ use sfv::{BareItemFromInput, KeyRef, Parser};
 
 use crate::date::UnavailableAfter;
 use crate::options::ReadOptions;
-use crate::rule::{Known, ValuedRule, known};
+use crate::rule::{KnownRule, ValuedRule, known};
 use crate::rules::tighten;
 use crate::stated::Stated;
 
@@ -61,14 +61,14 @@ impl<'a> Parameters<'a> {
     fn add(&mut self, name: &'a str, value: BareItemFromInput<'a>) {
         let stated = !matches!(value, BareItemFromInput::Boolean(false));
         match known(name.as_bytes()) {
-            Some(Known::Flag(flag)) => self.set(flag.bit(), stated),
-            Some(Known::None) => self.set(NONE_BIT, stated),
-            Some(Known::Permits) => {}
-            Some(Known::Valued(rule)) => match self.values.iter_mut().find(|(known, _)| *known == rule) {
+            Some(KnownRule::Flag(flag)) => self.set(flag.bit(), stated),
+            Some(KnownRule::None) => self.set(NONE_BIT, stated),
+            Some(KnownRule::Permits) => {}
+            Some(KnownRule::Valued(rule)) => match self.values.iter_mut().find(|(known, _)| *known == rule) {
                 Some((_, earlier)) => *earlier = value,
                 None => self.values.push((rule, value)),
             },
-            Some(Known::Data) | None => self.unknown.push((name, stated)),
+            Some(KnownRule::Data) | None => self.unknown.push((name, stated)),
         }
     }
 
@@ -83,7 +83,7 @@ impl<'a> Parameters<'a> {
     fn stated(self) -> Stated {
         let mut stated = Stated::default();
         if self.flags & NONE_BIT != 0 {
-            stated.flag(Known::None, b"");
+            stated.flag(KnownRule::None, b"");
         }
         stated.rules.state_all(self.flags & !NONE_BIT);
         for (rule, value) in self.values {

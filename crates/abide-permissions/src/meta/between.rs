@@ -3,16 +3,16 @@
 //! Only two things there matter to the head, and go to the [`Machine`]: end tags by their names, and text that is not blank.
 
 use super::machine::Machine;
-use super::reference::{Reference, Step};
+use super::reference::{Reference, ReferenceStep};
 
 /// Reads the bytes between start tags as they come, in pieces of any size.
 #[derive(Debug, Default)]
 pub(super) struct Between {
-    state: State,
+    state: TextState,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum TextState {
     #[default]
     Data,
     Reference(Reference),
@@ -65,7 +65,7 @@ enum Attributes {
 impl Between {
     /// Whether nothing is pending, so that blank bytes can be passed over unread.
     pub(super) fn is_idle(&self) -> bool {
-        self.state == State::Data
+        self.state == TextState::Data
     }
 
     /// Takes the next bytes.
@@ -78,20 +78,20 @@ impl Between {
     /// A start tag begins or the document ends, and with it the text before.
     pub(super) fn end(&mut self, machine: &mut Machine) {
         match std::mem::take(&mut self.state) {
-            State::Reference(reference) if !reference.ends_as_whitespace() => machine.text(),
+            TextState::Reference(reference) if !reference.ends_as_whitespace() => machine.text(),
             // The `<` or `</` that is left over is text (§13.2.5.6, §13.2.5.7).
-            State::TagOpen | State::EndTagOpen => machine.text(),
+            TextState::TagOpen | TextState::EndTagOpen => machine.text(),
             // A comment or tag that the end of the document cuts is nothing.
             _ => {}
         }
     }
 }
 
-impl State {
+impl TextState {
     fn step(self, byte: u8, machine: &mut Machine) -> Self {
         match self {
             Self::Data if byte == b'<' => Self::TagOpen,
-            Self::Data => Self::text(Step::of(byte), machine),
+            Self::Data => Self::text(ReferenceStep::of(byte), machine),
             Self::Reference(reference) if byte == b'<' => {
                 if !reference.ends_as_whitespace() {
                     machine.text();
@@ -137,11 +137,11 @@ impl State {
         }
     }
 
-    fn text(step: Step, machine: &mut Machine) -> Self {
+    fn text(step: ReferenceStep, machine: &mut Machine) -> Self {
         match step {
-            Step::Whitespace => Self::Data,
-            Step::Pending(reference) => Self::Reference(reference),
-            Step::Text => {
+            ReferenceStep::Whitespace => Self::Data,
+            ReferenceStep::Pending(reference) => Self::Reference(reference),
+            ReferenceStep::Text => {
                 machine.text();
                 Self::Data
             }

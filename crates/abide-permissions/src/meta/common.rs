@@ -31,7 +31,7 @@ pub(super) struct CommonHead {
 
 /// What has become of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(super) enum HeadProgress {
     /// They belong to the head.
     Head,
     /// The head has ended.
@@ -42,7 +42,7 @@ pub(super) enum Progress {
 
 /// Why a token is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stop {
+enum Unread {
     /// It has not ended.
     More,
     /// It is for lol_html.
@@ -55,8 +55,8 @@ impl CommonHead {
         Self { machine: Machine::scripted(body_metas), held: Vec::new() }
     }
 
-    /// Takes the next bytes. After [`Progress::Unusual`] it takes no more.
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Progress {
+    /// Takes the next bytes. After [`HeadProgress::Unusual`] it takes no more.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> HeadProgress {
         let mut held = std::mem::take(&mut self.held);
         // Every token ends with `>`. Without this a long token that comes byte by byte would be read again for each.
         let is_within_token = !held.is_empty() && memchr(b'>', bytes).is_none();
@@ -66,14 +66,14 @@ impl CommonHead {
             held.extend_from_slice(bytes);
             held.as_slice()
         };
-        let progress = if is_within_token { Progress::Head } else { self.read(&mut rest) };
-        let is_long = progress == Progress::Head && rest.len() > TOKEN_BYTES_MAX;
+        let progress = if is_within_token { HeadProgress::Head } else { self.read(&mut rest) };
+        let is_long = progress == HeadProgress::Head && rest.len() > TOKEN_BYTES_MAX;
         self.held = match progress {
-            Progress::Ended => Vec::new(),
+            HeadProgress::Ended => Vec::new(),
             _ if rest.len() == held.len() => held,
             _ => rest.to_vec(),
         };
-        if is_long { Progress::Unusual } else { progress }
+        if is_long { HeadProgress::Unusual } else { progress }
     }
 
     /// The machine as it stands, and the bytes from the first token on that it has not seen.
@@ -93,16 +93,16 @@ impl CommonHead {
 
     /// Reads tokens, and leaves what could not be read.
     #[inline(never)]
-    fn read(&mut self, bytes: &mut &[u8]) -> Progress {
+    fn read(&mut self, bytes: &mut &[u8]) -> HeadProgress {
         while !self.machine.is_done() {
             *bytes = bytes.trim_ascii_start();
             match read_token(bytes, &mut self.machine) {
                 Ok(rest) => *bytes = rest,
-                Err(Stop::More) => return Progress::Head,
-                Err(Stop::Unusual) => return Progress::Unusual,
+                Err(Unread::More) => return HeadProgress::Head,
+                Err(Unread::Unusual) => return HeadProgress::Unusual,
             }
         }
-        Progress::Ended
+        HeadProgress::Ended
     }
 }
 
@@ -111,14 +111,14 @@ const TOKEN_BYTES_MAX: usize = 16 * 1024;
 
 /// Reads one token, an element of raw text being one as a whole, and returns what follows it. The machine has seen nothing of a token that is
 /// not read, but for the start tag of raw text, which it may see twice.
-fn read_token<'a>(token: &'a [u8], machine: &mut Machine) -> Result<&'a [u8], Stop> {
+fn read_token<'a>(token: &'a [u8], machine: &mut Machine) -> Result<&'a [u8], Unread> {
     match token {
-        [] | [b'<'] => Err(Stop::More),
+        [] | [b'<'] => Err(Unread::More),
         [b'<', b'!', ..] => skip_declaration(token),
         [b'<', b'/', tag @ ..] => read_end_tag(Tag(tag), machine),
         [b'<', tag @ ..] => read_element(Tag(tag), machine),
         // References to blanks are blank, and NUL is nothing in some places.
-        [b'&' | 0, ..] => Err(Stop::Unusual),
+        [b'&' | 0, ..] => Err(Unread::Unusual),
         // It ends the head, so there is no need to know where the text ends.
         [_, rest @ ..] => {
             machine.text();
@@ -128,7 +128,7 @@ fn read_token<'a>(token: &'a [u8], machine: &mut Machine) -> Result<&'a [u8], St
 }
 
 #[inline(never)]
-fn read_end_tag<'a>(tag: Tag<'a>, machine: &mut Machine) -> Result<&'a [u8], Stop> {
+fn read_end_tag<'a>(tag: Tag<'a>, machine: &mut Machine) -> Result<&'a [u8], Unread> {
     let (name, mut tag) = tag.name()?;
     let rest = tag.end()?;
     machine.end_tag(name);
@@ -137,28 +137,28 @@ fn read_end_tag<'a>(tag: Tag<'a>, machine: &mut Machine) -> Result<&'a [u8], Sto
 
 /// A comment or a doctype.
 #[inline(never)]
-fn skip_declaration(token: &[u8]) -> Result<&[u8], Stop> {
+fn skip_declaration(token: &[u8]) -> Result<&[u8], Unread> {
     let begins_like = |begin: &[u8]| token.iter().zip(begin).all(|(a, b)| a.eq_ignore_ascii_case(b));
     let is_comment = begins_like(b"<!--");
     if !is_comment && !begins_like(b"<!doctype") {
-        return Err(Stop::Unusual);
+        return Err(Unread::Unusual);
     }
     for at in memchr_iter(b'>', token) {
         let (text, rest) = token.split_at(at);
         // §13.2.5.52: `--!>` ends a comment too.
         if is_comment && text.ends_with(b"--!") {
-            return Err(Stop::Unusual);
+            return Err(Unread::Unusual);
         }
         // §13.2.5.43 and .44: so do `<!-->` and `<!--->`. §13.2.5.53 to .67: the first `>` ends a doctype, even between quotes.
         if !is_comment || text.ends_with(b"--") {
             return Ok(skip(rest, 1));
         }
     }
-    Err(Stop::More)
+    Err(Unread::More)
 }
 
 /// A start tag, and the raw text behind it. Calls, and what rare branches made the compiler keep in memory, were a third of the scan.
-fn read_element<'a>(tag: Tag<'a>, machine: &mut Machine) -> Result<&'a [u8], Stop> {
+fn read_element<'a>(tag: Tag<'a>, machine: &mut Machine) -> Result<&'a [u8], Unread> {
     let (element, tag) = tag.element()?;
     let (mut name, mut content, mut kind) = (None, None, None);
     let rest = tag.attributes(|attribute, value| {
@@ -184,7 +184,7 @@ fn read_element<'a>(tag: Tag<'a>, machine: &mut Machine) -> Result<&'a [u8], Sto
     } else if element == b"link" {
         // A link to a licence (RSL), of which a site has one, is for lol_html.
         if kind.is_some_and(may_be_license) {
-            return Err(Stop::Unusual);
+            return Err(Unread::Unusual);
         }
         machine.start_tag(b"link");
         Ok(rest)
@@ -194,7 +194,7 @@ fn read_element<'a>(tag: Tag<'a>, machine: &mut Machine) -> Result<&'a [u8], Sto
 }
 
 #[inline(never)]
-fn read_meta(name: &[u8], content: &[u8], machine: &mut Machine) -> Result<(), Stop> {
+fn read_meta(name: &[u8], content: &[u8], machine: &mut Machine) -> Result<(), Unread> {
     let (name, content) = (text_of(name)?, text_of(content)?);
     if machine.start_tag(b"meta") == Take::Meta {
         machine.found.metas.push(Meta::new(name, content));
@@ -204,10 +204,10 @@ fn read_meta(name: &[u8], content: &[u8], machine: &mut Machine) -> Result<(), S
 
 /// An element that is neither a meta nor a link, of which its attributes do not matter.
 #[inline(never)]
-fn read_other<'a>(element: &[u8], rest: &'a [u8], machine: &mut Machine) -> Result<&'a [u8], Stop> {
+fn read_other<'a>(element: &[u8], rest: &'a [u8], machine: &mut Machine) -> Result<&'a [u8], Unread> {
     // Its content is a document of its own.
     if element == b"template" {
-        return Err(Stop::Unusual);
+        return Err(Unread::Unusual);
     }
     machine.start_tag(element);
     let is_raw = matches!(element, b"title" | b"style" | b"script" | b"noscript" | b"noframes");
@@ -220,7 +220,7 @@ fn may_be_license(kind: &[u8]) -> bool {
 
 /// Reads the raw text of an element and its end tag, and returns what follows (§13.2.5.11 to .17).
 #[inline(never)]
-fn read_raw_text<'a>(text: &'a [u8], element: &[u8], machine: &mut Machine) -> Result<&'a [u8], Stop> {
+fn read_raw_text<'a>(text: &'a [u8], element: &[u8], machine: &mut Machine) -> Result<&'a [u8], Unread> {
     // §13.2.5.18 to .31: from there on, a script may hold its own end tag.
     let is_usual = |script: &[u8]| element != b"script" || COMMENT.find(script).is_none();
     // A script may hold many a `<`, and few of these.
@@ -230,7 +230,7 @@ fn read_raw_text<'a>(text: &'a [u8], element: &[u8], machine: &mut Machine) -> R
         let mut after = Tag(after);
         if written.eq_ignore_ascii_case(element) && (after.is_at(END) || after.0.is_empty()) {
             if !is_usual(before) {
-                return Err(Stop::Unusual);
+                return Err(Unread::Unusual);
             }
             let rest = after.end()?;
             machine.raw_text(before);
@@ -238,7 +238,7 @@ fn read_raw_text<'a>(text: &'a [u8], element: &[u8], machine: &mut Machine) -> R
             return Ok(rest);
         }
     }
-    Err(if is_usual(text) { Stop::More } else { Stop::Unusual })
+    Err(if is_usual(text) { Unread::More } else { Unread::Unusual })
 }
 
 static END_TAG: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("</"));
@@ -257,8 +257,8 @@ impl<'a> Tag<'a> {
     }
 
     /// Why the next byte is not taken.
-    fn stop(&self) -> Stop {
-        if self.0.is_empty() { Stop::More } else { Stop::Unusual }
+    fn stop(&self) -> Unread {
+        if self.0.is_empty() { Unread::More } else { Unread::Unusual }
     }
 
     /// Takes all that is in this set, which lower-case letters are in.
@@ -274,7 +274,7 @@ impl<'a> Tag<'a> {
 
     /// The name of an element, which nearly always is one of two, and what is left.
     #[inline(always)]
-    fn element(self) -> Result<(&'a [u8], Self), Stop> {
+    fn element(self) -> Result<(&'a [u8], Self), Unread> {
         for common in [b"meta", b"link"] {
             if let Some(rest @ [b' ', ..]) = self.0.strip_prefix(common) {
                 return Ok((common, Self(rest)));
@@ -285,7 +285,7 @@ impl<'a> Tag<'a> {
 
     /// The name of an element, if it is in lower case, as on most pages, and what is left.
     #[inline(never)]
-    fn name(mut self) -> Result<(&'a [u8], Self), Stop> {
+    fn name(mut self) -> Result<(&'a [u8], Self), Unread> {
         let name = self.take(NAME);
         let is_name = name.first().is_some_and(u8::is_ascii_lowercase) && self.is_at(END);
         if is_name { Ok((name, self)) } else { Err(self.stop()) }
@@ -293,7 +293,7 @@ impl<'a> Tag<'a> {
 
     /// Reads the attributes, if their names are in lower case, each with its value as written, and returns what follows the tag.
     #[inline(always)]
-    fn attributes(mut self, mut visit: impl FnMut(&'a [u8], &'a [u8])) -> Result<&'a [u8], Stop> {
+    fn attributes(mut self, mut visit: impl FnMut(&'a [u8], &'a [u8])) -> Result<&'a [u8], Unread> {
         loop {
             match self.0 {
                 [b'>', rest @ ..] => return Ok(rest),
@@ -323,7 +323,7 @@ impl<'a> Tag<'a> {
 
     /// Any attribute, or blanks, and what follows.
     #[inline(always)]
-    fn attribute(mut self) -> Result<Attribute<'a>, Stop> {
+    fn attribute(mut self) -> Result<Attribute<'a>, Unread> {
         let name = self.take(NAME);
         let value = match self.0 {
             _ if self.is_at(END) => {
@@ -333,7 +333,7 @@ impl<'a> Tag<'a> {
             _ if name.is_empty() => return Err(self.stop()),
             [b'=', quote @ (b'"' | b'\''), quoted @ ..] => {
                 let quoted = memchr(*quote, quoted).and_then(|at| quoted.split_at_checked(at));
-                let Some((value, [_, rest @ ..])) = quoted else { return Err(Stop::More) };
+                let Some((value, [_, rest @ ..])) = quoted else { return Err(Unread::More) };
                 self.0 = rest;
                 value
             }
@@ -351,7 +351,7 @@ impl<'a> Tag<'a> {
     }
 
     /// What follows the `>` that is next.
-    fn end(&mut self) -> Result<&'a [u8], Stop> {
+    fn end(&mut self) -> Result<&'a [u8], Unread> {
         self.skip_blanks();
         self.0.strip_prefix(b">").ok_or_else(|| self.stop())
     }
@@ -401,11 +401,11 @@ const SETS: [u8; 256] = {
 };
 
 /// An attribute's value as the DOM has it.
-fn text_of(value: &[u8]) -> Result<Cow<'_, str>, Stop> {
-    let text = str::from_utf8(value).map_err(|_| Stop::Unusual)?;
+fn text_of(value: &[u8]) -> Result<Cow<'_, str>, Unread> {
+    let text = str::from_utf8(value).map_err(|_| Unread::Unusual)?;
     // lol_html drops a byte order mark at the start of a value.
     if text.starts_with('\u{feff}') {
-        return Err(Stop::Unusual);
+        return Err(Unread::Unusual);
     }
     Ok(decoded(Cow::Borrowed(text)))
 }

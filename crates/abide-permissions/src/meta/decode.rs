@@ -10,14 +10,14 @@ use super::prescan::{PRESCAN_BYTES, declares_iso_2022_jp};
 
 /// Decodes a document as its bytes arrive.
 pub(super) struct Decode {
-    stage: Stage,
+    stage: DecodeStage,
     /// The charset of the Content-Type, if it has one that we know.
     declared: Option<&'static Encoding>,
     /// The encoding of the bytes that come out.
     output: &'static Encoding,
 }
 
-enum Stage {
+enum DecodeStage {
     /// The first bytes may be a byte order mark.
     Mark(Vec<u8>),
     /// Bytes pass through.
@@ -36,7 +36,7 @@ impl Decode {
         // To look a label up takes as long as to read two tags, and nearly all pages declare this one.
         let named = |label: &[u8]| if label == b"utf-8" { Some(UTF_8) } else { Encoding::for_label(label) };
         let declared = charset.and_then(named);
-        Self { stage: Stage::Mark(Vec::new()), declared, output: UTF_8 }
+        Self { stage: DecodeStage::Mark(Vec::new()), declared, output: UTF_8 }
     }
 
     /// The encoding of what comes out. Settled once anything has come out.
@@ -47,7 +47,7 @@ impl Decode {
     /// Takes bytes, which may be the `last`, and gives those that can be read now.
     pub(super) fn decode<'a>(&mut self, bytes: &'a [u8], last: bool) -> Cow<'a, [u8]> {
         match &mut self.stage {
-            Stage::Mark(held) => {
+            DecodeStage::Mark(held) => {
                 if held.is_empty() && !begins_like_mark(bytes) && !bytes.is_empty() {
                     self.stage = self.after_mark(None);
                     return self.decode(bytes, last);
@@ -62,8 +62,8 @@ impl Decode {
                 let rest = held.get(mark.map_or(0, |(_, length)| length)..).unwrap_or_default();
                 Cow::Owned(self.decode(rest, last).into_owned())
             }
-            Stage::Through => Cow::Borrowed(bytes),
-            Stage::Watch { first, held } => {
+            DecodeStage::Through => Cow::Borrowed(bytes),
+            DecodeStage::Watch { first, held } => {
                 let room = PRESCAN_BYTES.saturating_sub(first.len());
                 first.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
                 let escape = if held.is_empty() { memchr::memchr(ESCAPE, bytes) } else { Some(0) };
@@ -75,29 +75,29 @@ impl Decode {
                 if declares_iso_2022_jp(first) {
                     let mut decoder = Box::new(ISO_2022_JP.new_decoder_without_bom_handling());
                     output.append(&mut decode(&mut decoder, held, last));
-                    self.stage = Stage::Decoded(decoder);
+                    self.stage = DecodeStage::Decoded(decoder);
                 } else if last || first.len() >= PRESCAN_BYTES {
                     output.append(held);
-                    self.stage = Stage::Through;
+                    self.stage = DecodeStage::Through;
                 }
                 Cow::Owned(output)
             }
-            Stage::Decoded(decoder) => Cow::Owned(decode(decoder, bytes, last)),
+            DecodeStage::Decoded(decoder) => Cow::Owned(decode(decoder, bytes, last)),
         }
     }
 
     /// The byte order mark goes before the Content-Type, and that before what the document says of itself.
-    fn after_mark(&mut self, mark: Option<&'static Encoding>) -> Stage {
+    fn after_mark(&mut self, mark: Option<&'static Encoding>) -> DecodeStage {
         match mark.or(self.declared) {
-            None => Stage::Watch { first: Vec::new(), held: Vec::new() },
+            None => DecodeStage::Watch { first: Vec::new(), held: Vec::new() },
             Some(encoding) if [UTF_16LE, UTF_16BE, ISO_2022_JP].contains(&encoding) => {
-                Stage::Decoded(Box::new(encoding.new_decoder_without_bom_handling()))
+                DecodeStage::Decoded(Box::new(encoding.new_decoder_without_bom_handling()))
             }
             // Stricter: a browser shows nothing of such a document; a restriction that can be seen in it counts.
-            Some(encoding) if encoding == REPLACEMENT => Stage::Through,
+            Some(encoding) if encoding == REPLACEMENT => DecodeStage::Through,
             Some(encoding) => {
                 self.output = encoding;
-                Stage::Through
+                DecodeStage::Through
             }
         }
     }

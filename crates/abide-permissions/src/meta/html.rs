@@ -6,12 +6,12 @@
 use encoding_rs::UTF_8;
 use lol_html::AsciiCompatibleEncoding;
 
-use super::common::{CommonHead, Progress};
+use super::common::{CommonHead, HeadProgress};
 use super::decode::Decode;
 use super::machine::{Machine, Noscript};
 use super::rewriter::{Driver, Stop};
 use crate::content_type::{ContentType, Syntax};
-use crate::head::{Found, HeadEnd, Meta};
+use crate::head::{FoundInHead, HeadEnd, Meta};
 use crate::options::ReadOptions;
 
 pub(super) struct HtmlScan {
@@ -77,9 +77,9 @@ impl HtmlScan {
         let is_common = self.decode.output() == UTF_8 && !self.body_metas;
         match &mut self.tokenizer {
             Tokenizer::Common(head) if is_common => match head.write(bytes) {
-                Progress::Head => Ok(()),
-                Progress::Ended => Err(Stop::Done),
-                Progress::Unusual => self.give_up_common(),
+                HeadProgress::Head => Ok(()),
+                HeadProgress::Ended => Err(Stop::Done),
+                HeadProgress::Unusual => self.give_up_common(),
             },
             // Its first bytes say in which encoding the document is.
             Tokenizer::Common(_) if bytes.is_empty() => Ok(()),
@@ -144,7 +144,7 @@ impl HtmlScan {
         self.noscript_metas.append(&mut machine.found.metas);
     }
 
-    pub(super) fn into_found(mut self) -> Found {
+    pub(super) fn into_found(mut self) -> FoundInHead {
         if matches!(&self.tokenizer, Tokenizer::Common(head) if head.is_within_token()) {
             // How that ends is of no interest: this scan has ended already.
             let _ = self.give_up_common();
@@ -154,7 +154,7 @@ impl HtmlScan {
         self.scan_noscripts();
         let outer = self.machine(|machine| std::mem::take(&mut machine.found));
         let noscript_cut = self.noscript_cut || outer.noscript_cut;
-        Found { noscript_metas: self.noscript_metas, noscript_cut, ..outer }
+        FoundInHead { noscript_metas: self.noscript_metas, noscript_cut, ..outer }
     }
 }
 

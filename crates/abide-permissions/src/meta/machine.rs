@@ -3,11 +3,11 @@
 //! `</head>` does not end it for metas: after it, metadata elements are still put *into* the head element. What ends it is
 //! text, or an element that belongs into the body.
 
-use crate::head::Found;
+use crate::head::FoundInHead;
 
 /// The place in a document, and the metas found on the way to it.
 pub(super) struct Machine {
-    place: Place,
+    place: HeadPlace,
     body_metas: bool,
     /// Whether the markup is read as a browser without scripting reads it, so that noscript is an element like others.
     unscripted: bool,
@@ -16,14 +16,14 @@ pub(super) struct Machine {
     /// Text within svg or math inside a template can't be distinguished from other text, so it no longer ends the head.
     foreign_in_template: bool,
     noscript: Option<Noscript>,
-    pub(super) found: Found,
+    pub(super) found: FoundInHead,
     /// Noscript elements that wait for their own scan.
     pub(super) noscripts: Vec<Noscript>,
 }
 
 /// Insertion modes, as far as they matter to metas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum HeadPlace {
     BeforeHead,
     InHead,
     AfterHead,
@@ -61,16 +61,16 @@ const NOSCRIPT_BYTES_MAX: usize = 64 * 1024;
 impl Machine {
     /// At the start of a document, scripting on.
     pub(super) fn scripted(body_metas: bool) -> Self {
-        Self::new(Place::BeforeHead, body_metas, false, 0)
+        Self::new(HeadPlace::BeforeHead, body_metas, false, 0)
     }
 
     /// At the start of a noscript, scripting off.
     pub(super) fn unscripted(noscript: &Noscript, body_metas: bool) -> Self {
-        let place = if noscript.template_depth == 0 { Place::InHeadNoscript } else { Place::InHead };
+        let place = if noscript.template_depth == 0 { HeadPlace::InHeadNoscript } else { HeadPlace::InHead };
         Self::new(place, body_metas, true, noscript.template_depth)
     }
 
-    fn new(place: Place, body_metas: bool, unscripted: bool, template_depth: usize) -> Self {
+    fn new(place: HeadPlace, body_metas: bool, unscripted: bool, template_depth: usize) -> Self {
         Self {
             place,
             body_metas,
@@ -78,13 +78,13 @@ impl Machine {
             template_depth,
             foreign_in_template: false,
             noscript: None,
-            found: Found::default(),
+            found: FoundInHead::default(),
             noscripts: Vec::new(),
         }
     }
 
     pub(super) fn is_done(&self) -> bool {
-        self.place == Place::Done
+        self.place == HeadPlace::Done
     }
 
     /// A start tag; its name is in lower case.
@@ -101,14 +101,14 @@ impl Machine {
             }
             return Take::Pass;
         }
-        if self.place == Place::InHeadNoscript {
+        if self.place == HeadPlace::InHeadNoscript {
             match name {
                 b"meta" => return Take::Meta,
                 b"basefont" | b"bgsound" | b"link" | b"noframes" | b"style" | b"html" | b"head" => {
                     return Take::Pass;
                 }
                 b"noscript" => return self.open_noscript(),
-                _ => self.place = Place::InHead,
+                _ => self.place = HeadPlace::InHead,
             }
         }
         self.start_tag_in_head(name)
@@ -117,13 +117,13 @@ impl Machine {
     #[inline(always)]
     fn start_tag_in_head(&mut self, name: &[u8]) -> Take {
         match (name, self.place) {
-            (_, Place::Done) => return Take::Pass,
-            (b"meta", Place::Body) => return Take::Meta,
-            (b"template", Place::Body) => self.template_depth = 1,
-            (b"noscript", Place::Body) => return self.open_noscript(),
-            (_, Place::Body) => {}
+            (_, HeadPlace::Done) => return Take::Pass,
+            (b"meta", HeadPlace::Body) => return Take::Meta,
+            (b"template", HeadPlace::Body) => self.template_depth = 1,
+            (b"noscript", HeadPlace::Body) => return self.open_noscript(),
+            (_, HeadPlace::Body) => {}
             (b"html", _) => {}
-            (b"head", Place::BeforeHead) => self.place = Place::InHead,
+            (b"head", HeadPlace::BeforeHead) => self.place = HeadPlace::InHead,
             (b"head", _) => {}
             (b"meta", _) => {
                 self.enter_head();
@@ -140,13 +140,13 @@ impl Machine {
                 self.enter_head();
                 self.template_depth = 1;
             }
-            (b"noscript", Place::BeforeHead | Place::InHead) => {
+            (b"noscript", HeadPlace::BeforeHead | HeadPlace::InHead) => {
                 self.enter_head();
                 return self.open_noscript();
             }
-            (b"noscript", Place::AfterHead) => {
+            (b"noscript", HeadPlace::AfterHead) => {
                 self.end_head();
-                if self.place == Place::Body {
+                if self.place == HeadPlace::Body {
                     return self.open_noscript();
                 }
             }
@@ -165,10 +165,10 @@ impl Machine {
             return;
         }
         match (name, self.place) {
-            (_, Place::Done | Place::Body) => {}
+            (_, HeadPlace::Done | HeadPlace::Body) => {}
             (b"br", _) => self.end_head(),
-            (_, Place::InHeadNoscript) => {}
-            (b"head", Place::BeforeHead | Place::InHead) => self.place = Place::AfterHead,
+            (_, HeadPlace::InHeadNoscript) => {}
+            (b"head", HeadPlace::BeforeHead | HeadPlace::InHead) => self.place = HeadPlace::AfterHead,
             (b"body" | b"html", _) => self.end_head(),
             _ => {}
         }
@@ -176,7 +176,7 @@ impl Machine {
 
     /// Text that is not blank, outside raw-text elements.
     pub(super) fn text(&mut self) {
-        if self.template_depth == 0 && !self.foreign_in_template && self.place != Place::Done {
+        if self.template_depth == 0 && !self.foreign_in_template && self.place != HeadPlace::Done {
             self.end_head();
         }
     }
@@ -200,8 +200,8 @@ impl Machine {
 
     fn open_noscript(&mut self) -> Take {
         if self.unscripted {
-            if self.place == Place::InHead && self.template_depth == 0 {
-                self.place = Place::InHeadNoscript;
+            if self.place == HeadPlace::InHead && self.template_depth == 0 {
+                self.place = HeadPlace::InHeadNoscript;
             }
             return Take::Markup;
         }
@@ -227,12 +227,12 @@ impl Machine {
     }
 
     fn enter_head(&mut self) {
-        if self.place == Place::BeforeHead {
-            self.place = Place::InHead;
+        if self.place == HeadPlace::BeforeHead {
+            self.place = HeadPlace::InHead;
         }
     }
 
     fn end_head(&mut self) {
-        self.place = if self.body_metas { Place::Body } else { Place::Done };
+        self.place = if self.body_metas { HeadPlace::Body } else { HeadPlace::Done };
     }
 }

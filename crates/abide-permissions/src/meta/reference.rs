@@ -20,13 +20,13 @@ pub(super) enum Reference {
 
 /// What a byte of text turns out to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum ReferenceStep {
     Whitespace,
     Pending(Reference),
     Text,
 }
 
-impl Step {
+impl ReferenceStep {
     /// Outside a reference.
     pub(super) const fn of(byte: u8) -> Self {
         match byte {
@@ -39,26 +39,26 @@ impl Step {
 
 impl Reference {
     /// Takes the next byte.
-    pub(super) fn step(self, byte: u8) -> Step {
+    pub(super) fn step(self, byte: u8) -> ReferenceStep {
         match self {
             Self::Ampersand => match byte {
-                b'#' => Step::Pending(Self::Hash),
-                b'T' => Step::Pending(Self::Name(b"Tab;", 1)),
-                b'N' => Step::Pending(Self::Name(b"NewLine;", 1)),
-                _ => Step::Text,
+                b'#' => ReferenceStep::Pending(Self::Hash),
+                b'T' => ReferenceStep::Pending(Self::Name(b"Tab;", 1)),
+                b'N' => ReferenceStep::Pending(Self::Name(b"NewLine;", 1)),
+                _ => ReferenceStep::Text,
             },
             Self::Hash => match byte {
-                b'x' | b'X' => Step::Pending(Self::HexHash),
+                b'x' | b'X' => ReferenceStep::Pending(Self::HexHash),
                 b'0'..=b'9' => Self::digit(10, 0, byte),
-                _ => Step::Text,
+                _ => ReferenceStep::Text,
             },
             Self::HexHash if byte.is_ascii_hexdigit() => Self::digit(16, 0, byte),
-            Self::HexHash => Step::Text,
+            Self::HexHash => ReferenceStep::Text,
             Self::Number { radix, value } => self.step_number(radix, value, byte),
             Self::Name(name, length) => match name.get(length) {
-                Some(expected) if *expected != byte => Step::Text,
-                Some(b';') | None => Step::Whitespace,
-                Some(_) => Step::Pending(Self::Name(name, length.saturating_add(1))),
+                Some(expected) if *expected != byte => ReferenceStep::Text,
+                Some(b';') | None => ReferenceStep::Whitespace,
+                Some(_) => ReferenceStep::Pending(Self::Name(name, length.saturating_add(1))),
             },
         }
     }
@@ -68,22 +68,22 @@ impl Reference {
         matches!(self, Self::Number { value, .. } if is_whitespace(value))
     }
 
-    fn step_number(self, radix: u8, value: u32, byte: u8) -> Step {
+    fn step_number(self, radix: u8, value: u32, byte: u8) -> ReferenceStep {
         if char::from(byte).is_digit(u32::from(radix)) {
             return Self::digit(radix, value, byte);
         }
         match byte {
-            _ if !self.ends_as_whitespace() => Step::Text,
-            b';' => Step::Whitespace,
-            byte => Step::of(byte),
+            _ if !self.ends_as_whitespace() => ReferenceStep::Text,
+            b';' => ReferenceStep::Whitespace,
+            byte => ReferenceStep::of(byte),
         }
     }
 
     /// A value beyond the small ones is no whitespace, so saturation loses nothing.
-    fn digit(radix: u8, value: u32, byte: u8) -> Step {
+    fn digit(radix: u8, value: u32, byte: u8) -> ReferenceStep {
         let digit = char::from(byte).to_digit(u32::from(radix)).unwrap_or(0);
         let value = value.saturating_mul(u32::from(radix)).saturating_add(digit);
-        Step::Pending(Self::Number { radix, value })
+        ReferenceStep::Pending(Self::Number { radix, value })
     }
 }
 

@@ -19,8 +19,8 @@ use super::machine::{Machine, Take};
 /// error, and is never fed again here.
 pub(super) struct Driver {
     /// It is `Send` only, and some clients (reqwest) want bodies, and so scanners, that are `Sync`. Used through `get_mut`, so nothing locks.
-    rewriter: Mutex<Option<HtmlRewriter<'static, Shared>>>,
-    shared: Shared,
+    rewriter: Mutex<Option<HtmlRewriter<'static, SharedState>>>,
+    shared: SharedState,
 }
 
 /// Why a driver takes no more.
@@ -36,8 +36,8 @@ pub(super) enum Stop {
 
 impl Driver {
     pub(super) fn new(machine: Machine, encoding: AsciiCompatibleEncoding, memory_limit: usize) -> Self {
-        let state = State { machine, between: Between::default(), markup_at: None };
-        let shared = Shared(Arc::new(Cell { mode: AtomicU8::new(IDLE), state: Mutex::new(state) }));
+        let state = DriverState { machine, between: Between::default(), markup_at: None };
+        let shared = SharedState(Arc::new(Cell { mode: AtomicU8::new(IDLE), state: Mutex::new(state) }));
         let memory = MemorySettings::new().with_max_allowed_memory_usage(memory_limit);
         let settings = Settings::new_send()
             .append_element_content_handler((Cow::Borrowed(&*EVERY_ELEMENT), shared.element_handlers()))
@@ -66,7 +66,7 @@ impl Driver {
         Ok(())
     }
 
-    fn rewriter(&mut self) -> &mut Option<HtmlRewriter<'static, Shared>> {
+    fn rewriter(&mut self) -> &mut Option<HtmlRewriter<'static, SharedState>> {
         self.rewriter.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -106,13 +106,13 @@ static EVERY_ELEMENT: LazyLock<Selector> = LazyLock::new(|| "*".parse().expect("
 
 /// What the handlers and the sink share.
 #[derive(Clone)]
-struct Shared(Arc<Cell>);
+struct SharedState(Arc<Cell>);
 
 struct Cell {
     /// What the sink does with output. Most of it needs no look at the state.
     mode: AtomicU8,
     /// The lock is never contended: lol_html calls one handler at a time, on the thread that feeds it.
-    state: Mutex<State>,
+    state: Mutex<DriverState>,
 }
 
 /// Between start tags, with nothing pending: blank output means nothing.
@@ -126,14 +126,14 @@ const NOSCRIPT_TAG: u8 = 3;
 /// Within the raw text of a noscript.
 const NOSCRIPT: u8 = 4;
 
-struct State {
+struct DriverState {
     machine: Machine,
     between: Between,
     markup_at: Option<usize>,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl SharedState {
+    fn lock(&self) -> MutexGuard<'_, DriverState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -154,7 +154,7 @@ impl Shared {
     /// A start tag.
     fn element(&self, element: &mut Element<'_, '_>) -> HandlerResult {
         let mut state = self.lock();
-        let State { machine, between, .. } = &mut *state;
+        let DriverState { machine, between, .. } = &mut *state;
         between.end(machine);
         let name = element.tag_name();
         let take = state.machine.start_tag(name.as_bytes());
@@ -207,7 +207,7 @@ impl Shared {
             NOSCRIPT => self.lock().machine.raw_text(chunk),
             _ => {
                 let mut state = self.lock();
-                let State { machine, between, .. } = &mut *state;
+                let DriverState { machine, between, .. } = &mut *state;
                 between.feed(chunk, machine);
                 self.set_mode(if between.is_idle() { IDLE } else { PENDING });
             }
@@ -236,7 +236,7 @@ pub(super) fn decoded(mut value: Cow<'_, str>) -> Cow<'_, str> {
     if value.contains('&') { htmlize::unescape_attribute(value) } else { value }
 }
 
-impl OutputSink for Shared {
+impl OutputSink for SharedState {
     fn handle_chunk(&mut self, chunk: &[u8]) {
         self.output(chunk);
     }

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use super::html::HtmlScan;
 use super::xml::XmlScan;
 use crate::content_type::{ContentType, Syntax};
-use crate::head::{Found, Head, HeadEnd};
+use crate::head::{FoundInHead, Head, HeadEnd};
 use crate::options::ReadOptions;
 
 /// Finds the metas of an HTML head while its bytes stream past, and knows exactly where the head ends.
@@ -136,11 +136,11 @@ impl HeadScanner {
 }
 
 /// What was found in either way of reading the document.
-fn united(mut xml: Found, html: Found) -> Found {
+fn united(mut xml: FoundInHead, html: FoundInHead) -> FoundInHead {
     xml.metas.extend(html.metas.into_iter().filter(|meta| !xml.metas.contains(meta)).collect::<Vec<_>>());
     let links = html.license_links.into_iter().filter(|url| !xml.license_links.contains(url));
     xml.license_links.extend(links.collect::<Vec<_>>());
-    Found { noscript_metas: html.noscript_metas, ..xml }
+    FoundInHead { noscript_metas: html.noscript_metas, ..xml }
 }
 
 impl fmt::Debug for HeadScanner {

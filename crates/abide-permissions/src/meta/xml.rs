@@ -11,28 +11,28 @@ use xml::name::OwnedName;
 use xml::reader::{ErrorKind, EventReader, ParserConfig, XmlEvent};
 
 use super::decode::begins_like_mark;
-use crate::head::{Found, HeadEnd};
+use crate::head::{FoundInHead, HeadEnd};
 use crate::options::ReadOptions;
 
 /// Finds the metas of an XHTML head.
 pub(super) struct XmlScan {
-    stage: Stage,
+    stage: XmlStage,
     declared: Option<&'static Encoding>,
     reader: EventReader<Fed>,
-    place: Place,
-    pub(super) found: Found,
+    place: XmlPlace,
+    pub(super) found: FoundInHead,
     /// How it has ended, once it has.
     pub(super) end: Option<HeadEnd>,
 }
 
-enum Stage {
+enum XmlStage {
     /// The first bytes decide on the encoding.
     Start(Vec<u8>),
     Decoding(Box<Decoder>),
 }
 
 /// Where in the tree the reader is.
-struct Place {
+struct XmlPlace {
     body_metas: bool,
     depth: usize,
     /// At which depth the element is that is called so, while it is open.
@@ -53,11 +53,11 @@ impl XmlScan {
         config.max_name_length = NAME_BYTES_MAX;
         config.max_attributes = ATTRIBUTES_MAX;
         Self {
-            stage: Stage::Start(Vec::new()),
+            stage: XmlStage::Start(Vec::new()),
             declared: charset.and_then(Encoding::for_label),
             reader: EventReader::new_with_config(Fed::default(), config),
-            place: Place { body_metas: options.has_body_metas(), depth: 0, head: None, template: None },
-            found: Found::default(),
+            place: XmlPlace { body_metas: options.has_body_metas(), depth: 0, head: None, template: None },
+            found: FoundInHead::default(),
             end: None,
         }
     }
@@ -74,14 +74,14 @@ impl XmlScan {
     fn step(&mut self, bytes: &[u8], last: bool) -> Result<(), HeadEnd> {
         let held;
         let (decoder, bytes) = match &mut self.stage {
-            Stage::Decoding(decoder) => (decoder, bytes),
-            Stage::Start(first) => {
+            XmlStage::Decoding(decoder) => (decoder, bytes),
+            XmlStage::Start(first) => {
                 first.extend_from_slice(bytes);
                 let Some((encoding, mark)) = encoding(first, self.declared, last)? else { return Ok(()) };
                 held = std::mem::take(first);
                 let rest = held.get(mark..).unwrap_or_default();
-                self.stage = Stage::Decoding(Box::new(encoding.new_decoder_without_bom_handling()));
-                let Stage::Decoding(decoder) = &mut self.stage else { return Ok(()) };
+                self.stage = XmlStage::Decoding(Box::new(encoding.new_decoder_without_bom_handling()));
+                let XmlStage::Decoding(decoder) = &mut self.stage else { return Ok(()) };
                 (decoder, rest)
             }
         };
@@ -107,8 +107,8 @@ impl XmlScan {
     }
 }
 
-impl Place {
-    fn take(&mut self, event: XmlEvent, found: &mut Found) -> Result<(), HeadEnd> {
+impl XmlPlace {
+    fn take(&mut self, event: XmlEvent, found: &mut FoundInHead) -> Result<(), HeadEnd> {
         match event {
             // A few bytes may stand for many.
             XmlEvent::Doctype { syntax, .. } if syntax.contains("<!ENTITY") => Err(HeadEnd::MemoryLimit),

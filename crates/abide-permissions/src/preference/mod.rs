@@ -408,7 +408,7 @@ impl Preferences {
         self.statements.push(PreferenceStatement::new(usage, Preference::Disallow, source, text));
     }
 
-    fn add_line(&mut self, line: &Line, source: &Provenance, text: &[u8]) {
+    fn add_line(&mut self, line: &StatedLine, source: &Provenance, text: &[u8]) {
         if let Some(problem) = &line.problem {
             warn(&mut self.warnings, source.clone(), problem);
         }
@@ -420,7 +420,7 @@ impl Preferences {
 
 /// What one record or field line states.
 #[derive(Default)]
-struct Line {
+struct StatedLine {
     stated: Vec<(Usage, Preference)>,
     /// Its grammar cannot read it: what is stated was salvaged.
     is_broken: bool,
@@ -428,7 +428,7 @@ struct Line {
     problem: Option<String>,
 }
 
-impl Line {
+impl StatedLine {
     /// Notes the first part of the line that could not be read as what was expected.
     fn remark(&mut self, expected: &str, found: &[u8], is_dropped: bool) {
         let found = String::from_utf8_lossy(found.trim_ascii());
@@ -437,7 +437,7 @@ impl Line {
     }
 }
 
-fn read_usage_record(path: Option<&[u8]>, value: &[u8], strict: bool) -> Line {
+fn read_usage_record(path: Option<&[u8]>, value: &[u8], strict: bool) -> StatedLine {
     let mut line = usage::read(value, strict);
     if path.is_some() && value.is_empty() {
         line.problem = Some("expected a preference behind the path".to_owned());

@@ -3,7 +3,7 @@
 //! Its preferences join those of Content-Usage; the names of its own are mapped to usages here.
 
 use super::usage::bounded;
-use super::{Line, Preference, Usage, salvage};
+use super::{Preference, StatedLine, Usage, salvage};
 
 /// The keys that have a meaning.
 pub(super) const KEYS: [(&str, Usage); 3] =
@@ -13,8 +13,8 @@ pub(super) const KEYS: [(&str, Usage); 3] =
 const USES: [&str; 3] = ["immediate", "reference", "full"];
 
 /// What a line says, and the value of its `use`.
-pub(super) fn read(value: &[u8], strict: bool) -> (Line, Option<Box<str>>) {
-    let (mut line, mut content_use) = (Line::default(), None);
+pub(super) fn read(value: &[u8], strict: bool) -> (StatedLine, Option<Box<str>>) {
+    let (mut line, mut content_use) = (StatedLine::default(), None);
     if value.starts_with(b"/") {
         line.problem = Some("expected signals, found a path, which Content-Signal does not have".to_owned());
         return (line, None);

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 
 use sfv::{Dictionary, ListEntry, Parser};
 
-use super::{Line, Preference, Usage, salvage};
+use super::{Preference, StatedLine, Usage, salvage};
 
 /// The current vocabulary. Labels of earlier and later drafts are kept as [`Usage::Other`].
 pub(super) const LABELS: [(&str, Usage); 2] = [("search", Usage::Search), ("train-ai", Usage::TrainAi)];
 
 /// What a line says. If it is no Dictionary, all preferences are unknown, except what a salvage finds.
-pub(super) fn read(value: &[u8], strict: bool) -> Line {
-    let mut line = Line::default();
+pub(super) fn read(value: &[u8], strict: bool) -> StatedLine {
+    let mut line = StatedLine::default();
     let Ok(members) = Parser::new(value).parse::<Dictionary>() else {
         line.stated = if strict { Vec::new() } else { salvage::restrictions(value, &LABELS) };
         line.is_broken = true;

@@ -207,7 +207,7 @@ proptest! {
 }
 
 #[test]
-fn each_directive_has_its_line_and_path_and_a_bad_line_spoils_no_other() {
+fn each_directive_has_its_line_and_a_bad_one_spoils_no_other() {
     let rules = for_everybody(
         "App-Directives: a;x\nApp-Directives: a;;y\nApp-Directives: /foo/ b;y=2\nApp-Directives: /foo* b;x\nApp-Directives: c",
     );

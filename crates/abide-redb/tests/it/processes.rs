@@ -87,7 +87,7 @@ fn a_file_opened_twice_is_an_error_at_once() {
 }
 
 #[test]
-fn an_unfinished_file_of_a_start_that_was_killed_is_removed_after_an_hour() {
+fn an_unfinished_file_of_a_killed_start_is_removed_after_an_hour() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("abide.redb");
     let hour = Duration::from_secs(3_600);

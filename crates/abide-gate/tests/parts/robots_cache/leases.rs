@@ -54,7 +54,7 @@ async fn a_deferred_fetch_gives_its_lease_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_origin_that_is_invalidated_while_another_process_fetches_it_is_fetched_once() {
+async fn an_origin_invalidated_during_a_fetch_elsewhere_is_fetched_once() {
     let first = World::of(Scripted::text(GOOD).head_after(2 * SECOND));
     let second = World::with_store(first.fetch.clone(), first.store.clone());
     first.ask().await;
