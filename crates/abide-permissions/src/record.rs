@@ -1,4 +1,4 @@
-//! What is kept of a resource between visits, and what a visit changes of it.
+//! What is kept of a resource between fetches, and what a fetch changes of it.
 //!
 //! Rules never vanish because time has passed: freshness says when to look again, and nothing else.
 
@@ -171,35 +171,35 @@ pub fn is_whole<'a>(status: u16, content_ranges: impl IntoIterator<Item = &'a [u
 }
 
 impl PermissionRecord {
-    /// A record of a first visit with any status. The record of a redirect belongs to the URL that redirects.
+    /// A record of a first fetch with any status. The record of a redirect belongs to the URL that redirects.
     #[must_use]
-    pub fn new(url: impl Into<Box<str>>, visit: &Fetched<'_>) -> Self {
+    pub fn new(url: impl Into<Box<str>>, fetched: &Fetched<'_>) -> Self {
         let mut record = Self::empty(url.into());
-        record.replace(visit);
+        record.replace(fetched);
         record
     }
 
-    /// Takes in another visit, and returns whether that says anything about the resource; if not, the record is as it was. What happened
+    /// Takes in another fetch, and returns whether that says anything about the resource; if not, the record is as it was. What happened
     /// when there was no response (a network error, a disallowed or skipped fetch) changes nothing and needs no call.
-    pub fn update(&mut self, visit: &Fetched<'_>) -> bool {
-        match visit.status {
-            200..=299 if visit.is_whole_page() => self.replace(visit),
+    pub fn update(&mut self, fetched: &Fetched<'_>) -> bool {
+        match fetched.status {
+            200..=299 if fetched.is_whole_page() => self.replace(fetched),
             // RFC 9110 §15.3.7: a 206 need not repeat the fields of the page, so those of the record stay; the rest is unknown.
-            200..=299 if !visit.is_whole() => {
+            200..=299 if !fetched.is_whole() => {
                 // The last part says how long the page is fresh.
-                self.fields.retain(|(name, _)| states(name) || !visit.has_field(name));
-                self.add_fields(visit);
-                self.add_metas(&visit.head);
-                self.head_end = visit.head_end();
+                self.fields.retain(|(name, _)| states(name) || !fetched.has_field(name));
+                self.add_fields(fetched);
+                self.add_metas(&fetched.head);
+                self.head_end = fetched.head_end();
             }
             // It is about another version than the one that was recorded, or does not say about which.
-            304 if !self.is_version_of(visit) => return false,
-            304 => self.revalidate(visit),
+            304 if !self.is_version_of(fetched) => return false,
+            304 => self.revalidate(fetched),
             200..=399 => {
-                self.replace_fields(visit);
-                self.add_metas(&visit.head);
-                // What was not read this time is not known, even if it was read at an earlier visit.
-                self.head_end = visit.head.end();
+                self.replace_fields(fetched);
+                self.add_metas(&fetched.head);
+                // What was not read this time is not known, even if it was read at an earlier fetch.
+                self.head_end = fetched.head.end();
             }
             // 404 and 410 too: the caller says when to forget.
             _ => return false,
@@ -350,23 +350,23 @@ impl PermissionRecord {
         self.fields.iter().map(|(name, line)| (&**name, &**line))
     }
 
-    fn replace(&mut self, visit: &Fetched<'_>) {
+    fn replace(&mut self, fetched: &Fetched<'_>) {
         self.forget();
-        self.replace_fields(visit);
-        self.add_metas(&visit.head);
-        self.head_end = visit.head_end();
+        self.replace_fields(fetched);
+        self.add_metas(&fetched.head);
+        self.head_end = fetched.head_end();
         self.metas_stale = false;
     }
 
-    fn replace_fields(&mut self, visit: &Fetched<'_>) {
+    fn replace_fields(&mut self, fetched: &Fetched<'_>) {
         self.fields.clear();
         self.preferences.clear();
-        self.add_fields(visit);
+        self.add_fields(fetched);
     }
 
     /// Whether the 304 is about the version that is recorded (RFC 9111 §4.3.4): by its own validators, else by the one of the request.
-    fn is_version_of(&self, visit: &Fetched<'_>) -> bool {
-        let (Some(ours), Some(theirs)) = (PageValidators::of(self.fields()), PageValidators::of_304(visit))
+    fn is_version_of(&self, fetched: &Fetched<'_>) -> bool {
+        let (Some(ours), Some(theirs)) = (PageValidators::of(self.fields()), PageValidators::of_304(fetched))
         else {
             return false;
         };
@@ -379,7 +379,7 @@ impl PermissionRecord {
             PageValidators { tag: None, modified: Some(modified) } => {
                 ours.modified == Some(modified)
                     && !varies(self.fields())
-                    && !varies(visit.fields.iter().copied())
+                    && !varies(fetched.fields.iter().copied())
             }
             PageValidators { tag: None, modified: None } => false,
         }
@@ -387,13 +387,13 @@ impl PermissionRecord {
 
     /// RFC 9111 §3.2: a field that the 304 has replaces all lines of that name; the others stay, except `Age` and
     /// `Date`, which are about the message.
-    fn revalidate(&mut self, visit: &Fetched<'_>) {
-        self.fields.retain(|(name, _)| !visit.has_field(name) && !matches!(&**name, "age" | "date"));
-        self.add_fields(visit);
+    fn revalidate(&mut self, fetched: &Fetched<'_>) {
+        self.fields.retain(|(name, _)| !fetched.has_field(name) && !matches!(&**name, "age" | "date"));
+        self.add_fields(fetched);
     }
 
-    fn add_fields(&mut self, visit: &Fetched<'_>) {
-        for (name, line) in visit.fields {
+    fn add_fields(&mut self, fetched: &Fetched<'_>) {
+        for (name, line) in fetched.fields {
             let name = name.to_ascii_lowercase();
             let room = FIELD_BYTES_MAX.saturating_sub(self.lines(&name).map(<[u8]>::len).sum());
             if is_kept(&name, line) && room > 0 {
@@ -412,10 +412,10 @@ impl PermissionRecord {
         }
         // Stricter: whether a 304 is a fetch is left open, so the statements of then and now both count.
         let is_new = |statement: &&PreferenceStatement| !self.preferences.contains(statement);
-        let new: Vec<_> = visit.preferences.iter().filter(is_new).cloned().collect();
+        let new: Vec<_> = fetched.preferences.iter().filter(is_new).cloned().collect();
         self.preferences.extend(new);
         cut_statements(&mut self.preferences);
-        self.received_at = unix_millis(visit.received_at);
+        self.received_at = unix_millis(fetched.received_at);
     }
 
     fn add_metas(&mut self, head: &Head) {
@@ -457,18 +457,18 @@ impl<'a> PageValidators<'a> {
     }
 
     /// Those of a 304; without a tag also that of the request that it answers, and without either its date (RFC 9110 §13.1.3).
-    fn of_304(visit: &Fetched<'a>) -> Option<Self> {
-        let stated = Self::of(visit.fields.iter().copied())?;
+    fn of_304(fetched: &Fetched<'a>) -> Option<Self> {
+        let stated = Self::of(fetched.fields.iter().copied())?;
         if stated.tag.is_some() {
             return Some(stated);
         }
-        let mut tags = asked(visit, "if-none-match");
+        let mut tags = asked(fetched, "if-none-match");
         match (tags.next(), tags.next()) {
             (Some(tag), None) if !tag.contains(&b',') => Some(Self { tag: Some(strong(tag)), ..stated }),
             (Some(_), _) => None,
             (None, _) if stated.modified.is_some() => Some(stated),
             (None, _) => {
-                let mut dates = asked(visit, "if-modified-since");
+                let mut dates = asked(fetched, "if-modified-since");
                 let date = dates.next().filter(|_| dates.next().is_none())?;
                 Some(Self { tag: None, modified: Some(date.trim_ascii()) })
             }
@@ -476,8 +476,8 @@ impl<'a> PageValidators<'a> {
     }
 }
 
-fn asked<'a>(visit: &Fetched<'a>, name: &'static str) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-    visit.request.iter().filter(move |(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, line)| *line)
+fn asked<'a>(fetched: &Fetched<'a>, name: &'static str) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    fetched.request.iter().filter(move |(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, line)| *line)
 }
 
 fn strong(tag: &[u8]) -> &[u8] {

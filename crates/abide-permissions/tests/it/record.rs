@@ -1,4 +1,4 @@
-//! What a visit changes of a record: the table, and the cases that caches get wrong.
+//! What a fetch changes of a record: the table, and the cases that caches get wrong.
 
 use std::time::{Duration, SystemTime};
 
@@ -46,7 +46,7 @@ fn rules(record: &PermissionRecord) -> String {
     record.rules(&options()).to_string()
 }
 
-/// Whether a visit says anything, and whether the metas are of an earlier one then.
+/// Whether a fetch says anything, and whether the metas are of an earlier one then.
 const NEW: (bool, bool) = (true, false);
 const STALE: (bool, bool) = (true, true);
 const KEPT: (bool, bool) = (false, false);
@@ -167,8 +167,8 @@ fn a_304_is_about_the_record_only_with_its_validators() {
         let (kept, brought, asked) = (fields(1), fields(2), fields(3));
         let mut record = of(&kept, head("noai", HeadEnd::Ended));
         let before = record.clone();
-        let visit = Fetched::new(304, &brought, unscanned(), day(1)).with_request(&asked);
-        assert_eq!(record.update(&visit), is_about_it, "{what}");
+        let fetched = Fetched::new(304, &brought, unscanned(), day(1)).with_request(&asked);
+        assert_eq!(record.update(&fetched), is_about_it, "{what}");
         assert_eq!(record == before, !is_about_it, "{what}");
     }
 }
@@ -339,14 +339,14 @@ fn a_field_that_fits_to_the_byte_is_kept_whole() {
 
 #[test]
 fn metas_that_can_name_nobody_are_not_kept() {
-    let visit = |metas: &[(&str, &str)]| {
+    let fetched = |metas: &[(&str, &str)]| {
         let metas = metas.iter().map(|(name, content)| Meta::new(*name, *content));
         let head = Head::from_metas(metas, HeadEnd::Ended);
         of(&[], head)
     };
-    let plain = visit(&[("robots", "noindex")]);
-    assert_eq!(visit(&[("twitter:card", "summary"), ("robots", "noindex"), ("og:type", "x")]), plain);
-    assert_ne!(visit(&[("robots", "noindex"), (" otherbot ", "noai")]), plain);
+    let plain = fetched(&[("robots", "noindex")]);
+    assert_eq!(fetched(&[("twitter:card", "summary"), ("robots", "noindex"), ("og:type", "x")]), plain);
+    assert_ne!(fetched(&[("robots", "noindex"), (" otherbot ", "noai")]), plain);
 }
 
 #[test]
