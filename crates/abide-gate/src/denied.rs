@@ -260,7 +260,7 @@ impl Denied {
         matches!(self.kind(), DeniedKind::Unreachable { .. })
     }
 
-    /// Whether a retry at [`retry_at`](Self::retry_at) makes sense.
+    /// Whether a retry makes sense: at [`retry_at`](Self::retry_at), or, without one, when what has failed (a store, a signer) works again.
     pub fn is_temporary(&self) -> bool {
         matches!(
             self.kind(),

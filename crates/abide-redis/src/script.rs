@@ -1,6 +1,6 @@
 //! Scripts, known to the server by their hash after the first time.
 //!
-//! A script is sent with every request to a host, so its length is most of the traffic.
+//! A script has some kilobytes: sent whole with each exchange, it would be most of the traffic.
 
 use redis::{ErrorKind, FromRedisValue, RedisResult, ServerErrorKind, ToRedisArgs, cmd};
 
