@@ -11,21 +11,21 @@ use crate::row;
 type Rows = TableDefinition<'static, &'static str, &'static [u8]>;
 type Ages = TableDefinition<'static, (u64, &'static str), ()>;
 
-pub(crate) struct RecordKind {
+pub(crate) struct RecordTable {
     rows: Rows,
     ages: Ages,
 }
 
-pub(crate) const ROBOTS: RecordKind =
-    RecordKind { rows: Rows::new("robots"), ages: Ages::new("robots-by-age") };
+pub(crate) const ROBOTS: RecordTable =
+    RecordTable { rows: Rows::new("robots"), ages: Ages::new("robots-by-age") };
 
-pub(crate) const PERMISSIONS: RecordKind =
-    RecordKind { rows: Rows::new("permissions"), ages: Ages::new("permissions-by-age") };
+pub(crate) const PERMISSIONS: RecordTable =
+    RecordTable { rows: Rows::new("permissions"), ages: Ages::new("permissions-by-age") };
 
 /// So many old records are removed in one transaction: a backoff must not wait for more.
 const STEP: u64 = 4_096;
 
-impl RecordKind {
+impl RecordTable {
     pub(crate) fn read<T>(
         &self,
         transaction: &ReadTransaction,

@@ -12,7 +12,7 @@ use crate::args::CrawlArgs;
 use crate::crawl::facts::CrawlRequest;
 use crate::crawl::frontier::UrlKind;
 use crate::crawl::page::{Class, Page};
-use crate::crawl::report::{HostReport, Report};
+use crate::crawl::report::{HostLine, Report};
 use crate::crawl::summary;
 use crate::outcome::Outcome;
 use crate::sanitize::{count, cut, sanitized, span};
@@ -53,7 +53,7 @@ struct Bar {
 pub(crate) fn page(report: &Report, args: &CrawlArgs) -> anyhow::Result<String> {
     let chart = Chart::of(report, args.online.delay);
     let began = std::time::SystemTime::now().checked_sub(report.lasted);
-    let rest = report.sum(HostReport::urls).saturating_sub(report.pages.len());
+    let rest = report.sum(HostLine::urls).saturating_sub(report.pages.len());
     let whole = Whole {
         report,
         title: title(report),
@@ -97,7 +97,7 @@ fn title(report: &Report) -> String {
 fn figures(report: &Report) -> [(String, &'static str); 9] {
     let gap = report.hosts().filter_map(|host| host.gap_min_ms).min();
     [
-        (report.sum(HostReport::urls).to_string(), "URLs"),
+        (report.sum(HostLine::urls).to_string(), "URLs"),
         (report.sum(|host| host.ok + host.redirected).to_string(), "pages fetched"),
         (report.sum(|host| host.client_errors + host.server_errors).to_string(), "4xx and 5xx"),
         (report.sum(|host| host.denied).to_string(), "denied by robots.txt"),
@@ -120,7 +120,7 @@ fn duration(time: Duration) -> String {
     }
 }
 
-fn lane(host: &HostReport, chart: &Chart) -> Lane {
+fn lane(host: &HostLine, chart: &Chart) -> Lane {
     let gap = host.gap_min_ms.map(|gap| format!(", at least {:.2} s apart", gap as f64 / 1e3));
     let asked = Duration::try_from_secs_f64(host.crawl_delay.unwrap_or(0.0)).unwrap_or_default();
     let delay = chart.delay.max(asked);

@@ -38,7 +38,7 @@ use journal::{Journal, Past};
 use links::LINKS_MAX;
 use page::{Page, PageRecord};
 use progress::ProgressLine;
-use report::{HostReport, Report};
+use report::{HostLine, Report};
 use save::{BODY_MAX, Body, SITEMAP_MAX, Save};
 
 pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
@@ -488,7 +488,7 @@ impl Crawl {
 
     /// What the site disallows and what it answers is no failure, unless `--fail-on` says so.
     fn has_failed(&self) -> bool {
-        let failures = |host: &HostReport| {
+        let failures = |host: &HostLine| {
             let always = host.errors + host.refused + host.deferred + host.unreachable;
             let asked = self.args.fail_on.iter().map(|what| match what {
                 FailOn::Denied => host.denied,

@@ -17,7 +17,7 @@ use crate::outcome::Outcome;
 
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    hosts: BTreeMap<String, HostReport>,
+    hosts: BTreeMap<String, HostLine>,
     /// How many requests are kept in detail.
     drawn: usize,
     /// For the table of the HTML report, if there is to be one, in the order in which they came.
@@ -29,7 +29,7 @@ pub(crate) struct Report {
 
 /// One host; one line of `--json`.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct HostReport {
+pub(crate) struct HostLine {
     pub(crate) host: String,
     /// What went out to it: pages, sitemaps, hops, robots.txt.
     pub(crate) requests: usize,
@@ -171,7 +171,7 @@ impl Report {
             Fact::Unsent(host) => self.host(host).forget_unsent(),
             Fact::Back(url) => self.host_of(&url).requeued += 1,
             Fact::Done(record) => self.done(*record),
-            Fact::Resumed => self.hosts.values_mut().for_each(HostReport::measure_gaps),
+            Fact::Resumed => self.hosts.values_mut().for_each(HostLine::measure_gaps),
         }
     }
 
@@ -238,11 +238,11 @@ impl Report {
         }
     }
 
-    pub(crate) fn hosts(&self) -> impl Iterator<Item = &HostReport> {
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = &HostLine> {
         self.hosts.values()
     }
 
-    pub(crate) fn sum(&self, count: impl Fn(&HostReport) -> usize) -> usize {
+    pub(crate) fn sum(&self, count: impl Fn(&HostLine) -> usize) -> usize {
         self.hosts().map(count).sum()
     }
 
@@ -250,19 +250,19 @@ impl Report {
         self.drawn < self.sum(|host| host.requests)
     }
 
-    fn host_of(&mut self, url: &Url) -> &mut HostReport {
+    fn host_of(&mut self, url: &Url) -> &mut HostLine {
         let name = HostName::of(url).map(|host| host.as_str().to_owned());
         let host = self.host(name.unwrap_or_else(|_| url.host_str().unwrap_or_default().to_owned()));
         host.sample.get_or_insert_with(|| url.clone());
         host
     }
 
-    fn host(&mut self, name: String) -> &mut HostReport {
-        self.hosts.entry(name.clone()).or_insert_with(|| HostReport { host: name, ..HostReport::default() })
+    fn host(&mut self, name: String) -> &mut HostLine {
+        self.hosts.entry(name.clone()).or_insert_with(|| HostLine { host: name, ..HostLine::default() })
     }
 }
 
-impl HostReport {
+impl HostLine {
     /// The URLs that were to be fetched, each with one outcome.
     pub(crate) fn urls(&self) -> usize {
         self.fetched + self.sitemaps + self.denied + self.deferred + self.refused + self.errors + self.left
@@ -372,7 +372,7 @@ mod tests {
             (by("b.example", None), None),
             (by("a.example", Some(1)), None),
         ] {
-            let mut host = HostReport { host: "a.example".to_owned(), ..HostReport::default() };
+            let mut host = HostLine { host: "a.example".to_owned(), ..HostLine::default() };
             Tally::count(&mut host.denied_by, why, None);
             host.know_robots(&abide);
             assert_eq!(host.robots, robots);

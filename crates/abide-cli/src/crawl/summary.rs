@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use crate::crawl::page::Page;
-use crate::crawl::report::{Denial, FailureCause, HostReport, Report, Tally};
+use crate::crawl::report::{Denial, FailureCause, HostLine, Report, Tally};
 use crate::outcome::Outcome;
 use crate::sanitize::{count, cut, span};
 use crate::style::{self, PLAIN};
@@ -21,7 +21,7 @@ fn whole(report: &Report) -> anyhow::Result<Value> {
     let sum = |key: &str| hosts.iter().filter_map(|host| host.get(key)?.as_u64()).sum::<u64>();
     let mut line = Map::from_iter([("hosts".to_owned(), hosts.len().into())]);
     line.extend(SUMS.split(' ').map(|key| (key.to_owned(), sum(key).into())));
-    line.insert("urls".to_owned(), report.sum(HostReport::urls).into());
+    line.insert("urls".to_owned(), report.sum(HostLine::urls).into());
     line.insert("seconds".to_owned(), (report.lasted.as_millis() as f64 / 1e3).into());
     line.insert("interrupted".to_owned(), report.interrupted.into());
     Ok(line.into())
@@ -73,7 +73,7 @@ pub(crate) fn total(report: &Report) -> String {
         count(report.sum(|host| host.requests), "request"),
         count(hosts, "host"),
         report.lasted.as_secs_f64(),
-        count(report.sum(HostReport::urls), "URL"),
+        count(report.sum(HostLine::urls), "URL"),
         outcomes(|pick| report.sum(pick))
     );
     if report.interrupted {
@@ -82,7 +82,7 @@ pub(crate) fn total(report: &Report) -> String {
     text
 }
 
-pub(crate) fn lines(host: &HostReport) -> Vec<String> {
+pub(crate) fn lines(host: &HostLine) -> Vec<String> {
     let mut lines = Vec::new();
     if host.urls() > 0 {
         lines.push(format!("{}: {}", count(host.urls(), "URL"), outcomes(|pick| pick(host))));
@@ -110,7 +110,7 @@ pub(crate) fn lines(host: &HostReport) -> Vec<String> {
     lines
 }
 
-pub(crate) type Pick = fn(&HostReport) -> usize;
+pub(crate) type Pick = fn(&HostLine) -> usize;
 
 /// What a URL can come to.
 const CLASSES: [(&str, Pick); 10] = [
@@ -141,7 +141,7 @@ fn outcomes(sum: impl Fn(Pick) -> usize) -> String {
     classes(sum).map(|(name, count)| counted(name, count)).collect::<Vec<_>>().join(", ")
 }
 
-fn pace(host: &HostReport) -> String {
+fn pace(host: &HostLine) -> String {
     let others = [(host.robots_requests, "robots.txt"), (host.sitemap_requests, "sitemaps")];
     let others = others.iter().filter(|(count, _)| *count > 0);
     let others: Vec<String> = others.map(|(count, what)| format!("{count} for {what}")).collect();
@@ -168,7 +168,7 @@ fn pace(host: &HostReport) -> String {
 }
 
 /// Where the rules come from, in a few words. A host may have been asked only since a robots.txt redirected there.
-fn robots(host: &HostReport) -> String {
+fn robots(host: &HostLine) -> String {
     let Some(source) = host.robots else {
         return match host.robots_status {
             Some(status) => format!("robots.txt: answered {status}"),

@@ -11,7 +11,7 @@ use crate::{Coding, Failure};
 
 /// What was read, whole lines only.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct RobotsText {
+pub(crate) struct WholeLines {
     pub(crate) bytes: Vec<u8>,
     pub(crate) truncated: bool,
 }
@@ -27,13 +27,13 @@ pub(crate) fn decoded(body: FetchBody, coding: Option<Coding>) -> FetchBody {
 /// never parsed, since what is missing may be what disallows.
 ///
 /// `Content-Length` allocates nothing; the buffer grows with the bytes that arrive.
-pub(crate) async fn read(mut body: FetchBody, limit: usize) -> Result<RobotsText, FetchError> {
+pub(crate) async fn read(mut body: FetchBody, limit: usize) -> Result<WholeLines, FetchError> {
     let mut read = Vec::new();
     while read.len() <= limit {
         // A body that is always ready, such as an endless row of empty frames, must not starve the deadline.
         tokio::task::coop::consume_budget().await;
         let Some(frame) = body.frame().await.transpose()? else {
-            return Ok(RobotsText { bytes: read, truncated: false });
+            return Ok(WholeLines { bytes: read, truncated: false });
         };
         let Ok(data) = frame.into_data() else { continue };
         append(&mut read, &data, limit.saturating_add(1));
@@ -56,7 +56,7 @@ fn append(read: &mut Vec<u8>, data: &[u8], len_max: usize) {
 
 /// Cuts `read`, which has one byte more than the limit, at its last line end. That byte shows whether the last line is complete. A line that
 /// the limit cuts is dropped, because it could be the `Allow: /` of `Allow: /x`.
-pub(super) fn cut(mut read: Vec<u8>, limit: usize) -> RobotsText {
+pub(super) fn cut(mut read: Vec<u8>, limit: usize) -> WholeLines {
     let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
     let (text, over) = read.split_at_checked(limit).unwrap_or((&read, b""));
     let whole = match text {
@@ -66,7 +66,7 @@ pub(super) fn cut(mut read: Vec<u8>, limit: usize) -> RobotsText {
         _ => text.iter().rposition(is_line_end).map_or(0, |at| at.saturating_add(1)),
     };
     read.truncate(whole);
-    RobotsText { bytes: read, truncated: true }
+    WholeLines { bytes: read, truncated: true }
 }
 
 /// The end of the last whole line of UTF-16. It looks at units, because U+0A41 has a byte that is a line feed in ASCII.
@@ -85,14 +85,14 @@ mod tests {
 
     const LIMIT: usize = 64;
 
-    async fn read_all(bytes: Vec<u8>) -> RobotsText {
+    async fn read_all(bytes: Vec<u8>) -> WholeLines {
         let body = Full::new(Bytes::from(bytes)).map_err(|never| match never {}).boxed_unsync();
         read(body, LIMIT).await.unwrap()
     }
 
     #[tokio::test]
     async fn one_endless_line_leaves_nothing() {
-        assert_eq!(read_all(vec![b'a'; 10_000]).await, RobotsText { bytes: Vec::new(), truncated: true });
+        assert_eq!(read_all(vec![b'a'; 10_000]).await, WholeLines { bytes: Vec::new(), truncated: true });
     }
 
     #[tokio::test]
