@@ -21,8 +21,8 @@ use redb::{
 use crate::batch::{Batch, changed};
 use crate::builder::Builder;
 use crate::error::Error;
-use crate::kind::{PERMISSIONS, ROBOTS, Records};
 use crate::place::DatabasePlace;
+use crate::record_table::{PERMISSIONS, ROBOTS, Records};
 use crate::row::{self, BackoffRow, FileState, VERSION};
 use crate::store::StoreUsage;
 

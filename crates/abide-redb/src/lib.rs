@@ -13,8 +13,8 @@ mod shared;
 // The file.
 mod batch;
 mod disk;
-mod kind;
 mod place;
+mod record_table;
 mod row;
 
 pub use builder::Builder;
