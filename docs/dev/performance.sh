@@ -35,7 +35,7 @@ memory() { cargo run --quiet --release -p abide-robots --example memory; }
 gate() { cargo bench --quiet -p abide-gate --bench gate; }
 pacer() { cargo bench --quiet -p abide-gate --all-features --bench pacing; }
 hosts() { cargo bench --quiet -p abide-gate --bench hosts; }
-middleware() { cargo bench --quiet -p abide --bench overhead; }
+middleware() { cargo bench --quiet -p abide --bench overhead | sed '/an empty middleware/d'; }
 count_middleware() { crates/abide/benches/instructions; }
 crawl() { docs/dev/crawl-comparison.sh; }
 heads() { cargo bench --quiet -p abide-permissions --bench permissions -- heads; }

@@ -1,6 +1,6 @@
 //! `abide demo`: a small web on loopback, and a crawl of it.
 //!
-//! The first command of the README: it needs no network, and what it prints is the crawl that everybody else runs.
+//! The first command of the README: it needs no network, and shows what `abide crawl` does by running it.
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Write};

@@ -1,6 +1,6 @@
 //! `abide explain`: the robots.txt with the line that decides, and why.
 //!
-//! For a site's author and for the crawler's, who do not agree on why a URL was denied: the same verdict as `match` or `check`, with its grounds.
+//! For the authors of sites and crawlers who ask why a URL is denied: the verdict of `match` or `check`, with the lines that led to it.
 
 use std::path::Path;
 

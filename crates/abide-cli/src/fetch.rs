@@ -1,6 +1,6 @@
 //! `abide fetch`: URLs through the whole middleware.
 //!
-//! What the library does for one request, as JSON: hops, verdict, waits, permissions. `crawl` fetches with it, too, so a page has one account.
+//! What the library does for one request, as JSON: hops, verdict, waits, permissions. `crawl` fetches with it, so both report a page alike.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

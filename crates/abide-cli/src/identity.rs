@@ -12,6 +12,7 @@ use askama::Template;
 use url::Url;
 
 use crate::args::{IdentityArgs, IdentityCall, PageArgs};
+use crate::sanitize::quoted;
 use crate::status::{Status, UsageError};
 
 pub(crate) fn run(args: &IdentityArgs) -> anyhow::Result<Status> {
@@ -46,8 +47,12 @@ fn new(file: &PathBuf) -> anyhow::Result<()> {
 }
 
 fn directory(files: &[PathBuf], headers: Option<&Url>, days: u64) -> anyhow::Result<()> {
-    if headers.is_some_and(|site| site.scheme() != "https") {
-        return Err(UsageError("--headers: expected the https URL of a site".to_owned()).into());
+    if let Some(site) = headers.filter(|site| site.scheme() != "https") {
+        return Err(UsageError(format!(
+            "--headers: expected the https URL of a site, found {}",
+            quoted(site.as_str())
+        ))
+        .into());
     }
     let keys = files.iter().map(|file| key(file)).collect::<Result<Vec<_>, _>>()?;
     let directory = Directory::new(keys.iter().map(|key| key as &dyn Signer))?;

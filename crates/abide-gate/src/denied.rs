@@ -34,7 +34,7 @@ struct Inner {
     redirects: Vec<(Url, StatusCode)>,
     decided_at: WallMillis,
     retry_at: Option<WallMillis>,
-    /// What is waited for, if not the host of `url`.
+    /// The host or group that a deferred request waits for.
     scope: Option<Box<str>>,
 }
 

@@ -1,6 +1,6 @@
 //! Why a key cannot be used, or a request cannot be signed. No variant has a part of a private key.
 //!
-//! One type for all of the crate, since callers do one thing with it: show it and stop.
+//! One type for all of the crate, because callers do one thing with it: show it and stop.
 
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,7 @@
 //! What happens in a crawl, fact by fact: its journal keeps them, and its report is what they come to.
 //!
-//! `run` sees a fact, `journal` writes it and `report` counts it. A crawl that goes on later replays the journal, and so has
-//! the report of one that was never stopped.
+//! `journal` writes a fact, and `report` counts it. A crawl that goes on later replays the journal, and so has the report of one that
+//! was never stopped.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};

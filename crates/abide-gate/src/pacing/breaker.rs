@@ -35,8 +35,8 @@ const FIRST_PAUSE: u32 = 60;
 /// The longest, in seconds: an hour after it is back, a host is crawled again at the latest.
 const LONGEST_PAUSE: u32 = 3_600;
 
-/// How long a pause that has ended counts.
-const PAUSE_COUNTS: Duration = Duration::from_secs(3_600);
+/// How long the breaker is kept after its pause has ended.
+const KEPT_AFTER_PAUSE: Duration = Duration::from_secs(3_600);
 
 impl Breaker {
     pub(crate) const CLOSED: Self = Self {
@@ -55,7 +55,7 @@ impl Breaker {
     /// It holds nothing, or no request has come since long after its pause: a dead host is not kept for ever. Two or
     /// five faults would open it again.
     pub(crate) fn is_over(&self, now: Moment) -> bool {
-        *self == Self::CLOSED || (!self.is_closed() && self.until.plus(PAUSE_COUNTS) <= now)
+        *self == Self::CLOSED || (!self.is_closed() && self.until.plus(KEPT_AFTER_PAUSE) <= now)
     }
 
     /// After a fault of a request that was granted at `granted`.

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_in_use_its_delay_its_count_and_its_lease() {
+    fn an_entry_is_in_use_for_its_delay_its_count_and_its_lease() {
         let mut entry = HostEntry::default();
         assert!(!entry.is_in_use(s(0)));
         let knows = HostState { quiet: Some(s(0)), delay: s(60), backoff: None };

@@ -1,6 +1,6 @@
 //! Content-Signal: `search=yes, ai-train=no` (contentsignals.org). Not a structured field, so each element is read by itself.
 //!
-//! Its preferences join those of Content-Usage; the names of its own are mapped to usages here.
+//! Its names are mapped to usages here, so that its preferences join those of Content-Usage.
 
 use super::usage::bounded;
 use super::{Preference, StatedLine, Usage, salvage};

@@ -339,14 +339,14 @@ fn a_field_that_fits_to_the_byte_is_kept_whole() {
 
 #[test]
 fn metas_that_can_name_nobody_are_not_kept() {
-    let fetched = |metas: &[(&str, &str)]| {
+    let record = |metas: &[(&str, &str)]| {
         let metas = metas.iter().map(|(name, content)| Meta::new(*name, *content));
         let head = Head::from_metas(metas, HeadEnd::Ended);
         of(&[], head)
     };
-    let plain = fetched(&[("robots", "noindex")]);
-    assert_eq!(fetched(&[("twitter:card", "summary"), ("robots", "noindex"), ("og:type", "x")]), plain);
-    assert_ne!(fetched(&[("robots", "noindex"), (" otherbot ", "noai")]), plain);
+    let plain = record(&[("robots", "noindex")]);
+    assert_eq!(record(&[("twitter:card", "summary"), ("robots", "noindex"), ("og:type", "x")]), plain);
+    assert_ne!(record(&[("robots", "noindex"), (" otherbot ", "noai")]), plain);
 }
 
 #[test]

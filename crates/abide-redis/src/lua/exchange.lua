@@ -131,7 +131,7 @@ elseif new ~= body then
   redis.call('SET', KEYS[1], sealed(KEYS[1], new .. ' ' .. text(now)), 'PX', text(math.ceil((kept_until - now) / 1000)))
 end
 
--- A server that takes no writes is away: a process that only asks whether it is back must hear so.
+-- A server that takes no writes is away, and must say so to a process that only asks whether it is back.
 if want == 'release' and (kept_until <= now or new == body) then mark(KEYS[2], since) end
 
 quiet = last > 0 and now - last or -1
