@@ -96,6 +96,14 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
     /// An error met here belongs to the reader: it is replayed at its place. A server that drips its head is waited for no
     /// longer than [`SCAN_TIME_MAX`].
     pub(crate) async fn read_head(&mut self, mut head: HeadReader) -> Head {
+        // What was taken before.
+        for frame in &self.replay {
+            match frame.as_ref().map(Frame::data_ref) {
+                Ok(Some(data)) if head.feed(data).is_break() => return head.finish(),
+                Ok(_) => {}
+                Err(_) => return head.interrupt(),
+            }
+        }
         let reading = async {
             while let Some(frame) = poll_fn(|context| self.poll_wire(context)).await {
                 let data = frame.as_ref().ok().and_then(Frame::data_ref).cloned();
@@ -422,6 +430,20 @@ mod tests {
             assert!(body.replay.len() <= 2 * page.len() / JOINED_MAX + 2, "{what}: {}", body.replay.len());
             assert_eq!(body.size_hint().lower(), page.len() as u64, "{what}");
             assert_eq!(body.collect().await.unwrap().to_bytes(), page, "{what}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_head_begins_with_what_was_taken() {
+        let page = Bytes::from_static(b"<meta name=robots content=noindex><body>text");
+        let options = ReadOptions::new("ExampleBot".parse().unwrap());
+        for taken in 1..page.len() {
+            let wire = http_body_util::Full::new(page.slice(taken..));
+            let body = ResponseBody::new(wire, Version::HTTP_11, None);
+            let mut body = body.with_taken(Ok(page.slice(..taken)));
+            let head = HeadReader::new(HeadScanner::new(&options, Some("text/html")), true);
+            assert_eq!(body.read_head(head).await.metas().len(), 1, "{taken}");
+            assert_eq!(body.collect().await.unwrap().to_bytes(), page, "{taken}");
         }
     }
 

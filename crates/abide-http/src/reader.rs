@@ -54,7 +54,7 @@ impl<'a> ReadRequest<'a> {
 /// ```
 /// fn info_without_body(call: &mut abide_http::Call<'_>, head: &http::response::Parts) -> Option<abide_http::FetchInfo> {
 ///     let reading = call.reading(None, head.status, &head.headers);
-///     reading.leaves_body().then(|| reading.fetch_info())
+///     reading.is_immediate().then(|| reading.fetch_info(b""))
 /// }
 /// ```
 #[derive(Debug)]
@@ -104,14 +104,20 @@ impl<'a> Reading<'a> {
         self
     }
 
-    /// Whether nothing of the body is wanted: it is not read, and nothing is kept for later fetches.
-    pub fn leaves_body(&self) -> bool {
-        self.head.is_err() && self.asked.store().is_none()
+    /// Whether nothing is awaited when all of the body is here: nothing is kept for later fetches, and the head is not scanned lazily.
+    pub fn is_immediate(&self) -> bool {
+        self.asked.scan != Scan::Lazy && self.asked.store().is_none()
     }
 
-    /// The fetch info of a response whose body is not read.
-    pub fn fetch_info(self) -> FetchInfo {
-        let head = Head::not_scanned(self.head.err().unwrap_or(HeadEnd::NotScanned));
+    /// The fetch info of a response with this body.
+    pub fn fetch_info(self, body: &[u8]) -> FetchInfo {
+        let head = match self.head {
+            Err(reason) => Head::not_scanned(reason),
+            Ok(mut reader) => {
+                _ = reader.feed(body);
+                reader.finish()
+            }
+        };
         let options = self.asked.reader.options.clone();
         FetchInfo::new(options, self.history, self.fields, HeadOutcome::Known(head))
     }
@@ -360,8 +366,10 @@ fn starts_at_zero(headers: &HeaderMap) -> bool {
 #[derive(Debug)]
 pub(crate) struct HeadReader {
     scanner: HeadScanner,
-    /// The beginning of the body, which shows whether it is text.
+    /// The beginning of the body, if its first frame is too short to show whether it is text.
     start: Vec<u8>,
+    /// Whether the body looks coded, when enough of it was seen.
+    is_coded: Option<bool>,
     is_scanned: bool,
     /// Whether the body is all of the page, and not a part of it.
     is_whole: bool,
@@ -371,20 +379,30 @@ pub(crate) struct HeadReader {
 
 impl HeadReader {
     pub(crate) fn new(scanner: HeadScanner, is_whole: bool) -> Self {
-        Self { scanner, start: Vec::new(), is_scanned: false, is_whole, has_sure_end: true }
+        Self { scanner, start: Vec::new(), is_coded: None, is_scanned: false, is_whole, has_sure_end: true }
     }
 
     /// Takes the next bytes of the body.
     pub(crate) fn feed(&mut self, data: &[u8]) -> ControlFlow<()> {
-        // A copy: a part of the frame would keep all of it, for as long as a body is read lazily.
-        let room = LOOKED_AT.saturating_sub(self.start.len());
-        self.start.extend_from_slice(data.get(..room).unwrap_or(data));
-        if has_magic(&self.start) {
+        if self.is_coded.is_none() {
+            let start = match data.get(..LOOKED_AT) {
+                Some(start) if self.start.is_empty() => start,
+                // A copy: a part of the frame would keep all of it, for as long as a body is read lazily.
+                _ => {
+                    let room = LOOKED_AT.saturating_sub(self.start.len());
+                    self.start.extend_from_slice(data.get(..room).unwrap_or(data));
+                    &self.start
+                }
+            };
+            let is_enough = start.len() >= LOOKED_AT || has_magic(start);
+            self.is_coded = is_enough.then(|| looks_coded(start));
+        }
+        if self.is_coded == Some(true) {
             return ControlFlow::Break(());
         }
         self.is_scanned = self.is_scanned || self.scanner.feed(data).is_break();
         // A server chooses the size of its frames: the first byte of a coding may be that of a text, which ends a head at once.
-        let is_judged = self.start.len() >= LOOKED_AT || begins_with_a_tag(&self.start);
+        let is_judged = self.is_coded.is_some() || begins_with_a_tag(&self.start);
         if self.is_scanned && is_judged { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
@@ -399,7 +417,7 @@ impl HeadReader {
     }
 
     fn end(self, end: impl FnOnce(HeadScanner) -> Head) -> Head {
-        if looks_coded(&self.start) {
+        if self.is_coded.unwrap_or_else(|| looks_coded(&self.start)) {
             return Head::not_scanned(HeadEnd::Undecoded);
         }
         let head = end(self.scanner);

@@ -187,10 +187,10 @@ impl<'a> RedirectLoop<'a> {
         self.request = Some(request);
     }
 
-    /// Attaches the fetch info. A body that is all here and not read for permissions ends its permit now.
+    /// Attaches the fetch info. A short body that is all here ends its permit now.
     ///
     /// # Errors
-    /// Otherwise what is to be awaited: the head is read.
+    /// Otherwise what is to be awaited: more of the body, or the store of permissions.
     fn finish(
         &mut self,
         mut response: Response,
@@ -207,9 +207,12 @@ impl<'a> RedirectLoop<'a> {
             reading = reading.without_codings_below(response.version(), response.headers());
         }
         let mut ahead = None;
-        if reading.leaves_body() {
+        if reading.is_immediate() {
             match take_short_body(&mut response) {
-                Ok(body) => return Ok(with_whole_body(url, &mut response, body, reading.fetch_info())),
+                Ok(body) => {
+                    let info = reading.fetch_info(&body);
+                    return Ok(with_whole_body(url, &mut response, body, info));
+                }
                 Err(taken) => ahead = taken,
             }
         }

@@ -225,7 +225,7 @@ pub(crate) fn with_whole_body(url: Url, response: &mut Response, body: Bytes, in
     whole
 }
 
-/// Takes a short body that is not scanned, if all of it has arrived. That is so for most responses that are not pages.
+/// Takes a short body, if all of it has arrived, as most have with their head: a body that is read as it comes costs several allocations.
 ///
 /// # Errors
 /// What was taken of it, for the replay.
