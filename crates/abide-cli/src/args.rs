@@ -315,7 +315,8 @@ pub(crate) struct CrawlArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = links)]
     pub(crate) max_depth: Option<u32>,
     /// Longest backoff of a host to wait for beyond --max-wait; if it is longer, the URLs of the host are left
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration, allow_hyphen_values = true)]
+    // A `Retry-After: 300`, as many servers send it, may last a tenth longer.
+    #[arg(long, value_name = "TIME", default_value = "6m", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) max_hold: Duration,
     /// Also fail (exit status 1) on pages of these kinds, for link checkers: denied, 4xx, 5xx
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
