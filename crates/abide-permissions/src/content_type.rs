@@ -36,10 +36,16 @@ pub(crate) struct ContentType<'a> {
 impl<'a> ContentType<'a> {
     /// Reads the value of the field; of several lines, all of them with commas between them.
     pub(crate) fn read(value: Option<&'a [u8]>) -> Self {
-        // As most pages have it.
-        if let Some(b"text/html; charset=utf-8" | b"text/html; charset=UTF-8") = value {
-            let charset = value.map(|value| value.split_at(b"text/html; charset=".len()).1);
-            return Self { syntax: Some(Syntax::Html), is_unclear: false, charset };
+        // As most pages have it, and most of what is none.
+        match value {
+            Some(b"text/html; charset=utf-8" | b"text/html; charset=UTF-8") => {
+                let charset = value.map(|value| value.split_at(b"text/html; charset=".len()).1);
+                return Self { syntax: Some(Syntax::Html), is_unclear: false, charset };
+            }
+            Some(b"text/plain" | b"application/json" | b"application/pdf" | b"image/jpeg" | b"image/png") => {
+                return Self { syntax: None, is_unclear: false, charset: None };
+            }
+            _ => {}
         }
         let mut said = 0;
         let mut last: Option<(&[u8], Option<Syntax>)> = None;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use http::header::ACCEPT_ENCODING;
 use ipnet::IpNet;
 use reqwest::dns::Resolve;
 use reqwest_middleware::ClientWithMiddleware;
@@ -22,7 +23,7 @@ use abide_permissions::{PermissionStore, ReadOptions, Usage};
 use crate::client::{Abide, Core};
 use crate::resolver::{GuardedResolver, SystemResolver};
 use crate::robots_fetch::ReqwestFetch;
-use crate::send::never_again;
+use crate::send::{CODINGS, never_again};
 
 /// Settings of one crawler. Made by [`Abide::builder`].
 ///
@@ -119,8 +120,8 @@ impl Builder {
 
     /// Whether abide requests pages in gzip, brotli, deflate and zstd, and decodes them, whatever features reqwest has. On by default.
     ///
-    /// A request's own `Accept-Encoding` is kept, and one with `Range` asks for no coding. If this is off, no `Accept-Encoding` is sent,
-    /// and bodies stay as the server encoded them.
+    /// The client that is built asks for them by a default field. A request's own `Accept-Encoding` is kept, and one with `Range` asks for no
+    /// coding. If this is off, no `Accept-Encoding` is sent, and bodies stay as the server encoded them.
     pub fn decode(mut self, on: bool) -> Self {
         self.decodes = on;
         self
@@ -297,7 +298,9 @@ impl Builder {
         retry: reqwest::retry::Builder,
     ) -> Result<(Abide, reqwest::Client), BuildError> {
         let resolver = self.guarded_resolver();
+        let codings = self.decodes.then_some((ACCEPT_ENCODING, CODINGS));
         let inner = inner
+            .default_headers(codings.into_iter().collect())
             .redirect(reqwest::redirect::Policy::none())
             .retry(retry)
             .no_gzip()

@@ -43,10 +43,9 @@ pub(crate) fn sending<'f>(
     if request.timeout().copied() != call.timeout() {
         *request.timeout_mut() = call.timeout();
     }
-    if core.decodes {
+    if core.decodes && request.headers().contains_key(RANGE) {
         // RFC 9110 §14.2: a range is of the coded page, and a part of that cannot be decoded.
-        let codings = if request.headers().contains_key(RANGE) { IDENTITY } else { CODINGS };
-        request.headers_mut().entry(ACCEPT_ENCODING).or_insert(codings);
+        request.headers_mut().entry(ACCEPT_ENCODING).or_insert(IDENTITY);
     }
     call.sending();
     call.within(|| next.run(taken.take().expect(ONE_REQUEST), extensions))
@@ -161,7 +160,7 @@ pub(crate) fn reqwest_failure(error: &reqwest::Error) -> Option<Failure> {
 }
 
 /// As reqwest asks for them when it has all its features.
-const CODINGS: HeaderValue = HeaderValue::from_static("zstd,gzip,deflate,br");
+pub(crate) const CODINGS: HeaderValue = HeaderValue::from_static("zstd,gzip,deflate,br");
 const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
 
 /// The response with its coding taken off. It keeps the length of the coded body, at which its connection ends it, until [`into_http`].
