@@ -212,6 +212,9 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
     pub(crate) fn scan_lazily(&mut self, head: HeadReader) -> watch::Receiver<Option<Head>> {
         let (result, later) = watch::channel(None);
         self.lazy = Some(Box::new(LazyScan { head: Some(head), is_whole: false, result }));
+        let taken = mem::take(&mut self.replay);
+        taken.iter().for_each(|frame| self.show_lazy_scan(Some(frame)));
+        self.replay = taken;
         later
     }
 
@@ -437,13 +440,19 @@ mod tests {
     async fn a_head_begins_with_what_was_taken() {
         let page = Bytes::from_static(b"<meta name=robots content=noindex><body>text");
         let options = ReadOptions::new("ExampleBot".parse().unwrap());
+        let head = || HeadReader::new(HeadScanner::new(&options, Some("text/html")), true);
         for taken in 1..page.len() {
-            let wire = http_body_util::Full::new(page.slice(taken..));
-            let body = ResponseBody::new(wire, Version::HTTP_11, None);
-            let mut body = body.with_taken(Ok(page.slice(..taken)));
-            let head = HeadReader::new(HeadScanner::new(&options, Some("text/html")), true);
-            assert_eq!(body.read_head(head).await.metas().len(), 1, "{taken}");
-            assert_eq!(body.collect().await.unwrap().to_bytes(), page, "{taken}");
+            let body = || {
+                let wire = http_body_util::Full::new(page.slice(taken..));
+                ResponseBody::new(wire, Version::HTTP_11, None).with_taken(Ok(page.slice(..taken)))
+            };
+            let (mut eager, mut lazy) = (body(), body());
+            assert_eq!(eager.read_head(head()).await.metas().len(), 1, "{taken}");
+            let later = lazy.scan_lazily(head());
+            for body in [eager, lazy] {
+                assert_eq!(body.collect().await.unwrap().to_bytes(), page, "{taken}");
+            }
+            assert_eq!(later.borrow().as_ref().unwrap().metas().len(), 1, "{taken}, lazily");
         }
     }
 
