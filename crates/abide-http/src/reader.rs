@@ -52,9 +52,9 @@ impl<'a> ReadRequest<'a> {
 /// A response whose fields have been read, and whose body has not.
 ///
 /// ```
-/// fn info_without_body(call: &mut abide_http::Call<'_>, head: &http::response::Parts) -> Option<abide_http::FetchInfo> {
+/// fn info(call: &mut abide_http::Call<'_>, head: &http::response::Parts, body: &[u8]) -> Option<abide_http::FetchInfo> {
 ///     let reading = call.reading(None, head.status, &head.headers);
-///     reading.is_immediate().then(|| reading.fetch_info(b""))
+///     reading.is_immediate().then(|| reading.fetch_info(body))
 /// }
 /// ```
 #[derive(Debug)]
@@ -109,7 +109,7 @@ impl<'a> Reading<'a> {
         self.asked.scan != Scan::Lazy && self.asked.store().is_none()
     }
 
-    /// The fetch info of a response with this body.
+    /// The fetch info of a response with this body. It must be all of it, or what a missing part forbids would count as permitted.
     pub fn fetch_info(self, body: &[u8]) -> FetchInfo {
         let head = match self.head {
             Err(reason) => Head::not_scanned(reason),
