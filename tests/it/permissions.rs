@@ -270,6 +270,21 @@ async fn all_gzip_members_of_a_head_are_read() {
     }
 }
 
+#[tokio::test]
+async fn a_client_of_ones_own_that_drops_members_permits_nothing_more() {
+    let body = [gzip(&LATE.as_bytes()[..40]), gzip(&LATE.as_bytes()[40..])].concat();
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n";
+    let reply = [format!("{head}{:x}\r\n", body.len()).as_bytes(), &body, b"\r\n0\r\n\r\n"].concat();
+    let server = Server::without_rules(move |_| Reply::raw(vec![Step::send(reply.clone())])).await;
+    let (abide, own) = builder(&server).parts();
+    let other = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
+    let other = other.dns_resolver(abide.resolver()).build().unwrap();
+    for (inner, noindex) in [(own, Some(true)), (other, None)] {
+        let page = abide.wrap(inner).get("http://a.example/x").send().await.unwrap();
+        assert_eq!(page.permissions().noindex_known(), noindex, "{}", page.permissions().head_end());
+    }
+}
+
 /// HTML §13.2.6.4.4: the end of the document ends its head. RFC 9112 §6.3: only a length or the last chunk shows that it is the end.
 #[tokio::test]
 async fn a_page_that_is_only_a_head_is_known_if_its_end_is() {

@@ -256,7 +256,8 @@ impl Builder {
     /// [`BuildError`].
     pub fn build_client(self, inner: reqwest::ClientBuilder) -> Result<ClientWithMiddleware, BuildError> {
         // reqwest copies each request that it might send again, or count. Nothing sends again between this middleware and this client.
-        let (abide, inner) = self.build_around(inner, reqwest::retry::never().max_retries_per_request(0))?;
+        let retry = reqwest::retry::never().max_retries_per_request(0);
+        let (abide, inner) = self.build_around(inner, retry, false)?;
         Ok(abide.wrap(inner))
     }
 
@@ -289,13 +290,14 @@ impl Builder {
     /// # Errors
     /// [`BuildError`].
     pub fn build_with(self, inner: reqwest::ClientBuilder) -> Result<(Abide, reqwest::Client), BuildError> {
-        self.build_around(inner, never_again())
+        self.build_around(inner, never_again(), true)
     }
 
     fn build_around(
         mut self,
         inner: reqwest::ClientBuilder,
         retry: reqwest::retry::Builder,
+        counts_sends: bool,
     ) -> Result<(Abide, reqwest::Client), BuildError> {
         let resolver = self.guarded_resolver();
         let codings = self.decodes.then_some((ACCEPT_ENCODING, CODINGS));
@@ -319,7 +321,7 @@ impl Builder {
                 has_cookies: Arc::clone(&has_cookies),
             }),
         };
-        Ok((self.finish(fetch, resolver, has_cookies)?, client))
+        Ok((self.finish(fetch, resolver, has_cookies, counts_sends)?, client))
     }
 
     /// Builds the crawler alone, for a client of your own. It fetches robots.txt with a client that it builds.
@@ -332,7 +334,7 @@ impl Builder {
         match self.fetch.take() {
             Some(fetch) => {
                 let resolver = self.guarded_resolver();
-                self.finish(fetch, resolver, Arc::default())
+                self.finish(fetch, resolver, Arc::default(), false)
             }
             None => Ok(self.build_with(reqwest::Client::builder())?.0),
         }
@@ -357,6 +359,7 @@ impl Builder {
         fetch: Arc<dyn Fetch>,
         resolver: Arc<GuardedResolver>,
         has_cookies: Arc<AtomicBool>,
+        counts_sends: bool,
     ) -> Result<Abide, BuildError> {
         let core = Core {
             resolver,
@@ -364,6 +367,7 @@ impl Builder {
             timeout: self.timeout,
             read_timeout: Some(self.read_timeout).filter(|&limit| limit < Duration::MAX),
             decodes: self.decodes,
+            counts_sends,
             has_cookies,
             has_pacing_half: AtomicBool::new(false),
             has_gate_half: AtomicBool::new(false),

@@ -52,6 +52,8 @@ pub(crate) struct Core {
     pub(crate) read_timeout: Option<Duration>,
     /// Whether pages are asked for in content codings, and decoded.
     pub(crate) decodes: bool,
+    /// Whether the client that was built with it counts its requests: what is not counted has gone through another.
+    pub(crate) counts_sends: bool,
     /// Whether any response has set a cookie, which a jar in the client may have kept.
     pub(crate) has_cookies: Arc<AtomicBool>,
     /// For clients of the crawler's owner.

@@ -82,6 +82,8 @@ struct RedirectLoop<'a> {
     /// The next request, until it is sent.
     request: Option<Request>,
     copy: Option<Box<RequestCopy>>,
+    /// Whether the client that sends takes no codings off, as one of the user's may.
+    keeps_codings: bool,
 }
 
 impl<'a> RedirectLoop<'a> {
@@ -101,7 +103,8 @@ impl<'a> RedirectLoop<'a> {
         if part == Part::Gate {
             call.paced_below();
         }
-        let mut new = Self { core, part, call, copy: RequestCopy::of(&request), request: Some(request) };
+        let (copy, request) = (RequestCopy::of(&request), Some(request));
+        let mut new = Self { core, part, call, copy, request, keeps_codings: false };
         async move {
             // Within the future: what is above may enter its own span only when it is polled.
             let span = CallSpan::begin(new.call.method(), new.call.url());
@@ -131,6 +134,7 @@ impl<'a> RedirectLoop<'a> {
                     let sending = pin!(with_read_timeout(self.core.read_timeout, sending));
                     let (is_repeatable, mut sends) = (self.is_repeatable(), 0);
                     let answer = count_sends(&mut sends, self.call.cover(sending)).await;
+                    self.keeps_codings = self.core.decodes && (sends > 0 || !self.core.counts_sends);
                     let response = answered(self.core, &mut self.call, answer, sends, is_repeatable);
                     if self.call.permit().is_none_or(Permit::is_saved) {
                         response
@@ -203,7 +207,7 @@ impl<'a> RedirectLoop<'a> {
         let limit = self.core.read_timeout.filter(|_| permit.is_some());
         let request = self.copy.as_ref().map(|copy| &copy.headers);
         let mut reading = self.call.reading(request, response.status(), response.headers());
-        if self.core.decodes && self.part == Part::Whole {
+        if self.keeps_codings {
             reading = reading.without_codings_below(response.version(), response.headers());
         }
         let mut ahead = None;
