@@ -181,7 +181,8 @@ impl PacedFetch {
     fn ask(&self, request: &RobotsRequest) -> Ask {
         let crawl_delay = last_delay(&self.pacer, request.url()).unwrap_or_default();
         let budget = self.max_wait.saturating_sub(request.permit_wait.total());
-        Ask { crawl_delay, budget: Some(budget), ..Ask::default() }
+        let is_background = request.permit_wait.is_background();
+        Ask { crawl_delay, budget: Some(budget), is_background, ..Ask::default() }
     }
 }
 

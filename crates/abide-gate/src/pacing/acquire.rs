@@ -40,6 +40,7 @@ pub(crate) struct Request<'u> {
     pub(crate) others: Vec<ScopeRequest<'u>>,
     /// When it has waited long enough.
     pub(crate) deadline: Moment,
+    pub(crate) is_background: bool,
 }
 
 impl<'u> Request<'u> {

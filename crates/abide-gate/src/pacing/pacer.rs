@@ -55,6 +55,8 @@ pub(crate) struct Ask {
     pub(crate) budget: Option<Duration>,
     /// Where the host's schedule was found last: [`Permit::place`]. Zero: not known.
     pub(crate) place: u32,
+    /// Nobody waits for it, and nobody comes back for it if it is deferred.
+    pub(crate) is_background: bool,
 }
 
 impl Pacer {
@@ -189,7 +191,8 @@ impl Pacer {
     pub(crate) fn request<'u>(&self, url: &'u Url, ask: &Ask, now: Moment) -> Result<Request<'u>, Refusal> {
         let budget = ask.budget.unwrap_or(self.policy.max_wait);
         let (host, others) = (self.host(url, ask)?, self.groups(url, ask)?);
-        Ok(Request { url, host, others, deadline: now.plus(budget) })
+        let (deadline, is_background) = (now.plus(budget), ask.is_background);
+        Ok(Request { url, host, others, deadline, is_background })
     }
 
     fn host<'u>(&self, url: &'u Url, ask: &Ask) -> Result<ScopeRequest<'u>, Refusal> {

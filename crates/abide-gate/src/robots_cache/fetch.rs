@@ -162,6 +162,7 @@ struct Waits {
     /// When the last of the waits ended.
     until: Option<Instant>,
     gap: Duration,
+    is_background: bool,
 }
 
 impl PermitWait {
@@ -184,6 +185,15 @@ impl PermitWait {
     pub(crate) fn add_gap(&self, gap: Duration) {
         let mut waits = self.lock();
         waits.gap = waits.gap.max(gap);
+    }
+
+    /// Whether there is an entry that may be used meanwhile, so that no caller waits.
+    pub(crate) fn is_background(&self) -> bool {
+        self.lock().is_background
+    }
+
+    pub(super) fn goes_to_background(&self) {
+        self.lock().is_background = true;
     }
 
     fn lock(&self) -> MutexGuard<'_, Waits> {

@@ -92,6 +92,7 @@ impl RobotsCache {
             }
         }
         if let Some(answer) = &early {
+            permit_wait.goes_to_background();
             leader.announce(FetchProgress::Early(Arc::clone(answer)));
         }
         if let Some(record) = self.wait_for_other_process(origin, previous.as_ref()).await {

@@ -151,3 +151,18 @@ async fn a_robots_txt_that_cannot_be_had_counts_against_its_host() {
         assert!(opened.lock().unwrap().contains(&kind), "{kind:?}: {opened:?}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_refresh_that_is_deferred_takes_no_place_from_pages() {
+    let rules = Scripted::text("User-agent: *\nCrawl-delay: 60").header("cache-control", b"max-age=3600");
+    let gate = gate(&ScriptedFetch::always(rules));
+    gate.check(&page(), &mut gate.max_wait()).await.unwrap();
+    let began = Instant::now();
+    for minute in 1..60 {
+        let page = url(&format!("https://a.example/{minute}"));
+        let denied = gate.admit(&page, gate.max_wait()).await.unwrap_err();
+        sleep(denied.retry_at().unwrap().duration_since(gate.wall().to_system_time()).unwrap()).await;
+        drop(gate.admit(&page, gate.max_wait()).await.unwrap());
+        assert_eq!(began.elapsed().as_secs() / 60, minute, "each page comes in its turn");
+    }
+}
