@@ -135,9 +135,10 @@ impl Pacer {
         let (at, reason) = self
             .with_schedule(scope, |schedule| {
                 schedule.counts.deferrals = schedule.counts.deferrals.saturating_add(1);
-                let at = match request.is_background {
-                    true => exceeded.start.at,
-                    false => schedule.come_back(url, exceeded.start.at, asked.terms.delay),
+                let at = if request.is_background {
+                    exceeded.start.at
+                } else {
+                    schedule.come_back(url, exceeded.start.at, asked.terms.delay)
                 };
                 (at, DeferReason::of(exceeded.start.why, schedule, now, wall))
             })
