@@ -73,11 +73,13 @@ impl<'a> ElementHead<'a> {
         }
         let Some((name, rest)) = split_once(element, |byte| byte == b':') else { return Self::Absent };
         let is_ours = agents.is_some_and(|options| options.token_is_ours(name));
+        let last_word = name.rsplit(u8::is_ascii_whitespace).next().unwrap_or_default();
         match (known(name), agents) {
             (Some(flag), _) if flag.is_flag() && !is_ours => Self::Flag(flag, name, rest),
             (_, Some(options)) if options.token_binds_us(name) => Self::Agent(true, rest),
-            // Stricter: a colon without a name (`: noindex`, `31 Dec 2025, 23:59 GMT`) does not change which crawlers the rules are for.
-            (_, Some(_)) if !name.iter().any(u8::is_ascii_alphabetic) => Self::NoName(rest),
+            // Stricter: a colon without a name (`: noindex`, `31 Dec 2025, 23:59 GMT`), or behind the hour of a time (`Jun 25, 2010 at 15:00`),
+            // does not change which crawlers the rules are for.
+            (_, Some(_)) if !last_word.iter().any(u8::is_ascii_alphabetic) => Self::NoName(rest),
             (_, Some(_)) => Self::Agent(false, rest),
             (_, None) => Self::Absent,
         }
