@@ -102,6 +102,12 @@ pub(crate) fn is_weekday(text: &str) -> bool {
     (0..7).any(|days| begins_name(text, &Weekday::Monday.nth_next(days).to_string()))
 }
 
+/// Whether the text begins with a day or a month, as a date behind the comma of a weekday does.
+pub(crate) fn begins_date(text: &str) -> bool {
+    let first = split_first_word(text).map_or("", |(word, _)| word);
+    first.starts_with(|char: char| char.is_ascii_digit()) || month(first).is_some()
+}
+
 /// Whether the text is at least the first three letters of a name.
 fn begins_name(text: &str, name: &str) -> bool {
     text.len() >= 3 && name.get(..text.len()).is_some_and(|start| start.eq_ignore_ascii_case(text))

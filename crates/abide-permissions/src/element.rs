@@ -2,7 +2,7 @@
 //!
 //! Both carriers share it, so that a value means the same in a field and in a page.
 
-use crate::date::is_weekday;
+use crate::date::{begins_date, is_weekday};
 use crate::options::ReadOptions;
 use crate::rule::{KnownRule, ValuedRule, known};
 use crate::stated::Stated;
@@ -26,7 +26,7 @@ pub(crate) fn read_elements(text: &[u8], agents: Option<&ReadOptions>) -> Stated
                 ElementHead::Valued(rule, value) => {
                     // RFC 1123 and RFC 850 dates contain a comma: `Wed, 31 Dec 2025 23:59:59 GMT`.
                     let parted = rule == ValuedRule::UnavailableAfter && is_weekday(&lossy(value));
-                    let is_date = |next: &&[u8]| parted && next.first().is_some_and(u8::is_ascii_digit);
+                    let is_date = |next: &&[u8]| parted && begins_date(&lossy(next));
                     let after_comma = elements.next_if(is_date);
                     if applies {
                         stated.value(rule, after_comma.unwrap_or(value));
