@@ -101,7 +101,8 @@ fn read_words(element: &[u8], stated: &mut Stated) {
 /// follows it.
 pub(crate) fn read_salvaged(piece: &[u8], options: &ReadOptions) -> Stated {
     let mut stated = Stated::default();
-    let words = piece.split(u8::is_ascii_whitespace).map(|word| word.strip_suffix(b";").unwrap_or(word));
+    let words = piece.split(u8::is_ascii_whitespace).map(|word| word.strip_prefix(b";").unwrap_or(word));
+    let words = words.map(|word| word.strip_suffix(b";").unwrap_or(word));
     let mut words = words.filter(|word| !word.is_empty()).peekable();
     while let Some(word) = words.next() {
         let mut rest = word;
