@@ -95,7 +95,12 @@ impl CommonHead {
     #[inline(never)]
     fn read(&mut self, bytes: &mut &[u8]) -> HeadProgress {
         while !self.machine.is_done() {
-            *bytes = bytes.trim_ascii_start();
+            if let [b'\n', rest @ ..] = *bytes {
+                *bytes = rest;
+            }
+            if !matches!(bytes, [b'<', ..]) {
+                *bytes = bytes.trim_ascii_start();
+            }
             match read_token(bytes, &mut self.machine) {
                 Ok(rest) => *bytes = rest,
                 Err(Unread::More) => return HeadProgress::Head,
@@ -113,10 +118,11 @@ const TOKEN_BYTES_MAX: usize = 16 * 1024;
 /// not read, but for the start tag of raw text, which it may see twice.
 fn read_token<'a>(token: &'a [u8], machine: &mut Machine) -> Result<&'a [u8], Unread> {
     match token {
+        [b'<', b'a'..=b'z', ..] => read_element(Tag(skip(token, 1)), machine),
         [] | [b'<'] => Err(Unread::More),
         [b'<', b'!', ..] => skip_declaration(token),
         [b'<', b'/', tag @ ..] => read_end_tag(Tag(tag), machine),
-        [b'<', tag @ ..] => read_element(Tag(tag), machine),
+        [b'<', ..] => Err(Unread::Unusual),
         // References to blanks are blank, and NUL is nothing in some places.
         [b'&' | 0, ..] => Err(Unread::Unusual),
         // It ends the head, so there is no need to know where the text ends.
