@@ -174,5 +174,6 @@ fn note_late_metas(permissions: &Permissions, html: &[u8]) -> anyhow::Result<()>
 
 /// What may be meant by a rule that is misspelt.
 fn known_rules() -> impl Iterator<Item = &'static str> {
-    ["all", "none"].iter().chain(TagRules::FLAGS).chain(TagRules::VALUED).copied()
+    let others = ["all", "none", "index", "follow", "archive"];
+    others.into_iter().chain(TagRules::FLAGS.iter().chain(TagRules::VALUED).copied())
 }
