@@ -165,7 +165,7 @@ fn note_late_metas(permissions: &Permissions, html: &[u8]) -> anyhow::Result<()>
     ));
     crate::crawl::links::scan(html, settings);
     let read = permissions.metas().iter().filter(|meta| meta.name().eq_ignore_ascii_case("robots")).count();
-    if count.get() > read {
+    if count.get() > read && permissions.head_end() == abide_permissions::HeadEnd::Ended {
         let text = "  note: a robots meta stands after the head, where it is not read";
         style::say(&[(style::WAIT, text)])?;
     }
