@@ -33,7 +33,7 @@ pub(crate) struct HostLine {
     pub(crate) host: String,
     /// What went out to it: pages, sitemaps, hops, robots.txt.
     pub(crate) requests: usize,
-    /// Pages that were answered, whatever the status; sitemaps are counted apart.
+    /// Pages that were answered, whatever the status, and sitemaps that are errors; the others are counted apart.
     pub(crate) fetched: usize,
     pub(crate) denied: usize,
     pub(crate) deferred: usize,
@@ -194,15 +194,17 @@ impl Report {
         let Ok(url) = record.page.url.parse() else { return };
         let host = self.host_of(&url);
         let page = &record.page;
+        // One that is an error has named nothing, so it counts as that.
+        let is_sitemap = page.kind == UrlKind::Sitemap && page.status.is_none_or(|status| status < 400);
         match page.outcome {
-            Outcome::Fetched if page.kind == UrlKind::Sitemap => host.sitemaps += 1,
+            Outcome::Fetched if is_sitemap => host.sitemaps += 1,
             Outcome::Fetched | Outcome::Allowed => host.fetched += 1,
             Outcome::Denied => host.denied += 1,
             Outcome::Deferred => host.deferred += 1,
             Outcome::Refused => host.refused += 1,
             Outcome::Error => host.errors += 1,
         }
-        match page.class().filter(|_| page.kind == UrlKind::Page) {
+        match page.class().filter(|_| !is_sitemap) {
             Some(Class::Ok) => host.ok += 1,
             Some(Class::Redirected) => host.redirected += 1,
             Some(Class::ClientError) => host.client_errors += 1,
