@@ -131,6 +131,11 @@ impl Frontier {
         true
     }
 
+    /// Whether the host of `url` is one of ours.
+    pub(crate) fn has_host(&self, url: &Url) -> bool {
+        self.hosts.contains_key(&host_of(url))
+    }
+
     pub(crate) fn dropped(&self) -> usize {
         self.dropped
     }

@@ -29,7 +29,7 @@ use crate::input::{absolute_urls, can_write};
 use crate::json::millis;
 use crate::outcome::Outcome;
 use crate::recorder::{self, Recorder, Sent};
-use crate::sanitize::public_url;
+use crate::sanitize::{count, public_url};
 use crate::status::Status;
 use crate::{online, style};
 use facts::{CrawlRequest, Fact, OF_PAGE, Stopwatch, Watch};
@@ -391,8 +391,14 @@ impl Crawl {
             return Ok(());
         }
         // All of them: a robots.txt of 500 KiB has no more than the queue and its journal can take.
-        let mut sitemaps = verdict.found.sitemaps.iter().filter_map(|text| robots.join(text).ok());
-        sitemaps.try_for_each(|url: Url| self.queue(&public_url(&url), task.depth, UrlKind::Sitemap))
+        let sitemaps = verdict.found.sitemaps.iter().filter_map(|text| robots.join(text).ok());
+        let (ours, others): (Vec<Url>, Vec<Url>) = sitemaps.partition(|url| self.frontier.has_host(url));
+        if let Some(first) = others.first() {
+            let (sitemaps, first) = (count(others.len(), "sitemap"), public_url(first));
+            let text = format_args!("{robots}: {sitemaps} on hosts that are not crawled, such as {first}");
+            self.progress.suspended(|| style::note(text));
+        }
+        ours.iter().try_for_each(|url| self.queue(&public_url(url), task.depth, UrlKind::Sitemap))
     }
 
     /// With `--sitemaps`, a page that was given.
