@@ -81,7 +81,7 @@ fn begin(
     if known.is_some() {
         journal.seen(&Fact::Resumed)?;
         report.count(Fact::Resumed);
-        style::note(format_args!("going on: {done} URLs are done, {} are queued", frontier.len()));
+        style::note(format_args!("going on: {} done, {} queued", count(done, "URL"), frontier.len()));
     }
     Ok((Some(journal), save))
 }

@@ -162,7 +162,7 @@ fn pace(host: &HostLine) -> String {
         parts.push(format!("backed off for {} ({})", span(lasts), backoff.why));
     }
     if host.backoffs.len() > SHOWN_MAX {
-        parts.push(format!("and backed off {} times more", host.backoffs.len() - SHOWN_MAX));
+        parts.push(format!("and backed off {}", count(host.backoffs.len() - SHOWN_MAX, "more time")));
     }
     parts.join(", ")
 }

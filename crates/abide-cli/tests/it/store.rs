@@ -53,7 +53,7 @@ async fn a_crawl_goes_on_where_it_stopped() {
     assert!(first.err.contains("the same call goes on with it"), "{}", first.err);
     assert_eq!(journals(directory.path()).len(), 1);
     let second = online(&server, &call).await;
-    assert!(second.err.contains("going on: 6 URLs are done, "), "five pages and a refusal: {}", second.err);
+    assert!(second.err.contains("going on: 6 URLs done, "), "five pages and a refusal: {}", second.err);
     online(&server, &call).await;
     assert_eq!(pages(&server), all(), "each page once, over three calls");
     assert_eq!(server.count("a.example/robots.txt"), 1);
@@ -78,7 +78,7 @@ async fn a_crawl_of_a_long_list_goes_on() {
     let list = file((0..10_000).map(url).collect::<String>());
     let call = format!("crawl --max-pages 1 --store {store} --files-from {list}");
     online(&server, &call).await.ends_with(0);
-    online(&server, &call).await.ends_with(0).reports(&["going on: 1 URLs are done, "]);
+    online(&server, &call).await.ends_with(0).reports(&["going on: 1 URL done, "]);
 }
 
 #[tokio::test]
@@ -91,7 +91,7 @@ async fn a_reader_that_goes_away_loses_no_page() {
     drop(child.stdout.take());
     crate::blocking(move || child.wait().unwrap()).await;
     // The start page was the last one in the queue, and is neither shown nor done.
-    online(&server, &call).await.ends_with(0).reports(&["going on: 0 URLs are done, 1 are queued"]);
+    online(&server, &call).await.ends_with(0).reports(&["going on: 0 URLs done, 1 queued"]);
 }
 
 #[tokio::test]
@@ -106,7 +106,7 @@ async fn killed_before_its_first_page_it_keeps_its_directory() {
     let (directory, store) = store();
     let call = format!("crawl --store {store} --save {} a.example/", directory.place("pages"));
     crate::ended_by("-KILL", &server, &call, || !server.asked().is_empty()).await;
-    online(&server, &call).await.ends_with(0).reports(&["going on: 0 URLs are done, 1 are queued"]);
+    online(&server, &call).await.ends_with(0).reports(&["going on: 0 URLs done, 1 queued"]);
 }
 
 /// A crawl of `/` at one page after the other, ended by a signal when it has fetched some pages.
