@@ -48,7 +48,9 @@ pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
     let text = std::fs::read_to_string(&path).map_err(|error| in_file(&error.to_string()))?;
     let table: Table = text.parse().map_err(|error: toml::de::Error| {
         let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-        wrong(format!(":{}", before.lines().count().max(1)), error.message())
+        // What is missing at the end is missing on the last line.
+        let line = (before.matches('\n').count() + 1).min(text.lines().count());
+        wrong(format!(":{line}"), error.message())
     })?;
     let added = added(&table, &command, &matches).map_err(|error| in_file(&error))?;
     // Right behind the name of the call: of two values for one host the last counts, which is that of the command line.
