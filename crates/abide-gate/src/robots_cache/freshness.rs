@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_of_the_table_is_read_as_it_says() {
+    fn the_lifetime_is_between_five_minutes_and_a_day() {
         let table = include_str!("../../tests/vectors/cache_control.tsv");
         for row in table.lines().filter(|row| !row.starts_with('#')) {
             let columns: Vec<&str> = row.split('\t').collect();
