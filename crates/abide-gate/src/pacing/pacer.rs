@@ -55,7 +55,7 @@ pub(crate) struct Ask {
     pub(crate) budget: Option<Duration>,
     /// Where the host's schedule was found last: [`Permit::place`]. Zero: not known.
     pub(crate) place: u32,
-    /// Nobody waits for it, and nobody comes back for it if it is deferred.
+    /// No caller waits for it, or retries it if it is deferred.
     pub(crate) is_background: bool,
 }
 

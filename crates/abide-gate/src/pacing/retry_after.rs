@@ -102,6 +102,7 @@ mod tests {
             let columns: Vec<&str> = row.split('\t').collect();
             assert_eq!(wait(&columns[1..], None), columns[0].parse().ok(), "{row}");
         }
+        assert_eq!(wait(&["\t7\t"], None), Some(7), "tabs part the columns of the table");
     }
 
     #[test]

@@ -78,14 +78,16 @@ mod tests {
         let table = include_str!("../../tests/vectors/cache_control.tsv");
         for row in table.lines().filter(|row| !row.starts_with('#')) {
             let columns: Vec<&str> = row.split('\t').collect();
-            let mut headers = HeaderMap::new();
-            for value in &columns[1..] {
-                // Before each, something that is no text.
-                let value = [b"\xff\xfe, ", value.as_bytes()].concat();
-                headers.append(CACHE_CONTROL, HeaderValue::from_bytes(&value).unwrap());
+            // Alone, and behind something that is no text.
+            for before in [&b""[..], b"\xff\xfe, "] {
+                let mut headers = HeaderMap::new();
+                for value in &columns[1..] {
+                    let value = [before, value.as_bytes()].concat();
+                    headers.append(CACHE_CONTROL, HeaderValue::from_bytes(&value).unwrap());
+                }
+                let lifetime = stated_lifetime(&headers, &RobotsPolicy::default());
+                assert_eq!(lifetime.map(|lifetime| lifetime.as_secs()), columns[0].parse().ok(), "{row}");
             }
-            let lifetime = stated_lifetime(&headers, &RobotsPolicy::default());
-            assert_eq!(lifetime.map(|lifetime| lifetime.as_secs()), columns[0].parse().ok(), "{row}");
         }
     }
 

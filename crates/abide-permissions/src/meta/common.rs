@@ -95,6 +95,7 @@ impl CommonHead {
     #[inline(never)]
     fn read(&mut self, bytes: &mut &[u8]) -> HeadProgress {
         while !self.machine.is_done() {
+            // As between nearly all tags: to look for any other blank takes a twentieth more.
             if let [b'\n', rest @ ..] = *bytes {
                 *bytes = rest;
             }
@@ -122,6 +123,7 @@ fn read_token<'a>(token: &'a [u8], machine: &mut Machine) -> Result<&'a [u8], Un
         [] | [b'<'] => Err(Unread::More),
         [b'<', b'!', ..] => skip_declaration(token),
         [b'<', b'/', tag @ ..] => read_end_tag(Tag(tag), machine),
+        // Capital letters, or no tag.
         [b'<', ..] => Err(Unread::Unusual),
         // References to blanks are blank, and NUL is nothing in some places.
         [b'&' | 0, ..] => Err(Unread::Unusual),
