@@ -35,7 +35,7 @@ pub(crate) struct ReadRequest<'a> {
     pub(crate) reader: &'a ResponseReader,
     pub(crate) scan: Scan,
     pub(crate) method: &'a Method,
-    /// The fields that were sent with the request: a 304 may be about the version that they name.
+    /// The fields that were sent with the request: a 304 may be about the version that they name, and a 206 be without some.
     pub(crate) request: Option<&'a HeaderMap>,
     pub(crate) source: FieldSource,
 }
@@ -46,6 +46,12 @@ impl<'a> ReadRequest<'a> {
     fn store(&self) -> Option<&'a Arc<dyn PermissionStore>> {
         let asks = matches!(*self.method, Method::GET | Method::HEAD) && self.scan != Scan::Off;
         self.reader.store.as_ref().filter(|_| asks && self.source != FieldSource::Unknown)
+    }
+
+    /// Whether the response may leave out fields of the page, because the client should have them (RFC 9110 §15.3.7).
+    fn is_resumed(&self, status: StatusCode) -> bool {
+        status == StatusCode::PARTIAL_CONTENT
+            && self.request.is_some_and(|request| request.contains_key(header::IF_RANGE))
     }
 }
 
@@ -84,7 +90,8 @@ impl<'a> Reading<'a> {
         (status, headers): (StatusCode, &HeaderMap),
         received: impl FnOnce() -> WallMillis,
     ) -> Self {
-        let (mut fields, body) = RuleFields::of(asked.scan, headers, asked.source != FieldSource::Unknown);
+        let are_all = asked.source != FieldSource::Unknown && !asked.is_resumed(status);
+        let (mut fields, body) = RuleFields::of(asked.scan, headers, are_all);
         let head = head_reader(&asked, (status, headers), &body);
         // Only what a field or a page says depends on the time.
         if head.is_ok() || !fields.is_empty() || asked.store().is_some() {

@@ -95,7 +95,7 @@ impl<'a> Fetched<'a> {
     }
 
     /// Adds the fields of the request. A 304 without validators is about the version that `If-None-Match` or
-    /// `If-Modified-Since` names.
+    /// `If-Modified-Since` names, and a 206 to `If-Range` may leave out fields of the page.
     #[must_use]
     pub const fn with_request(mut self, fields: &'a [(&'a str, &'a [u8])]) -> Self {
         self.request = fields;
@@ -125,7 +125,10 @@ impl<'a> Fetched<'a> {
 
     fn is_whole(&self) -> bool {
         let ranges = self.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("content-range"));
-        is_whole(self.status, ranges.map(|(_, value)| *value))
+        // RFC 9110 §15.3.7: with `If-Range` the client has the fields already, so a 206 should not repeat them.
+        let is_resumed =
+            self.status == 206 && self.request.iter().any(|(name, _)| name.eq_ignore_ascii_case("if-range"));
+        !is_resumed && is_whole(self.status, ranges.map(|(_, value)| *value))
     }
 
     /// How the scan ended, as far as it was one of the resource.

@@ -201,9 +201,9 @@ fn ended(call: &Call<'_>, error: ServiceError) -> ServiceError {
     }
 }
 
-/// What a 304 may be the answer to. `None`, as for most requests: nothing.
+/// What a 304 or a 206 may be the answer to. `None`, as for most requests: nothing.
 fn conditions(headers: &HeaderMap) -> Option<HeaderMap> {
-    let names = [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE];
+    let names = [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE, header::IF_RANGE];
     let lines = names.iter().flat_map(|name| headers.get_all(name).iter().map(move |value| (name, value)));
     let lines: HeaderMap = lines.map(|(name, value)| (name.clone(), value.clone())).collect();
     if lines.is_empty() { None } else { Some(lines) }

@@ -120,6 +120,11 @@ fn a_part_leaves_the_record_incomplete_until_a_whole_page_comes() {
         assert!(record.update(&whole));
         assert_eq!(noindex(&record), Some(false), "{range}");
     }
+    let resumed =
+        Fetched::new(206, &[WHOLE], Head::default(), day(1)).with_request(&[("if-range", b"\"1\"")]);
+    let mut closed = of(&[("Robots-Tag", b"*;noindex"), TAG], Head::default());
+    assert!(closed.update(&resumed));
+    assert_eq!(noindex(&closed), Some(true), "its fields need not be repeated");
     let twice = [WHOLE, WHOLE];
     let mut record = record();
     assert!(record.update(&Fetched::new(206, &twice, head("a", HeadEnd::Eof), day(1))));

@@ -26,6 +26,9 @@ async fn web() -> Server {
             PAGE,
         ),
         "/unchanged" if seen.header("if-none-match").is_some() => Reply::with_headers(304, &[], ""),
+        "/resumed" => {
+            Reply::with_headers(206, &[("content-type", "text/css"), ("content-range", "bytes 0-1/2")], "{}")
+        }
         _ => Reply::html(PAGE),
     })
     .await
@@ -58,4 +61,18 @@ async fn a_304_comes_with_what_the_last_fetch_has_stored() {
     let page = client.oneshot(request).await.unwrap();
     assert_eq!(page.status(), 304);
     assert!(!page.permissions().may_index());
+}
+
+/// RFC 9110 §15.3.7: it should not repeat the fields that the client has from the response before.
+#[tokio::test]
+async fn a_206_to_if_range_does_not_permit_by_silence() {
+    let server = web().await;
+    for (resumes, permits) in [(false, true), (true, false)] {
+        let mut request = get("http://a.example/resumed");
+        if resumes {
+            request.headers_mut().insert("if-range", "\"1\"".parse().unwrap());
+        }
+        let page = client(&server).oneshot(request).await.unwrap();
+        assert_eq!(page.permissions().may_index(), permits);
+    }
 }
