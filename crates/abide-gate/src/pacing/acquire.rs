@@ -15,8 +15,7 @@ use tokio::time::timeout_at;
 use url::Url;
 
 use super::leases::Leases;
-use super::pacer::Pacer;
-use super::permit::Permit;
+use super::pacer::{Pacer, Permit};
 use super::queue::{DeadlineExceeded, QUEUE_MAX, Queue, Waiter, WaiterNotify};
 use super::refusal::Refusal;
 use super::schedule::{Schedule, Start, Terms, WaitReason};

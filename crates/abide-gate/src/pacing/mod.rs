@@ -19,7 +19,7 @@
 //!                     schedule when: state × terms × now          (plain functions)
 //!                     queue    who waits
 //!                     lease    whether this process has the lease of the host, if processes share a HostStore
-//!        Permit ◀──── permit   on the wire, until the response has ended
+//!        Permit ◀──── pacer    on the wire, until the response has ended
 //!        observe ───▶ backoff  429, 503, Retry-After; breaker: transport faults
 //! ```
 //!
@@ -44,7 +44,6 @@ mod policy;
 mod scope;
 
 mod acquire;
-mod permit;
 mod queue;
 mod schedule;
 mod table;
@@ -67,8 +66,8 @@ mod store;
 
 pub use backoff::{BackoffCause, THROTTLES_KEPT};
 pub use host_state::HostEntry;
+pub use pacer::Permit;
 pub(crate) use pacer::{Ask, Pacer, PacerBuilder};
-pub use permit::Permit;
 pub use policy::{DELAY_MAX, PacePolicy};
 pub use refusal::DeferReason;
 pub(crate) use refusal::Refusal;
