@@ -6,8 +6,6 @@
 
 use std::time::Duration;
 
-use http::StatusCode;
-
 use super::retry_after::RETRY_AFTER_MAX;
 use super::store::Backoff;
 use crate::clock::Moment;
@@ -151,12 +149,6 @@ pub(crate) fn credible(ahead: Duration) -> Duration {
 /// Longer by up to a tenth. Never shorter: the server asked for at least this.
 pub(crate) fn jittered(backoff: Duration, jitter: f64) -> Duration {
     backoff + backoff.mul_f64(JITTER * jitter)
-}
-
-/// Does this answer ask us to stay away? Only 429 and 503 do, and 403 where the policy says so; a Retry-After on any other
-/// answer speaks of something else.
-pub(crate) fn is_throttle(status: StatusCode, forbidden: bool) -> bool {
-    matches!(status.as_u16(), 429 | 503) || (forbidden && status == StatusCode::FORBIDDEN)
 }
 
 #[cfg(test)]

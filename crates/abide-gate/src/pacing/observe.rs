@@ -9,7 +9,7 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode};
 
 use super::acquire::{self, Claim, Claims};
-use super::backoff::{BackoffCause, HostBackoff, credible, is_throttle};
+use super::backoff::{BackoffCause, HostBackoff, credible};
 use super::breaker::Breaker;
 use super::lease::SLACK;
 use super::pacer::Pacer;
@@ -272,4 +272,10 @@ impl Pacer {
         });
         extended.unwrap_or((HostBackoff::NONE, false))
     }
+}
+
+/// Does this answer ask us to stay away? Only 429 and 503 do, and 403 where the policy says so; a Retry-After on any other
+/// answer speaks of something else.
+fn is_throttle(status: StatusCode, forbidden: bool) -> bool {
+    matches!(status.as_u16(), 429 | 503) || (forbidden && status == StatusCode::FORBIDDEN)
 }

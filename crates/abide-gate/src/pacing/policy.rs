@@ -219,6 +219,7 @@ impl PacePolicy {
         &self.scopes
     }
 
+    #[inline]
     pub(crate) fn pace_of(&self, host: &str) -> Pace {
         // Most policies name no host, and then none is hashed.
         let own = if self.hosts.is_empty() { None } else { self.hosts.get(host) };

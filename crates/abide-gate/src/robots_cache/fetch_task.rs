@@ -1,7 +1,7 @@
 //! One fetch of a robots.txt, for all callers that wait for it.
 //!
 //! A task that belongs to no caller loads the record from the store, waits for another process that fetches already, or runs the redirect
-//! chain, and makes the next record from its outcome. It decides nothing itself: `reuse.rs`, `outcome.rs` and `record.rs` do.
+//! chain, and makes the next record from its outcome. It decides nothing itself: `entry.rs`, `outcome.rs` and `record.rs` do.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use tokio::sync::watch;
 use crate::event::Event;
 use crate::pacing::{DeferReason, Refusal};
 use crate::robots_cache::chain::{Chain, DeferredFetch};
+use crate::robots_cache::entry::Reuse;
 use crate::robots_cache::entry::{RobotsEntry, Source};
 use crate::robots_cache::fetch::PermitWait;
 use crate::robots_cache::outcome::FetchOutcome;
 use crate::robots_cache::record::{AttemptEnd, LastResult};
-use crate::robots_cache::reuse::Reuse;
 use crate::robots_cache::single_flight::{Join, Leader};
 use crate::robots_cache::{GoodCopy, RobotsCache, RobotsRecord, log};
 use crate::{DeniedKind, Origin, WallMillis};

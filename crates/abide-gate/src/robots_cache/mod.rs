@@ -10,7 +10,7 @@
 //!                            redirect chain ─▶ outcome ─▶ next record ─▶ store, entry, waiters
 //! ```
 //!
-//! Decisions are plain functions of bytes, types and `now`: [`RobotsPolicy`] and the files outcome, redirect, freshness, record and reuse. The
+//! Decisions are plain functions of bytes, types and `now`: [`RobotsPolicy`] and the files outcome, redirect, freshness, record and entry. The
 //! files that await contain no rule: cache, fetch_task, chain, single_flight, store_guard. So 24 hours and 30 days are tested on a manual clock.
 //!
 //! # Out of scope
@@ -18,10 +18,8 @@
 
 mod cache;
 
-mod bounded_table;
 mod entry;
 mod interner;
-mod reuse;
 
 mod fetch_task;
 mod single_flight;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 use crate::event::Event;
-use crate::robots_cache::reuse::Reuse;
+use crate::robots_cache::entry::Reuse;
 use crate::robots_cache::{RobotsCache, RobotsRecord, log};
 use crate::{Origin, StoreError, caught_future};
 
