@@ -12,9 +12,9 @@ use std::time::{Duration, SystemTime};
 use http::StatusCode;
 use url::Url;
 
+use crate::gate::{Verdict, date};
 use crate::pacing::DeferReason;
 use crate::text::Escaped;
-use crate::verdict::{Verdict, date};
 use crate::{Failure, WallMillis, without_userinfo};
 
 /// Why abide did not send a request, and when to retry it.

@@ -57,7 +57,6 @@
 )]
 
 // The keys, the clocks, and what can go wrong.
-mod caught;
 mod clock;
 mod failure;
 mod jitter;
@@ -85,7 +84,6 @@ mod memory_store;
 mod metrics;
 mod paced;
 mod sign;
-mod verdict;
 
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -98,18 +96,17 @@ mod parts;
 
 pub use address::AddressGuard;
 pub use builder::GateBuilder;
-pub use caught::{caught, caught_future};
 #[cfg(feature = "testing")]
 pub use clock::ManualClock;
 pub use clock::{Clock, SystemClock, WallMillis, caught_clock, lacks_timers};
 pub(crate) use coding::Coding;
 pub use coding::decoder;
 pub use denied::{Denied, DeniedKind};
-pub use event::Event;
+pub use event::{Event, caught, caught_future};
 pub use failure::Failure;
 /// What the traits of this crate return, so that they can be used as `dyn`.
 pub use futures_core::future::BoxFuture;
-pub use gate::Gate;
+pub use gate::{Gate, Verdict};
 pub use memory_store::MemoryStore;
 #[cfg(feature = "metrics")]
 pub use metrics::{record_metrics, sample_metrics};
@@ -117,4 +114,3 @@ pub use origin::{Host, Origin, UnsupportedUrl, has_userinfo, without_userinfo};
 pub use sign::SignRequest;
 pub use stats::Stats;
 pub use store::{HolderId, StoreError, StoreFuture};
-pub use verdict::Verdict;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::Duration;
 
+use abide_robots::{ParseOptions, ProductToken, Remark, Robots, Rules, Target};
 use url::Url;
 
 use crate::robots_cache::interner::{Interner, RobotsText};
@@ -17,7 +18,6 @@ use crate::robots_cache::policy::{BODY_LIMIT_MAX, LIFETIME_MAX, LongOutage};
 use crate::robots_cache::record::LastResult;
 use crate::robots_cache::{GoodCopy, RobotsPolicy, RobotsRecord};
 use crate::{Failure, Origin, Verdict, WallMillis};
-use abide_robots::{ParseOptions, ProductToken, Remark, Robots, Rules, Target};
 
 /// Where the rules of an origin came from.
 ///
