@@ -79,7 +79,7 @@ pub(crate) struct Rule {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Literal {
     pub(crate) rule: Rule,
-    /// The longest other literal that is a prefix of it; see [`crate::prefix`].
+    /// The longest other literal that is a prefix of it; see [`crate::literals`].
     pub(crate) link: u32,
 }
 

@@ -35,10 +35,9 @@
 
 extern crate alloc;
 
-// What a crawler is called and what it asks about.
+// What a crawler is called, and how a file is read.
 mod error;
 mod profile;
-mod target;
 mod token;
 
 // The reader: bytes, lines, groups.
@@ -59,12 +58,10 @@ mod literals;
 mod normal;
 mod once;
 mod pattern;
-mod prefix;
 mod rules;
 mod search;
 mod slice;
 mod sweep;
-mod verdict;
 mod work;
 
 pub use error::InvalidText;
@@ -74,7 +71,5 @@ pub use profile::ParseOptions;
 pub use record::Record;
 pub use remark::Remark;
 pub use robots::Robots;
-pub use rules::Rules;
-pub use target::Target;
+pub use rules::{RobotsVerdict, Rules, Target};
 pub use token::ProductToken;
-pub use verdict::RobotsVerdict;

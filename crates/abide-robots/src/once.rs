@@ -12,9 +12,8 @@ use crate::line::RecordKind;
 use crate::normal::{self, QUERY, REWRITE, STAR, Side};
 use crate::pattern::{self, can_match};
 use crate::profile::{ParseOptions, Profile};
-use crate::rules::Rules;
+use crate::rules::{Rules, Target};
 use crate::slice;
-use crate::target::Target;
 use crate::token::ProductToken;
 
 /// Whether a robots.txt allows the crawler named `tokens` to fetch one target: the same as [`Rules::parse`] and [`Rules::is_allowed`], at a

@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 use memchr::{memchr, memmem};
 
 use crate::normal::{self, Side};
+use crate::rules::Target;
 use crate::slice;
-use crate::target::Target;
 
 impl Target<'_> {
     /// Whether a path pattern matches the target, and with how many bytes. For records with a path of their own, of which the longest match

@@ -11,11 +11,9 @@ use crate::decode::Text;
 use crate::line::{self, Lines, RecordKey, RecordKind};
 use crate::profile::ParseOptions;
 use crate::record::Record;
-use crate::rules::Rules;
+use crate::rules::{RobotsVerdict, Rules, Target};
 use crate::slice;
-use crate::target::Target;
 use crate::token::ProductToken;
-use crate::verdict::RobotsVerdict;
 
 /// A robots.txt as a document: every group and every record, with its line.
 ///

@@ -1,24 +1,25 @@
-//! The rules for one crawler, compiled.
+//! The rules for one crawler, compiled; what they are matched against, and the verdict.
 //!
-//! A crawler keeps this for each host, so it is small, shared by clones, and equal for equal files.
+//! A crawler keeps the rules for each host, so they are small, shared by clones, and equal for equal files. A [`Target`] is normalised once
+//! for each URL, so that comparing it with a rule is a comparison of bytes. A [`RobotsVerdict`] shares the rules that it was made from, so it is
+//! small, too; what it can say of them is looked up when asked.
 
+use alloc::borrow::Cow;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use crate::compile;
-use crate::compiled::{Compiled, Item, ItemKind};
+use crate::compiled::{Compiled, Found, Item, ItemKind};
 use crate::decode::Text;
 use crate::group::{Chosen, Gatherer, Raw};
 use crate::line::RecordKind;
-use crate::normal::{self, Side};
+use crate::normal::{self, HASH, QUERY, Side};
 use crate::profile::{ParseOptions, Profile};
 use crate::record::Record;
-use crate::search;
-use crate::target::Target;
 use crate::token::ProductToken;
-use crate::verdict::{Decision, RobotsVerdict};
+use crate::{compile, search, slice};
 
 /// The part of a robots.txt for one crawler: its rules, Crawl-delay, sitemaps and preferences.
 ///
@@ -222,13 +223,269 @@ impl fmt::Debug for Rules {
     }
 }
 
+/// What decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    Rule(Found),
+    NoMatch,
+    NoGroup,
+    RobotsTxt,
+}
+
+/// Whether a target may be fetched, and why.
+///
+/// Cheap to clone: it shares its rules.
+///
+/// ```
+/// use abide_robots::{ProductToken, Rules, Target};
+///
+/// let rules = Rules::parse(b"User-agent: *\nDisallow: /a", &[ProductToken::new("ExampleBot")?]);
+/// let verdict = rules.verdict(&Target::new("/a/b"));
+/// assert!(!verdict.is_allowed());
+/// assert_eq!(verdict.rule().unwrap().line(), 2);
+/// assert_eq!(verdict.to_string(), "disallowed by \"Disallow: /a\" on line 2");
+/// # Ok::<(), abide_robots::InvalidText>(())
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct RobotsVerdict {
+    rules: Rules,
+    decision: Decision,
+}
+
+impl RobotsVerdict {
+    pub(crate) fn new(rules: Rules, decision: Decision) -> Self {
+        Self { rules, decision }
+    }
+
+    /// Whether the target may be fetched.
+    pub fn is_allowed(&self) -> bool {
+        !matches!(self.decision, Decision::Rule(Found { allows: false, .. }))
+    }
+
+    /// The rule that decided, with its pattern as written; bytes that are not UTF-8 become U+FFFD. `None` if no rule matches the target, no
+    /// group applies ([`Rules::has_group`]), or the target is [`/robots.txt`](Self::is_robots_txt).
+    pub fn rule(&self) -> Option<Record<'_>> {
+        let Decision::Rule(found) = self.decision else { return None };
+        let compiled = self.rules.compiled();
+        let rule = compiled.rule(found)?;
+        let kind = if found.allows { RecordKind::Allow } else { RecordKind::Disallow };
+        Some(Record::kept(kind, rule.written(&compiled.text), rule.line()))
+    }
+
+    /// Whether the target is `/robots.txt`, which is implicitly allowed (RFC 9309 §2.2.2).
+    pub fn is_robots_txt(&self) -> bool {
+        self.decision == Decision::RobotsTxt
+    }
+
+    /// The tokens of the group that applies, in lower case, in file order, without repetition.
+    pub fn group(&self) -> impl Iterator<Item = &str> {
+        self.rules.group()
+    }
+
+    /// Whether the file names the crawler: the group is that of a token, not that of `*`.
+    pub fn is_named(&self) -> bool {
+        self.rules.is_named()
+    }
+
+    /// Which of the crawler's tokens has a group; `None` if `*` or no group applies.
+    pub fn token(&self) -> Option<&str> {
+        self.rules.token()
+    }
+
+    /// The Crawl-delay of the group: the least time between two requests.
+    pub fn crawl_delay(&self) -> Option<Duration> {
+        self.rules.crawl_delay()
+    }
+
+    /// The rules of the verdict.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+}
+
+impl fmt::Display for RobotsVerdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.rule(), self.decision) {
+            (Some(rule), _) => {
+                let answer = if self.is_allowed() { "allowed" } else { "disallowed" };
+                write!(f, "{answer} by \"{rule}\" on line {}", rule.line())
+            }
+            (None, Decision::NoGroup) => f.write_str("allowed, because no group applies"),
+            (None, Decision::RobotsTxt) => f.write_str("allowed, because robots.txt itself always is"),
+            (None, _) => f.write_str("allowed, because no rule matches"),
+        }
+    }
+}
+
+impl fmt::Debug for RobotsVerdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RobotsVerdict")
+            .field("is_allowed", &self.is_allowed())
+            .field("rule", &self.rule())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The path and query of a URL, in the normal form that rules are compared in.
+///
+/// Create it once per URL and check it against many rule sets. It borrows if the text is in normal form already.
+///
+/// ```
+/// use abide_robots::Target;
+///
+/// assert_eq!(Target::new("/a%62c?q=1#top").as_str(), "/abc?q=1");
+/// assert_eq!(Target::new("").as_str(), "/");
+/// assert_eq!(Target::new("https://example.com/a").as_str(), "/a");
+/// ```
+#[derive(Clone)]
+pub struct Target<'a> {
+    normal: Cow<'a, [u8]>,
+    /// Path and query as given, where `normal` is not that.
+    given: Option<Cow<'a, [u8]>>,
+    /// Where the query starts in `normal`, behind its `?`; the length of `normal` if there is none.
+    query: usize,
+}
+
+impl<'a> Target<'a> {
+    /// Takes a path with or without a query. A fragment is dropped, and an empty path is `/`.
+    ///
+    /// Of an absolute URL, scheme and authority are dropped. Dot segments are not resolved: URL parsers such as `url::Url` do that.
+    ///
+    /// It never fails: a `/` is put before text that does not start with one, so `mailto:x` becomes `/mailto:x`. Parse URLs of unknown origin first.
+    #[inline]
+    pub fn new(path_and_query: &'a str) -> Self {
+        let text = path_and_query.as_bytes();
+        match (text.first(), normal::classes(text)) {
+            (Some(b'/'), 0) => Self { normal: Cow::Borrowed(text), given: None, query: text.len() },
+            (_, classes) => Self::rewritten(text, classes),
+        }
+    }
+
+    #[inline(never)]
+    fn rewritten(text: &'a [u8], classes: u8) -> Self {
+        let given = without_fragment(rooted(text), classes);
+        let (normal, given) = if classes & !QUERY == 0 {
+            (given, None)
+        } else {
+            let mut out = Vec::with_capacity(given.len().saturating_add(16));
+            normal::push_normal(&given, Side::Target, &mut out);
+            (Cow::Owned(out), Some(given))
+        };
+        let query = memchr::memchr(b'?', &normal).map_or(normal.len(), |mark| mark.saturating_add(1));
+        Self { normal, given, query }
+    }
+
+    /// The normal form, in ASCII.
+    pub fn as_str(&self) -> &str {
+        core::str::from_utf8(&self.normal).unwrap_or_default()
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.normal
+    }
+
+    pub(crate) fn given(&self) -> &[u8] {
+        self.given.as_ref().unwrap_or(&self.normal)
+    }
+
+    pub(crate) fn query(&self) -> usize {
+        self.query
+    }
+
+    /// RFC 9309 §2.2.2: "The /robots.txt URI is implicitly allowed."
+    pub(crate) fn is_robots_txt(&self) -> bool {
+        *self.normal == *b"/robots.txt"
+    }
+}
+
+/// A path that starts with `/`, of something that may not.
+fn rooted(text: &[u8]) -> Cow<'_, [u8]> {
+    if text.first() == Some(&b'/') {
+        return Cow::Borrowed(text);
+    }
+    // RFC 3986 §3: a scheme ends before the first of these, so a colon behind them is none of it.
+    let end = text.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(text.len());
+    let (scheme, authority) = text.split_at_checked(end).unwrap_or((text, &[]));
+    let rest = match (scheme.strip_suffix(b":"), authority.strip_prefix(b"//")) {
+        (Some(_), Some(authority)) => {
+            let path = authority.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#'));
+            slice::from(authority, path.unwrap_or(authority.len()))
+        }
+        _ => text,
+    };
+    if rest.first() == Some(&b'/') {
+        return Cow::Borrowed(rest);
+    }
+    let mut given = Vec::with_capacity(rest.len().saturating_add(1));
+    given.push(b'/');
+    given.extend_from_slice(rest);
+    Cow::Owned(given)
+}
+
+fn without_fragment(given: Cow<'_, [u8]>, classes: u8) -> Cow<'_, [u8]> {
+    if classes & HASH == 0 {
+        return given;
+    }
+    let end = given.iter().position(|&byte| byte == b'#').unwrap_or(given.len());
+    match given {
+        Cow::Borrowed(text) => Cow::Borrowed(slice::before(text, end)),
+        Cow::Owned(mut text) => {
+            text.truncate(end);
+            Cow::Owned(text)
+        }
+    }
+}
+
+impl<'a> From<&'a str> for Target<'a> {
+    fn from(path_and_query: &'a str) -> Self {
+        Self::new(path_and_query)
+    }
+}
+
+#[cfg(feature = "url")]
+impl<'a> Target<'a> {
+    /// Path and query of the URL; its fragment is dropped.
+    ///
+    /// ```
+    /// use abide_robots::Target;
+    ///
+    /// let url = url::Url::parse("https://example.com/a/../b?q='c'#top")?;
+    /// assert_eq!(Target::of(&url), Target::new("/b?q='c'"));
+    /// # Ok::<(), url::ParseError>(())
+    /// ```
+    pub fn of(url: &'a url::Url) -> Self {
+        Self::new(&url[url::Position::BeforePath..url::Position::AfterQuery])
+    }
+}
+
+impl PartialEq for Target<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.normal == other.normal
+    }
+}
+
+impl Eq for Target<'_> {}
+
+impl fmt::Display for Target<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for Target<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Target").field(&String::from(self.as_str())).finish()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use alloc::format;
     use alloc::string::{String, ToString};
+    use alloc::vec::Vec;
 
     use super::*;
-    use crate::Robots;
+    use crate::{ProductToken, Robots, Target};
 
     fn parse(text: &str) -> Rules {
         Rules::parse(text.as_bytes(), &[])
@@ -385,5 +642,65 @@ mod tests {
             assert_eq!(line(&format!("{number:02}/nn")), 3 + 2 * number);
             assert_eq!(line(&format!("{number:02}/n")), 3 + 2 * number);
         }
+    }
+
+    const FILE: &[u8] =
+        b"user-agent: foobot\ncrawl-delay: 2\nallow: /a/b\ndisallow: /a\ndisallow: /\x1b%41\n";
+
+    fn verdict(file: &[u8], token: &str, target: &str) -> RobotsVerdict {
+        Rules::parse(file, &[ProductToken::new(token).unwrap()]).verdict(&Target::new(target))
+    }
+
+    #[test]
+    fn a_rule_is_shown_escaped_and_cut_at_200_characters() {
+        let file =
+            format!("user-agent: *\ndisallow: /\u{202e}\u{2066}\u{200b}\u{9b}'\"\\{}\n", "x".repeat(300));
+        let shown = verdict(file.as_bytes(), "a", "/").rules().verdict(&Target::new(&file[24..])).to_string();
+        let start = "disallowed by \"Disallow: /\\u{202e}\\u{2066}\\u{200b}\\u{9b}'\"\\xxx";
+        assert!(shown.starts_with(start) && shown.ends_with("x…\" on line 2"), "{shown}");
+        assert!(shown.chars().count() < 270, "{shown}");
+    }
+
+    #[test]
+    fn a_verdict_names_its_rule_as_it_stands_in_the_file() {
+        let verdict = verdict(FILE, "foobot", "/a/b/c");
+        let rule = verdict.rule().unwrap();
+        assert_eq!((rule.kind(), rule.value(), rule.line()), (RecordKind::Allow, &b"/a/b"[..], 3));
+        assert_eq!(rule.to_string(), "Allow: /a/b");
+        assert!(format!("{verdict:?}").starts_with("RobotsVerdict { is_allowed: true, rule: Some(Record"));
+    }
+
+    #[test]
+    fn a_verdict_says_whose_group_it_is_from() {
+        let named = verdict(FILE, "FooBot", "/a");
+        assert_eq!((named.is_named(), named.token()), (true, Some("FooBot")));
+        assert_eq!(named.group().collect::<Vec<_>>(), ["foobot"]);
+        assert_eq!(named.crawl_delay(), Some(Duration::from_secs(2)));
+        let all = verdict(b"user-agent: *\ndisallow: /a\n", "foobot", "/a");
+        assert_eq!((all.is_named(), all.token()), (false, None));
+        assert_eq!(all.group().collect::<Vec<_>>(), ["*"]);
+        assert_eq!(all.crawl_delay(), None);
+        let none = verdict(FILE, "barbot", "/a");
+        assert_eq!((none.is_named(), none.token(), none.group().count()), (false, None, 0));
+    }
+
+    #[test]
+    fn targets_are_equal_when_their_normal_forms_are() {
+        assert_eq!(Target::new("/%7ea#top"), Target::new("/~a"));
+        assert_ne!(Target::new("/a"), Target::new("/b"));
+        assert_ne!(Target::new("/a"), Target::new("/a?"));
+    }
+
+    #[test]
+    fn a_target_is_shown_in_its_normal_form() {
+        let target = Target::new("/%7e");
+        assert_eq!(alloc::format!("{target}"), "/~");
+        assert_eq!(alloc::format!("{target:?}"), "Target(\"/~\")");
+    }
+
+    #[test]
+    fn nothing_is_copied_where_nothing_changes() {
+        assert!(matches!(Target::new("/a/b?c=d/e:f").normal, Cow::Borrowed(_)));
+        assert!(matches!(Target::new("/%41").normal, Cow::Owned(_)));
     }
 }

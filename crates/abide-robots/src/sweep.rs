@@ -1,7 +1,7 @@
 //! All wildcard patterns against one target in one walk: what bounds the work on files that were made to cause it.
 //!
 //! Each pattern waits for the next of its pieces. At each byte of the target the pieces that start there are found by
-//! one search ([`prefix`]); the patterns that wait for one of them go on to their next piece, which may start where
+//! one search ([`literals`]); the patterns that wait for one of them go on to their next piece, which may start where
 //! this one ends. So the work is that of one search per byte, and one per piece, however the two are chosen.
 
 use alloc::vec;
@@ -10,8 +10,8 @@ use core::mem::take;
 use core::ops::Range;
 
 use crate::compiled::Wildcard;
+use crate::literals;
 use crate::pattern::Pieces;
-use crate::prefix;
 use crate::slice;
 use crate::work;
 
@@ -120,12 +120,12 @@ impl<'a> Sweep<'a> {
         work::count(texts.len());
         let (mut pieces, mut numbers) = (Vec::<Piece<'_>>::new(), vec![0; texts.len()]);
         let text_of = |number: u32| texts.get(number as usize).copied().unwrap_or_default();
-        for sorted in prefix::sorted(texts.iter().map(|text| prefix::key(text)), text_of) {
+        for sorted in literals::sorted(texts.iter().map(|text| literals::key(text)), text_of) {
             let text = text_of(sorted.number);
             if pieces.last().is_none_or(|last| last.text != text) {
-                let shared = pieces.last().map_or(0, |last| prefix::common(0, last.text, text));
+                let shared = pieces.last().map_or(0, |last| literals::common(0, last.text, text));
                 let before = |index: usize| pieces.get(index).map(|piece| (piece.text.len(), piece.link));
-                let link = prefix::link(pieces.len(), shared, before);
+                let link = literals::link(pieces.len(), shared, before);
                 pieces.push(Piece { text, link, waiting: Vec::new() });
             }
             if let Some(number) = numbers.get_mut(sorted.number as usize) {
@@ -139,7 +139,7 @@ impl<'a> Sweep<'a> {
     fn find(&mut self, pieces: &mut [Piece<'a>], at: usize) {
         let rest = slice::from(self.target, at);
         let text_of = |index: usize| pieces.get(index).map(|piece| piece.text).unwrap_or_default();
-        let (count, shared) = prefix::last_before(0..pieces.len(), 0, text_of, rest);
+        let (count, shared) = literals::last_before(0..pieces.len(), 0, text_of, rest);
         let mut number = (count as u32).wrapping_sub(1);
         while let Some(piece) = pieces.get_mut(number as usize) {
             work::count(1);
