@@ -15,14 +15,13 @@ use url::Url;
 
 use crate::body::{BoxError, ResponseBody};
 use crate::crawler::{Crawler, Options};
-use crate::fetch_info::{Hop, RedirectHistory};
+use crate::fetch_info::{CallSpan, Hop, RedirectHistory};
 use crate::identity::refuse_foreign_host;
 use crate::license::LicenseToken;
 use crate::payment::{Payment, PaymentTerms};
 use crate::preserved_fields::restore_fields;
 use crate::reader::{FieldSource, ReadRequest, Reading};
 use crate::redirect::{HopRequest, Redirect, RedirectTarget, redirect, same_resource};
-use crate::spans::CallSpan;
 use abide_gate::pacing::Permit;
 use abide_gate::{Denied, DeniedKind, Failure, Origin, SignRequest, Verdict, has_userinfo, without_userinfo};
 
@@ -473,6 +472,10 @@ impl<'a> Call<'a> {
         if head.is_repeatable && self.may_repeat() && self.may_wait() && self.gives(head) {
             self.target = Some(Box::new(RedirectTarget::repeat(self.method.clone(), self.url().clone())));
             self.step = Step::Follow;
+            return Ok(());
+        }
+        if !head.status.is_redirection() {
+            self.step = Step::Done;
             return Ok(());
         }
         let asked = HopRequest {

@@ -65,7 +65,6 @@ mod reader;
 
 // What is reported of it.
 mod fetch_info;
-mod spans;
 
 // For the resolvers and errors of clients.
 mod failure;
@@ -75,7 +74,7 @@ pub use body::{ResponseBody, with_read_timeout};
 pub use call::{Call, ResponseHead, Step, admit};
 pub use crawler::{BuildError, Crawler, CrawlerBuilder, Options};
 pub use failure::{body_failure_of, failure_of, is_of_the_caller, root_cause};
-pub use fetch_info::{FetchInfo, Hop, RedirectHistory, Stopped};
+pub use fetch_info::{CallSpan, FetchInfo, Hop, RedirectHistory, Stopped, log_failed};
 pub use identity::foreign_host;
 pub use license::LicenseToken;
 pub use payment::{InvalidValue, PaymentPolicy, PaymentTerms, Price};
@@ -83,4 +82,3 @@ pub use permitted_addresses::permitted_addresses;
 pub use preserved_fields::preserve_fields;
 pub use reader::{Reading, Scan};
 pub use redirect::{RedirectPolicy, same_resource};
-pub use spans::{CallSpan, log_failed};

@@ -14,7 +14,7 @@ use abide_permissions::{
     Fetched, PermissionError, PermissionRecord, PermissionStore, Permissions, Preferences, ReadOptions,
 };
 
-use crate::spans;
+use crate::fetch_info::not_persisted;
 
 /// What is known of a URL from this fetch and those before it.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub(crate) async fn persist(
     let taking_in = take_in(store, url, info, status, &mut known);
     let slow = |_| Err(PermissionError::new(format!("no answer within {STORE_TIME_MAX:?}")));
     if let Err(error) = timeout(STORE_TIME_MAX, taking_in).await.unwrap_or_else(slow) {
-        spans::not_persisted(url, &error);
+        not_persisted(url, &error);
     }
     known.map(|record| StoredPermissions {
         permissions: record.permissions(read),

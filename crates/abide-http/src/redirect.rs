@@ -204,6 +204,7 @@ fn same_origin(a: &Url, b: &Url) -> bool {
 }
 
 /// The same resource: equal but for fragment and user information.
+#[inline]
 pub fn same_resource(a: &Url, b: &Url) -> bool {
     // Most often they are the same altogether.
     a == b || same_origin(a, b) && a.path() == b.path() && a.query() == b.query()

@@ -21,9 +21,9 @@ use abide_http::{BuildError, Crawler, CrawlerBuilder, LicenseToken, PaymentPolic
 use abide_permissions::{PermissionStore, ReadOptions, Usage};
 
 use crate::client::{Abide, Core};
+use crate::middleware::{CODINGS, never_again};
 use crate::resolver::{GuardedResolver, SystemResolver};
 use crate::robots_fetch::ReqwestFetch;
-use crate::send::{CODINGS, never_again};
 
 /// Settings of one crawler. Made by [`Abide::builder`].
 ///

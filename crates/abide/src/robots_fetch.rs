@@ -11,7 +11,7 @@ use http_body_util::BodyExt;
 use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse, on_the_wire};
 use abide_gate::{BoxFuture, Clock, Failure, SystemClock};
 
-use crate::send::{observe_cookie, reqwest_failure};
+use crate::middleware::{observe_cookie, reqwest_failure};
 use abide_http::{root_cause, same_resource};
 
 /// One robots.txt request a call, through a reqwest client that neither follows redirects nor decodes bodies.

@@ -17,7 +17,7 @@ use reqwest_middleware::{Next, Result};
 use url::Url;
 
 use crate::client::Core;
-use crate::send::{answered, count_sends, into_http, refuse, sending, wrong_order};
+use crate::middleware::{answered, count_sends, into_http, refuse, sending, wrong_order};
 
 /// A request that the outer half has checked, for the inner half.
 #[derive(Debug, Clone)]
