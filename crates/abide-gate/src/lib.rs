@@ -61,7 +61,6 @@ mod clock;
 mod failure;
 mod jitter;
 mod origin;
-mod short;
 mod stats;
 mod store;
 mod text;

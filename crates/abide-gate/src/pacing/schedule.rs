@@ -17,7 +17,7 @@ use std::time::Duration;
 use super::observe::Feedback;
 use super::queue::{QUEUE_MAX, Queue, Wakers};
 use crate::clock::Moment;
-use crate::short::Short;
+use crate::origin::Short;
 
 /// What one request asks of one scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
