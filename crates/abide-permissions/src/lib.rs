@@ -43,8 +43,6 @@ mod permissions;
 mod provenance;
 mod rules;
 
-#[cfg(feature = "html")]
-mod content_type;
 mod head;
 mod header;
 mod meta;

@@ -154,10 +154,14 @@ impl<'a> Fetched<'a> {
 /// ```
 #[must_use]
 pub fn is_whole<'a>(status: u16, content_ranges: impl IntoIterator<Item = &'a [u8]>) -> bool {
-    if status != 206 {
-        return matches!(status, 200..=299) && status != 226;
+    match status {
+        206 => is_whole_range(content_ranges.into_iter()),
+        _ => matches!(status, 200..=299) && status != 226,
     }
-    let mut ranges = content_ranges.into_iter();
+}
+
+#[cold]
+fn is_whole_range<'a>(mut ranges: impl Iterator<Item = &'a [u8]>) -> bool {
     let (Some(range), None) = (ranges.next(), ranges.next()) else { return false };
     let whole = || {
         // RFC 9110 §14.4; without a `Content-Range` of its own a 206 has several parts.

@@ -10,7 +10,7 @@ use super::common::{CommonHead, HeadProgress};
 use super::decode::Decode;
 use super::machine::{Machine, Noscript};
 use super::rewriter::{Driver, Stop};
-use crate::content_type::{ContentType, Syntax};
+use super::scanner::{ContentType, Syntax};
 use crate::head::{FoundInHead, HeadEnd, Meta};
 use crate::options::ReadOptions;
 
