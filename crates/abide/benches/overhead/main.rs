@@ -31,6 +31,7 @@ use server::{Server, serve};
 
 const ROUND: usize = 4_000;
 const ROUNDS: usize = 15;
+const NAME: &str = "site.example";
 /// What every client calls itself.
 const USER_AGENT: &str = "ExampleBot/1.0 (+https://example.com/bot)";
 
@@ -81,8 +82,9 @@ fn crawl_client(name: &str) -> Client {
 
 /// For callgrind, which counts instructions whatever else the machine does, and for `strace -c`: these requests, and nothing else.
 async fn count(address: SocketAddr, client: &str, path: &str, requests: usize, in_flight: usize) {
-    let url = format!("http://{address}/{path}");
-    let mut clients = clients().into_iter();
+    // By a name, as most URLs have one.
+    let url = format!("http://{NAME}:{}/{path}", address.port());
+    let mut clients = clients(in_flight).into_iter();
     let (name, client) = clients.find(|(name, _)| name.contains(client)).expect("one of the clients");
     one_round(&client, &url, requests, in_flight, name == "abide").await;
 }
@@ -90,7 +92,7 @@ async fn count(address: SocketAddr, client: &str, path: &str, requests: usize, i
 /// One table: every client in turn, round by round.
 async fn compare(address: SocketAddr, in_flight: usize, path: &str) {
     let url = format!("http://{address}/{path}");
-    let clients = clients();
+    let clients = clients(in_flight);
     let mut measured: Vec<Vec<Duration>> = vec![Vec::new(); clients.len()];
     for round in 0..=ROUNDS {
         for ((name, client), measured) in clients.iter().zip(&mut measured) {
@@ -112,11 +114,11 @@ async fn compare(address: SocketAddr, in_flight: usize, path: &str) {
     }
 }
 
-fn clients() -> [(&'static str, ClientWithMiddleware); 3] {
+fn clients(in_flight: usize) -> [(&'static str, ClientWithMiddleware); 3] {
     let empty = ClientBuilder::new(inner()).with(Empty).build();
     // reqwest alone, through the same type: without middlewares it calls the client at once.
     let plain = inner().into();
-    [("reqwest", plain), ("an empty middleware", empty), ("abide", abide(64, Scan::Eager))]
+    [("reqwest", plain), ("an empty middleware", empty), ("abide", abide(in_flight as u16, Scan::Eager))]
 }
 
 /// The middle of all rounds, in microseconds a request.
@@ -168,8 +170,7 @@ fn processor_time() -> Duration {
 /// With the same User-Agent and codings as abide sends, so that all write and parse the same bytes.
 fn inner() -> reqwest::Client {
     let codings = http::HeaderValue::from_static("zstd,gzip,deflate,br");
-    reqwest::Client::builder()
-        .no_proxy()
+    builder()
         .user_agent(USER_AGENT)
         .default_headers(http::HeaderMap::from_iter([(http::header::ACCEPT_ENCODING, codings)]))
         .redirect(reqwest::redirect::Policy::none())
@@ -185,8 +186,12 @@ fn abide(in_flight: u16, scan: Scan) -> ClientWithMiddleware {
         .allow_net("127.0.0.0/8".parse().expect("a network"))
         .pace(pace)
         .scan(scan)
-        .build_client(reqwest::Client::builder().no_proxy())
+        .build_client(builder())
         .expect("the settings are good")
+}
+
+fn builder() -> reqwest::ClientBuilder {
+    reqwest::Client::builder().no_proxy().resolve(NAME, ([127, 0, 0, 1], 0).into())
 }
 
 struct Empty;
