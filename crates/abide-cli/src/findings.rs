@@ -107,6 +107,9 @@ fn record_alone(robots: &Robots, record: &Record<'_>, findings: &mut Vec<Finding
             add("two-sitemaps", 0..value.len(), message, "write one Sitemap line for each");
         }
         RecordKind::AppDirectives | RecordKind::ContentUsage | RecordKind::ContentSignal => {
+            for (place, meant) in misspelt_usages(value, record.kind().name()) {
+                add("misspelt-usage", place, "the usage is unknown, and ignored", &format!("write {meant}"));
+            }
             let Some(problem) = record_problem(record) else { return };
             // What can't be read stands between backticks. Other text may hold it, too, so it is looked for by itself.
             let found = problem.split("found `").nth(1).and_then(|rest| rest.split('`').next());
@@ -119,6 +122,19 @@ fn record_alone(robots: &Robots, record: &Record<'_>, findings: &mut Vec<Finding
         }
         _ => {}
     }
+}
+
+/// Of `/path usage=y, usage=n` where a usage stands that is none, and which is meant.
+fn misspelt_usages(value: &[u8], field: &str) -> impl Iterator<Item = (Range<usize>, &'static str)> {
+    let mut behind = 0;
+    value.split(|byte| *byte == b',').filter_map(move |member| {
+        let start = behind;
+        behind += member.len() + 1;
+        let named = member.split(|byte| *byte == b'=').next().unwrap_or_default().trim_ascii_end();
+        let name = named.rsplit(u8::is_ascii_whitespace).next().unwrap_or_default();
+        let end = start + named.len();
+        Some((end - name.len()..end, nearest::usage(&String::from_utf8_lossy(name), field)?))
+    })
 }
 
 /// What looks like another language than that of patterns.

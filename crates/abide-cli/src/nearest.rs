@@ -21,6 +21,19 @@ pub(crate) fn to<'w>(text: &str, words: impl IntoIterator<Item = &'w str>) -> Op
     (distance > 0 && distance * 3 <= word.len().max(text.len())).then_some(word)
 }
 
+/// The same for the name of a usage, in a record or a field.
+pub(crate) fn usage(text: &str, field: &str) -> Option<&'static str> {
+    let known: &[&str] = match field {
+        "Content-Usage" => &["search", "train-ai"],
+        "Content-Signal" => &["ai-input", "ai-train", "search", "use"],
+        _ => &[],
+    };
+    // The other one's name is far away, letter by letter.
+    let swapped = text.split_once('-').map(|(first, last)| format!("{last}-{first}")).unwrap_or_default();
+    let is_swapped = |word: &&str| word.eq_ignore_ascii_case(&swapped);
+    known.iter().copied().find(is_swapped).or_else(|| to(text, known.iter().copied()))
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

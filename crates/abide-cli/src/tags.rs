@@ -5,7 +5,9 @@
 use std::str::FromStr;
 use std::time::SystemTime;
 
-use abide_permissions::{Head, HeadScanner, Permissions, Preferences, ProductToken, ReadOptions, TagRules};
+use abide_permissions::{
+    Head, HeadScanner, Permissions, Preferences, ProductToken, Provenance, ReadOptions, TagRules, Usage,
+};
 use http::HeaderName;
 use lol_html::{Settings, element};
 use serde::Deserialize;
@@ -125,7 +127,12 @@ fn print(permissions: &Permissions, preferences: &Preferences) -> anyhow::Result
     for statement in preferences.statements() {
         let preference = statement.preference().as_str().unwrap_or("unknown");
         let (usage, source, text) = (statement.usage(), statement.source(), statement.text());
-        style::say(&[(PLAIN, &format!("preference: {usage} {preference} ({source}: {text})"))])?;
+        let meant = match (usage, source) {
+            (Usage::Other(label), Provenance::Field { name, .. }) => nearest::usage(label, name),
+            _ => None,
+        };
+        let tip = meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
+        style::say(&[(PLAIN, &format!("preference: {usage} {preference} ({source}: {text}){tip}"))])?;
     }
     for (place, problem) in preferences.warnings() {
         style::say(&[(PLAIN, &format!("  remark: {place}: {problem}"))])?;
