@@ -15,7 +15,7 @@ use crate::args::{ExplainArgs, Online};
 use crate::check::{self, Checked};
 use crate::excerpt::{self, Mark};
 use crate::input::{absolute_urls, name, robots_and_urls, tokens};
-use crate::json::{Match, rfc3339, source_name};
+use crate::json::{Match, rfc3339, rfc3339_from, source_name};
 use crate::sanitize::{count, cut, public, span};
 use crate::status::{Status, UsageError};
 use crate::{findings, online, style};
@@ -139,7 +139,7 @@ impl Facts {
         let delay = online::delay_of(online, &answer.origin().robots_url());
         Self {
             fetched_at: answer.fetched_at().map(rfc3339),
-            fresh_until: Some(rfc3339(answer.fresh_until())),
+            fresh_until: Some(rfc3339_from(answer.fresh_until())),
             failing_since: answer.failing_since().map(rfc3339),
             attempts: answer.attempts(),
             truncated: answer.is_truncated(),
@@ -163,9 +163,9 @@ fn facts(answer: &RobotsEntry, online: &Online, now: WallMillis) -> Vec<String> 
     }
     parts.push(match answer.source() {
         Source::Unreachable(_) | Source::LastGood => {
-            format!("next attempt at {}", rfc3339(answer.retry_at()))
+            format!("next attempt at {}", rfc3339_from(answer.retry_at()))
         }
-        _ => format!("cached until {}", rfc3339(answer.fresh_until())),
+        _ => format!("cached until {}", rfc3339_from(answer.fresh_until())),
     });
     let elsewhere = answer.final_url().filter(|url| *url != answer.origin().robots_url());
     parts.extend(elsewhere.map(|url| format!("redirected to {url}")));

@@ -180,7 +180,7 @@ pub(crate) fn not_before(denied: &Denied) -> Option<String> {
 }
 
 /// The first whole second that is not before `time`, so that it is never too early.
-fn rfc3339_from(time: WallMillis) -> String {
+pub(crate) fn rfc3339_from(time: WallMillis) -> String {
     rfc3339(time.plus(Duration::from_millis(999)))
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use http::StatusCode;
 use url::Url;
 
-use crate::gate::{Verdict, date};
+use crate::gate::{Verdict, date_from};
 use crate::pacing::DeferReason;
 use crate::text::Escaped;
 use crate::{Failure, WallMillis, without_userinfo};
@@ -294,7 +294,7 @@ impl fmt::Display for Denied {
                 write!(f, "{} is deferred{hop}: ", shown(url))?;
                 reason.sentence(scope.as_deref().or(url.host_str()).unwrap_or_default(), f)?;
                 let Some(retry_at) = retry_at else { return Ok(()) };
-                write!(f, "; not before {}", date(Some(*retry_at)))
+                write!(f, "; not before {}", date_from(*retry_at))
             }
             DeniedKind::CrawlDelayTooLong { asked } => {
                 not_requested(f)?;

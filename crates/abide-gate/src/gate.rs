@@ -650,7 +650,7 @@ impl Ground {
                 write!(f, ", because robots.txt itself always is, though {url} is unreachable: {cause}")?;
             }
             Source::Unreachable(cause) => {
-                let (since, again) = (date(answer.failing_since()), date(Some(answer.retry_at())));
+                let (since, again) = (date(answer.failing_since()), date_from(answer.retry_at()));
                 write!(
                     f,
                     " for now, because {url} is unreachable since {since}: {cause}; next attempt at {again}"
@@ -712,9 +712,20 @@ pub(crate) fn date(time: Option<WallMillis>) -> String {
     time.map_or("just now".to_owned(), |time| fmt_http_date(time.min(LAST).to_system_time()))
 }
 
+/// The first second that is not before `time`, so that it is never too early.
+pub(crate) fn date_from(time: WallMillis) -> String {
+    date(Some(time.plus(Duration::from_millis(999))))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_to_come_is_never_shown_too_early() {
+        let shown = [0, 1, 1_000].map(|millis| date_from(WallMillis::from_millis(millis)));
+        assert_eq!(shown, ["00", "01", "01"].map(|second| format!("Thu, 01 Jan 1970 00:00:{second} GMT")));
+    }
 
     #[test]
     fn no_time_is_too_late_to_be_shown() {
