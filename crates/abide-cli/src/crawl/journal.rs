@@ -6,7 +6,7 @@
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -93,13 +93,17 @@ impl Past {
         }
     }
 
-    /// The URLs of an earlier run, if there was one.
-    pub(crate) fn known(&self) -> Option<HashSet<String>> {
-        let url = |entry: &JournalEntry| match entry {
-            JournalEntry::Add { url, .. } => Some(url.to_string()),
-            _ => None,
-        };
-        (!self.entries.is_empty()).then(|| self.entries.iter().filter_map(url).collect())
+    /// The URLs of an earlier run, if there was one, and whether each is done.
+    pub(crate) fn known(&self) -> Option<HashMap<String, bool>> {
+        let mut known = HashMap::new();
+        for entry in &self.entries {
+            match entry {
+                JournalEntry::Add { url, .. } => _ = known.entry(url.to_string()).or_default(),
+                JournalEntry::Seen(Fact::Done(record)) => _ = known.insert(record.page.url.clone(), true),
+                _ => {}
+            }
+        }
+        (!self.entries.is_empty()).then_some(known)
     }
 
     /// The journal, to go on with what there is, or to start again.
@@ -124,18 +128,15 @@ impl Past {
     /// Queues what is left, in the order in which it was found, and counts what happened. `urls` are the start URLs as they were given
     /// now: user information is in no journal. Returns how many URLs are done.
     pub(crate) fn restore(self, frontier: &mut Frontier, report: &mut Report, urls: &[Url]) -> usize {
-        // First, because a URL is queued before it is done.
-        let done = self.entries.iter().filter_map(|entry| match entry {
-            JournalEntry::Seen(Fact::Done(record)) => Some(record.page.url.clone()),
-            _ => None,
-        });
-        let done: HashSet<String> = done.collect();
+        let known = self.known().unwrap_or_default();
         // Of two that differ in their user information, the first counts.
         let given: HashMap<Url, &Url> = urls.iter().rev().map(|url| (known_as(url), url)).collect();
         for entry in self.entries {
             match entry {
                 JournalEntry::Host(url) => _ = frontier.widen(&url),
-                JournalEntry::Add { url, .. } if done.contains(url.as_str()) => _ = frontier.know(url),
+                JournalEntry::Add { url, .. } if known.get(url.as_str()) == Some(&true) => {
+                    _ = frontier.know(url)
+                }
                 JournalEntry::Add { url, depth, kind } => {
                     let given = given.get(&url).copied().filter(|_| depth == 0);
                     frontier.add(given.unwrap_or(&url), depth, kind);
@@ -151,7 +152,7 @@ impl Past {
                 JournalEntry::Crawl { .. } => {}
             }
         }
-        done.len()
+        known.values().filter(|is_done| **is_done).count()
     }
 }
 

@@ -266,7 +266,9 @@ impl Crawl {
         }
         if task.kind == UrlKind::Page {
             self.fetched += usize::from(is_fetched);
-            if let Some(save) = &mut self.save {
+            // One that is left for a call to come is listed by that one.
+            let is_last = !answer.is_left || self.journal.is_none();
+            if let Some(save) = self.save.as_mut().filter(|_| is_last) {
                 save.page(&answer, &body)?;
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! Names are ours and not the site's: no URL can leave the directory, be too long, or hide another.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Seek, SeekFrom, Write};
 use std::ops::ControlFlow;
@@ -34,8 +34,8 @@ struct SavedPage<'a> {
 
 impl Save {
     /// A directory that is there, or is made. An index that is there is not written over; a crawl that goes on appends to its
-    /// own: `known` are its URLs.
-    pub(crate) fn to(directory: &Path, known: Option<&HashSet<String>>) -> anyhow::Result<Self> {
+    /// own: `known` are its URLs, and whether each is done.
+    pub(crate) fn to(directory: &Path, known: Option<&HashMap<String, bool>>) -> anyhow::Result<Self> {
         let index = directory.join("index.jsonl");
         let wrong = |error: io::Error| UsageError(format!("{}: {error}", index.display()));
         let taken = || {
@@ -106,24 +106,23 @@ struct Saved {
     file: Option<String>,
 }
 
-/// An index to append to, and the largest number of a file in it. A last line that was cut off is dropped. `None`: it is that of
-/// another crawl, and stays as it is.
-fn reopen(index: &Path, known: &HashSet<String>) -> io::Result<Option<(File, u64)>> {
+/// An index to append to, and the largest number of a file in it. A last line that was cut off, or whose page is not done, as a kill leaves
+/// it, is dropped: that page is fetched again. `None`: it is that of another crawl, and stays as it is.
+fn reopen(index: &Path, known: &HashMap<String, bool>) -> io::Result<Option<(File, u64)>> {
     let mut file = OpenOptions::new().read(true).write(true).open(index)?;
     let mut lines = BufReader::new(&mut file);
-    let (mut line, mut whole, mut count) = (Vec::new(), 0, 0);
+    let (mut line, mut read, mut whole, mut count) = (Vec::new(), 0, 0, 0);
     loop {
         line.clear();
         lines.read_until(b'\n', &mut line)?;
         if !line.ends_with(b"\n") {
             break;
         }
-        whole += line.len() as u64;
+        read += line.len() as u64;
         let Ok(saved) = serde_json::from_slice::<Saved>(&line) else { return Ok(None) };
         let url = saved.url.and_then(|url| url.parse().ok()).map(|url| public_url(&url));
-        if !url.is_some_and(|url| known.contains(url.as_str())) {
-            return Ok(None);
-        }
+        let Some(is_done) = url.and_then(|url| known.get(url.as_str())) else { return Ok(None) };
+        whole = if *is_done { read } else { whole };
         let number = saved.file.and_then(|name| name.split('.').next().and_then(|stem| stem.parse().ok()));
         count = count.max(number.unwrap_or(0));
     }

@@ -254,7 +254,7 @@ async fn two_processes_never_exceed_a_quota() {
 async fn a_call_that_is_refused_keeps_the_queue_and_what_is_saved() {
     let server = Server::without_rules(|seen| match seen.path.as_str() {
         "/" => Reply::html("<a href=/1>1</a><a href=/2>2</a>"),
-        _ => Reply::html("end"),
+        _ => Reply::retry_after(429, 3600),
     })
     .await;
     let (directory, store) = store();
@@ -277,7 +277,17 @@ async fn a_call_that_is_refused_keeps_the_queue_and_what_is_saved() {
         assert_eq!(std::fs::read(&journals(directory.path())[0]).unwrap(), journal);
     }
     assert_eq!(std::fs::read_to_string(&index).unwrap().lines().count(), 1);
-    // A crawl continues its own.
-    run(&mine).await.ends_with(0);
-    assert_eq!(std::fs::read_to_string(Path::new(&mine).join("index.jsonl")).unwrap().lines().count(), 2);
+    // A crawl continues its own, and lists each page once: also one that was saved and not yet done when the crawl was killed, and one
+    // that was left.
+    let journal = std::str::from_utf8(&journal).unwrap();
+    for (journal, status) in
+        [(&journal[..journal.rfind("{\"seen\":{\"done\"").unwrap()], 0), (journal, 0), (journal, 1)]
+    {
+        std::fs::write(&journals(directory.path())[0], journal).unwrap();
+        run(&mine).await.ends_with(status);
+        let index = std::fs::read_to_string(Path::new(&mine).join("index.jsonl")).unwrap();
+        let url = |line| serde_json::from_str::<Value>(line).unwrap()["url"].to_string();
+        let urls: std::collections::BTreeSet<_> = index.lines().map(url).collect();
+        assert_eq!(urls.len(), index.lines().count(), "{index}");
+    }
 }
