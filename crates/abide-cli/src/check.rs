@@ -6,12 +6,11 @@
 use std::borrow::Cow;
 
 use abide::{Abide, Denied, Verdict};
-use futures_util::StreamExt;
 use serde::Serialize;
 use url::Url;
 
 use crate::args::{CheckArgs, Online};
-use crate::input::absolute_urls;
+use crate::input::{Given, absolute_urls};
 use crate::json::{OnlineVerdict, not_before};
 use crate::outcome::{self, Outcome};
 use crate::sanitize::public;
@@ -56,7 +55,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Status> {
 /// Checks the URLs, and shows the results in their order.
 pub(crate) async fn each(
     online: &Online,
-    urls: &[(String, Url)],
+    urls: &[Given<Url>],
     abide: &Abide,
     mut show: impl FnMut(&Checked<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<Status> {
@@ -64,13 +63,11 @@ pub(crate) async fn each(
         let result = abide.check(&url).await;
         Checked { text, url, result }
     };
-    let mut all = std::pin::pin!(online::in_order(online, urls, check));
-    let mut status = Status::Done;
-    while let Some(checked) = all.next().await {
-        status = status.and(Status::of(checked.result.as_ref().is_ok_and(Verdict::is_allowed)));
+    online::in_order(online, urls, check, |checked| {
         show(&checked)?;
-    }
-    Ok(status)
+        Ok(Status::of(checked.result.as_ref().is_ok_and(Verdict::is_allowed)))
+    })
+    .await
 }
 
 impl<'a> Checked<'a> {

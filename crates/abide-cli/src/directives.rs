@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::args::DirectivesArgs;
 use crate::batch::{self, OneOrMore};
-use crate::input::{UrlOrPath, robots_and_urls, tokens};
+use crate::input::{self, UrlOrPath, robots_and_urls, tokens};
 use crate::sanitize::public;
 use crate::status::{Status, UsageError};
 use crate::style::{self, PLAIN};
@@ -43,7 +43,7 @@ pub(crate) fn run(args: DirectivesArgs) -> anyhow::Result<Status> {
     let tokens = tokens(&args.file.agent).map_err(UsageError)?;
     let (body, texts) = robots_and_urls(args.file.robots.as_deref().unwrap_or(Path::new("-")), &args.urls)?;
     let rules = Rules::parse(&body, &tokens);
-    for (text, url) in &texts {
+    input::each(&texts, args.output.json, |text, url| {
         let answer = DirectivesLine {
             url: Some(public(text).into()),
             ..DirectivesLine::new(&rules, url, args.app.as_deref())
@@ -53,8 +53,8 @@ pub(crate) fn run(args: DirectivesArgs) -> anyhow::Result<Status> {
         } else {
             print(text, &answer)?;
         }
-    }
-    Ok(Status::Done)
+        Ok(Status::Done)
+    })
 }
 
 fn answer(question: DirectivesQuestion) -> Result<DirectivesLine, String> {

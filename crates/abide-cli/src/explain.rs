@@ -14,7 +14,7 @@ use url::Url;
 use crate::args::{ExplainArgs, Online};
 use crate::check::{self, Checked};
 use crate::excerpt::{self, Mark};
-use crate::input::{absolute_urls, name, robots_and_urls, tokens};
+use crate::input::{self, absolute_urls, name, robots_and_urls, tokens};
 use crate::json::{Match, rfc3339, rfc3339_from, source_name};
 use crate::sanitize::{count, cut, public, span};
 use crate::status::{Status, UsageError};
@@ -58,11 +58,9 @@ fn offline(args: &ExplainArgs, path: &Path) -> anyhow::Result<Status> {
     let (body, texts) = robots_and_urls(path, &args.urls)?;
     let (robots, rules) =
         (Robots::parse(&body), Rules::parse(&body, &tokens(&args.online.agent).map_err(UsageError)?));
-    let mut status = Status::Done;
-    for (text, url) in &texts {
+    input::each(&texts, args.online.output.json, |text, url| {
         let target = url.target();
         let verdict = rules.verdict(&target);
-        status = status.and(Status::of(verdict.is_allowed()));
         let marks = marks(&robots, Some(&verdict), &target);
         if args.online.output.json {
             let marks = marked(marks, &robots);
@@ -73,8 +71,8 @@ fn offline(args: &ExplainArgs, path: &Path) -> anyhow::Result<Status> {
             style::say_verdict(mark, &public(text), &verdict.to_string())?;
             excerpt(&robots, &name(path), &marks, verdict.is_allowed(), &target)?;
         }
-    }
-    Ok(status)
+        Ok(Status::of(verdict.is_allowed()))
+    })
 }
 
 fn marked(marks: Vec<Mark>, robots: &Robots) -> Vec<Marked> {

@@ -10,13 +10,12 @@ use std::time::{Duration, SystemTime};
 
 use abide::{Abide, Denied, DeniedKind, Failure, FetchInfo, Options, RequestBuilderExt, ResponseExt};
 use abide_http::root_cause;
-use futures_util::StreamExt;
 use reqwest_middleware::ClientWithMiddleware;
 use serde::Serialize;
 use url::Url;
 
 use crate::args::FetchArgs;
-use crate::input::{absolute_urls, can_write};
+use crate::input::{Given, absolute_urls, can_write};
 use crate::json::{OnlineVerdict, StatedPreference, Tags, millis, not_before};
 use crate::online;
 use crate::outcome::{self, Outcome};
@@ -71,7 +70,7 @@ pub(crate) fn run(args: &FetchArgs) -> anyhow::Result<Status> {
     online::run(&args.online, async |abide, inner| {
         let client = recorder::client(&abide, inner, &args.online, args.online.output.verbose)?;
         match (&args.output_file, urls.as_slice()) {
-            (Some(path), [(url, _)]) => fetch_to(args, url, path, &abide, &client).await,
+            (Some(path), [Ok((url, _))]) => fetch_to(args, url, path, &abide, &client).await,
             _ => fetch_all(args, &urls, &abide, &client).await,
         }
     })
@@ -79,20 +78,19 @@ pub(crate) fn run(args: &FetchArgs) -> anyhow::Result<Status> {
 
 async fn fetch_all(
     args: &FetchArgs,
-    urls: &[(String, Url)],
+    urls: &[Given<Url>],
     abide: &Abide,
     client: &ClientWithMiddleware,
 ) -> anyhow::Result<Status> {
-    let mut answers = std::pin::pin!(online::in_order(&args.online, urls, |text, _| async move {
+    let fetch = |text, _| async move {
         let recorder = Recorder::with_page_max(args.page_timeout);
         ask(abide, client, text, &recorder, Options::new(), |_| ControlFlow::Continue(())).await
-    }));
-    let mut status = Status::Done;
-    while let Some(answer) = answers.next().await {
-        status = status.and(Status::of(answer.line.outcome == Outcome::Fetched));
+    };
+    online::in_order(&args.online, urls, fetch, |answer| {
         show(args, &answer, false)?;
-    }
-    Ok(status)
+        Ok(Status::of(answer.line.outcome == Outcome::Fetched))
+    })
+    .await
 }
 
 /// The body of one page to a file, as it comes; `-` is standard output, and what there is to say goes to standard error then.

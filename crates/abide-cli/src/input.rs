@@ -10,7 +10,8 @@ use url::Url;
 
 use crate::args::Urls;
 use crate::sanitize::{public, quoted};
-use crate::status::UsageError;
+use crate::status::{Status, UsageError};
+use crate::style;
 
 /// The chain of product tokens. Offline, tokens such as MJ12bot are understood, too.
 pub(crate) fn tokens(agents: &[String]) -> Result<Vec<ProductToken>, String> {
@@ -28,8 +29,8 @@ pub(crate) enum UrlOrPath {
     Path(String),
 }
 
-/// A URL, and the text that it was read from.
-pub(crate) type GivenUrl = (String, UrlOrPath);
+/// A URL and the text that it was read from, or what is wrong with a line of a list.
+pub(crate) type Given<U> = Result<(String, U), String>;
 
 impl UrlOrPath {
     /// The text that it was read from, without user information.
@@ -48,9 +49,9 @@ impl UrlOrPath {
     }
 }
 
-/// The URLs of a call: arguments, `-` for standard input, and the lists of `--files-from`. One that is wrong is wrong usage, which is
-/// reported before anything is asked.
-fn urls(given: &Urls) -> anyhow::Result<Vec<GivenUrl>> {
+/// The URLs of a call: arguments, `-` for standard input, and the lists of `--files-from`. An argument that is wrong is wrong usage, and so
+/// are lists without one good line, which is reported before anything is asked.
+fn urls<U>(given: &Urls, parse: fn(&str) -> Result<U, String>) -> anyhow::Result<Vec<Given<U>>> {
     if given.urls.is_empty() && given.files_from.is_empty() {
         return Err(
             UsageError("expected <URL>, - for standard input, or --files-from FILE".to_owned()).into()
@@ -59,42 +60,67 @@ fn urls(given: &Urls) -> anyhow::Result<Vec<GivenUrl>> {
     let mut urls = Vec::new();
     for text in &given.urls {
         if text == "-" {
-            urls.extend(listed(Path::new("-"))?);
+            urls.extend(listed(Path::new("-"), parse)?);
         } else {
-            urls.push((text.clone(), parse_url(text).map_err(UsageError)?));
+            urls.push(Ok((text.clone(), parse(text).map_err(UsageError)?)));
         }
     }
     for path in &given.files_from {
-        urls.extend(listed(path)?);
+        urls.extend(listed(path, parse)?);
     }
-    if urls.is_empty() {
-        return Err(UsageError("expected a URL, found none in the lists given".to_owned()).into());
+    if urls.iter().any(Result::is_ok) {
+        return Ok(urls);
     }
-    Ok(urls)
+    let first = urls.into_iter().find_map(Result::err);
+    Err(UsageError(first.unwrap_or_else(|| "expected a URL, found none in the lists given".to_owned()))
+        .into())
 }
 
 /// One URL a line; empty lines, and those that begin with `#`, are left out.
-fn listed(path: &Path) -> anyhow::Result<Vec<GivenUrl>> {
-    let text = String::from_utf8(read_up_to(path, LIST_MAX)?).map_err(|error| {
+fn listed<U>(path: &Path, parse: fn(&str) -> Result<U, String>) -> anyhow::Result<Vec<Given<U>>> {
+    let bytes = read_up_to(path, LIST_MAX)?;
+    let lines = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes).split(|byte| *byte == b'\n');
+    let read = |line: &[u8]| {
         // Read as anything else, it would be another URL.
-        let before = error.as_bytes().iter().take(error.utf8_error().valid_up_to());
-        let line = before.filter(|byte| **byte == b'\n').count().saturating_add(1);
-        UsageError(format!("{}:{line}: expected UTF-8", name(path)))
-    })?;
-    let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim).zip(1..);
-    lines
-        .filter(|(line, _)| !line.is_empty() && !line.starts_with('#'))
-        .map(|(line, number)| match parse_url(line) {
-            Ok(asked) => Ok((line.to_owned(), asked)),
-            Err(error) => Err(UsageError(format!("{}:{number}: {error}", name(path))).into()),
-        })
-        .collect()
+        let text = std::str::from_utf8(line).map_err(|_| "expected UTF-8".to_owned())?;
+        Ok((text.to_owned(), parse(text)?))
+    };
+    let wrong = |number: u64, error: String| format!("{}:{number}: {error}", name(path));
+    let lines = lines.map(<[u8]>::trim_ascii).zip(1..);
+    let lines = lines.filter(|(line, _)| !line.is_empty() && !line.starts_with(b"#"));
+    Ok(lines.map(|(line, number)| read(line).map_err(|error| wrong(number, error))).collect())
 }
 
-pub(crate) fn robots_and_urls(robots: &Path, given: &Urls) -> anyhow::Result<(Vec<u8>, Vec<GivenUrl>)> {
+/// Answers for one URL after the other.
+pub(crate) fn each<U>(
+    urls: &[Given<U>],
+    is_json: bool,
+    mut answer: impl FnMut(&str, &U) -> anyhow::Result<Status>,
+) -> anyhow::Result<Status> {
+    let one = |given: &Given<U>| match given {
+        Ok((text, url)) => answer(text, url),
+        Err(error) => bad_line(error, is_json),
+    };
+    urls.iter().map(one).try_fold(Status::Done, |status, one| Ok(status.and(one?)))
+}
+
+/// Reports a bad line of a list, in its place as in a batch.
+pub(crate) fn bad_line(error: &str, is_json: bool) -> anyhow::Result<Status> {
+    if is_json {
+        style::print_json(&serde_json::json!({ "error": error }))?;
+    } else {
+        style::to_stderr(format_args!("{error}"));
+    }
+    Ok(Status::Failed)
+}
+
+pub(crate) fn robots_and_urls(
+    robots: &Path,
+    given: &Urls,
+) -> anyhow::Result<(Vec<u8>, Vec<Given<UrlOrPath>>)> {
     let is_listed = given.files_from.iter().any(|path| path == Path::new("-"));
     one_stdin(robots, is_listed || given.urls.iter().any(|url| url == "-"))?;
-    let urls = urls(given)?;
+    let urls = urls(given, parse_url)?;
     Ok((read_file(robots)?, urls))
 }
 
@@ -141,17 +167,16 @@ fn meant(text: &str) -> String {
     format!("{:?}", if is_good { &url } else { "https://example.org/" })
 }
 
-/// The same, where a path alone says too little.
-pub(crate) fn absolute_urls(given: &Urls) -> anyhow::Result<Vec<(String, Url)>> {
-    urls(given)?.into_iter().map(|(text, asked)| Ok((text, absolute(asked)?))).collect()
+pub(crate) fn absolute_urls(given: &Urls) -> anyhow::Result<Vec<Given<Url>>> {
+    urls(given, absolute_url)
 }
 
 /// A path alone has no robots.txt.
-pub(crate) fn absolute(asked: UrlOrPath) -> Result<Url, UsageError> {
-    match asked {
+pub(crate) fn absolute_url(text: &str) -> Result<Url, String> {
+    match parse_url(text)? {
         UrlOrPath::Url(url) => Ok(url),
         UrlOrPath::Path(path) => {
-            Err(UsageError(format!("url {}: expected an absolute http or https URL", quoted(&path))))
+            Err(format!("url {}: expected an absolute http or https URL", quoted(&path)))
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::args::{Format, LintArgs};
 use crate::check::{self, Checked};
 use crate::excerpt::{self, Mark};
 use crate::findings::{self, CODES, Finding, Severity};
-use crate::input::{self, absolute, parse_url, read_file};
+use crate::input::{self, Given, absolute_url, read_file};
 use crate::sanitize::{count, public_url, quoted, sanitized};
 use crate::status::{Status, UsageError};
 use crate::style::PLAIN;
@@ -38,7 +38,8 @@ pub(crate) fn run(args: &LintArgs) -> anyhow::Result<Status> {
     for text in args.files.iter().filter(|text| !is_url(text)) {
         found.push((input::name(Path::new(text)), read_file(Path::new(text))?, false));
     }
-    let urls = args.files.iter().filter(is_url).map(|text| site_of(text)).collect::<Result<Vec<_>, _>>()?;
+    let urls =
+        args.files.iter().filter(is_url).map(|text| site_of(text).map(Ok)).collect::<Result<Vec<_>, _>>()?;
     let mut status = Status::Done;
     if !urls.is_empty() {
         status = online::run(&args.online, async |abide, _| fetch(args, &urls, &abide, &mut found).await)?;
@@ -59,7 +60,7 @@ pub(crate) fn run(args: &LintArgs) -> anyhow::Result<Status> {
 
 /// Any page of the site, which robots.txt itself is not: it is allowed without being read.
 fn site_of(text: &str) -> Result<(String, Url), UsageError> {
-    let mut url = absolute(parse_url(text).map_err(UsageError)?)?;
+    let mut url = absolute_url(text).map_err(UsageError)?;
     url.set_path("/");
     url.set_query(None);
     Ok((url.to_string(), url))
@@ -68,7 +69,7 @@ fn site_of(text: &str) -> Result<(String, Url), UsageError> {
 /// The robots.txt of each site, and whether it was cut when it was fetched; one that can't be fetched is reported, and the others are read.
 async fn fetch(
     args: &LintArgs,
-    urls: &[(String, Url)],
+    urls: &[Given<Url>],
     abide: &Abide,
     found: &mut Vec<(String, Vec<u8>, bool)>,
 ) -> anyhow::Result<Status> {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::args::MatchArgs;
 use crate::batch::{self, OneOrMore};
-use crate::input::{one_stdin, parse_url, read_file, robots_and_urls, tokens};
+use crate::input::{self, one_stdin, parse_url, read_file, robots_and_urls, tokens};
 use crate::json::{self, Match, RuleLine};
 use crate::sanitize::public;
 use crate::status::{Status, UsageError};
@@ -28,17 +28,15 @@ pub(crate) fn run(args: MatchArgs) -> anyhow::Result<Status> {
     }
     let (body, texts) = robots_and_urls(robots, &args.urls)?;
     let rules = Rules::parse(&body, &tokens);
-    let mut status = Status::Done;
-    for (text, url) in &texts {
+    input::each(&texts, args.output.json, |text, url| {
         let verdict = rules.verdict(&url.target());
-        status = status.and(Status::of(verdict.is_allowed()));
         if args.output.json {
             style::print_json(&Match::new(Some(public(text).into()), &verdict))?;
         } else {
             style::say_verdict(style::mark(verdict.is_allowed()), &public(text), &verdict.to_string())?;
         }
-    }
-    Ok(status)
+        Ok(Status::of(verdict.is_allowed()))
+    })
 }
 
 /// What a line of a bulk match is answered with: what differs from URL to URL, and not what is the same for the whole file.

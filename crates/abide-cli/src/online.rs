@@ -13,7 +13,7 @@ use abide::identity::WebBotAuth;
 use abide::pacing::PacePolicy;
 use abide::robots_cache::RobotsPolicy;
 use abide::{Abide, BuildError, Event};
-use futures_util::stream::{self, Stream, StreamExt};
+use futures_util::stream::{self, StreamExt};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 #[cfg(unix)]
 use tokio::signal::unix::{SignalKind, signal};
@@ -21,7 +21,7 @@ use tokio::sync::{Mutex, Semaphore};
 use url::Url;
 
 use crate::args::{Online, ResolveArg};
-use crate::input::read_file;
+use crate::input::{Given, bad_line, read_file};
 use crate::status::{Status, UsageError};
 use crate::stores::{STORE_TIMEOUT, Stores};
 use crate::{identity, proxy, style};
@@ -236,33 +236,39 @@ fn token_of(user_agent: &str) -> Option<&str> {
     user_agent.get(..end.unwrap_or(user_agent.len())).filter(|token| !token.is_empty() && *token != "Mozilla")
 }
 
-/// Runs `ask` for every URL, some at a time and one a host; the answers come in the order of the URLs.
+/// Runs `ask` for every URL, some at a time and one a host, and shows the answers in the order of the URLs.
 ///
 /// A host's URLs go one after the other, so each waits for its own permit only, and not for all that were given before it.
-pub(crate) fn in_order<'a, F, A>(
-    online: &'a Online,
-    urls: &'a [(String, Url)],
-    ask: impl Fn(&'a str, Url) -> F + 'a,
-) -> impl Stream<Item = A> + 'a
-where
-    F: Future<Output = A> + 'a,
-    A: 'a,
-{
+pub(crate) async fn in_order<'a, A, F: Future<Output = A>>(
+    online: &Online,
+    urls: &'a [Given<Url>],
+    ask: impl Fn(&'a str, Url) -> F,
+    mut show: impl FnMut(A) -> anyhow::Result<Status>,
+) -> anyhow::Result<Status> {
     let slots = Arc::new(Semaphore::new(usize::from(online.concurrency)));
     let mut hosts: HashMap<String, Arc<Mutex<()>>> = HashMap::new();
-    let ask = Arc::new(ask);
-    let one = move |(text, url): &'a (String, Url)| {
-        let host = url.host_str().unwrap_or_default().to_owned();
+    let ask = &ask;
+    let one = |given: &'a Given<Url>| {
+        let host = given.as_ref().ok().and_then(|(_, url)| url.host_str()).unwrap_or_default().to_owned();
         let host = Arc::clone(hosts.entry(host).or_default());
-        let (slots, ask) = (Arc::clone(&slots), Arc::clone(&ask));
+        let slots = Arc::clone(&slots);
         async move {
+            let (text, url) = given.as_ref()?;
             // The host first: a URL that waits for its host takes no place from other hosts.
             let _turn = host.lock().await;
             let _slot = slots.acquire().await;
-            ask(text, url.clone()).await
+            Ok::<_, &String>(ask(text, url.clone()).await)
         }
     };
-    stream::iter(urls).map(one).buffered(AHEAD_MAX)
+    let mut answers = std::pin::pin!(stream::iter(urls).map(one).buffered(AHEAD_MAX));
+    let mut status = Status::Done;
+    while let Some(answer) = answers.next().await {
+        status = status.and(match answer {
+            Ok(answer) => show(answer)?,
+            Err(error) => bad_line(error, online.output.json)?,
+        });
+    }
+    Ok(status)
 }
 
 /// `builder` with the entries of `--resolve`, which go before the operating system.

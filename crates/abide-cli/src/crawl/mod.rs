@@ -25,7 +25,7 @@ use url::Url;
 
 use crate::args::{CrawlArgs, FailOn, StoreArg};
 use crate::fetch::{self, FetchAnswer};
-use crate::input::{absolute_urls, can_write};
+use crate::input::{self, absolute_urls, can_write};
 use crate::json::millis;
 use crate::outcome::Outcome;
 use crate::recorder::{self, Recorder, Sent};
@@ -42,7 +42,8 @@ use report::{HostLine, Report};
 use save::{BODY_MAX, Body, SITEMAP_MAX, Save};
 
 pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
-    let urls: Vec<Url> = absolute_urls(&args.urls)?.into_iter().map(|(_, url)| url).collect();
+    let given = absolute_urls(&args.urls)?;
+    let urls: Vec<Url> = given.iter().flatten().map(|(_, url)| url.clone()).collect();
     if let Some(path) = &args.report {
         // Better now than after the crawl.
         can_write(path)?;
@@ -55,10 +56,11 @@ pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
             crawl.queue(url, 0, UrlKind::Page)?;
         }
         crawl.flush()?;
+        let listed = input::each(&given, online.output.json, |_, _| Ok(Status::Done))?;
         // The report is there also when a file could not be written.
         let result = crawl.run().await;
         let status = crawl.end(result.is_ok())?;
-        result.map(|interrupted| interrupted.unwrap_or(status))
+        result.map(|interrupted| interrupted.unwrap_or(status.and(listed)))
     };
     online::observed(&online, move |event| watching.observe(event), call)
 }
