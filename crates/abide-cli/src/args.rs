@@ -25,6 +25,9 @@ pub(crate) struct Cli {
     /// Read options from FILE [default: abide.toml here, else abide/abide.toml among the user's configuration; none if empty]
     #[arg(long, global = true, value_name = "FILE", env = "ABIDE_CONFIG", help_heading = "Output")]
     pub(crate) config: Option<std::ffi::OsString>,
+    /// The file that has set options of this call.
+    #[arg(skip)]
+    pub(crate) options_of: Option<PathBuf>,
     #[command(subcommand)]
     pub(crate) command: Command,
 }

@@ -53,6 +53,7 @@ pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
         wrong(format!(":{line}"), error.message())
     })?;
     let added = added(&table, &command, &matches).map_err(|error| in_file(&error))?;
+    let has_options = !added.is_empty();
     // Right behind the name of the call: of two values for one host the last counts, which is that of the command line.
     let call = matches.subcommand_name().unwrap_or_default();
     let is_call = |pair: &[OsString]| matches!(pair, [before, word] if before != "--config" && word == call);
@@ -62,7 +63,8 @@ pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
         Some(missing) if error.kind() == ErrorKind::MissingRequiredArgument => missing,
         _ => in_file(&one_line(&error.render().to_string())),
     })?;
-    Cli::from_arg_matches(&matches)
+    let cli = Cli::from_arg_matches(&matches)?;
+    Ok(Cli { options_of: has_options.then_some(path), ..cli })
 }
 
 /// The file that was named, else that of the directory, else that of the user.

@@ -33,6 +33,8 @@ mod style;
 mod tags;
 
 use std::borrow::Cow;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -49,6 +51,11 @@ fn main() -> ExitCode {
     if let Some(output) = cli.output() {
         style::set_color(output.color);
         style::set_quiet(output.quiet);
+        // Elsewhere the same call has other options, which people should know. What scripts read stays as it is.
+        let is_here = |path: &&PathBuf| *path == Path::new(config::NAME) && std::io::stderr().is_terminal();
+        if let Some(path) = cli.options_of.as_ref().filter(|path| output.verbose || is_here(path)) {
+            style::note(format_args!("with options from {}; --config \"\" reads none", path.display()));
+        }
     }
     let result = match cli.command {
         Command::Match(args) => matching::run(args),
