@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use abide::{Abide, Denied, DeniedKind, Failure, FetchInfo, Options, RequestBuilderExt, ResponseExt};
 use abide_http::root_cause;
+use abide_permissions::Preference;
 use reqwest_middleware::ClientWithMiddleware;
 use serde::Serialize;
 use url::Url;
@@ -153,6 +154,8 @@ pub(crate) struct FetchAnswer {
     pub(crate) content_type: Option<String>,
     /// Whether the page's own rules permit its links to be followed.
     pub(crate) may_follow: bool,
+    /// Also by an `unavailable_after` that has passed, which is no `noindex`.
+    indexing: Preference,
     pub(crate) not_before: Option<SystemTime>,
     /// It was deferred, or denied as long as robots.txt cannot be had, or its host is backed off: a crawl leaves it for its next run.
     pub(crate) is_left: bool,
@@ -215,8 +218,9 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> FetchAnsw
     let lines: Vec<_> = lines.map(|line| String::from_utf8_lossy(line.as_bytes())).collect();
     let content_type = (!lines.is_empty()).then(|| lines.join(", "));
     let may_follow = info.as_ref().is_some_and(|info| info.permissions().may_follow());
+    let indexing = info.as_ref().map(|info| info.permissions().indexing().preference()).unwrap_or_default();
     let statements = info.as_ref().map(statements).unwrap_or_default();
-    FetchAnswer { line, content_type, may_follow, statements, ..FetchAnswer::default() }
+    FetchAnswer { line, content_type, may_follow, indexing, statements, ..FetchAnswer::default() }
 }
 
 /// Reads the body, which ends here also when `sink` has enough.
@@ -350,13 +354,13 @@ fn lines(answer: &FetchAnswer) -> Vec<Vec<OwnedPart>> {
     let why = outcome::without_url(&line.why, &line.url).unwrap_or(&line.why);
     lines.push(vec![(style::DIM, format!("     {why}"))]);
     if let Some(bytes) = line.bytes {
-        let noindex = match line.noindex {
-            Some(true) => "not to be indexed",
-            Some(false) => "may be indexed",
-            None => "indexing permission unknown",
+        let indexing = match answer.indexing {
+            Preference::Disallow => "not to be indexed",
+            Preference::Allow => "may be indexed",
+            Preference::Unknown => "indexing permission unknown",
         };
         let waited = line.waited_ms;
-        lines.push(vec![(style::DIM, format!("     {bytes} bytes, waited {waited} ms, {noindex}"))]);
+        lines.push(vec![(style::DIM, format!("     {bytes} bytes, waited {waited} ms, {indexing}"))]);
     }
     for statement in &answer.statements {
         lines.push(vec![(style::DIM, format!("     {}", cut(statement)))]);
