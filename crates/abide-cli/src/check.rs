@@ -5,7 +5,8 @@
 
 use std::borrow::Cow;
 
-use abide::{Abide, Denied, Verdict};
+use abide::pacing::DELAY_MAX;
+use abide::{Abide, Denied, DeniedKind, Verdict};
 use serde::Serialize;
 use url::Url;
 
@@ -65,7 +66,7 @@ pub(crate) async fn each(
     };
     online::in_order(online, urls, check, |checked| {
         show(&checked)?;
-        Ok(Status::of(checked.result.as_ref().is_ok_and(Verdict::is_allowed)))
+        Ok(Status::of(checked.denied(abide).is_none()))
     })
     .await
 }
@@ -73,8 +74,13 @@ pub(crate) async fn each(
 impl<'a> Checked<'a> {
     /// Why it is not to be fetched.
     fn denied(&self, abide: &Abide) -> Option<Denied> {
+        let now = abide.gate_handle().wall();
         match &self.result {
-            Ok(verdict) => verdict.refusal(&self.url, abide.gate_handle().wall()),
+            Ok(verdict) => verdict.refusal(&self.url, now).or_else(|| {
+                // No call waits as long as that.
+                let asked = verdict.crawl_delay().filter(|asked| *asked > DELAY_MAX)?;
+                Some(Denied::new(DeniedKind::CrawlDelayTooLong { asked }, &self.url, now))
+            }),
             Err(denied) => Some(denied.clone()),
         }
     }

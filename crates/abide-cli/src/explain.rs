@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use abide::pacing::DELAY_MAX;
 use abide::robots_cache::{RobotsEntry, Source};
 use abide::{Abide, Verdict, WallMillis};
 use abide_robots::{ProductToken, Record, RecordKind, Robots, RobotsVerdict, Rules, Target};
@@ -176,7 +177,9 @@ fn facts(answer: &RobotsEntry, online: &Online, now: WallMillis) -> Vec<String> 
         parts.extend(is.then(|| what.to_owned()));
     }
     let mut lines = vec![format!("robots.txt: {}", parts.join(", "))];
-    if let (Some(asked), Some(kept)) = (answer.crawl_delay(), facts.delay_s) {
+    if let (Some(asked), Some(kept)) =
+        (answer.crawl_delay().filter(|asked| *asked <= DELAY_MAX), facts.delay_s)
+    {
         lines.push(format!(
             "Crawl-delay: {} s asked for, {kept} s kept between two requests",
             asked.as_secs_f64()
