@@ -173,15 +173,6 @@ mod tests {
     }
 
     #[test]
-    fn links_are_joined_with_the_first_base() {
-        let html =
-            b"<base href=/b/><base href=/c/><a href='x?1&amp;2'>1</a><A HREF=' //h/y '>2</a><area href=z>\
-                     <a>none</a><link href=no><a href='http://['>bad</a><a href=#top>3</a>";
-        let links = of_page(&"http://a/".parse().unwrap(), None, html, true);
-        assert_eq!(texts(&links), ["http://a/b/x?1&2", "http://h/y", "http://a/b/z", "http://a/b/#top"]);
-    }
-
-    #[test]
     fn links_are_read_in_the_charset_of_the_page() {
         let utf_16: Vec<u8> = "<a href=/caf\u{e9}>1</a>".encode_utf16().flat_map(u16::to_le_bytes).collect();
         for (content_type, html) in [
@@ -195,26 +186,6 @@ mod tests {
             let links = of_page(&"http://a/".parse().unwrap(), content_type, html, true);
             assert_eq!(texts(&links), ["http://a/caf%C3%A9"], "{content_type:?}");
         }
-    }
-
-    #[test]
-    fn sitemaps_are_pages_indexes_or_lists() {
-        let pages = "<?xml version='1.0'?><urlset><url><loc\n> http://a/?x&amp;y </loc ></url><!-- <loc>http://a/no</loc> --><url>\
-                     <loc x='y'><![CDATA[http://a/&]]></loc></url><url><location>http://a/no</location><loc>bad</loc></url></urlset>";
-        assert_eq!(texts(&of_sitemap(pages.as_bytes(), 9999).0), ["http://a/?x&y", "http://a/&"]);
-        let spaced =
-            "<!-- a urlset --><s:urlset xmlns:s='x'><s:url><s:loc>http://a/1</s:loc></s:url></s:urlset>";
-        assert!(is_sitemap(spaced.as_bytes()) && !is_sitemap(b"<p>no urlset"));
-        assert!(!is_sitemap(format!("<{}:urlset>", "s".repeat(PREFIX_MAX)).as_bytes()));
-        assert_eq!(texts(&of_sitemap(spaced.as_bytes(), 9999).0), ["http://a/1"]);
-        let index = "\u{feff}<sitemapindex><sitemap><loc>http://a/s2</loc></sitemap></sitemapindex>";
-        let (none, more) = of_sitemap(index.as_bytes(), 9999);
-        assert_eq!((none.len(), texts(&more)), (0, vec!["http://a/s2"]));
-        assert_eq!(
-            texts(&of_sitemap(b"http://a/1\r\nhttp://a/2\nnonsense\n", 9999).0),
-            ["http://a/1", "http://a/2"]
-        );
-        assert_eq!(of_sitemap(b"<loc>http://a/ never ends", 9999), (Vec::new(), Vec::new()));
     }
 
     #[test]

@@ -183,7 +183,7 @@ fn runs(run: &Map<String, Value>, names: &[(String, String)]) -> Vec<Run> {
 }
 
 /// Whether the object does not have what is expected: by JSON Pointer (RFC 6901) the value; the names of its fields, after `keys`; or a part
-/// of its text, after `has`; what it exceeds, after `above`; and how many seconds from now it is, at least and at most, after `in`.
+/// of its text, after `has`; what it exceeds, after `above`; what it does not reach, after `below`; and how many seconds from now it is, at least and at most, after `in`.
 fn differs(found: &Value, expected: &str) -> Option<String> {
     let expected: Value = expected.parse().unwrap_or_else(|error| panic!("{error}: {expected}"));
     let differs = |(place, expected): (&String, &Value)| {
@@ -193,6 +193,7 @@ fn differs(found: &Value, expected: &str) -> Option<String> {
             ("keys", expected) => keys(value) == expected,
             ("has", part) => value.as_str().is_some_and(|text| text.contains(part)),
             ("above", _) => value.as_f64() > expected.as_f64(),
+            ("below", _) => value.as_f64() < expected.as_f64(),
             ("in", _) => {
                 let left = unix_seconds(value).saturating_sub(now());
                 expected[0].as_u64() <= Some(left) && Some(left) <= expected[1].as_u64()

@@ -126,3 +126,18 @@ async fn a_signal_is_the_exit_status() {
         }
     }
 }
+
+#[tokio::test]
+#[cfg(unix)]
+async fn ctrl_c_ends_it_after_what_was_answered() {
+    let server = Server::without_rules(|seen| match seen.path.as_str() {
+        "/slow" => Reply::html("").after(Duration::from_secs(600)),
+        _ => Reply::html("<p>x"),
+    })
+    .await;
+    let is_time = || server.count("a.example/slow") > 0;
+    let args = "fetch --json a.example/ a.example/slow";
+    let ran = Ran::from(crate::ended_by("-INT", &server, args, is_time).await);
+    assert_eq!((ran.status, &ran.line()["outcome"]), (130, &json!("fetched")), "{}", ran.err);
+    assert!(ran.err.ends_with("abide: interrupted\n"), "{}", ran.err);
+}

@@ -9,7 +9,6 @@ mod crawl;
 mod crawl_outcomes;
 #[cfg(unix)]
 mod documented;
-mod fetch;
 mod identity;
 mod io;
 mod pacing;
