@@ -126,9 +126,9 @@ impl Past {
     }
 
     /// Queues what is left, in the order in which it was found, and counts what happened. `urls` are the start URLs as they were given
-    /// now: user information is in no journal. Returns how many URLs are done.
-    pub(crate) fn restore(self, frontier: &mut Frontier, report: &mut Report, urls: &[Url]) -> usize {
-        let known = self.known().unwrap_or_default();
+    /// now: user information is in no journal. Returns how many URLs are done, and whether others are too deep for this call.
+    pub(crate) fn restore(self, frontier: &mut Frontier, report: &mut Report, urls: &[Url]) -> (usize, bool) {
+        let (known, mut leaves_more) = (self.known().unwrap_or_default(), false);
         // Of two that differ in their user information, the first counts.
         let given: HashMap<Url, &Url> = urls.iter().rev().map(|url| (known_as(url), url)).collect();
         for entry in self.entries {
@@ -139,7 +139,8 @@ impl Past {
                 }
                 JournalEntry::Add { url, depth, kind } => {
                     let given = given.get(&url).copied().filter(|_| depth == 0);
-                    frontier.add(given.unwrap_or(&url), depth, kind);
+                    // Each was new once, in this order.
+                    leaves_more |= !frontier.add(given.unwrap_or(&url), depth, kind);
                 }
                 JournalEntry::Seen(fact) => {
                     if let Fact::Done(record) = &fact
@@ -152,7 +153,7 @@ impl Past {
                 JournalEntry::Crawl { .. } => {}
             }
         }
-        known.values().filter(|is_done| **is_done).count()
+        (known.values().filter(|is_done| **is_done).count(), leaves_more)
     }
 }
 
@@ -262,7 +263,7 @@ mod tests {
         let past = Past::of(&store, &urls, false).unwrap();
         let journal = past.open().unwrap();
         let (mut frontier, mut report) = (Frontier::new(&urls, None), Report::default());
-        assert_eq!(past.restore(&mut frontier, &mut report, &urls), 2);
+        assert_eq!(past.restore(&mut frontier, &mut report, &urls), (2, false));
         let left: Vec<_> = frontier.left().map(|task| (task.url.as_str(), task.depth, task.kind)).collect();
         assert_eq!(left, [("http://a/map", 0, UrlKind::Sitemap), ("http://a/2", 1, UrlKind::Page)]);
         assert_eq!(report.hosts().next().unwrap().permissions["noindex"], 2);

@@ -65,7 +65,8 @@ pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
     online::observed(&online, move |event| watching.observe(event), call)
 }
 
-/// The journal beside a durable store and the directory to save to, with what an earlier run has left put into the frontier.
+/// The journal beside a durable store and the directory to save to, with what an earlier run has left put into the frontier; and whether
+/// some of that is too deep for this run.
 ///
 /// The journal comes last: a call that is refused leaves it as it was.
 fn begin(
@@ -73,19 +74,19 @@ fn begin(
     urls: &[Url],
     frontier: &mut Frontier,
     report: &mut Report,
-) -> anyhow::Result<(Option<Journal>, Option<Save>)> {
+) -> anyhow::Result<(Option<Journal>, Option<Save>, bool)> {
     let past = args.online.durable().map(|store| Past::of(store, urls, args.restart)).transpose()?;
     let known = past.as_ref().and_then(Past::known);
     let save = args.save.as_deref().map(|directory| Save::to(directory, known.as_ref())).transpose()?;
-    let Some(past) = past else { return Ok((None, save)) };
+    let Some(past) = past else { return Ok((None, save, false)) };
     let mut journal = past.open()?;
-    let done = past.restore(frontier, report, urls);
+    let (done, leaves_more) = past.restore(frontier, report, urls);
     if known.is_some() {
         journal.seen(&Fact::Resumed)?;
         report.count(Fact::Resumed);
         style::note(format_args!("going on: {} done, {} queued", count(done, "URL"), frontier.len()));
     }
-    Ok((Some(journal), save))
+    Ok((Some(journal), save, leaves_more))
 }
 
 struct Crawl {
@@ -136,7 +137,7 @@ impl Crawl {
         let mut report = Report::new(args.report.is_some());
         // First, because what is wrong with its header fields is to leave nothing behind.
         let client = recorder::client(&abide, inner, &args.online, false)?;
-        let (journal, save) = begin(&args, urls, &mut frontier, &mut report)?;
+        let (journal, save, leaves_more) = begin(&args, urls, &mut frontier, &mut report)?;
         let time = Stopwatch::going_on(report.lasted);
         watch.begin(time);
         Ok(Self {
@@ -148,7 +149,7 @@ impl Crawl {
             fetched: 0,
             sitemaps: 0,
             names_sitemaps: HashSet::new(),
-            leaves_more: false,
+            leaves_more,
             abide,
             args,
             frontier,
