@@ -172,6 +172,8 @@ fn robots(host: &HostLine) -> String {
     let Some(source) = host.robots else {
         return match host.robots_status {
             Some(status) => format!("robots.txt: answered {status}"),
+            // No call that has asked for pages is without its rules.
+            None if host.requests > host.robots_requests => "robots.txt: from an earlier call".to_owned(),
             None if host.requests > 0 => "robots.txt: that of another host redirects here".to_owned(),
             None => "robots.txt: not asked".to_owned(),
         };
