@@ -63,7 +63,7 @@ pub(crate) fn each_line<A: Serialize>(
         let result = if line.len() > LINE_LEN_MAX {
             // Or the rest of the line would be taken for a question of its own.
             if !line.ends_with(b"\n") {
-                lines.skip_until(b'\n')?;
+                lines.skip_until(b'\n').map_err(|error| unreadable(input, number, &error))?;
             }
             Err(format!("the line is longer than {LINE_LEN_MAX} bytes"))
         } else {

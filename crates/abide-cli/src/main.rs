@@ -75,7 +75,10 @@ fn main() -> ExitCode {
         Ok(status) => status.into(),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            style::to_stderr(format_args!("{error:#}"));
+            // What concerns a file names it.
+            let is_bare = error.is::<std::io::Error>() || error.is::<serde_json::Error>();
+            let place = if is_bare { "standard output: " } else { "" };
+            style::to_stderr(format_args!("{place}{error:#}"));
             if error.is::<UsageError>() { Status::Usage.into() } else { Status::Failed.into() }
         }
     }

@@ -187,8 +187,10 @@ impl Journal {
     }
 
     fn write(&mut self, entry: &JournalEntry) -> anyhow::Result<()> {
-        serde_json::to_writer(&mut self.out, entry)?;
-        self.out.write_all(b"\n").map_err(|error| anyhow::anyhow!("{}: {error}", self.path.display()))
+        let written = serde_json::to_writer(&mut self.out, entry).map_err(io::Error::from);
+        written
+            .and_then(|()| self.out.write_all(b"\n"))
+            .map_err(|error| anyhow::anyhow!("{}: {error}", self.path.display()))
     }
 }
 

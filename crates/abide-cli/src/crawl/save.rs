@@ -58,10 +58,14 @@ impl Save {
         let file = is_fetched.then(|| self.keep(extension(content_type), &body.bytes)).transpose()?;
         let saved = file.as_ref().map_or(0, |_| body.bytes.len());
         let entry = SavedPage { file, content_type, saved, line: &answer.line };
-        write_json(&mut self.index, &entry)?;
-        self.index.write_all(b"\n")?;
-        // After an interruption the index has all that is there.
-        Ok(self.index.flush()?)
+        let mut write = || {
+            write_json(&mut self.index, &entry)?;
+            self.index.write_all(b"\n")?;
+            // After an interruption the index has all that is there.
+            self.index.flush()
+        };
+        let place = self.directory.join("index.jsonl");
+        write().map_err(|error: io::Error| anyhow::anyhow!("{}: {error}", place.display()))
     }
 
     /// A file under the next numbered name that is free: files of others stay, and what a crawl has written that was killed before its index said so.

@@ -213,6 +213,7 @@ fn output_that_cannot_be_written_is_a_failure() {
         let output = crate::command(&args).stdout(full).output().unwrap();
         let err = String::from_utf8(output.stderr).unwrap();
         assert_eq!((output.status.code(), err.lines().count()), (Some(1), 1), "{err}");
+        assert!(err.starts_with("abide: standard output: "), "{err}");
     }
 }
 
