@@ -26,9 +26,9 @@ pub struct UnavailableAfter {
 }
 
 impl UnavailableAfter {
-    /// Reads a date: RFC 822 and 1123 (weekday never checked), RFC 850, asctime, ISO 8601 (date, date-time, basic,
-    /// ordinal, week), or `@` and Unix seconds. A date without a time is its first second; a time without a zone, or
-    /// with a zone of unknown name, is read as UTC and is [approximate](Self::is_approximate).
+    /// Reads a date: RFC 822 and 1123 (weekday never checked), RFC 850, asctime, ISO 8601 (date, date-time, basic, ordinal, week), what
+    /// `date` of Unix and `Date` of JavaScript print, or `@` and Unix seconds. A date without a time is its first second; a time without
+    /// a zone, or with a zone of unknown name, is read as UTC and is [approximate](Self::is_approximate).
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim_matches(|c: char| c.is_ascii_whitespace());
@@ -168,7 +168,7 @@ impl Zone {
         if let Some(west) = text.strip_prefix('-') {
             return Self::offset(west, -1);
         }
-        let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"/_+-".contains(&byte);
+        let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"/_+-:".contains(&byte);
         if !text.starts_with(|char: char| char.is_ascii_alphabetic()) || !text.bytes().all(is_of_name) {
             return None;
         }
@@ -181,8 +181,12 @@ impl Zone {
             "PST" => Self::hours(-8),
             "CET" => Self::hours(1),
             "CEST" => Self::hours(2),
+            // JavaScript writes `GMT+0200`. The sign of `GMT+2` means either direction.
             // Lenient: publishers write names that no standard knows, and `Europe/Berlin`; UTC is at most 14 hours off.
-            _ => Self::ASSUMED,
+            name => {
+                let offset = name.strip_prefix("GMT").filter(|offset| offset.len() >= 5);
+                offset.and_then(Self::parse).unwrap_or(Self::ASSUMED)
+            }
         })
     }
 
@@ -243,24 +247,31 @@ fn iso_time(text: &str) -> Option<(i64, Zone)> {
     Some((time(clock)?, if zone.is_empty() { Zone::ASSUMED } else { Zone::parse(zone)? }))
 }
 
-/// RFC 822, 1123, 850 and asctime: words in one of two orders.
+/// RFC 822, 1123, 850, asctime, and JavaScript's `Date`: words in one of two orders.
 fn written_date(text: &str) -> Option<Read> {
     let (head, tail) = split_first_word(text)?;
     let text = if is_weekday(head) { tail } else { text };
     let (first, rest) = split_first_word(text)?;
     match month(first) {
-        Some(month) => asctime(month, rest),
+        Some(month) => month_first(month, rest),
         None => day_first(first, rest),
     }
 }
 
-/// `Jun 25 15:00:00 2010`, the weekday gone.
-fn asctime(month: u8, text: &str) -> Option<Read> {
+/// The weekday gone: `Jun 25 15:00:00 2010` (asctime), `Jun 25 15:00:00 UTC 2010` (Unix), `Jun 25 2010 15:00:00 GMT+0000 (UTC)` (JavaScript).
+fn month_first(month: u8, text: &str) -> Option<Read> {
     let (day, text) = split_first_word(text)?;
-    let (clock, text) = split_first_word(text)?;
-    let (year, zone) = split_first_word(text)?;
-    let day = day_of(digits(year, 4..=4)?, month, digits(day, 1..=2)?)?;
-    Some((day, Some((time(clock)?, zone_of_words(zone)?))))
+    let (next, rest) = split_first_word(text)?;
+    let (year, time) = if next.contains(':') {
+        let (year, zone) = split_first_word(rest)?;
+        // `date` of Unix has the zone before the year.
+        let (year, zone) =
+            if year.starts_with(|c: char| c.is_ascii_digit()) { (year, zone) } else { (zone, year) };
+        (year, Some((next, zone)))
+    } else {
+        (next, split_first_word(rest))
+    };
+    Some((day_of(digits(year, 4..=4)?, month, digits(day, 1..=2)?)?, time_of_words(time)?))
 }
 
 /// `25 Jun 2010 15:00:00 PST` or `25-Jun-10 15:00:00 UTC`, the weekday gone.
@@ -277,16 +288,19 @@ fn day_first(first: &str, rest: &str) -> Option<Read> {
         }
     };
     let day = day_of(full_year(year)?, month(name)?, digits(day, 1..=2)?)?;
-    let Some((clock, zone)) = split_first_word(rest) else { return Some((day, None)) };
-    Some((day, Some((time(clock)?, zone_of_words(zone)?))))
+    Some((day, time_of_words(split_first_word(rest))?))
 }
 
-fn zone_of_words(text: &str) -> Option<Zone> {
-    match split_first_word(text) {
-        None => Some(Zone::ASSUMED),
-        Some((zone, "")) => Zone::parse(zone),
-        Some(_) => None,
-    }
+/// A clock and what is behind it: a zone, and perhaps a comment (RFC 822 §3.4.3).
+fn time_of_words(words: Option<(&str, &str)>) -> Option<Option<(i64, Zone)>> {
+    let Some((clock, zone)) = words else { return Some(None) };
+    let comment = |text: &str| text.is_empty() || (text.starts_with('(') && text.ends_with(')'));
+    let zone = match split_first_word(zone) {
+        None => Zone::ASSUMED,
+        Some((zone, rest)) if comment(rest) => Zone::parse(zone)?,
+        Some(_) => return None,
+    };
+    Some(Some((time(clock)?, zone)))
 }
 
 fn month(name: &str) -> Option<u8> {
