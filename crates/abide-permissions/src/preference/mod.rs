@@ -168,9 +168,9 @@ const TEXT_CHARS_MAX: usize = 256;
 pub struct Preferences {
     statements: Vec<PreferenceStatement>,
     warnings: Vec<(Provenance, String)>,
-    /// The value of `use` in Content-Signal, in lower case.
-    signal_use: Option<Box<str>>,
-    tdm_policy: Option<Box<str>>,
+    /// The values of `use` in Content-Signal, by their rank.
+    signal_uses: Vec<(Provenance, usize)>,
+    tdm_policy: Option<(Provenance, Box<str>)>,
     has_unread_sources: bool,
     options: PreferenceOptions,
 }
@@ -334,11 +334,14 @@ impl Preferences {
         self.statements.iter().filter(move |s| s.usage == *usage && s.preference == decided)
     }
 
-    /// The same without the statements of some places. An App-Directive may override the preferences of the *same robots.txt*
-    /// within its own scope, which only the application knows; so nothing is overridden unless the caller leaves it out here.
+    /// The same without what some places state: their statements, their `use` of Content-Signal and their policy of TDMRep. An
+    /// App-Directive may override the preferences of the *same robots.txt* within its own scope, which only the application knows; so nothing
+    /// is overridden unless the caller leaves it out here. What was not read, and the warnings, stay.
     #[must_use]
     pub fn without(mut self, leave_out: impl Fn(&Provenance) -> bool) -> Self {
         self.statements.retain(|statement| !leave_out(&statement.source));
+        self.signal_uses.retain(|(source, _)| !leave_out(source));
+        self.tdm_policy = self.tdm_policy.filter(|(source, _)| !leave_out(source));
         self
     }
 
@@ -355,7 +358,7 @@ impl Preferences {
     /// The value of `use` in Content-Signal: `immediate`, `reference` or `full`; the most restrictive one stated.
     #[must_use]
     pub fn content_signal_use(&self) -> Option<&str> {
-        self.signal_use.as_deref()
+        signal::USES.get(self.signal_uses.iter().map(|(_, rank)| *rank).min()?).copied()
     }
 
     fn carried(
@@ -401,7 +404,7 @@ impl Preferences {
     fn add_signal(&mut self, value: &[u8], source: Provenance) {
         let (line, content_use) = signal::read(value, self.options.strict);
         self.add_line(&line, &source, value);
-        self.signal_use = signal::stricter_use(self.signal_use.take(), content_use);
+        self.signal_uses.extend(content_use.map(|rank| (source, rank)));
     }
 
     fn disallow(&mut self, usage: Usage, source: Provenance, text: &[u8]) {

@@ -4,16 +4,17 @@
 
 use super::usage::bounded;
 use super::{Preference, StatedLine, Usage, salvage};
+use crate::rules::tighten;
 
 /// The keys that have a meaning.
 pub(super) const KEYS: [(&str, Usage); 3] =
     [("ai-input", Usage::AiInput), ("ai-train", Usage::TrainAi), ("search", Usage::Search)];
 
 /// The values of `use`, from the most restrictive one on.
-const USES: [&str; 3] = ["immediate", "reference", "full"];
+pub(super) const USES: [&str; 3] = ["immediate", "reference", "full"];
 
-/// What a line says, and the value of its `use`.
-pub(super) fn read(value: &[u8], strict: bool) -> (StatedLine, Option<Box<str>>) {
+/// What a line says, and the rank of its most restrictive `use`.
+pub(super) fn read(value: &[u8], strict: bool) -> (StatedLine, Option<usize>) {
     let (mut line, mut content_use) = (StatedLine::default(), None);
     if value.starts_with(b"/") {
         line.problem = Some("expected signals, found a path, which Content-Signal does not have".to_owned());
@@ -24,7 +25,7 @@ pub(super) fn read(value: &[u8], strict: bool) -> (StatedLine, Option<Box<str>>)
         let (key, value) = text.split_once('=').unwrap_or((&text, ""));
         let (key, value) = (key.trim_ascii(), value.trim_ascii());
         if key == "use" && USES.contains(&value) {
-            content_use = stricter_use(content_use, Some(value.into()));
+            tighten(&mut content_use, USES.iter().position(|known| *known == value));
         } else if let Some(preference) = preference_of(value).filter(|_| is_key(key) && key != "use") {
             let known = KEYS.iter().find(|(known, _)| *known == key);
             let usage = known.map_or_else(|| Usage::Other(key.into()), |(_, usage)| usage.clone());
@@ -51,12 +52,6 @@ fn strictest(stated: Vec<(Usage, Preference)>) -> Vec<(Usage, Preference)> {
     stated.dedup_by(|(_, (later, _)), (_, (kept, _))| later == kept);
     stated.sort_by_key(|(index, _)| *index);
     stated.into_iter().map(|(_, stated)| stated).collect()
-}
-
-/// The more restrictive of two known values of `use`.
-pub(super) fn stricter_use(ours: Option<Box<str>>, theirs: Option<Box<str>>) -> Option<Box<str>> {
-    let rank = |value: &str| USES.iter().position(|known| *known == value);
-    ours.into_iter().chain(theirs).min_by_key(|value| rank(value))
 }
 
 /// `allow` and `disallow` are synonyms that some servers send.

@@ -64,24 +64,26 @@ impl Preferences {
     /// The URL of a policy under which text and data mining may be licensed, of TDMRep.
     #[must_use]
     pub fn tdm_policy(&self) -> Option<&str> {
-        self.tdm_policy.as_deref()
+        self.tdm_policy.as_ref().map(|(_, url)| &**url)
     }
 }
 
 #[derive(Default)]
 struct Carrier {
     reservation: Option<(bool, Provenance)>,
-    policy: Option<Box<str>>,
+    policy: Option<(Provenance, Box<str>)>,
 }
 
 impl Carrier {
     fn of_fields<'a>(fields: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Self {
         let mut found = Self::default();
-        let mut lines = 0_usize;
+        let (mut policies, mut lines) = (0_usize, 0_usize);
         for (name, value) in fields {
             if name.eq_ignore_ascii_case(POLICY) {
-                let policy = || std::str::from_utf8(value).ok().and_then(policy);
-                found.policy = found.policy.or_else(policy);
+                let url = || std::str::from_utf8(value).ok().and_then(url);
+                let source = Provenance::field(POLICY, policies);
+                found.policy = found.policy.or_else(|| Some((source, url()?)));
+                policies = policies.saturating_add(1);
             } else if name.eq_ignore_ascii_case(RESERVATION) {
                 found.add(reserved(value.trim_ascii()), Provenance::field(RESERVATION, lines));
                 lines = lines.saturating_add(1);
@@ -94,10 +96,11 @@ impl Carrier {
         let mut found = Self::default();
         for (index, meta) in metas.iter().enumerate() {
             let (name, content) = (meta.name().trim_ascii(), meta.content().trim_ascii());
+            let source = || Provenance::Meta { index, name: meta.name().into() };
             if name.eq_ignore_ascii_case(POLICY) {
-                found.policy = found.policy.or_else(|| policy(content));
+                found.policy = found.policy.or_else(|| Some((source(), url(content)?)));
             } else if name.eq_ignore_ascii_case(RESERVATION) {
-                found.add(reserved(content.as_bytes()), Provenance::Meta { index, name: meta.name().into() });
+                found.add(reserved(content.as_bytes()), source());
             }
         }
         found
@@ -122,10 +125,10 @@ impl Carrier {
             _ => return None,
         };
         target.covered_by(location.as_bytes())?;
-        let policy = entry.get(POLICY).and_then(Value::as_str).and_then(policy);
+        let url = entry.get(POLICY).and_then(Value::as_str).and_then(url);
         Some(Self {
             reservation: reserved.map(|reserved| (reserved, Provenance::WellKnown { index })),
-            policy,
+            policy: url.map(|url| (Provenance::WellKnown { index }, url)),
         })
     }
 
@@ -165,7 +168,7 @@ fn reserved(value: &[u8]) -> Option<bool> {
 }
 
 /// The URL of a policy, if there is one in the text.
-fn policy(text: &str) -> Option<Box<str>> {
+fn url(text: &str) -> Option<Box<str>> {
     Some(text.trim_ascii()).filter(|url| !url.is_empty()).map(Into::into)
 }
 

@@ -143,13 +143,21 @@ fn remarks_say_what_was_dropped() {
 
 #[test]
 fn an_application_may_leave_the_preferences_of_the_same_file_out() {
-    let rules = for_everybody("Content-Usage: search=n\nApp-Directives: a;snippets");
+    let rules =
+        for_everybody("Content-Usage: search=n\nContent-Signal: use=immediate\nApp-Directives: a;snippets");
+    let policy = [("tdm-policy", b"/p".as_slice())];
     let preferences = Preferences::default()
         .with_robots(&rules, &Target::new("/"))
-        .with_fields([("Content-Usage", b"search=y".as_slice())]);
-    assert_eq!(preferences.resolve(&Usage::Search), Preference::Disallow);
+        .with_fields([("Content-Usage", b"search=y".as_slice()), ("Content-Signal", b"use=full")])
+        .with_tdm(None, policy, &[]);
+    let found = |preferences: &Preferences| {
+        let content_use = preferences.content_signal_use().map(str::to_owned);
+        (preferences.resolve(&Usage::Search), content_use, preferences.tdm_policy().map(str::to_owned))
+    };
+    assert_eq!(found(&preferences), (Preference::Disallow, Some("immediate".into()), Some("/p".into())));
     let without = preferences.without(Provenance::is_robots_txt);
-    assert_eq!(without.resolve(&Usage::Search), Preference::Allow);
+    assert_eq!(found(&without), (Preference::Allow, Some("full".into()), Some("/p".into())));
+    assert_eq!(found(&without.without(|_| true)), (Preference::Unknown, None, None));
 }
 
 fn of_tdmrep(json: &str, path: &str) -> Preferences {
