@@ -41,11 +41,12 @@ impl<'a> Text<'a> {
             .map(|letter| letter.unwrap_or(char::REPLACEMENT_CHARACTER))
             .collect();
         let mut bytes = text.into_bytes();
-        let next = units.next();
-        if next.is_some_and(|next| !matches!(u8::try_from(next), Ok(b'\r' | b'\n'))) {
+        let cut = body.len() > limit;
+        // Half a unit is of the last line, too.
+        if cut && !units.next().is_some_and(|next| matches!(u8::try_from(next), Ok(b'\r' | b'\n'))) {
             bytes.truncate(end_of_last_line(&bytes));
         }
-        Self { bytes: Cow::Owned(bytes), cut: next.is_some(), utf16: true }
+        Self { bytes: Cow::Owned(bytes), cut, utf16: true }
     }
 }
 
@@ -111,8 +112,10 @@ mod tests {
             assert_eq!((&*narrow.bytes, narrow.cut), (bytes.as_bytes(), cut), "{units}");
         }
         let odd = [&utf16[..], b"x"].concat();
-        assert_eq!(*text(&odd, utf16.len()).bytes, *b"a\nbc\nd");
-        assert!(!text(&odd, utf16.len()).cut);
+        for (limit, bytes, cut) in [(odd.len(), "a\nbc\nd", false), (utf16.len(), "a\nbc\n", true)] {
+            let read = text(&odd, limit);
+            assert_eq!((&*read.bytes, read.cut), (bytes.as_bytes(), cut));
+        }
     }
 
     #[test]

@@ -23,22 +23,21 @@ pub(crate) fn decoded(body: FetchBody, coding: Option<Coding>) -> FetchBody {
     DecodedBody::new(body, coding, |why| FetchError::new(Failure::Body, why)).strict().boxed_unsync()
 }
 
-/// Reads at most one byte more than `limit` and drops the rest unread. Any error before that is an error: a short body is
+/// Reads at most two bytes more than `limit` and drops the rest unread. Any error before that is an error: a short body is
 /// never parsed, since what is missing may be what disallows.
 ///
 /// `Content-Length` allocates nothing; the buffer grows with the bytes that arrive.
 pub(crate) async fn read(mut body: FetchBody, limit: usize) -> Result<WholeLines, FetchError> {
     let mut read = Vec::new();
-    while read.len() <= limit {
+    // One unit more shows whether the last line is complete.
+    while read.len() < limit.saturating_add(if is_wide(&read) { 2 } else { 1 }) {
         // A body that is always ready, such as an endless row of empty frames, must not starve the deadline.
         tokio::task::coop::consume_budget().await;
-        let Some(frame) = body.frame().await.transpose()? else {
-            return Ok(WholeLines { bytes: read, truncated: false });
-        };
+        let Some(frame) = body.frame().await.transpose()? else { break };
         let Ok(data) = frame.into_data() else { continue };
-        append(&mut read, &data, limit.saturating_add(1));
+        append(&mut read, &data, limit.saturating_add(2));
     }
-    Ok(cut(read, limit))
+    Ok(if read.len() > limit { cut(read, limit) } else { WholeLines { bytes: read, truncated: false } })
 }
 
 /// Appends what still fits. The buffer doubles, but never beyond what it may hold.
@@ -54,26 +53,30 @@ fn append(read: &mut Vec<u8>, data: &[u8], len_max: usize) {
     read.extend_from_slice(data);
 }
 
-/// Cuts `read`, which has one byte more than the limit, at its last line end. That byte shows whether the last line is complete. A line that
-/// the limit cuts is dropped, because it could be the `Allow: /` of `Allow: /x`.
+/// Cuts `read`, which is longer than the limit, at its last line end. What follows the limit shows whether the last line is complete. A line
+/// that the limit cuts is dropped, because it could be the `Allow: /` of `Allow: /x`.
 pub(super) fn cut(mut read: Vec<u8>, limit: usize) -> WholeLines {
-    let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
-    let (text, over) = read.split_at_checked(limit).unwrap_or((&read, b""));
-    let whole = match text {
-        [0xff, 0xfe, ..] => last_wide_line_end(text, u16::from_le_bytes),
-        [0xfe, 0xff, ..] => last_wide_line_end(text, u16::from_be_bytes),
-        _ if over.first().is_some_and(is_line_end) => limit,
-        _ => text.iter().rposition(is_line_end).map_or(0, |at| at.saturating_add(1)),
+    // U+0A41 has a byte that is a line feed in ASCII.
+    let (units, _) = read.as_chunks::<2>();
+    let whole = match *read {
+        [0xff, 0xfe, ..] => whole_lines(units, limit / 2, |unit| u16::from_le_bytes(*unit)).saturating_mul(2),
+        [0xfe, 0xff, ..] => whole_lines(units, limit / 2, |unit| u16::from_be_bytes(*unit)).saturating_mul(2),
+        _ => whole_lines(&read, limit, |byte| u16::from(*byte)),
     };
     read.truncate(whole);
     WholeLines { bytes: read, truncated: true }
 }
 
-/// The end of the last whole line of UTF-16. It looks at units, because U+0A41 has a byte that is a line feed in ASCII.
-fn last_wide_line_end(text: &[u8], unit: fn([u8; 2]) -> u16) -> usize {
-    let (units, _) = text.as_chunks::<2>();
-    let is_line_end = |bytes: &[u8; 2]| matches!(unit(*bytes), 0x0a | 0x0d);
-    units.iter().rposition(is_line_end).map_or(0, |at| at.saturating_add(1).saturating_mul(2))
+fn whole_lines<T>(units: &[T], limit: usize, value: fn(&T) -> u16) -> usize {
+    let is_line_end = |unit: &T| matches!(value(unit), 0x0a | 0x0d);
+    if units.get(limit).is_some_and(is_line_end) {
+        return limit;
+    }
+    units.iter().take(limit).rposition(is_line_end).map_or(0, |at| at.saturating_add(1))
+}
+
+fn is_wide(text: &[u8]) -> bool {
+    matches!(text, [0xff, 0xfe, ..] | [0xfe, 0xff, ..])
 }
 
 #[cfg(test)]
@@ -100,9 +103,22 @@ mod tests {
         for (mark, unit) in [(0xfeff, u16::to_le_bytes as fn(u16) -> [u8; 2]), (0xfeff, u16::to_be_bytes)] {
             // U+0A41 and U+410A have a byte that is a line feed in ASCII, one of them on either side of the unit.
             let text = "Disallow: /a\nAllow: /\u{a41}\u{410a}more of it and on and on";
-            let bytes = std::iter::once(mark).chain(text.encode_utf16()).flat_map(unit).collect::<Vec<u8>>();
+            let wide = |text: &str| {
+                std::iter::once(mark).chain(text.encode_utf16()).flat_map(unit).collect::<Vec<u8>>()
+            };
+            let bytes = wide(text);
             let read = read_all(bytes.clone()).await;
             assert_eq!(read.bytes, bytes[..2 * ("Disallow: /a\n".len() + 1)]);
+            // The limit is the end of the last line; what follows tells.
+            let line = format!("Disallow: /{}", "a".repeat(LIMIT / 2 - 1 - 11));
+            let whole = wide(&line);
+            assert_eq!(read_all(whole.clone()).await, WholeLines { bytes: whole.clone(), truncated: false });
+            for (end, kept) in [("\n", LIMIT), ("\r\nx", LIMIT), ("a", 0), ("\u{a41}", 0), ("\u{410a}", 0)] {
+                let bytes = wide(&(line.clone() + end));
+                let expected = WholeLines { bytes: whole[..kept].to_vec(), truncated: true };
+                assert_eq!(read_all(bytes.clone()).await, expected, "{end:?}");
+                assert_eq!(read_all(bytes[..=LIMIT].to_vec()).await.bytes, b"");
+            }
         }
     }
 
