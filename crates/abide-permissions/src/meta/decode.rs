@@ -72,11 +72,12 @@ impl Decode {
                 };
                 held.extend_from_slice(from_escape);
                 let mut output = passed.to_vec();
-                if declares_iso_2022_jp(first) {
+                let is_all = last || first.len() >= PRESCAN_BYTES;
+                if declares_iso_2022_jp(first, is_all) {
                     let mut decoder = Box::new(ISO_2022_JP.new_decoder_without_bom_handling());
                     output.append(&mut decode(&mut decoder, held, last));
                     self.stage = DecodeStage::Decoded(decoder);
-                } else if last || first.len() >= PRESCAN_BYTES {
+                } else if is_all {
                     output.append(held);
                     self.stage = DecodeStage::Through;
                 }

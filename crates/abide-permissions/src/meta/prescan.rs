@@ -7,8 +7,9 @@ use encoding_rs::{Encoding, ISO_2022_JP};
 /// Bytes of a document within which a declaration of its encoding must stand.
 pub(super) const PRESCAN_BYTES: usize = 1024;
 
-/// Whether the first meta that declares an encoding declares this one.
-pub(super) fn declares_iso_2022_jp(mut bytes: &[u8]) -> bool {
+/// Whether the first meta that declares an encoding declares this one; without such a meta in all of the bytes, the XML declaration.
+pub(super) fn declares_iso_2022_jp(first: &[u8], is_all: bool) -> bool {
+    let mut bytes = first;
     while let Some(at) = bytes.iter().position(|byte| *byte == b'<') {
         bytes = bytes.get(at..).unwrap_or_default();
         let end = if bytes.starts_with(b"<!--") {
@@ -17,13 +18,22 @@ pub(super) fn declares_iso_2022_jp(mut bytes: &[u8]) -> bool {
         } else {
             bytes.iter().position(|byte| *byte == b'>').map(|at| at.saturating_add(1))
         };
-        let Some((tag, rest)) = end.and_then(|end| bytes.split_at_checked(end)) else { return false };
+        let Some((tag, rest)) = end.and_then(|end| bytes.split_at_checked(end)) else { break };
         if let Some(encoding) = declared(tag) {
             return encoding == ISO_2022_JP;
         }
         bytes = rest;
     }
-    false
+    let declaration = first.strip_prefix(b"<?xml").and_then(|rest| rest.split(|byte| *byte == b'>').next());
+    is_all && declaration.and_then(xml_label).and_then(Encoding::for_label) == Some(ISO_2022_JP)
+}
+
+/// The name of the encoding in an XML declaration, if it has one; empty where it is not within quotes.
+pub(super) fn xml_label(declaration: &[u8]) -> Option<&[u8]> {
+    let at = declaration.windows(8).position(|word| word == b"encoding")?;
+    let value = declaration.get(at.saturating_add(8)..).unwrap_or_default().trim_ascii_start();
+    let value = value.strip_prefix(b"=").unwrap_or_default().trim_ascii_start();
+    Some(value.split(|byte| matches!(byte, b'"' | b'\'')).nth(1).unwrap_or_default())
 }
 
 /// The encoding that a tag declares, if it is a meta: `charset=…`, as an attribute or within `content`.
@@ -66,9 +76,13 @@ mod tests {
             ("<meta charset=iso-2022-jp", false),
             ("<meta charset>", false),
             ("<meta", false),
+            ("<?xml version='1.0' encoding = 'ISO-2022-JP'?><title>a</title>", true),
+            ("<?xml encoding='iso-2022-jp'?><meta charset=utf-8>", false),
+            ("<?xml encoding='utf-8'?><meta charset=iso-2022-jp>", true),
+            ("<?xml ?><a encoding='iso-2022-jp'>", false),
             ("", false),
         ] {
-            assert_eq!(declares_iso_2022_jp(head.as_bytes()), expected, "{head}");
+            assert_eq!(declares_iso_2022_jp(head.as_bytes(), true), expected, "{head}");
         }
     }
 }

@@ -11,6 +11,7 @@ use xml::name::OwnedName;
 use xml::reader::{ErrorKind, EventReader, ParserConfig, XmlEvent};
 
 use super::decode::begins_like_mark;
+use super::prescan::xml_label;
 use crate::head::{FoundInHead, HeadEnd};
 use crate::options::ReadOptions;
 
@@ -193,10 +194,7 @@ fn encoding(
         return if is_short { Ok(None) } else { Err(HeadEnd::Malformed) };
     };
     let declaration = declaration.get(..end).unwrap_or_default();
-    let Some(at) = declaration.windows(8).position(|word| word == b"encoding") else { return found(UTF_8) };
-    let value = declaration.get(at.saturating_add(8)..).unwrap_or_default().trim_ascii_start();
-    let value = value.strip_prefix(b"=").unwrap_or_default().trim_ascii_start();
-    let label = value.split(|byte| matches!(byte, b'"' | b'\'')).nth(1).unwrap_or_default();
+    let Some(label) = xml_label(declaration) else { return found(UTF_8) };
     match Encoding::for_label(label) {
         // The declaration was readable, so it is not that.
         Some(encoding) if [UTF_16LE, UTF_16BE].contains(&encoding) => Err(HeadEnd::Malformed),

@@ -184,6 +184,7 @@ fn every_encoding_shows_its_metas() {
         (Some("utf-8"), utf_16(u16::to_be_bytes, true)),
         // A document may declare ISO-2022-JP in its first bytes, also behind the first escape sequence, and nowhere else.
         (None, [b"<meta charset=iso-2022-jp>", &*encoded(encoding_rs::ISO_2022_JP)].concat()),
+        (None, [b"<?xml encoding='iso-2022-jp'?>", &*encoded(encoding_rs::ISO_2022_JP)].concat()),
         (None, [&escaped[..], b"<meta charset='ISO-2022-JP'>", &encoded(encoding_rs::ISO_2022_JP)].concat()),
         (None, [&escaped[..], page.as_bytes()].concat()),
         (None, [&escaped[..], &[b' '; 1024], b"<meta charset=iso-2022-jp>", page.as_bytes()].concat()),
