@@ -2,6 +2,8 @@
 //!
 //! Both carriers share it, so that a value means the same in a field and in a page.
 
+use std::borrow::Cow;
+
 use crate::date::{begins_date, is_weekday};
 use crate::options::ReadOptions;
 use crate::rule::{KnownRule, ValuedRule, known};
@@ -143,6 +145,15 @@ fn names_rule(word: &[u8]) -> bool {
     name.is_some_and(|name| known(name).is_some())
 }
 
+/// Stricter: a no-break space and its like, which come with copied text (`noindex,&nbsp;nofollow`), are blanks as well.
+pub(crate) fn with_blanks(text: &[u8]) -> Cow<'_, [u8]> {
+    if text.is_ascii() {
+        return Cow::Borrowed(text);
+    }
+    let is_blank = |c: char| !c.is_ascii() && (c.is_whitespace() || matches!(c, '\u{200b}' | '\u{feff}'));
+    lossy(text).replace(is_blank, " ").into_bytes().into()
+}
+
 /// Both sides of the first byte of the kind, trimmed.
 pub(crate) fn split_once(text: &[u8], kind: impl Fn(u8) -> bool) -> Option<(&[u8], &[u8])> {
     let at = text.iter().position(|byte| kind(*byte))?;
@@ -150,6 +161,6 @@ pub(crate) fn split_once(text: &[u8], kind: impl Fn(u8) -> bool) -> Option<(&[u8
     Some((before.trim_ascii(), after.split_first()?.1.trim_ascii()))
 }
 
-fn lossy(text: &[u8]) -> std::borrow::Cow<'_, str> {
+fn lossy(text: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(text)
 }

@@ -11,6 +11,7 @@ mod write;
 
 pub use write::write_field;
 
+use crate::element::with_blanks;
 use crate::options::ReadOptions;
 use crate::provenance::{Findings, Provenance};
 pub(crate) use split::complete_members;
@@ -63,7 +64,7 @@ impl Grammar {
 /// ```
 #[must_use]
 pub fn reading_of(line: &[u8], options: &ReadOptions) -> &'static str {
-    line::read(line, options).reading.as_str()
+    line::read(&with_blanks(line), options).reading.as_str()
 }
 
 /// Reads the lines of both fields, in the order of the response. Fields of other names are passed over.
@@ -87,7 +88,7 @@ pub(crate) fn read_fields<'a>(
         if admitted.len() < value.len() {
             findings.truncated(Provenance::field(field, line));
         }
-        line::read(admitted, options).report(field, line, findings);
+        line::read(&with_blanks(admitted), options).report(field, line, findings);
     }
     if let Some(field) = strict {
         field.read(options, findings);

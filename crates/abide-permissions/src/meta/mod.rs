@@ -27,7 +27,7 @@ mod xml;
 #[cfg(feature = "html")]
 pub use scanner::HeadScanner;
 
-use crate::element::read_elements;
+use crate::element::{read_elements, with_blanks};
 use crate::head::{Head, Meta};
 use crate::options::ReadOptions;
 use crate::provenance::{Findings, Provenance};
@@ -55,7 +55,7 @@ pub(crate) fn read_metas(
         if content.len() < meta.content().len() {
             findings.truncated(source());
         }
-        findings.add(read_elements(content, None), source);
+        findings.add(read_elements(&with_blanks(content), None), source);
     }
 }
 

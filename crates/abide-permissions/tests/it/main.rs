@@ -61,6 +61,7 @@ fn rows(table: &'static str) -> impl Iterator<Item = Vec<String>> {
         ("<FF>", "\x0c"),
         ("<NUL>", "\0"),
         ("<BOM>", "\u{feff}"),
+        ("<NBSP>", "\u{a0}"),
         ("<EMPTY>", ""),
     ];
     let column = move |text: &str| match text {
