@@ -97,15 +97,14 @@ impl fmt::Display for UnavailableAfter {
 const SECONDS_MIN: i64 = -62_167_219_200;
 const SECONDS_MAX: i64 = 253_402_300_799;
 
-/// Whether the text is nothing but the name of a weekday, as before the comma of RFC 1123 and RFC 850 dates.
-pub(crate) fn is_weekday(text: &str) -> bool {
-    (0..7).any(|days| begins_name(text, &Weekday::Monday.nth_next(days).to_string()))
+/// Whether a comma stands within a date: behind its weekday, as in RFC 1123 and RFC 850, or in `June 25, 2010`.
+pub(crate) fn is_parted(before: &[u8], behind: &[u8]) -> bool {
+    let is_date = |text: &[u8]| UnavailableAfter::parse(&String::from_utf8_lossy(text)).is_some();
+    !is_date(before) && is_date(&[before, b" ", behind].concat())
 }
 
-/// Whether the text begins with a day or a month, as a date behind the comma of a weekday does.
-pub(crate) fn begins_date(text: &str) -> bool {
-    let first = split_first_word(text).map_or("", |(word, _)| word);
-    first.starts_with(|char: char| char.is_ascii_digit()) || month(first).is_some()
+fn is_weekday(text: &str) -> bool {
+    (0..7).any(|days| begins_name(text, &Weekday::Monday.nth_next(days).to_string()))
 }
 
 /// Whether the text is at least the first three letters of a name.

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use crate::date::{begins_date, is_weekday};
+use crate::date::is_parted;
 use crate::options::ReadOptions;
 use crate::rule::{KnownRule, ValuedRule, known};
 use crate::stated::Stated;
@@ -26,12 +26,11 @@ pub(crate) fn read_elements(text: &[u8], agents: Option<&ReadOptions>) -> Stated
                     b""
                 }
                 ElementHead::Valued(rule, value) => {
-                    // RFC 1123 and RFC 850 dates contain a comma: `Wed, 31 Dec 2025 23:59:59 GMT`.
-                    let parted = rule == ValuedRule::UnavailableAfter && is_weekday(&lossy(value));
-                    let is_date = |next: &&[u8]| parted && begins_date(&lossy(next));
-                    let after_comma = elements.next_if(is_date);
+                    let is_date =
+                        |next: &&[u8]| rule == ValuedRule::UnavailableAfter && is_parted(value, next);
+                    let date = elements.next_if(is_date).map(|next| [value, b" ", next].concat());
                     if applies {
-                        stated.value(rule, after_comma.unwrap_or(value));
+                        stated.value(rule, date.as_deref().unwrap_or(value));
                     }
                     b""
                 }

@@ -9,7 +9,7 @@ use super::Grammar;
 use super::draft00;
 use super::split::{lower_case_outside_strings, pieces};
 use super::structured::{Member, parse_member};
-use crate::date::{begins_date, is_weekday};
+use crate::date::is_parted;
 use crate::element::{read_elements, read_salvaged};
 use crate::options::ReadOptions;
 use crate::provenance::{Findings, Provenance};
@@ -66,7 +66,8 @@ pub(super) fn read<'a>(line: &'a [u8], options: &ReadOptions) -> FieldLine<'a> {
             (member, _) => {
                 is_bad = true;
                 let is_text = member.is_none() || text.iter().any(u8::is_ascii_whitespace);
-                let date = rest.next_if(|next| is_text && is_date(text, next));
+                let value = text.rsplit(|byte| matches!(byte, b':' | b'=')).next().unwrap_or_default();
+                let date = rest.next_if(|next| is_text && is_parted(value, next));
                 let text = date.map_or(Cow::Borrowed(text), |date| [text, b" ", date].concat().into());
                 is_text.then(|| read_salvaged(&text, options)).filter(|salvaged| !salvaged.rules.is_empty())
             }
@@ -143,13 +144,6 @@ fn legacy_shape(member: &Member<'_>, options: &ReadOptions) -> Option<Option<Kno
         return Some(None);
     }
     known(token).filter(|_| !options.token_is_ours(token)).map(Some)
-}
-
-/// Whether the comma between two pieces is the one behind the weekday of a date.
-fn is_date(piece: &[u8], next: &[u8]) -> bool {
-    let last_word =
-        piece.rsplit(|byte| matches!(byte, b' ' | b'\t' | b':' | b'=')).next().unwrap_or_default();
-    is_weekday(&String::from_utf8_lossy(last_word)) && begins_date(&String::from_utf8_lossy(next))
 }
 
 /// Folds case where it has no meaning.
