@@ -2,6 +2,8 @@
 //!
 //! Its names are mapped to usages here, so that its preferences join those of Content-Usage.
 
+use std::collections::BTreeMap;
+
 use super::usage::bounded;
 use super::{Preference, StatedLine, Usage, salvage};
 use crate::rules::tighten;
@@ -36,22 +38,16 @@ pub(super) fn read(value: &[u8], strict: bool) -> (StatedLine, Option<usize>) {
             line.stated.extend(salvaged);
         }
     }
-    line.stated = bounded(strictest(line.stated).into_iter());
+    // Of a usage the last preference stays, which is the most restrictive one.
+    line.stated.sort_by_key(|(_, preference)| *preference);
+    let stated: BTreeMap<Usage, Preference> = line.stated.into_iter().collect();
+    line.stated = bounded(stated.into_iter());
     (line, content_use)
 }
 
 /// What no separator is left in; `search; ai-train` is two keys.
 fn is_key(key: &str) -> bool {
     !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
-}
-
-/// Each usage once with its most restrictive preference, in the order of the line.
-fn strictest(stated: Vec<(Usage, Preference)>) -> Vec<(Usage, Preference)> {
-    let mut stated: Vec<_> = stated.into_iter().enumerate().collect();
-    stated.sort_by(|(_, (ours, our)), (_, (theirs, their))| ours.cmp(theirs).then(their.cmp(our)));
-    stated.dedup_by(|(_, (later, _)), (_, (kept, _))| later == kept);
-    stated.sort_by_key(|(index, _)| *index);
-    stated.into_iter().map(|(_, stated)| stated).collect()
 }
 
 /// `allow` and `disallow` are synonyms that some servers send.
