@@ -145,19 +145,18 @@ fn remarks_say_what_was_dropped() {
 fn an_application_may_leave_the_preferences_of_the_same_file_out() {
     let rules =
         for_everybody("Content-Usage: search=n\nContent-Signal: use=immediate\nApp-Directives: a;snippets");
-    let policy = [("tdm-policy", b"/p".as_slice())];
-    let preferences = Preferences::default()
-        .with_robots(&rules, &Target::new("/"))
-        .with_fields([("Content-Usage", b"search=y".as_slice()), ("Content-Signal", b"use=full")])
-        .with_tdm(None, policy, &[]);
-    let found = |preferences: &Preferences| {
-        let content_use = preferences.content_signal_use().map(str::to_owned);
-        (preferences.resolve(&Usage::Search), content_use, preferences.tdm_policy().map(str::to_owned))
+    let fields =
+        [("Content-Usage", b"search=y".as_slice()), ("Content-Signal", b"use=full"), ("tdm-policy", b"/p")];
+    let preferences = Preferences::default().with_robots(&rules, &Target::new("/")).with_fields(fields);
+    let preferences = preferences.with_tdm(None, fields, &[]);
+    let check = |found: &Preferences, search, content_use, policy| {
+        assert_eq!(found.resolve(&Usage::Search), search);
+        assert_eq!((found.content_signal_use(), found.tdm_policy()), (content_use, policy));
     };
-    assert_eq!(found(&preferences), (Preference::Disallow, Some("immediate".into()), Some("/p".into())));
+    check(&preferences, Preference::Disallow, Some("immediate"), Some("/p"));
     let without = preferences.without(Provenance::is_robots_txt);
-    assert_eq!(found(&without), (Preference::Allow, Some("full".into()), Some("/p".into())));
-    assert_eq!(found(&without.without(|_| true)), (Preference::Unknown, None, None));
+    check(&without, Preference::Allow, Some("full"), Some("/p"));
+    check(&without.without(|_| true), Preference::Unknown, None, None);
 }
 
 fn of_tdmrep(json: &str, path: &str) -> Preferences {
