@@ -55,6 +55,8 @@ pub(crate) fn read_metas(
         if content.len() < meta.content().len() {
             findings.truncated(source());
         }
+        // Stricter: the slash of `content=noindex/>` is part of the value, and was meant to end the tag.
+        let content = content.strip_suffix(b"/").unwrap_or(content);
         findings.add(read_elements(&with_blanks(content), None), source);
     }
 }

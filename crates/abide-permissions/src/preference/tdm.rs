@@ -161,7 +161,8 @@ fn entry_for(json: &[u8], target: &Target<'_>) -> Result<Option<Carrier>, String
 /// "Values other than 0 and 1 MUST be treated as unset."
 fn reserved(value: &[u8]) -> Option<bool> {
     match value {
-        b"1" => Some(true),
+        // Stricter: `content=1/>` was meant to end its tag.
+        b"1" | b"1/" => Some(true),
         b"0" => Some(false),
         _ => None,
     }
