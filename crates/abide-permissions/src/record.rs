@@ -542,7 +542,7 @@ fn may_name_a_token(meta: &Meta) -> bool {
     meta.name()
         .trim_ascii()
         .bytes()
-        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/'))
 }
 
 /// Whether there was room for all of them.

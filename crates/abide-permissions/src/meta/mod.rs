@@ -46,8 +46,12 @@ pub(crate) fn read_metas(
     source: impl Fn(usize, Box<str>) -> Provenance,
     findings: &mut Findings,
 ) {
+    // Stricter: the slash of `content=noindex/>` is part of the value, and was meant to end the tag.
+    fn without_slash(value: &[u8]) -> &[u8] {
+        value.strip_suffix(b"/").unwrap_or(value)
+    }
     for (index, meta) in metas.iter().enumerate() {
-        if !options.names_us(meta.name().as_bytes().trim_ascii(), &[b"robots"]) {
+        if !options.names_us(without_slash(meta.name().as_bytes().trim_ascii()), &[b"robots"]) {
             continue;
         }
         let source = || source(index, meta.name().into());
@@ -55,9 +59,7 @@ pub(crate) fn read_metas(
         if content.len() < meta.content().len() {
             findings.truncated(source());
         }
-        // Stricter: the slash of `content=noindex/>` is part of the value, and was meant to end the tag.
-        let content = content.strip_suffix(b"/").unwrap_or(content);
-        findings.add(read_elements(&with_blanks(content), None), source);
+        findings.add(read_elements(&with_blanks(without_slash(content)), None), source);
     }
 }
 
