@@ -104,6 +104,7 @@ const MISSPELLINGS: &[(&str, RecordKind)] = &[
     ("site-map", RecordKind::Sitemap),
     ("crawldelay", RecordKind::CrawlDelay),
     ("crawl delay", RecordKind::CrawlDelay),
+    ("content-signals", RecordKind::ContentSignal),
 ];
 
 /// How a key was written.
