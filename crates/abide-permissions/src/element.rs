@@ -150,7 +150,7 @@ pub(crate) fn with_blanks(text: &[u8]) -> Cow<'_, [u8]> {
         return Cow::Borrowed(text);
     }
     let is_blank = |c: char| !c.is_ascii() && (c.is_whitespace() || matches!(c, '\u{200b}' | '\u{feff}'));
-    lossy(text).replace(is_blank, " ").into_bytes().into()
+    String::from_utf8_lossy(text).replace(is_blank, " ").into_bytes().into()
 }
 
 /// Both sides of the first byte of the kind, trimmed.
@@ -158,8 +158,4 @@ pub(crate) fn split_once(text: &[u8], kind: impl Fn(u8) -> bool) -> Option<(&[u8
     let at = text.iter().position(|byte| kind(*byte))?;
     let (before, after) = text.split_at_checked(at)?;
     Some((before.trim_ascii(), after.split_first()?.1.trim_ascii()))
-}
-
-fn lossy(text: &[u8]) -> Cow<'_, str> {
-    String::from_utf8_lossy(text)
 }
