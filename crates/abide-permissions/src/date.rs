@@ -35,6 +35,8 @@ impl UnavailableAfter {
         if let Some(seconds) = text.strip_prefix('@') {
             return seconds.parse().ok().map(Self::from_unix_seconds);
         }
+        let (head, tail) = split_first_word(text)?;
+        let text = if is_weekday(head) { tail } else { text };
         let (day, time) = iso_date(text).or_else(|| written_date(text))?;
         let (seconds, zone) = time.unwrap_or((0, Zone::UTC));
         let midnight = day.midnight().assume_utc().unix_timestamp();
@@ -100,7 +102,11 @@ const SECONDS_MAX: i64 = 253_402_300_799;
 /// Whether a comma stands within a date: behind its weekday, as in RFC 1123 and RFC 850, or in `June 25, 2010`.
 pub(crate) fn is_parted(before: &[u8], behind: &[u8]) -> bool {
     let is_date = |text: &[u8]| UnavailableAfter::parse(&String::from_utf8_lossy(text)).is_some();
-    !is_date(before) && is_date(&[before, b" ", behind].concat())
+    let (first, next) = (String::from_utf8_lossy(before), String::from_utf8_lossy(behind));
+    // A date that can't be read is none of the rules behind it.
+    let begins = |word: &str| word.starts_with(|c: char| c.is_ascii_digit()) || month(word).is_some();
+    let is_begun = is_weekday(&first) && split_first_word(&next).is_some_and(|(word, _)| begins(word));
+    is_begun || (!is_date(before) && is_date(&[before, b" ", behind].concat()))
 }
 
 fn is_weekday(text: &str) -> bool {
@@ -246,10 +252,8 @@ fn iso_time(text: &str) -> Option<(i64, Zone)> {
     Some((time(clock)?, if zone.is_empty() { Zone::ASSUMED } else { Zone::parse(zone)? }))
 }
 
-/// RFC 822, 1123, 850, asctime, and JavaScript's `Date`: words in one of two orders.
+/// RFC 822, 1123, 850, asctime, and JavaScript's `Date`, the weekday gone: words in one of two orders.
 fn written_date(text: &str) -> Option<Read> {
-    let (head, tail) = split_first_word(text)?;
-    let text = if is_weekday(head) { tail } else { text };
     let (first, rest) = split_first_word(text)?;
     match month(first) {
         Some(month) => month_first(month, rest),
@@ -257,7 +261,7 @@ fn written_date(text: &str) -> Option<Read> {
     }
 }
 
-/// The weekday gone: `Jun 25 15:00:00 2010` (asctime), `Jun 25 15:00:00 UTC 2010` (Unix), `Jun 25 2010 15:00:00 GMT+0000 (UTC)` (JavaScript).
+/// `Jun 25 15:00:00 2010` (asctime), `Jun 25 15:00:00 UTC 2010` (Unix), `Jun 25 2010 15:00:00 GMT+0000 (UTC)` (JavaScript).
 fn month_first(month: u8, text: &str) -> Option<Read> {
     let (day, text) = split_first_word(text)?;
     let (next, rest) = split_first_word(text)?;
@@ -273,7 +277,7 @@ fn month_first(month: u8, text: &str) -> Option<Read> {
     Some((day_of(digits(year, 4..=4)?, month, digits(day, 1..=2)?)?, time_of_words(time)?))
 }
 
-/// `25 Jun 2010 15:00:00 PST` or `25-Jun-10 15:00:00 UTC`, the weekday gone.
+/// `25 Jun 2010 15:00:00 PST` or `25-Jun-10 15:00:00 UTC`.
 fn day_first(first: &str, rest: &str) -> Option<Read> {
     let (day, name, year, rest) = match first.split_once('-') {
         Some((day, month_and_year)) => {

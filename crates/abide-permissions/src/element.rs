@@ -26,11 +26,14 @@ pub(crate) fn read_elements(text: &[u8], agents: Option<&ReadOptions>) -> Stated
                     b""
                 }
                 ElementHead::Valued(rule, value) => {
-                    let is_date =
-                        |next: &&[u8]| rule == ValuedRule::UnavailableAfter && is_parted(value, next);
-                    let date = elements.next_if(is_date).map(|next| [value, b" ", next].concat());
+                    let mut value = Cow::Borrowed(value);
+                    while let Some(next) = elements
+                        .next_if(|next| rule == ValuedRule::UnavailableAfter && is_parted(&value, next))
+                    {
+                        value = [&*value, b" ", next].concat().into();
+                    }
                     if applies {
-                        stated.value(rule, date.as_deref().unwrap_or(value));
+                        stated.value(rule, &value);
                     }
                     b""
                 }

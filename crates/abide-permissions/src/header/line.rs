@@ -66,9 +66,13 @@ pub(super) fn read<'a>(line: &'a [u8], options: &ReadOptions) -> FieldLine<'a> {
             (member, _) => {
                 is_bad = true;
                 let is_text = member.is_none() || text.iter().any(u8::is_ascii_whitespace);
-                let value = text.rsplit(|byte| matches!(byte, b':' | b'=')).next().unwrap_or_default();
-                let date = rest.next_if(|next| is_text && is_parted(value, next));
-                let text = date.map_or(Cow::Borrowed(text), |date| [text, b" ", date].concat().into());
+                let mut text = Cow::Borrowed(text);
+                while let Some(date) = rest.next_if(|next| {
+                    let value = text.rsplit(|byte| matches!(byte, b':' | b'=')).next().unwrap_or_default();
+                    is_text && is_parted(value.trim_ascii(), next)
+                }) {
+                    text = [&*text, b" ", date].concat().into();
+                }
                 is_text.then(|| read_salvaged(&text, options)).filter(|salvaged| !salvaged.rules.is_empty())
             }
         };
