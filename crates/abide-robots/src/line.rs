@@ -104,7 +104,6 @@ const MISSPELLINGS: &[(&str, RecordKind)] = &[
     ("site-map", RecordKind::Sitemap),
     ("crawldelay", RecordKind::CrawlDelay),
     ("crawl delay", RecordKind::CrawlDelay),
-    ("content-signals", RecordKind::ContentSignal),
 ];
 
 /// How a key was written.
