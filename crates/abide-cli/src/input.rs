@@ -83,6 +83,10 @@ fn listed<U>(path: &Path, parse: fn(&str) -> Result<U, String>) -> anyhow::Resul
     let read = |line: &[u8]| {
         // Read as anything else, it would be another URL.
         let text = std::str::from_utf8(line).map_err(|_| "expected UTF-8".to_owned())?;
+        if text.contains('\t') {
+            // Where a URL is parsed, tabs are dropped: two columns of a table would become one URL.
+            return Err("expected a URL alone, found a tab behind it".to_owned());
+        }
         Ok((text.to_owned(), parse(text)?))
     };
     let wrong = |number: u64, error: String| format!("{}:{number}: {error}", name(path));
