@@ -2,8 +2,7 @@
 //!
 //! Two keys, because RFC 9309 gives rules to scheme, host and port, while a server carries the load of all ports of its name.
 //!
-//! A crawler knows a million of each. In place they need no block of memory of their own, and a look-up that compares one has its cache
-//! line already.
+//! A crawler knows a million of each. In place they need no block of memory of their own, nor a cache line when one is compared.
 
 use std::borrow::Cow;
 use std::fmt;

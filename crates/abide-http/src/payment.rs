@@ -126,7 +126,6 @@ pub struct PaymentTerms {
 
 impl PaymentTerms {
     /// What these fields say. `None`: nothing. A field that occurs twice, or has no price in it, says nothing.
-    #[inline]
     pub(crate) fn of(status: StatusCode, headers: &HeaderMap) -> Option<Self> {
         // A look at the few names of a response is less than a look-up.
         let is_priced = headers.keys().any(|name| name.as_str().starts_with("crawler-"));

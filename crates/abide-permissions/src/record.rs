@@ -155,26 +155,21 @@ impl<'a> Fetched<'a> {
 #[must_use]
 pub fn is_whole<'a>(status: u16, content_ranges: impl IntoIterator<Item = &'a [u8]>) -> bool {
     match status {
-        206 => is_whole_range(content_ranges.into_iter()),
+        206 => is_whole_range(content_ranges.into_iter()) == Some(true),
         _ => matches!(status, 200..=299) && status != 226,
     }
 }
 
 #[cold]
-fn is_whole_range<'a>(mut ranges: impl Iterator<Item = &'a [u8]>) -> bool {
-    let (Some(range), None) = (ranges.next(), ranges.next()) else { return false };
-    let whole = || {
-        // RFC 9110 §14.4; without a `Content-Range` of its own a 206 has several parts.
-        let range = std::str::from_utf8(range).ok()?.trim_ascii();
-        let (unit, range) = range.split_once(' ')?;
-        let (last, length) = range.strip_prefix("0-")?.split_once('/')?;
-        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        if !unit.eq_ignore_ascii_case("bytes") || !is_number(last) || !is_number(length) {
-            return None;
-        }
-        Some(last.parse::<u64>().ok()?.checked_add(1)? == length.parse::<u64>().ok()?)
-    };
-    whole() == Some(true)
+fn is_whole_range<'a>(mut ranges: impl Iterator<Item = &'a [u8]>) -> Option<bool> {
+    let (Some(range), None) = (ranges.next(), ranges.next()) else { return None };
+    // RFC 9110 §14.4; without a `Content-Range` of its own a 206 has several parts.
+    let range = std::str::from_utf8(range).ok()?.trim_ascii();
+    let (unit, range) = range.split_once(' ')?;
+    let (last, length) = range.strip_prefix("0-")?.split_once('/')?;
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_bytes = unit.eq_ignore_ascii_case("bytes") && is_number(last) && is_number(length);
+    Some(is_bytes && last.parse::<u64>().ok()?.checked_add(1)? == length.parse::<u64>().ok()?)
 }
 
 impl PermissionRecord {

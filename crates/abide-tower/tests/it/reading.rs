@@ -67,12 +67,8 @@ async fn a_304_comes_with_what_the_last_fetch_has_stored() {
 #[tokio::test]
 async fn a_206_to_if_range_does_not_permit_by_silence() {
     let server = web().await;
-    for (resumes, permits) in [(false, true), (true, false)] {
-        let mut request = get("http://a.example/resumed");
-        if resumes {
-            request.headers_mut().insert("if-range", "\"1\"".parse().unwrap());
-        }
-        let page = client(&server).oneshot(request).await.unwrap();
-        assert_eq!(page.permissions().may_index(), permits);
-    }
+    let mut request = get("http://a.example/resumed");
+    assert!(client(&server).oneshot(request.clone()).await.unwrap().permissions().may_index());
+    request.headers_mut().insert("if-range", "\"1\"".parse().unwrap());
+    assert!(!client(&server).oneshot(request).await.unwrap().permissions().may_index());
 }
