@@ -204,7 +204,7 @@ impl GateBuilder {
         cache.observers.extend(self.observers.iter().cloned());
         let robots = RobotsCacheBuilder { policy: policy.clone(), ..cache }.build();
         let tdmrep = (self.tdmrep != Tdm::Off).then(|| {
-            let fetch = RuledFetch { robots: robots.clone(), fetch, clock: Arc::clone(&clock) };
+            let fetch = RuledFetch { robots: robots.clone(), fetch };
             let cache = self.robots_cache(Vec::new(), Arc::new(fetch));
             RobotsCacheBuilder { policy: policy.for_tdmrep(), store: None, ..cache }.build()
         });

@@ -206,10 +206,7 @@ impl Gate {
             if cache.cached(origin).is_none() && !has_timers() {
                 return Err(self.denied(DeniedKind::NoTimers, url));
             }
-            let mut waited = Duration::ZERO;
-            let loaded = cache.get_timed(origin, &mut waited).await;
-            *left = left.saturating_sub(waited);
-            let refused = match loaded {
+            let refused = match cache.get_within(origin, left).await {
                 Ok(answer) => return Ok(answer),
                 Err(refused) => refused,
             };

@@ -141,9 +141,9 @@ impl PacedFetch {
         }
         permit.give_back();
         let (began, left) = (self.clock.now(), self.ask(request).budget.unwrap_or_default());
+        request.permit_wait.begin(began);
         let fetching = timeout(left, Arc::clone(&self.fetch_limit).acquire_owned()).await;
-        let now = self.clock.now();
-        request.permit_wait.add(now.saturating_duration_since(began), now);
+        request.permit_wait.add(self.clock.now().saturating_duration_since(began));
         let Ok(Ok(fetching)) = fetching else { return Err(FetchError::deferred(full(self.clock.wall()))) };
         let permit = self.permit(request).await?;
         self.pacer.granted(request.url(), &permit);
@@ -152,10 +152,10 @@ impl PacedFetch {
 
     async fn permit(&self, request: &RobotsRequest) -> Result<Permit, FetchError> {
         let asked = self.clock.now();
+        request.permit_wait.begin(asked);
         let permit = self.pacer.acquire_unreported(request.url(), self.ask(request)).await;
         let now = self.clock.now();
-        let waited = permit.as_ref().map_or(now.saturating_duration_since(asked), Permit::waited);
-        request.permit_wait.add(waited, now);
+        request.permit_wait.add(permit.as_ref().map_or(now.saturating_duration_since(asked), Permit::waited));
         permit.map_err(FetchError::deferred)
     }
 
@@ -180,7 +180,7 @@ impl PacedFetch {
     /// robots.txt keeps the same delay as the pages of its host. All hops together wait as long as a call may.
     fn ask(&self, request: &RobotsRequest) -> Ask {
         let crawl_delay = last_delay(&self.pacer, request.url()).unwrap_or_default();
-        let budget = self.max_wait.saturating_sub(request.permit_wait.total());
+        let budget = self.max_wait.saturating_sub(request.permit_wait.at(self.clock.now()).0);
         let is_background = request.permit_wait.is_background();
         Ask { crawl_delay, budget: Some(budget), is_background, ..Ask::default() }
     }
@@ -193,7 +193,6 @@ impl PacedFetch {
 pub(crate) struct RuledFetch {
     pub(crate) robots: Arc<RobotsCache>,
     pub(crate) fetch: Arc<dyn Fetch>,
-    pub(crate) clock: Arc<dyn Clock>,
 }
 
 impl Fetch for RuledFetch {
@@ -207,11 +206,9 @@ impl RuledFetch {
         let url = request.url();
         let origin =
             Origin::of(url).map_err(|_| FetchError::new(Failure::LocationInvalid, "no URL of the web"))?;
-        let mut waited = Duration::ZERO;
-        let answer = self.robots.get_timed(&origin, &mut waited).await;
-        if !waited.is_zero() {
-            request.permit_wait.add(waited, self.clock.now());
-        }
+        let mut left = Duration::MAX;
+        let answer = self.robots.get_within(&origin, &mut left).await;
+        request.permit_wait.add(Duration::MAX.saturating_sub(left));
         let answer = answer.map_err(FetchError::deferred)?;
         if answer.is_allowed(&Target::of(url)) {
             return self.fetch.fetch(request).await;

@@ -24,6 +24,7 @@ use hashbrown::hash_table::Entry;
 use moka::sync::Cache;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use url::Url;
 
 use crate::event::{Observer, Observers};
@@ -33,7 +34,7 @@ use crate::pacing::Refusal;
 use crate::robots_cache::chain::DeferredFetch;
 use crate::robots_cache::entry::Reuse;
 use crate::robots_cache::fetch::Fetch;
-use crate::robots_cache::fetch_task::{FetchProgress, Urgency};
+use crate::robots_cache::fetch_task::{FetchProgress, Urgency, full};
 use crate::robots_cache::interner::Interner;
 use crate::robots_cache::single_flight::SingleFlight;
 use crate::robots_cache::{RobotsEntry, RobotsPolicy, RobotsRecord, RobotsStore};
@@ -85,14 +86,14 @@ impl RobotsCache {
     /// # Errors
     /// [`Refusal`] if robots.txt could not be requested now. Then nothing may be fetched from the origin, either.
     pub(crate) async fn get(self: &Arc<Self>, origin: &Origin) -> Result<Arc<RobotsEntry>, Refusal> {
-        self.get_timed(origin, &mut Duration::default()).await
+        self.get_within(origin, &mut { Duration::MAX }).await
     }
 
-    /// The same; adds to `waited` how long the request waited for its permits, without its time on the wire.
-    pub(crate) async fn get_timed(
+    /// The same, if its request does not wait for permits longer than what is `left`, from which the wait is taken. Time on the wire does not count.
+    pub(crate) async fn get_within(
         self: &Arc<Self>,
         origin: &Origin,
-        waited: &mut Duration,
+        left: &mut Duration,
     ) -> Result<Arc<RobotsEntry>, Refusal> {
         let now = self.clock.wall();
         match self.lookup(origin, now) {
@@ -105,7 +106,7 @@ impl RobotsCache {
             Some((_, Reuse::Fetch)) | None => {
                 let progress = self.join(origin, now, Urgency::Now)?;
                 // Boxed, because waits are rare: other calls do not carry the room for one.
-                Box::pin(self.wait(progress, waited)).await
+                Box::pin(self.wait(progress, left)).await
             }
         }
     }
@@ -170,22 +171,26 @@ impl RobotsCache {
     async fn wait(
         &self,
         mut progress: watch::Receiver<Option<FetchProgress>>,
-        waited: &mut Duration,
+        left: &mut Duration,
     ) -> Result<Arc<RobotsEntry>, Refusal> {
-        let came = self.clock.now();
+        let (budget, mut before) = (*left, None);
         loop {
             // Cloned, because a borrow locks the channel; marked as seen, so that `changed` waits for the next.
             let last = progress.borrow_and_update().clone();
-            match last {
-                Some(FetchProgress::Done(result, permit_wait)) => {
-                    *waited = waited.saturating_add(permit_wait.since(came));
+            if let Some(FetchProgress { result, early, permit_wait }) = last {
+                let (waited, is_waiting) = permit_wait.at(self.clock.now());
+                // Callers can join a fetch at any time: the waits of before are not their own.
+                *left = budget.saturating_sub(waited.saturating_sub(*before.get_or_insert(waited)));
+                // The early entry was usable when it was announced, but this caller may have come later.
+                if let Some(result) = result.or(early.filter(|answer| self.is_usable(answer)).map(Ok)) {
                     return result;
                 }
-                // It was usable when it was announced, but this caller may have come later.
-                Some(FetchProgress::Early(answer)) if self.is_usable(&answer) => return Ok(answer),
-                Some(FetchProgress::Early(_)) | None => {}
+                if is_waiting && left.is_zero() {
+                    return Err(full(self.clock.wall()));
+                }
             }
-            if progress.changed().await.is_err() {
+            let look_again = left.saturating_add(LOOK_AGAIN);
+            if let Ok(Err(_)) = timeout(look_again, progress.changed()).await {
                 // The leader went without a result: its task panicked, or its runtime has shut down.
                 return Err(DeniedKind::Interrupted.into());
             }
@@ -257,6 +262,8 @@ pub(crate) struct RobotsCacheBuilder {
     pub(crate) seed: Option<u64>,
 }
 
+/// A caller that has no time left looks so often whether the fetch waits for a permit. The fetch itself is refused first, with a better reason.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// How many origins may be fetched or wait for it at a time. Each takes 7 KB with its task and its caller, all together no more than a million
 /// known hosts do. More are deferred.
 const FLIGHTS_MAX: usize = 100_000;

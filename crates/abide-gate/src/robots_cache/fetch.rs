@@ -159,22 +159,20 @@ pub(crate) struct PermitWait(Arc<Mutex<Waits>>);
 #[derive(Debug, Default)]
 struct Waits {
     total: Duration,
-    /// When the last of the waits ended.
-    until: Option<Instant>,
+    /// When the present wait began.
+    began: Option<Instant>,
     gap: Duration,
     is_background: bool,
 }
 
 impl PermitWait {
-    pub(crate) fn add(&self, waited: Duration, until: Instant) {
-        let mut waits = self.lock();
-        waits.total = waits.total.saturating_add(waited);
-        waits.until = Some(until);
+    pub(crate) fn begin(&self, now: Instant) {
+        self.lock().began = Some(now);
     }
 
-    /// How long it has waited so far.
-    pub(crate) fn total(&self) -> Duration {
-        self.lock().total
+    pub(crate) fn add(&self, waited: Duration) {
+        let mut waits = self.lock();
+        (waits.total, waits.began) = (waits.total.saturating_add(waited), None);
     }
 
     /// How long the next request to one of its hosts waits at least.
@@ -200,12 +198,11 @@ impl PermitWait {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How much of it a caller that came at `came` has waited: callers can join a fetch at any time.
-    pub(crate) fn since(&self, came: Instant) -> Duration {
+    /// How long it has waited by `now`, and whether it waits.
+    pub(crate) fn at(&self, now: Instant) -> (Duration, bool) {
         let waits = self.lock();
-        // The waits of before it came are not its own.
-        let present = waits.until.map(|until| until.saturating_duration_since(came));
-        waits.total.min(present.unwrap_or_default())
+        let present = waits.began.map_or(Duration::ZERO, |began| now.saturating_duration_since(began));
+        (waits.total.saturating_add(present), waits.began.is_some())
     }
 }
 

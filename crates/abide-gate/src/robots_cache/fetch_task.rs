@@ -21,12 +21,12 @@ use crate::robots_cache::{GoodCopy, RobotsCache, RobotsRecord, log};
 use crate::{DeniedKind, Origin, WallMillis};
 
 /// What callers that wait for a fetch get.
-#[derive(Debug, Clone)]
-pub(super) enum FetchProgress {
+#[derive(Debug, Clone, Default)]
+pub(super) struct FetchProgress {
+    pub(super) result: Option<Result<Arc<RobotsEntry>, Refusal>>,
     /// An entry that may be used while the fetch goes on.
-    Early(Arc<RobotsEntry>),
-    /// The end, and how long the fetch waited for permits.
-    Done(Result<Arc<RobotsEntry>, Refusal>, PermitWait),
+    pub(super) early: Option<Arc<RobotsEntry>>,
+    pub(super) permit_wait: PermitWait,
 }
 
 /// Whether a caller waits for a fetch.
@@ -67,10 +67,11 @@ impl RobotsCache {
     async fn run(self: Arc<Self>, leader: Leader<Origin, FetchProgress>, origin: Origin) {
         self.count(1, |stats| &mut stats.robots_fetches);
         let mut lost = Lost { cache: &self, done: false };
-        let permit_wait = PermitWait::default();
-        let result = self.load_or_fetch(&leader, &origin, &permit_wait).await;
+        let progress = FetchProgress::default();
+        leader.announce(progress.clone());
+        let result = Some(self.load_or_fetch(&leader, &origin, &progress).await);
         lost.done = true;
-        leader.finish(FetchProgress::Done(result, permit_wait));
+        leader.finish(FetchProgress { result, ..progress });
     }
 
     /// From the store, from another process, or from the network.
@@ -78,8 +79,9 @@ impl RobotsCache {
         &self,
         leader: &Leader<Origin, FetchProgress>,
         origin: &Origin,
-        permit_wait: &PermitWait,
+        progress: &FetchProgress,
     ) -> Result<Arc<RobotsEntry>, Refusal> {
+        let permit_wait = &progress.permit_wait;
         let deferred = self.deferrals.remove(origin).map(|(deferred, _)| deferred);
         // Loaded by the task, so that a slow store is asked once for all callers.
         let previous = self.newest_record(origin).await;
@@ -91,9 +93,9 @@ impl RobotsCache {
                 Reuse::Fetch => {}
             }
         }
-        if let Some(answer) = &early {
+        if early.is_some() {
             permit_wait.goes_to_background();
-            leader.announce(FetchProgress::Early(Arc::clone(answer)));
+            leader.announce(FetchProgress { early: early.clone(), ..progress.clone() });
         }
         if let Some(record) = self.wait_for_other_process(origin, previous.as_ref()).await {
             return Ok(self.publish(record));
@@ -163,7 +165,7 @@ impl RobotsCache {
     }
 }
 
-/// There is no room for a fetch.
+/// There is no room for a fetch, or no time to wait for it.
 pub(crate) fn full(now: WallMillis) -> Refusal {
     let kind = DeniedKind::Deferred { reason: DeferReason::Robots };
     Refusal { kind, not_before: Some(now.plus(FULL_WAIT)), scope: None }

@@ -329,3 +329,19 @@ async fn repeated_429s_of_robots_txt_lengthen_the_backoff_to_an_hour() {
     assert_eq!((delays.len(), asked.len()), (THROTTLES, THROTTLES + 1));
     assert!(admitted >= *asked.last().unwrap() && admitted > began + 3 * 3_600 * SECOND);
 }
+
+#[tokio::test(start_paused = true)]
+async fn no_call_waits_longer_than_its_budget_for_a_robots_txt_behind_an_open_response() {
+    let gate = gate(&ScriptedFetch::always(rules()));
+    let permit = gate.admit(&page(), 30 * SECOND).await.unwrap();
+    let other_port = url("https://a.example:8443/");
+    for budget in [2, 2, 40] {
+        let (began, mut left) = (Instant::now(), budget * SECOND);
+        let error = gate.check(&other_port, &mut left).await.unwrap_err();
+        assert!(matches!(error.kind(), DeniedKind::Deferred { .. }) && left.is_zero(), "{left:?}: {error:?}");
+        let waited = began.elapsed();
+        assert!((budget * SECOND..budget * SECOND + SECOND / 10).contains(&waited), "{budget} s: {waited:?}");
+    }
+    drop(permit);
+    assert!(gate.check(&other_port, &mut { 2 * SECOND }).await.is_ok());
+}
