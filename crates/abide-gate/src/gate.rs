@@ -265,7 +265,10 @@ impl Gate {
         let crawl_delay = verdict.crawl_delay().unwrap_or_default();
         let ask = Ask { crawl_delay, place: place.load(Ordering::Relaxed), ..Ask::default() };
         let permit = self.pacer.at_once(url, &ask)?;
-        place.store(permit.place(), Ordering::Relaxed);
+        // Written only when it is news, because every other core then fetches the entry from memory again.
+        if permit.place() != ask.place {
+            place.store(permit.place(), Ordering::Relaxed);
+        }
         Some(permit)
     }
 
