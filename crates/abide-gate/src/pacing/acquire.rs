@@ -9,6 +9,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::timeout_at;
@@ -75,6 +76,8 @@ impl Claim {
 pub(crate) struct Claims {
     pub(crate) host: Claim,
     pub(crate) others: Box<[Claim]>,
+    /// The count of [`Table::feedbacks`] by which the host had none.
+    pub(crate) quiet_at: Option<u64>,
 }
 
 impl Claims {
@@ -158,8 +161,9 @@ pub(crate) fn enter_idle(table: &Table, host: &ScopeRequest<'_>, place: u32, now
     }
     let host = Claim { schedule: id, terms: host.terms, feedback: true, before: schedule.anchor };
     schedule.grant(terms, now);
+    let quiet_at = (!schedule.has_feedback()).then(|| table.feedbacks.load(Ordering::Relaxed));
     locked.clean_sometimes(id.shard, now);
-    Some(Claims { host, others: Box::default() })
+    Some(Claims { host, others: Box::default(), quiet_at })
 }
 
 /// The schedules of all scopes, new where they are not known.
@@ -169,7 +173,8 @@ fn claims(locked: &mut Locked<'_>, request: &Request<'_>, now: Moment, effects: 
         let (schedule, before) = (locked.find_or_insert(&scope.key), Moment::NEVER);
         Claim { schedule, terms: scope.terms, feedback: scope.feedback, before }
     };
-    Claims { host: claim(&request.host), others: request.others.iter().map(claim).collect() }
+    let (host, others) = (claim(&request.host), request.others.iter().map(claim).collect());
+    Claims { host, others, quiet_at: None }
 }
 
 /// Whether the permit can come in time, as far as is known on arrival: a caller that would wait in vain is refused at once.

@@ -47,6 +47,8 @@ pub(crate) struct Table {
     shards: Box<[Mutex<HostShard>]>,
     hasher: RandomState,
     tickets: AtomicU64,
+    /// How often the feedback of a host has changed. Most responses find it as it was, and so need no lock.
+    pub(crate) feedbacks: AtomicU64,
     /// How many schedules a shard keeps, unless all of them are in use.
     shard_max: usize,
     /// The delay of a host without settings of its own.
@@ -86,6 +88,7 @@ impl Table {
             shards,
             hasher: RandomState::new(),
             tickets: AtomicU64::new(1),
+            feedbacks: AtomicU64::new(0),
             shard_max: max.div_ceil(SHARDS.into()),
             min_delay,
         }

@@ -154,6 +154,19 @@ async fn five_failures_in_a_row_open_the_breaker() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_response_ends_the_failures_that_came_after_its_permit() {
+    let pacer = Pacer::new(one_second().danger_max_in_flight(2));
+    drop(pacer.take("a.example").await);
+    sleep(s(1)).await;
+    let quiet = pacer.take("a.example").await;
+    for _ in 0..4 {
+        assert_eq!(fail(&pacer, Failure::Refused).await, None);
+    }
+    quiet.finish_with(StatusCode::OK, &HeaderMap::new());
+    assert_eq!(fail(&pacer, Failure::Refused).await, None, "the fifth, but not in a row");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_half_open_breaker_lets_one_probe_through() {
     let policy = one_second().danger_max_in_flight(4).danger_min_delay(s(0));
     let pacer = Pacer::new(policy);
