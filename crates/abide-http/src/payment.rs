@@ -16,8 +16,8 @@ use url::Url;
 const PRICE: &str = "crawler-price";
 const CHARGED: &str = "crawler-charged";
 const ERROR: &str = "crawler-error";
-const EXACT_PRICE: &str = "crawler-exact-price";
-const MAX_PRICE: &str = "crawler-max-price";
+pub(crate) const EXACT_PRICE: &str = "crawler-exact-price";
+pub(crate) const MAX_PRICE: &str = "crawler-max-price";
 
 /// An exact amount of money: `USD 0.01`. Billionths of the currency's unit, never a float.
 ///
@@ -329,12 +329,6 @@ impl Drop for Payment {
             self.policy.settle(&self.host, self.price.billionths, 0);
         }
     }
-}
-
-/// What a request offers to pay is for this request alone.
-pub(crate) fn remove_offers(headers: &mut HeaderMap) {
-    headers.remove(EXACT_PRICE);
-    headers.remove(MAX_PRICE);
 }
 
 #[cfg(test)]

@@ -3,14 +3,14 @@
 //! reqwest follows redirects below every middleware, so its own following is switched off and this is done here: only then is
 //! every hop asked of robots.txt, paced and address-checked.
 
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
 use url::Url;
 
 use abide_gate::without_userinfo;
 
 use crate::fetch_info::Stopped;
-use crate::payment::remove_offers;
+use crate::payment::{EXACT_PRICE, MAX_PRICE};
 
 /// How redirects are followed. `Default` follows 10 hops and sends no `Referer`.
 ///
@@ -99,24 +99,22 @@ impl RedirectTarget {
     /// Changes the header fields of the request before to those of this one: no credentials to another origin, no signature, no
     /// offer to pay, nothing about a body that is not sent.
     pub(crate) fn change(&self, headers: &mut HeaderMap) {
-        // A signature is good for one request alone.
-        for name in ["signature", "signature-input", "signature-agent"] {
+        let is_dropped = |name: &str| match name {
+            // A signature is good for one request alone, and so is an offer.
+            "signature" | "signature-input" | "signature-agent" | EXACT_PRICE | MAX_PRICE => true,
+            "referer" => !self.is_repeat,
+            "authorization" | "cookie" | "cookie2" | "proxy-authorization" | "www-authenticate" | "host" => {
+                !self.keeps_credentials
+            }
+            name => !self.keeps_body && (name.starts_with("content-") || name == "transfer-encoding"),
+        };
+        let dropped: Vec<_> = headers.keys().filter(|name| is_dropped(name.as_str())).cloned().collect();
+        for name in dropped {
             headers.remove(name);
         }
-        remove_offers(headers);
-        if self.is_repeat {
-            return;
+        if let Some(referer) = &self.referer {
+            headers.insert(header::REFERER, referer.clone());
         }
-        if !self.keeps_body {
-            strip_body_headers(headers);
-        }
-        if !self.keeps_credentials {
-            strip_credentials(headers);
-        }
-        match &self.referer {
-            Some(referer) => headers.insert(header::REFERER, referer.clone()),
-            None => headers.remove(header::REFERER),
-        };
     }
 }
 
@@ -210,26 +208,6 @@ pub fn same_resource(a: &Url, b: &Url) -> bool {
     a == b || same_origin(a, b) && a.path() == b.path() && a.query() == b.query()
 }
 
-/// What a redirect to another scheme, host or port must not carry.
-fn strip_credentials(headers: &mut HeaderMap) {
-    let cookie2 = HeaderName::from_static("cookie2");
-    for name in [header::AUTHORIZATION, header::COOKIE, cookie2, header::PROXY_AUTHORIZATION] {
-        headers.remove(name);
-    }
-    headers.remove(header::WWW_AUTHENTICATE);
-    headers.remove(header::HOST);
-}
-
-/// What describes a body that is no longer sent.
-fn strip_body_headers(headers: &mut HeaderMap) {
-    let of_body: Vec<HeaderName> =
-        headers.keys().filter(|name| name.as_str().starts_with("content-")).cloned().collect();
-    for name in of_body {
-        headers.remove(name);
-    }
-    headers.remove(header::TRANSFER_ENCODING);
-}
-
 /// The `Referer` for a hop from `from` to `to`: none from https to http.
 fn referer(from: &Url, to: &Url) -> Option<HeaderValue> {
     if from.scheme() == "https" && to.scheme() != "https" {
@@ -242,8 +220,6 @@ fn referer(from: &Url, to: &Url) -> Option<HeaderValue> {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
 
     fn url(text: &str) -> Url {
