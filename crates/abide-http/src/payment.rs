@@ -247,17 +247,14 @@ impl PaymentPolicy {
         // Over http anyone on the way could ask for money.
         let host = url.host_str().filter(|_| url.scheme() == "https")?;
         let mut spent = self.lock();
-        let after = |spent: u64| Some(Price { billionths: spent.checked_add(price.billionths)?, ..price });
-        let (on_host, is_known) = match spent.hosts.get(host) {
-            Some(on_host) => (*on_host, true),
-            None => (0, false),
-        };
+        let after = |spent: u64| price.checked_add(Price { billionths: spent, ..price });
+        let known = spent.hosts.get(host).copied();
         // Checked and reserved under one lock, so that calls at the same time do not exceed a cap together.
-        let (run, on_host) = (after(spent.run)?, after(on_host)?);
+        let (run, on_host) = (after(spent.run)?, after(known.unwrap_or_default())?);
         let is_within = price.is_within(self.page)
             && run.is_within(self.run)
             && on_host.is_within(self.host.unwrap_or(self.run))
-            && (is_known || spent.hosts.len() < HOSTS_MAX);
+            && (known.is_some() || spent.hosts.len() < HOSTS_MAX);
         if !is_within {
             return None;
         }
@@ -265,15 +262,6 @@ impl PaymentPolicy {
         spent.hosts.insert(host.to_owned(), on_host.billionths);
         drop(spent);
         Some(Payment { policy: self.clone(), host: host.to_owned(), price, field, is_sent: false })
-    }
-
-    /// In place of `reserved`, so much was charged.
-    fn settle(&self, host: &str, reserved: u64, charged: u64) {
-        let mut spent = self.lock();
-        spent.run = spent.run.saturating_sub(reserved).saturating_add(charged);
-        if let Some(on_host) = spent.hosts.get_mut(host) {
-            *on_host = on_host.saturating_sub(reserved).saturating_add(charged);
-        }
     }
 }
 
@@ -309,24 +297,28 @@ impl Payment {
     /// say what it cost has cost that, and so has one whose charge cannot be read. No charge counts for more than was offered.
     pub(crate) fn settled(mut self, status: StatusCode, headers: &HeaderMap) {
         let charged = PaymentTerms::of(status, headers).and_then(|terms| terms.charged());
-        match charged.filter(|charged| charged.currency == self.price.currency) {
-            Some(charged) => {
-                let charged = charged.billionths.min(self.price.billionths);
-                self.policy.settle(&self.host, self.price.billionths, charged);
-            }
-            None if !status.is_success() || self.field == MAX_PRICE && !headers.contains_key(CHARGED) => {
-                self.policy.settle(&self.host, self.price.billionths, 0);
-            }
-            None => {}
-        }
+        self.charge(match charged.filter(|charged| charged.currency == self.price.currency) {
+            Some(charged) => charged.billionths.min(self.price.billionths),
+            None if !status.is_success() || self.field == MAX_PRICE && !headers.contains_key(CHARGED) => 0,
+            None => self.price.billionths,
+        });
         self.is_sent = true;
+    }
+
+    /// In place of the price, so much was charged.
+    fn charge(&self, charged: u64) {
+        let mut spent = self.policy.lock();
+        spent.run = spent.run.saturating_sub(self.price.billionths).saturating_add(charged);
+        if let Some(on_host) = spent.hosts.get_mut(&self.host) {
+            *on_host = on_host.saturating_sub(self.price.billionths).saturating_add(charged);
+        }
     }
 }
 
 impl Drop for Payment {
     fn drop(&mut self) {
         if !self.is_sent {
-            self.policy.settle(&self.host, self.price.billionths, 0);
+            self.charge(0);
         }
     }
 }
