@@ -27,8 +27,14 @@ pub fn failure_of(error: &(dyn Error + 'static)) -> Option<Failure> {
         Some(NoAddress::None(_)) => return Some(Failure::Dns),
         None => {}
     }
-    if let Some(error) = sources(error).find(|error| is_of_the_name(*error)) {
-        return Some(if is_passing(root_cause(error)) { Failure::Connect } else { Failure::Dns });
+    // hyper-util's connector keeps the type of its error to itself, and a resolver's errors are of any type. What remains is the whole text
+    // of that error; `failures.rs` in the tests of abide-tower pins it.
+    if let Some(error) = sources(error).find(|error| error.to_string() == "dns error") {
+        // A name that does not exist closes a host for an hour, and one that could not be looked up does not. The system's resolver says
+        // which by texts alone: "Temporary failure in name resolution" in glibc, "Try again" in musl, "a temporary error" in Windows.
+        let text = root_cause(error).to_string().to_ascii_lowercase();
+        let is_passing = text.contains("temporary") || text.contains("try again");
+        return Some(if is_passing { Failure::Connect } else { Failure::Dns });
     }
     // The innermost one is what happened; those around it say during what.
     sources(error).filter_map(of_link).last()
@@ -75,7 +81,8 @@ fn of_link(error: &(dyn Error + 'static)) -> Option<Failure> {
     } else if let Some(error) = error.downcast_ref::<h2::Error>() {
         let is_calm = error.reason() == Some(h2::Reason::ENHANCE_YOUR_CALM);
         Some(if is_calm { Failure::EnhanceYourCalm } else { Failure::Protocol })
-    } else if error.is::<tokio::time::error::Elapsed>() || is_elapsed(error) {
+    } else if error.is::<tokio::time::error::Elapsed>() || error.to_string() == "request timed out" {
+        // The text is that of tower's `Elapsed`, whose type would bring all of tower. `failures.rs` in the tests of abide-tower pins it.
         Some(Failure::Timeout)
     } else {
         of_tls(error)
@@ -110,24 +117,6 @@ fn of_hyper(error: &hyper::Error) -> Option<Failure> {
     }
 }
 
-/// hyper-util's connector keeps the type of its error to itself, and a resolver's errors are of any type. What remains is the whole text
-/// of that error; `failures.rs` in the tests of abide-tower pins it.
-fn is_of_the_name(error: &(dyn Error + 'static)) -> bool {
-    error.to_string() == "dns error"
-}
-
-/// Whether the resolver did not say that the name does not exist, but that it could not find out: the system's has texts alone, in glibc
-/// "Temporary failure in name resolution", in musl "Try again", in Windows "a temporary error". Two of the others close a host for an hour.
-fn is_passing(error: &(dyn Error + 'static)) -> bool {
-    let text = error.to_string().to_ascii_lowercase();
-    text.contains("temporary") || text.contains("try again")
-}
-
-/// tower's `Elapsed`: its type would bring all of tower. `failures.rs` in the tests of abide-tower pins the text.
-fn is_elapsed(error: &(dyn Error + 'static)) -> bool {
-    error.to_string() == "request timed out"
-}
-
 #[cfg(feature = "rustls")]
 fn of_tls(error: &(dyn Error + 'static)) -> Option<Failure> {
     use rustls::CertificateError as Bad;
@@ -155,25 +144,12 @@ const CAUSES_MAX: usize = 16;
 
 #[cfg(test)]
 mod tests {
-    use std::fmt;
-
     use super::*;
 
     /// An error with a sentence and a cause, as clients nest them.
-    #[derive(Debug)]
-    struct Layer(&'static str, Option<Box<dyn Error + Send + Sync>>);
-
-    impl fmt::Display for Layer {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str(self.0)
-        }
-    }
-
-    impl Error for Layer {
-        fn source(&self) -> Option<&(dyn Error + 'static)> {
-            self.1.as_deref().map(|cause| cause as &(dyn Error + 'static))
-        }
-    }
+    #[derive(Debug, thiserror::Error)]
+    #[error("{0}")]
+    struct Layer(&'static str, #[source] Option<Box<dyn Error + Send + Sync>>);
 
     fn nested(text: &'static str, cause: impl Error + Send + Sync + 'static) -> Layer {
         Layer("client error", Some(Box::new(Layer(text, Some(Box::new(cause))))))
