@@ -176,7 +176,7 @@ impl CrawlerBuilder {
         mut self,
         find: impl Fn(&Url, &[(String, String)]) -> Option<LicenseToken> + Send + Sync + 'static,
     ) -> Self {
-        self.license = Some(LicenseTokens::new(find));
+        self.license = Some(LicenseTokens(Arc::new(find)));
         self
     }
 

@@ -32,14 +32,12 @@ impl LicenseToken {
     /// # Errors
     /// It has other characters than letters, digits and `-._~+/=`.
     pub fn new(token: &str) -> Result<Self, InvalidValue> {
-        // Without what was found: it may be a token, and errors are logged.
-        let invalid =
-            || InvalidValue("expected the token of a licence: letters, digits and any of -._~+/=".to_owned());
         let is_token68 = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
-        if token.is_empty() || !token.bytes().all(is_token68) {
-            return Err(invalid());
-        }
-        let mut value = HeaderValue::from_str(&format!("License {token}")).map_err(|_| invalid())?;
+        let is_valid = !token.is_empty() && token.bytes().all(is_token68);
+        let value = HeaderValue::try_from(format!("License {token}")).ok().filter(|_| is_valid);
+        // Without what was found: it may be a token, and errors are logged.
+        let expected = "expected the token of a licence: letters, digits and any of -._~+/=";
+        let mut value = value.ok_or_else(|| InvalidValue(expected.to_owned()))?;
         value.set_sensitive(true);
         Ok(Self(value))
     }
@@ -51,17 +49,11 @@ impl LicenseToken {
 }
 
 #[derive(Clone)]
-pub(crate) struct LicenseTokens(Arc<FindToken>);
+pub(crate) struct LicenseTokens(pub(crate) Arc<FindToken>);
 
 type FindToken = dyn Fn(&Url, &[(String, String)]) -> Option<LicenseToken> + Send + Sync;
 
 impl LicenseTokens {
-    pub(crate) fn new(
-        find: impl Fn(&Url, &[(String, String)]) -> Option<LicenseToken> + Send + Sync + 'static,
-    ) -> Self {
-        Self(Arc::new(find))
-    }
-
     /// The token for a response that asks for one. Never for http: anybody on the way could read it.
     pub(crate) fn find(&self, url: &Url, status: StatusCode, headers: &HeaderMap) -> Option<LicenseToken> {
         if !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::PAYMENT_REQUIRED)
@@ -101,11 +93,11 @@ mod tests {
 
     #[test]
     fn only_a_license_challenge_is_answered() {
-        let tokens = LicenseTokens::new(|url, challenge| {
+        let tokens = LicenseTokens(Arc::new(|url: &Url, challenge: &[(String, String)]| {
             assert_eq!(challenge, [("error".to_owned(), "invalid_request".to_owned())]);
             assert_ne!(url.path(), "/panics");
             (url.path() == "/bought").then(|| LicenseToken::new("t").unwrap())
-        });
+        }));
         let found = |url: &str, status: u16, challenge: &str| {
             let headers = HeaderMap::from_iter([(header::WWW_AUTHENTICATE, challenge.parse().unwrap())]);
             tokens.find(&url.parse().unwrap(), StatusCode::from_u16(status).unwrap(), &headers).is_some()
