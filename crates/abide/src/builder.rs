@@ -351,7 +351,8 @@ impl Builder {
 
     fn guarded_resolver(&self) -> Arc<GuardedResolver> {
         let addresses = Arc::new(self.crawler.gate_settings().address_guard().clone());
-        Arc::new(GuardedResolver::new(self.fixed_names.clone(), Arc::clone(&self.resolver), addresses))
+        let (fixed, inner) = (self.fixed_names.clone(), Arc::clone(&self.resolver));
+        Arc::new(GuardedResolver { fixed, inner, addresses })
     }
 
     fn finish(

@@ -15,37 +15,21 @@ use abide_http::permitted_addresses;
 /// A resolver that returns only addresses which may be contacted.
 pub(crate) struct GuardedResolver {
     /// Answers by the crawler's owner, by lower-case name: asked before the inner resolver, and guarded like it.
-    fixed: HashMap<String, Vec<SocketAddr>>,
-    inner: Arc<dyn Resolve>,
-    addresses: Arc<AddressGuard>,
-}
-
-impl GuardedResolver {
-    pub(crate) fn new(
-        fixed: HashMap<String, Vec<SocketAddr>>,
-        inner: Arc<dyn Resolve>,
-        addresses: Arc<AddressGuard>,
-    ) -> Self {
-        Self { fixed, inner, addresses }
-    }
+    pub(crate) fixed: HashMap<String, Vec<SocketAddr>>,
+    pub(crate) inner: Arc<dyn Resolve>,
+    pub(crate) addresses: Arc<AddressGuard>,
 }
 
 impl Resolve for GuardedResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let addresses = Arc::clone(&self.addresses);
         let host = name.as_str().to_ascii_lowercase();
-        let fixed = self.fixed.get(host.strip_suffix('.').unwrap_or(&host)).cloned();
-        let asked = match fixed {
-            Some(_) => None,
-            None => Some(self.inner.resolve(name)),
+        let found: Resolving = match self.fixed.get(host.strip_suffix('.').unwrap_or(&host)).cloned() {
+            Some(fixed) => Box::pin(async { Ok(Box::new(fixed.into_iter()) as Addrs) }),
+            None => self.inner.resolve(name),
         };
         Box::pin(async move {
-            let found: Addrs = match (fixed, asked) {
-                (Some(fixed), _) => Box::new(fixed.into_iter()),
-                (None, Some(asked)) => asked.await?,
-                (None, None) => Box::new(std::iter::empty()),
-            };
-            let addresses = permitted_addresses(&addresses, &host, found)?;
+            let addresses = permitted_addresses(&addresses, &host, found.await?)?;
             Ok(Box::new(addresses.into_iter()) as Addrs)
         })
     }
@@ -81,8 +65,8 @@ mod tests {
     #[tokio::test]
     async fn answers_are_guarded_wherever_they_come_from() {
         let fixed = HashMap::from([("fixed.example".to_owned(), vec!["10.0.0.1:0".parse().unwrap()])]);
-        let found = Arc::new(Answer(&["10.0.0.2", "93.184.216.34", "::1"]));
-        let resolver = GuardedResolver::new(fixed, found, Arc::default());
+        let inner = Arc::new(Answer(&["10.0.0.2", "93.184.216.34", "::1"]));
+        let resolver = GuardedResolver { fixed, inner, addresses: Arc::default() };
         let addresses: Vec<_> = resolver.resolve("a.example".parse().unwrap()).await.unwrap().collect();
         assert_eq!(addresses, ["93.184.216.34:0".parse().unwrap()]);
         let Err(refused) = resolver.resolve("FIXED.example.".parse().unwrap()).await else {
