@@ -22,33 +22,30 @@ pub(crate) struct ReqwestFetch {
     pub(crate) has_cookies: Arc<AtomicBool>,
 }
 
-impl ReqwestFetch {
-    async fn send(&self, request: &RobotsRequest) -> Result<RobotsResponse, FetchError> {
-        let started = SystemClock.now();
-        let mut headers = request.headers();
-        headers.insert(USER_AGENT, self.user_agent.clone());
-        if self.has_cookies.load(Ordering::Relaxed) {
-            // The rules must be those that every crawler sees. In reqwest a field of the request's own goes before the jar's, and none can be
-            // left out. Not sent without need: a strict server could take an empty field for a bad request, and a 400 allows everything.
-            headers.insert(COOKIE, HeaderValue::from_static(""));
-        }
-        let sent = self.client.get(request.url().clone()).headers(headers).timeout(request.budget());
-        let response = sent.send().await.map_err(classify)?;
-        response.headers().keys().for_each(|name| observe_cookie(&self.has_cookies, name));
-        if !same_resource(response.url(), request.url()) {
-            let text = "the inner client follows redirects by itself; build it with redirect::Policy::none()";
-            return Err(FetchError::new(Failure::Other, text));
-        }
-        let response = http::Response::<reqwest::Body>::from(response);
-        let (parts, body) = response.into_parts();
-        let body = body.map_err(classify).boxed_unsync();
-        Ok(RobotsResponse::new(parts.status, parts.headers, body, started))
-    }
-}
-
 impl Fetch for ReqwestFetch {
     fn fetch(&self, request: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
-        Box::pin(async move { on_the_wire(request.budget(), self.send(&request)).await })
+        Box::pin(on_the_wire(request.budget(), async move {
+            let started = SystemClock.now();
+            let mut headers = request.headers();
+            headers.insert(USER_AGENT, self.user_agent.clone());
+            if self.has_cookies.load(Ordering::Relaxed) {
+                // The rules must be those that every crawler sees. In reqwest a field of the request's own goes before the jar's, and none
+                // can be left out. Not sent without need: a strict server could take an empty field for a bad request, and a 400 allows
+                // everything.
+                headers.insert(COOKIE, HeaderValue::from_static(""));
+            }
+            let sent = self.client.get(request.url().clone()).headers(headers).timeout(request.budget());
+            let response = sent.send().await.map_err(classify)?;
+            response.headers().keys().for_each(|name| observe_cookie(&self.has_cookies, name));
+            if !same_resource(response.url(), request.url()) {
+                let text =
+                    "the inner client follows redirects by itself; build it with redirect::Policy::none()";
+                return Err(FetchError::new(Failure::Other, text));
+            }
+            let (parts, body) = http::Response::<reqwest::Body>::from(response).into_parts();
+            let body = body.map_err(classify).boxed_unsync();
+            Ok(RobotsResponse::new(parts.status, parts.headers, body, started))
+        }))
     }
 }
 
