@@ -19,28 +19,18 @@ use crate::error::ServiceError;
 /// asked. Clients set the right one themselves.
 pub(crate) fn url_of<B>(request: &mut Request<B>) -> Result<Url, ServiceError> {
     let written = request.uri().to_string();
+    let no_origin =
+        || ServiceError::NoOrigin { uri: Uri::try_from(without_user(&written)).unwrap_or_default() };
     // The URI of a CONNECT, `a.example:443`, would be a URL of the scheme `a.example`.
-    let is_absolute = request.uri().scheme().is_some();
-    let Some(url) = parse(&written).filter(|_| is_absolute) else { return Err(no_origin(&written)) };
+    let url = request.uri().scheme().and_then(|_| Url::parse(&written).ok()).ok_or_else(no_origin)?;
+    let url = without_userinfo(&url);
     if url.as_str() != written {
-        match Uri::try_from(url.as_str()) {
-            Ok(uri) => *request.uri_mut() = uri,
-            Err(_) => return Err(no_origin(&written)),
-        }
+        *request.uri_mut() = Uri::try_from(url.as_str()).map_err(|_| no_origin())?;
     }
     if foreign_host(request.headers(), &url).is_some() {
         request.headers_mut().remove(HOST);
     }
     Ok(url)
-}
-
-fn parse(written: &str) -> Option<Url> {
-    let url = Url::parse(written).ok()?;
-    Some(without_userinfo(&url))
-}
-
-fn no_origin(written: &str) -> ServiceError {
-    ServiceError::NoOrigin { uri: Uri::try_from(without_user(written)).unwrap_or_default() }
 }
 
 /// As [`without_userinfo`], of what need not be a URL: `http` takes `http://user:secret@256.256.256.256/`, and `user:secret@a.example:443`.
