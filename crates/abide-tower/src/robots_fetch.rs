@@ -59,19 +59,16 @@ where
             request.headers_mut().insert(USER_AGENT, self.user_agent.clone());
             // A gate counts from its own clock, when the permit was acquired.
             let started = SystemClock.now();
-            let no_answer = |error: BoxError| failed(&*error, failure(&*error).unwrap_or(Failure::Other));
-            poll_fn(|context| service.poll_ready(context)).await.map_err(|error| no_answer(error.into()))?;
-            let response = service.call(request).await.map_err(|error| no_answer(error.into()))?;
+            let no_answer = |error| failed(error, |error| failure(error).unwrap_or(Failure::Other));
+            poll_fn(|context| service.poll_ready(context)).await.map_err(no_answer)?;
+            let response = service.call(request).await.map_err(no_answer)?;
             if redirected(response.extensions()).is_some_and(|got| !same_resource(&got, asked.url())) {
                 let text = "the service follows redirects by itself; put a redirect layer above this one";
                 return Err(FetchError::new(Failure::Other, text));
             }
             let (parts, body) = response.into_parts();
-            let body = body.map_err(|error| {
-                let error: BoxError = error.into();
-                failed(&*error, body_failure_of(&*error))
-            });
-            Ok(RobotsResponse::new(parts.status, parts.headers, body.boxed_unsync(), started))
+            let body = body.map_err(|error| failed(error, body_failure_of)).boxed_unsync();
+            Ok(RobotsResponse::new(parts.status, parts.headers, body, started))
         };
         Box::pin(on_the_wire(budget, sent))
     }
@@ -84,6 +81,7 @@ impl<S, B> fmt::Debug for ServiceFetch<S, B> {
 }
 
 /// The failure, in the words of its innermost cause.
-fn failed(error: &(dyn Error + 'static), failure: Failure) -> FetchError {
-    FetchError::new(failure, root_cause(error).to_string())
+fn failed(error: impl Into<BoxError>, failure: fn(&(dyn Error + 'static)) -> Failure) -> FetchError {
+    let error = error.into();
+    FetchError::new(failure(&*error), root_cause(&*error).to_string())
 }
