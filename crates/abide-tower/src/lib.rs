@@ -9,7 +9,6 @@
 mod layer;
 
 // A request's way.
-mod ready;
 mod request_url;
 mod service;
 

@@ -22,7 +22,6 @@ use url::Url;
 
 use crate::BoxError;
 use crate::error::{ServiceError, failure};
-use crate::ready::Ready;
 use crate::request_url::url_of;
 
 /// A service behind the gate. Made by [`AbideLayer`](crate::AbideLayer).
@@ -88,7 +87,7 @@ where
     fn call(&mut self, mut request: Request<B>) -> ResponseFuture<R> {
         // The one that was polled ready is called; its clone, which was not, stays.
         let clone = self.inner.clone();
-        let ready = Ready::new(mem::replace(&mut self.inner, clone));
+        let service = mem::replace(&mut self.inner, clone);
         let crawler = Arc::clone(&self.crawler);
         Box::pin(async move {
             let url = url_of(&mut request)?;
@@ -97,7 +96,7 @@ where
             // A 3xx is the caller's: a redirect layer above follows it, through this layer again.
             let options = options.with_redirects(RedirectPolicy::never());
             let mut call = Call::new(&crawler, options, request.method(), &url, None);
-            let sent = async { send(&mut call, request, ready).await.map_err(|error| ended(&call, error)) };
+            let sent = async { send(&mut call, request, service).await.map_err(|error| ended(&call, error)) };
             let response = span.instrument(sent).await?;
             if let Some(info) = FetchInfo::of(response.extensions()) {
                 span.answered(info.hops().len(), response.status(), info.waited());
@@ -111,7 +110,7 @@ where
 async fn send<S, B, R>(
     call: &mut Call<'_>,
     mut request: Request<B>,
-    mut ready: Ready<S>,
+    mut service: S,
 ) -> Result<Response<AbideBody<R>>, ServiceError>
 where
     S: Service<Request<B>, Response = Response<R>, Error: Into<BoxError>> + Clone,
@@ -126,9 +125,16 @@ where
     let response = loop {
         call.sign(request.headers_mut())?;
         while call.step() != Step::Send {
-            admitted(call, &mut ready).await?;
+            admitted(call, &mut service).await?;
+            let mut is_late = false;
+            let reserved = poll_fn(|context| {
+                let polled = service.poll_ready(context);
+                is_late |= polled.is_pending();
+                polled
+            });
+            reserved.await.map_err(|error| ServiceError::Inner(error.into()))?;
             // The rules may have changed while the service below had no room, so the call checks again.
-            if ready.reserve().await.map_err(|error| ServiceError::Inner(error.into()))? {
+            if is_late {
                 call.was_late();
             }
         }
@@ -136,26 +142,27 @@ where
         // It may be sent once more: it has no body, and something may be asked for.
         let copy = (call.may_repeat() && body.is_end_stream()).then(|| parts.clone());
         call.add_signature(&mut parts.headers)?;
-        let sending = ready.call(Request::from_parts(parts, body));
+        let sending = service.call(Request::from_parts(parts, body));
         call.sending();
-        let response = match sending.await.map_err(|error| failed(call, error.into())) {
-            Ok(response) => response,
+        let answered = match sending.await {
+            Ok(response) => {
+                let answered = call.answered(ResponseHead {
+                    status: response.status(),
+                    headers: response.headers(),
+                    remote_addr: remote_addr(response.extensions()),
+                    url: redirected(response.extensions()).as_ref(),
+                    is_repeatable: copy.is_some(),
+                });
+                answered.map(|()| response).map_err(ServiceError::Refused)
+            }
             Err(error) => {
-                call.saved().await;
-                return Err(error);
+                let error = error.into();
+                Err(call.failed(failure(&*error)).map_or(ServiceError::Inner(error), ServiceError::Refused))
             }
         };
-        let got = redirected(response.extensions());
-        let answered = call.answered(ResponseHead {
-            status: response.status(),
-            headers: response.headers(),
-            remote_addr: remote_addr(response.extensions()),
-            url: got.as_ref(),
-            is_repeatable: copy.is_some(),
-        });
         // Before the response is refused or handed on: a backoff must be stored by then.
         call.saved().await;
-        answered?;
+        let response = answered?;
         match copy {
             Some(mut copy) if call.step() == Step::Follow => {
                 call.keep_rules(response.status(), response.headers()).await;
@@ -169,24 +176,23 @@ where
     };
     let (version, permit) = (response.version(), call.take_permit());
     let response = response.map(|body| ResponseBody::new(Box::pin(body), version, permit));
-    Ok(call.finish(conditions.as_ref(), response).await)
+    Ok(call.finish(Some(&conditions), response).await)
 }
 
-/// Checked, and with a permit; without the reservation of the inner service, unless that is there at once.
-async fn admitted<S: Clone>(call: &mut Call<'_>, ready: &mut Ready<S>) -> Result<(), abide_gate::Denied> {
+/// Checked, and with a permit.
+///
+/// That the service is ready can be a reservation: a place in a queue, one of a limited number of requests. A request that waits for its
+/// host's permit gives it back, by dropping the clone that has it: it must not keep it from requests to other hosts, nor from its own
+/// robots.txt, which would be a deadlock.
+async fn admitted<S: Clone>(call: &mut Call<'_>, service: &mut S) -> Result<(), abide_gate::Denied> {
     let mut handoff = pin!(admit(call));
     match poll_fn(|context| Poll::Ready(handoff.as_mut().poll(context))).await {
         Poll::Ready(admitted) => admitted,
         Poll::Pending => {
-            ready.let_go();
+            *service = service.clone();
             handoff.await
         }
     }
-}
-
-/// A request without a response: what it means for the host, and for the caller.
-fn failed(call: &mut Call<'_>, error: BoxError) -> ServiceError {
-    call.failed(failure(&*error)).map_or(ServiceError::Inner(error), ServiceError::Refused)
 }
 
 /// A call without a response is reported.
@@ -201,12 +207,11 @@ fn ended(call: &Call<'_>, error: ServiceError) -> ServiceError {
     }
 }
 
-/// What a 304 or a 206 may be the answer to. `None`, as for most requests: nothing.
-fn conditions(headers: &HeaderMap) -> Option<HeaderMap> {
+/// What a 304 or a 206 may be the answer to: nothing, for most requests.
+fn conditions(headers: &HeaderMap) -> HeaderMap {
     let names = [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE, header::IF_RANGE];
     let lines = names.iter().flat_map(|name| headers.get_all(name).iter().map(move |value| (name, value)));
-    let lines: HeaderMap = lines.map(|(name, value)| (name.clone(), value.clone())).collect();
-    if lines.is_empty() { None } else { Some(lines) }
+    lines.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// The URL that answered, where a redirect layer below says so.
