@@ -299,7 +299,6 @@ impl Builder {
         retry: reqwest::retry::Builder,
         counts_sends: bool,
     ) -> Result<(Abide, reqwest::Client), BuildError> {
-        let resolver = self.guarded_resolver();
         let codings = self.decodes.then_some((ACCEPT_ENCODING, CODINGS));
         let inner = inner
             .default_headers(codings.into_iter().collect())
@@ -309,7 +308,7 @@ impl Builder {
             .no_brotli()
             .no_deflate()
             .no_zstd()
-            .dns_resolver(Arc::clone(&resolver))
+            .dns_resolver(self.guarded_resolver())
             .connect_timeout(self.connect_timeout);
         let client = inner.build().map_err(|error| BuildError::Client(error.into()))?;
         let has_cookies = Arc::new(AtomicBool::new(false));
@@ -321,7 +320,7 @@ impl Builder {
                 has_cookies: Arc::clone(&has_cookies),
             }),
         };
-        Ok((self.finish(fetch, resolver, has_cookies, counts_sends)?, client))
+        Ok((self.finish(fetch, has_cookies, counts_sends)?, client))
     }
 
     /// Builds the crawler alone, for a client of your own. It fetches robots.txt with a client that it builds.
@@ -332,10 +331,7 @@ impl Builder {
         // The codings of its pages are the client's own.
         self.decodes = false;
         match self.fetch.take() {
-            Some(fetch) => {
-                let resolver = self.guarded_resolver();
-                self.finish(fetch, resolver, Arc::default(), false)
-            }
+            Some(fetch) => self.finish(fetch, Arc::default(), false),
             None => Ok(self.build_with(reqwest::Client::builder())?.0),
         }
     }
@@ -358,12 +354,11 @@ impl Builder {
     fn finish(
         self,
         fetch: Arc<dyn Fetch>,
-        resolver: Arc<GuardedResolver>,
         has_cookies: Arc<AtomicBool>,
         counts_sends: bool,
     ) -> Result<Abide, BuildError> {
         let core = Core {
-            resolver,
+            resolver: self.guarded_resolver(),
             crawler: self.crawler.build(fetch)?,
             timeout: self.timeout,
             read_timeout: Some(self.read_timeout).filter(|&limit| limit < Duration::MAX),
