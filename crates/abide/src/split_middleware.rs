@@ -91,10 +91,10 @@ pub(crate) async fn send_through_chain(
     let response = count_sends(&mut times_unpaced, sending).await;
     let (url, mut report) = (&through.handoff.url, through.handoff.report());
     let (verdict, denied) = (report.verdict.take(), report.denied.take());
+    // With a client that counts nothing, an address says the same, if nothing on the way has rebuilt the response.
+    let has_address = response.as_ref().is_ok_and(|response| response.remote_addr().is_some());
     let response = match (response, denied) {
-        _ if times_unpaced > 0 => Err(wrong_order(gate, url, DeniedKind::NoPacing)),
-        // The same with a client that counts nothing, if nothing on the way has rebuilt the response.
-        (Ok(response), _) if verdict.is_none() && response.remote_addr().is_some() => {
+        _ if times_unpaced > 0 || verdict.is_none() && has_address => {
             Err(wrong_order(gate, url, DeniedKind::NoPacing))
         }
         (Err(_), Some(denied)) => Err(refuse(denied)),
@@ -145,25 +145,20 @@ pub(crate) async fn send_paced(
         wire = call.permit().map(Permit::elapsed).unwrap_or_default();
         call.saved().await;
         response
-    };
-    let response = response.await;
-    match handoff {
-        Some(handoff) => {
-            let mut report = handoff.report();
-            report.waited = report.waited.saturating_add(wait_left.saturating_sub(call.wait_left()));
-            match &response {
-                Ok(_) => {
-                    report.wire = report.wire.saturating_add(wire);
-                    report.verdict = call.history().last().map(|hop| hop.verdict().clone());
-                }
-                Err(error) => report.denied = Denied::find(error),
-            }
+    }
+    .await;
+    let denied = response.as_ref().err().and_then(|error| Denied::find(error));
+    if let Some(handoff) = handoff {
+        let mut report = handoff.report();
+        report.waited = report.waited.saturating_add(wait_left.saturating_sub(call.wait_left()));
+        if response.is_ok() {
+            report.wire = report.wire.saturating_add(wire);
+            report.verdict = call.history().last().map(|hop| hop.verdict().clone());
+        } else {
+            report.denied = denied;
         }
-        None => {
-            if let Some(denied) = response.as_ref().err().and_then(|error| Denied::find(error)) {
-                core.crawler.gate().report_refused(&denied);
-            }
-        }
+    } else if let Some(denied) = denied {
+        core.crawler.gate().report_refused(&denied);
     }
     let response = response?;
     let url = response.url().clone();
