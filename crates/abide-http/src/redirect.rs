@@ -226,37 +226,24 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn headers(locations: &[&[u8]]) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        for location in locations {
-            headers.append(header::LOCATION, HeaderValue::from_bytes(location).unwrap());
-        }
-        headers
-    }
-
-    fn get(from: &Url) -> HopRequest<'_> {
-        HopRequest { method: &Method::GET, url: from, hop: 0, is_repeatable: true }
-    }
-
-    fn follow(from: &str, location: &str) -> Redirect {
-        let policy = RedirectPolicy::default();
-        redirect(&policy, get(&url(from)), StatusCode::FOUND, &headers(&[location.as_bytes()]))
+    /// What a GET of `from` meets.
+    fn met(from: &str, status: StatusCode, locations: &[&[u8]]) -> Redirect {
+        let line = |location: &&[u8]| (header::LOCATION, HeaderValue::from_bytes(location).unwrap());
+        let asked = HopRequest { method: &Method::GET, url: &url(from), hop: 0, is_repeatable: true };
+        redirect(&RedirectPolicy::default(), asked, status, &locations.iter().map(line).collect())
     }
 
     #[test]
     fn only_five_statuses_redirect() {
-        let (from, to) = (url("http://a.example/a"), headers(&[b"/b"]));
         for status in 200..=599u16 {
             let code = StatusCode::from_u16(status).unwrap();
-            let is_followed =
-                matches!(redirect(&RedirectPolicy::default(), get(&from), code, &to), Redirect::Follow(_));
+            let is_followed = matches!(met("http://a.example/a", code, &[b"/b"]), Redirect::Follow(_));
             assert_eq!(is_followed, [301, 302, 303, 307, 308].contains(&status), "{status}");
         }
     }
 
     #[test]
     fn unusable_locations_leave_the_answer_to_the_caller() {
-        let from = url("http://a.example/a");
         let cases: [(&[&[u8]], Stopped); 8] = [
             (&[], Stopped::NoLocation),
             (&[b""], Stopped::NoLocation),
@@ -268,12 +255,9 @@ mod tests {
             (&[b"data:text/html,x"], Stopped::UnsupportedScheme),
         ];
         for (locations, stopped) in cases {
-            let policy = RedirectPolicy::default();
-            let found = redirect(&policy, get(&from), StatusCode::FOUND, &headers(locations));
+            let found = met("http://a.example/a", StatusCode::FOUND, locations);
             assert_eq!(found, Redirect::Stopped(stopped), "{locations:?}");
         }
-        let off = redirect(&RedirectPolicy::never(), get(&from), StatusCode::FOUND, &headers(&[b"/b"]));
-        assert_eq!(off, Redirect::Stopped(Stopped::NotFollowing));
     }
 
     #[test]
@@ -285,7 +269,8 @@ mod tests {
             ("http://a.example/", "http://a.example:8080/b", false),
             ("http://a.example/", "http://www.a.example/b", false),
         ] {
-            let Redirect::Follow(hop) = follow(from, to) else { panic!("{to} is followed") };
+            let found = met(from, StatusCode::FOUND, &[to.as_bytes()]);
+            let Redirect::Follow(hop) = found else { panic!("{to} is followed") };
             assert_eq!(hop.keeps_credentials, keeps, "{from} -> {to}");
         }
     }
