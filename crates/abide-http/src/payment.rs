@@ -404,7 +404,6 @@ mod tests {
         assert!(pay("https://a.example/", "EUR 0.01").is_none(), "another currency");
         assert!(pay("http://a.example/", "USD 0.01").is_none(), "in the clear");
         let sent = pay("https://a.example/", "USD 0.05").unwrap();
-        sent.add(&mut HeaderMap::new());
         assert!(pay("https://a.example/", "USD 0.04").is_none(), "the host, while the first is being paid");
         sent.settled(StatusCode::OK, &HeaderMap::new());
         let given_up = pay("https://b.example/", "USD 0.05").unwrap();
@@ -412,11 +411,9 @@ mod tests {
         drop(given_up);
         assert_eq!((policy.spent(), policy.spent_on("b.example")), (price("USD 0.05"), price("USD 0")));
         let refused = pay("https://c.example/", "USD 0.03").unwrap();
-        refused.add(&mut HeaderMap::new());
         refused.settled(StatusCode::PAYMENT_REQUIRED, &HeaderMap::new());
         assert_eq!(policy.spent(), price("USD 0.05"), "an error is not charged");
         let cheaper = pay("https://c.example/", "USD 0.03").unwrap();
-        cheaper.add(&mut HeaderMap::new());
         cheaper.settled(StatusCode::OK, &headers(&[("crawler-charged", "USD 0.02")]));
         assert_eq!(policy.spent_on("c.example"), price("USD 0.02"));
         assert_eq!(policy.clone().spent(), price("USD 0.07"), "clones share their totals");
