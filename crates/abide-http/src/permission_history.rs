@@ -62,7 +62,6 @@ async fn take_in(
     let key = key(url);
     // A whole page replaces all that is known.
     let loaded = if info.is_whole_page() { None } else { caught(async { store.load(&key).await }).await? };
-    let new;
     let record = match loaded {
         Some(mut record) => {
             // Of another version nothing is known: the response's own rules are all there is.
@@ -75,10 +74,7 @@ async fn take_in(
         None if !status.is_success() && !status.is_redirection() || status == StatusCode::NOT_MODIFIED => {
             return Ok(());
         }
-        None => {
-            new = PermissionRecord::new(&*key, info);
-            &new
-        }
+        None => &PermissionRecord::new(&*key, info),
     };
     let saved = caught(async { store.save(record).await }).await;
     if saved.is_err() {
