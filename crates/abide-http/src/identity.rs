@@ -54,13 +54,11 @@ impl Identity {
             return Ok(());
         }
         let Some(token) = self.tokens.first() else { return Ok(()) };
-        match headers.get_all(USER_AGENT).iter().find(|own| !names(own.as_bytes(), token)) {
-            Some(other) => {
-                let (user_agent, token) = (excerpt(other), token.as_str().to_owned());
-                Err(DeniedKind::Identity { user_agent, token })
-            }
-            None => Ok(()),
-        }
+        let other = headers.get_all(USER_AGENT).iter().find(|own| !names(own.as_bytes(), token));
+        other.map_or(Ok(()), |other| {
+            let (user_agent, token) = (excerpt(other), token.as_str().to_owned());
+            Err(DeniedKind::Identity { user_agent, token })
+        })
     }
 }
 
@@ -100,10 +98,7 @@ pub fn foreign_host<'h>(headers: &'h HeaderMap, url: &Url) -> Option<&'h HeaderV
 /// # Errors
 /// [`DeniedKind::ForeignHost`].
 pub(crate) fn refuse_foreign_host(headers: &HeaderMap, url: &Url) -> Result<(), DeniedKind> {
-    match foreign_host(headers, url) {
-        Some(host) => Err(DeniedKind::ForeignHost { host: excerpt(host) }),
-        None => Ok(()),
-    }
+    foreign_host(headers, url).map_or(Ok(()), |host| Err(DeniedKind::ForeignHost { host: excerpt(host) }))
 }
 
 /// Whether a `Host` field is that of the URL, with its port or, where that is the default one, without.
