@@ -105,6 +105,8 @@ const BYTES_MAX: usize = 64 * 1024;
 mod tests {
     use super::*;
 
+    const KEPT: FieldSource = FieldSource::Kept(WallMillis::from_millis(7));
+
     fn headers(lines: &[(&'static str, &[u8])]) -> HeaderMap {
         let line = |(name, value): &(&'static str, &[u8])| {
             (HeaderName::from_static(name), HeaderValue::from_bytes(value).unwrap())
@@ -131,7 +133,7 @@ mod tests {
         let mut kept = preserved(200, &lines);
         kept.remove("x-robots-tag");
         kept.insert("content-type", HeaderValue::from_static("text/html"));
-        assert_eq!(restore_fields(StatusCode::OK, &mut kept), FieldSource::Kept(WallMillis::from_millis(7)));
+        assert_eq!(restore_fields(StatusCode::OK, &mut kept), KEPT);
         assert_eq!(kept, headers(&lines));
     }
 
@@ -139,7 +141,7 @@ mod tests {
     fn what_the_cache_has_besides_counts_too() {
         let mut kept = preserved(200, &[("x-robots-tag", b"nofollow")]);
         kept.insert("x-robots-tag", HeaderValue::from_static("noindex"));
-        assert_eq!(restore_fields(StatusCode::OK, &mut kept), FieldSource::Kept(WallMillis::from_millis(7)));
+        assert_eq!(restore_fields(StatusCode::OK, &mut kept), KEPT);
         assert_eq!(kept, headers(&[("x-robots-tag", b"nofollow"), ("x-robots-tag", b"noindex")]));
     }
 
@@ -178,10 +180,7 @@ mod tests {
         let mut update = preserved(304, &sent);
         let names: Vec<_> = update.keys().map(HeaderName::as_str).collect();
         assert_eq!(names, ["x-robots-tag", "abide-received-at", "abide-received-x-robots-tag"]);
-        assert_eq!(
-            restore_fields(StatusCode::NOT_MODIFIED, &mut update),
-            FieldSource::Kept(WallMillis::from_millis(7))
-        );
+        assert_eq!(restore_fields(StatusCode::NOT_MODIFIED, &mut update), KEPT);
         assert_eq!(update, headers(&sent[..1]));
     }
 }
