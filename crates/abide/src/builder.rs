@@ -174,7 +174,10 @@ impl Builder {
     ///
     /// Use this and not `reqwest::ClientBuilder::resolve`, which bypasses the address guard.
     pub fn resolve(mut self, name: &str, address: SocketAddr) -> Self {
-        self.fixed_names.entry(canonical(name)).or_default().push(address);
+        // As it stands in a parsed URL: ASCII, lower case, without trailing dot.
+        let parsed =
+            url::Host::parse(name).map_or_else(|_| name.to_ascii_lowercase(), |host| host.to_string());
+        self.fixed_names.entry(parsed.trim_end_matches('.').to_owned()).or_default().push(address);
         self
     }
 
@@ -376,12 +379,6 @@ impl std::fmt::Debug for Builder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Builder").field("crawler", &self.crawler).finish_non_exhaustive()
     }
-}
-
-/// The name as it stands in a parsed URL: ASCII, lower case, without trailing dot.
-fn canonical(name: &str) -> String {
-    let parsed = url::Host::parse(name).map_or_else(|_| name.to_ascii_lowercase(), |host| host.to_string());
-    parsed.trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]

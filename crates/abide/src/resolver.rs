@@ -36,7 +36,6 @@ impl Resolve for GuardedResolver {
 }
 
 /// The operating system's resolver, as reqwest uses it by default.
-#[derive(Debug)]
 pub(crate) struct SystemResolver;
 
 impl Resolve for SystemResolver {
