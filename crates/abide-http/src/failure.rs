@@ -30,8 +30,8 @@ pub fn failure_of(error: &(dyn Error + 'static)) -> Option<Failure> {
     // hyper-util's connector keeps the type of its error to itself, and a resolver's errors are of any type. What remains is the whole text
     // of that error; `failures.rs` in the tests of abide-tower pins it.
     if let Some(error) = sources(error).find(|error| error.to_string() == "dns error") {
-        // A name that does not exist closes a host for an hour, and one that could not be looked up does not. The system's resolver says
-        // which by texts alone: "Temporary failure in name resolution" in glibc, "Try again" in musl, "a temporary error" in Windows.
+        // Two failures of the name close a host for an hour, so a look-up that may succeed later is none. The system's resolver has texts
+        // alone: in glibc "Temporary failure in name resolution", in musl "Try again", in Windows "a temporary error".
         let text = root_cause(error).to_string().to_ascii_lowercase();
         let is_passing = text.contains("temporary") || text.contains("try again");
         return Some(if is_passing { Failure::Connect } else { Failure::Dns });
