@@ -88,7 +88,8 @@ impl Outage {
         // A time in the future is a clock that was wrong then, or is now: count from here.
         next.since = Some(self.since.map_or(now, |since| since.min(now)));
         match self.last_counted {
-            Some(last) if last > now => next.last_counted = Some(now),
+            // Those before, too: by two clocks that are apart, each attempt would count.
+            Some(last) if last > now => (next.counted, next.last_counted) = (1, Some(now)),
             Some(last) if now.since(last) < COUNTED_APART => {}
             _ => {
                 next.counted = self.counted.saturating_add(1);

@@ -107,6 +107,16 @@ async fn a_clock_that_jumps_opens_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn two_processes_whose_clocks_differ_by_months_open_nothing() {
+    let first = World::of(Scripted::status(503));
+    for life in 0..100 {
+        let world = World::with_store(first.fetch.clone(), first.store.clone());
+        world.clock.jump_to(first.wall().plus(DAY * 60 * (life % 2)));
+        assert!(disallows_all(&world.ask().await), "{life}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn twenty_attempts_take_twenty_days_however_often_asked() {
     let world = World::of(Scripted::status(503));
     // With a clock that lies by 30 days after an hour of failures, the attempts are still missing.
