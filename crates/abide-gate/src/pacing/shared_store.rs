@@ -108,29 +108,27 @@ impl SharedStore {
         delay: Duration,
         now: Moment,
     ) -> User {
-        let mut hosts = lock(&self.hosts);
-        let host = self.host(&mut hosts, key, under, now);
-        lock(&host.lease).enter(delay);
-        host.news.notify_one();
+        let host = self.host(key, under, now, |lease| lease.enter(delay));
         User { store: Arc::clone(self), host, in_flight: false }
     }
 
     /// The state of a host has changed, and the store must know.
     pub(crate) fn save(self: &Arc<Self>, key: &str, now: Moment) {
-        let mut hosts = lock(&self.hosts);
-        let host = self.host(&mut hosts, Arc::from(key), None, now);
-        lock(&host.lease).change();
-        host.news.notify_one();
+        self.host(Arc::from(key), None, now, Lease::change);
     }
 
+    /// The host after a step of its lease, with a task.
     fn host(
         self: &Arc<Self>,
-        hosts: &mut BTreeMap<Arc<str>, Arc<HostLease>>,
         key: Arc<str>,
         under: Option<Arc<str>>,
         now: Moment,
+        step: impl FnOnce(&mut Lease),
     ) -> Arc<HostLease> {
+        let mut hosts = lock(&self.hosts);
         if let Some(host) = hosts.get(&key) {
+            step(&mut lock(&host.lease));
+            host.news.notify_one();
             return Arc::clone(host);
         }
         let host = Arc::new(HostLease {
@@ -140,6 +138,7 @@ impl SharedStore {
             news: Notify::new(),
             saved: watch::Sender::new(()),
         });
+        step(&mut lock(&host.lease));
         // Without a runtime nothing can be said to the store; nor can anything have been sent.
         let Some(runtime) = Handle::try_current().ok().or_else(|| self.runtime.get().cloned()) else {
             return host;
@@ -147,13 +146,15 @@ impl SharedStore {
         self.runtime.get_or_init(|| runtime.clone());
         hosts.insert(key, Arc::clone(&host));
         self.count.send_replace(hosts.len());
-        runtime.spawn(Arc::clone(self).keep(Arc::clone(&host)));
+        drop(hosts);
+        // A runtime that has ended drops the task at once, so no lock is held.
+        let kept = Kept { store: Arc::clone(self), host: Arc::clone(&host) };
+        runtime.spawn(async move { kept.store.keep(&kept.host).await });
         host
     }
 
     /// The task of a host, until nothing needs it any more.
-    async fn keep(self: Arc<Self>, host: Arc<HostLease>) {
-        let _kept = Kept { store: &self, host: &host };
+    async fn keep(&self, host: &Arc<HostLease>) {
         loop {
             let Some(pacer) = self.pacer.upgrade() else { return };
             let now = pacer.now_or_system();
@@ -171,14 +172,14 @@ impl SharedStore {
                 let given_up = lease.given_up();
                 drop(lease);
                 if plan == Plan::End {
-                    self.forget(&mut hosts, &host);
+                    self.forget(&mut hosts, host);
                 }
                 (plan, given_up)
             };
             match plan {
                 Plan::End => return,
-                Plan::Ask { is_held } => self.ask(&pacer, &host, is_held, given_up, now).await,
-                Plan::Release => self.release(&pacer, &host, now).await,
+                Plan::Ask { is_held } => self.ask(&pacer, host, is_held, given_up, now).await,
+                Plan::Release => self.release(&pacer, host, now).await,
                 Plan::Probe => self.probe(&pacer, now).await,
                 Plan::Sleep(until) => {
                     let until = pacer.timeline.timer(until);
@@ -362,15 +363,15 @@ impl SharedStore {
     }
 }
 
-/// A host is kept as long as its task runs: also if the task's runtime ends before others that use the pacer.
-struct Kept<'a> {
-    store: &'a SharedStore,
-    host: &'a Arc<HostLease>,
+/// A host is kept as long as its task runs: also if the task's runtime ends before others that use the pacer, or before the task begins.
+struct Kept {
+    store: Arc<SharedStore>,
+    host: Arc<HostLease>,
 }
 
-impl Drop for Kept<'_> {
+impl Drop for Kept {
     fn drop(&mut self) {
-        self.store.forget(&mut lock(&self.store.hosts), self.host);
+        self.store.forget(&mut lock(&self.store.hosts), &self.host);
     }
 }
 

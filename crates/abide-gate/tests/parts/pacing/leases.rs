@@ -1,7 +1,10 @@
 //! The pacer with a shared store: what processes keep together, and what each keeps when the store fails.
 
+use std::future::Future;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use crate::pacing::Pacer;
@@ -466,6 +469,20 @@ fn a_pacer_outlives_the_runtime_that_asked_for_its_leases() {
         let permit = runtime().block_on(pacer.try_take("a.example"));
         assert!(permit.is_ok(), "in runtime {n}: {permit:?}");
     }
+}
+
+#[test]
+fn a_host_whose_task_never_ran_is_leased_in_the_next_runtime() {
+    let runtime =
+        || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let pacer = process(&healthy(), one_second());
+    // The runtime ends before the task begins.
+    let begun = async {
+        pin!(pacer.try_take("a.example")).poll(&mut Context::from_waker(Waker::noop())).is_pending()
+    };
+    assert!(runtime().block_on(begun));
+    let permit = runtime().block_on(pacer.try_take("a.example"));
+    assert!(permit.is_ok(), "{permit:?}");
 }
 
 #[tokio::test(start_paused = true)]
