@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use abide::robots_cache::RobotsPolicy;
-use abide::{Abide, Denied, DeniedKind, Failure};
+use abide::{Abide, Denied, DeniedKind, Failure, ResponseExt, Scan};
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, PacePolicy, Want};
 use abide_gate::{Gate, HolderId, MemoryStore, StoreFuture};
-use abide_tests::{Authority, Reply, Seen, Server, Silent, Step, StoppedClock};
+use abide_tests::{Authority, Reply, Seen, Server, Silent, Step, StoppedClock, gzip};
 use abide_tower::AbideLayer;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -449,6 +449,42 @@ async fn calm_for_later_streams_is_not_reported_by_the_client() {
     });
     let error = http2().build().unwrap().get(format!("http://{}/", closed.await)).send().await.unwrap_err();
     assert!(!format!("{error:?}").contains("CALM"), "{error:?}");
+}
+
+/// The frames of a page of this text, whose head goes on, and a reset without error: before or after its end.
+fn reset_without_error(id: u32, text: &[u8], coding: &[u8], is_whole: bool) -> Vec<u8> {
+    let length = if is_whole { text.len() } else { 999 }.to_string();
+    // HPACK: `:status: 200`, then literals of content-type, content-encoding and content-length.
+    let fields: [(u8, &[u8]); 3] = [(0x10, b"text/html"), (0x0b, coding), (0x0d, length.as_bytes())];
+    let literals = fields.map(|(name, value)| [&[0x0f, name, value.len() as u8], value].concat());
+    let head = [&[0x88], &*literals.concat()].concat();
+    let data = frame(DATA, u8::from(is_whole), id, text);
+    [frame(HEADERS, 4, id, &head), data, frame(RST_STREAM, 0, id, &[0; 4])].concat()
+}
+
+/// RFC 9113 §8.1: only END_STREAM ends a response. hyper takes a reset without error for its end, too, and its length is all that shows it.
+#[tokio::test]
+async fn a_stream_that_is_reset_without_error_is_no_whole_response() {
+    let member: &'static [u8] = gzip(b"<title>A").leak();
+    let cases: [(&str, &'static [u8]); 3] = [("", b""), ("", b"<title>A"), ("gzip", member)];
+    for (coding, text) in cases {
+        let cut = move |id, is_whole| reset_without_error(id, text, coding.as_bytes(), is_whole);
+        let (address, requests) = frames(move |id| cut(id, false)).await;
+        let denied = refused(&builder(address).build_client(http2()).unwrap(), "http://a.example/x").await;
+        assert!(denied.is_unreachable(), "{denied:?}");
+        assert_eq!(requests.load(Ordering::SeqCst), 1);
+        for (is_whole, scan) in [false, true].into_iter().flat_map(|is| [(is, Scan::Eager), (is, Scan::Lazy)])
+        {
+            let missing = |id| frame(HEADERS, 5, id, &[0x8d]);
+            let (address, _) = frames(move |id| if id == 1 { missing(id) } else { cut(id, is_whole) }).await;
+            let client = builder(address).scan(scan).build_client(http2()).unwrap();
+            let page = client.get("http://a.example/x").send().await.unwrap();
+            let settled = page.fetch_info().unwrap().settled();
+            let _ = page.bytes().await;
+            let what = text.escape_ascii();
+            assert_eq!(settled.await.is_complete(), is_whole, "{scan:?} {coding} {what}");
+        }
+    }
 }
 
 #[tokio::test]

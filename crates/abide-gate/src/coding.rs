@@ -193,7 +193,9 @@ impl<B: Body> DecodedBody<B> {
     fn finish(&mut self) -> Result<(), &'static str> {
         match std::mem::replace(&mut self.stage, CodingStage::Done) {
             CodingStage::Untouched if self.is_strict => Err("a coding is named, and the body is empty"),
-            CodingStage::Within => Err("the coded stream is cut short"),
+            CodingStage::Within => Err(SHORT),
+            // What is missing may be another member.
+            CodingStage::Between if self.body.size_hint().lower() > 0 => Err(SHORT),
             CodingStage::Untouched | CodingStage::Between | CodingStage::Done => Ok(()),
         }
     }
@@ -249,6 +251,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for DecodedBody<B> {
     }
 }
 
+const SHORT: &str = "the coded stream is cut short";
 const CORRUPT: &str = "the coded stream is corrupt";
 
 type BoxError = Box<dyn Error + Send + Sync>;

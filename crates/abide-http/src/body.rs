@@ -114,10 +114,10 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
                 }
                 let Some(data) = data else { continue };
                 if head.feed(&data).is_break() {
-                    break;
+                    return true;
                 }
             }
-            true
+            self.is_whole()
         };
         let mut reading = pin!(reading);
         // Many heads are here already, and need no timer.
@@ -204,6 +204,11 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
         }
     }
 
+    /// Of a body that has ended. hyper ends that of an HTTP/2 stream that was reset with `NO_ERROR`, too, and what is missing may be a rule.
+    fn is_whole(&self) -> bool {
+        self.wire_hint().lower() == 0
+    }
+
     fn wire_hint(&self) -> SizeHint {
         self.wire.as_ref().map_or_else(|left| *left, B::size_hint)
     }
@@ -219,10 +224,11 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
     }
 
     fn show_lazy_scan(&mut self, frame: Option<&FrameResult>) {
+        let is_whole = frame.is_none() && self.is_whole();
         let done = match (&mut self.lazy, frame) {
             (None, _) => false,
             (Some(scan), None) => {
-                scan.is_whole = true;
+                scan.is_whole = is_whole;
                 true
             }
             (Some(_), Some(Err(_))) => true,

@@ -3,6 +3,7 @@
 //! The body of a hostile server is endless, cut short, or a bomb. So memory is bounded by the limit, and a short body is never parsed:
 //! what is missing may be what disallows.
 
+use http_body::Body;
 use http_body_util::BodyExt;
 
 use crate::coding::DecodedBody;
@@ -34,7 +35,13 @@ pub(crate) async fn read(mut body: FetchBody, limit: usize) -> Result<WholeLines
     while read.len() < len_max {
         // A body that is always ready, such as an endless row of empty frames, must not starve the deadline.
         tokio::task::coop::consume_budget().await;
-        let Some(frame) = body.frame().await.transpose()? else { break };
+        let Some(frame) = body.frame().await.transpose()? else {
+            // hyper ends the body of an HTTP/2 stream that was reset with NO_ERROR, too.
+            if body.size_hint().lower() > 0 {
+                return Err(FetchError::new(Failure::Body, "it is shorter than its Content-Length"));
+            }
+            break;
+        };
         let Ok(data) = frame.into_data() else { continue };
         append(&mut read, &data, len_max);
     }
