@@ -96,6 +96,7 @@ impl Link {
         keys: &[String],
         args: impl ToRedisArgs,
     ) -> Result<T, Error> {
+        let args = &args;
         self.ask(|mut at| async move { script.run(&mut at, keys, args).await }).await
     }
 
@@ -103,30 +104,41 @@ impl Link {
         self.ask(|mut at| async move { at.query(command).await }).await
     }
 
-    /// Asks on the connection that is there, or on a new one.
-    pub(crate) async fn ask<T, F>(&self, ask: impl FnOnce(Connection) -> F) -> Result<T, Error>
+    /// Asks on the connection that is there, or on a new one; a second time where it was lost, so a command may come twice.
+    pub(crate) async fn ask<T, F>(&self, ask: impl Fn(Connection) -> F) -> Result<T, Error>
     where
         F: Future<Output = RedisResult<T>>,
     {
         let asked = async {
-            let (connection, health) = self.connection().await?;
-            // Less than the limit, because callers that wait for less must find a silent server, too.
-            let patience = self.limit.checked_div(4).unwrap_or_default();
-            let mut pending = PendingReply { patience, since: Some(Instant::now()), health };
-            let reply = ask(connection).await;
-            // There is a reply, so dropping it says nothing of the connection.
-            pending.since = None;
-            *pending.health.silent_since() = None;
-            reply.map_err(|error| {
-                // What a server says about a command says nothing against the connection, unless it is no primary any more.
-                let is_reply = matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension);
-                if !is_reply || error.code() == Some("READONLY") {
-                    pending.health.is_lost.store(true, Ordering::Relaxed);
-                }
-                Error::of(&self.server, &error)
-            })
+            match self.ask_once(&ask).await {
+                // Servers and routers close what is idle, and a connection ends with the runtime that made it: none of that is an outage.
+                Err(error) if error.is_unreachable() => self.ask_once(&ask).await,
+                asked => asked,
+            }
         };
         timeout(self.limit, asked).await.unwrap_or_else(|_| Err(Error::slow(&self.server, self.limit)))
+    }
+
+    async fn ask_once<T, F>(&self, ask: &impl Fn(Connection) -> F) -> Result<T, Error>
+    where
+        F: Future<Output = RedisResult<T>>,
+    {
+        let (connection, health) = self.connection().await?;
+        // Less than the limit, because callers that wait for less must find a silent server, too.
+        let patience = self.limit.checked_div(4).unwrap_or_default();
+        let mut pending = PendingReply { patience, since: Some(Instant::now()), health };
+        let reply = ask(connection).await;
+        // There is a reply, so dropping it says nothing of the connection.
+        pending.since = None;
+        *pending.health.silent_since() = None;
+        reply.map_err(|error| {
+            // What a server says about a command says nothing against the connection, unless it is no primary any more.
+            let is_reply = matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension);
+            if !is_reply || error.code() == Some("READONLY") {
+                pending.health.is_lost.store(true, Ordering::Relaxed);
+            }
+            Error::of(&self.server, &error)
+        })
     }
 
     pub(crate) fn unexpected(&self) -> Error {

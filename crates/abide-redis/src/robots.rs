@@ -83,9 +83,8 @@ async fn sweep(store: &Store, older_than: WallMillis) -> Result<u64, Error> {
     while let Some((place, cursor)) = places.pop() {
         // Some hundred at a time, because the server does nothing else meanwhile.
         let scan = cmd("SCAN").arg(cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(200).to_owned();
-        let there = place.clone();
-        let page = store.link.ask(|mut at| async move { at.query_at(scan, there).await });
-        let (next, keys): (u64, Vec<String>) = page.await?;
+        let page = async |mut at: Connection| at.query_at(scan.clone(), place.clone()).await;
+        let (next, keys): (u64, Vec<String>) = store.link.ask(page).await?;
         for key in keys {
             if load(store, &key).await?.is_some_and(|record| record.asked_at() < older_than) {
                 let gone: u64 = store.link.query(cmd("DEL").arg(&key)).await?;

@@ -157,6 +157,28 @@ async fn a_lost_server_fails_commands_at_once_and_is_found_again() {
     }
 }
 
+/// By a server with a `timeout`, or by something on the way: that is no outage.
+#[tokio::test]
+async fn a_connection_that_was_closed_is_made_again_by_the_next_command() {
+    let Some(redis) = Redis::start() else { return };
+    let store = connect(&redis.url()).await;
+    for _ in 0..20 {
+        redis.ask::<()>(&["CLIENT", "KILL", "TYPE", "normal"]);
+        probe(&store).await.unwrap();
+    }
+}
+
+/// Its task ends with the runtime in which it was made.
+#[test]
+fn a_connection_does_not_outlive_its_runtime_and_the_store_does() {
+    let Some(redis) = Redis::start() else { return };
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let store = runtime().block_on(connect(&redis.url()));
+    for _ in 0..3 {
+        runtime().block_on(probe(&store)).unwrap();
+    }
+}
+
 /// A server that was paused, and one whose machine has gone: nothing says that the connection is over. Callers may have less patience than
 /// the store, and than the quarter of its limit after which a silent connection is replaced.
 #[tokio::test]
