@@ -52,15 +52,20 @@ pub(crate) type SavedBackoffs = Vec<(Arc<str>, Option<BackoffRow>)>;
 impl Disk {
     /// Opens the file, and makes sure that it is whole.
     pub(crate) fn open(place: DatabasePlace, settings: Builder) -> Result<(Self, SavedBackoffs), Error> {
-        let opened = match try_open(&place, &settings) {
-            Err(error) if error.is_corrupt() && settings.rebuild => {
+        let mut opened = try_open(&place, &settings);
+        if settings.rebuild && opened.as_ref().is_err_and(Error::is_corrupt) {
+            // Of several that find it damaged, one moves it aside; the others look again, and find what that one has made.
+            let _alone = place.lock_folder();
+            opened = try_open(&place, &settings);
+            if let Err(error) = &opened
+                && error.is_corrupt()
+            {
                 let kept = place.move_aside(settings.clock.wall());
                 let kept = kept.map_err(|error| Error::io(place.path(), error))?;
                 tracing::warn!(%error, kept = %kept.display(), "the store was damaged: it begins empty");
-                try_open(&place, &settings)
+                opened = try_open(&place, &settings);
             }
-            opened => opened,
-        };
+        }
         let (database, found) = opened?;
         Ok((Self { place, settings, handle: RwLock::new(Handle::Open(database)) }, found))
     }

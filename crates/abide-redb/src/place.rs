@@ -39,6 +39,13 @@ impl DatabasePlace {
         }
     }
 
+    /// No other process has it until it is dropped, where the system locks folders.
+    pub(crate) fn lock_folder(&self) -> Option<fs::File> {
+        let Self::File(path) = self else { return None };
+        let folder = fs::File::open(folder_of(path)).ok()?;
+        folder.lock().ok().map(|()| folder)
+    }
+
     /// Moves the file aside, and says where to. A backend is emptied.
     pub(crate) fn move_aside(&self, now: WallMillis) -> io::Result<PathBuf> {
         match self {
@@ -74,10 +81,9 @@ fn create_whole(path: &Path, builder: &Builder) -> Result<(), DatabaseError> {
 /// Removes unfinished databases of processes that were killed. A younger one may be in the making; a process that needs longer still makes
 /// its database in place.
 fn remove_leftovers(path: &Path) {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let prefix = with_suffix(path, "new-");
     let prefix = prefix.file_name().unwrap_or_default().as_encoded_bytes();
-    for file in fs::read_dir(folder).into_iter().flatten().flatten() {
+    for file in fs::read_dir(folder_of(path)).into_iter().flatten().flatten() {
         let name = file.file_name();
         let holder = name.as_encoded_bytes().strip_prefix(prefix).unwrap_or_default();
         let age = || file.metadata()?.modified()?.elapsed().map_err(io::Error::other);
@@ -92,6 +98,10 @@ fn remove_leftovers(path: &Path) {
 
 /// Much longer than the milliseconds that it takes to make a database, also on a machine that was suspended meanwhile.
 const MAKING_MAX: Duration = Duration::from_secs(3_600);
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();

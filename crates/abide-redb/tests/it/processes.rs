@@ -86,6 +86,30 @@ fn a_file_opened_twice_is_an_error_at_once() {
     Store::open(&path).unwrap();
 }
 
+/// Several see the damage at once. None of them may move aside what another has made meanwhile. `ABIDE_REDB_ROUNDS=10000` for the long form.
+#[test]
+fn of_starts_that_rebuild_a_file_at_once_one_has_it() {
+    for round in 0..std::env::var("ABIDE_REDB_ROUNDS").map_or(100, |rounds| rounds.parse().unwrap()) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("abide.redb");
+        std::fs::write(&path, "not a database, but letters").unwrap();
+        let start = std::sync::Barrier::new(8);
+        let open = || {
+            start.wait();
+            std::thread::sleep(Duration::from_micros(fastrand::u64(0..300)));
+            Store::builder().rebuild_if_corrupt(true).open(&path)
+        };
+        let opened: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let stores = opened.iter().filter(|store| store.is_ok()).count();
+        let found: Vec<_> =
+            std::fs::read_dir(directory.path()).unwrap().map(|f| f.unwrap().file_name()).collect();
+        assert_eq!((stores, found.len()), (1, 2), "round {round}: {found:?} {opened:?}");
+    }
+}
+
 #[test]
 fn an_unfinished_file_of_a_killed_start_is_removed_after_an_hour() {
     let directory = tempfile::tempdir().unwrap();
