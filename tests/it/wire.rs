@@ -435,6 +435,15 @@ async fn calm_that_breaks_a_body_off_backs_the_host_off() {
     assert_eq!(backoffs_after(|id| begun(id, &goaway(id - 2, ENHANCE_YOUR_CALM))).await, 1, "GOAWAY");
 }
 
+/// h2 has this code, too, for what it does not take: the server has said nothing of the kind.
+#[tokio::test]
+async fn a_head_that_is_too_long_for_the_client_is_no_backoff() {
+    // `:status: 200` and a field `x`, whose 65,536 bytes begin.
+    let head = [0x88, 0, 1, b'x', 0x7f, 0x81, 0xff, 3];
+    let long = move |id| [frame(HEADERS, 0, id, &head), frame(CONTINUATION, 0, id, &[b'v'; 1000]).repeat(50)];
+    assert_eq!(backoffs_after(move |id| long(id).concat()).await, 0);
+}
+
 /// The limit that `abide::pacing` documents: hyper does not expose the code of such a GOAWAY. If this fails, a new version does, and the
 /// host can be backed off.
 #[tokio::test]

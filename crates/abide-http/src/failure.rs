@@ -79,7 +79,8 @@ fn of_link(error: &(dyn Error + 'static)) -> Option<Failure> {
     } else if let Some(error) = error.downcast_ref::<hyper::Error>() {
         of_hyper(error)
     } else if let Some(error) = error.downcast_ref::<h2::Error>() {
-        let is_calm = error.reason() == Some(h2::Reason::ENHANCE_YOUR_CALM);
+        // h2 itself says so to a server whose heads or resets are too many for it.
+        let is_calm = error.reason() == Some(h2::Reason::ENHANCE_YOUR_CALM) && !error.is_library();
         Some(if is_calm { Failure::EnhanceYourCalm } else { Failure::Protocol })
     } else if error.is::<tokio::time::error::Elapsed>() || error.to_string() == "request timed out" {
         // The text is that of tower's `Elapsed`, whose type would bring all of tower. `failures.rs` in the tests of abide-tower pins it.
