@@ -144,9 +144,8 @@ impl<B: Body> DecodedBody<B> {
     }
 
     /// The coded body must not be empty, nor longer than the decoded one by more than 64 KiB: such a stream says nothing, for ever.
-    pub(crate) fn strict(mut self) -> Self {
-        self.is_strict = true;
-        self
+    pub(crate) fn strict(self) -> Self {
+        Self { is_strict: true, ..self }
     }
 
     /// Decodes the next piece of what has come; empty if more must come first.

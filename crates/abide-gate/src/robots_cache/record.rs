@@ -197,10 +197,9 @@ impl RobotsRecord {
         }
     }
 
-    fn fresh_for(mut self, lifetime: Duration, at: AttemptEnd) -> Self {
-        self.fresh_until = at.now.plus(lifetime);
-        self.next_try = at.now.plus(refresh_ahead(lifetime, at.spread));
-        self
+    fn fresh_for(self, lifetime: Duration, at: AttemptEnd) -> Self {
+        let next_try = at.now.plus(refresh_ahead(lifetime, at.spread));
+        Self { fresh_until: at.now.plus(lifetime), next_try, ..self }
     }
 
     pub(super) fn outlasting(self, crawl_delay: Option<Duration>, at: AttemptEnd) -> Self {
@@ -216,10 +215,8 @@ impl RobotsRecord {
     }
 
     /// Is fresh, and is not fetched again, until then; but nothing is fresh for more than 24 hours (§2.4).
-    fn until(mut self, then: WallMillis) -> Self {
-        self.fresh_until = then.min(self.asked_at.plus(LIFETIME_MAX));
-        self.next_try = then;
-        self
+    fn until(self, then: WallMillis) -> Self {
+        Self { fresh_until: then.min(self.asked_at.plus(LIFETIME_MAX)), next_try: then, ..self }
     }
 
     /// For how long at least the next 429 in a row backs the host off, whatever its Retry-After says: a server that named a second, and then
@@ -236,10 +233,8 @@ impl RobotsRecord {
     }
 
     /// The record, expired, so that the next use fetches. The copy stays.
-    pub(crate) fn expired(mut self) -> Self {
-        self.fresh_until = WallMillis::from_millis(0);
-        self.next_try = WallMillis::from_millis(0);
-        self
+    pub(crate) fn expired(self) -> Self {
+        Self { fresh_until: WallMillis::default(), next_try: WallMillis::default(), ..self }
     }
 
     /// A copy that a process with a higher limit has kept is cut at ours, and fetched again.
