@@ -341,10 +341,6 @@ mod tests {
 
     use super::*;
 
-    fn origin(url: &str) -> String {
-        Origin::of(&url.parse().unwrap()).unwrap().as_str().to_owned()
-    }
-
     #[test]
     fn the_key_is_scheme_ascii_host_and_effective_port() {
         for (url, key) in [
@@ -361,14 +357,10 @@ mod tests {
             ("http://2130706433/", "http://127.0.0.1:80"),
             ("http:///nohost/x", "http://nohost:80"),
         ] {
-            assert_eq!(origin(url), key, "{url}");
+            let origin = Origin::of(&url.parse().unwrap()).unwrap();
+            assert_eq!(origin.as_str(), key, "{url}");
+            assert_eq!(origin.robots_url(), format!("{key}/robots.txt").parse().unwrap());
         }
-    }
-
-    #[test]
-    fn robots_url_has_no_query_and_no_userinfo() {
-        let origin = Origin::of(&"http://u:p@[2001:db8::1]:81/x?y".parse().unwrap()).unwrap();
-        assert_eq!(origin.robots_url().as_str(), "http://[2001:db8::1]:81/robots.txt");
     }
 
     #[test]
@@ -399,14 +391,6 @@ mod tests {
             [("http://[2001:db8::c000:201]", "[2001:db8::c000:201]"), ("http://[::1]", "[::1]")]
         {
             assert_eq!(Host::of(&url.parse().unwrap()).unwrap().as_str(), host);
-        }
-    }
-
-    #[test]
-    fn other_schemes_are_refused() {
-        for url in ["ftp://example.com/", "file:///etc/passwd", "data:,x", "javascript:1"] {
-            assert!(Origin::of(&url.parse().unwrap()).is_err(), "{url}");
-            assert!(Host::of(&url.parse().unwrap()).is_err(), "{url}");
         }
     }
 
@@ -471,9 +455,6 @@ mod tests {
             assert!(short < Short::from("y"));
         }
         assert_eq!((size_of::<Short<30>>(), size_of::<Option<Short<38>>>()), (32, 40));
-        assert_eq!(
-            (Short::<30>::EMPTY.as_bytes(), format!("{:?}", Short::<30>::from("a\n"))),
-            (&b""[..], "\"a\\n\"".to_owned())
-        );
+        assert_eq!(format!("{:?}", Short::<30>::from("a\n")), "\"a\\n\"");
     }
 }

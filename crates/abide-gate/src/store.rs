@@ -86,10 +86,4 @@ mod tests {
         let all: HashSet<u64> = (0..10_000).flat_map(|_| halves(HolderId::random())).collect();
         assert_eq!(all.len(), 20_000);
     }
-
-    #[test]
-    fn a_name_is_shown_by_all_its_digits() {
-        let id = HolderId(0xab);
-        assert_eq!(id.to_string(), format!("{}ab", "0".repeat(30)));
-    }
 }
