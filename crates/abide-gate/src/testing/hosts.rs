@@ -3,7 +3,6 @@
 //! Every fact uses hosts of its own, so one store serves them all. `docs/stores.md` shows how to run it.
 
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -79,7 +78,7 @@ pub async fn conformance<F>(store: Arc<dyn HostStore>, pass: impl Fn(Duration) -
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let subject = Subject::new(store, pass);
+    let subject = Subject { store, pass };
     subject.grace_ends().await;
     subject.one_process_has_the_lease().await;
     subject.the_holder_renews_and_asks_again_at_will().await;
@@ -111,7 +110,7 @@ pub async fn survives_a_clock_set_back<F>(
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
-    let (subject, host, [one, other]) = (Subject::new(store, pass), fresh("set-back"), processes());
+    let (subject, host, [one, other]) = (Subject { store, pass }, fresh("set-back"), processes());
     subject.leases(&host, one, TTL, false, "the host is free").await;
     subject.refused(&host, other, true, "it is leased").await;
     let given = HostState { quiet: Some(Duration::ZERO), ..backoff(MINUTE, 1) };
@@ -138,12 +137,12 @@ where
     F: FnOnce(Arc<dyn HostStore>) -> Fut,
     Fut: Future<Output = Arc<dyn HostStore>>,
 {
-    let (host, over, subject) = (fresh("reload"), fresh("reload-over"), Subject::new(store, sleep));
+    let (host, over, subject) = (fresh("reload"), fresh("reload-over"), Subject { store, pass: sleep });
     let given = HostState { quiet: Some(Duration::ZERO), ..backoff(HOUR, 4) };
     subject.reports(&host, given, "a backoff of 1 h", |state| lasts(state, HOUR)).await;
     subject.reports(&over, backoff(SHORT, 2), "its throttle count", |state| counts(state) == 2).await;
     sleep(SHORT + BLUR).await;
-    let subject = Subject::new(reopen(subject.store).await, sleep);
+    let subject = Subject { store: reopen(subject.store).await, pass: sleep };
     let expected = "the backoff of 1 h from before the restart (if the clock was set back, 24 h at most), and its throttle count 4; and a request, which may have been sent until the restart";
     subject
         .reports(&host, quiet(), expected, |state| {
@@ -168,7 +167,7 @@ pub async fn throttle_counts_are_forgiven<F>(
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
-    let (subject, host) = (Subject::new(store, pass), fresh("forgiven"));
+    let (subject, host) = (Subject { store, pass }, fresh("forgiven"));
     subject.reports(&host, backoff(MINUTE, 3), "a backoff of 1 min", |state| lasts(state, MINUTE)).await;
     (subject.pass)(THROTTLES_KEPT).await;
     subject
@@ -221,22 +220,13 @@ fn asks(holder: HolderId, ttl: Duration) -> LeaseAsk {
     LeaseAsk { holder, want, state: quiet() }
 }
 
-type Passing = Pin<Box<dyn Future<Output = ()> + Send>>;
-
 /// What the facts are checked on.
-struct Subject {
+struct Subject<P> {
     store: Arc<dyn HostStore>,
-    pass: Box<dyn Fn(Duration) -> Passing + Send + Sync>,
+    pass: P,
 }
 
-impl Subject {
-    fn new<F>(store: Arc<dyn HostStore>, pass: impl Fn(Duration) -> F + Send + Sync + 'static) -> Self
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        Self { store, pass: Box::new(move |time| Box::pin(pass(time))) }
-    }
-
+impl<F: Future<Output = ()>, P: Fn(Duration) -> F> Subject<P> {
     /// Expects that the reply `holds`.
     async fn exchange(
         &self,
@@ -392,18 +382,14 @@ impl Subject {
         let given = HostState { quiet: Some(SHORT), delay: MINUTE, backoff: Some(THROTTLE) };
         let ask = LeaseAsk { holder: one, want: Want::Release, state: given };
         self.exchange(&host, ask, "Released", |(lease, _)| lease == LeaseStatus::Released).await;
-        self.exchange(
-            &host,
-            asks(other, TTL),
-            &format!("the lease, with {given:?} of the last holder"),
-            |(lease, state)| {
-                let since = state.quiet.unwrap_or_default();
-                let is_quiet = since + BLUR >= SHORT && since < SHORT + TTL;
-                let backoff = state.backoff.map(|backoff| Backoff { left: MINUTE, ..backoff });
-                let is_kept_so = state.delay == MINUTE && backoff == Some(THROTTLE) && lasts(state, MINUTE);
-                lease == LeaseStatus::Leased { is_wanted: false } && is_quiet && is_kept_so
-            },
-        )
+        let expected = format!("the lease, with {given:?} of the last holder");
+        self.exchange(&host, asks(other, TTL), &expected, |(lease, state)| {
+            let since = state.quiet.unwrap_or_default();
+            let is_quiet = since + BLUR >= SHORT && since < SHORT + TTL;
+            let backoff = state.backoff.map(|backoff| Backoff { left: MINUTE, ..backoff });
+            let is_kept_so = state.delay == MINUTE && backoff == Some(THROTTLE) && lasts(state, MINUTE);
+            lease == LeaseStatus::Leased { is_wanted: false } && is_quiet && is_kept_so
+        })
         .await;
     }
 
@@ -481,17 +467,13 @@ impl Subject {
         let given = HostState { quiet: Some(Duration::MAX), delay: DELAY_MAX, backoff: Some(backoff) };
         let want = Want::Lease { ttl: HOUR, again_in: Duration::ZERO, is_held: true };
         let ask = LeaseAsk { holder: one, want, state: given };
-        self.exchange(
-            &host,
-            ask,
-            "the lease, with the delay and the backoff that were reported",
-            |(lease, state)| {
-                let kept = state.backoff.map(|kept| Backoff { left: DELAY_MAX, ..kept });
-                lease == LeaseStatus::Leased { is_wanted: false }
-                    && (state.delay, kept) == (DELAY_MAX, Some(backoff))
-                    && lasts(state, DELAY_MAX)
-            },
-        )
+        let expected = "the lease, with the delay and the backoff that were reported";
+        self.exchange(&host, ask, expected, |(lease, state)| {
+            let kept = state.backoff.map(|kept| Backoff { left: DELAY_MAX, ..kept });
+            lease == LeaseStatus::Leased { is_wanted: false }
+                && (state.delay, kept) == (DELAY_MAX, Some(backoff))
+                && lasts(state, DELAY_MAX)
+        })
         .await;
         self.leases(&odd, one, TTL, false, "a key may have any characters").await;
         self.gives_up(&odd, one).await;
