@@ -56,9 +56,9 @@ impl HostEntry {
         grace_until: Duration,
     ) -> (LeaseStatus, HostState) {
         let was_lost = !grace_until.is_zero();
-        let [now, grace_until] = [now, grace_until].map(Moment::after);
-        self.follow(now);
-        self.merge_at(&ask.state, now);
+        let [at, grace_until] = [now, grace_until].map(Moment::after);
+        self.follow(at);
+        self.merge(&ask.state, now);
         let lease = match ask.want {
             Want::Release => {
                 self.holder = self.holder.filter(|(holder, _)| *holder != ask.holder);
@@ -66,25 +66,30 @@ impl HostEntry {
                 LeaseStatus::Released
             }
             Want::Lease { ttl, again_in, is_held } => {
-                self.end_lease(ask.holder, now);
-                self.waiting.retain(|(_, until)| now < *until);
-                let free = self.free_at(ask.holder, is_held, now, grace_until);
-                if free <= now {
+                // A lease that has ended by itself was never given up: its holder may have sent a request until then.
+                if let Some((holder, until)) = self.holder.take_if(|(_, until)| *until <= at)
+                    && holder != ask.holder
+                {
+                    self.last = self.last.max(until);
+                }
+                self.waiting.retain(|(_, until)| at < *until);
+                let free = self.free_at(ask.holder, is_held, at, grace_until);
+                if free <= at {
                     // Until the grace was over a process may have sent a request under a lease that was lost.
                     if !is_held && was_lost {
-                        self.last = self.last.max(grace_until.min(now));
+                        self.last = self.last.max(grace_until.min(at));
                     }
-                    self.holder = Some((ask.holder, now.plus(ttl)));
+                    self.holder = Some((ask.holder, at.plus(ttl)));
                     self.waiting.retain(|(waiting, _)| *waiting != ask.holder);
                     LeaseStatus::Leased { is_wanted: !self.waiting.is_empty() }
                 } else {
-                    self.wait(ask.holder, now.plus(again_in));
+                    self.wait(ask.holder, at.plus(again_in));
                     let is_next = self.waiting.first().is_some_and(|(next, _)| *next == ask.holder);
-                    LeaseStatus::Busy { wait: free.since(now), is_next }
+                    LeaseStatus::Busy { wait: free.since(at), is_next }
                 }
             }
         };
-        (lease, self.state_at(now))
+        (lease, self.state(now))
     }
 
     /// Whether the host is leased, or its delay, backoff or throttle count still runs: if not, the entry may be removed.
@@ -99,20 +104,14 @@ impl HostEntry {
 
     /// The host's state at `now`.
     pub fn state(&self, now: Duration) -> HostState {
-        self.state_at(Moment::after(now))
-    }
-
-    fn state_at(&self, now: Moment) -> HostState {
+        let now = Moment::after(now);
         let quiet = (self.last != Moment::NEVER).then(|| now.since(self.last));
         HostState { quiet, delay: self.delay, backoff: self.backoff.shared(now) }
     }
 
     /// The later time and the higher count win, from whichever process they come.
     pub fn merge(&mut self, reported: &HostState, now: Duration) {
-        self.merge_at(reported, Moment::after(now));
-    }
-
-    fn merge_at(&mut self, reported: &HostState, now: Moment) {
+        let now = Moment::after(now);
         if let Some(quiet) = reported.quiet {
             self.last = self.last.max(now.minus(quiet));
         }
@@ -132,18 +131,6 @@ impl HostEntry {
         let times = [&mut self.last, &mut self.backoff.began, &mut self.backoff.until];
         let leases = self.holder.iter_mut().chain(&mut self.waiting).map(|(_, until)| until);
         leases.chain(times).for_each(|time| *time = time.minus(ahead));
-    }
-
-    /// A lease that has ended by itself was never given up: its holder may have sent a request until then.
-    fn end_lease(&mut self, asking: HolderId, now: Moment) {
-        if let Some((holder, until)) = self.holder
-            && until <= now
-        {
-            self.holder = None;
-            if holder != asking {
-                self.last = self.last.max(until);
-            }
-        }
     }
 
     /// A place in queue, or the one that the process has.
