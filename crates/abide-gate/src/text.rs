@@ -28,6 +28,13 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
+/// A number in digits. More of them than fit are still a number, and a long one.
+pub(crate) fn digits(text: &[u8]) -> Option<u64> {
+    let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    let text = str::from_utf8(text).ok().filter(|_| is_number)?;
+    Some(text.parse().unwrap_or(u64::MAX))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

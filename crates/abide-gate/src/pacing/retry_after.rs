@@ -11,6 +11,7 @@ use http::HeaderMap;
 use http::header::{DATE, RETRY_AFTER};
 
 use crate::WallMillis;
+use crate::text::digits;
 
 /// The longest time a server can ask for: 24 h. Longer is taken as this.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(86_400);
@@ -52,15 +53,10 @@ pub(crate) fn server_time(headers: &HeaderMap, wall: WallMillis) -> WallMillis {
 
 fn parse(field: &[u8], base: WallMillis) -> Option<Duration> {
     let text = field.trim_ascii();
-    if !text.is_empty() && text.iter().all(u8::is_ascii_digit) {
-        // Too many digits for an integer are still a number, and a long one.
-        let seconds = str::from_utf8(text).ok()?.parse().unwrap_or(u64::MAX);
-        return usable(Duration::from_secs(seconds));
-    }
-    usable(http_date(text)?.since(base))
-}
-
-fn usable(wait: Duration) -> Option<Duration> {
+    let wait = match digits(text) {
+        Some(seconds) => Duration::from_secs(seconds),
+        None => http_date(text)?.since(base),
+    };
     // Stricter: RFC 9110 allows zero, "at once". From a server that has just refused us it is no answer to believe.
     // Lenient: a day is the most we stay away by order of one header field; if the server still means it, it will say so again.
     (!wait.is_zero()).then(|| wait.min(RETRY_AFTER_MAX))

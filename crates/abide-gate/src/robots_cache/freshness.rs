@@ -9,6 +9,7 @@ use http::HeaderMap;
 use http::header::CACHE_CONTROL;
 
 use crate::robots_cache::RobotsPolicy;
+use crate::text::digits;
 
 /// The lifetime that `Cache-Control` asks for, within the policy's bounds; `None` if it asks for none.
 ///
@@ -35,21 +36,13 @@ fn directive_lifetime(directive: &[u8]) -> Option<Duration> {
     let value = directive.get(b"max-age".len()..)?.trim_ascii_start().strip_prefix(b"=")?.trim_ascii_start();
     // RFC 9111 §5.2: recipients ought to accept both forms of an argument, a token and a quoted string.
     let value = value.strip_prefix(b"\"").and_then(|inner| inner.strip_suffix(b"\"")).unwrap_or(value);
-    seconds(value).map(Duration::from_secs)
+    // §1.2.2: more than can be held is as long as can be.
+    digits(value).map(Duration::from_secs)
 }
 
 fn starts_with(directive: &[u8], name: &[u8]) -> bool {
     let Some((head, tail)) = directive.split_at_checked(name.len()) else { return false };
     head.eq_ignore_ascii_case(name) && !tail.first().is_some_and(|&b| b.is_ascii_alphanumeric() || b == b'-')
-}
-
-/// Digits only, whose low four bits are their value. More of them than fit: as long as can be (RFC 9111 §1.2.2).
-fn seconds(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    let add = |sum: u64, digit: &u8| sum.saturating_mul(10).saturating_add(u64::from(digit & 0x0f));
-    Some(digits.iter().fold(0, add))
 }
 
 /// How long until the next try after `attempts` failures in a row: doubling, bounded, ±10 % by `jitter` in `0.0..1.0`.
