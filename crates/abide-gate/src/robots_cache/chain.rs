@@ -103,7 +103,7 @@ impl<'a> Chain<'a> {
                 // Once, because a server that says 304 to everything would be asked for ever.
                 AfterHead::AskAgain if !self.asked_again => {
                     self.asked_again = true;
-                    self.spend(&reply);
+                    self.budget = self.left(&reply);
                 }
                 AfterHead::AskAgain => {
                     return Ok(FetchOutcome::Unreachable { cause: Failure::RedirectStatus, hold });
@@ -151,10 +151,9 @@ impl<'a> Chain<'a> {
         reply
     }
 
-    fn spend(&mut self, reply: &RobotsResponse) {
-        // From when the request was sent: the wait for its permit is not on the wire.
-        let spent = self.cache.clock.now().saturating_duration_since(reply.started());
-        self.budget = self.budget.saturating_sub(spent);
+    /// What is left of the budget, from when the request was sent: the wait for its permit is not on the wire.
+    fn left(&self, reply: &RobotsResponse) -> Duration {
+        self.budget.saturating_sub(self.cache.clock.now().saturating_duration_since(reply.started()))
     }
 
     fn failed(self, error: FetchError) -> Result<FetchOutcome, DeferredFetch> {
@@ -185,7 +184,7 @@ impl<'a> Chain<'a> {
             return Err(FetchOutcome::TooManyRedirects);
         }
         self.visited.push(url);
-        self.spend(reply);
+        self.budget = self.left(reply);
         Ok(())
     }
 
@@ -193,8 +192,7 @@ impl<'a> Chain<'a> {
     async fn read(&self, reply: RobotsResponse, coding: Option<Coding>) -> FetchOutcome {
         let (status, hold, headers) = (reply.status().as_u16(), reply.hold(), reply.headers().clone());
         // A span, because the clock may be another than that of the timer.
-        let left =
-            self.budget.saturating_sub(self.cache.clock.now().saturating_duration_since(reply.started()));
+        let left = self.left(&reply);
         let body = body::decoded(reply.into_body(), coding);
         let text = match timeout(left, body::read(body, self.cache.policy.body_limit)).await {
             Ok(Ok(text)) => text,
