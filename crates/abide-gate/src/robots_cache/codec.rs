@@ -15,7 +15,7 @@ use crate::robots_cache::interner::RobotsText;
 use crate::robots_cache::policy::{BODY_LIMIT_MAX, LIFETIME_MAX};
 use crate::robots_cache::record::{Exception, LastResult, Outage};
 use crate::robots_cache::{GoodCopy, RobotsRecord, Validators};
-use crate::{Failure, WallMillis};
+use crate::{Failure, WallMillis, has_userinfo};
 
 /// Goes up with each change of [`Stored`] and of what it contains, [`Failure`] included.
 const VERSION: u8 = 3;
@@ -93,8 +93,7 @@ impl RobotsRecord {
 
 /// An http or https URL that says nothing about a user.
 fn is_plain(url: &Url) -> bool {
-    let is_anonymous = url.username().is_empty() && url.password().is_none();
-    is_anonymous && url.has_host() && matches!(url.scheme(), "http" | "https")
+    !has_userinfo(url) && url.has_host() && matches!(url.scheme(), "http" | "https")
 }
 
 impl<'a> Stored<'a> {
@@ -117,10 +116,7 @@ impl<'a> Stored<'a> {
             fresh_until: self.fresh_until,
             next_try: self.next_try,
             exception: Exception::boxed(self.last, self.outage),
-            copy: match self.copy {
-                Some(copy) => Some(copy.into_copy()?),
-                None => None,
-            },
+            copy: self.copy.map(StoredCopy::into_copy).transpose().ok()?,
         })
     }
 }
@@ -141,16 +137,13 @@ impl<'a> StoredCopy<'a> {
         }
     }
 
-    fn into_copy(self) -> Option<GoodCopy> {
-        Some(GoodCopy {
+    fn into_copy(self) -> Result<GoodCopy, url::ParseError> {
+        Ok(GoodCopy {
             text: RobotsText::new(self.body),
             truncated: self.truncated,
             html: self.html,
             status: self.status,
-            redirected_to: match self.redirected_to {
-                Some(url) => Some(Box::new(Url::parse(url).ok()?)),
-                None => None,
-            },
+            redirected_to: self.redirected_to.map(Url::parse).transpose()?.map(Box::new),
             validators: Validators::new(self.etag, self.last_modified.as_deref()),
             lifetime: self.lifetime,
             fetched_at: self.fetched_at,
