@@ -23,11 +23,13 @@ pub(crate) struct Lease {
     others: Moment,
     delay: Duration,
     /// How many changes of the state the store must know of, and how many of them it knows.
-    changes: u64,
+    pub(crate) changes: u64,
     saved: u64,
-    given_up: u32,
-    /// The process is about to end.
-    leaves: bool,
+    /// How often it was given up. A lease that was asked for before the last time is none: with a group's lease, its hosts are given up while
+    /// their own commands may be under way.
+    pub(crate) given_up: u32,
+    /// The process is about to end: what is not needed is given up as soon as possible.
+    pub(crate) leaves: bool,
     /// By how much the backoff may have grown between the store and here. Zero: this process has set it.
     pub(crate) round_trip: Duration,
 }
@@ -245,10 +247,6 @@ impl Lease {
         self.round_trip = Duration::ZERO;
     }
 
-    pub(crate) fn changes(&self) -> u64 {
-        self.changes
-    }
-
     pub(crate) fn is_saved(&self, change: u64) -> bool {
         self.saved >= change
     }
@@ -262,11 +260,6 @@ impl Lease {
         let last = if self.in_flight > 0 { now } else { self.last };
         let quiet = (last != Moment::NEVER).then(|| now.since(last));
         HostState { quiet, delay: self.delay, backoff: None }
-    }
-
-    /// What is not needed is given up as soon as possible.
-    pub(crate) fn leave_soon(&mut self) {
-        self.leaves = true;
     }
 
     fn hands_over(&self, held: Held, now: Moment) -> bool {
@@ -342,12 +335,6 @@ impl Lease {
     pub(crate) fn poll(&self, is_next: bool) -> Duration {
         let poll = if is_next { self.delay } else { self.delay.saturating_mul(3) };
         poll.clamp(POLL.0, POLL.1)
-    }
-
-    /// How often it was given up. A lease that was asked for before the last time is none: with a group's lease, its hosts are given up while
-    /// their own commands may be under way.
-    pub(crate) fn given_up(&self) -> u32 {
-        self.given_up
     }
 
     /// The store has leased the host, as it was asked at `asked`.

@@ -169,7 +169,7 @@ impl SharedStore {
                     let poll = lease.poll(false).mul_f64(1.0 + 0.2 * pacer.jitter.draw());
                     lease.give_up(now.plus(poll), now.plus(self.options.lease));
                 }
-                let given_up = lease.given_up();
+                let given_up = lease.given_up;
                 drop(lease);
                 if plan == Plan::End {
                     self.forget(&mut hosts, host);
@@ -207,7 +207,7 @@ impl SharedStore {
         let mut lease = lock(&host.lease);
         match reply {
             // The host is asked for again, and then it is known what others have sent meanwhile.
-            Some(LeaseStatus::Leased { .. }) if lease.given_up() != given_up => {}
+            Some(LeaseStatus::Leased { .. }) if lease.given_up != given_up => {}
             Some(LeaseStatus::Leased { is_wanted }) => lease.leased(is_wanted, &self.options, asked, now),
             Some(LeaseStatus::Busy { wait, is_next }) => {
                 let poll = lease.poll(is_next).mul_f64(1.0 + 0.2 * pacer.jitter.draw());
@@ -257,7 +257,7 @@ impl SharedStore {
         // Counted before the backoff is read: a change in between is sent once more, and none is taken for saved that was not sent.
         let (changes, mut state, round_trip) = {
             let lease = lock(&host.lease);
-            (lease.changes(), lease.state(now), lease.round_trip)
+            (lease.changes, lease.state(now), lease.round_trip)
         };
         state.backoff = pacer.backoff(&host.key, round_trip, now);
         let sent = state.backoff;
@@ -273,7 +273,7 @@ impl SharedStore {
         let is_news = theirs.is_some_and(|backoff| pacer.merge_backoff(&host.key, backoff, now));
         let last = state.quiet.map_or(Moment::NEVER, |quiet| now.minus(quiet));
         let mut known = lock(&host.lease);
-        if is_news && known.changes() == changes {
+        if is_news && known.changes == changes {
             known.round_trip = now.since(asked).min(self.options.timeout);
         }
         known.replied(changes, last);
@@ -355,7 +355,7 @@ impl SharedStore {
     /// Waits until no lease is left, and says whether it came to that. What is not needed is given up now.
     pub(crate) async fn settled(&self, limit: Duration) -> bool {
         for host in lock(&self.hosts).values() {
-            lock(&host.lease).leave_soon();
+            lock(&host.lease).leaves = true;
             host.news.notify_one();
         }
         let mut count = self.count.subscribe();
@@ -414,13 +414,13 @@ impl User {
     /// The state has changed, and the store does not know of it yet.
     pub(crate) fn is_unsaved(&self) -> bool {
         let lease = lock(&self.host.lease);
-        !lease.is_saved(lease.changes())
+        !lease.is_saved(lease.changes)
     }
 
     /// Waits until the store knows what has changed until now, or is away; for `limit` at most.
     pub(crate) async fn saved(&self) {
         let mut saved = self.host.saved.subscribe();
-        let change = lock(&self.host.lease).changes();
+        let change = lock(&self.host.lease).changes;
         let is_saved_or_away =
             |(): &()| lock(&self.host.lease).is_saved(change) || !self.store.outage().is_over();
         let _ = timeout(self.store.options.timeout, saved.wait_for(is_saved_or_away)).await;
