@@ -184,17 +184,10 @@ impl Denied {
     /// # }
     /// ```
     pub fn find(error: &(dyn Error + 'static)) -> Option<Self> {
-        let mut next = Some(error);
-        while let Some(error) = next {
-            if let Some(found) = error.downcast_ref::<Self>() {
-                return Some(found.clone());
-            }
-            if let Some(inner) = error.downcast_ref::<Arc<Inner>>() {
-                return Some(Self { inner: Arc::clone(inner) });
-            }
-            next = error.source();
-        }
-        None
+        let mut causes = std::iter::successors(Some(error), |&error| error.source());
+        // A refusal itself has it as its source.
+        let inner = causes.find_map(|error| error.downcast_ref::<Arc<Inner>>())?;
+        Some(Self { inner: Arc::clone(inner) })
     }
 
     /// What was refused.
