@@ -45,13 +45,6 @@ pub(crate) struct WaiterNotify {
     pub(crate) exceeded: OnceLock<DeadlineExceeded>,
 }
 
-impl WaiterNotify {
-    fn dismiss(&self, exceeded: DeadlineExceeded) {
-        // Of several reasons the first counts.
-        let _ = self.exceeded.set(exceeded);
-    }
-}
-
 #[derive(Debug)]
 pub(crate) struct Waiter {
     /// Ascending along the queue. The same in all queues that the request stands in.
@@ -61,6 +54,14 @@ pub(crate) struct Waiter {
     pub(crate) scope: u8,
     pub(crate) origin: Option<Origin>,
     pub(crate) notify: Arc<WaiterNotify>,
+}
+
+impl Waiter {
+    fn dismiss(&self, start: Start, wakers: &mut Wakers) {
+        // Of several reasons the first counts.
+        let _ = self.notify.exceeded.set(DeadlineExceeded { start, scope: self.scope });
+        wakers.push(Arc::clone(&self.notify));
+    }
 }
 
 /// The waiters of one scope.
@@ -181,8 +182,7 @@ impl Queue {
                 return true;
             }
             *delays = delays.saturating_sub(waiter.delay);
-            waiter.notify.dismiss(DeadlineExceeded { start, scope: waiter.scope });
-            wakers.push(Arc::clone(&waiter.notify));
+            waiter.dismiss(start, wakers);
             false
         });
     }
@@ -193,8 +193,7 @@ impl Queue {
             && first.deadline.plus(UNPOLLED_MAX) < now
         {
             let start = Start { at: now, why: WaitReason::Delay(first.delay) };
-            first.notify.dismiss(DeadlineExceeded { start, scope: first.scope });
-            wakers.push(Arc::clone(&first.notify));
+            first.dismiss(start, wakers);
             self.leave(first.ticket, wakers);
         }
     }
