@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::hash::BuildHasher;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -260,15 +260,13 @@ impl fmt::Display for UnsupportedUrl {
 impl std::error::Error for UnsupportedUrl {}
 
 /// At most `N` bytes in place, with zeros behind them; more of them behind a pointer. Takes `N + 2` bytes, if that is a multiple of eight.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Short<const N: usize> {
     Inline { length: u8, bytes: [u8; N] },
     Shared(Arc<[u8]>),
 }
 
 impl<const N: usize> Short<N> {
-    pub(crate) const EMPTY: Self = Self::Inline { length: 0, bytes: [0; N] };
-
     /// The bytes of all parts, one after the other.
     pub(crate) fn concat(parts: &[&[u8]]) -> Self {
         let length = parts.iter().map(|part| part.len()).sum::<usize>();
@@ -320,12 +318,6 @@ impl<const N: usize> Ord for Short<N> {
 impl<const N: usize> PartialOrd for Short<N> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
-    }
-}
-
-impl<const N: usize> Hash for Short<N> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.as_bytes().hash(state);
     }
 }
 

@@ -215,7 +215,7 @@ pub(crate) struct Validators(Short<30>);
 
 impl Default for Validators {
     fn default() -> Self {
-        Self(Short::EMPTY)
+        Self(Short::concat(&[]))
     }
 }
 
