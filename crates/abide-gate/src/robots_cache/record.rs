@@ -145,7 +145,12 @@ impl RobotsRecord {
         policy: &RobotsPolicy,
     ) -> Self {
         let now = at.now;
-        let copy = previous.and_then(|record| record.copy.clone()).map(|copy| copy.not_after(now));
+        // From now if it is from the future: the clock was set back, and a record with times ahead would never be fresh.
+        let copy = previous.and_then(|record| record.copy.clone()).map(|copy| GoodCopy {
+            fetched_at: copy.fetched_at.min(now),
+            validated_at: copy.validated_at.min(now),
+            ..copy
+        });
         let failing = previous.map_or(Outage::NONE, Self::outage);
         let new = |last, copy, failing| Self {
             origin: origin.clone(),
@@ -166,7 +171,13 @@ impl RobotsRecord {
                     return new(LastResult::Unreachable(Failure::Status(304)), None, failing.again(now))
                         .retried(None, at, policy);
                 };
-                let copy = copy.confirmed(validators, lifetime, now);
+                // RFC 9111 §4.3.4: it is confirmed now. §3.2: the fields that the 304 has replace the old ones; the others stay.
+                let copy = GoodCopy {
+                    validated_at: now,
+                    validators: validators.or(&copy.validators),
+                    lifetime: lifetime.and_then(whole_seconds).or(copy.lifetime),
+                    ..copy
+                };
                 // A store may have it from a process with another policy.
                 let lifetime = copy.lifetime().unwrap_or(policy.lifetime_max);
                 let lifetime = lifetime.clamp(policy.lifetime_min, policy.lifetime_max);
@@ -353,27 +364,6 @@ impl GoodCopy {
         self.redirected_to.as_deref().cloned().unwrap_or_else(|| origin.robots_url())
     }
 
-    /// The copy after a 304 (RFC 9111 §4.3.4): confirmed now, with what the 304 changes.
-    pub(super) fn confirmed(
-        &self,
-        validators: Validators,
-        lifetime: Option<Duration>,
-        now: WallMillis,
-    ) -> Self {
-        Self {
-            validated_at: now,
-            validators: validators.or(&self.validators),
-            // RFC 9111 §3.2: the fields that the 304 has replace the old ones; the others stay.
-            lifetime: lifetime.and_then(whole_seconds).or(self.lifetime),
-            ..self.clone()
-        }
-    }
-
-    /// The copy, from now if it is from the future: the clock was set back, and a record with times ahead would never be fresh.
-    pub(super) fn not_after(self, now: WallMillis) -> Self {
-        Self { fetched_at: self.fetched_at.min(now), validated_at: self.validated_at.min(now), ..self }
-    }
-
     /// About how many bytes it takes in memory besides its own, without its body.
     pub(super) fn weight(&self) -> usize {
         let url =
@@ -415,14 +405,22 @@ impl RobotsRecord {
             fetched_at: now,
             validated_at: now,
         };
-        let at = AttemptEnd { now, jitter: 0.5, spread: 0.5, gap: Duration::ZERO };
-        Self::after(None, origin, FetchOutcome::Rules(copy), at, &RobotsPolicy::default())
+        Self::sample_after(None, origin, FetchOutcome::Rules(copy), now)
     }
 
     pub(crate) fn sample_unreachable(previous: &Self, now: WallMillis) -> Self {
-        let at = AttemptEnd { now, jitter: 0.5, spread: 0.5, gap: Duration::ZERO };
         let outcome = FetchOutcome::Unreachable { cause: Failure::Status(503), hold: None };
-        Self::after(Some(previous), &previous.origin, outcome, at, &RobotsPolicy::default())
+        Self::sample_after(Some(previous), &previous.origin, outcome, now)
+    }
+
+    fn sample_after(
+        previous: Option<&Self>,
+        origin: &Origin,
+        outcome: FetchOutcome,
+        now: WallMillis,
+    ) -> Self {
+        let at = AttemptEnd { now, jitter: 0.5, spread: 0.5, gap: Duration::ZERO };
+        Self::after(previous, origin, outcome, at, &RobotsPolicy::default())
     }
 }
 
@@ -433,16 +431,12 @@ mod tests {
     const NOW: WallMillis = WallMillis::from_millis(1_800_000_000_000);
     const HOUR: Duration = Duration::from_secs(60 * 60);
 
-    fn at(now: WallMillis) -> AttemptEnd {
-        AttemptEnd { now, jitter: 0.5, spread: 0.5, gap: Duration::ZERO }
-    }
-
     fn origin() -> Origin {
         "https://a.example".parse().unwrap()
     }
 
     fn after(previous: Option<&RobotsRecord>, outcome: FetchOutcome, now: WallMillis) -> RobotsRecord {
-        RobotsRecord::after(previous, &origin(), outcome, at(now), &RobotsPolicy::default())
+        RobotsRecord::sample_after(previous, &origin(), outcome, now)
     }
 
     fn good(now: WallMillis) -> FetchOutcome {
@@ -450,14 +444,11 @@ mod tests {
         FetchOutcome::Rules(GoodCopy { lifetime: whole_seconds(HOUR), ..copy })
     }
 
-    fn down() -> FetchOutcome {
-        FetchOutcome::Unreachable { cause: Failure::Status(503), hold: None }
-    }
-
     #[test]
     fn a_failure_in_the_future_is_counted_from_now() {
         let future = NOW.plus(1000 * 24 * HOUR);
-        let record = after(Some(&after(None, down(), future)), down(), NOW);
+        let failed = RobotsRecord::sample_unreachable(&after(None, good(future), future), future);
+        let record = RobotsRecord::sample_unreachable(&failed, NOW);
         assert_eq!(record.outage().since, Some(NOW));
         assert_eq!(record.outage().last_counted, Some(NOW));
         assert_eq!(record.outage().counted, 1, "it is not counted again");
@@ -489,7 +480,7 @@ mod tests {
 
     #[test]
     fn a_record_outweighs_its_text_and_does_not_show_it() {
-        let record = after(Some(&after(None, good(NOW), NOW)), down(), NOW.plus(HOUR));
+        let record = RobotsRecord::sample_unreachable(&after(None, good(NOW), NOW), NOW.plus(HOUR));
         let others = "User-agent: *".len() + size_of::<Exception>();
         assert_eq!(record.weight(), size_of::<RobotsRecord>() + others);
         let shown = format!("{:?}", record.copy().unwrap());
