@@ -80,7 +80,7 @@ impl AddressGuard {
 }
 
 /// What the IANA IPv4 Special-Purpose Address Registry keeps from the public, with multicast and class E.
-const REFUSED_4: [Ipv4Net; 15] = [
+const REFUSED_4: [Ipv4Net; 14] = [
     Ipv4Net::new_assert(Ipv4Addr::new(0, 0, 0, 0), 8),
     Ipv4Net::new_assert(Ipv4Addr::new(10, 0, 0, 0), 8),
     Ipv4Net::new_assert(Ipv4Addr::new(100, 64, 0, 0), 10),
@@ -94,8 +94,7 @@ const REFUSED_4: [Ipv4Net; 15] = [
     Ipv4Net::new_assert(Ipv4Addr::new(198, 18, 0, 0), 15),
     Ipv4Net::new_assert(Ipv4Addr::new(198, 51, 100, 0), 24),
     Ipv4Net::new_assert(Ipv4Addr::new(203, 0, 113, 0), 24),
-    Ipv4Net::new_assert(Ipv4Addr::new(224, 0, 0, 0), 4),
-    Ipv4Net::new_assert(Ipv4Addr::new(240, 0, 0, 0), 4),
+    Ipv4Net::new_assert(Ipv4Addr::new(224, 0, 0, 0), 3),
 ];
 
 /// Global unicast: nothing else of IPv6 is contacted.

@@ -12,16 +12,13 @@ use http::HeaderMap;
 use http::header::AGE;
 use sfv::{BareItem, Item, List, ListEntry, Parser};
 
-use super::retry_after::server_time;
+use super::retry_after::{RETRY_AFTER_MAX, server_time};
 use crate::WallMillis;
 
 const RATELIMIT: &str = "ratelimit";
 const RATELIMIT_POLICY: &str = "ratelimit-policy";
 const X_REMAINING: &str = "x-ratelimit-remaining";
 const X_RESET: &str = "x-ratelimit-reset";
-
-/// The longest wait: 24 h, as for Retry-After.
-const WAIT_MAX: Duration = Duration::from_secs(86_400);
 
 /// No quota lasts longer than a leap year.
 const WINDOW_SECONDS_MAX: u64 = 366 * 86_400;
@@ -63,6 +60,7 @@ fn standard(limits: &List, policies: &List) -> Result<Option<Duration>, &'static
         if unit.is_some_and(|unit| unit.as_str() != "requests") {
             continue;
         }
+        let integer = |value: &BareItem| value.as_integer().map(i64::from);
         let remaining = limit.params.get("r").and_then(integer);
         // Until more is available; or the whole window, if that is all that is known.
         let reset = limit.params.get("t").or(of_policy("w")).and_then(integer);
@@ -103,7 +101,7 @@ fn spread(remaining: i64, reset: i64) -> Option<Duration> {
     let remaining = u32::try_from(remaining.min(i64::from(u32::MAX))).ok()?;
     let seconds = u64::try_from(reset).ok().filter(|seconds| *seconds <= WINDOW_SECONDS_MAX)?;
     let window = Duration::from_secs(seconds.saturating_add(1));
-    Some(window.checked_div(remaining.max(1)).unwrap_or(window).min(WAIT_MAX))
+    Some(window.checked_div(remaining.max(1)).unwrap_or(window).min(RETRY_AFTER_MAX))
 }
 
 /// The value of a field, if it is a List (RFC 9651 §3.1). "Malformed RateLimit header fields MUST be ignored."
@@ -121,10 +119,6 @@ fn items(list: &List) -> impl Iterator<Item = &Item> {
         ListEntry::Item(item) => Some(item),
         ListEntry::InnerList(_) => None,
     })
-}
-
-fn integer(value: &BareItem) -> Option<i64> {
-    value.as_integer().map(i64::from)
 }
 
 #[cfg(test)]
@@ -218,7 +212,7 @@ mod tests {
             let (remaining, reset) = (remaining.to_string(), reset.to_string());
             for fields in [&[("ratelimit", &*value)][..], &[(X_REMAINING, &*remaining), (X_RESET, &*reset)]] {
                 if let Ok(Some(wait)) = limit_of(fields) {
-                    prop_assert!(wait <= WAIT_MAX);
+                    prop_assert!(wait <= RETRY_AFTER_MAX);
                 }
             }
         }
