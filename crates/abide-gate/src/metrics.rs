@@ -5,11 +5,10 @@
 use metrics::{counter, gauge, histogram};
 
 use crate::Failure;
-use crate::denied::Denied;
 use crate::event::Event;
 use crate::gate::Gate;
 use crate::pacing::{BackoffCause, DeferReason};
-use crate::robots_cache::{RobotsEntry, Source};
+use crate::robots_cache::Source;
 
 /// Counts an event with the recorder that the program has installed: an observer.
 ///
@@ -25,7 +24,9 @@ pub fn record_metrics(event: &Event<'_>) {
         Event::RobotsAnswered { entry: answer } => {
             counter!("abide_robots_total", "outcome" => outcome(answer.source())).increment(1);
             if answer.source() == Source::LastGood {
-                histogram!("abide_robots_last_good_age_seconds").record(age(answer));
+                // How old the copy was when it was asked for again and could not be had.
+                let age = answer.age(answer.asked_at()).unwrap_or_default();
+                histogram!("abide_robots_last_good_age_seconds").record(age);
             }
         }
         Event::RobotsChanged { .. } => counter!("abide_robots_changes_total").increment(1),
@@ -52,28 +53,25 @@ pub fn record_metrics(event: &Event<'_>) {
             counter!("abide_decisions_total", "decision" => decision).increment(1);
         }
         Event::Overridden { .. } => counter!("abide_decisions_total", "decision" => "override").increment(1),
-        Event::Refused { denied, hop } => refused(denied, *hop),
+        Event::Refused { denied, hop } => {
+            let at = if *hop == 0 { "request" } else { "redirect" };
+            counter!("abide_refusals_total", "refusal" => denied.name(), "at" => at).increment(1);
+        }
     }
 }
 
 /// Sets the gauges: what is in flight, waiting, backed off and known at this moment. Call it every few seconds.
 pub fn sample_metrics(gate: &Gate) {
     let stats = gate.stats();
-    gauge!("abide_hosts").set(number(stats.hosts));
-    gauge!("abide_hosts_backed_off").set(number(stats.backed_off));
-    gauge!("abide_in_flight").set(number(stats.in_flight));
-    gauge!("abide_waiting").set(number(stats.waiting));
-    gauge!("abide_robots_in_flight").set(number(stats.robots_in_flight));
-}
-
-fn refused(denied: &Denied, hop: usize) {
-    let at = if hop == 0 { "request" } else { "redirect" };
-    counter!("abide_refusals_total", "refusal" => denied.name(), "at" => at).increment(1);
-}
-
-/// How old the copy was when it was asked for again and could not be had.
-fn age(answer: &RobotsEntry) -> f64 {
-    answer.age(answer.asked_at()).unwrap_or_default().as_secs_f64()
+    for (name, count) in [
+        ("abide_hosts", stats.hosts),
+        ("abide_hosts_backed_off", stats.backed_off),
+        ("abide_in_flight", stats.in_flight),
+        ("abide_waiting", stats.waiting),
+        ("abide_robots_in_flight", stats.robots_in_flight),
+    ] {
+        gauge!(name).set(count as f64);
+    }
 }
 
 fn outcome(source: Source) -> &'static str {
@@ -122,10 +120,4 @@ fn fault_name(fault: Failure) -> &'static str {
         _ if fault.is_tls() => "certificate",
         _ => "other",
     }
-}
-
-/// Gauges hold floating numbers; counts of hosts are far below what those hold exactly.
-#[allow(clippy::cast_precision_loss, reason = "see above")]
-fn number(count: usize) -> f64 {
-    count as f64
 }
