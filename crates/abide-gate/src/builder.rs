@@ -1,7 +1,6 @@
 //! The settings of a gate.
 //!
-//! One builder for the gate and for every client on top of it. It puts the two halves together: the cache fetches with permits of the
-//! pacer.
+//! The builder puts the two halves together: the cache fetches with permits of the pacer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -173,6 +172,7 @@ impl GateBuilder {
 
     /// Builds a gate for a chain of product tokens. In a robots.txt, the first token that has a group counts. `fetch` fetches robots.txt.
     pub fn build(self, tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> Gate {
+        #[cfg(feature = "tracing")]
         warn_of_dangers(&self.addresses, &self.robots);
         let max_wait = self.max_wait.unwrap_or(self.pace.max_wait);
         let clock = caught_clock(Arc::clone(&self.clock));
@@ -183,8 +183,8 @@ impl GateBuilder {
             clock: Arc::clone(&self.clock),
             observers: self.observers.clone(),
             seed: self.seed,
-        };
-        let pacer = pacer.build();
+        }
+        .build();
         let addresses = Arc::new(self.addresses.clone());
         let fetch: Arc<dyn Fetch> = Arc::new(PacedFetch {
             fetch,
@@ -251,23 +251,17 @@ impl fmt::Debug for GateBuilder {
 }
 
 /// Logs once what makes the whole crawler less polite. The pacer logs shorter delays, and the gate each override of robots.txt.
+#[cfg(feature = "tracing")]
 fn warn_of_dangers(addresses: &AddressGuard, robots: &RobotsPolicy) {
-    #[cfg(feature = "tracing")]
-    {
-        if addresses.is_open() {
-            danger("danger_allow_all_addresses");
-        }
-        if robots.long_outage == crate::robots_cache::LongOutage::AllowAtOnce {
-            danger("danger_allow_when_unreachable");
+    let allows_unreachable = robots.long_outage == crate::robots_cache::LongOutage::AllowAtOnce;
+    for (setting, is_set) in [
+        ("danger_allow_all_addresses", addresses.is_open()),
+        ("danger_allow_when_unreachable", allows_unreachable),
+    ] {
+        if is_set {
+            tracing::warn!(name: "abide.danger", target: "abide", setting, "less considerate than the default, as configured");
         }
     }
-    #[cfg(not(feature = "tracing"))]
-    let _ = (addresses, robots);
-}
-
-#[cfg(feature = "tracing")]
-fn danger(setting: &str) {
-    tracing::warn!(name: "abide.danger", target: "abide", setting, "less considerate than the default, as configured");
 }
 
 /// A new Crawl-delay also applies to requests that already wait for a permit.

@@ -42,19 +42,14 @@ impl Coding {
         let mut named = members.filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case(b"identity"));
         match (named.next(), named.next()) {
             (None, _) => Ok(None),
-            (Some(name), None) => Self::named(name).map(Some).ok_or(Failure::StillCoded),
+            (Some(name), None) => match &*name.to_ascii_lowercase() {
+                b"gzip" | b"x-gzip" => Ok(Some(Self::Gzip)),
+                b"deflate" => Ok(Some(Self::Deflate)),
+                b"br" => Ok(Some(Self::Brotli)),
+                b"zstd" => Ok(Some(Self::Zstd)),
+                _ => Err(Failure::StillCoded),
+            },
             (Some(_), Some(_)) => Err(Failure::StillCoded),
-        }
-    }
-
-    fn named(name: &[u8]) -> Option<Self> {
-        let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
-        match () {
-            () if is(b"gzip") || is(b"x-gzip") => Some(Self::Gzip),
-            () if is(b"deflate") => Some(Self::Deflate),
-            () if is(b"br") => Some(Self::Brotli),
-            () if is(b"zstd") => Some(Self::Zstd),
-            () => None,
         }
     }
 
@@ -66,11 +61,6 @@ impl Coding {
             // Lenient: windows of up to 128 MiB, though RFC 9659 stops at 8 MiB. Only as much of one is touched as is decoded.
             Self::Zstd => Box::new(ZstdDecoder::new()),
         }
-    }
-
-    /// Whether a stream may follow the one that has ended.
-    fn has_members(self) -> bool {
-        matches!(self, Self::Gzip | Self::Zstd)
     }
 }
 
@@ -156,7 +146,8 @@ impl<B: Body> DecodedBody<B> {
                 return Ok(Bytes::new());
             }
             if self.stage == CodingStage::Between {
-                if !self.coding.has_members() {
+                // In these a stream may follow the one that has ended.
+                if !matches!(self.coding, Coding::Gzip | Coding::Zstd) {
                     return Err("bytes are left over behind the stream");
                 }
                 self.decoder.reinit().map_err(|_| CORRUPT)?;

@@ -56,23 +56,9 @@ impl PacedFetch {
         Ok(reply)
     }
 
-    /// The last thing before the request is sent.
-    fn sign(
-        &self,
-        mut request: RobotsRequest,
-        signer: &dyn SignRequest,
-    ) -> Result<RobotsRequest, FetchError> {
-        let mut fields = HeaderMap::new();
-        signer.sign(&Method::GET, request.url(), &mut fields, self.clock.wall()).map_err(|error| {
-            FetchError::new(Failure::Other, format!("the request could not be signed: {error}"))
-        })?;
-        request.signature = fields;
-        Ok(request)
-    }
-
     async fn paced(
         &self,
-        request: RobotsRequest,
+        mut request: RobotsRequest,
         signer: Option<&dyn SignRequest>,
     ) -> Result<RobotsResponse, FetchError> {
         if let Err(refused) = self.addresses.check_url(request.url()) {
@@ -80,10 +66,14 @@ impl PacedFetch {
         }
         let (permit, fetching) = self.admitted(&request).await?;
         let started = self.clock.now();
-        let request = match signer {
-            Some(signer) => self.sign(request, signer)?,
-            None => request,
-        };
+        // The last thing before the request is sent.
+        if let Some(signer) = signer {
+            let mut fields = HeaderMap::new();
+            signer.sign(&Method::GET, request.url(), &mut fields, self.clock.wall()).map_err(|error| {
+                FetchError::new(Failure::Other, format!("the request could not be signed: {error}"))
+            })?;
+            request.signature = fields;
+        }
         let (url, throttle, waits) = (request.url().clone(), request.throttle, request.permit_wait.clone());
         match self.fetch.fetch(request).await {
             Ok(reply) => {
@@ -197,24 +187,20 @@ pub(crate) struct RuledFetch {
 
 impl Fetch for RuledFetch {
     fn fetch(&self, request: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
-        Box::pin(self.ruled(request))
-    }
-}
-
-impl RuledFetch {
-    async fn ruled(&self, request: RobotsRequest) -> Result<RobotsResponse, FetchError> {
-        let url = request.url();
-        let origin =
-            Origin::of(url).map_err(|_| FetchError::new(Failure::LocationInvalid, "no URL of the web"))?;
-        let mut left = Duration::MAX;
-        let answer = self.robots.get_within(&origin, &mut left).await;
-        request.permit_wait.add(Duration::MAX.saturating_sub(left));
-        let answer = answer.map_err(FetchError::deferred)?;
-        if answer.is_allowed(&Target::of(url)) {
-            return self.fetch.fetch(request).await;
-        }
-        let failure = answer.unreachable().unwrap_or(Failure::LocationInvalid);
-        Err(FetchError::new(failure, "robots.txt denies it"))
+        Box::pin(async move {
+            let url = request.url();
+            let origin = Origin::of(url)
+                .map_err(|_| FetchError::new(Failure::LocationInvalid, "no URL of the web"))?;
+            let mut left = Duration::MAX;
+            let answer = self.robots.get_within(&origin, &mut left).await;
+            request.permit_wait.add(Duration::MAX.saturating_sub(left));
+            let answer = answer.map_err(FetchError::deferred)?;
+            if answer.is_allowed(&Target::of(url)) {
+                return self.fetch.fetch(request).await;
+            }
+            let failure = answer.unreachable().unwrap_or(Failure::LocationInvalid);
+            Err(FetchError::new(failure, "robots.txt denies it"))
+        })
     }
 }
 

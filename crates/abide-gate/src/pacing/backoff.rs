@@ -97,7 +97,9 @@ impl HostBackoff {
             _ if same_event && self.until > now => return *self,
             _ => FIRST.saturating_mul(1 << throttles.saturating_sub(1).min(THROTTLES_MAX)),
         };
-        let until = now.plus(jittered(asked.min(RETRY_AFTER_MAX), jitter));
+        let asked = asked.min(RETRY_AFTER_MAX);
+        // Longer by up to a tenth. Never shorter: the server asked for at least this.
+        let until = now.plus(asked + asked.mul_f64(JITTER * jitter));
         let next = self.extended(cause, until, throttles, now);
         // Now the server has said it as well, and what else was on its way then belongs to that.
         if self.cause == BackoffCause::Operator { Self { cause, ..next } } else { next }
@@ -144,11 +146,6 @@ impl HostBackoff {
 /// A backoff that comes from outside and lies further ahead than 27 h (24 h and the jitter) is the mistake of a clock: 24 h.
 pub(crate) fn credible(ahead: Duration) -> Duration {
     if ahead > BACKOFF_CREDIBLE { RETRY_AFTER_MAX } else { ahead }
-}
-
-/// Longer by up to a tenth. Never shorter: the server asked for at least this.
-pub(crate) fn jittered(backoff: Duration, jitter: f64) -> Duration {
-    backoff + backoff.mul_f64(JITTER * jitter)
 }
 
 #[cfg(test)]

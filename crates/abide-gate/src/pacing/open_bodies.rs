@@ -61,7 +61,7 @@ impl Pacer {
     }
 }
 
-async fn run(watching: Watching, mut seen: Moment) {
+async fn run(mut watching: Watching, mut seen: Moment) {
     let mut pause = OPEN_MAX;
     loop {
         sleep(pause).await;
@@ -71,21 +71,17 @@ async fn run(watching: Watching, mut seen: Moment) {
         let now = pacer.now_or_system();
         match pacer.report_open(seen, now) {
             Some(next) if !pacer.is_watched.swap(true, Ordering::AcqRel) => (seen, pause) = (now, next),
-            // Nothing is in flight, or another watch has begun, which `watching` must not turn off.
-            _ => return watching.end(),
+            _ => {
+                // Nothing is in flight, or another watch has begun, which `watching` must not turn off.
+                watching.0 = Weak::new();
+                return;
+            }
         }
     }
 }
 
 /// The task. If its runtime goes down, the next request begins another.
 struct Watching(Weak<Pacer>);
-
-impl Watching {
-    /// Ends without a word.
-    fn end(mut self) {
-        self.0 = Weak::new();
-    }
-}
 
 impl Drop for Watching {
     fn drop(&mut self) {

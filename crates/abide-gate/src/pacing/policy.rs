@@ -228,7 +228,9 @@ impl PacePolicy {
 
     /// What should be said once in the log, since it differs from the polite default.
     pub(crate) fn exceptions(&self) -> impl Iterator<Item = (&str, Pace)> {
-        let all = (self.pace.is_less_polite()).then_some(("every host", self.pace));
+        let Pace { delay, max_in_flight, is_leased } = self.pace;
+        let is_less_polite = delay < Self::DELAY || max_in_flight > 1 || !is_leased;
+        let all = is_less_polite.then_some(("every host", self.pace));
         all.into_iter().chain(self.hosts.iter().map(|(host, own)| (host.as_str(), own.over(self.pace))))
     }
 }
@@ -277,10 +279,6 @@ impl Default for Pace {
 impl Pace {
     fn at_least(self, delay: Duration) -> Self {
         Self { delay: self.delay.max(delay).min(DELAY_MAX), ..self }
-    }
-
-    fn is_less_polite(&self) -> bool {
-        self.delay < PacePolicy::DELAY || self.max_in_flight > 1 || !self.is_leased
     }
 }
 

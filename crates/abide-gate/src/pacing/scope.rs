@@ -42,7 +42,12 @@ impl Scope {
     /// names without a suffix belong to no group.
     #[cfg(feature = "psl")]
     pub fn registrable_domain() -> Self {
-        Self::new("domain", |url| registrable(url).map(str::to_owned))
+        Self::new("domain", |url| match url.host()? {
+            url::Host::Domain(name) => {
+                psl::domain_str(name.strip_suffix('.').unwrap_or(name)).map(str::to_owned)
+            }
+            _ => None,
+        })
     }
 
     /// Groups by a key of your own; a request with `None` belongs to no group. If the function panics, the URL is refused.
@@ -92,15 +97,7 @@ impl fmt::Debug for Scope {
     }
 }
 
-#[cfg(feature = "psl")]
-fn registrable(url: &Url) -> Option<&str> {
-    match url.host()? {
-        url::Host::Domain(name) => psl::domain_str(name.strip_suffix('.').unwrap_or(name)),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
+#[cfg(all(test, feature = "psl"))]
 mod tests {
     use super::*;
 

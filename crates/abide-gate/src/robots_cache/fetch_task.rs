@@ -11,8 +11,7 @@ use tokio::sync::watch;
 use crate::event::Event;
 use crate::pacing::{DeferReason, Refusal};
 use crate::robots_cache::chain::{Chain, DeferredFetch};
-use crate::robots_cache::entry::Reuse;
-use crate::robots_cache::entry::{RobotsEntry, Source};
+use crate::robots_cache::entry::{Reuse, RobotsEntry, Source};
 use crate::robots_cache::fetch::PermitWait;
 use crate::robots_cache::outcome::FetchOutcome;
 use crate::robots_cache::record::{AttemptEnd, LastResult};
@@ -89,13 +88,13 @@ impl RobotsCache {
         if let Some(record) = &previous {
             match record.reuse(self.clock.wall()) {
                 Reuse::Use => return Ok(self.publish(record.clone())),
-                Reuse::UseAndRefresh => early = Some(self.publish(record.clone())),
+                Reuse::UseAndRefresh => {
+                    early = Some(self.publish(record.clone()));
+                    permit_wait.goes_to_background();
+                    leader.announce(FetchProgress { early: early.clone(), ..progress.clone() });
+                }
                 Reuse::Fetch => {}
             }
-        }
-        if early.is_some() {
-            permit_wait.goes_to_background();
-            leader.announce(FetchProgress { early: early.clone(), ..progress.clone() });
         }
         if let Some(record) = self.wait_for_other_process(origin, previous.as_ref()).await {
             return Ok(self.publish(record));

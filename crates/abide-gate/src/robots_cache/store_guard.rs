@@ -67,7 +67,12 @@ impl RobotsCache {
             let now = self.clock.wall();
             let lease = self.guarded(async { store.lease(origin, self.holder, now, ttl).await }).await;
             match lease {
-                Ok(None) => return self.saved_meanwhile(origin, previous).await,
+                Ok(None) => {
+                    // Saved between our load and our lease: there is nothing to fetch.
+                    let record = self.load_newer(origin, previous).await?;
+                    self.release_lease(origin).await;
+                    return Some(record);
+                }
                 Ok(Some(until)) => {
                     let left = until.since(self.clock.wall()).max(FOLLOW_AGAIN);
                     sleep(FOLLOW_EVERY.min(left)).await;
@@ -82,17 +87,6 @@ impl RobotsCache {
             }
         }
         None
-    }
-
-    /// The record that was saved between our load and our lease. The lease is released, because there is nothing to fetch then.
-    async fn saved_meanwhile(
-        &self,
-        origin: &Origin,
-        previous: Option<&RobotsRecord>,
-    ) -> Option<RobotsRecord> {
-        let record = self.load_newer(origin, previous).await?;
-        self.release_lease(origin).await;
-        Some(record)
     }
 
     /// A stored record that is newer than the one we know, and can be used. An older one is there if ours could not be saved.
