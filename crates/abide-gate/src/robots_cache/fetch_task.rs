@@ -65,11 +65,11 @@ impl RobotsCache {
 
     async fn run(self: Arc<Self>, leader: Leader<Origin, FetchProgress>, origin: Origin) {
         self.count(1, |stats| &mut stats.robots_fetches);
-        let mut lost = Lost { cache: &self, done: false };
+        let lost = Lost(&self);
         let progress = FetchProgress::default();
         leader.announce(progress.clone());
         let result = Some(self.load_or_fetch(&leader, &origin, &progress).await);
-        lost.done = true;
+        std::mem::forget(lost);
         leader.finish(FetchProgress { result, ..progress });
     }
 
@@ -171,16 +171,11 @@ pub(crate) fn full(now: WallMillis) -> Refusal {
 }
 
 /// Counts a fetch that has no end, because its task panicked or its runtime shut down.
-struct Lost<'a> {
-    cache: &'a RobotsCache,
-    done: bool,
-}
+struct Lost<'a>(&'a RobotsCache);
 
 impl Drop for Lost<'_> {
     fn drop(&mut self) {
-        if !self.done {
-            self.cache.count(1, |stats| &mut stats.robots_lost);
-        }
+        self.0.count(1, |stats| &mut stats.robots_lost);
     }
 }
 
