@@ -65,6 +65,7 @@ impl PacedFetch {
             return Err(FetchError::new(refused, refused.to_string()));
         }
         let (permit, fetching) = self.admitted(&request).await?;
+        self.pacer.granted(request.url(), &permit);
         let started = self.clock.now();
         // The last thing before the request is sent.
         if let Some(signer) = signer {
@@ -126,7 +127,6 @@ impl PacedFetch {
         let permit = self.permit(request).await?;
         // The permit first: hosts that only wait for their delay take no place from the others.
         if let Ok(fetching) = Arc::clone(&self.fetch_limit).try_acquire_owned() {
-            self.pacer.granted(request.url(), &permit);
             return Ok((permit, fetching));
         }
         permit.give_back();
@@ -135,9 +135,7 @@ impl PacedFetch {
         let fetching = timeout(left, Arc::clone(&self.fetch_limit).acquire_owned()).await;
         request.permit_wait.add(self.clock.now().saturating_duration_since(began));
         let Ok(Ok(fetching)) = fetching else { return Err(FetchError::deferred(full(self.clock.wall()))) };
-        let permit = self.permit(request).await?;
-        self.pacer.granted(request.url(), &permit);
-        Ok((permit, fetching))
+        Ok((self.permit(request).await?, fetching))
     }
 
     async fn permit(&self, request: &RobotsRequest) -> Result<Permit, FetchError> {
