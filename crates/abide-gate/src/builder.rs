@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use crate::event::{Event, Observer, Observers};
 use crate::gate::Gate;
 use crate::paced::{PacedFetch, RuledFetch};
-use crate::pacing::{HostStore, PacePolicy, Pacer, PacerBuilder};
+use crate::pacing::{HostStore, PacePolicy, PacerBuilder};
 use crate::robots_cache::{Fetch, RobotsCache, RobotsCacheBuilder, RobotsPolicy, RobotsStore};
 use crate::sign::CaughtSigner;
 use crate::{AddressGuard, Clock, SignRequest, SystemClock, caught_clock};
@@ -200,7 +200,13 @@ impl GateBuilder {
         policy.slot_wait_max = max_wait;
         let waiting = pacer.clone();
         let mut cache = self.robots_cache(tokens, Arc::clone(&fetch));
-        cache.observers = vec![Arc::new(move |event: &Event<'_>| change_delay_of_waiters(&waiting, event))];
+        cache.observers = vec![Arc::new(move |event: &Event<'_>| {
+            // A new Crawl-delay also applies to requests that already wait for a permit.
+            if let Event::RobotsChanged { entry: answer, .. } = event {
+                waiting.change_crawl_delay(answer.origin(), answer.crawl_delay().unwrap_or_default());
+                answer.place().store(waiting.place(&answer.origin().host()), Ordering::Relaxed);
+            }
+        })];
         cache.observers.extend(self.observers.iter().cloned());
         let robots = RobotsCacheBuilder { policy: policy.clone(), ..cache }.build();
         let tdmrep = (self.tdmrep != Tdm::Off).then(|| {
@@ -261,13 +267,5 @@ fn warn_of_dangers(addresses: &AddressGuard, robots: &RobotsPolicy) {
         if is_set {
             tracing::warn!(name: "abide.danger", target: "abide", setting, "less considerate than the default, as configured");
         }
-    }
-}
-
-/// A new Crawl-delay also applies to requests that already wait for a permit.
-fn change_delay_of_waiters(pacer: &Pacer, event: &Event<'_>) {
-    if let Event::RobotsChanged { entry: answer, .. } = event {
-        pacer.change_crawl_delay(answer.origin(), answer.crawl_delay().unwrap_or_default());
-        answer.place().store(pacer.place(&answer.origin().host()), Ordering::Relaxed);
     }
 }

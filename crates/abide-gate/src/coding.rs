@@ -179,17 +179,6 @@ impl<B: Body> DecodedBody<B> {
         }
     }
 
-    /// The coded body has ended: the stream must have, too.
-    fn finish(&mut self) -> Result<(), &'static str> {
-        match std::mem::replace(&mut self.stage, CodingStage::Done) {
-            CodingStage::Untouched if self.is_strict => Err("a coding is named, and the body is empty"),
-            CodingStage::Within => Err(SHORT),
-            // What is missing may be another member.
-            CodingStage::Between if self.body.size_hint().lower() > 0 => Err(SHORT),
-            CodingStage::Untouched | CodingStage::Between | CodingStage::Done => Ok(()),
-        }
-    }
-
     fn fail<T>(&mut self, error: B::Error) -> Poll<Option<Result<T, B::Error>>> {
         self.stage = CodingStage::Done;
         self.trailers = None;
@@ -229,9 +218,15 @@ impl<B: Body<Data = Bytes> + Unpin> Body for DecodedBody<B> {
                 Some(Err(error)) => return this.fail(error),
                 None => {}
             }
-            if let Err(why) = this.finish() {
-                return this.fail((this.undecodable)(why));
-            }
+            // The coded body has ended: the stream must have, too.
+            let why = match std::mem::replace(&mut this.stage, CodingStage::Done) {
+                CodingStage::Untouched if this.is_strict => "a coding is named, and the body is empty",
+                CodingStage::Within => SHORT,
+                // What is missing may be another member.
+                CodingStage::Between if this.body.size_hint().lower() > 0 => SHORT,
+                CodingStage::Untouched | CodingStage::Between | CodingStage::Done => break,
+            };
+            return this.fail((this.undecodable)(why));
         }
         Poll::Ready(this.trailers.take().map(|trailers| Ok(Frame::trailers(trailers))))
     }

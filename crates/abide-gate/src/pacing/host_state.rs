@@ -73,7 +73,13 @@ impl HostEntry {
                     self.last = self.last.max(until);
                 }
                 self.waiting.retain(|(_, until)| at < *until);
-                let free = self.free_at(ask.holder, is_held, at, grace_until);
+                // When the process that asks can have the lease.
+                let free = match (self.holder, self.waiting.first()) {
+                    (Some((holder, until)), _) if holder != ask.holder => until,
+                    (None, _) if !is_held && at < grace_until => grace_until,
+                    (None, Some((next, until))) if !is_held && *next != ask.holder => *until,
+                    _ => at,
+                };
                 if free <= at {
                     // Until the grace was over a process may have sent a request under a lease that was lost.
                     if !is_held && was_lost {
@@ -140,16 +146,6 @@ impl HostEntry {
             Some(place) => place.1 = until,
             None if has_room => self.waiting.push((asking, until)),
             None => {}
-        }
-    }
-
-    /// When the process that asks can have the lease.
-    fn free_at(&self, asking: HolderId, is_held: bool, now: Moment, grace_until: Moment) -> Moment {
-        match (self.holder, self.waiting.first()) {
-            (Some((holder, until)), _) if holder != asking => until,
-            (None, _) if !is_held && now < grace_until => grace_until,
-            (None, Some((next, until))) if !is_held && *next != asking => *until,
-            _ => now,
         }
     }
 }

@@ -296,9 +296,14 @@ impl RobotsRecord {
     }
 
     pub(super) fn weight_without_body(&self) -> usize {
-        let exception = self.exception.as_ref().map_or(0, |_| size_of::<Exception>());
-        let parts =
-            [size_of::<Self>(), self.origin.heap_size(), exception, self.copy().map_or(0, GoodCopy::weight)];
+        let url = self.copy().and_then(|copy| copy.redirected_to.as_deref());
+        let parts = [
+            size_of::<Self>(),
+            self.origin.heap_size(),
+            self.exception.as_ref().map_or(0, |_| size_of::<Exception>()),
+            url.map_or(0, |url| size_of::<Url>().saturating_add(url.as_str().len())),
+            self.copy().map_or(0, |copy| copy.validators.heap_size()),
+        ];
         parts.into_iter().fold(0, usize::saturating_add)
     }
 }
@@ -362,13 +367,6 @@ impl GoodCopy {
     /// Where it was received from. `origin` is the record's.
     pub(super) fn final_url(&self, origin: &Origin) -> Url {
         self.redirected_to.as_deref().cloned().unwrap_or_else(|| origin.robots_url())
-    }
-
-    /// About how many bytes it takes in memory besides its own, without its body.
-    pub(super) fn weight(&self) -> usize {
-        let url =
-            self.redirected_to.as_ref().map_or(0, |url| size_of::<Url>().saturating_add(url.as_str().len()));
-        url.saturating_add(self.validators.heap_size())
     }
 }
 
