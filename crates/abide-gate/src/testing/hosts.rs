@@ -296,8 +296,7 @@ impl<F: Future<Output = ()>, P: Fn(Duration) -> F> Subject<P> {
     }
 
     async fn one_process_has_the_lease(&self) {
-        let (host, [one, other]) = (fresh("one"), processes());
-        self.leases(&host, one, TTL, false, "the host is free").await;
+        let (host, [_, other]) = self.leased("one", TTL).await;
         self.refused(&host, other, true, "another process has the lease").await;
         self.leases(&fresh("another"), other, TTL, false, "each host has a lease of its own").await;
     }
@@ -458,12 +457,8 @@ impl<F: Future<Output = ()>, P: Fn(Duration) -> F> Subject<P> {
 
     async fn values_at_the_edges_of_the_types(&self) {
         let (host, odd, [one]) = (fresh("edges"), Arc::from("domain/{\u{e4} }:*"), processes());
-        let backoff = Backoff {
-            left: DELAY_MAX,
-            over: Duration::ZERO,
-            throttles: u8::MAX,
-            cause: BackoffCause::EnhanceYourCalm,
-        };
+        let cause = BackoffCause::EnhanceYourCalm;
+        let backoff = Backoff { left: DELAY_MAX, throttles: u8::MAX, cause, ..THROTTLE };
         let given = HostState { quiet: Some(Duration::MAX), delay: DELAY_MAX, backoff: Some(backoff) };
         let want = Want::Lease { ttl: HOUR, again_in: Duration::ZERO, is_held: true };
         let ask = LeaseAsk { holder: one, want, state: given };
