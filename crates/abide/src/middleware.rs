@@ -25,14 +25,14 @@ use reqwest_middleware::{Error, Middleware, Next, Result};
 use url::Url;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{BoxFuture, Denied, DeniedKind, Failure, Gate, decoder, without_userinfo};
+use abide_gate::{BoxFuture, Denied, DeniedKind, Failure, decoder, without_userinfo};
 use abide_http::{
     Call, CallSpan, FetchInfo, Options, RedirectHistory, ResponseBody, ResponseHead, Step, admit,
     body_failure_of, failure_of, is_of_the_caller, log_failed, with_read_timeout,
 };
 
 use crate::client::{Abide, Core};
-use crate::split_middleware::{Returned, send_paced, send_through_chain};
+use crate::split_middleware::{send_paced, send_through_chain};
 
 /// Both halves in one, which is the default, or one of them.
 #[derive(Debug, Clone)]
@@ -132,7 +132,11 @@ impl<'a> RedirectLoop<'a> {
             self.call.sign(request.headers_mut()).map_err(|denied| self.refused(denied, extensions))?;
             admit(&mut self.call).await.map_err(|denied| self.refused(denied, extensions))?;
             let response = match self.part {
-                Part::Gate => Box::pin(self.send_through_chain(extensions, next.clone())).await,
+                Part::Gate => {
+                    let is_repeatable = self.is_repeatable();
+                    let (call, request) = (&mut self.call, self.request.take().expect(ONE_REQUEST));
+                    Box::pin(send_through_chain(call, request, is_repeatable, extensions, next.clone())).await
+                }
                 Part::Whole | Part::Pacing => {
                     let request = self.request.as_mut().expect(ONE_REQUEST);
                     let signed = self.call.add_signature(request.headers_mut());
@@ -170,20 +174,6 @@ impl<'a> RedirectLoop<'a> {
             Err(reading) => reading,
         };
         Ok(into_reqwest(reading.await))
-    }
-
-    async fn send_through_chain(&mut self, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
-        let mut request = self.request.take().expect(ONE_REQUEST);
-        *request.timeout_mut() = self.call.timeout();
-        self.call.add_given(request.headers_mut());
-        let (gate, is_repeatable) = (self.core.crawler.gate(), self.is_repeatable());
-        let sending = Box::pin(send_through_chain(&mut self.call, gate, request, extensions, next));
-        let Returned { response, verdict, wait_left, wire } = sending.await;
-        self.call.spend(wait_left);
-        let mut response = response?;
-        self.call.restore_fields(response.status(), response.headers_mut());
-        self.call.answered_below(head_of(&response, is_repeatable), verdict, wire).map_err(refuse)?;
-        Ok(response)
     }
 
     fn is_repeatable(&self) -> bool {
@@ -354,7 +344,8 @@ pub(crate) fn answered(
         if let Ok(response) = &response {
             call.observe(response.status(), response.headers());
         }
-        return Err(wrong_order(core.crawler.gate(), call.url(), DeniedKind::SentAgain { times }));
+        // An error, not only a warning: requests without a permit cannot be undone.
+        return Err(refuse(call.denied(DeniedKind::SentAgain { times })));
     }
     let response = response.map_err(|error| failed(call, error))?;
     call.answered(head_of(&response, is_repeatable)).map_err(refuse)?;
@@ -395,11 +386,6 @@ fn failed(call: &mut Call<'_>, mut error: reqwest_middleware::Error) -> reqwest_
         Some(denied) => refuse(denied),
         None => error,
     }
-}
-
-/// The error for requests that something sent without a permit. Not only a warning, because they cannot be undone.
-pub(crate) fn wrong_order(gate: &Gate, url: &Url, kind: DeniedKind) -> reqwest_middleware::Error {
-    refuse(Denied::new(kind, url, gate.wall()))
 }
 
 #[cold]

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{Denied, DeniedKind, Gate, SignRequest, Verdict};
+use abide_gate::{Denied, DeniedKind, SignRequest, Verdict};
 use abide_http::{Call, Options, RedirectPolicy, admit, preserve_fields, same_resource, with_read_timeout};
 use http::Extensions;
 use reqwest::{Request, Response};
@@ -17,7 +17,7 @@ use reqwest_middleware::{Next, Result};
 use url::Url;
 
 use crate::client::Core;
-use crate::middleware::{answered, count_sends, into_http, refuse, sending, wrong_order};
+use crate::middleware::{answered, count_sends, head_of, into_http, refuse, sending};
 
 /// A request that the outer half has checked, for the inner half.
 #[derive(Debug, Clone)]
@@ -34,7 +34,9 @@ struct Handoff {
 #[derive(Debug, Default)]
 struct HopReport {
     waited: Duration,
+    /// How long the request was on the wire, up to the head of its response.
     wire: Duration,
+    /// The verdict by which the request went out. `None`: a cache answered.
     verdict: Option<Verdict>,
     denied: Option<Denied>,
     is_sent: bool,
@@ -44,16 +46,6 @@ impl Handoff {
     fn report(&self) -> std::sync::MutexGuard<'_, HopReport> {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// What has come through the chain.
-pub(crate) struct Returned {
-    pub(crate) response: Result<Response>,
-    /// The verdict by which the request went out. `None`: a cache answered.
-    pub(crate) verdict: Option<Verdict>,
-    pub(crate) wait_left: Duration,
-    /// How long it was on the wire, up to its head.
-    pub(crate) wire: Duration,
 }
 
 /// A hop on its way through the chain: when that ends, and also when the caller is cancelled, the call is notified whether the hop was sent.
@@ -72,14 +64,17 @@ impl Drop for Through<'_, '_> {
     }
 }
 
+/// The outer half: hands a hop on, and reports its response to the call.
 #[allow(clippy::expect_used, reason = "the redirect loop checks each hop before it sends it")]
 pub(crate) async fn send_through_chain(
     call: &mut Call<'_>,
-    gate: &Gate,
-    request: Request,
+    mut request: Request,
+    is_repeatable: bool,
     extensions: &mut Extensions,
     next: Next<'_>,
-) -> Returned {
+) -> Result<Response> {
+    *request.timeout_mut() = call.timeout();
+    call.add_given(request.headers_mut());
     let (url, wait_left, mut times_unpaced) = (call.url().clone(), call.wait_left(), 0);
     let verdict = call.verdict().cloned().expect("a call is checked before it is sent");
     let (signer, is_redirected) = (call.signer().cloned(), !call.history().hops().is_empty());
@@ -89,18 +84,21 @@ pub(crate) async fn send_through_chain(
     // The inner half counts for itself, so what is counted here went past it.
     let sending = through.call.cover(next.run(request, extensions));
     let response = count_sends(&mut times_unpaced, sending).await;
-    let (url, mut report) = (&through.handoff.url, through.handoff.report());
+    let mut report = through.handoff.report();
+    let (waited, wire) = (report.waited, report.wire);
     let (verdict, denied) = (report.verdict.take(), report.denied.take());
+    drop(report);
+    drop(through);
+    call.spend(wait_left.saturating_sub(waited));
     // With a client that counts nothing, an address says the same, if nothing on the way has rebuilt the response.
     let has_address = response.as_ref().is_ok_and(|response| response.remote_addr().is_some());
-    let response = match (response, denied) {
-        _ if times_unpaced > 0 || verdict.is_none() && has_address => {
-            Err(wrong_order(gate, url, DeniedKind::NoPacing))
-        }
-        (Err(_), Some(denied)) => Err(refuse(denied)),
-        (response, _) => response,
-    };
-    Returned { response, verdict, wait_left: wait_left.saturating_sub(report.waited), wire: report.wire }
+    if times_unpaced > 0 || verdict.is_none() && has_address {
+        return Err(refuse(call.denied(DeniedKind::NoPacing)));
+    }
+    let mut response = response.map_err(|error| denied.map_or(error, refuse))?;
+    call.restore_fields(response.status(), response.headers_mut());
+    call.answered_below(head_of(&response, is_repeatable), verdict, wire).map_err(refuse)?;
+    Ok(response)
 }
 
 /// The inner half: acquires the permit, and sends. Without an outer half above it, as when a cache revalidates in the background, it checks
