@@ -27,8 +27,8 @@ use url::Url;
 use abide_gate::pacing::Permit;
 use abide_gate::{BoxFuture, Denied, DeniedKind, Failure, decoder, without_userinfo};
 use abide_http::{
-    Call, CallSpan, FetchInfo, Options, RedirectHistory, ResponseBody, ResponseHead, Step, admit,
-    body_failure_of, failure_of, is_of_the_caller, log_failed, with_read_timeout,
+    Call, CallSpan, Options, RedirectHistory, ResponseBody, ResponseHead, Step, admit, body_failure_of,
+    failure_of, is_of_the_caller, log_failed, with_read_timeout,
 };
 
 use crate::client::{Abide, Core};
@@ -173,7 +173,7 @@ impl<'a> RedirectLoop<'a> {
             Ok(response) => return Ok(response),
             Err(reading) => reading,
         };
-        Ok(into_reqwest(reading.await))
+        Ok(Response::from(reading.await.map(reqwest::Body::wrap)))
     }
 
     fn is_repeatable(&self) -> bool {
@@ -213,7 +213,10 @@ impl<'a> RedirectLoop<'a> {
             match take_short_body(&mut response) {
                 Ok(body) => {
                     let info = reading.fetch_info(&body);
-                    return Ok(with_whole_body(url, &mut response, body, info));
+                    let head = take_head(url, &mut response);
+                    let mut whole = Response::from(head.map(|()| reqwest::Body::from(body)));
+                    whole.extensions_mut().insert(info);
+                    return Ok(whole);
                 }
                 Err(taken) => ahead = taken,
             }
@@ -237,17 +240,9 @@ impl<'a> RedirectLoop<'a> {
         let hops = self.call.history().hops().len();
         log_failed(hops, self.call.url(), &error);
         extensions.insert(self.call.without_response());
-        if hops == 0 { error } else { without_long_url(error) }
-    }
-}
-
-/// reqwest shows the URL of a request in its error, whole, and a server may redirect to one of 300 KB.
-fn without_long_url(error: Error) -> Error {
-    match error {
-        Error::Reqwest(error) if error.url().is_some_and(|url| url.as_str().len() > HOP_URL_SHOWN_MAX) => {
-            error.without_url().into()
-        }
-        error => error,
+        let is_long = error.url().is_some_and(|url| url.as_str().len() > HOP_URL_SHOWN_MAX);
+        // reqwest shows the URL of a request in its error, whole, and a server may redirect to one of 300 KB.
+        if hops > 0 && is_long { error.without_url() } else { error }
     }
 }
 
@@ -468,17 +463,6 @@ pub(crate) fn into_http(
     head.map(|()| body)
 }
 
-pub(crate) fn into_reqwest(response: http::Response<ResponseBody<reqwest::Body>>) -> Response {
-    Response::from(response.map(reqwest::Body::wrap))
-}
-
-pub(crate) fn with_whole_body(url: Url, response: &mut Response, body: Bytes, info: FetchInfo) -> Response {
-    let head = take_head(url, response);
-    let mut whole = Response::from(head.map(|()| reqwest::Body::from(body)));
-    whole.extensions_mut().insert(info);
-    whole
-}
-
 /// Takes a short body, if all of it has arrived, as most have with their head: a body that is read as it comes costs several allocations.
 ///
 /// # Errors
@@ -518,27 +502,19 @@ pub(crate) fn count_sends<F: Future + Unpin>(
     mut sending: F,
 ) -> impl Future<Output = F::Output> {
     poll_fn(move |context| {
-        let counting = Counting { outer: SENDS.replace(Some(*sends)) };
+        let _outer = Outer(SENDS.replace(Some(*sends)));
         let polled = Pin::new(&mut sending).poll(context);
-        *sends = counting.sends();
+        *sends = SENDS.get().unwrap_or_default();
         polled
     })
 }
 
-/// Gives the place back to the counter outside, also when the poll panics.
-struct Counting {
-    outer: Option<u32>,
-}
+/// The counter outside, which gets its place back, also when the poll panics.
+struct Outer(Option<u32>);
 
-impl Counting {
-    fn sends(&self) -> u32 {
-        SENDS.get().unwrap_or_default()
-    }
-}
-
-impl Drop for Counting {
+impl Drop for Outer {
     fn drop(&mut self) {
-        SENDS.set(self.outer);
+        SENDS.set(self.0);
     }
 }
 
