@@ -27,7 +27,7 @@ use crate::failure::body_failure_of;
 use crate::reader::HeadReader;
 
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
-type FrameResult = Result<Frame<Bytes>, BoxError>;
+pub(crate) type FrameResult = Result<Frame<Bytes>, BoxError>;
 
 /// The body of a response, with the permit of its request. It replays the part that was read ahead, byte for byte, with length, trailers
 /// and errors. Small frames that were read ahead are joined.
@@ -67,7 +67,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
             // between. RFC 9113 §8.1: a stream ends with END_STREAM, which may come later than the last byte, and the server counts the
             // stream until then.
             ends_with_its_length: version <= Version::HTTP_11,
-            read_timeout: ReadTimeout::new(None),
+            read_timeout: ReadTimeout { limit: None, is_awaited: false },
             timer: None,
             lazy: None,
         };
@@ -78,7 +78,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
     /// Makes the body fail, and its permit end, if the server sends nothing for `limit` while the body is read.
     #[must_use]
     pub fn with_read_timeout(mut self, limit: Option<Duration>) -> Self {
-        self.read_timeout = ReadTimeout::new(limit);
+        self.read_timeout = ReadTimeout { limit, is_awaited: false };
         self
     }
 
@@ -96,36 +96,23 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
     /// An error met here belongs to the reader: it is replayed at its place. A server that drips its head is waited for no
     /// longer than [`SCAN_TIME_MAX`].
     pub(crate) async fn read_head(&mut self, mut head: HeadReader) -> Head {
-        // What was taken before.
-        for frame in &self.replay {
-            match frame.as_ref().map(Frame::data_ref) {
-                Ok(Some(data)) if head.feed(data).is_break() => return head.finish(),
-                Ok(_) => {}
-                Err(_) => return head.interrupt(),
-            }
-        }
         let reading = async {
-            while let Some(frame) = poll_fn(|context| self.poll_wire(context)).await {
-                let data = frame.as_ref().ok().and_then(Frame::data_ref).cloned();
-                let failed = frame.is_err();
-                self.keep(frame);
-                if failed {
-                    return false;
-                }
-                let Some(data) = data else { continue };
-                if head.feed(&data).is_break() {
-                    return true;
+            // What was taken before.
+            let mut is_done = self.replay.iter().any(|frame| head.take(Some(frame), 0));
+            while !is_done {
+                let frame = poll_fn(|context| self.poll_wire(context)).await;
+                is_done = head.take(frame.as_ref(), self.missing());
+                if let Some(frame) = frame {
+                    self.keep(frame);
                 }
             }
-            self.is_whole()
         };
         let mut reading = pin!(reading);
         // Many heads are here already, and need no timer.
-        let is_read = match poll_fn(|context| Poll::Ready(reading.as_mut().poll(context))).await {
-            Poll::Ready(is_read) => is_read,
-            Poll::Pending => Box::pin(timeout(SCAN_TIME_MAX, reading)).await.unwrap_or(false),
-        };
-        if is_read { head.finish() } else { head.interrupt() }
+        if poll_fn(|context| Poll::Ready(reading.as_mut().poll(context))).await.is_pending() {
+            _ = Box::pin(timeout(SCAN_TIME_MAX, reading)).await;
+        }
+        head.finish()
     }
 
     /// Takes what has arrived already, up to a limit, without waiting: a small page whose last byte is here has ended on the
@@ -192,7 +179,9 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
             }
             None => (self.has_ended, self.permit) = (true, None),
         }
-        self.show_lazy_scan(frame);
+        let missing = self.missing();
+        // Its drop sends the result.
+        self.lazy.take_if(|scan| scan.head.as_mut().is_none_or(|head| head.take(frame, missing)));
     }
 
     fn end_permit(&mut self) {
@@ -204,9 +193,9 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
         }
     }
 
-    /// Of a body that has ended. hyper ends that of an HTTP/2 stream that was reset with `NO_ERROR`, too, and what is missing may be a rule.
-    fn is_whole(&self) -> bool {
-        self.wire_hint().lower() == 0
+    /// How many bytes are to come, at least.
+    fn missing(&self) -> u64 {
+        self.wire_hint().lower()
     }
 
     fn wire_hint(&self) -> SizeHint {
@@ -214,30 +203,12 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
     }
 
     /// Scans while the caller reads; the result is sent when the head has ended or the body is dropped.
-    pub(crate) fn scan_lazily(&mut self, head: HeadReader) -> watch::Receiver<Option<Head>> {
+    pub(crate) fn scan_lazily(&mut self, mut head: HeadReader) -> watch::Receiver<Option<Head>> {
         let (result, later) = watch::channel(None);
-        self.lazy = Some(Box::new(LazyScan { head: Some(head), is_whole: false, result }));
-        let taken = mem::take(&mut self.replay);
-        taken.iter().for_each(|frame| self.show_lazy_scan(Some(frame)));
-        self.replay = taken;
+        let is_done = self.replay.iter().any(|frame| head.take(Some(frame), 0));
+        let scan = Box::new(LazyScan { head: Some(head), result });
+        self.lazy = (!is_done).then_some(scan);
         later
-    }
-
-    fn show_lazy_scan(&mut self, frame: Option<&FrameResult>) {
-        let is_whole = frame.is_none() && self.is_whole();
-        let done = match (&mut self.lazy, frame) {
-            (None, _) => false,
-            (Some(scan), None) => {
-                scan.is_whole = is_whole;
-                true
-            }
-            (Some(_), Some(Err(_))) => true,
-            (Some(scan), Some(Ok(frame))) => scan.feed(frame),
-        };
-        if done {
-            // Its drop sends the result.
-            self.lazy = None;
-        }
     }
 }
 
@@ -318,25 +289,13 @@ const AHEAD_MAX: usize = 16 * 1024;
 #[derive(Debug)]
 struct LazyScan {
     head: Option<HeadReader>,
-    /// The body, or the head, was seen to its end.
-    is_whole: bool,
     result: watch::Sender<Option<Head>>,
-}
-
-impl LazyScan {
-    /// Whether nothing more is wanted.
-    fn feed(&mut self, frame: &Frame<Bytes>) -> bool {
-        let (Some(head), Some(data)) = (self.head.as_mut(), frame.data_ref()) else { return false };
-        self.is_whole = head.feed(data).is_break();
-        self.is_whole
-    }
 }
 
 impl Drop for LazyScan {
     fn drop(&mut self) {
         if let Some(head) = self.head.take() {
-            let head = if self.is_whole { head.finish() } else { head.interrupt() };
-            self.result.send_replace(Some(head));
+            self.result.send_replace(Some(head.finish()));
         }
     }
 }
@@ -372,10 +331,6 @@ struct ReadTimeout {
 }
 
 impl ReadTimeout {
-    fn new(limit: Option<Duration>) -> Self {
-        Self { limit, is_awaited: false }
-    }
-
     /// To be polled while nothing has come: an error when that has lasted too long.
     fn poll(&mut self, mut timer: Pin<&mut Option<Sleep>>, context: &mut Context<'_>) -> Poll<io::Error> {
         let Some(limit) = self.limit else { return Poll::Pending };
@@ -409,7 +364,7 @@ mod tests {
     async fn read(
         page: &[u8],
         mut sizes: impl Iterator<Item = usize>,
-    ) -> (ResponseBody<impl Body<Data = Bytes, Error = Infallible> + Unpin>, Head) {
+    ) -> ResponseBody<impl Body<Data = Bytes, Error = Infallible> + Unpin> {
         let options = ReadOptions::new("ExampleBot".parse().unwrap());
         let head = HeadReader::new(HeadScanner::new(&options, Some("text/html")), true);
         let mut rest = Bytes::copy_from_slice(page);
@@ -420,9 +375,9 @@ mod tests {
         }
         let wire = StreamBody::new(futures_util::stream::iter(frames));
         let mut body = ResponseBody::new(wire, Version::HTTP_11, None);
-        let head = body.read_head(head).await;
+        body.read_head(head).await;
         body.take_what_is_here().await;
-        (body, head)
+        body
     }
 
     #[tokio::test]
@@ -435,7 +390,7 @@ mod tests {
             ("odd", &[7, 1000, 3, 4095]),
         ];
         for (what, sizes) in sizes {
-            let (body, _) = read(&page, sizes.iter().copied().cycle()).await;
+            let body = read(&page, sizes.iter().copied().cycle()).await;
             assert!(body.replay.len() <= 2 * page.len() / JOINED_MAX + 2, "{what}: {}", body.replay.len());
             assert_eq!(body.size_hint().lower(), page.len() as u64, "{what}");
             assert_eq!(body.collect().await.unwrap().to_bytes(), page, "{what}");
@@ -465,7 +420,7 @@ mod tests {
     #[tokio::test]
     async fn frames_of_a_common_size_are_not_copied() {
         let page = vec![b'a'; 64 * 1024];
-        let (mut body, _) = read(&page, std::iter::repeat(8 * 1024)).await;
+        let mut body = read(&page, std::iter::repeat(8 * 1024)).await;
         let frame = body.frame().await.unwrap().unwrap();
         assert_eq!(frame.into_data().unwrap().len(), 8 * 1024);
     }

@@ -4,14 +4,13 @@
 //! long it waits and how much it holds is bounded; what is beyond is unknown, never permitted.
 
 use std::borrow::Cow;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Version, header};
 use http_body::Body;
 
-use crate::body::{BoxError, ResponseBody};
+use crate::body::{BoxError, FrameResult, ResponseBody};
 use crate::fetch_info::{FetchInfo, HeadOutcome, RedirectHistory, with_robots};
 use crate::permission_history::{StoredPermissions, persist};
 use abide_gate::WallMillis;
@@ -121,7 +120,8 @@ impl<'a> Reading<'a> {
         let head = match self.head {
             Err(reason) => Head::not_scanned(reason),
             Ok(mut reader) => {
-                _ = reader.feed(body);
+                reader.feed(body);
+                reader.take(None, 0);
                 reader.finish()
             }
         };
@@ -378,6 +378,8 @@ pub(crate) struct HeadReader {
     /// Whether the body looks coded, when enough of it was seen.
     is_coded: Option<bool>,
     is_scanned: bool,
+    /// Whether the head, or the body, was seen to its end.
+    is_read: bool,
     /// Whether the body is all of the page, and not a part of it.
     is_whole: bool,
     /// Whether the end of the body is surely that of the document.
@@ -386,11 +388,30 @@ pub(crate) struct HeadReader {
 
 impl HeadReader {
     pub(crate) fn new(scanner: HeadScanner, is_whole: bool) -> Self {
-        Self { scanner, start: Vec::new(), is_coded: None, is_scanned: false, is_whole, has_sure_end: true }
+        let (start, is_coded) = (Vec::new(), None);
+        Self { scanner, start, is_coded, is_scanned: false, is_read: false, is_whole, has_sure_end: true }
     }
 
-    /// Takes the next bytes of the body.
-    pub(crate) fn feed(&mut self, data: &[u8]) -> ControlFlow<()> {
+    /// Takes the next frame of the body, the error that breaks it off, or its end, at which so many bytes of its length are `missing`. Returns
+    /// whether nothing more is wanted.
+    pub(crate) fn take(&mut self, frame: Option<&FrameResult>, missing: u64) -> bool {
+        match frame {
+            Some(Err(_)) => return true,
+            Some(Ok(frame)) => {
+                if let Some(data) = frame.data_ref() {
+                    self.feed(data);
+                }
+            }
+            None => {
+                // hyper ends the body of an HTTP/2 stream that was reset with NO_ERROR, too, and what is missing may be a rule.
+                self.is_read = missing == 0;
+                return true;
+            }
+        }
+        self.is_read
+    }
+
+    fn feed(&mut self, data: &[u8]) {
         if self.is_coded.is_none() {
             let start = match data.get(..LOOKED_AT) {
                 Some(start) if self.start.is_empty() => start,
@@ -405,29 +426,21 @@ impl HeadReader {
             self.is_coded = is_enough.then(|| looks_coded(start));
         }
         if self.is_coded == Some(true) {
-            return ControlFlow::Break(());
+            self.is_read = true;
+            return;
         }
         self.is_scanned = self.is_scanned || self.scanner.feed(data).is_break();
         // A server chooses the size of its frames: the first byte of a coding may be that of a text, which ends a head at once.
         let is_judged = self.is_coded.is_some() || begins_with_a_tag(&self.start);
-        if self.is_scanned && is_judged { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        self.is_read = self.is_scanned && is_judged;
     }
 
-    /// The body has ended, or enough was seen.
+    /// Nothing more comes: enough was seen, the body broke off, or the caller stops reading.
     pub(crate) fn finish(self) -> Head {
-        self.end(HeadScanner::finish)
-    }
-
-    /// The body broke off, or the caller stops reading.
-    pub(crate) fn interrupt(self) -> Head {
-        self.end(HeadScanner::interrupt)
-    }
-
-    fn end(self, end: impl FnOnce(HeadScanner) -> Head) -> Head {
         if self.is_coded.unwrap_or_else(|| looks_coded(&self.start)) {
             return Head::not_scanned(HeadEnd::Undecoded);
         }
-        let head = end(self.scanner);
+        let head = if self.is_read { self.scanner.finish() } else { self.scanner.interrupt() };
         let is_cut = head.end() == HeadEnd::Eof && !self.has_sure_end;
         if self.is_whole && !is_cut { head } else { head.of_part() }
     }
@@ -465,17 +478,15 @@ const LOOKED_AT: usize = 256;
 #[cfg(test)]
 mod tests {
     use abide_permissions::ReadOptions;
+    use http_body::Frame;
 
     use super::*;
 
     fn read(body: &[u8], size: usize) -> Head {
         let options = ReadOptions::new("ExampleBot".parse().unwrap());
         let mut head = HeadReader::new(HeadScanner::new(&options, Some("text/html")), true);
-        for frame in body.chunks(size) {
-            if head.feed(frame).is_break() {
-                break;
-            }
-        }
+        let frames = body.chunks(size).map(|frame| Ok(Frame::data(Bytes::copy_from_slice(frame))));
+        frames.map(Some).chain([None]).any(|frame| head.take(frame.as_ref(), 0));
         head.finish()
     }
 
@@ -501,13 +512,10 @@ mod tests {
     #[test]
     fn a_page_that_begins_with_a_tag_is_not_waited_for() {
         let options = ReadOptions::new("ExampleBot".parse().unwrap());
-        for (start, progress) in [
-            (&b"<body>"[..], ControlFlow::Break(())),
-            (b" \xef\xbb\xbf<p>", ControlFlow::Break(())),
-            (b"text", ControlFlow::Continue(())),
-        ] {
+        for (start, is_read) in [(&b"<body>"[..], true), (b" \xef\xbb\xbf<p>", true), (b"text", false)] {
             let mut head = HeadReader::new(HeadScanner::new(&options, None), true);
-            assert_eq!(head.feed(start), progress, "{start:?}");
+            head.feed(start);
+            assert_eq!(head.is_read, is_read, "{start:?}");
         }
     }
 
