@@ -107,13 +107,6 @@ struct Repetitions {
     price: bool,
 }
 
-impl Repetitions {
-    /// How often the request was repeated for that.
-    fn count(&self) -> usize {
-        [self.signature, self.license, self.price].into_iter().filter(|given| *given).count()
-    }
-}
-
 /// A hop that has no response yet.
 #[derive(Debug)]
 pub(crate) struct PendingHop {
@@ -278,14 +271,12 @@ impl<'a> Call<'a> {
 
     /// robots.txt has been checked.
     pub(crate) fn checked(&mut self, verdict: Verdict) -> Result<(), Denied> {
-        let crawler = self.crawler;
-        let is_overridden = !verdict.is_allowed();
         let verdict = match self.override_reason() {
-            Some(why) if is_overridden => crawler.gate.overridden(verdict, why),
+            Some(why) if !verdict.is_allowed() => self.crawler.gate.overridden(verdict, why),
             _ => verdict,
         };
         if !verdict.is_allowed()
-            && let Some(denied) = verdict.refusal(self.url(), crawler.gate.wall())
+            && let Some(denied) = verdict.refusal(self.url(), self.crawler.gate.wall())
         {
             return Err(denied);
         }
@@ -438,17 +429,12 @@ impl<'a> Call<'a> {
         self.end(head, wire)
     }
 
+    #[expect(clippy::expect_used, reason = "see `pending`; a request is sent only with a verdict")]
     fn end(&mut self, head: ResponseHead<'_>, wire: Duration) -> Result<(), Denied> {
         if let Some(got) = head.url.filter(|got| !same_resource(got, self.url())) {
             return Err(self.denied(DeniedKind::RedirectBypass { got: without_userinfo(got) }));
         }
         self.wire_left = self.wire_left.map(|left| left.saturating_sub(wire));
-        self.end_hop(head, wire);
-        self.follow_or_finish(head)
-    }
-
-    #[expect(clippy::expect_used, reason = "see `pending`; a request is sent only with a verdict")]
-    fn end_hop(&mut self, head: ResponseHead<'_>, wire: Duration) {
         let waited = self.pending().waited;
         std::mem::replace(&mut self.span, CallSpan::none()).hop_answered(head.status, waited, wire);
         let terms = PaymentTerms::of(head.status, head.headers);
@@ -466,41 +452,43 @@ impl<'a> Call<'a> {
             permissions: None,
             payment: terms.map(Box::new),
         });
+        self.follow_or_finish(head)
     }
 
     fn follow_or_finish(&mut self, head: ResponseHead<'_>) -> Result<(), Denied> {
-        if head.is_repeatable && self.may_repeat() && self.may_wait() && self.gives(head) {
-            self.target = Some(Box::new(RedirectTarget::repeat(self.method.clone(), self.url().clone())));
-            self.step = Step::Follow;
-            return Ok(());
-        }
-        if !head.status.is_redirection() {
-            self.step = Step::Done;
-            return Ok(());
-        }
-        let asked = HopRequest {
-            method: &self.method,
-            url: self.url(),
-            // A request that was repeated with what its server asked for was not redirected.
-            hop: self.history.hops().len().saturating_sub(1).saturating_sub(self.given.count()),
-            is_repeatable: head.is_repeatable,
-        };
-        let policy = self.options.redirects.as_ref().unwrap_or(&self.crawler.redirects);
-        match redirect(policy, asked, head.status, head.headers) {
-            Redirect::Follow(target) => {
-                self.signer = None;
-                self.license = self.license.take().filter(|_| target.keeps_credentials);
-                self.target = Some(Box::new(target));
-                self.step = Step::Follow;
-                return Ok(());
-            }
-            Redirect::TooMany(url) => {
-                return Err(Denied::new(DeniedKind::TooManyRedirects, &url, self.crawler.gate.wall()));
-            }
-            Redirect::Stopped(stopped) => self.history.stop(stopped),
-            Redirect::None => {}
-        }
         self.step = Step::Done;
+        let target = if head.is_repeatable && self.may_repeat() && self.may_wait() && self.gives(head) {
+            RedirectTarget::repeat(self.method.clone(), self.url().clone())
+        } else if head.status.is_redirection() {
+            let Repetitions { signature, license, price } = self.given;
+            let repeated = [signature, license, price].into_iter().filter(|given| *given).count();
+            let asked = HopRequest {
+                method: &self.method,
+                url: self.url(),
+                // A request that was repeated with what its server asked for was not redirected.
+                hop: self.history.hops().len().saturating_sub(1).saturating_sub(repeated),
+                is_repeatable: head.is_repeatable,
+            };
+            let policy = self.options.redirects.as_ref().unwrap_or(&self.crawler.redirects);
+            match redirect(policy, asked, head.status, head.headers) {
+                Redirect::Follow(target) => {
+                    self.signer = None;
+                    self.license = self.license.take().filter(|_| target.keeps_credentials);
+                    target
+                }
+                Redirect::TooMany(url) => {
+                    return Err(Denied::new(DeniedKind::TooManyRedirects, &url, self.crawler.gate.wall()));
+                }
+                Redirect::End(stopped) => {
+                    self.history.stopped = stopped;
+                    return Ok(());
+                }
+            }
+        } else {
+            return Ok(());
+        };
+        self.target = Some(Box::new(target));
+        self.step = Step::Follow;
         Ok(())
     }
 
@@ -515,12 +503,8 @@ impl<'a> Call<'a> {
     fn gives(&mut self, head: ResponseHead<'_>) -> bool {
         let signer = self.crawler.gate.signer();
         let asked = signer.and_then(|signer| signer.asked(head.status, head.headers));
-        let gives = if asked.is_some() && !self.given.signature {
-            self.given.signature = true;
-            true
-        } else {
-            self.gives_for_access(head)
-        };
+        let gives = (asked.is_some() && !std::mem::replace(&mut self.given.signature, true))
+            || self.gives_for_access(head);
         if gives && asked.is_some() {
             // Also where it was given before: the nonce may be another.
             self.signer = asked;

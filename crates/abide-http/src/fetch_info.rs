@@ -222,7 +222,7 @@ pub(crate) fn with_robots(preferences: Preferences, hop: &Hop) -> Preferences {
 #[derive(Debug, Clone, Default)]
 pub struct RedirectHistory {
     hops: Vec<Hop>,
-    stopped: Option<Stopped>,
+    pub(crate) stopped: Option<Stopped>,
     unanswered: Duration,
 }
 
@@ -236,11 +236,6 @@ impl RedirectHistory {
         } else {
             self.hops.push(hop);
         }
-    }
-
-    /// The last answer is a redirect that is not followed.
-    pub(crate) fn stop(&mut self, stopped: Stopped) {
-        self.stopped = Some(stopped);
     }
 
     /// The hops, first to last.

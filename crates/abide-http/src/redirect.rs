@@ -68,10 +68,8 @@ impl Default for RedirectPolicy {
 /// What a response is to the call.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Redirect {
-    /// Its end.
-    None,
-    /// A redirect, and still its end.
-    Stopped(Stopped),
+    /// Its end; if it is a redirect, with the reason.
+    End(Option<Stopped>),
     /// One more than the policy allows, to this URL.
     TooMany(Url),
     /// A further hop.
@@ -137,18 +135,18 @@ pub(crate) fn redirect(
     headers: &HeaderMap,
 ) -> Redirect {
     if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
-        return Redirect::None;
+        return Redirect::End(None);
     }
     if !policy.follows {
-        return Redirect::Stopped(Stopped::NotFollowing);
+        return Redirect::End(Some(Stopped::NotFollowing));
     }
     let url = match location(asked.url, headers) {
         Ok(url) => url,
-        Err(stopped) => return Redirect::Stopped(stopped),
+        Err(stopped) => return Redirect::End(Some(stopped)),
     };
     let (method, keeps_body) = next_method(status, asked.method);
     if keeps_body && !asked.is_repeatable {
-        return Redirect::Stopped(Stopped::BodyNotRepeatable);
+        return Redirect::End(Some(Stopped::BodyNotRepeatable));
     }
     match asked.hop < policy.hops_max {
         true => Redirect::Follow(RedirectTarget {
@@ -159,7 +157,7 @@ pub(crate) fn redirect(
             url,
             is_repeat: false,
         }),
-        false if policy.returns_at_limit => Redirect::Stopped(Stopped::AtLimit),
+        false if policy.returns_at_limit => Redirect::End(Some(Stopped::AtLimit)),
         false => Redirect::TooMany(url),
     }
 }
@@ -256,7 +254,7 @@ mod tests {
         ];
         for (locations, stopped) in cases {
             let found = met("http://a.example/a", StatusCode::FOUND, locations);
-            assert_eq!(found, Redirect::Stopped(stopped), "{locations:?}");
+            assert_eq!(found, Redirect::End(Some(stopped)), "{locations:?}");
         }
     }
 
