@@ -628,10 +628,9 @@ impl<'a> Call<'a> {
     ) -> Reading<'r> {
         let history = std::mem::take(&mut self.history);
         let Self { crawler, options, method, source, .. } = self;
-        let reader = &crawler.reader;
-        let scan = options.scan.unwrap_or(reader.scan);
-        let asked = ReadRequest { reader, scan, method, request, source: *source };
-        Reading::new(asked, history, (status, headers), || crawler.gate.wall())
+        let scan = options.scan.unwrap_or(crawler.reader.scan);
+        let asked = ReadRequest { crawler, scan, method, request, source: *source };
+        Reading::new(asked, history, status, headers)
     }
 
     /// The response for the caller: its head is read, and a [`FetchInfo`](crate::FetchInfo) put into its extensions.
@@ -665,7 +664,9 @@ impl<'a> Call<'a> {
     /// Ends the call with this refusal, adds the hops before it, and notifies observers.
     #[must_use]
     pub fn refused(&self, denied: Denied) -> Denied {
-        let denied = denied.after(self.history.redirects());
+        // A request that was repeated with what its server asked for was not redirected.
+        let redirects = self.history.hops().iter().filter(|hop| hop.status.is_redirection());
+        let denied = denied.after(redirects.map(|hop| (hop.url.clone(), hop.status)).collect());
         self.crawler.gate.report_refused(&denied);
         denied
     }
@@ -674,7 +675,7 @@ impl<'a> Call<'a> {
     pub fn without_response(&mut self) -> RedirectHistory {
         let max_wait = self.options.max_wait.unwrap_or(self.crawler.gate.max_wait());
         let mut history = std::mem::take(&mut self.history);
-        history.ends_after(max_wait.saturating_sub(self.wait_left));
+        history.unanswered = max_wait.saturating_sub(self.wait_left).saturating_sub(history.waited());
         history
     }
 }

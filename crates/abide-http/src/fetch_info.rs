@@ -137,7 +137,9 @@ impl FetchInfo {
             return if is_unknown { known.with_unread_sources() } else { known };
         }
         let permissions = self.permissions();
-        let own = self.inner.fields.preferences(&self.inner.read, permissions.metas(), file);
+        let Inner { read, fields, .. } = &*self.inner;
+        let own = Preferences::new(read).with_fields(fields.lines());
+        let own = own.with_tdm(file, fields.lines(), permissions.metas());
         let is_complete = permissions.is_complete() && !is_unknown;
         let own = if is_complete { own } else { own.with_unread_sources() };
         match hop {
@@ -221,9 +223,10 @@ pub(crate) fn with_robots(preferences: Preferences, hop: &Hop) -> Preferences {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct RedirectHistory {
-    hops: Vec<Hop>,
+    pub(crate) hops: Vec<Hop>,
     pub(crate) stopped: Option<Stopped>,
-    unanswered: Duration,
+    /// How long the call waited for a request without a response.
+    pub(crate) unanswered: Duration,
 }
 
 impl RedirectHistory {
@@ -253,27 +256,9 @@ impl RedirectHistory {
         self.hops.iter().map(Hop::waited).fold(self.unanswered, Duration::saturating_add)
     }
 
-    /// The call has waited so long in all, and ends without an answer.
-    pub(crate) fn ends_after(&mut self, waited: Duration) {
-        self.unanswered = waited.saturating_sub(self.waited());
-    }
-
     /// Why a 3xx was not followed.
     pub fn stopped(&self) -> Option<Stopped> {
         self.stopped
-    }
-
-    /// The URL and status of each redirect. A request that was repeated with what its server asked for was not redirected.
-    pub(crate) fn redirects(&self) -> Vec<(Url, StatusCode)> {
-        let redirects = self.hops.iter().filter(|hop| hop.status.is_redirection());
-        redirects.map(|hop| (hop.url.clone(), hop.status)).collect()
-    }
-
-    /// The last hop has redirected; these rules are for its own URL only.
-    pub(crate) fn keep_rules(&mut self, permissions: Permissions) {
-        if let Some(hop) = self.hops.last_mut() {
-            hop.permissions = Some(Arc::new(permissions));
-        }
     }
 }
 

@@ -11,14 +11,13 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Ver
 use http_body::Body;
 
 use crate::body::{BoxError, FrameResult, ResponseBody};
+use crate::crawler::Crawler;
 use crate::fetch_info::{FetchInfo, HeadOutcome, RedirectHistory, with_robots};
 use crate::permission_history::{StoredPermissions, persist};
 use abide_gate::WallMillis;
 use abide_permissions::{
-    Fetched, Head, HeadEnd, HeadScanner, Meta, PermissionStore, Permissions, Preferences, ReadOptions,
-    is_whole,
+    Fetched, Head, HeadEnd, HeadScanner, PermissionStore, Permissions, Preferences, ReadOptions, is_whole,
 };
-use abide_robots::Target;
 
 /// How the responses of one crawler are read.
 #[derive(Debug)]
@@ -31,7 +30,7 @@ pub(crate) struct ResponseReader {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReadRequest<'a> {
-    pub(crate) reader: &'a ResponseReader,
+    pub(crate) crawler: &'a Crawler,
     pub(crate) scan: Scan,
     pub(crate) method: &'a Method,
     /// The fields that were sent with the request: a 304 may be about the version that they name, and a 206 be without some.
@@ -44,7 +43,7 @@ impl<'a> ReadRequest<'a> {
     /// little.
     fn store(&self) -> Option<&'a Arc<dyn PermissionStore>> {
         let asks = matches!(*self.method, Method::GET | Method::HEAD) && self.scan != Scan::Off;
-        self.reader.store.as_ref().filter(|_| asks && self.source != FieldSource::Unknown)
+        self.crawler.reader.store.as_ref().filter(|_| asks && self.source != FieldSource::Unknown)
     }
 
     /// Whether the response may leave out fields of the page, because the client should have them (RFC 9110 §15.3.7).
@@ -86,15 +85,15 @@ impl<'a> Reading<'a> {
     pub(crate) fn new(
         asked: ReadRequest<'a>,
         history: RedirectHistory,
-        (status, headers): (StatusCode, &HeaderMap),
-        received: impl FnOnce() -> WallMillis,
+        status: StatusCode,
+        headers: &HeaderMap,
     ) -> Self {
         let are_all = asked.source != FieldSource::Unknown && !asked.is_resumed(status);
         let (mut fields, body) = RuleFields::of(asked.scan, headers, are_all);
         let head = head_reader(&asked, (status, headers), &body);
         // Only what a field or a page says depends on the time.
-        if head.is_ok() || !fields.is_empty() || asked.store().is_some() {
-            fields.received = received();
+        if head.is_ok() || !fields.lines.is_empty() || asked.store().is_some() {
+            fields.received = asked.crawler.gate.wall();
         }
         Self { asked, history, fields, head }
     }
@@ -125,13 +124,16 @@ impl<'a> Reading<'a> {
                 reader.finish()
             }
         };
-        let options = self.asked.reader.options.clone();
+        let options = self.asked.crawler.reader.options.clone();
         FetchInfo::new(options, self.history, self.fields, HeadOutcome::Known(head))
     }
 
     /// A redirect that is followed: the last hop keeps its own rules.
     pub(crate) async fn followed(mut self, status: StatusCode, headers: &HeaderMap) -> RedirectHistory {
-        self.history.keep_rules(self.fields.permissions(&self.asked.reader.options, not_scanned()));
+        if let Some(hop) = self.history.hops.last_mut() {
+            let rules = self.fields.permissions(&self.asked.crawler.reader.options, not_scanned());
+            hop.permissions = Some(Arc::new(rules));
+        }
         if let Some(store) = self.asked.store() {
             self.persist(store, status, headers, not_scanned()).await;
         }
@@ -153,25 +155,22 @@ impl<'a> Reading<'a> {
         let head = std::mem::replace(&mut self.head, Err(HeadEnd::NotScanned));
         async move {
             let body = response.body_mut();
-            let (head, later) = match head {
-                Err(reason) => (Head::not_scanned(reason), None),
-                Ok(reader) if self.asked.scan == Scan::Lazy => {
-                    (not_scanned(), Some(body.scan_lazily(reader)))
-                }
-                Ok(reader) => (body.read_head(reader).await, None),
+            let mut outcome = match head {
+                Err(reason) => HeadOutcome::Known(Head::not_scanned(reason)),
+                Ok(reader) if self.asked.scan == Scan::Lazy => HeadOutcome::Later(body.scan_lazily(reader)),
+                Ok(reader) => HeadOutcome::Known(body.read_head(reader).await),
             };
             body.take_what_is_here().await;
-            let known = match self.asked.store() {
+            if let Some(store) = self.asked.store() {
+                let head = if let HeadOutcome::Known(head) = &outcome { head.clone() } else { not_scanned() };
                 // In a box: few crawlers have a store, and all would carry the room for it through every call.
-                Some(store) => Box::pin(self.persist(store, status, response.headers(), head.clone())).await,
-                None => None,
-            };
-            let outcome = match (later, known) {
-                (Some(later), _) => HeadOutcome::Later(later),
-                (None, Some(known)) => HeadOutcome::Stored(Box::new(known)),
-                (None, None) => HeadOutcome::Known(head),
-            };
-            let info = FetchInfo::new(self.asked.reader.options.clone(), self.history, self.fields, outcome);
+                let known = Box::pin(self.persist(store, status, response.headers(), head)).await;
+                if let (HeadOutcome::Known(_), Some(known)) = (&outcome, known) {
+                    outcome = HeadOutcome::Stored(Box::new(known));
+                }
+            }
+            let options = self.asked.crawler.reader.options.clone();
+            let info = FetchInfo::new(options, self.history, self.fields, outcome);
             response.extensions_mut().insert(info);
             response
         }
@@ -185,7 +184,7 @@ impl<'a> Reading<'a> {
         headers: &HeaderMap,
         head: Head,
     ) -> Option<StoredPermissions> {
-        let (hop, read) = (self.history.last()?, &self.asked.reader.options);
+        let (hop, read) = (self.history.last()?, &self.asked.crawler.reader.options);
         let robots = with_robots(Preferences::new(read), hop);
         let received = match self.asked.source {
             FieldSource::Kept(time) => time,
@@ -255,23 +254,9 @@ impl RuleFields {
         (Self { lines, are_all: are_all && are_read, received: WallMillis::default() }, body)
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.lines.is_empty()
-    }
-
     /// The lines, in the order of the response.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.lines.iter().map(|(name, value)| (name.as_str(), value.as_bytes()))
-    }
-
-    /// What they say on how content may be used; `metas` are those of the head, and `tdmrep` is the site's file with the target.
-    pub(crate) fn preferences(
-        &self,
-        read: &ReadOptions,
-        metas: &[Meta],
-        tdmrep: Option<(&[u8], &Target<'_>)>,
-    ) -> Preferences {
-        Preferences::new(read).with_fields(self.lines()).with_tdm(tdmrep, self.lines(), metas)
     }
 
     /// What they permit, together with a head.
@@ -342,7 +327,7 @@ fn head_reader(
     if body.is_coded {
         return Err(HeadEnd::Undecoded);
     }
-    let read = &asked.reader.options;
+    let read = &asked.crawler.reader.options;
     match HeadScanner::of_page(read, body.content_type.as_deref()) {
         // A client that undoes a coding takes the length away, and some stop at the end of the first gzip member: a document that ends
         // within its head may go on then. Where the whole document is scanned, its end is always that of the body.
