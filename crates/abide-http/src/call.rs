@@ -16,7 +16,7 @@ use url::Url;
 use crate::body::{BoxError, ResponseBody};
 use crate::crawler::{Crawler, Options};
 use crate::fetch_info::{CallSpan, Hop, RedirectHistory};
-use crate::identity::refuse_foreign_host;
+use crate::identity::{excerpt, foreign_host};
 use crate::license::LicenseToken;
 use crate::payment::{Payment, PaymentTerms};
 use crate::preserved_fields::restore_fields;
@@ -343,9 +343,10 @@ impl<'a> Call<'a> {
     /// # Errors
     /// [`DeniedKind::Identity`] or [`DeniedKind::ForeignHost`].
     pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), Denied> {
-        let signed =
-            refuse_foreign_host(headers, self.url()).and_then(|()| self.crawler.identity.sign(headers));
-        signed.map_err(|kind| self.denied(kind))
+        if let Some(host) = foreign_host(headers, self.url()).map(excerpt) {
+            return Err(self.denied(DeniedKind::ForeignHost { host }));
+        }
+        self.crawler.identity.sign(headers).map_err(|kind| self.denied(kind))
     }
 
     /// Signs the request, if requests are signed. Call this last before sending, because a signature is valid for seconds, and only for

@@ -93,28 +93,18 @@ pub fn foreign_host<'h>(headers: &'h HeaderMap, url: &Url) -> Option<&'h HeaderV
     headers.get_all(HOST).iter().find(|host| !is_host_of(host, url))
 }
 
-/// Refuses a request whose `Host` does not name the authority of its URL.
-///
-/// # Errors
-/// [`DeniedKind::ForeignHost`].
-pub(crate) fn refuse_foreign_host(headers: &HeaderMap, url: &Url) -> Result<(), DeniedKind> {
-    foreign_host(headers, url).map_or(Ok(()), |host| Err(DeniedKind::ForeignHost { host: excerpt(host) }))
-}
-
 /// Whether a `Host` field is that of the URL, with its port or, where that is the default one, without.
 fn is_host_of(host: &HeaderValue, url: &Url) -> bool {
     let (Ok(host), Some(name)) = (host.to_str(), url.host_str()) else { return false };
     let default = if url.scheme() == "https" { 443 } else { 80 };
     let (host, port) = match host.rsplit_once(':') {
-        Some((host, port)) if !port.ends_with(']') => (host, number(port)),
+        // Digits only: `str::parse` takes a sign as well.
+        Some((host, port)) if !port.ends_with(']') => {
+            (host, port.parse().ok().filter(|_| !port.starts_with('+')))
+        }
         _ => (host, Some(default)),
     };
     host.eq_ignore_ascii_case(name) && port.is_some() && port == url.port_or_known_default()
-}
-
-/// Digits only: `str::parse` takes a sign as well.
-fn number(port: &str) -> Option<u16> {
-    port.bytes().all(|byte| byte.is_ascii_digit()).then(|| port.parse().ok()).flatten()
 }
 
 #[cfg(test)]
