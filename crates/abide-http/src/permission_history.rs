@@ -59,9 +59,12 @@ async fn take_in(
     status: StatusCode,
     known: &mut Option<PermissionRecord>,
 ) -> Result<(), PermissionError> {
-    let key = key(url);
+    // Without what does not reach the server.
+    let mut key = without_userinfo(url);
+    key.set_fragment(None);
+    let key = key.as_str();
     // A whole page replaces all that is known.
-    let loaded = if info.is_whole_page() { None } else { caught(async { store.load(&key).await }).await? };
+    let loaded = if info.is_whole_page() { None } else { caught(async { store.load(key).await }).await? };
     let record = match loaded {
         Some(mut record) => {
             // Of another version nothing is known: the response's own rules are all there is.
@@ -74,16 +77,16 @@ async fn take_in(
         None if !status.is_success() && !status.is_redirection() || status == StatusCode::NOT_MODIFIED => {
             return Ok(());
         }
-        None => &PermissionRecord::new(&*key, info),
+        None => &PermissionRecord::new(key, info),
     };
     let saved = caught(async { store.save(record).await }).await;
     if saved.is_err() {
-        match caught(async { store.load(&key).await }).await {
+        match caught(async { store.load(key).await }).await {
             Ok(None) => {}
             // It is as good, or the record itself, which is to be written later.
             Ok(Some(kept)) if kept.covers(record) => {}
             // It would answer the next 304. That nothing is known is better.
-            _ => drop(caught(async { store.remove(&key).await }).await),
+            _ => drop(caught(async { store.remove(key).await }).await),
         }
     }
     saved
@@ -92,11 +95,4 @@ async fn take_in(
 /// The store's answer. Its panic is an error.
 async fn caught<T>(asked: impl Future<Output = Result<T, PermissionError>>) -> Result<T, PermissionError> {
     caught_future(asked).await.unwrap_or_else(|| Err(PermissionError::new("a panic")))
-}
-
-/// The URL without what does not reach the server.
-fn key(url: &Url) -> String {
-    let mut url = without_userinfo(url);
-    url.set_fragment(None);
-    url.into()
 }
