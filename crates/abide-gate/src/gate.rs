@@ -97,12 +97,12 @@ impl Gate {
     /// The verdict with the site's tdmrep.json, if the settings fetch it. `None`: it is not at hand, or it is required and unknown.
     fn with_tdmrep(
         &self,
-        verdict: Verdict,
+        mut verdict: Verdict,
         at_hand: impl FnOnce(&RobotsCache) -> Option<Arc<RobotsEntry>>,
     ) -> Option<Verdict> {
         let Some(cache) = self.tdmrep_for(&verdict) else { return Some(verdict) };
-        let entry = if may_fetch_tdmrep(&verdict) { Some(at_hand(cache)?) } else { None };
-        let verdict = verdict.with_tdmrep(entry);
+        let is_denied = !may_fetch_tdmrep(&verdict);
+        verdict.tdmrep = if is_denied { KeptTdmrep::Denied } else { KeptTdmrep::Entry(at_hand(cache)?) };
         let is_refused = self.requires_tdmrep && verdict.is_tdmrep_unknown();
         (!is_refused).then_some(verdict)
     }
@@ -147,8 +147,12 @@ impl Gate {
         #[cfg(feature = "tracing")]
         tracing::warn!(name: "abide.robots.overridden", target: "abide::robots", %origin, reason = ?why, "robots.txt is passed over");
         self.observers.notify(&Event::Overridden { origin, reason: why });
-        let verdict = if self.tdmrep.is_some() { verdict.with_unknown_tdmrep() } else { verdict };
-        verdict.overridden(Arc::clone(why))
+        let mut verdict = Verdict { override_reason: Some(Arc::clone(why)), ..verdict };
+        // The page was not going to be fetched, so tdmrep.json was not looked up.
+        if self.tdmrep.is_some() && matches!(verdict.tdmrep, KeptTdmrep::NotAsked) {
+            verdict.tdmrep = KeptTdmrep::Denied;
+        }
+        verdict
     }
 
     /// Reports to the observers that a request ended with this refusal: for adapters to HTTP clients.
@@ -500,16 +504,6 @@ impl Verdict {
         Self { ground: None, override_reason: None, tdmrep: KeptTdmrep::NotAsked }
     }
 
-    /// The same with the entry of tdmrep.json; `None`: it was not fetched, because robots.txt denies it or the page.
-    pub(crate) fn with_tdmrep(self, entry: Option<Arc<RobotsEntry>>) -> Self {
-        Self { tdmrep: entry.map_or(KeptTdmrep::Denied, KeptTdmrep::Entry), ..self }
-    }
-
-    /// The same; if tdmrep.json was not looked up, because the page was not going to be fetched, it is unknown.
-    pub(crate) fn with_unknown_tdmrep(self) -> Self {
-        if matches!(self.tdmrep, KeptTdmrep::NotAsked) { self.with_tdmrep(None) } else { self }
-    }
-
     /// The site's `/.well-known/tdmrep.json` as it was known when this was decided, or the last good copy of it. Its JSON is unread.
     ///
     /// `None`: it was not asked for, which is the default; or the site has none, having answered with 404 or 410; or
@@ -535,10 +529,6 @@ impl Verdict {
                 self.tdmrep().is_none() && !is_absent
             }
         }
-    }
-
-    pub(crate) fn overridden(self, why: Arc<str>) -> Self {
-        Self { override_reason: Some(why), ..self }
     }
 
     /// Whether the URL may be fetched: robots.txt allows it, or its denial was overridden.
