@@ -591,30 +591,11 @@ impl Verdict {
 }
 
 impl Ground {
-    /// Writes which rule decided, of which group, on which line.
-    fn write_verdict(
-        &self,
-        f: &mut fmt::Formatter<'_>,
-        verdict: &abide_robots::RobotsVerdict,
-    ) -> fmt::Result {
-        match verdict.rule() {
-            Some(rule) => {
-                let pattern = Escaped(rule.value());
-                write!(f, " by \"{}: {pattern}\" on line {}", rule.kind().name(), rule.line())?;
-                match verdict.token() {
-                    Some(token) => write!(f, " (group {})", Escaped(token.as_bytes())),
-                    None => f.write_str(" (group *)"),
-                }
-            }
-            None if verdict.is_robots_txt() => {
-                f.write_str(", because robots.txt itself is exempt from the rules")
-            }
-            None if !verdict.rules().has_group() => f.write_str(", because no group is for the crawler"),
-            None => f.write_str(", because it matches no rule"),
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_allowed { "allowed" } else { "disallowed" })?;
+        if let Some(rules) = &self.rules {
+            write_verdict(f, rules)?;
         }
-    }
-
-    fn write_source(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let answer = &self.entry;
         let url = answer.origin().robots_url();
         let url = Escaped(url.as_str().as_bytes());
@@ -673,7 +654,7 @@ impl fmt::Display for Verdict {
             write!(f, "fetched against robots.txt ({why}): ")?;
         }
         match &self.ground {
-            Some(ground) => ground.fmt(f),
+            Some(ground) => ground.write(f),
             None => f.write_str("allowed, because robots.txt itself always is"),
         }
     }
@@ -685,13 +666,22 @@ impl fmt::Debug for Verdict {
     }
 }
 
-impl fmt::Display for Ground {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.is_allowed { "allowed" } else { "disallowed" })?;
-        if let Some(rules) = &self.rules {
-            self.write_verdict(f, rules)?;
+/// Writes which rule decided, of which group, on which line.
+fn write_verdict(f: &mut fmt::Formatter<'_>, verdict: &abide_robots::RobotsVerdict) -> fmt::Result {
+    match verdict.rule() {
+        Some(rule) => {
+            let pattern = Escaped(rule.value());
+            write!(f, " by \"{}: {pattern}\" on line {}", rule.kind().name(), rule.line())?;
+            match verdict.token() {
+                Some(token) => write!(f, " (group {})", Escaped(token.as_bytes())),
+                None => f.write_str(" (group *)"),
+            }
         }
-        self.write_source(f)
+        None if verdict.is_robots_txt() => {
+            f.write_str(", because robots.txt itself is exempt from the rules")
+        }
+        None if !verdict.rules().has_group() => f.write_str(", because no group is for the crawler"),
+        None => f.write_str(", because it matches no rule"),
     }
 }
 
