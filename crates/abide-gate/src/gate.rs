@@ -203,20 +203,21 @@ impl Gate {
         left: &mut Duration,
     ) -> Result<Arc<RobotsEntry>, Denied> {
         loop {
-            if *left < self.max_wait && cache.cached(origin).is_none() {
-                self.refuse_a_long_wait(origin, url, *left)?;
-            }
-            // A fetch has a deadline, and so needs timers.
-            if cache.cached(origin).is_none() && !has_timers() {
-                return Err(self.denied(DeniedKind::NoTimers, url));
+            if cache.cached(origin).is_none() {
+                if *left < self.max_wait {
+                    self.refuse_a_long_wait(origin, url, *left)?;
+                }
+                // A fetch has a deadline, and so needs timers.
+                if !has_timers() {
+                    return Err(self.denied(DeniedKind::NoTimers, url));
+                }
             }
             let refused = match cache.get_within(origin, left).await {
                 Ok(answer) => return Ok(answer),
                 Err(refused) => refused,
             };
             // The fetch waits as long as most callers do. A caller with more time tries again.
-            let not_before = refused.not_before;
-            let wait = not_before.map_or(Duration::ZERO, |time| time.since(self.clock.wall()));
+            let wait = refused.not_before.map_or(Duration::ZERO, |time| time.since(self.clock.wall()));
             if wait.is_zero() || wait > *left {
                 return Err(self.denied_by(url, refused));
             }
@@ -318,10 +319,8 @@ impl Gate {
         let ask = Ask { crawl_delay, budget: Some(*left), ..Ask::default() };
         let began = self.clock.now();
         let permit = self.pacer.acquire(url, ask).await;
-        let waited = match &permit {
-            Ok(permit) => permit.waited(),
-            Err(_) => self.clock.now().saturating_duration_since(began),
-        };
+        let until_now = |_: &Refusal| self.clock.now().saturating_duration_since(began);
+        let waited = permit.as_ref().map_or_else(until_now, Permit::waited);
         *left = left.saturating_sub(waited);
         permit.map_err(|refusal| self.denied_by(url, refusal))
     }
@@ -423,13 +422,11 @@ impl Gate {
     /// The origin, unless the URL names an address that must not be contacted.
     fn address_check(&self, url: &Url) -> Result<Origin, Denied> {
         let origin = Origin::of(url).map_err(|_| self.denied(DeniedKind::UnsupportedUrl, url))?;
-        match self.addresses.check_url(url) {
-            Ok(()) => Ok(origin),
-            Err(refused) => {
-                let address = refused.address();
-                Err(self.denied(DeniedKind::AddressRefused { address }, url))
-            }
-        }
+        self.addresses.check_url(url).map_err(|refused| {
+            let address = refused.address();
+            self.denied(DeniedKind::AddressRefused { address }, url)
+        })?;
+        Ok(origin)
     }
 
     fn denied(&self, kind: DeniedKind, url: &Url) -> Denied {
