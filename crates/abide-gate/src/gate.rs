@@ -490,7 +490,7 @@ struct Ground {
 
 impl Verdict {
     pub(crate) fn robots(entry: Arc<RobotsEntry>, target: &Target<'_>) -> Self {
-        let rules = entry.rules().map(|rules| rules.verdict(target));
+        let rules = entry.rules.as_ref().map(|rules| rules.verdict(target));
         let is_allowed =
             rules.as_ref().map_or_else(|| entry.is_allowed(target), |verdict| verdict.is_allowed());
         let ground = Some(Ground { entry, rules, is_allowed });

@@ -347,8 +347,8 @@ impl BoundedTable {
         let shard = self.shard(hash);
         let value = shard.values.find(hash, |value| origin.is(value.origin()))?;
         // Read first: a byte that is only read stays in the caches of all cores.
-        if !value.used().load(Ordering::Relaxed) {
-            value.used().store(true, Ordering::Relaxed);
+        if !value.used.load(Ordering::Relaxed) {
+            value.used.store(true, Ordering::Relaxed);
         }
         is_wanted(value).then(|| Arc::clone(value))
     }
@@ -426,7 +426,7 @@ impl Shard {
     fn forget_one(&mut self, spared: &mut usize) -> Option<u64> {
         for place in self.hand..self.values.num_buckets() {
             let Ok(place) = self.values.get_bucket_entry(place) else { continue };
-            if place.get().used().swap(false, Ordering::Relaxed) && *spared < SPARED_MAX {
+            if place.get().used.swap(false, Ordering::Relaxed) && *spared < SPARED_MAX {
                 *spared = spared.saturating_add(1);
                 continue;
             }

@@ -60,11 +60,13 @@ pub enum Source {
 /// ```
 pub struct RobotsEntry {
     record: RobotsRecord,
-    /// Those of the copy's text, if it applies. They are here too, because a check reads them: by way of the text it would wait for memory once more.
-    rules: Option<Rules>,
+    /// Those of the copy's text, if it applies: fresh, revalidated, or the last good copy. They are here too, because a check reads them: by way of
+    /// the text it would wait for memory once more.
+    pub(crate) rules: Option<Rules>,
     serving: Serving,
     was_fresh: bool,
-    used: AtomicBool,
+    /// Whether it was used since the table's hand last passed it.
+    pub(super) used: AtomicBool,
     place: AtomicU32,
 }
 
@@ -100,11 +102,6 @@ impl RobotsEntry {
         }
     }
 
-    /// The rules that apply, if a robots.txt was read: fresh, revalidated, or the last good copy.
-    pub(crate) fn rules(&self) -> Option<&Rules> {
-        self.rules.as_ref()
-    }
-
     /// Why everything is disallowed for now: robots.txt can't be fetched, and there is no copy.
     pub(crate) fn unreachable(&self) -> Option<Failure> {
         (self.serving == Serving::Unreachable).then_some(match self.record.last() {
@@ -119,7 +116,7 @@ impl RobotsEntry {
     ///
     /// `/robots.txt` itself always may (RFC 9309 §2.2.2).
     pub fn is_allowed(&self, target: &Target<'_>) -> bool {
-        match self.rules() {
+        match &self.rules {
             Some(rules) => rules.is_allowed(target),
             // Only these allow everything. A copy without rules would be a mistake here, and disallows.
             None => {
@@ -136,7 +133,7 @@ impl RobotsEntry {
 
     /// The `Crawl-delay` of the group that applies, as written.
     pub fn crawl_delay(&self) -> Option<Duration> {
-        self.rules()?.crawl_delay()
+        self.rules.as_ref()?.crawl_delay()
     }
 
     /// The origin that it belongs to.
@@ -270,11 +267,6 @@ impl RobotsEntry {
     /// It has left the table. Returns by how many bytes that shrinks.
     pub(super) fn leave(&self) -> u64 {
         self.weight().saturating_add(self.text().map_or(0, RobotsText::leave))
-    }
-
-    /// Whether it was used since the table's hand last passed it.
-    pub(super) fn used(&self) -> &AtomicBool {
-        &self.used
     }
 
     /// The text that applies, which all origins share that send the same.
