@@ -315,8 +315,6 @@ pub(crate) enum Serving {
 const FUTURE_MAX: Duration = Duration::from_secs(5 * 60);
 /// No schedule reaches further: a backoff of 24 hours and its jitter.
 pub(crate) const NEXT_TRY_MAX: Duration = Duration::from_secs(27 * 60 * 60);
-/// An outage that was last seen this long ago says nothing about now: every schedule has tried again by then.
-const UNASKED_MAX: Duration = NEXT_TRY_MAX;
 
 impl RobotsRecord {
     /// Whether the last answer still counts: never for more than 24 hours (§2.4), and not if the clock was set back.
@@ -326,23 +324,21 @@ impl RobotsRecord {
 
     pub(crate) fn reuse(&self, now: WallMillis) -> Reuse {
         let is_failing = self.outage().since.is_some();
-        match (self.is_fresh(now), self.is_due(now)) {
+        // Further ahead than any schedule reaches: the clock was set back since.
+        let is_due = now >= self.next_try || self.next_try > now.plus(NEXT_TRY_MAX);
+        match (self.is_fresh(now), is_due) {
             (true, false) => Reuse::Use,
             (true, true) => Reuse::UseAndRefresh,
             // §2.4: not more than 24 hours, unless the robots.txt is unreachable.
             (false, _) if !is_failing => Reuse::Fetch,
-            // Whether it is still unreachable is unknown: the last attempt was long ago, or was dated by a wrong clock.
-            (false, _) if now.since(self.asked_at) >= UNASKED_MAX => Reuse::Fetch,
+            // Whether it is still unreachable is unknown: the last attempt was so long ago that every schedule has tried again by now, or was dated
+            // by a wrong clock.
+            (false, _) if now.since(self.asked_at) >= NEXT_TRY_MAX => Reuse::Fetch,
             (false, _) if self.is_from_the_future(now) => Reuse::Fetch,
             (false, false) => Reuse::Use,
             (false, true) if self.copy.is_some() => Reuse::UseAndRefresh,
             (false, true) => Reuse::Fetch,
         }
-    }
-
-    fn is_due(&self, now: WallMillis) -> bool {
-        // Further ahead than any schedule reaches: the clock was set back since.
-        now >= self.next_try || self.next_try > now.plus(NEXT_TRY_MAX) || self.is_from_the_future(now)
     }
 
     pub(crate) fn is_from_the_future(&self, now: WallMillis) -> bool {
