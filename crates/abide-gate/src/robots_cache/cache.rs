@@ -182,11 +182,13 @@ impl RobotsCache {
                 // Callers can join a fetch at any time: the waits of before are not their own.
                 *left = budget.saturating_sub(waited.saturating_sub(*before.get_or_insert(waited)));
                 // The early entry was usable when it was announced, but this caller may have come later.
-                if let Some(result) = result.or(early.filter(|answer| self.is_usable(answer)).map(Ok)) {
+                let now = self.clock.wall();
+                let early = early.filter(|answer| answer.next(now).is_some_and(|next| next != Reuse::Fetch));
+                if let Some(result) = result.or(early.map(Ok)) {
                     return result;
                 }
                 if is_waiting && left.is_zero() {
-                    return Err(full(self.clock.wall()));
+                    return Err(full(now));
                 }
             }
             let look_again = left.saturating_add(LOOK_AGAIN);
@@ -214,10 +216,6 @@ impl RobotsCache {
                 answer.next(now).map(|next| (answer, next))
             }
         }
-    }
-
-    pub(super) fn is_usable(&self, answer: &RobotsEntry) -> bool {
-        matches!(answer.next(self.clock.wall()), Some(Reuse::Use | Reuse::UseAndRefresh))
     }
 
     /// Compiles a record and keeps it in memory.
