@@ -218,18 +218,14 @@ impl Observers {
     pub(crate) fn notify(&self, event: &Event<'_>) {
         for observer in self.0.iter() {
             if caught(|| observer(event)).is_none() {
-                observer_panicked();
+                #[cfg(feature = "tracing")]
+                tracing::error!(
+                    name: "abide.observer_panicked", target: "abide",
+                    "an observer panicked; the event was lost for it"
+                );
             }
         }
     }
-}
-
-fn observer_panicked() {
-    #[cfg(feature = "tracing")]
-    tracing::error!(
-        name: "abide.observer_panicked", target: "abide",
-        "an observer panicked; the event was lost for it"
-    );
 }
 
 impl fmt::Debug for Observers {
