@@ -1,7 +1,7 @@
 //! Acquiring a permit, and ending it: the steps, each under the locks of all scopes of the request.
 //!
 //! A request `enter`s: it gets its permit at once, a place in the queue of each of its scopes, or the answer that the permit cannot come
-//! before its deadline. One in a queue `look`s again when it is woken, and may `leave`. A permit `end`s with the response, or is given back.
+//! before its deadline. One in a queue `look`s again when it is woken, and may leave. A permit ends with the response, or is given back.
 //!
 //! A request waits for all its scopes and takes all of them or none. Tickets are drawn under the locks, so the order of any two requests is
 //! the same in every queue that both are in. The request with the lowest ticket is therefore first in all its queues, and there is always
@@ -257,31 +257,6 @@ fn grant(
     }
 }
 
-/// A request gives up its place.
-pub(crate) fn leave(table: &Table, claims: &Claims, ticket: u64, effects: &mut Effects) {
-    each(table, claims, |schedule, _| {
-        if let Some(queue) = schedule.queue_mut() {
-            queue.leave(ticket, &mut effects.wakers);
-        }
-    });
-}
-
-/// The response has ended: the delay counts from now.
-pub(crate) fn end(table: &Table, claims: &Claims, started: Moment, now: Moment, effects: &mut Effects) {
-    each(table, claims, |schedule, _| {
-        schedule.end(started, now);
-        schedule.changed(now, &mut effects.wakers);
-    });
-}
-
-/// Nothing was sent: as if the permit had not been granted.
-pub(crate) fn give_back(table: &Table, claims: &Claims, started: Moment, now: Moment, effects: &mut Effects) {
-    each(table, claims, |schedule, claim| {
-        schedule.give_back(started, claim.before);
-        schedule.changed(now, &mut effects.wakers);
-    });
-}
-
 /// Does something to the schedule of each scope, under all locks.
 pub(crate) fn each(table: &Table, claims: &Claims, mut action: impl FnMut(&mut Schedule, &Claim)) {
     let mut locked = claims.lock(table);
@@ -400,7 +375,13 @@ impl QueuePlace {
 impl Drop for QueuePlace {
     fn drop(&mut self) {
         if !self.has_left {
-            self.pacer.act(|effects| leave(&self.pacer.table, &self.claims, self.ticket, effects));
+            self.pacer.act(|effects| {
+                each(&self.pacer.table, &self.claims, |schedule, _| {
+                    if let Some(queue) = schedule.queue_mut() {
+                        queue.leave(self.ticket, &mut effects.wakers);
+                    }
+                });
+            });
         }
     }
 }

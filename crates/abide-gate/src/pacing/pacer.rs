@@ -431,8 +431,14 @@ impl Drop for Permit {
         // The clock is the user's, so it is read before any lock is taken.
         let (table, now) = (&self.pacer.table, self.pacer.now_or_system());
         self.pacer.act(|effects| {
-            let end = if self.is_sent { acquire::end } else { acquire::give_back };
-            end(table, &self.claims, self.started, now, effects);
+            acquire::each(table, &self.claims, |schedule, claim| {
+                if self.is_sent {
+                    schedule.end(self.started, now);
+                } else {
+                    schedule.give_back(self.started, claim.before);
+                }
+                schedule.changed(now, &mut effects.wakers);
+            });
             // Last, because from here on the lease may go to another process, with the end of this response.
             self.users.iter_mut().for_each(|user| user.end(now));
         });
