@@ -123,7 +123,13 @@ pub(crate) fn enter(
     let mut locked = table.lock_shards(host, request.others.iter().map(shard));
     locked.clean_sometimes(host, now);
     // Under the locks of all scopes from here to the end: no other request can take one of them meanwhile.
-    let mut claims = claims(&mut locked, request, now, effects);
+    request.scopes().for_each(|scope| locked.make_room(&scope.key, now, effects));
+    let mut claim = |scope: &ScopeRequest<'_>| {
+        let (schedule, before) = (locked.find_or_insert(&scope.key), Moment::NEVER);
+        Claim { schedule, terms: scope.terms, feedback: scope.feedback, before }
+    };
+    let (host, others) = (claim(&request.host), request.others.iter().map(claim).collect());
+    let mut claims = Claims { host, others, quiet_at: None };
     for claim in claims.iter() {
         // A queue head whose task is never polled again would stop its host, so every new request looks for one.
         if let Some(queue) = locked.schedule(claim.schedule).and_then(Schedule::queue_mut) {
@@ -166,17 +172,6 @@ pub(crate) fn enter_idle(table: &Table, host: &ScopeRequest<'_>, place: u32, now
     Some(Claims { host, others: Box::default(), quiet_at })
 }
 
-/// The schedules of all scopes, new where they are not known.
-fn claims(locked: &mut Locked<'_>, request: &Request<'_>, now: Moment, effects: &mut Effects) -> Claims {
-    request.scopes().for_each(|scope| locked.make_room(&scope.key, now, effects));
-    let mut claim = |scope: &ScopeRequest<'_>| {
-        let (schedule, before) = (locked.find_or_insert(&scope.key), Moment::NEVER);
-        Claim { schedule, terms: scope.terms, feedback: scope.feedback, before }
-    };
-    let (host, others) = (claim(&request.host), request.others.iter().map(claim).collect());
-    Claims { host, others, quiet_at: None }
-}
-
 /// Whether the permit can come in time, as far as is known on arrival: a caller that would wait in vain is refused at once.
 fn in_time(
     locked: &mut Locked<'_>,
@@ -184,20 +179,19 @@ fn in_time(
     deadline: Moment,
     now: Moment,
 ) -> Result<(), DeadlineExceeded> {
+    let mut is_full = false;
     let last = last_scope(locked, claims, |schedule, terms| {
+        is_full |= schedule.waiting() >= QUEUE_MAX;
         let queued = schedule.queue().map(Queue::delays).unwrap_or_default();
         schedule.arrival(terms, queued, now)
     });
-    let full = claims
-        .iter()
-        .any(|claim| claim.find(locked).is_some_and(|(schedule, _)| schedule.waiting() >= QUEUE_MAX));
-    if full || last.start.at > deadline { Err(last.not_at_once(now)) } else { Ok(()) }
+    if is_full || last.start.at > deadline { Err(last.not_at_once(now)) } else { Ok(()) }
 }
 
 fn last_scope(
     locked: &mut Locked<'_>,
     claims: &Claims,
-    start: impl Fn(&Schedule, Terms) -> Start,
+    mut start: impl FnMut(&Schedule, Terms) -> Start,
 ) -> DeadlineExceeded {
     let mut last = DeadlineExceeded {
         start: Start { at: Moment::NEVER, why: WaitReason::Delay(claims.host.terms.delay) },
@@ -220,12 +214,12 @@ fn past_deadline(locked: &mut Locked<'_>, claims: &Claims, ticket: u64, now: Mom
         let start = schedule.arrival(terms, before, now);
         // An open response is the reason also for those further back, if it has been open for longer than a delay.
         let is_slow = schedule.is_full(terms) && now.since(schedule.open_since()) > terms.delay;
-        let why = if is_slow && matches!(start.why, WaitReason::Delay(_)) {
-            WaitReason::InFlight(schedule.open_since())
-        } else {
-            start.why
-        };
-        Start { why, ..start }
+        match start.why {
+            WaitReason::Delay(_) if is_slow => {
+                Start { why: WaitReason::InFlight(schedule.open_since()), ..start }
+            }
+            _ => start,
+        }
     });
     // A request that is not first in one of its queues may find all hosts free: those before it wait for another scope.
     last.not_at_once(now)
