@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 
-use super::acquire::{self, Claim, Claims};
+use super::acquire::{self, Claims};
 use super::backoff::{BackoffCause, HostBackoff, credible};
 use super::breaker::Breaker;
 use super::lease::SLACK;
@@ -17,9 +17,8 @@ use super::pacer::Pacer;
 use super::policy::DELAY_MAX;
 use super::rate_limit::{has_rate_limit, rate_limit};
 use super::retry_after::retry_after;
-use super::schedule::{Schedule, whole_millis};
+use super::schedule::whole_millis;
 use super::store::Backoff;
-use super::table::Effects;
 use crate::clock::Moment;
 use crate::event::Event;
 use crate::{Failure, Origin, WallMillis};
@@ -182,22 +181,20 @@ impl Pacer {
     /// Changes what feedback belongs to, wakes who is concerned, reports what came of it.
     fn feed_back(&self, claims: &Claims, now: Moment, change: impl Fn(&mut Feedback)) -> Option<WallMillis> {
         let (mut news, mut until) = (Vec::new(), Moment::NEVER);
-        let mut feed_back = |schedule: &mut Schedule, claim: &Claim, effects: &mut Effects| {
-            let before = schedule.feedback();
-            let mut after = before;
-            change(&mut after);
-            if schedule.set_feedback(after, now, &mut effects.wakers) {
-                self.table.feedbacks.fetch_add(1, Ordering::Relaxed);
-                news.push((schedule.key.as_str().to_owned(), before, after));
-            }
-            if claim.schedule == claims.host.schedule {
-                until = after.backoff.until.max(after.breaker.until);
-            }
-        };
         self.act(|effects| {
             acquire::each(&self.table, claims, |schedule, claim| {
-                if claim.feedback {
-                    feed_back(schedule, claim, effects);
+                if !claim.feedback {
+                    return;
+                }
+                let before = schedule.feedback();
+                let mut after = before;
+                change(&mut after);
+                if schedule.set_feedback(after, now, &mut effects.wakers) {
+                    self.table.feedbacks.fetch_add(1, Ordering::Relaxed);
+                    news.push((schedule.key.as_str().to_owned(), before, after));
+                }
+                if claim.schedule == claims.host.schedule {
+                    until = after.backoff.until.max(after.breaker.until);
                 }
             });
         });
