@@ -105,7 +105,9 @@ impl Pacer {
             return None;
         }
         let is_adaptive = self.policy.adaptive;
-        let is_throttle = is_throttle(status, self.policy.backoff_on_forbidden);
+        // Only these ask us to stay away, and 403 where the policy says so. A Retry-After on any other response speaks of something else.
+        let is_throttle = matches!(status.as_u16(), 429 | 503)
+            || (self.policy.backoff_on_forbidden && status == StatusCode::FORBIDDEN);
         // Nearly all responses end here: nothing changes, and no waiter need be woken.
         let has_limit = has_rate_limit(headers);
         if !is_throttle && !is_adaptive && !has_limit && !self.has_feedback(claims) {
@@ -119,9 +121,12 @@ impl Pacer {
         let quota = match cause {
             // The draft, "Client Behavior": "the Retry-After field MUST take precedence".
             Some(BackoffCause::Answer { retry_after: Some(_), .. }) => None,
-            _ if !has_limit => None,
             _ => rate_limit(headers, self.wall()).unwrap_or_else(|field| {
-                self.report_ignored(claims, field);
+                let host = claims.host.schedule;
+                let scope = claims.lock(&self.table).schedule(host).map(|host| host.key.as_str().to_owned());
+                if let Some(scope) = &scope {
+                    self.notify(&Event::RateLimitIgnored { scope, field });
+                }
                 None
             }),
         };
@@ -138,14 +143,6 @@ impl Pacer {
                 feedback.quota = feedback.quota.max(now.plus(wait));
             }
         })
-    }
-
-    fn report_ignored(&self, claims: &Claims, field: &'static str) {
-        let mut scopes = Vec::new();
-        acquire::each(&self.table, claims, |schedule, _| scopes.push(schedule.key.as_str().to_owned()));
-        if let Some(scope) = scopes.first() {
-            self.notify(&Event::RateLimitIgnored { scope, field });
-        }
     }
 
     /// Whether there is a backoff or a count of faults that a response has something to do with: most hosts have none.
@@ -275,10 +272,4 @@ impl Pacer {
         });
         extended.unwrap_or((HostBackoff::NONE, false))
     }
-}
-
-/// Does this answer ask us to stay away? Only 429 and 503 do, and 403 where the policy says so; a Retry-After on any other
-/// answer speaks of something else.
-fn is_throttle(status: StatusCode, forbidden: bool) -> bool {
-    matches!(status.as_u16(), 429 | 503) || (forbidden && status == StatusCode::FORBIDDEN)
 }
