@@ -133,10 +133,6 @@ impl Pacer {
     }
 
     /// Gives up all leases in the shared store and saves what it does not know yet, for `limit` at most. Returns whether nothing is left.
-    /// Without a store there is nothing to do.
-    ///
-    /// Before a process ends, it drops what is left of responses, awaits this, and closes its store. Without it, other processes wait for
-    /// its hosts until the leases end.
     pub(crate) async fn settled(&self, limit: Duration) -> bool {
         match &self.store {
             Some(store) => store.settled(limit).await,

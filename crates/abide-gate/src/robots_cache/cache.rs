@@ -141,8 +141,6 @@ impl RobotsCache {
 
     /// Expires the origin's entry, so that its next use fetches. The last good copy is kept, and is used without waiting while the origin is
     /// known to fail.
-    ///
-    /// Other processes with the same store see it when their own entries expire.
     pub(crate) async fn invalidate(&self, origin: &Origin) {
         // Or the next use would get the stored deferral instead of a fetch.
         self.deferrals.invalidate(origin);
