@@ -139,15 +139,7 @@ impl Pacer {
             None => true,
         }
     }
-}
 
-impl fmt::Debug for Pacer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pacer").field("policy", &self.policy).finish_non_exhaustive()
-    }
-}
-
-impl Pacer {
     /// The user's clock, which may panic.
     pub(crate) fn now(&self) -> Result<Moment, Refusal> {
         let now = catch("clock", || self.clock.now())?;
@@ -211,10 +203,8 @@ impl Pacer {
     fn groups(&self, url: &Url, ask: &Ask) -> Result<Vec<ScopeRequest<'static>>, Refusal> {
         let mut groups: Vec<ScopeRequest<'static>> = Vec::new();
         for scope in self.policy.scopes() {
-            let Some(key) = catch("scope", || scope.key(url))? else { continue };
-            if groups.iter().any(|group| group.key == key) {
-                continue;
-            }
+            let key = catch("scope", || scope.key(url))?;
+            let Some(key) = key.filter(|key| groups.iter().all(|group| group.key != *key)) else { continue };
             let (mut terms, feedback) = (scope.terms, scope.feedback);
             if feedback {
                 terms.delay = terms.delay.max(ask.crawl_delay);
@@ -233,6 +223,12 @@ impl Pacer {
     pub(crate) fn wake_first(&self, host: &str) {
         let first = self.with_schedule(host, |schedule| schedule.queue().and_then(Queue::first).cloned());
         wake(first.flatten().into_iter().collect());
+    }
+}
+
+impl fmt::Debug for Pacer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pacer").field("policy", &self.policy).finish_non_exhaustive()
     }
 }
 
