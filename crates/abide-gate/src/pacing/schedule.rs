@@ -288,9 +288,7 @@ impl Schedule {
     /// Puts away what is not needed any more.
     pub(crate) fn tidy(&mut self, now: Moment) {
         let Some(extra) = self.extra.as_deref_mut() else { return };
-        if extra.queue.as_deref().is_some_and(Queue::is_empty) {
-            extra.queue = None;
-        }
+        extra.queue.take_if(|queue| queue.is_empty());
         let is_deferred = extra.deferred.last().is_some_and(|(at, _)| *at > now);
         let plain = extra.queue.is_none() && !is_deferred && self.in_flight == 0;
         if plain && extra.feedback.is_over(now) {
@@ -343,18 +341,14 @@ mod tests {
         assert!(size_of::<Extra>() <= 160, "{}", size_of::<Extra>());
     }
 
-    fn lasting(delay: u64) -> Terms {
-        Terms { delay: Duration::from_secs(delay), limit: 1 }
-    }
-
-    fn terms(limit: u16) -> Terms {
-        Terms { delay: Duration::from_secs(1), limit }
+    fn terms(delay: u64, limit: u16) -> Terms {
+        Terms { delay: Duration::from_secs(delay), limit }
     }
 
     #[test]
     fn one_request_at_a_time_needs_no_list() {
         let mut schedule = Schedule::new("a.example");
-        schedule.grant(terms(1), at(1));
+        schedule.grant(terms(1, 1), at(1));
         assert!(schedule.extra.is_none());
         assert_eq!(schedule.open_since(), at(1));
         schedule.end(at(1), at(3));
@@ -394,7 +388,7 @@ mod tests {
         schedule.tidy(at(9_999));
         assert!(schedule.extra.is_some(), "its adaptive delay counts on");
         let mut schedule = Schedule::new("b.example");
-        schedule.grant(terms(2), at(1));
+        schedule.grant(terms(1, 2), at(1));
         schedule.tidy(at(9_999));
         assert_eq!(schedule.open_since(), at(1), "the list of what is open");
     }
@@ -420,7 +414,7 @@ mod tests {
             (troubled(0), 10, 11, 110, WaitReason::Backoff),
             (troubled(101), 10, 11, 111, WaitReason::Breaker),
         ] {
-            let arrival = schedule.arrival(lasting(5), Duration::from_secs(queued), at(now));
+            let arrival = schedule.arrival(terms(5, 1), Duration::from_secs(queued), at(now));
             assert_eq!(arrival, Start { at: at(start), why }, "{schedule:?}");
         }
     }
