@@ -229,7 +229,10 @@ impl Locked<'_> {
 
 impl HostShard {
     fn insert(&mut self, key: &str, hash: u64, hasher: &RandomState) -> u32 {
-        self.grow_slowly();
+        // By an eighth rather than by doubling: with a million hosts, doubling would keep up to 64 MB empty.
+        if self.schedules.len() == self.schedules.capacity() {
+            self.schedules.reserve_exact(self.schedules.len() / 8 + 4);
+        }
         let place = self.schedules.insert(Schedule::new(key));
         let place = u32::try_from(place).expect("four billion schedules do not fit into memory");
         let schedules = &self.schedules;
@@ -238,13 +241,6 @@ impl HostShard {
         };
         self.index.insert_unique(hash, place, rehash);
         place
-    }
-
-    /// By an eighth rather than by doubling: with a million hosts, doubling would keep up to 64 MB empty.
-    fn grow_slowly(&mut self) {
-        if self.schedules.len() == self.schedules.capacity() {
-            self.schedules.reserve_exact(self.schedules.len() / 8 + 4);
-        }
     }
 
     /// Looks at the next few schedules: puts away what is not needed, and forgets hosts while there are more than `max`.
