@@ -176,7 +176,7 @@ impl RobotsCache {
             // Cloned, because a borrow locks the channel; marked as seen, so that `changed` waits for the next.
             let last = progress.borrow_and_update().clone();
             if let Some(FetchProgress { result, early, permit_wait }) = last {
-                let (waited, is_waiting) = permit_wait.at(self.clock.now());
+                let (waited, present) = permit_wait.at(self.clock.now());
                 // Callers can join a fetch at any time: the waits of before are not their own.
                 *left = budget.saturating_sub(waited.saturating_sub(*before.get_or_insert(waited)));
                 // The early entry was usable when it was announced, but this caller may have come later.
@@ -185,7 +185,8 @@ impl RobotsCache {
                 if let Some(result) = result.or(early.map(Ok)) {
                     return result;
                 }
-                if is_waiting && left.is_zero() {
+                // Every permit is waited for, if only for an instant.
+                if left.is_zero() && present >= LOOK_AGAIN {
                     return Err(full(now));
                 }
             }

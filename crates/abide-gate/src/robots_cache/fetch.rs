@@ -198,11 +198,11 @@ impl PermitWait {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long it has waited by `now`, and whether it waits.
-    pub(crate) fn at(&self, now: Instant) -> (Duration, bool) {
+    /// How long it has waited by `now`, and how long of that without an end.
+    pub(crate) fn at(&self, now: Instant) -> (Duration, Duration) {
         let waits = self.lock();
         let present = waits.began.map_or(Duration::ZERO, |began| now.saturating_duration_since(began));
-        (waits.total.saturating_add(present), waits.began.is_some())
+        (waits.total.saturating_add(present), present)
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use abide_gate::Origin;
 use abide_robots::Target;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::parts::support::robots_cache::*;
 
@@ -54,6 +54,15 @@ async fn a_cancelled_leader_does_not_cancel_the_fetch() {
     leader.abort();
     assert!(follower.await.unwrap());
     assert_eq!(fetch.count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_without_time_is_not_refused_for_a_wait_of_an_instant() {
+    let fetch = ScriptedFetch::new(|request, _| {
+        request.permit_wait.begin(Instant::now().into_std());
+        slow().head_after(Duration::from_millis(40))
+    });
+    assert!(cache(&fetch).get_within(&origin(), &mut Duration::ZERO).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
