@@ -62,7 +62,7 @@ async fn a_caller_without_time_is_not_refused_for_a_wait_of_an_instant() {
         request.permit_wait.begin(Instant::now().into_std());
         slow().head_after(Duration::from_millis(40))
     });
-    assert!(cache(&fetch).get_within(&origin(), &mut Duration::ZERO).await.is_ok());
+    assert!(cache(&fetch).get_within(&origin(), &mut { Duration::ZERO }).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
