@@ -65,11 +65,16 @@ impl Gate {
     /// # Errors
     /// A refusal that is not a verdict: an unsupported URL, a refused address, a robots.txt request that was deferred or lost.
     pub async fn check(&self, url: &Url, left: &mut Duration) -> Result<Verdict, Denied> {
-        match self.verdict_at_once(url) {
-            Some(verdict) => Ok(self.observed(verdict)),
+        match self.check_at_once(url) {
+            Some(verdict) => Ok(verdict),
             // Boxed, because most calls do not need it and should not carry the room for it.
             None => Box::pin(self.check_after_fetching(url, left)).await,
         }
+    }
+
+    /// Like [`check`](Self::check), if that needs no wait: robots.txt is in memory, and fresh. `None` otherwise.
+    pub fn check_at_once(&self, url: &Url) -> Option<Verdict> {
+        self.verdict_at_once(url).map(|verdict| self.observed(verdict))
     }
 
     /// Like [`check`](Self::check), without I/O. `None` if robots.txt is not in memory.
@@ -253,19 +258,20 @@ impl Gate {
         verdict: &mut Verdict,
         left: &mut Duration,
     ) -> Result<Permit, Denied> {
-        match self.permit_at_once(url, verdict) {
-            Some(permit) => Ok(permit),
-            None => Box::pin(self.acquire_after_waiting(url, verdict, left)).await,
+        // This is looked at first, because a permit that is given back is still reported as granted.
+        if !verdict.has_lapsed(self.clock.wall())
+            && let Some(permit) = self.acquire_at_once(url, verdict)
+        {
+            return Ok(permit);
         }
+        Box::pin(self.acquire_after_waiting(url, verdict, left)).await
     }
 
-    /// A permit that is there this instant, without asking a store.
-    fn permit_at_once(&self, url: &Url, verdict: &Verdict) -> Option<Permit> {
-        // On a busy machine a verdict can expire between check and permit. This is looked at first, because a permit that is given back is still
-        // reported as granted.
-        if verdict.is_robots_txt() || verdict.has_lapsed(self.clock.wall()) {
-            return None;
-        }
+    /// Like [`acquire`](Self::acquire), if that needs no wait: the permit is there this instant, and no store is to be asked for it. `None`
+    /// otherwise.
+    ///
+    /// `verdict` comes from [`check_at_once`](Self::check_at_once) just now: whether its rules have expired is not checked.
+    pub fn acquire_at_once(&self, url: &Url, verdict: &Verdict) -> Option<Permit> {
         let place = verdict.entry()?.place();
         let crawl_delay = verdict.crawl_delay().unwrap_or_default();
         let ask = Ask { crawl_delay, place: place.load(Ordering::Relaxed), ..Ask::default() };

@@ -302,14 +302,36 @@ impl<'a> Call<'a> {
         self.spend(left);
         match permit {
             Ok(permit) => {
-                (self.permit, self.is_sent) = (Some(permit), false);
-                self.step = Step::Send;
+                self.permitted(permit);
                 Ok(())
             }
             // The rules have changed during the wait. `checked` overrides them.
             Err(_) if !is_allowed && self.override_reason().is_some() => Ok(()),
             Err(denied) => Err(denied),
         }
+    }
+
+    fn permitted(&mut self, permit: Permit) {
+        (self.permit, self.is_sent) = (Some(permit), false);
+        self.step = Step::Send;
+    }
+
+    /// Checks and acquires, if neither needs a wait. A second path beside `acquire`, because most requests take it: the clock is read once less,
+    /// and no future is made.
+    fn admit_at_once(&mut self) -> Result<(), Denied> {
+        let gate = &self.crawler.gate;
+        if self.step == Step::Check
+            && let Some(verdict) = gate.check_at_once(self.url())
+        {
+            self.checked(verdict)?;
+            if self.step == Step::Acquire
+                && let Some(verdict) = self.verdict()
+                && let Some(permit) = self.span.within(|| gate.acquire_at_once(self.url(), verdict))
+            {
+                self.permitted(permit);
+            }
+        }
+        Ok(())
     }
 
     /// Why the request goes out although robots.txt denies it: for the origin that the caller named, or for all.
@@ -700,6 +722,12 @@ impl Drop for Call<'_> {
 /// # Errors
 /// A refusal of any kind.
 pub async fn admit(call: &mut Call<'_>) -> Result<(), Denied> {
+    call.admit_at_once()?;
+    // Boxed, because most calls do not need it and should not carry the room for it.
+    if call.step() == Step::Send { Ok(()) } else { Box::pin(admit_after_waiting(call)).await }
+}
+
+async fn admit_after_waiting(call: &mut Call<'_>) -> Result<(), Denied> {
     loop {
         match call.step() {
             Step::Check => {

@@ -99,14 +99,12 @@ impl<'a> Reading<'a> {
     }
 
     /// The client takes no codings off by itself. So the end of a body that is framed is that of the document, also where no length says so.
-    #[must_use]
-    pub fn without_codings_below(mut self, version: Version, headers: &HeaderMap) -> Self {
+    pub fn codings_kept_below(&mut self, version: Version, headers: &HeaderMap) {
         if let Ok(head) = &mut self.head {
             // RFC 9112 §6.3: without either, the closed connection is the end, and a broken one looks the same.
             head.has_sure_end |=
                 version >= Version::HTTP_2 || headers.contains_key(header::TRANSFER_ENCODING);
         }
-        self
     }
 
     /// Whether nothing is awaited when all of the body is here: nothing is kept for later fetches, and the head is not scanned lazily.

@@ -74,7 +74,10 @@ impl Middleware for AbideMiddleware {
                 Box::pin(ready(Err(refuse(denied))))
             }
             Part::Whole | Part::Gate => {
-                Box::pin(RedirectLoop::run(core, self.part, request, extensions, next))
+                // Its place comes first, so that it is made there.
+                let place = Box::new_uninit();
+                let call = Box::write(place, RedirectLoop::run(core, self.part, request, extensions, next));
+                Box::into_pin(call)
             }
         }
     }
@@ -107,7 +110,9 @@ impl<'a> RedirectLoop<'a> {
         // Of an attempt before this one, if something above sends again.
         extensions.remove::<RedirectHistory>();
         let timeout = request.timeout().copied().or(core.timeout);
-        let mut call = Box::new(Call::new(&core.crawler, options, request.method(), request.url(), timeout));
+        let call = Box::new_uninit();
+        let mut call =
+            Box::write(call, Call::new(&core.crawler, options, request.method(), request.url(), timeout));
         if part == Part::Gate {
             call.paced_below();
         }
@@ -127,7 +132,7 @@ impl<'a> RedirectLoop<'a> {
         extensions: &mut Extensions,
         next: &Next<'_>,
     ) -> Result<Response> {
-        let response = loop {
+        loop {
             let request = self.request.as_mut().expect(ONE_REQUEST);
             self.call.sign(request.headers_mut()).map_err(|denied| self.refused(denied, extensions))?;
             admit(&mut self.call).await.map_err(|denied| self.refused(denied, extensions))?;
@@ -147,33 +152,33 @@ impl<'a> RedirectLoop<'a> {
                     let (is_repeatable, mut sends) = (self.is_repeatable(), 0);
                     let answer = count_sends(&mut sends, self.call.cover(sending)).await;
                     self.keeps_codings = self.core.decodes && (sends > 0 || !self.core.counts_sends);
-                    let response = answered(self.core, &mut self.call, answer, sends, is_repeatable);
-                    if self.call.permit().is_none_or(Permit::is_saved) {
-                        response
-                    } else {
+                    let mut response = answered(self.core, &mut self.call, answer, sends, is_repeatable);
+                    if self.call.permit().is_some_and(|permit| !permit.is_saved()) {
+                        let call = &self.call;
                         // Boxed with the response, which is moved less without a wait.
-                        Box::pin(async {
-                            self.call.saved().await;
+                        let saving = Box::pin(async move {
+                            call.saved().await;
                             response
-                        })
-                        .await
+                        });
+                        response = saving.await;
                     }
+                    response
                 }
             };
             let response = response.map_err(|error| self.failed(error, extensions))?;
-            if self.call.step() != Step::Follow {
-                break response;
+            if self.call.step() == Step::Follow {
+                Box::pin(self.follow(response)).await;
+                continue;
             }
-            Box::pin(self.follow(response)).await;
-        };
-        let history = self.call.history();
-        span.answered(history.hops().len(), response.status(), history.waited());
-        // Apart from the wait: what is matched on would be kept through it.
-        let reading = match self.finish(response) {
-            Ok(response) => return Ok(response),
-            Err(reading) => reading,
-        };
-        Ok(Response::from(reading.await.map(reqwest::Body::wrap)))
+            let history = self.call.history();
+            span.answered(history.hops().len(), response.status(), history.waited());
+            // Apart from the wait: what is matched on would be kept through it.
+            let reading = match self.finish(response) {
+                Ok(response) => return Ok(response),
+                Err(reading) => reading,
+            };
+            return Ok(Response::from(reading.await.map(reqwest::Body::wrap)));
+        }
     }
 
     fn is_repeatable(&self) -> bool {
@@ -206,15 +211,14 @@ impl<'a> RedirectLoop<'a> {
         let request = self.copy.as_ref().map(|copy| &copy.headers);
         let mut reading = self.call.reading(request, response.status(), response.headers());
         if self.keeps_codings {
-            reading = reading.without_codings_below(response.version(), response.headers());
+            reading.codings_kept_below(response.version(), response.headers());
         }
         let mut ahead = None;
         if reading.is_immediate() {
             match take_short_body(&mut response) {
                 Ok(body) => {
                     let info = reading.fetch_info(&body);
-                    let head = take_head(url, &mut response);
-                    let mut whole = Response::from(head.map(|()| reqwest::Body::from(body)));
+                    let mut whole = Response::from(take_head(url, &mut response, body));
                     whole.extensions_mut().insert(info);
                     return Ok(whole);
                 }
@@ -300,7 +304,8 @@ pub(crate) fn sending<'f>(
     if request.timeout().copied() != call.timeout() {
         *request.timeout_mut() = call.timeout();
     }
-    if core.decodes && request.headers().contains_key(RANGE) {
+    // A look at the few names of a request is less than a look-up.
+    if core.decodes && request.headers().keys().any(|name| *name == RANGE) {
         // RFC 9110 §14.2: a range is of the coded page, and a part of that cannot be decoded.
         request.headers_mut().entry(ACCEPT_ENCODING).or_insert(IDENTITY);
     }
@@ -312,43 +317,55 @@ pub(crate) fn sending<'f>(
 pub(crate) fn answered(
     core: &Core,
     call: &mut Call<'_>,
-    response: io::Result<Result<Response>>,
+    answer: io::Result<Result<Response>>,
     times: u32,
     is_repeatable: bool,
 ) -> Result<Response> {
-    // Our own read timeout, and no error of a middleware below, whose meaning for the host is unknown.
-    let response = response.unwrap_or_else(|error| match error.kind() {
-        io::ErrorKind::Unsupported => {
-            call.not_sent();
-            Err(refuse(call.denied(DeniedKind::NoTimers)))
+    let mut response = match answer {
+        Ok(Ok(response)) => response,
+        Ok(Err(_)) if times > 1 => return Err(sent_again(call, times)),
+        Ok(Err(error)) => return Err(failed(call, error)),
+        Err(error) => {
+            let error = timed_out(call, error);
+            return Err(if times > 1 { sent_again(call, times) } else { error });
         }
-        _ => {
-            call.failed(Some(Failure::Timeout));
-            Err(reqwest_middleware::Error::middleware(error))
-        }
-    });
+    };
     let mut is_coded = false;
-    if let Ok(response) = &response {
-        // A look at the few names of a response is less than two look-ups.
-        for name in response.headers().keys() {
-            observe_cookie(&core.has_cookies, name);
-            is_coded |= *name == CONTENT_ENCODING;
-        }
+    // A look at the few names of a response is less than two look-ups.
+    for name in response.headers().keys() {
+        observe_cookie(&core.has_cookies, name);
+        is_coded |= *name == CONTENT_ENCODING;
     }
     if times > 1 {
-        if let Ok(response) = &response {
-            call.observe(response.status(), response.headers());
-        }
-        // An error, not only a warning: requests without a permit cannot be undone.
-        return Err(refuse(call.denied(DeniedKind::SentAgain { times })));
+        call.observe(response.status(), response.headers());
+        return Err(sent_again(call, times));
     }
-    let response = response.map_err(|error| failed(call, error))?;
     call.answered(head_of(&response, is_repeatable)).map_err(refuse)?;
     // A cache below rebuilds its responses, also those that have just come from the wire.
     if call.history().last().is_none_or(|hop| hop.remote_addr().is_none()) {
         call.lost_fields();
     }
-    Ok(if is_coded && core.decodes { decoded(response) } else { response })
+    if is_coded && core.decodes {
+        response = decoded(response);
+    }
+    Ok(response)
+}
+
+/// An error, not only a warning: requests without a permit cannot be undone.
+#[cold]
+fn sent_again(call: &Call<'_>, times: u32) -> Error {
+    refuse(call.denied(DeniedKind::SentAgain { times }))
+}
+
+/// Our own read timeout, and no error of a middleware below, whose meaning for the host is unknown.
+#[cold]
+fn timed_out(call: &mut Call<'_>, error: io::Error) -> Error {
+    if error.kind() == io::ErrorKind::Unsupported {
+        call.not_sent();
+        return refuse(call.denied(DeniedKind::NoTimers));
+    }
+    call.failed(Some(Failure::Timeout));
+    Error::middleware(error)
 }
 
 /// A response with such a field may have filled the client's cookie jar, if it has one.
@@ -422,23 +439,23 @@ const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
 /// would hide rules, and both kinds of requests go through one client. So its decoding is switched off, and pages are decoded here.
 fn decoded(mut response: Response) -> Response {
     let Some(decode) = decoder(response.headers()) else { return response };
-    let mut head = take_head(response.url().clone(), &mut response);
+    let mut head = take_head(response.url().clone(), &mut response, ());
     head.headers_mut().remove(CONTENT_ENCODING);
     let body = http::Response::<reqwest::Body>::from(response).into_body();
     Response::from(head.map(|()| reqwest::Body::wrap(decode(body))))
 }
 
-/// Moves the head out of a response, as an `http::Response` with its URL, which only reqwest's extension of the builder can set.
-fn take_head(url: Url, response: &mut Response) -> http::Response<()> {
+/// Moves the head out of a response, to another body, with its URL, which only reqwest's extension of the builder can set.
+fn take_head<B>(url: Url, response: &mut Response, body: B) -> http::Response<B> {
     let mut builder = http::Response::builder();
     if let Some(extensions) = builder.extensions_mut() {
         *extensions = std::mem::take(response.extensions_mut());
     }
-    let head = builder.url(url).body(());
+    let head = builder.url(url).body(body);
     let mut head = head.expect("a builder cannot fail that was given neither a status nor fields");
     *head.status_mut() = response.status();
     *head.version_mut() = response.version();
-    *head.headers_mut() = std::mem::take(response.headers_mut());
+    std::mem::swap(head.headers_mut(), response.headers_mut());
     head
 }
 
@@ -454,7 +471,7 @@ pub(crate) fn into_http(
     if response.content_length().is_none() {
         response.headers_mut().remove(CONTENT_LENGTH);
     }
-    let head = take_head(url, &mut response);
+    let head = take_head(url, &mut response, ());
     let wire = http::Response::<reqwest::Body>::from(response).into_body();
     let mut body = ResponseBody::new(wire, head.version(), permit).with_read_timeout(read_timeout);
     if let Some(taken) = taken {
