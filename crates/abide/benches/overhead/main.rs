@@ -19,6 +19,7 @@ use abide::{Abide, ResponseExt, Scan};
 use async_trait::async_trait;
 use http::Extensions;
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next};
+use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
 mod crawl;
@@ -30,43 +31,40 @@ use crawl::{Client, crawl};
 use server::{Server, serve};
 
 const ROUND: usize = 4_000;
-const ROUNDS: usize = 15;
+const ROUNDS: usize = 31;
 /// What every client calls itself.
 const USER_AGENT: &str = "ExampleBot/1.0 (+https://example.com/bot)";
 
 fn main() {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("it starts");
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| *word != "--bench").collect();
-    runtime.block_on(async {
-        match words.as_slice() {
-            ["--serve"] => serve().await,
-            ["--crawl", client, hosts @ ..] => {
-                println!(
-                    "{}",
-                    crawl(crawl_client(client), hosts.iter().map(ToString::to_string).collect()).await
-                );
-            }
-            ["--count", client, path, requests, in_flight @ ..] => {
-                let requests = requests.parse().expect("a number of requests");
-                let in_flight =
-                    in_flight.first().map_or(1, |text| text.parse().expect("how many are in flight"));
-                count(Server::start().address, client, path, requests, in_flight).await;
-            }
-            _ => {
-                let server = Server::start();
-                println!("| client | in flight | page | processor µs | above reqwest | ratio |");
-                println!("| --- | --- | --- | --- | --- | --- |");
-                for (in_flight, path) in [(32, "small"), (1, "small"), (32, "1-KB"), (32, "9-KB")] {
-                    compare(server.address, in_flight, path).await;
-                }
+    match words.as_slice() {
+        ["--serve"] => runtime(2).block_on(serve()),
+        ["--crawl", client, hosts @ ..] => {
+            let hosts = hosts.iter().map(ToString::to_string).collect();
+            println!("{}", runtime(2).block_on(crawl(crawl_client(client), hosts)));
+        }
+        ["--count", client, path, requests, in_flight @ ..] => {
+            let requests = requests.parse().expect("a number of requests");
+            let in_flight = in_flight.first().map_or(1, |text| text.parse().expect("how many are in flight"));
+            runtime(2).block_on(count(Server::start().address, client, path, requests, in_flight));
+        }
+        _ => {
+            let server = Server::start();
+            println!("| client | threads | in flight | page | processor µs | above reqwest | ratio |");
+            println!("| --- | --- | --- | --- | --- | --- | --- |");
+            for (threads, in_flight, path) in
+                [(1, 32, "small"), (2, 32, "small"), (2, 1, "small"), (2, 32, "1-KB"), (2, 32, "9-KB")]
+            {
+                runtime(threads).block_on(compare(server.address, threads, in_flight, path));
             }
         }
-    });
+    }
+}
+
+fn runtime(threads: usize) -> Runtime {
+    let mut builder = if threads == 1 { Builder::new_current_thread() } else { Builder::new_multi_thread() };
+    builder.worker_threads(threads).enable_all().build().expect("it starts")
 }
 
 /// By its name on the command line.
@@ -88,28 +86,27 @@ async fn count(address: SocketAddr, client: &str, path: &str, requests: usize, i
     one_round(&client, &url, requests, in_flight, name == "abide").await;
 }
 
-/// One table: every client in turn, round by round.
-async fn compare(address: SocketAddr, in_flight: usize, path: &str) {
+/// Every client in turn, round by round. What else the machine does lasts longer than a round, so each is compared with reqwest's of the
+/// same turn.
+async fn compare(address: SocketAddr, threads: usize, in_flight: usize, path: &str) {
     let url = format!("http://{address}/{path}");
     let clients = clients(in_flight);
-    let mut measured: Vec<Vec<Duration>> = vec![Vec::new(); clients.len()];
+    let mut measured: Vec<Vec<f64>> = vec![Vec::new(); clients.len()];
     for round in 0..=ROUNDS {
         for ((name, client), measured) in clients.iter().zip(&mut measured) {
             let used = one_round(client, &url, ROUND, in_flight, *name == "abide").await;
             // The first one warms up: connections, robots.txt.
             if round > 0 {
-                measured.push(used);
+                measured.push(used.as_secs_f64() * 1e6 / ROUND as f64);
             }
         }
     }
-    let medians: Vec<f64> = measured.into_iter().map(median).collect();
-    for ((name, _), used) in clients.iter().zip(&medians) {
-        let reqwest = medians[0];
-        println!(
-            "| {name} | {in_flight} | {path} | {used:.1} | {:.1} | {:.2} |",
-            used - reqwest,
-            used / reqwest
-        );
+    for ((name, _), rounds) in clients.iter().zip(&measured) {
+        let turns = || rounds.iter().zip(&measured[0]);
+        let used = median(rounds.iter().copied());
+        let (above, ratio) =
+            (median(turns().map(|(used, by)| used - by)), median(turns().map(|(used, by)| used / by)));
+        println!("| {name} | {threads} | {in_flight} | {path} | {used:.1} | {above:.1} | {ratio:.2} |");
     }
 }
 
@@ -120,10 +117,10 @@ fn clients(in_flight: usize) -> [(&'static str, ClientWithMiddleware); 3] {
     [("reqwest", plain), ("an empty middleware", empty), ("abide", abide(in_flight as u16, Scan::Eager))]
 }
 
-/// The middle of all rounds, in microseconds a request.
-fn median(mut rounds: Vec<Duration>) -> f64 {
-    rounds.sort();
-    rounds[rounds.len() / 2].as_secs_f64() * 1e6 / ROUND as f64
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
 /// Returns the processor time that the requests took.
@@ -156,14 +153,16 @@ async fn requests_of(client: &ClientWithMiddleware, url: &url::Url, left: &Atomi
     }
 }
 
-/// The time that all threads of this process have spent on a processor: Linux reports it in nanoseconds. Elsewhere zero.
+/// The time that all threads of this process have spent on a processor.
+#[cfg(unix)]
 fn processor_time() -> Duration {
-    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let nanos = tasks.filter_map(|task| {
-        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
-        text.split(' ').next()?.parse::<u64>().ok()
-    });
-    Duration::from_nanos(nanos.sum())
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.try_into().expect("it is not negative")
+}
+
+#[cfg(not(unix))]
+fn processor_time() -> Duration {
+    Duration::ZERO
 }
 
 /// With the same User-Agent and codings as abide sends, so that all write and parse the same bytes.
