@@ -17,6 +17,7 @@ use std::time::Duration;
 use abide::pacing::PacePolicy;
 use abide::{Abide, ResponseExt, Scan};
 use async_trait::async_trait;
+use cpu_time::ProcessTime;
 use http::Extensions;
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next};
 use tokio::runtime::{Builder, Runtime};
@@ -123,7 +124,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Returns the processor time that the requests took.
+/// Returns the processor time that the requests took, of all threads.
 async fn one_round(
     client: &ClientWithMiddleware,
     url: &str,
@@ -133,14 +134,14 @@ async fn one_round(
 ) -> Duration {
     let url: url::Url = url.parse().expect("a URL");
     let left = Arc::new(AtomicUsize::new(requests));
-    let before = processor_time();
+    let before = ProcessTime::now();
     let mut workers = JoinSet::new();
     for _ in 0..in_flight {
         let (client, url, left) = (client.clone(), url.clone(), Arc::clone(&left));
         workers.spawn(async move { requests_of(&client, &url, &left, has_info).await });
     }
     workers.join_all().await;
-    processor_time() - before
+    before.elapsed()
 }
 
 /// Takes requests from `left` until there are none.
@@ -151,18 +152,6 @@ async fn requests_of(client: &ClientWithMiddleware, url: &url::Url, left: &Atomi
         assert_eq!(response.fetch_info().is_some(), has_info);
         assert!(response.bytes().await.expect("a body").len() >= 2);
     }
-}
-
-/// The time that all threads of this process have spent on a processor.
-#[cfg(unix)]
-fn processor_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    time.try_into().expect("it is not negative")
-}
-
-#[cfg(not(unix))]
-fn processor_time() -> Duration {
-    Duration::ZERO
 }
 
 /// With the same User-Agent and codings as abide sends, so that all write and parse the same bytes.
