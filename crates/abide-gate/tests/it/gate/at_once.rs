@@ -1,12 +1,13 @@
-//! Verdicts that are at hand without waiting.
+//! Verdicts and permits that are at hand without waiting.
 
 use std::time::Duration;
 
 use abide_gate::{Gate, Origin};
 use futures_util::FutureExt;
+use tokio::time::sleep;
 
 use crate::scripted::{Scripted, ScriptedFetch};
-use crate::support::{built, one_second, url};
+use crate::support::{SECOND, built, one_second, url};
 
 fn gate() -> Gate {
     let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nDisallow: /private/\n"));
@@ -51,4 +52,23 @@ async fn many_origins_are_known_at_once_and_none_is_taken_for_another() {
         assert!(!verdict.is_allowed());
         assert_eq!(*verdict.entry().unwrap().origin(), Origin::of(&url(page)).unwrap(), "{page}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_is_at_hand_where_nothing_is_in_flight_and_the_delay_has_passed() {
+    let (gate, page) = (gate(), url("https://example.org/a"));
+    assert!(gate.check_at_once(&page).is_none(), "nothing is known");
+    gate.answer(&Origin::of(&page).unwrap()).await.unwrap();
+    let verdict = gate.check_at_once(&page).expect("it is known");
+    let is_granted = || gate.acquire_at_once(&page, &verdict).map(drop).is_some();
+    assert!(!is_granted(), "the delay after robots.txt");
+    sleep(SECOND).await;
+    let permit = gate.acquire_at_once(&page, &verdict).expect("the host is free");
+    sleep(10 * SECOND).await;
+    assert!(!is_granted(), "one is in flight");
+    drop(permit);
+    assert!(!is_granted(), "the delay after it");
+    sleep(SECOND).await;
+    assert!(is_granted());
+    assert!(!is_granted(), "it has taken its place, also dropped at once");
 }
