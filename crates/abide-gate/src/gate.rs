@@ -73,6 +73,8 @@ impl Gate {
     }
 
     /// Like [`check`](Self::check), if that needs no wait: robots.txt is in memory, and fresh. `None` otherwise.
+    ///
+    /// [`check_cached`](Self::check_cached) also takes an entry that is due for a refresh, and notifies no observer.
     pub fn check_at_once(&self, url: &Url) -> Option<Verdict> {
         self.verdict_at_once(url).map(|verdict| self.observed(verdict))
     }

@@ -74,7 +74,7 @@ impl Middleware for AbideMiddleware {
                 Box::pin(ready(Err(refuse(denied))))
             }
             Part::Whole | Part::Gate => {
-                // Its place comes first, so that it is made there.
+                // Allocated first, so that the future is built there and not copied.
                 let place = Box::new_uninit();
                 let call = Box::write(place, RedirectLoop::run(core, self.part, request, extensions, next));
                 Box::into_pin(call)
@@ -110,6 +110,7 @@ impl<'a> RedirectLoop<'a> {
         // Of an attempt before this one, if something above sends again.
         extensions.remove::<RedirectHistory>();
         let timeout = request.timeout().copied().or(core.timeout);
+        // Allocated first, like the future.
         let call = Box::new_uninit();
         let mut call =
             Box::write(call, Call::new(&core.crawler, options, request.method(), request.url(), timeout));
