@@ -649,8 +649,7 @@ impl<'a> Call<'a> {
         status: StatusCode,
         headers: &HeaderMap,
     ) -> Reading<'r> {
-        let history = std::mem::take(&mut self.history);
-        let Self { crawler, options, method, source, .. } = self;
+        let Self { crawler, options, method, source, history, .. } = self;
         let scan = options.scan.unwrap_or(crawler.reader.scan);
         let asked = ReadRequest { crawler, scan, method, request, source: *source };
         Reading::new(asked, history, status, headers)
@@ -676,7 +675,7 @@ impl<'a> Call<'a> {
 
     /// The redirect that is about to be followed keeps its own permissions: they are for its own URL only.
     pub async fn keep_rules(&mut self, status: StatusCode, headers: &HeaderMap) {
-        self.history = self.reading(None, status, headers).followed(status, headers).await;
+        self.reading(None, status, headers).followed(status, headers).await;
     }
 
     /// Creates a refusal of this hop.

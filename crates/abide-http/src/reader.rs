@@ -64,7 +64,7 @@ impl<'a> ReadRequest<'a> {
 #[derive(Debug)]
 pub struct Reading<'a> {
     asked: ReadRequest<'a>,
-    history: RedirectHistory,
+    history: &'a mut RedirectHistory,
     fields: RuleFields,
     /// What reads the head, or why it is not read.
     head: Result<HeadReader, HeadEnd>,
@@ -84,7 +84,7 @@ pub(crate) enum FieldSource {
 impl<'a> Reading<'a> {
     pub(crate) fn new(
         asked: ReadRequest<'a>,
-        history: RedirectHistory,
+        history: &'a mut RedirectHistory,
         status: StatusCode,
         headers: &HeaderMap,
     ) -> Self {
@@ -123,11 +123,11 @@ impl<'a> Reading<'a> {
             }
         };
         let options = self.asked.crawler.reader.options.clone();
-        FetchInfo::new(options, self.history, self.fields, HeadOutcome::Known(head))
+        FetchInfo::new(options, std::mem::take(self.history), self.fields, HeadOutcome::Known(head))
     }
 
     /// A redirect that is followed: the last hop keeps its own rules.
-    pub(crate) async fn followed(mut self, status: StatusCode, headers: &HeaderMap) -> RedirectHistory {
+    pub(crate) async fn followed(self, status: StatusCode, headers: &HeaderMap) {
         if let Some(hop) = self.history.hops.last_mut() {
             let rules = self.fields.permissions(&self.asked.crawler.reader.options, not_scanned());
             hop.permissions = Some(Arc::new(rules));
@@ -135,7 +135,6 @@ impl<'a> Reading<'a> {
         if let Some(store) = self.asked.store() {
             self.persist(store, status, headers, not_scanned()).await;
         }
-        self.history
     }
 
     /// The answer that the caller gets: its head is read, and a [`FetchInfo`] put into its extensions.
@@ -168,7 +167,7 @@ impl<'a> Reading<'a> {
                 }
             }
             let options = self.asked.crawler.reader.options.clone();
-            let info = FetchInfo::new(options, self.history, self.fields, outcome);
+            let info = FetchInfo::new(options, std::mem::take(self.history), self.fields, outcome);
             response.extensions_mut().insert(info);
             response
         }
