@@ -137,44 +137,38 @@ impl<'a> RedirectLoop<'a> {
             let request = self.request.as_mut().expect(ONE_REQUEST);
             self.call.sign(request.headers_mut()).map_err(|denied| self.refused(denied, extensions))?;
             admit(&mut self.call).await.map_err(|denied| self.refused(denied, extensions))?;
-            let response = match self.part {
+            let mut place = None;
+            let answered = match self.part {
                 Part::Gate => {
                     let is_repeatable = self.is_repeatable();
                     let (call, request) = (&mut self.call, self.request.take().expect(ONE_REQUEST));
-                    Box::pin(send_through_chain(call, request, is_repeatable, extensions, next.clone())).await
+                    let through = send_through_chain(call, request, is_repeatable, extensions, next.clone());
+                    Box::pin(through).await.map(|response| place = Some(response))
                 }
                 Part::Whole | Part::Pacing => {
                     let request = self.request.as_mut().expect(ONE_REQUEST);
                     let signed = self.call.add_signature(request.headers_mut());
                     signed.map_err(|denied| self.refused(denied, extensions))?;
-                    let next = next.clone();
+                    let (is_repeatable, next) = (self.is_repeatable(), next.clone());
                     let sending = sending(self.core, &mut self.call, &mut self.request, extensions, next);
-                    let sending = pin!(with_read_timeout(self.core.read_timeout, sending));
-                    let (is_repeatable, mut sends) = (self.is_repeatable(), 0);
-                    let answer = count_sends(&mut sends, self.call.cover(sending)).await;
+                    let (answered, sends) =
+                        sent(self.core, &mut self.call, sending, is_repeatable, &mut place).await;
                     self.keeps_codings = self.core.decodes && (sends > 0 || !self.core.counts_sends);
-                    let mut response = answered(self.core, &mut self.call, answer, sends, is_repeatable);
                     if self.call.permit().is_some_and(|permit| !permit.is_saved()) {
-                        let call = &self.call;
-                        // Boxed with the response, which is moved less without a wait.
-                        let saving = Box::pin(async move {
-                            call.saved().await;
-                            response
-                        });
-                        response = saving.await;
+                        Box::pin(self.call.saved()).await;
                     }
-                    response
+                    answered
                 }
             };
-            let response = response.map_err(|error| self.failed(error, extensions))?;
+            answered.map_err(|error| self.failed(error, extensions))?;
             if self.call.step() == Step::Follow {
-                Box::pin(self.follow(response)).await;
+                Box::pin(self.follow(place.expect(ANSWERED))).await;
                 continue;
             }
             let history = self.call.history();
-            span.answered(history.hops().len(), response.status(), history.waited());
+            span.answered(history.hops().len(), place.as_ref().expect(ANSWERED).status(), history.waited());
             // Apart from the wait: what is matched on would be kept through it.
-            let reading = match self.finish(response) {
+            let reading = match self.finish(&mut place) {
                 Ok(response) => return Ok(response),
                 Err(reading) => reading,
             };
@@ -201,11 +195,12 @@ impl<'a> RedirectLoop<'a> {
     /// Otherwise what is to be awaited: more of the body, or the store of permissions.
     fn finish(
         &mut self,
-        mut response: Response,
+        place: &mut Option<Response>,
     ) -> std::result::Result<
         Response,
         Pin<Box<impl Future<Output = http::Response<ResponseBody<reqwest::Body>>>>>,
     > {
+        let response = place.as_mut().expect(ANSWERED);
         let (url, permit) = (self.call.url().clone(), self.call.take_permit());
         // The half that paces counts the silence of its server.
         let limit = self.core.read_timeout.filter(|_| permit.is_some());
@@ -216,16 +211,17 @@ impl<'a> RedirectLoop<'a> {
         }
         let mut ahead = None;
         if reading.is_immediate() {
-            match take_short_body(&mut response) {
+            match take_short_body(response) {
                 Ok(body) => {
                     let info = reading.fetch_info(&body);
-                    let mut whole = Response::from(take_head(url, &mut response, body));
+                    let mut whole = Response::from(take_head(url, response, body));
                     whole.extensions_mut().insert(info);
                     return Ok(whole);
                 }
                 Err(taken) => ahead = taken,
             }
         }
+        let response = place.take().expect(ANSWERED);
         Err(Box::pin(reading.finish(into_http(url, ahead, response, permit, limit))))
     }
 
@@ -253,6 +249,8 @@ impl<'a> RedirectLoop<'a> {
 
 /// Honest URLs are shorter. With one that is not, an error of reqwest has no URL.
 const HOP_URL_SHOWN_MAX: usize = 2000;
+
+pub(crate) const ANSWERED: &str = "a hop has its response, unless it ends with an error";
 
 pub(crate) const ONE_REQUEST: &str = "a hop begins with its request, and ends when it has been sent";
 
@@ -314,23 +312,45 @@ pub(crate) fn sending<'f>(
     call.within(|| next.run(taken.take().expect(ONE_REQUEST), extensions))
 }
 
-/// Reports the result of so many requests to the call. The caller may have the response when [`Call::saved`] has been awaited.
-pub(crate) fn answered(
+/// Sends within the span of the hop and the read timeout, and reports the result to the call. Returns also how often it was sent. The response
+/// is in `place`, which the caller may have when [`Call::saved`] has been awaited: it is 136 bytes, which every future on the way would move.
+pub(crate) async fn sent(
     core: &Core,
     call: &mut Call<'_>,
-    answer: io::Result<Result<Response>>,
+    mut sending: BoxFuture<'_, Result<Response>>,
+    is_repeatable: bool,
+    place: &mut Option<Response>,
+) -> (Result<()>, u32) {
+    let mut sends = 0;
+    let answer = {
+        let sending = poll_fn(|context| {
+            let polled = sending.as_mut().poll(context);
+            polled.map(|result| result.map(|response| *place = Some(response)))
+        });
+        let sending = pin!(with_read_timeout(core.read_timeout, sending));
+        count_sends(&mut sends, call.cover(sending)).await
+    };
+    (answered(core, call, answer, sends, is_repeatable, place), sends)
+}
+
+fn answered(
+    core: &Core,
+    call: &mut Call<'_>,
+    answer: io::Result<Result<()>>,
     times: u32,
     is_repeatable: bool,
-) -> Result<Response> {
-    let mut response = match answer {
-        Ok(Ok(response)) => response,
+    place: &mut Option<Response>,
+) -> Result<()> {
+    match answer {
+        Ok(Ok(())) => {}
         Ok(Err(_)) if times > 1 => return Err(sent_again(call, times)),
         Ok(Err(error)) => return Err(failed(call, error)),
         Err(error) => {
             let error = timed_out(call, error);
             return Err(if times > 1 { sent_again(call, times) } else { error });
         }
-    };
+    }
+    let response = place.as_ref().expect(ANSWERED);
     let mut is_coded = false;
     // A look at the few names of a response is less than two look-ups.
     for name in response.headers().keys() {
@@ -341,15 +361,15 @@ pub(crate) fn answered(
         call.observe(response.status(), response.headers());
         return Err(sent_again(call, times));
     }
-    call.answered(head_of(&response, is_repeatable)).map_err(refuse)?;
+    call.answered(head_of(response, is_repeatable)).map_err(refuse)?;
     // A cache below rebuilds its responses, also those that have just come from the wire.
     if call.history().last().is_none_or(|hop| hop.remote_addr().is_none()) {
         call.lost_fields();
     }
     if is_coded && core.decodes {
-        response = decoded(response);
+        *place = place.take().map(decoded);
     }
-    Ok(response)
+    Ok(())
 }
 
 /// An error, not only a warning: requests without a permit cannot be undone.

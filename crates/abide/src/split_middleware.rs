@@ -3,21 +3,20 @@
 //! A cache between the two keeps neither errors nor extensions of responses, so both go through the request's extensions.
 
 use std::mem::replace;
-use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use abide_gate::pacing::Permit;
 use abide_gate::{Denied, DeniedKind, SignRequest, Verdict};
-use abide_http::{Call, Options, RedirectPolicy, admit, preserve_fields, same_resource, with_read_timeout};
+use abide_http::{Call, Options, RedirectPolicy, admit, preserve_fields, same_resource};
 use http::Extensions;
 use reqwest::{Request, Response};
 use reqwest_middleware::{Next, Result};
 use url::Url;
 
 use crate::client::Core;
-use crate::middleware::{answered, count_sends, head_of, into_http, refuse, sending};
+use crate::middleware::{ANSWERED, count_sends, head_of, into_http, refuse, sending, sent};
 
 /// A request that the outer half has checked, for the inner half.
 #[derive(Debug, Clone)]
@@ -103,6 +102,7 @@ pub(crate) async fn send_through_chain(
 
 /// The inner half: acquires the permit, and sends. Without an outer half above it, as when a cache revalidates in the background, it checks
 /// robots.txt itself.
+#[allow(clippy::expect_used, reason = "what was answered has a response")]
 pub(crate) async fn send_paced(
     core: &Core,
     mut request: Request,
@@ -132,17 +132,15 @@ pub(crate) async fn send_paced(
         call.add_signature(request.headers_mut()).map_err(refuse)?;
         let sending = sending(core, &mut call, &mut Some(request), extensions, next);
         let was_sent = handoff.as_ref().is_some_and(|handoff| replace(&mut handoff.report().is_sent, true));
-        let sending = pin!(with_read_timeout(core.read_timeout, sending));
-        let mut sends = 0;
-        let answer = count_sends(&mut sends, call.cover(sending)).await;
+        let mut place = None;
         // What is sent again, the half above decides.
-        let response = answered(core, &mut call, answer, sends, false);
+        let (answered, _) = sent(core, &mut call, sending, false, &mut place).await;
         if let Some(handoff) = &handoff {
             handoff.report().is_sent = was_sent || call.is_sent();
         }
         wire = call.permit().map(Permit::elapsed).unwrap_or_default();
         call.saved().await;
-        response
+        answered.map(|()| place.expect(ANSWERED))
     }
     .await;
     let denied = response.as_ref().err().and_then(|error| Denied::find(error));
