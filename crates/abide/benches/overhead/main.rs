@@ -154,13 +154,13 @@ async fn requests_of(client: &ClientWithMiddleware, url: &url::Url, left: &Atomi
     }
 }
 
-/// With the same User-Agent and codings as abide sends, so that all write and parse the same bytes.
+/// reqwest as it comes, which follows redirects like abide, with the User-Agent and codings that abide sends: all write and parse the same
+/// bytes.
 fn inner() -> reqwest::Client {
     let codings = http::HeaderValue::from_static("zstd,gzip,deflate,br");
     builder()
         .user_agent(USER_AGENT)
         .default_headers(http::HeaderMap::from_iter([(http::header::ACCEPT_ENCODING, codings)]))
-        .redirect(reqwest::redirect::Policy::none())
         .build()
         .expect("a client")
 }
