@@ -7,23 +7,23 @@ use std::collections::VecDeque;
 use std::error::Error;
 use std::fmt;
 use std::future::poll_fn;
-use std::io;
 use std::mem;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::Version;
 use http_body::{Body, Frame, SizeHint};
 use tokio::sync::watch;
-use tokio::time::{Sleep, sleep, timeout};
+use tokio::time::timeout;
 
+use abide_gate::Failure;
 use abide_gate::pacing::Permit;
-use abide_gate::{Clock, Failure, SystemClock, caught, lacks_timers};
 use abide_permissions::Head;
 
 use crate::failure::body_failure_of;
+use crate::read_timeout::ReadTimeout;
 use crate::reader::HeadReader;
 
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
@@ -49,8 +49,6 @@ pub struct ResponseBody<B> {
     permit: Option<Permit>,
     ends_with_its_length: bool,
     read_timeout: ReadTimeout,
-    /// Made at the first frame that is awaited: many bodies are here when their head is read.
-    timer: Option<Pin<Box<Option<Sleep>>>>,
     lazy: Option<Box<LazyScan>>,
 }
 
@@ -67,8 +65,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
             // between. RFC 9113 §8.1: a stream ends with END_STREAM, which may come later than the last byte, and the server counts the
             // stream until then.
             ends_with_its_length: version <= Version::HTTP_11,
-            read_timeout: ReadTimeout { limit: None, is_awaited: false },
-            timer: None,
+            read_timeout: ReadTimeout::new(None),
             lazy: None,
         };
         body.end_permit();
@@ -78,7 +75,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
     /// Makes the body fail, and its permit end, if the server sends nothing for `limit` while the body is read.
     #[must_use]
     pub fn with_read_timeout(mut self, limit: Option<Duration>) -> Self {
-        self.read_timeout = ReadTimeout { limit, is_awaited: false };
+        self.read_timeout = ReadTimeout::new(limit);
         self
     }
 
@@ -150,10 +147,9 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
         let Ok(wire) = &mut self.wire else { return Poll::Ready(None) };
         let mut polled = Pin::new(wire).poll_frame(context).map_err(Into::into);
         if polled.is_ready() {
-            self.read_timeout.is_awaited = false;
-        } else if self.read_timeout.limit.is_some() {
-            let timer = self.timer.get_or_insert_with(|| Box::pin(None)).as_mut();
-            polled = self.read_timeout.poll(timer, context).map(|error| Some(Err(error.into())));
+            self.read_timeout.end();
+        } else {
+            polled = self.read_timeout.poll(context).map(|error| Some(Err(error.into())));
         }
         if let Poll::Ready(frame) = &polled {
             self.observe(frame.as_ref());
@@ -300,58 +296,6 @@ impl Drop for LazyScan {
     }
 }
 
-/// `sending`, which waits no longer than `limit` for the head of its response. Then the error is of the kind `TimedOut`, by which reqwest's
-/// `is_timeout` knows it; or of the kind `Unsupported`, and nothing is sent, where the runtime has no timers. The future is not `Unpin`: pin
-/// it to poll it by hand.
-pub async fn with_read_timeout<F: Future + Unpin>(
-    limit: Option<Duration>,
-    mut sending: F,
-) -> io::Result<F::Output> {
-    // In this future, which is allocated anyway: nearly all requests wait for their response, and so need a timer.
-    let (mut timeout, mut timer) = (ReadTimeout { limit, is_awaited: true }, pin!(None));
-    // Made before anything is sent, because tokio panics where it cannot be made. Pages are read with a timer in any case.
-    match limit {
-        Some(limit) => timer.set(Some(caught(|| sleep(limit)).ok_or(io::ErrorKind::Unsupported)?)),
-        None if lacks_timers() => return Err(io::ErrorKind::Unsupported.into()),
-        None => {}
-    }
-    poll_fn(|context| match Pin::new(&mut sending).poll(context) {
-        Poll::Ready(sent) => Poll::Ready(Ok(sent)),
-        Poll::Pending => timeout.poll(timer.as_mut(), context).map(Err),
-    })
-    .await
-}
-
-/// Counts only while a byte is awaited. reqwest's `read_timeout` goes on while a caller is busy with what it has, and then fails the body
-/// though the next byte is there.
-#[derive(Debug)]
-struct ReadTimeout {
-    limit: Option<Duration>,
-    is_awaited: bool,
-}
-
-impl ReadTimeout {
-    /// To be polled while nothing has come: an error when that has lasted too long.
-    fn poll(&mut self, mut timer: Pin<&mut Option<Sleep>>, context: &mut Context<'_>) -> Poll<io::Error> {
-        let Some(limit) = self.limit else { return Poll::Pending };
-        if !self.is_awaited {
-            timer.set(Some(sleep(limit)));
-            self.is_awaited = true;
-        }
-        let Some(mut timer) = timer.as_pin_mut() else { return Poll::Pending };
-        ready!(timer.as_mut().poll(context));
-        // Not polled for long: what has come meanwhile may have given no decoded byte yet.
-        let now = SystemClock.now();
-        let late = now.saturating_duration_since(timer.deadline().into_std());
-        if late > limit.checked_div(4).unwrap_or_default() {
-            timer.as_mut().reset(now.checked_add(limit).unwrap_or(now).into());
-            ready!(timer.poll(context));
-        }
-        let text = format!("the server sent nothing for {limit:?} (Builder::read_timeout)");
-        Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, text))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -423,12 +367,5 @@ mod tests {
         let mut body = read(&page, std::iter::repeat(8 * 1024)).await;
         let frame = body.frame().await.unwrap().unwrap();
         assert_eq!(frame.into_data().unwrap().len(), 8 * 1024);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_head_that_does_not_come_is_a_timeout() {
-        let limit = Some(Duration::from_secs(60));
-        let error = with_read_timeout(limit, std::future::pending::<()>()).await.unwrap_err();
-        assert_eq!(crate::failure_of(&error), Some(Failure::Timeout));
     }
 }

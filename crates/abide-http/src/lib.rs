@@ -61,6 +61,7 @@ mod crawler;
 mod body;
 mod permission_history;
 mod preserved_fields;
+mod read_timeout;
 mod reader;
 
 // What is reported of it.
@@ -70,7 +71,7 @@ mod fetch_info;
 mod failure;
 mod permitted_addresses;
 
-pub use body::{ResponseBody, with_read_timeout};
+pub use body::ResponseBody;
 pub use call::{Call, ResponseHead, Step, admit};
 pub use crawler::{BuildError, Crawler, CrawlerBuilder, Options};
 pub use failure::{body_failure_of, failure_of, is_of_the_caller, root_cause};
@@ -80,5 +81,6 @@ pub use license::LicenseToken;
 pub use payment::{InvalidValue, PaymentPolicy, PaymentTerms, Price};
 pub use permitted_addresses::permitted_addresses;
 pub use preserved_fields::preserve_fields;
+pub use read_timeout::with_read_timeout;
 pub use reader::{Reading, Scan};
 pub use redirect::{RedirectPolicy, same_resource};

@@ -1,0 +1,247 @@
+//! How long a silent server is waited for, and the timers for that, which are used again.
+//!
+//! Nearly every request needs a timer, and has its response long before. To register one with tokio, and to take it back, each locks what all
+//! threads of the runtime share; to move one that is registered to a later time does not. So a timer stays registered when its request has
+//! ended, and the next request of the thread moves it. If none comes, it fires once, and wakes the last task in vain.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::runtime::{Handle, Id};
+use tokio::time::{Sleep, sleep};
+
+use abide_gate::{Clock, SystemClock, caught, lacks_timers};
+
+/// `sending`, which waits no longer than `limit` for the head of its response. Then the error is of the kind `TimedOut`, by which reqwest's
+/// `is_timeout` knows it; or of the kind `Unsupported`, and nothing is sent, where the runtime has no timers. The future is not `Unpin`: pin
+/// it to poll it by hand.
+pub async fn with_read_timeout<F: Future + Unpin>(
+    limit: Option<Duration>,
+    mut sending: F,
+) -> io::Result<F::Output> {
+    // Made before anything is sent, because tokio panics where it cannot be made. Pages are read with a timer in any case.
+    let timer = match limit {
+        Some(limit) => Some(caught(|| Timer::after(limit)).ok_or(io::ErrorKind::Unsupported)?),
+        None if lacks_timers() => return Err(io::ErrorKind::Unsupported.into()),
+        None => None,
+    };
+    let mut timeout = ReadTimeout { limit, timer };
+    poll_fn(|context| match Pin::new(&mut sending).poll(context) {
+        Poll::Ready(sent) => Poll::Ready(Ok(sent)),
+        Poll::Pending => timeout.poll(context).map(Err),
+    })
+    .await
+}
+
+/// Counts only while a byte is awaited. reqwest's `read_timeout` goes on while a caller is busy with what it has, and then fails the body
+/// though the next byte is there.
+#[derive(Debug)]
+pub(crate) struct ReadTimeout {
+    limit: Option<Duration>,
+    /// While a byte is awaited.
+    timer: Option<Timer>,
+}
+
+impl ReadTimeout {
+    pub(crate) fn new(limit: Option<Duration>) -> Self {
+        Self { limit, timer: None }
+    }
+
+    /// Something has come.
+    pub(crate) fn end(&mut self) {
+        self.timer = None;
+    }
+
+    /// To be polled while nothing has come: an error when that has lasted too long.
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
+        let Some(limit) = self.limit else { return Poll::Pending };
+        let late = ready!(self.timer.get_or_insert_with(|| Timer::after(limit)).poll(context));
+        // Not polled for long: what has come meanwhile may have given no decoded byte yet.
+        if late > limit.checked_div(4).unwrap_or_default() {
+            ready!(self.timer.insert(Timer::after(limit)).poll(context));
+        }
+        let text = format!("the server sent nothing for {limit:?} (Builder::read_timeout)");
+        Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, text))
+    }
+}
+
+/// A timer of this runtime.
+type Registered = (Id, Pin<Box<Sleep>>);
+
+thread_local! {
+    /// Those that nothing waits for.
+    static IDLE: RefCell<Vec<Registered>> = const { RefCell::new(Vec::new()) };
+}
+
+/// So many are kept. Each has some 200 bytes, and until it fires the waker of its last task.
+const IDLE_MAX: usize = 64;
+
+/// Empty only while it is dropped.
+#[derive(Debug)]
+struct Timer(Option<Registered>);
+
+impl Timer {
+    /// # Panics
+    /// Like tokio's: outside of a runtime, and in one without timers.
+    fn after(limit: Duration) -> Self {
+        let runtime = Handle::current().id();
+        // Each is taken out before it is dropped: a waker goes with it, which may have a timer of its own.
+        while let Some((of, mut timer)) = IDLE.with_borrow_mut(Vec::pop) {
+            // A thread may have one runtime after the other.
+            if of == runtime
+                && let Some(deadline) = SystemClock.now().checked_add(limit)
+            {
+                timer.as_mut().reset(deadline.into());
+                return Self(Some((runtime, timer)));
+            }
+        }
+        Self(Some((runtime, Box::pin(sleep(limit)))))
+    }
+
+    /// Ready when its time has come, with how late that is noticed.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Duration> {
+        let Some((_, timer)) = &mut self.0 else { return Poll::Pending };
+        let fired = timer.as_mut().poll(context);
+        fired.map(|()| SystemClock.now().saturating_duration_since(timer.deadline().into_std()))
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        // A thread that ends has no place for them any more.
+        let _ = IDLE.try_with(|idle| {
+            let mut idle = idle.borrow_mut();
+            if idle.len() < IDLE_MAX {
+                idle.extend(self.0.take());
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use abide_gate::Failure;
+    use tokio::runtime::{Builder, Runtime};
+    use tokio::time::Instant;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn idle() -> usize {
+        IDLE.with_borrow(Vec::len)
+    }
+
+    fn runtime() -> Runtime {
+        Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
+    }
+
+    /// Registers a timer, as a request does that waits for its response.
+    async fn begun(limit: Duration) -> Timer {
+        let mut timer = Timer::after(limit);
+        assert!(poll_fn(|context| Poll::Ready(timer.poll(context))).await.is_pending());
+        timer
+    }
+
+    async fn fires_after(mut timer: Timer) -> Duration {
+        let began = Instant::now();
+        poll_fn(|context| timer.poll(context)).await;
+        began.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_timer_that_is_used_again_fires_at_its_own_time() {
+        for (first, pause, second) in [(30, 1, 30), (30, 1, 5), (5, 1, 30), (30, 60, 30), (30, 60, 5)] {
+            drop(begun(first * SECOND).await);
+            assert_eq!(idle(), 1);
+            tokio::time::sleep(pause * SECOND).await;
+            let timer = begun(second * SECOND).await;
+            assert_eq!(idle(), 0, "it is the same");
+            assert_eq!(fires_after(timer).await, second * SECOND, "{first} {pause} {second}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_that_waits_has_its_own() {
+        let (mut timers, mut limits) = (Vec::new(), (1..=100).map(|seconds| seconds * SECOND));
+        for limit in limits.by_ref() {
+            timers.push(begun(limit).await);
+        }
+        timers.clear();
+        assert_eq!(idle(), IDLE_MAX);
+        for limit in [1, 2, 3].map(|seconds| seconds * SECOND) {
+            timers.push(begun(limit).await);
+        }
+        for timer in timers {
+            assert_eq!(fires_after(timer).await, SECOND);
+        }
+        assert_eq!(fires_after(begun(Duration::from_secs(7)).await).await, 7 * SECOND);
+    }
+
+    #[test]
+    fn none_is_used_in_another_runtime() {
+        let (first, second) = (runtime(), runtime());
+        first.block_on(async { drop((begun(SECOND).await, begun(SECOND).await)) });
+        assert_eq!(idle(), 2);
+        assert_eq!(second.block_on(async { fires_after(begun(SECOND).await).await }), SECOND);
+        assert_eq!(idle(), 1);
+        // That runtime has ended with a timer of its own in the list.
+        drop(second);
+        assert_eq!(first.block_on(async { fires_after(begun(SECOND).await).await }), SECOND);
+    }
+
+    #[test]
+    fn a_thread_may_end_before_its_runtime_and_after_it() {
+        for ends_first in [true, false] {
+            let runtime = runtime();
+            let handle = runtime.handle().clone();
+            let (began, ending) = (std::sync::mpsc::channel(), std::sync::mpsc::channel::<()>());
+            let thread = std::thread::spawn(move || {
+                let _runtime = handle.enter();
+                let mut timer = Timer::after(SECOND);
+                assert!(timer.poll(&mut Context::from_waker(std::task::Waker::noop())).is_pending());
+                drop(timer);
+                began.0.send(idle()).unwrap();
+                _ = ending.1.recv();
+            });
+            assert_eq!(began.1.recv().unwrap(), 1);
+            if ends_first {
+                drop(ending.0);
+                thread.join().unwrap();
+                drop(runtime);
+            } else {
+                drop(runtime);
+                drop(ending.0);
+                thread.join().unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_waker_with_a_timer_of_its_own_may_go_with_a_timer() {
+        struct Holds(#[expect(dead_code, reason = "it is dropped")] std::sync::Mutex<Timer>);
+        impl std::task::Wake for Holds {
+            fn wake(self: std::sync::Arc<Self>) {}
+        }
+        let first = runtime();
+        first.block_on(async {
+            let waker = std::sync::Arc::new(Holds(Timer::after(SECOND).into())).into();
+            let mut timer = Timer::after(SECOND);
+            assert!(timer.poll(&mut Context::from_waker(&waker)).is_pending());
+        });
+        assert_eq!(idle(), 1, "the other one lives in the waker");
+        assert_eq!(runtime().block_on(async { fires_after(begun(SECOND).await).await }), SECOND);
+        assert_eq!(idle(), 1, "that of the second runtime: the waker's is gone");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_that_does_not_come_is_a_timeout() {
+        let limit = Some(Duration::from_secs(60));
+        let error = with_read_timeout(limit, std::future::pending::<()>()).await.unwrap_err();
+        assert_eq!(crate::failure_of(&error), Some(Failure::Timeout));
+    }
+}
