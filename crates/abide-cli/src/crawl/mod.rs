@@ -30,7 +30,7 @@ use crate::json::millis;
 use crate::outcome::Outcome;
 use crate::recorder::{self, Recorder, Sent};
 use crate::sanitize::{count, public_url};
-use crate::status::Status;
+use crate::status::{Status, UsageError};
 use crate::{online, style};
 use facts::{CrawlRequest, Fact, OF_PAGE, Stopwatch, Watch};
 use frontier::{Frontier, Next, Task, UrlKind, known_as};
@@ -47,6 +47,11 @@ pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
     if let Some(path) = &args.report {
         // Better now than after the crawl.
         can_write(path)?;
+        if args.save.as_ref() == Some(path) {
+            let text =
+                format!("{}: expected one path for the report and another for the pages", path.display());
+            return Err(UsageError(text).into());
+        }
     }
     let watch = Arc::new(Watch::default());
     let (online, watching) = (args.online.clone(), Arc::clone(&watch));
