@@ -2,11 +2,16 @@
 //!
 //! Nearly every request needs a timer, and has its response long before. To register one with tokio, and to take it back, each locks what all
 //! threads of the runtime share; to move one that is registered to a later time does not. So a timer stays registered when its request has
-//! ended, and the next request of the thread moves it. If none comes, it fires once, and wakes the last task in vain.
+//! ended, and the next request of the thread moves it. If none comes, it fires once, and wakes the last task in vain; a clock of tokio's that
+//! is paused goes on to there, as it does to the timers of reqwest's own pool.
+//!
+//! Until it fires, an idle timer keeps the memory of the last task. And it keeps the handle of its runtime until the thread ends, or sends in
+//! another one.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -69,34 +74,32 @@ impl ReadTimeout {
     }
 }
 
-/// A timer of this runtime.
-type Registered = (Id, Pin<Box<Sleep>>);
+/// A timer, and its runtime.
+type Timed = (Id, Pin<Box<Sleep>>);
 
 thread_local! {
-    /// Those that nothing waits for.
-    static IDLE: RefCell<Vec<Registered>> = const { RefCell::new(Vec::new()) };
+    /// The timers of one runtime that no request uses.
+    static IDLE: RefCell<Vec<Timed>> = const { RefCell::new(Vec::new()) };
 }
 
-/// So many are kept. Each has some 200 bytes, and until it fires the waker of its last task.
+/// How many idle timers a thread keeps.
 const IDLE_MAX: usize = 64;
 
 /// Empty only while it is dropped.
 #[derive(Debug)]
-struct Timer(Option<Registered>);
+struct Timer(Option<Timed>);
 
 impl Timer {
     /// # Panics
     /// Like tokio's: outside of a runtime, and in one without timers.
     fn after(limit: Duration) -> Self {
         let runtime = Handle::current().id();
-        // Each is taken out before it is dropped: a waker goes with it, which may have a timer of its own.
-        while let Some((of, mut timer)) = IDLE.with_borrow_mut(Vec::pop) {
-            // A thread may have one runtime after the other.
-            if of == runtime
-                && let Some(deadline) = SystemClock.now().checked_add(limit)
-            {
-                timer.as_mut().reset(deadline.into());
-                return Self(Some((runtime, timer)));
+        if let Some(deadline) = SystemClock.now().checked_add(limit) {
+            while let Some((of, mut timer)) = IDLE.with_borrow_mut(Vec::pop) {
+                if of == runtime {
+                    timer.as_mut().reset(deadline.into());
+                    return Self(Some((runtime, timer)));
+                }
             }
         }
         Self(Some((runtime, Box::pin(sleep(limit)))))
@@ -112,13 +115,19 @@ impl Timer {
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        // A thread that ends has no place for them any more.
-        let _ = IDLE.try_with(|idle| {
+        // While its thread ends, the list is gone.
+        let surplus = IDLE.try_with(|idle| {
             let mut idle = idle.borrow_mut();
+            let is_of_another = |(of, _): &Timed| self.0.as_ref().is_some_and(|(runtime, _)| of != runtime);
+            let others =
+                if idle.last().is_some_and(is_of_another) { mem::take(&mut *idle) } else { Vec::new() };
             if idle.len() < IDLE_MAX {
                 idle.extend(self.0.take());
             }
+            others
         });
+        // Only now: a waker goes with each, which may have a timer of its own.
+        drop(surplus);
     }
 }
 
@@ -149,7 +158,8 @@ mod tests {
 
     async fn fires_after(mut timer: Timer) -> Duration {
         let began = Instant::now();
-        poll_fn(|context| timer.poll(context)).await;
+        let fires = poll_fn(|context| timer.poll(context));
+        tokio::time::timeout(1_000 * SECOND, fires).await.expect("it fires");
         began.elapsed()
     }
 
@@ -166,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_that_waits_has_its_own() {
+    async fn each_request_has_a_timer_of_its_own() {
         let (mut timers, mut limits) = (Vec::new(), (1..=100).map(|seconds| seconds * SECOND));
         for limit in limits.by_ref() {
             timers.push(begun(limit).await);
@@ -183,15 +193,51 @@ mod tests {
     }
 
     #[test]
-    fn none_is_used_in_another_runtime() {
+    fn a_timer_is_not_used_in_another_runtime() {
         let (first, second) = (runtime(), runtime());
         first.block_on(async { drop((begun(SECOND).await, begun(SECOND).await)) });
         assert_eq!(idle(), 2);
-        assert_eq!(second.block_on(async { fires_after(begun(SECOND).await).await }), SECOND);
+        let kept = first.block_on(begun(SECOND));
+        second.block_on(async {
+            let timer = begun(SECOND).await;
+            assert_eq!(idle(), 0, "those of the first are gone");
+            assert_eq!(fires_after(timer).await, SECOND);
+        });
         assert_eq!(idle(), 1);
-        // That runtime has ended with a timer of its own in the list.
+        drop(kept);
+        assert_eq!(idle(), 1, "a list has the timers of one runtime");
+        second.block_on(async { drop(begun(SECOND).await) });
+        // A runtime ends with a timer of its own in the list.
         drop(second);
         assert_eq!(first.block_on(async { fires_after(begun(SECOND).await).await }), SECOND);
+    }
+
+    /// A waker with a timer of its own, as that of a task has in which a request waits.
+    struct Holds(#[expect(dead_code, reason = "it is dropped")] std::sync::Mutex<Timer>);
+
+    impl std::task::Wake for Holds {
+        fn wake(self: std::sync::Arc<Self>) {}
+    }
+
+    /// Leaves a timer in the list with such a waker.
+    fn leave_nested() {
+        let waker = std::sync::Arc::new(Holds(Timer::after(SECOND).into())).into();
+        let mut timer = Timer::after(SECOND);
+        assert!(timer.poll(&mut Context::from_waker(&waker)).is_pending());
+        drop(timer);
+        assert_eq!(idle(), 1, "the other one lives in the waker");
+    }
+
+    #[test]
+    fn a_timer_goes_with_a_waker_that_has_a_timer() {
+        let (first, second) = (runtime(), runtime());
+        first.block_on(async { leave_nested() });
+        assert_eq!(second.block_on(async { fires_after(begun(SECOND).await).await }), SECOND);
+        assert_eq!(idle(), 1, "that of the second runtime");
+        let kept = first.block_on(begun(SECOND));
+        second.block_on(async { leave_nested() });
+        drop(kept);
+        assert_eq!(idle(), 1, "a list has the timers of one runtime");
     }
 
     #[test]
@@ -202,13 +248,11 @@ mod tests {
             let (began, ending) = (std::sync::mpsc::channel(), std::sync::mpsc::channel::<()>());
             let thread = std::thread::spawn(move || {
                 let _runtime = handle.enter();
-                let mut timer = Timer::after(SECOND);
-                assert!(timer.poll(&mut Context::from_waker(std::task::Waker::noop())).is_pending());
-                drop(timer);
-                began.0.send(idle()).unwrap();
+                leave_nested();
+                began.0.send(()).unwrap();
                 _ = ending.1.recv();
             });
-            assert_eq!(began.1.recv().unwrap(), 1);
+            began.1.recv().unwrap();
             if ends_first {
                 drop(ending.0);
                 thread.join().unwrap();
@@ -219,23 +263,6 @@ mod tests {
                 thread.join().unwrap();
             }
         }
-    }
-
-    #[test]
-    fn a_waker_with_a_timer_of_its_own_may_go_with_a_timer() {
-        struct Holds(#[expect(dead_code, reason = "it is dropped")] std::sync::Mutex<Timer>);
-        impl std::task::Wake for Holds {
-            fn wake(self: std::sync::Arc<Self>) {}
-        }
-        let first = runtime();
-        first.block_on(async {
-            let waker = std::sync::Arc::new(Holds(Timer::after(SECOND).into())).into();
-            let mut timer = Timer::after(SECOND);
-            assert!(timer.poll(&mut Context::from_waker(&waker)).is_pending());
-        });
-        assert_eq!(idle(), 1, "the other one lives in the waker");
-        assert_eq!(runtime().block_on(async { fires_after(begun(SECOND).await).await }), SECOND);
-        assert_eq!(idle(), 1, "that of the second runtime: the waker's is gone");
     }
 
     #[tokio::test(start_paused = true)]

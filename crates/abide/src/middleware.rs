@@ -312,8 +312,10 @@ pub(crate) fn sending<'f>(
     call.within(|| next.run(taken.take().expect(ONE_REQUEST), extensions))
 }
 
-/// Sends within the span of the hop and the read timeout, and reports the result to the call. Returns also how often it was sent. The response
-/// is in `place`, which the caller may have when [`Call::saved`] has been awaited: it is 136 bytes, which every future on the way would move.
+/// Sends within the span of the hop and the read timeout, and reports the result to the call. Returns also how often it was sent.
+///
+/// Puts the response into `place`: every future on the way would move its 136 bytes. The caller of abide may have it when [`Call::saved`] has
+/// been awaited.
 pub(crate) async fn sent(
     core: &Core,
     call: &mut Call<'_>,
@@ -330,6 +332,8 @@ pub(crate) async fn sent(
         let sending = pin!(with_read_timeout(core.read_timeout, sending));
         count_sends(&mut sends, call.cover(sending)).await
     };
+    // A request that is given up has ended before that is reported.
+    drop(sending);
     (answered(core, call, answer, sends, is_repeatable, place), sends)
 }
 
@@ -357,11 +361,16 @@ fn answered(
         observe_cookie(&core.has_cookies, name);
         is_coded |= *name == CONTENT_ENCODING;
     }
-    if times > 1 {
+    let refused = if times > 1 {
         call.observe(response.status(), response.headers());
-        return Err(sent_again(call, times));
+        Some(sent_again(call, times))
+    } else {
+        call.answered(head_of(response, is_repeatable)).err().map(refuse)
+    };
+    if let Some(refused) = refused {
+        *place = None;
+        return Err(refused);
     }
-    call.answered(head_of(response, is_repeatable)).map_err(refuse)?;
     // A cache below rebuilds its responses, also those that have just come from the wire.
     if call.history().last().is_none_or(|hop| hop.remote_addr().is_none()) {
         call.lost_fields();
