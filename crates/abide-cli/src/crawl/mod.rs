@@ -14,6 +14,7 @@ mod save;
 pub(crate) mod summary;
 
 use std::collections::{HashMap, HashSet};
+use std::path::{self, Path};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -46,12 +47,8 @@ pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
     let urls: Vec<Url> = given.iter().flatten().map(|(_, url)| url.clone()).collect();
     if let Some(path) = &args.report {
         // Better now than after the crawl.
+        are_apart(path, args.save.as_deref())?;
         can_write(path)?;
-        if args.save.as_ref() == Some(path) {
-            let text =
-                format!("{}: expected one path for the report and another for the pages", path.display());
-            return Err(UsageError(text).into());
-        }
     }
     let watch = Arc::new(Watch::default());
     let (online, watching) = (args.online.clone(), Arc::clone(&watch));
@@ -68,6 +65,16 @@ pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
         result.map(|interrupted| interrupted.unwrap_or(status.and(listed)))
     };
     online::observed(&online, move |event| watching.observe(event), call)
+}
+
+/// Refuses a report where the directory to save to is to be made, or one above it.
+fn are_apart(report: &Path, save: Option<&Path>) -> anyhow::Result<()> {
+    let Some(save) = save else { return Ok(()) };
+    if path::absolute(save)?.starts_with(path::absolute(report)?) {
+        let text = format!("expected a file for --report, found {}, a directory of --save", report.display());
+        return Err(UsageError(text).into());
+    }
+    Ok(())
 }
 
 /// The journal beside a durable store and the directory to save to, with what an earlier run has left put into the frontier; and whether
