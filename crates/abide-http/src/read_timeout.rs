@@ -1,4 +1,4 @@
-//! How long a silent server is waited for, and the timers for that, which are used again.
+//! The read timeout, and its timers, which requests reuse.
 //!
 //! Nearly every request needs a timer, and has its response long before. To register one with tokio, and to take it back, each locks what all
 //! threads of the runtime share; to move one that is registered to a later time does not. So a timer stays registered when its request has
@@ -116,7 +116,7 @@ impl Timer {
 impl Drop for Timer {
     fn drop(&mut self) {
         // While its thread ends, the list is gone.
-        let surplus = IDLE.try_with(|idle| {
+        let others = IDLE.try_with(|idle| {
             let mut idle = idle.borrow_mut();
             let is_of_another = |(of, _): &Timed| self.0.as_ref().is_some_and(|(runtime, _)| of != runtime);
             let others =
@@ -127,7 +127,7 @@ impl Drop for Timer {
             others
         });
         // Only now: a waker goes with each, which may have a timer of its own.
-        drop(surplus);
+        drop(others);
     }
 }
 

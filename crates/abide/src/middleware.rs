@@ -152,7 +152,7 @@ impl<'a> RedirectLoop<'a> {
                     let (is_repeatable, next) = (self.is_repeatable(), next.clone());
                     let sending = sending(self.core, &mut self.call, &mut self.request, extensions, next);
                     let (answered, sends) =
-                        sent(self.core, &mut self.call, sending, is_repeatable, &mut place).await;
+                        send_and_report(self.core, &mut self.call, sending, is_repeatable, &mut place).await;
                     self.keeps_codings = self.core.decodes && (sends > 0 || !self.core.counts_sends);
                     if self.call.permit().is_some_and(|permit| !permit.is_saved()) {
                         Box::pin(self.call.saved()).await;
@@ -316,7 +316,7 @@ pub(crate) fn sending<'f>(
 ///
 /// Puts the response into `place`: every future on the way would move its 136 bytes. The caller of abide may have it when [`Call::saved`] has
 /// been awaited.
-pub(crate) async fn sent(
+pub(crate) async fn send_and_report(
     core: &Core,
     call: &mut Call<'_>,
     mut sending: BoxFuture<'_, Result<Response>>,

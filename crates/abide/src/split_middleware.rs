@@ -16,7 +16,7 @@ use reqwest_middleware::{Next, Result};
 use url::Url;
 
 use crate::client::Core;
-use crate::middleware::{ANSWERED, count_sends, head_of, into_http, refuse, sending, sent};
+use crate::middleware::{ANSWERED, count_sends, head_of, into_http, refuse, send_and_report, sending};
 
 /// A request that the outer half has checked, for the inner half.
 #[derive(Debug, Clone)]
@@ -134,7 +134,7 @@ pub(crate) async fn send_paced(
         let was_sent = handoff.as_ref().is_some_and(|handoff| replace(&mut handoff.report().is_sent, true));
         let mut place = None;
         // What is sent again, the half above decides.
-        let (answered, _) = sent(core, &mut call, sending, false, &mut place).await;
+        let (answered, _) = send_and_report(core, &mut call, sending, false, &mut place).await;
         if let Some(handoff) = &handoff {
             handoff.report().is_sent = was_sent || call.is_sent();
         }
