@@ -1,4 +1,5 @@
-//! What the middleware costs: requests on loopback with plain reqwest, with a middleware that does nothing, and with abide.
+//! What the middleware costs: requests on loopback with plain reqwest, with a read timeout, with a middleware that does nothing, and with
+//! abide.
 //!
 //! ```sh
 //! cargo bench -p abide --bench overhead
@@ -71,7 +72,7 @@ fn runtime(threads: usize) -> Runtime {
 /// By its name on the command line.
 fn crawl_client(name: &str) -> Client {
     let scan = match name {
-        "by-hand" => return Client::Reqwest(inner()),
+        "by-hand" => return Client::Reqwest(inner(builder())),
         "abide-without-scan" => Scan::Headers,
         _ => Scan::Eager,
     };
@@ -111,11 +112,19 @@ async fn compare(address: SocketAddr, threads: usize, in_flight: usize, path: &s
     }
 }
 
-fn clients(in_flight: usize) -> [(&'static str, ClientWithMiddleware); 3] {
-    let empty = ClientBuilder::new(inner()).with(Empty).build();
+fn clients(in_flight: usize) -> [(&'static str, ClientWithMiddleware); 4] {
     // reqwest alone, through the same type: without middlewares it calls the client at once.
-    let plain = inner().into();
-    [("reqwest", plain), ("an empty middleware", empty), ("abide", abide(in_flight as u16, Scan::Eager))]
+    let plain = inner(builder()).into();
+    // Gives up on a silent server when abide does.
+    let limited = inner(builder().read_timeout(Duration::from_secs(60))).into();
+    let empty = ClientBuilder::new(inner(builder())).with(Empty).build();
+    let abide = abide(in_flight as u16, Scan::Eager);
+    [
+        ("reqwest", plain),
+        ("reqwest with a read timeout", limited),
+        ("an empty middleware", empty),
+        ("abide", abide),
+    ]
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
@@ -156,9 +165,9 @@ async fn requests_of(client: &ClientWithMiddleware, url: &url::Url, left: &Atomi
 
 /// reqwest as it comes, which follows redirects like abide, with the User-Agent and codings that abide sends: all write and parse the same
 /// bytes.
-fn inner() -> reqwest::Client {
+fn inner(builder: reqwest::ClientBuilder) -> reqwest::Client {
     let codings = http::HeaderValue::from_static("zstd,gzip,deflate,br");
-    builder()
+    builder
         .user_agent(USER_AGENT)
         .default_headers(http::HeaderMap::from_iter([(http::header::ACCEPT_ENCODING, codings)]))
         .build()
