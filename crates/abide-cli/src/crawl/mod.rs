@@ -438,6 +438,11 @@ impl Crawl {
         let is_given = self.may_be_sitemap(task) && links::is_sitemap(&body.bytes);
         if task.kind == UrlKind::Sitemap || is_given {
             let (pages, sitemaps) = links::of_sitemap(&body.bytes, SITEMAP_MAX);
+            if pages.is_empty() && sitemaps.is_empty() {
+                let url = public_url(base);
+                let text = "names no URL; a sitemap is XML with `loc` elements, or a list of URLs";
+                self.progress.suspended(|| style::note(format_args!("{url}: {text}")));
+            }
             let (pages, sitemaps) = (self.bounded(base, pages), self.bounded(base, sitemaps));
             // What a sitemap names is as near as what was given, so with `--max-depth 0` exactly that is fetched.
             pages.iter().try_for_each(|url| self.queue(&public_url(url), 0, UrlKind::Page))?;
