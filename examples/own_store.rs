@@ -12,9 +12,11 @@ use abide::{Abide, Origin};
 use abide_examples::{Web, plain_client};
 use abide_gate::pacing::{HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus};
 use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
-use abide_gate::{BoxFuture, HolderId, StoreFuture, WallMillis};
+use abide_gate::{BoxFuture, HolderId, StoreError, WallMillis};
 use abide_permissions::{PermissionError, PermissionRecord, PermissionStore};
 use tokio::time::Instant;
+
+type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 #[derive(Debug)]
 pub(crate) struct OwnStore {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use abide::robots_cache::RobotsPolicy;
 use abide::{Abide, Denied, DeniedKind, Failure, ResponseExt, Scan};
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, PacePolicy, Want};
-use abide_gate::{Gate, HolderId, MemoryStore, StoreFuture};
+use abide_gate::{BoxFuture, Gate, HolderId, MemoryStore, StoreError};
 use abide_tests::{Authority, Reply, Seen, Server, Silent, Step, StoppedClock, gzip};
 use abide_tower::AbideLayer;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -366,7 +366,11 @@ async fn http2_refusals_are_sent_once_and_calm_backs_off() {
 struct SlowStore(MemoryStore);
 
 impl HostStore for SlowStore {
-    fn exchange<'a>(&'a self, host: &'a str, ask: LeaseAsk) -> StoreFuture<'a, (LeaseStatus, HostState)> {
+    fn exchange<'a>(
+        &'a self,
+        host: &'a str,
+        ask: LeaseAsk,
+    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
         Box::pin(async move {
             if ask.state.backoff.is_some() {
                 tokio::time::sleep(Duration::from_millis(50)).await;

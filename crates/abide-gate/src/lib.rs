@@ -112,4 +112,4 @@ pub use metrics::{record_metrics, sample_metrics};
 pub use origin::{Host, Origin, UnsupportedUrl, has_userinfo, without_userinfo};
 pub use sign::SignRequest;
 pub use stats::Stats;
-pub use store::{HolderId, StoreError, StoreFuture};
+pub use store::{HolderId, StoreError};

@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus};
 use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
-use abide_gate::{BoxFuture, HolderId, Origin, StoreError, StoreFuture, WallMillis};
+use abide_gate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
 use abide_permissions::{PermissionError, PermissionRecord, PermissionStore};
 
 use crate::batch::changed;
 use crate::error::Error;
 use crate::store::Store;
+
+type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 impl RobotsStore for Store {
     fn load<'a>(&'a self, origin: &'a Origin) -> StoreFuture<'a, Option<RobotsRecord>> {

@@ -5,8 +5,8 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use abide_gate::StoreFuture;
 use abide_gate::pacing::{Backoff, BackoffCause, HostState, HostStore, LeaseAsk, LeaseStatus, Want};
+use abide_gate::{BoxFuture, StoreError};
 use redis::ToRedisArgs;
 
 use crate::Store;
@@ -22,7 +22,11 @@ const CODE: &str =
 type Reply = (String, i64, i64, i64, i64, i64, u8, String);
 
 impl HostStore for Store {
-    fn exchange<'a>(&'a self, host: &'a str, ask: LeaseAsk) -> StoreFuture<'a, (LeaseStatus, HostState)> {
+    fn exchange<'a>(
+        &'a self,
+        host: &'a str,
+        ask: LeaseAsk,
+    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
         Box::pin(async move {
             let keys = &self.link.keys;
             let keys = [keys.of(HOST, host), keys.marker(host)];

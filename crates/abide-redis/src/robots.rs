@@ -6,13 +6,15 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
-use abide_gate::{HolderId, Origin, StoreFuture, WallMillis};
+use abide_gate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
 use redis::cluster_routing::{MultipleNodeRoutingInfo, ResponsePolicy, RoutingInfo, SingleNodeRoutingInfo};
 use redis::{FromRedisValue, RedisResult, Value, cmd, from_redis_value};
 
 use crate::link::Connection;
 use crate::script::Script;
 use crate::{Error, Store, key};
+
+type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 static LEASE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/fetching.lua")));
 

@@ -9,7 +9,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::backoff::BackoffCause;
-use crate::{HolderId, StoreFuture};
+use crate::{BoxFuture, HolderId, StoreError};
 
 /// Leases of hosts, shared by processes or kept over restarts.
 ///
@@ -42,7 +42,11 @@ use crate::{HolderId, StoreFuture};
 pub trait HostStore: fmt::Debug + Send + Sync + 'static {
     /// Merges what a process knows of a host into the stored state, takes, renews or gives up the host's lease, and returns who has the
     /// lease now and the state of all processes together.
-    fn exchange<'a>(&'a self, host: &'a str, ask: LeaseAsk) -> StoreFuture<'a, (LeaseStatus, HostState)>;
+    fn exchange<'a>(
+        &'a self,
+        host: &'a str,
+        ask: LeaseAsk,
+    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>>;
 }
 
 /// What a process asks of a store, and what it knows of the host.

@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::robots_cache::RobotsRecord;
-use crate::{HolderId, Origin, StoreFuture, WallMillis};
+use crate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
 
 /// Keeps robots.txt records between fetches, processes and restarts, and says which process fetches one.
 ///
@@ -25,10 +25,14 @@ use crate::{HolderId, Origin, StoreFuture, WallMillis};
 ///   fetched for every page.
 pub trait RobotsStore: fmt::Debug + Send + Sync + 'static {
     /// The record of `origin` that was saved last, or `None` if there is no readable one.
-    fn load<'a>(&'a self, origin: &'a Origin) -> StoreFuture<'a, Option<RobotsRecord>>;
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>>;
 
     /// Keeps `record` in place of the last one, whatever the times in the two say, and ends the lease of the origin, whichever process has it.
-    fn save<'a>(&'a self, origin: &'a Origin, record: &'a RobotsRecord) -> StoreFuture<'a, ()>;
+    fn save<'a>(
+        &'a self,
+        origin: &'a Origin,
+        record: &'a RobotsRecord,
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
 
     /// Makes `holder` the one process that fetches this robots.txt until `now + ttl`, unless another one is. Returns `None` if
     /// `holder` has the lease now, and the end of the other's lease if not.
@@ -42,12 +46,12 @@ pub trait RobotsStore: fmt::Debug + Send + Sync + 'static {
         holder: HolderId,
         now: WallMillis,
         ttl: Duration,
-    ) -> StoreFuture<'a, Option<WallMillis>>;
+    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>>;
 
     /// Ends the lease of `origin` without a record. Nothing happens unless `holder` has it.
-    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> StoreFuture<'a, ()>;
+    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> BoxFuture<'a, Result<(), StoreError>>;
 
     /// Removes the records whose [`asked_at`](RobotsRecord::asked_at) is before `older_than`, and returns how many. The cache never calls it; an
     /// operator does.
-    fn sweep(&self, older_than: WallMillis) -> StoreFuture<'_, u64>;
+    fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>>;
 }

@@ -18,11 +18,13 @@ use abide_gate::robots_cache::{
     Fetch, FetchError, RobotsPolicy, RobotsRecord, RobotsRequest, RobotsResponse, RobotsStore,
 };
 use abide_gate::{
-    BoxFuture, Gate, GateBuilder, HolderId, ManualClock, MemoryStore, Origin, StoreFuture, WallMillis,
+    BoxFuture, Gate, GateBuilder, HolderId, ManualClock, MemoryStore, Origin, StoreError, WallMillis,
 };
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
+
+type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// Each host is used once in each of them, at a time of its own.
 const ROUND: u64 = 4 * 60 * 60;

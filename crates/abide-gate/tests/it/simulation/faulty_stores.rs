@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus};
 use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
-use abide_gate::{HolderId, MemoryStore, Origin, StoreError, StoreFuture, WallMillis};
+use abide_gate::{BoxFuture, HolderId, MemoryStore, Origin, StoreError, WallMillis};
 use tokio::time::sleep;
 
 use super::checker::{Checker, Who};
 use super::plan::{CDN, ORIGINS, Rng};
+
+type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// How a store fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,10 +10,10 @@ use crate::parts::support::scripted::{Scripted, ScriptedFetch};
 use crate::robots_cache::{RobotsCache, RobotsCacheBuilder};
 use abide_gate::pacing::DeferReason;
 use abide_gate::robots_cache::{FetchError, RobotsEntry, RobotsPolicy, RobotsRecord, RobotsStore};
-use abide_gate::{
-    BoxFuture, Clock, HolderId, ManualClock, MemoryStore, Origin, StoreError, StoreFuture, WallMillis,
-};
+use abide_gate::{BoxFuture, Clock, HolderId, ManualClock, MemoryStore, Origin, StoreError, WallMillis};
 use abide_robots::{ProductToken, Target};
+
+type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 pub(crate) const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
