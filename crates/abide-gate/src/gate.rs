@@ -148,7 +148,7 @@ impl Gate {
     }
 
     /// The same verdict, but the request may be sent although robots.txt denies it, for the reason `why`. This is logged and counted.
-    pub fn overridden(&self, verdict: Verdict, why: &Arc<str>) -> Verdict {
+    pub fn override_denial(&self, verdict: Verdict, why: &Arc<str>) -> Verdict {
         let Some(origin) = verdict.entry().map(|answer| answer.origin()) else { return verdict };
         self.overrides.fetch_add(1, Ordering::Relaxed);
         #[cfg(feature = "tracing")]

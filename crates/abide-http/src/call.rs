@@ -272,7 +272,7 @@ impl<'a> Call<'a> {
     /// robots.txt has been checked.
     pub(crate) fn checked(&mut self, verdict: Verdict) -> Result<(), Denied> {
         let verdict = match self.override_reason() {
-            Some(why) if !verdict.is_allowed() => self.crawler.gate.overridden(verdict, why),
+            Some(why) if !verdict.is_allowed() => self.crawler.gate.override_denial(verdict, why),
             _ => verdict,
         };
         if !verdict.is_allowed()
@@ -694,7 +694,7 @@ impl<'a> Call<'a> {
     }
 
     /// The hops of a call that ends without a response, with how long it has waited.
-    pub fn without_response(&mut self) -> RedirectHistory {
+    pub fn take_history(&mut self) -> RedirectHistory {
         let max_wait = self.options.max_wait.unwrap_or(self.crawler.gate.max_wait());
         let mut history = std::mem::take(&mut self.history);
         history.unanswered = max_wait.saturating_sub(self.wait_left).saturating_sub(history.waited());

@@ -228,7 +228,7 @@ impl<'a> RedirectLoop<'a> {
     #[cold]
     fn refused(&mut self, denied: Denied, extensions: &mut Extensions) -> Error {
         let denied = self.call.refused(denied);
-        extensions.insert(self.call.without_response());
+        extensions.insert(self.call.take_history());
         refuse(denied)
     }
 
@@ -240,7 +240,7 @@ impl<'a> RedirectLoop<'a> {
         }
         let hops = self.call.history().hops().len();
         log_failed(hops, self.call.url(), &error);
-        extensions.insert(self.call.without_response());
+        extensions.insert(self.call.take_history());
         let is_long = error.url().is_some_and(|url| url.as_str().len() > HOP_URL_SHOWN_MAX);
         // reqwest shows the URL of a request in its error, whole, and a server may redirect to one of 300 KB.
         if hops > 0 && is_long { error.without_url() } else { error }

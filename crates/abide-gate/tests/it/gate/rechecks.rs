@@ -58,7 +58,7 @@ async fn an_override_holds_after_a_wait_too() {
     let mut left = 30 * SECOND;
     let verdict = gate.check(&page(), &mut left).await.unwrap();
     assert!(!verdict.is_allowed());
-    let mut verdict = gate.overridden(verdict, &"our own site".into());
+    let mut verdict = gate.override_denial(verdict, &"our own site".into());
     assert!(verdict.is_allowed() && !verdict.rules().unwrap().is_allowed());
     assert!(verdict.to_string().starts_with("fetched against robots.txt (our own site): "), "{verdict}");
     let _permit = gate.acquire(&page(), &mut verdict, &mut left).await.unwrap();

@@ -95,7 +95,7 @@ async fn observers_get_the_events_of_both_halves() {
     gate.report_refused(&refused);
     assert_eq!(gate.stats().overrides, 0);
     let verdict = gate.check_cached(&private).unwrap();
-    gate.overridden(verdict, &"our own site".into());
+    gate.override_denial(verdict, &"our own site".into());
     assert_eq!(
         *events.lock().unwrap(),
         ["granted", "asked", "changed", "allowed", "granted", "disallowed", "refused", "overridden"]

@@ -171,6 +171,6 @@ async fn an_override_knows_nothing_of_it() {
     {
         let (gate, _, _) = gate(settings, robots, |_| Scripted::text(FILE));
         let verdict = check(&gate, "https://a.example/x").await.unwrap();
-        assert_eq!(tdmrep(&gate.overridden(verdict, &"our own site".into())), expected);
+        assert_eq!(tdmrep(&gate.override_denial(verdict, &"our own site".into())), expected);
     }
 }
