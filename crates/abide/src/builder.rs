@@ -368,8 +368,8 @@ impl Builder {
             decodes: self.decodes,
             counts_sends,
             has_cookies,
-            has_pacing_half: AtomicBool::new(false),
-            has_gate_half: AtomicBool::new(false),
+            pacing_halves: Arc::default(),
+            gate_halves: Arc::default(),
         };
         Ok(Abide { core: Arc::new(core) })
     }

@@ -4,7 +4,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use http::HeaderValue;
@@ -58,10 +58,14 @@ pub(crate) struct Core {
     pub(crate) has_cookies: Arc<AtomicBool>,
     /// For clients of the crawler's owner.
     pub(crate) resolver: Arc<GuardedResolver>,
-    /// Whether a client has the half that paces.
-    pub(crate) has_pacing_half: AtomicBool,
-    /// And the other, which takes away what that adds to responses.
-    pub(crate) has_gate_half: AtomicBool,
+    /// Each middleware that paces has a clone, or each that only checks: so it is known whether the other half is there.
+    pub(crate) pacing_halves: Arc<()>,
+    pub(crate) gate_halves: Arc<()>,
+}
+
+/// Whether a half of this kind is in use.
+pub(crate) fn is_in_use(halves: &Arc<()>) -> bool {
+    Arc::strong_count(halves) > 1
 }
 
 impl Abide {
@@ -163,24 +167,22 @@ impl Abide {
 
     /// [`gate`](Self::gate) and [`pacing`](Self::pacing) in one, as [`wrap`](Self::wrap) uses it.
     pub fn middleware(&self) -> impl Middleware + Clone + use<> {
-        self.part(Part::Whole)
+        self.part(Part::Whole, None)
     }
 
     /// The outer half: robots.txt, redirect hops, permissions. Put an HTTP cache below it, and [`pacing`](Self::pacing) below the cache, so
     /// that cache hits do not wait. Without the pacing half, requests end with [`DeniedKind::NoPacing`](crate::DeniedKind::NoPacing).
     pub fn gate(&self) -> impl Middleware + Clone + use<> {
-        self.core.has_gate_half.store(true, Ordering::Relaxed);
-        self.part(Part::Gate)
+        self.part(Part::Gate, Some(&self.core.gate_halves))
     }
 
     /// The inner half: acquires permits, and reports responses to them.
     pub fn pacing(&self) -> impl Middleware + Clone + use<> {
-        self.core.has_pacing_half.store(true, Ordering::Relaxed);
-        self.part(Part::Pacing)
+        self.part(Part::Pacing, Some(&self.core.pacing_halves))
     }
 
-    fn part(&self, part: Part) -> AbideMiddleware {
-        AbideMiddleware { abide: self.clone(), part }
+    fn part(&self, part: Part, halves: Option<&Arc<()>>) -> AbideMiddleware {
+        AbideMiddleware { abide: self.clone(), part, _counted: halves.cloned() }
     }
 }
 

@@ -11,6 +11,7 @@ use std::cell::Cell;
 use std::future::{poll_fn, ready};
 use std::io;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -31,7 +32,7 @@ use abide_http::{
     failure_of, is_of_the_caller, log_failed, with_read_timeout,
 };
 
-use crate::client::{Abide, Core};
+use crate::client::{Abide, Core, is_in_use};
 use crate::split_middleware::{send_paced, send_through_chain};
 
 /// Both halves in one, which is the default, or one of them.
@@ -39,6 +40,8 @@ use crate::split_middleware::{send_paced, send_through_chain};
 pub(crate) struct AbideMiddleware {
     pub(crate) abide: Abide,
     pub(crate) part: Part,
+    /// Of a half: see [`Core::pacing_halves`].
+    pub(crate) _counted: Option<Arc<()>>,
 }
 
 /// What a middleware does of a call.
@@ -68,7 +71,7 @@ impl Middleware for AbideMiddleware {
         let core = &*self.abide.core;
         match self.part {
             Part::Pacing => Box::pin(send_paced(core, request, extensions, next)),
-            Part::Gate if !core.has_pacing_half.load(Ordering::Relaxed) => {
+            Part::Gate if !is_in_use(&core.pacing_halves) => {
                 let denied = Denied::new(DeniedKind::NoPacing, request.url(), core.crawler.gate().wall());
                 core.crawler.gate().report_refused(&denied);
                 Box::pin(ready(Err(refuse(denied))))

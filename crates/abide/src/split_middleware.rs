@@ -3,7 +3,6 @@
 //! A cache between the two keeps neither errors nor extensions of responses, so both go through the request's extensions.
 
 use std::mem::replace;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use reqwest::{Request, Response};
 use reqwest_middleware::{Next, Result};
 use url::Url;
 
-use crate::client::Core;
+use crate::client::{Core, is_in_use};
 use crate::middleware::{ANSWERED, count_sends, head_of, into_http, refuse, send_and_report, sending};
 
 /// A request that the outer half has checked, for the inner half.
@@ -159,7 +158,7 @@ pub(crate) async fn send_paced(
     let response = response?;
     let url = response.url().clone();
     let mut response = into_http(url, None, response, call.take_permit(), core.read_timeout);
-    if core.has_gate_half.load(Ordering::Relaxed) {
+    if is_in_use(&core.gate_halves) {
         preserve_fields(&mut response, core.crawler.gate().wall());
     }
     Ok(Response::from(response.map(reqwest::Body::wrap)))
