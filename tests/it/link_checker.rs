@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use abide::{DeniedKind, Options, RedirectPolicy, RequestBuilderExt, ResponseExt, Stopped};
+use abide::{DeniedKind, Failure, Options, RedirectPolicy, RequestBuilderExt, ResponseExt, Stopped};
 use abide_tests::{Reply, Server, delays};
 
 use crate::{Built, builder, refused};
@@ -78,6 +78,25 @@ async fn a_report_only_client_fetches_what_is_denied_and_reports_it() {
 }
 
 #[tokio::test]
+async fn a_refusal_says_whether_the_host_is_down() {
+    let (server, closed) = (site().await, ([127, 0, 0, 1], 1));
+    let (client, dead) = (builder(&server).client(), builder(closed).client());
+    for (client, url, is_connect, is_unreachable) in [
+        (&dead, "http://a.example/x", true, true),
+        (&client, "http://down.example/x", false, true),
+        (&client, "http://a.example/secret", false, false),
+        (&client, "http://10.0.0.1/", false, false),
+    ] {
+        let denied = refused(client, url).await;
+        assert_eq!(
+            (denied.is_connect(), denied.is_unreachable()),
+            (is_connect, is_unreachable),
+            "{denied:?}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn several_clients_share_one_crawler_and_its_guard() {
     let server = site().await;
     let delay = Duration::from_millis(80);
@@ -101,7 +120,9 @@ async fn several_clients_share_one_crawler_and_its_guard() {
     };
     assert_eq!(tokio::join!(fetch(&one), fetch(&other)), (http::StatusCode::OK, http::StatusCode::OK));
     let denied = refused(&other, "http://private.example/").await;
-    assert!(!denied.is_disallowed(), "{denied:?}");
+    let is_guarded =
+        matches!(denied.kind(), DeniedKind::Unreachable { cause: Failure::AddressRefused(_), .. });
+    assert!(is_guarded, "{denied:?}");
     let log = server.log();
     assert_eq!(server.count("a.example/robots.txt"), 1);
     assert!(delays(&log).all(|found| found >= delay));

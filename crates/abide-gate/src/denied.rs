@@ -248,9 +248,15 @@ impl Denied {
         matches!(self.kind(), DeniedKind::Disallowed { .. })
     }
 
-    /// Whether the site's robots.txt can't be fetched. A link checker can treat such a link as dead.
+    /// Whether the site's robots.txt can't be fetched, for whatever reason.
     pub fn is_unreachable(&self) -> bool {
         matches!(self.kind(), DeniedKind::Unreachable { .. })
+    }
+
+    /// Whether no connection to the site could be made for its robots.txt ([`Failure::is_connect`]). To a link checker such a link is dead;
+    /// all other refusals say nothing of the page.
+    pub fn is_connect(&self) -> bool {
+        matches!(self.kind(), DeniedKind::Unreachable { cause, .. } if cause.is_connect())
     }
 
     /// Whether a retry makes sense: at [`retry_at`](Self::retry_at), or, without one, when what has failed (a store, a signer) works again.
