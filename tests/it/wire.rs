@@ -235,20 +235,26 @@ async fn a_name_that_rebinds_reaches_no_private_address() {
                 let address = if is_first { address } else { then };
                 Box::pin(async move { Ok(Box::new(std::iter::once(address)) as Addrs) })
             });
-            // No connection is kept, so that each request asks the resolver.
-            let inner = reqwest::Client::builder().pool_max_idle_per_host(0);
-            builder(&server).resolver(Arc::new(resolver)).build_client(inner).unwrap()
+            builder(&server).resolver(Arc::new(resolver))
         };
+        // No connection is kept, so that each request asks the resolver.
+        let inner = || reqwest::Client::builder().pool_max_idle_per_host(0);
         // The first request for robots.txt, and one that is redirected.
         for (host, times) in [("a.example", 0), ("moved.example", 1)] {
-            let denied = refused(&names(times), &format!("http://{host}/x")).await;
+            let client = names(times).build_client(inner()).unwrap();
+            let denied = refused(&client, &format!("http://{host}/x")).await;
             let is_right =
                 matches!(denied.kind(), DeniedKind::Unreachable { cause: Failure::AddressRefused(_), .. });
             assert!(is_right, "{private}, {host}: {denied:?}");
         }
-        // The page, whose robots.txt was where it should be.
-        let denied = refused(&names(1), "http://a.example/x").await;
-        assert_eq!((denied.name(), denied.hop()), ("address_refused", 0), "{private}: {denied:?}");
+        // The page, whose robots.txt was where it should be; also through a client of the user's own, with the resolver for such.
+        let abide = names(1).build().unwrap();
+        let own = inner().redirect(reqwest::redirect::Policy::none()).retry(reqwest::retry::never());
+        let own = abide.wrap(own.dns_resolver(abide.resolver()).build().unwrap());
+        for client in [names(1).build_client(inner()).unwrap(), own] {
+            let denied = refused(&client, "http://a.example/x").await;
+            assert_eq!((denied.name(), denied.hop()), ("address_refused", 0), "{private}: {denied:?}");
+        }
     }
     assert_eq!(silent.connections(), 0, "the listener stayed silent");
     assert!(server.asked().iter().all(|what| what.ends_with("/robots.txt")), "{:?}", server.asked());
