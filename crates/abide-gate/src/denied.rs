@@ -1,7 +1,7 @@
 //! Why a request did not go out: the refusal of the gate and of every client that is built on it.
 //!
-//! A refusal is an answer, not an accident: it carries the rule, the hop, and when to ask again. What every refusal has is in `Inner`, so one more field
-//! is added here alone; what one kind has is in [`DeniedKind`].
+//! A refusal is an answer, not an accident: it carries the rule, the hop, and when to ask again. What every refusal has is in `Inner`, and what the
+//! pacer says before a URL is known in `Refusal`, so one more field is added here alone; what one kind has is in [`DeniedKind`].
 
 use std::error::Error;
 use std::fmt;
@@ -29,13 +29,32 @@ pub struct Denied {
 /// What every refusal has.
 #[derive(Debug, Clone)]
 struct Inner {
-    kind: DeniedKind,
+    refusal: Refusal,
     url: Url,
     redirects: Vec<(Url, StatusCode)>,
     decided_at: WallMillis,
-    retry_at: Option<WallMillis>,
-    /// The host or group that a deferred request waits for.
-    scope: Option<Box<str>>,
+}
+
+/// What is refused, whatever the URL: all that wait for one robots.txt are refused by that of its host.
+#[derive(Debug, Clone)]
+pub(crate) struct Refusal {
+    pub(crate) kind: DeniedKind,
+    pub(crate) retry_at: Option<WallMillis>,
+    /// The host or group that a deferred request waits for, where that need not be the host of the URL.
+    pub(crate) scope: Option<Box<str>>,
+}
+
+impl Refusal {
+    pub(crate) fn deferred(reason: DeferReason, retry_at: WallMillis) -> Self {
+        Self { retry_at: Some(retry_at), ..DeniedKind::Deferred { reason }.into() }
+    }
+}
+
+impl From<DeniedKind> for Refusal {
+    /// For a reason that does not pass with the time of the host.
+    fn from(kind: DeniedKind) -> Self {
+        Self { kind, retry_at: None, scope: None }
+    }
 }
 
 /// The kinds of refusals, each with its details.
@@ -140,20 +159,19 @@ impl Denied {
     #[doc(hidden)]
     #[cold]
     pub fn new(kind: DeniedKind, url: &Url, now: WallMillis) -> Self {
+        Self::by(kind.into(), url, now)
+    }
+
+    pub(crate) fn by(refusal: Refusal, url: &Url, now: WallMillis) -> Self {
         let (url, redirects) = (without_userinfo(url), Vec::new());
-        Self { inner: Arc::new(Inner { kind, url, redirects, decided_at: now, retry_at: None, scope: None }) }
+        Self { inner: Arc::new(Inner { refusal, url, redirects, decided_at: now }) }
     }
 
     /// Sets when to retry.
     #[doc(hidden)]
     #[must_use]
     pub fn with_retry_at(mut self, retry_at: Option<WallMillis>) -> Self {
-        Arc::make_mut(&mut self.inner).retry_at = retry_at;
-        self
-    }
-
-    pub(crate) fn with_scope(mut self, scope: Option<Box<str>>) -> Self {
-        Arc::make_mut(&mut self.inner).scope = scope;
+        Arc::make_mut(&mut self.inner).refusal.retry_at = retry_at;
         self
     }
 
@@ -192,7 +210,7 @@ impl Denied {
 
     /// What was refused.
     pub fn kind(&self) -> &DeniedKind {
-        &self.inner.kind
+        &self.inner.refusal.kind
     }
 
     /// The URL that was refused, without user information: after redirects that of the refused hop.
@@ -217,7 +235,7 @@ impl Denied {
 
     /// When to retry [`url`](Self::url), if that is known: after redirects only the refused hop need be requested again.
     pub fn retry_at(&self) -> Option<SystemTime> {
-        self.inner.retry_at.map(WallMillis::to_system_time)
+        self.inner.refusal.retry_at.map(WallMillis::to_system_time)
     }
 
     /// A stable name of the kind, for labels and logs.
@@ -277,7 +295,7 @@ impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A Location may be 300 KB long.
         let shown = |url: &Url| Escaped(url.as_str().as_bytes()).to_string();
-        let Inner { kind, url, redirects, retry_at, scope, .. } = &*self.inner;
+        let Inner { refusal: Refusal { kind, retry_at, scope }, url, redirects, .. } = &*self.inner;
         let hop = match redirects.len() {
             0 => String::new(),
             number => format!(" (redirect {number})"),

@@ -14,10 +14,11 @@ use url::Url;
 
 use crate::builder::GateBuilder;
 use crate::clock::has_timers;
+use crate::denied::Refusal;
 use crate::denied::{Denied, DeniedKind};
 use crate::event::{Event, Observers};
 use crate::paced::last_delay;
-use crate::pacing::{Ask, BackoffCause, DeferReason, HostReport, NextSlot, Pacer, Permit, Refusal};
+use crate::pacing::{Ask, BackoffCause, DeferReason, HostReport, NextSlot, Pacer, Permit};
 use crate::robots_cache::{GoodCopy, RobotsCache, RobotsEntry, Source, TDMREP};
 use crate::text::Escaped;
 use crate::{AddressGuard, Clock, Host, Origin, SignRequest, Stats, WallMillis};
@@ -224,7 +225,7 @@ impl Gate {
                 Err(refused) => refused,
             };
             // The fetch waits as long as most callers do. A caller with more time tries again.
-            let wait = refused.not_before.map_or(Duration::ZERO, |time| time.since(self.clock.wall()));
+            let wait = refused.retry_at.map_or(Duration::ZERO, |time| time.since(self.clock.wall()));
             if wait.is_zero() || wait > *left {
                 return Err(self.denied_by(url, refused));
             }
@@ -444,7 +445,7 @@ impl Gate {
     /// What the pacer's refusal, of a page or of its robots.txt, means for `url`.
     pub(crate) fn denied_by(&self, url: &Url, refusal: Refusal) -> Denied {
         // With its own reason also for robots.txt: the caller may hold an open response of the host.
-        self.denied(refusal.kind, url).with_retry_at(refusal.not_before).with_scope(refusal.scope)
+        Denied::by(refusal, url, self.clock.wall())
     }
 }
 

@@ -18,10 +18,10 @@ use url::Url;
 use super::leases::Leases;
 use super::pacer::{Pacer, Permit};
 use super::queue::{DeadlineExceeded, QUEUE_MAX, Queue, Waiter, WaiterNotify};
-use super::refusal::Refusal;
 use super::schedule::{Schedule, Start, Terms, WaitReason};
 use super::table::{Effects, Locked, ScheduleId, Table};
 use crate::clock::{Moment, has_timers};
+use crate::denied::Refusal;
 use crate::{DeniedKind, Origin};
 
 #[derive(Debug)]

@@ -10,11 +10,11 @@ use std::time::Duration;
 use super::acquire::{Claims, Request};
 use super::lease::Readiness;
 use super::queue::DeadlineExceeded;
-use super::refusal::Refusal;
 use super::schedule::{Start, WaitReason};
 use super::shared_store::{SharedStore, User};
 use crate::DeniedKind;
 use crate::clock::Moment;
+use crate::denied::Refusal;
 
 /// A caller that has come without the time to wait for a lease is deferred for so long at least.
 const LEASE_WAIT_MIN: Duration = Duration::from_millis(250);

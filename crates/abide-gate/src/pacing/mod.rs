@@ -70,7 +70,6 @@ pub use pacer::Permit;
 pub(crate) use pacer::{Ask, Pacer, PacerBuilder};
 pub use policy::{DELAY_MAX, PacePolicy};
 pub use refusal::DeferReason;
-pub(crate) use refusal::Refusal;
 pub use report::{HostReport, NextSlot};
 pub use retry_after::{RETRY_AFTER_MAX, retry_after};
 pub use scope::Scope;

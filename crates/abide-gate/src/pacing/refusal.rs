@@ -1,4 +1,4 @@
-//! Refusals: why a request may not go out now, and when to come back.
+//! Deferrals: why a request may not go out now, and when to come back.
 //!
 //! Deferred callers of one host get times a delay apart, or they would all come back at once and most in vain. The gate makes a
 //! [`Denied`](crate::Denied) of a refusal, whose text users read.
@@ -13,27 +13,10 @@ use super::pacer::Pacer;
 use super::queue::DeadlineExceeded;
 use super::schedule::{Schedule, WaitReason};
 use crate::clock::Moment;
+use crate::denied::Refusal;
 use crate::event::Event;
 use crate::text::Escaped;
-use crate::{DeniedKind, Failure, WallMillis};
-
-/// Why the pacer refused a permit.
-#[derive(Clone, Debug)]
-pub(crate) struct Refusal {
-    pub(crate) kind: DeniedKind,
-    /// For a deferral the earliest sensible time to come back: the end of the backoff, or when the queue as it stands has drained, and a delay
-    /// behind those that were deferred before. Nothing is reserved: the first to come is the first to go.
-    pub(crate) not_before: Option<WallMillis>,
-    /// The host or group that is waited for, where that need not be the host of the URL.
-    pub(crate) scope: Option<Box<str>>,
-}
-
-impl From<DeniedKind> for Refusal {
-    /// For a reason that does not pass with the time of the host.
-    fn from(kind: DeniedKind) -> Self {
-        Self { kind, not_before: None, scope: None }
-    }
-}
+use crate::{Failure, WallMillis};
 
 /// What a deferred request would have had to wait for.
 ///
@@ -126,7 +109,9 @@ impl DeferReason {
 }
 
 impl Pacer {
-    /// Refuses a request whose permit cannot come before its deadline: reports and counts it, and finds out why.
+    /// Refuses a request whose permit cannot come before its deadline: reports and counts it, and finds out why. The earliest sensible time to
+    /// come back is the end of the backoff, or when the queue as it stands has drained, and a delay behind those that were deferred before.
+    /// Nothing is reserved: the first to come is the first to go.
     pub(crate) fn defer(&self, request: &Request<'_>, exceeded: DeadlineExceeded, now: Moment) -> Refusal {
         // The user's clock is read before the lock is taken.
         let (asked, wall) = (request.scope(exceeded.scope), self.wall());
@@ -145,8 +130,7 @@ impl Pacer {
             .unwrap_or((exceeded.start.at, DeferReason::OtherProcess));
         let wait = at.since(now);
         self.notify(&Event::Deferred { scope, wait, reason: &reason });
-        let (kind, not_before) = (DeniedKind::Deferred { reason }, Some(self.wall_at(now, at)));
-        Refusal { kind, not_before, scope: Some(scope.into()) }
+        Refusal { scope: Some(scope.into()), ..Refusal::deferred(reason, self.wall_at(now, at)) }
     }
 }
 
@@ -170,7 +154,7 @@ impl fmt::Display for Span {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Denied;
+    use crate::{Denied, DeniedKind};
 
     #[test]
     fn each_reason_is_one_sentence() {

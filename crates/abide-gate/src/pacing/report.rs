@@ -10,9 +10,9 @@ use url::Url;
 
 use super::acquire::ScopeRequest;
 use super::pacer::{Ask, Pacer};
-use super::refusal::Refusal;
 use super::schedule::{Schedule, Terms};
 use crate::clock::Moment;
+use crate::denied::Refusal;
 use crate::{Host, Stats, WallMillis};
 
 impl Pacer {

@@ -27,10 +27,10 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use url::Url;
 
+use crate::denied::Refusal;
 use crate::event::{Observer, Observers};
 use crate::jitter::{Jitter, random_seed};
 use crate::origin::OriginOf;
-use crate::pacing::Refusal;
 use crate::robots_cache::chain::DeferredFetch;
 use crate::robots_cache::entry::Reuse;
 use crate::robots_cache::fetch::Fetch;

@@ -10,7 +10,7 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use tokio::time::timeout;
 use url::Url;
 
-use crate::pacing::Refusal;
+use crate::denied::Refusal;
 use crate::robots_cache::fetch::{FetchError, PermitWait, RobotsRequest, RobotsResponse, Validators};
 use crate::robots_cache::freshness::stated_lifetime;
 use crate::robots_cache::interner::RobotsText;
@@ -33,7 +33,7 @@ impl DeferredFetch {
     /// Where the next attempt goes on. If each began at the first URL, a redirect to the same host would always be deferred where the delay
     /// is longer than a request may wait. A redirect is believed for as long as a chain of too many.
     fn resumed(self, now: WallMillis, policy: &RobotsPolicy) -> Option<Vec<Url>> {
-        let is_recent = self.why.not_before.is_some_and(|at| now.since(at) < policy.redirects_lifetime);
+        let is_recent = self.why.retry_at.is_some_and(|at| now.since(at) < policy.redirects_lifetime);
         is_recent.then(|| Arc::unwrap_or_clone(self.visited))
     }
 }

@@ -20,8 +20,8 @@ use httpdate::{fmt_http_date, parse_http_date};
 use tokio::time::timeout;
 use url::Url;
 
+use crate::denied::Refusal;
 use crate::origin::Short;
-use crate::pacing::Refusal;
 use crate::text::Escaped;
 use crate::{BoxFuture, Failure, WallMillis};
 

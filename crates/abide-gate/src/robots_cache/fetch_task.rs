@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::denied::Refusal;
 use crate::event::Event;
-use crate::pacing::{DeferReason, Refusal};
+use crate::pacing::DeferReason;
 use crate::robots_cache::chain::{Chain, DeferredFetch};
 use crate::robots_cache::entry::{Reuse, RobotsEntry, Source};
 use crate::robots_cache::fetch::PermitWait;
@@ -17,7 +18,7 @@ use crate::robots_cache::outcome::FetchOutcome;
 use crate::robots_cache::record::{AttemptEnd, LastResult};
 use crate::robots_cache::single_flight::{Join, Leader};
 use crate::robots_cache::{GoodCopy, RobotsCache, RobotsRecord, log};
-use crate::{DeniedKind, Origin, WallMillis};
+use crate::{Origin, WallMillis};
 
 /// What callers that wait for a fetch get.
 #[derive(Debug, Clone, Default)]
@@ -47,7 +48,7 @@ impl RobotsCache {
         urgency: Urgency,
     ) -> Result<watch::Receiver<Option<FetchProgress>>, Refusal> {
         if let Some((DeferredFetch { why, sent, .. }, until)) = self.deferrals.get(origin) {
-            let is_over = why.not_before.is_none_or(|at| now >= at) || self.clock.now() >= until;
+            let is_over = why.retry_at.is_none_or(|at| now >= at) || self.clock.now() >= until;
             // For a caller that waits, the pacer decides again, if that costs the origin no request.
             if !is_over && (sent || urgency == Urgency::Background) {
                 return Err(*why);
@@ -110,7 +111,7 @@ impl RobotsCache {
                 self.count(1, |stats| &mut stats.robots_deferred);
                 log::deferred(origin);
                 // This is no attempt, so the record stays as it is.
-                let wait = deferred.why.not_before.map_or(Duration::ZERO, |at| at.since(self.clock.wall()));
+                let wait = deferred.why.retry_at.map_or(Duration::ZERO, |at| at.since(self.clock.wall()));
                 let now = self.clock.now();
                 let until = now.checked_add(wait).unwrap_or(now);
                 self.deferrals.insert(origin.clone(), (deferred.clone(), until));
@@ -166,8 +167,7 @@ impl RobotsCache {
 
 /// There is no room for a fetch, or no time to wait for it.
 pub(crate) fn full(now: WallMillis) -> Refusal {
-    let kind = DeniedKind::Deferred { reason: DeferReason::Robots };
-    Refusal { kind, not_before: Some(now.plus(FULL_WAIT)), scope: None }
+    Refusal::deferred(DeferReason::Robots, now.plus(FULL_WAIT))
 }
 
 /// Counts a fetch that has no end, because its task panicked or its runtime shut down.
@@ -197,7 +197,7 @@ mod tests {
         let [a, b] = ["https://a.example", "https://b.example"].map(|origin| origin.parse().unwrap());
         let (first, second) = tokio::join!(cache.get(&a), cache.get(&b));
         assert!(first.is_ok());
-        assert_eq!(second.unwrap_err().not_before, Some(start.plus(FULL_WAIT)));
+        assert_eq!(second.unwrap_err().retry_at, Some(start.plus(FULL_WAIT)));
         assert!(cache.get(&b).await.is_ok());
     }
 

@@ -7,7 +7,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::pacing::{Ask, Pacer, Refusal};
+use crate::denied::Refusal;
+use crate::pacing::{Ask, Pacer};
 use abide_gate::pacing::{PacePolicy, Permit, Scope};
 use abide_gate::{Clock, WallMillis};
 use shuttle::rand::{Rng, thread_rng};
@@ -149,7 +150,7 @@ fn a_new_backoff_reaches_all_waiters_under_any_schedule() {
             // The backoff begins before the response has ended, so no waiter can have gone.
             async move {
                 let refused = pacer.try_take("a.example").await.map(drop);
-                assert!(refused.unwrap_err().not_before.is_some(), "deferred");
+                assert!(refused.unwrap_err().retry_at.is_some(), "deferred");
             }
         });
         holder.join().unwrap();

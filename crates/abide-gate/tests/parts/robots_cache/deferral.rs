@@ -22,7 +22,7 @@ async fn world() -> World {
 
 async fn is_refused(world: &World) -> bool {
     match world.cache.get(&origin()).await {
-        Err(refusal) => refusal.not_before == Some(START.plus(HOUR)),
+        Err(refusal) => refusal.retry_at == Some(START.plus(HOUR)),
         Ok(entry) => {
             assert!(is_good(&entry));
             false

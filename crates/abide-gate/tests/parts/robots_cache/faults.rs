@@ -19,7 +19,7 @@ async fn a_deferral_is_passed_on_and_is_no_attempt() {
     let then = START.plus(HOUR);
     let world = World::in_turn([deferred(then), deferred(then), Scripted::text(GOOD)]);
     for _ in 0..2 {
-        assert_eq!(world.cache.get(&origin()).await.unwrap_err().not_before, Some(then));
+        assert_eq!(world.cache.get(&origin()).await.unwrap_err().retry_at, Some(then));
         assert_eq!(world.store.load(&origin()).await.unwrap(), None);
     }
     // The pacing decides again each time, since nothing was sent.

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use crate::pacing::{Ask, Pacer, PacerBuilder, Refusal};
+use crate::denied::Refusal;
+use crate::pacing::{Ask, Pacer, PacerBuilder};
 use abide_gate::pacing::{
     BackoffCause, DeferReason, HostReport, HostStore, NextSlot, PacePolicy, Permit, Scope,
 };
@@ -190,7 +191,7 @@ pub(crate) struct Deferral {
 
 pub(crate) fn deferral<T>(result: Result<T, Refusal>) -> Deferral {
     match result.map(drop) {
-        Err(Refusal { kind: DeniedKind::Deferred { reason }, not_before: Some(until), .. }) => {
+        Err(Refusal { kind: DeniedKind::Deferred { reason }, retry_at: Some(until), .. }) => {
             Deferral { reason, wait: left(until) }
         }
         other => panic!("expected a deferral, found {other:?}"),

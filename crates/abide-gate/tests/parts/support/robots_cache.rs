@@ -4,8 +4,7 @@ use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::DeniedKind;
-use crate::pacing::Refusal;
+use crate::denied::Refusal;
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
 use crate::robots_cache::{RobotsCache, RobotsCacheBuilder};
 use abide_gate::pacing::DeferReason;
@@ -108,13 +107,12 @@ impl RobotsStore for Hooked {
 }
 
 /// The pacer's refusal of a request to a host that is backed off.
-pub(crate) fn deferred(not_before: WallMillis) -> Scripted {
-    Scripted::failing(FetchError::deferred(backed_off(not_before)))
+pub(crate) fn deferred(retry_at: WallMillis) -> Scripted {
+    Scripted::failing(FetchError::deferred(backed_off(retry_at)))
 }
 
-pub(crate) fn backed_off(not_before: WallMillis) -> Refusal {
-    let reason = DeferReason::Backoff { status: None, retry_after: None };
-    Refusal { kind: DeniedKind::Deferred { reason }, not_before: Some(not_before), scope: None }
+pub(crate) fn backed_off(retry_at: WallMillis) -> Refusal {
+    Refusal::deferred(DeferReason::Backoff { status: None, retry_after: None }, retry_at)
 }
 
 pub(crate) struct World {
