@@ -50,10 +50,10 @@ mod table;
 
 mod backoff;
 mod breaker;
+mod deferral;
 mod observe;
 mod open_bodies;
 mod rate_limit;
-mod refusal;
 mod report;
 mod retry_after;
 
@@ -65,11 +65,11 @@ mod shared_store;
 mod store;
 
 pub use backoff::{BackoffCause, THROTTLES_KEPT};
+pub use deferral::DeferReason;
 pub use host_state::HostEntry;
 pub use pacer::Permit;
 pub(crate) use pacer::{Ask, Pacer, PacerBuilder};
 pub use policy::{DELAY_MAX, PacePolicy};
-pub use refusal::DeferReason;
 pub use report::{HostReport, NextSlot};
 pub use retry_after::{RETRY_AFTER_MAX, retry_after};
 pub use scope::Scope;
