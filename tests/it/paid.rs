@@ -80,7 +80,7 @@ async fn up_front_the_maximum_goes_with_every_page_and_nothing_else() {
             _ => Reply::with_headers(402, &[("crawler-price", "USD 0.02")], "pay"),
         })
         .await;
-        let policy = PaymentPolicy::new(price("USD 0.05"), price("USD 0.10")).upfront();
+        let policy = PaymentPolicy::new(price("USD 0.05"), price("USD 0.10")).with_upfront_offer();
         for path in ["/free", "/page"] {
             let url = format!("https://a.example{path}");
             let status = if by_layer {

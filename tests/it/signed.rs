@@ -93,8 +93,10 @@ async fn another_implementation_verifies_every_hop_and_robots_txt() {
 async fn the_halves_of_the_middleware_sign_below_the_cache() {
     let (authority, server) = site().await;
     let (identity, public_key) = identity();
-    let (abide, inner) =
-        builder(&server).sign_requests(identity.only_when_asked()).build_with(trusting(&authority)).unwrap();
+    let (abide, inner) = builder(&server)
+        .sign_requests(identity.with_signatures_only_when_asked())
+        .build_with(trusting(&authority))
+        .unwrap();
     // As a cache that keeps pages by their URLs may do.
     let shortener = between(|mut request, extensions, next| {
         request.url_mut().set_fragment(None);
@@ -112,7 +114,8 @@ async fn the_halves_of_the_middleware_sign_below_the_cache() {
 async fn a_response_that_asks_for_a_signature_too_late_is_returned() {
     for by_layer in [false, true] {
         let url = "https://a.site.example/busy";
-        let (status, server) = crawled(by_layer, url, identity().0.only_when_asked(), Duration::ZERO).await;
+        let (status, server) =
+            crawled(by_layer, url, identity().0.with_signatures_only_when_asked(), Duration::ZERO).await;
         assert_eq!((status, server.asked().len()), (429, 2));
     }
 }
@@ -140,7 +143,8 @@ async fn a_server_that_asks_gets_one_signed_retry_that_is_paced() {
         for by_layer in [false, true] {
             let (identity, public_key) = identity();
             let url = format!("https://{host}.site.example/asks");
-            let (ended, server) = crawled(by_layer, &url, identity.only_when_asked(), delay).await;
+            let (ended, server) =
+                crawled(by_layer, &url, identity.with_signatures_only_when_asked(), delay).await;
             let log = server.log();
             let seen = log.iter().map(|seen| (seen.path.as_str(), seen.header("signature").is_some()));
             assert_eq!((ended, seen.collect::<Vec<_>>()), (status, expected.clone()), "{host} {by_layer}");
@@ -157,7 +161,7 @@ async fn a_server_that_asks_gets_one_signed_retry_that_is_paced() {
 #[tokio::test]
 async fn a_signed_retry_is_the_same_request_and_a_hop() {
     let (authority, server) = site().await;
-    let client = signing(&server, &authority, identity().0.only_when_asked());
+    let client = signing(&server, &authority, identity().0.with_signatures_only_when_asked());
     let request = client.get("https://a.site.example/asks").header("referer", "https://c.example/");
     let page = request.send().await.unwrap();
     let info = page.fetch_info().unwrap();
@@ -194,7 +198,7 @@ async fn what_cannot_be_signed_is_not_sent() {
         assert!(denied.is_unreachable(), "not even robots.txt: {denied:?}");
         assert_eq!(server.log().len(), 0);
         // The page itself, where robots.txt was fetched without a signature.
-        let client = signing(&server, &authority, identity.only_when_asked());
+        let client = signing(&server, &authority, identity.with_signatures_only_when_asked());
         let denied = refused(&client, "https://a.site.example/asks").await;
         assert!(matches!(denied.kind(), DeniedKind::NotSigned { .. }), "{denied:?}");
         assert_eq!(

@@ -214,7 +214,7 @@ impl PaymentPolicy {
 
     /// Sends `crawler-max-price` with every https request, instead of waiting for a 402. So every site knows what it may charge.
     #[must_use]
-    pub fn upfront(mut self) -> Self {
+    pub fn with_upfront_offer(mut self) -> Self {
         self.is_upfront = true;
         self
     }
@@ -429,7 +429,7 @@ mod tests {
             (vec![charged("EUR 0.02")], "USD 0.05"),
             (vec![charged("two cents")], "USD 0.05"),
         ] {
-            let policy = PaymentPolicy::new(price("USD 0.05"), price("USD 1")).upfront();
+            let policy = PaymentPolicy::new(price("USD 0.05"), price("USD 1")).with_upfront_offer();
             let offer = policy.offer(&"https://a.example/".parse().unwrap()).unwrap();
             offer.settled(StatusCode::OK, &headers(&fields));
             assert_eq!(policy.spent(), price(spent), "{fields:?}");

@@ -129,12 +129,12 @@ impl WebBotAuth {
     ///
     /// A request whose body cannot be sent twice is not repeated: its response is the server's refusal.
     #[must_use]
-    pub fn only_when_asked(mut self) -> Self {
+    pub fn with_signatures_only_when_asked(mut self) -> Self {
         self.waits_to_be_asked = true;
         self
     }
 
-    /// Whether a server must ask first: [`only_when_asked`](Self::only_when_asked).
+    /// Whether a server must ask first: [`with_signatures_only_when_asked`](Self::with_signatures_only_when_asked).
     pub fn is_only_when_asked(&self) -> bool {
         self.waits_to_be_asked
     }

@@ -189,7 +189,7 @@ async fn what_could_not_be_connected_costs_nothing() {
         (Failure::Tls, "USD 0.05"),
         (Failure::Timeout, "USD 0.05"),
     ] {
-        let policy = PaymentPolicy::new(price("USD 0.05"), price("USD 1")).upfront();
+        let policy = PaymentPolicy::new(price("USD 0.05"), price("USD 1")).with_upfront_offer();
         let fetch = Arc::new(ScriptedFetch::always(Scripted::text("")));
         let crawler = Crawler::builder("ExampleBot").payment(policy.clone()).build(fetch).unwrap();
         let mut call = call(&crawler, Options::new(), "https://a.example/x");
@@ -285,7 +285,8 @@ mod signed {
     #[tokio::test(start_paused = true)]
     async fn the_nonce_of_the_last_response_is_signed() {
         let fetch = Arc::new(ScriptedFetch::always(Scripted::text("")));
-        let builder = Crawler::builder("ExampleBot").sign_requests(identity().only_when_asked());
+        let builder =
+            Crawler::builder("ExampleBot").sign_requests(identity().with_signatures_only_when_asked());
         let builder = builder.license_tokens(|_, _| LicenseToken::new("t0ken").ok());
         let crawler = builder.build(fetch).unwrap();
         let mut call = call(&crawler, Options::new(), "https://a.example/x");
