@@ -438,10 +438,9 @@ impl Crawl {
         let is_given = self.may_be_sitemap(task) && links::is_sitemap(&body.bytes);
         if task.kind == UrlKind::Sitemap || is_given {
             let (pages, sitemaps) = links::of_sitemap(&body.bytes, SITEMAP_MAX);
-            if pages.is_empty() && sitemaps.is_empty() {
-                let url = public_url(base);
-                let text = "names no URL; a sitemap is XML with `loc` elements, or a list of URLs";
-                self.progress.suspended(|| style::note(format_args!("{url}: {text}")));
+            if pages.is_empty() && sitemaps.is_empty() && !links::is_sitemap(&body.bytes) {
+                let text = "no URL was found; XML sitemaps and lists of URLs are read, feeds are not";
+                self.progress.suspended(|| style::note(format_args!("{}: {text}", public_url(&task.url))));
             }
             let (pages, sitemaps) = (self.bounded(base, pages), self.bounded(base, sitemaps));
             // What a sitemap names is as near as what was given, so with `--max-depth 0` exactly that is fetched.
