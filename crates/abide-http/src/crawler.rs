@@ -246,14 +246,14 @@ impl SignRequest for Signing {
         headers: &mut http::HeaderMap,
         now: abide_gate::WallMillis,
     ) -> Result<(), BoxError> {
-        if self.0.is_only_when_asked() {
+        if self.0.signs_only_when_asked() {
             return Ok(());
         }
         Ok(self.0.sign(method, url, headers, now.to_system_time())?)
     }
 
     fn asked(&self, status: http::StatusCode, headers: &http::HeaderMap) -> Option<Arc<dyn SignRequest>> {
-        if !self.0.is_only_when_asked() {
+        if !self.0.signs_only_when_asked() {
             return None;
         }
         Some(Arc::new(Self(self.0.as_asked(status, headers)?)))

@@ -49,7 +49,7 @@ pub struct WebBotAuth {
     nonce: Nonce,
     covered: Vec<Component>,
     /// Whether abide signs only what a server has asked for.
-    waits_to_be_asked: bool,
+    signs_only_when_asked: bool,
 }
 
 /// The parameter `nonce` of the signatures.
@@ -86,7 +86,7 @@ impl WebBotAuth {
             label: key_ref(LABEL_REQUEST).to_owned(),
             nonce: Nonce::None,
             covered: vec![Component::Authority, Component::Method, Component::TargetUri],
-            waits_to_be_asked: false,
+            signs_only_when_asked: false,
         })
     }
 
@@ -130,13 +130,13 @@ impl WebBotAuth {
     /// A request whose body cannot be sent twice is not repeated: its response is the server's refusal.
     #[must_use]
     pub fn with_signatures_only_when_asked(mut self) -> Self {
-        self.waits_to_be_asked = true;
+        self.signs_only_when_asked = true;
         self
     }
 
     /// Whether a server must ask first: [`with_signatures_only_when_asked`](Self::with_signatures_only_when_asked).
-    pub fn is_only_when_asked(&self) -> bool {
-        self.waits_to_be_asked
+    pub fn signs_only_when_asked(&self) -> bool {
+        self.signs_only_when_asked
     }
 
     /// The `keyid` of the signatures: the thumbprint of the key.
@@ -160,7 +160,7 @@ impl WebBotAuth {
         identity.covered.extend(more);
         identity.label = asked.label;
         identity.nonce = asked.nonce.map_or(Nonce::None, Nonce::Given);
-        identity.waits_to_be_asked = false;
+        identity.signs_only_when_asked = false;
         Some(identity)
     }
 
