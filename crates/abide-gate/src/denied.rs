@@ -1,7 +1,7 @@
 //! Why a request did not go out: the refusal of the gate and of every client that is built on it.
 //!
-//! A refusal is an answer, not an accident: it carries the rule, the hop, and when to ask again. What every refusal has is in `Inner`, and what the
-//! pacer says before a URL is known in `Refusal`, so one more field is added here alone; what one kind has is in [`DeniedKind`].
+//! A refusal is an answer, not an accident: it carries the rule, the hop, and when to ask again. What every refusal has is in `Inner` and, without its
+//! URL, in `Refusal`, so one more field is added here alone; what one kind has is in [`DeniedKind`].
 
 use std::error::Error;
 use std::fmt;
@@ -35,7 +35,7 @@ struct Inner {
     decided_at: WallMillis,
 }
 
-/// What is refused, whatever the URL: all that wait for one robots.txt are refused by that of its host.
+/// A refusal without its URL: the callers that wait for one robots.txt share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Refusal {
     pub(crate) kind: DeniedKind,
@@ -51,7 +51,7 @@ impl Refusal {
 }
 
 impl From<DeniedKind> for Refusal {
-    /// For a reason that does not pass with the time of the host.
+    /// Without a time to retry.
     fn from(kind: DeniedKind) -> Self {
         Self { kind, retry_at: None, scope: None }
     }
@@ -162,6 +162,7 @@ impl Denied {
         Self::by(kind.into(), url, now)
     }
 
+    #[cold]
     pub(crate) fn by(refusal: Refusal, url: &Url, now: WallMillis) -> Self {
         let (url, redirects) = (without_userinfo(url), Vec::new());
         Self { inner: Arc::new(Inner { refusal, url, redirects, decided_at: now }) }
@@ -271,10 +272,14 @@ impl Denied {
         matches!(self.kind(), DeniedKind::Unreachable { .. })
     }
 
-    /// Whether no connection to the site could be made for its robots.txt ([`Failure::is_connect`]). To a link checker such a link is dead;
-    /// all other refusals say nothing of the page.
+    /// Whether no connection could be made ([`Failure::is_connect`]): for the site's robots.txt or where that redirects, or several times
+    /// before, so that the host is left alone. It may pass, as where a resolver is down: check the link again at [`retry_at`](Self::retry_at).
     pub fn is_connect(&self) -> bool {
-        matches!(self.kind(), DeniedKind::Unreachable { cause, .. } if cause.is_connect())
+        match self.kind() {
+            DeniedKind::Unreachable { cause, .. }
+            | DeniedKind::Deferred { reason: DeferReason::Breaker { cause } } => cause.is_connect(),
+            _ => false,
+        }
     }
 
     /// Whether a retry makes sense: at [`retry_at`](Self::retry_at), or, without one, when what has failed (a store, a signer) works again.
@@ -421,6 +426,15 @@ mod tests {
 
     fn refused() -> Denied {
         denied(DeniedKind::AddressRefused { address: None })
+    }
+
+    #[test]
+    fn a_host_that_is_left_alone_was_not_connected_to() {
+        for (cause, expected) in [(Failure::Refused, true), (Failure::Reset, false)] {
+            let reason = DeferReason::Breaker { cause };
+            assert_eq!(denied(DeniedKind::Deferred { reason }).is_connect(), expected);
+        }
+        assert!(!deferred().is_connect() && !unreachable().is_connect() && !disallowed().is_connect());
     }
 
     #[test]

@@ -14,8 +14,7 @@ use url::Url;
 
 use crate::builder::GateBuilder;
 use crate::clock::has_timers;
-use crate::denied::Refusal;
-use crate::denied::{Denied, DeniedKind};
+use crate::denied::{Denied, DeniedKind, Refusal};
 use crate::event::{Event, Observers};
 use crate::paced::last_delay;
 use crate::pacing::{Ask, BackoffCause, DeferReason, HostReport, NextSlot, Pacer, Permit};
