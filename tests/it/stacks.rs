@@ -313,7 +313,7 @@ async fn a_gate_without_a_pacing_half_below_it_is_refused() {
     let server = site().await;
     let (abide, inner) = crawler(&server);
     let unpaced = ClientBuilder::new(inner.clone()).with(abide.gate()).with(cache()).build();
-    // One that no client uses does not count.
+    // One that is gone does not count.
     drop(abide.pacing());
     let refused = denied(&unpaced, "http://a.example/x").await;
     assert!(matches!(refused.kind(), DeniedKind::NoPacing), "{refused:?}");

@@ -58,13 +58,14 @@ pub(crate) struct Core {
     pub(crate) has_cookies: Arc<AtomicBool>,
     /// For clients of the crawler's owner.
     pub(crate) resolver: Arc<GuardedResolver>,
-    /// Each middleware that paces has a clone, or each that only checks: so it is known whether the other half is there.
+    /// Cloned by each middleware that is the half of pacing, so that it is known whether there is one.
     pub(crate) pacing_halves: Arc<()>,
+    /// The same for the other half.
     pub(crate) gate_halves: Arc<()>,
 }
 
-/// Whether a half of this kind is in use.
-pub(crate) fn is_in_use(halves: &Arc<()>) -> bool {
+/// Whether there is a half of this kind.
+pub(crate) fn exist(halves: &Arc<()>) -> bool {
     Arc::strong_count(halves) > 1
 }
 
@@ -167,21 +168,26 @@ impl Abide {
 
     /// [`gate`](Self::gate) and [`pacing`](Self::pacing) in one, as [`wrap`](Self::wrap) uses it.
     pub fn middleware(&self) -> impl Middleware + Clone + use<> {
-        self.part(Part::Whole, None)
+        self.part(Part::Whole)
     }
 
     /// The outer half: robots.txt, redirect hops, permissions. Put an HTTP cache below it, and [`pacing`](Self::pacing) below the cache, so
     /// that cache hits do not wait. Without the pacing half, requests end with [`DeniedKind::NoPacing`](crate::DeniedKind::NoPacing).
     pub fn gate(&self) -> impl Middleware + Clone + use<> {
-        self.part(Part::Gate, Some(&self.core.gate_halves))
+        self.part(Part::Gate)
     }
 
     /// The inner half: acquires permits, and reports responses to them.
     pub fn pacing(&self) -> impl Middleware + Clone + use<> {
-        self.part(Part::Pacing, Some(&self.core.pacing_halves))
+        self.part(Part::Pacing)
     }
 
-    fn part(&self, part: Part, halves: Option<&Arc<()>>) -> AbideMiddleware {
+    fn part(&self, part: Part) -> AbideMiddleware {
+        let halves = match part {
+            Part::Whole => None,
+            Part::Gate => Some(&self.core.gate_halves),
+            Part::Pacing => Some(&self.core.pacing_halves),
+        };
         AbideMiddleware { abide: self.clone(), part, _counted: halves.cloned() }
     }
 }
