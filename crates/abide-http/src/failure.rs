@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn words_in_an_error_decide_nothing() {
+    fn words_in_other_errors_decide_nothing() {
         for text in ["certificate expired", "ENHANCE_YOUR_CALM", "no dns error", "message head is too large"]
         {
             assert_eq!(failure_of(&nested(text, Layer("user callback", None))), None, "{text}");
