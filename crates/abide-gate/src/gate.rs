@@ -226,7 +226,7 @@ impl Gate {
             // The fetch waits as long as most callers do. A caller with more time tries again.
             let wait = refused.retry_at.map_or(Duration::ZERO, |time| time.since(self.clock.wall()));
             if wait.is_zero() || wait > *left {
-                return Err(self.denied_by(url, refused));
+                return Err(self.denied(refused, url));
             }
             Box::pin(tokio::time::sleep(wait)).await;
             *left = left.saturating_sub(wait);
@@ -238,7 +238,7 @@ impl Gate {
         // As the request itself will ask.
         let crawl_delay = last_delay(&self.pacer, url).unwrap_or_default();
         let slot = self.pacer.next_slot(&origin.robots_url(), Ask { crawl_delay, ..Ask::default() });
-        let slot = slot.map_err(|refusal| self.denied_by(url, refusal))?;
+        let slot = slot.map_err(|refusal| self.denied(refusal, url))?;
         if slot.wait <= left {
             return Ok(());
         }
@@ -330,7 +330,7 @@ impl Gate {
         let until_now = |_: &Refusal| self.clock.now().saturating_duration_since(began);
         let waited = permit.as_ref().map_or_else(until_now, Permit::waited);
         *left = left.saturating_sub(waited);
-        permit.map_err(|refusal| self.denied_by(url, refusal))
+        permit.map_err(|refusal| self.denied(refusal, url))
     }
 
     /// When the next request to the URL's host could be sent. Neither waits nor reserves.
@@ -341,7 +341,7 @@ impl Gate {
         let origin = Origin::of(url).map_err(|_| self.denied(DeniedKind::UnsupportedUrl, url))?;
         let crawl_delay = self.robots.cached(&origin).and_then(|answer| answer.crawl_delay());
         let ask = Ask { crawl_delay: crawl_delay.unwrap_or_default(), ..Ask::default() };
-        self.pacer.next_slot(url, ask).map_err(|refusal| self.denied_by(url, refusal))
+        self.pacer.next_slot(url, ask).map_err(|refusal| self.denied(refusal, url))
     }
 
     /// The host that has been free for the longest time, or else will be free first. A host without a request so far is free; of equal
@@ -437,14 +437,9 @@ impl Gate {
         Ok(origin)
     }
 
-    fn denied(&self, kind: DeniedKind, url: &Url) -> Denied {
-        Denied::new(kind, url, self.clock.wall())
-    }
-
-    /// What the pacer's refusal, of a page or of its robots.txt, means for `url`.
-    pub(crate) fn denied_by(&self, url: &Url, refusal: Refusal) -> Denied {
-        // With its own reason also for robots.txt: the caller may hold an open response of the host.
-        Denied::by(refusal, url, self.clock.wall())
+    /// The refusal of `url`, by the pacer's own reason also where its robots.txt was refused: the caller may hold an open response of the host.
+    pub(crate) fn denied(&self, refusal: impl Into<Refusal>, url: &Url) -> Denied {
+        Denied::by(refusal.into(), url, self.clock.wall())
     }
 }
 

@@ -64,11 +64,6 @@ pub(crate) struct Core {
     pub(crate) gate_halves: Arc<()>,
 }
 
-/// Whether there is a half of this kind.
-pub(crate) fn exist(halves: &Arc<()>) -> bool {
-    Arc::strong_count(halves) > 1
-}
-
 impl Abide {
     /// A crawler with this product token: `[A-Za-z_-]+` (RFC 9309 §2.2.1).
     ///

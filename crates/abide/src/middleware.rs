@@ -32,7 +32,7 @@ use abide_http::{
     failure_of, is_of_the_caller, log_failed, with_read_timeout,
 };
 
-use crate::client::{Abide, Core, exist};
+use crate::client::{Abide, Core};
 use crate::split_middleware::{send_paced, send_through_chain};
 
 /// Both halves in one, which is the default, or one of them.
@@ -71,7 +71,7 @@ impl Middleware for AbideMiddleware {
         let core = &*self.abide.core;
         match self.part {
             Part::Pacing => Box::pin(send_paced(core, request, extensions, next)),
-            Part::Gate if !exist(&core.pacing_halves) => {
+            Part::Gate if Arc::strong_count(&core.pacing_halves) == 1 => {
                 let denied = Denied::new(DeniedKind::NoPacing, request.url(), core.crawler.gate().wall());
                 core.crawler.gate().report_refused(&denied);
                 Box::pin(ready(Err(refuse(denied))))

@@ -14,7 +14,7 @@ use reqwest::{Request, Response};
 use reqwest_middleware::{Next, Result};
 use url::Url;
 
-use crate::client::{Core, exist};
+use crate::client::Core;
 use crate::middleware::{ANSWERED, count_sends, head_of, into_http, refuse, send_and_report, sending};
 
 /// A request that the outer half has checked, for the inner half.
@@ -158,7 +158,7 @@ pub(crate) async fn send_paced(
     let response = response?;
     let url = response.url().clone();
     let mut response = into_http(url, None, response, call.take_permit(), core.read_timeout);
-    if exist(&core.gate_halves) {
+    if Arc::strong_count(&core.gate_halves) > 1 {
         preserve_fields(&mut response, core.crawler.gate().wall());
     }
     Ok(Response::from(response.map(reqwest::Body::wrap)))

@@ -44,7 +44,7 @@ pub async fn acquire(
     budget: Duration,
 ) -> Result<Permit, Denied> {
     let ask = Ask { crawl_delay, budget: Some(budget), ..Ask::default() };
-    gate.pacer.acquire(url, ask).await.map_err(|refusal| gate.denied_by(url, refusal))
+    gate.pacer.acquire(url, ask).await.map_err(|refusal| gate.denied(refusal, url))
 }
 
 /// A lease that outlives a fact on a slow machine, and how late a store may reply on one.
