@@ -45,8 +45,9 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    pub(crate) fn deferred(reason: DeferReason, retry_at: WallMillis) -> Self {
-        Self { retry_at: Some(retry_at), ..DeniedKind::Deferred { reason }.into() }
+    pub(crate) fn deferred(reason: DeferReason, retry_at: WallMillis, scope: Option<&str>) -> Self {
+        let (retry_at, scope) = (Some(retry_at), scope.map(Into::into));
+        Self { retry_at, scope, ..DeniedKind::Deferred { reason }.into() }
     }
 }
 

@@ -130,7 +130,7 @@ impl Pacer {
             .unwrap_or((exceeded.start.at, DeferReason::OtherProcess));
         let wait = at.since(now);
         self.notify(&Event::Deferred { scope, wait, reason: &reason });
-        Refusal { scope: Some(scope.into()), ..Refusal::deferred(reason, self.wall_at(now, at)) }
+        Refusal::deferred(reason, self.wall_at(now, at), Some(scope))
     }
 }
 

@@ -167,7 +167,7 @@ impl RobotsCache {
 
 /// There is no room for a fetch, or no time to wait for it.
 pub(crate) fn full(now: WallMillis) -> Refusal {
-    Refusal::deferred(DeferReason::Robots, now.plus(FULL_WAIT))
+    Refusal::deferred(DeferReason::Robots, now.plus(FULL_WAIT), None)
 }
 
 /// Counts a fetch that has no end, because its task panicked or its runtime shut down.
