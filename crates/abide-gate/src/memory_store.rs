@@ -13,9 +13,8 @@ use moka::sync::Cache;
 
 use crate::pacing::{HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus};
 use crate::robots_cache::{RobotsLeases, RobotsRecord, RobotsStore};
-use crate::{BoxFuture, Clock, HolderId, Origin, StoreError, SystemClock, WallMillis, caught_clock};
-
-type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+use crate::store::StoreFuture;
+use crate::{Clock, HolderId, Origin, SystemClock, WallMillis, caught_clock};
 
 /// A [`RobotsStore`] and a [`HostStore`] in memory. After a restart it knows nothing; use a durable store where that matters.
 ///

@@ -6,7 +6,11 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
+use crate::BoxFuture;
 use crate::text::Escaped;
+
+/// What a call of a store returns. For our own stores: the traits spell it out.
+pub(crate) type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// An operation of a store failed. The text says why; it is logged, so it must not contain secrets.
 ///

@@ -9,3 +9,5 @@ mod simulation;
 mod soak;
 mod stores;
 mod support;
+
+type StoreFuture<'a, T> = abide_gate::BoxFuture<'a, Result<T, abide_gate::StoreError>>;

@@ -17,14 +17,12 @@ use std::time::Duration;
 use abide_gate::robots_cache::{
     Fetch, FetchError, RobotsPolicy, RobotsRecord, RobotsRequest, RobotsResponse, RobotsStore,
 };
-use abide_gate::{
-    BoxFuture, Gate, GateBuilder, HolderId, ManualClock, MemoryStore, Origin, StoreError, WallMillis,
-};
+use abide_gate::{BoxFuture, Gate, GateBuilder, HolderId, ManualClock, MemoryStore, Origin, WallMillis};
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+use crate::StoreFuture;
 
 /// Each host is used once in each of them, at a time of its own.
 const ROUND: u64 = 4 * 60 * 60;

@@ -12,13 +12,12 @@ use abide_gate::pacing::{
 use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
 use abide_gate::testing::robots_cache::sample_record;
 use abide_gate::testing::{hosts, robots_cache};
-use abide_gate::{BoxFuture, HolderId, MemoryStore, Origin, StoreError, WallMillis};
+use abide_gate::{HolderId, MemoryStore, Origin, WallMillis};
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
+use crate::StoreFuture;
 use crate::support::{START, clock};
-
-type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// What the suite says of a wrong store.
 async fn rejection<S: Future<Output = ()> + Send + 'static>(name: &str, suite: S) -> String {

@@ -8,12 +8,12 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use crate::pacing::Pacer;
-use abide_gate::DeniedKind;
+use crate::store::StoreFuture;
 use abide_gate::pacing::{
     BackoffCause, DeferReason, HostState, HostStore, LeaseAsk, LeaseStatus, PacePolicy, Want,
 };
 use abide_gate::testing::hosts::{conformance, throttle_counts_are_forgiven};
-use abide_gate::{BoxFuture, MemoryStore, StoreError};
+use abide_gate::{DeniedKind, MemoryStore};
 use fastrand::Rng;
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
@@ -23,8 +23,6 @@ use crate::parts::support::faulty::{Fault, Faulty, is_free, state};
 use crate::parts::support::pacing::{
     Events, Log, deferral, group, host, joined, left, ms, one_second, page, retry_after, s,
 };
-
-type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// The life of a lease, by default.
 const LEASE: Duration = Duration::from_secs(7);

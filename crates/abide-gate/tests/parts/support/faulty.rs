@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::store::StoreFuture;
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, Want};
-use abide_gate::{BoxFuture, HolderId, MemoryStore, StoreError};
+use abide_gate::{HolderId, MemoryStore, StoreError};
 
 /// How a store fails.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -78,10 +79,7 @@ impl Faulty {
         self.until.store(0, Ordering::SeqCst);
     }
 
-    fn or_fail<'a, T: Send + 'a>(
-        &'a self,
-        done: BoxFuture<'a, Result<T, StoreError>>,
-    ) -> BoxFuture<'a, Result<T, StoreError>> {
+    fn or_fail<'a, T: Send + 'a>(&'a self, done: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
         let call = self.calls.fetch_add(1, Ordering::SeqCst);
         if !(self.from..self.until.load(Ordering::SeqCst)).contains(&call) {
             return done;
@@ -99,11 +97,7 @@ impl Faulty {
 }
 
 impl HostStore for Faulty {
-    fn exchange<'a>(
-        &'a self,
-        host: &'a str,
-        ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
+    fn exchange<'a>(&'a self, host: &'a str, ask: LeaseAsk) -> StoreFuture<'a, (LeaseStatus, HostState)> {
         self.or_fail(self.inner.exchange(host, ask))
     }
 }

@@ -7,12 +7,11 @@ use std::time::Duration;
 use crate::denied::Refusal;
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
 use crate::robots_cache::{RobotsCache, RobotsCacheBuilder};
+use crate::store::StoreFuture;
 use abide_gate::pacing::DeferReason;
 use abide_gate::robots_cache::{FetchError, RobotsEntry, RobotsPolicy, RobotsRecord, RobotsStore};
 use abide_gate::{BoxFuture, Clock, HolderId, ManualClock, MemoryStore, Origin, StoreError, WallMillis};
 use abide_robots::{ProductToken, Target};
-
-type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 pub(crate) const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
@@ -112,7 +111,7 @@ pub(crate) fn deferred(retry_at: WallMillis) -> Scripted {
 }
 
 pub(crate) fn backed_off(retry_at: WallMillis) -> Refusal {
-    Refusal::deferred(DeferReason::Backoff { status: None, retry_after: None }, retry_at)
+    Refusal::deferred(DeferReason::Backoff { status: None, retry_after: None }, retry_at, None)
 }
 
 pub(crate) struct World {
