@@ -161,7 +161,7 @@ async fn crawl(
             Outcome::Failed => figures.failed += 1,
         }
         let slot = abide.next_slot(&url)?;
-        frontier.again(&url, slot.not_before.to_system_time());
+        frontier.again(&url, slot.not_before);
     }
 }
 

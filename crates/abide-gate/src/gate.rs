@@ -243,7 +243,7 @@ impl Gate {
             return Ok(());
         }
         let denied = self.denied(DeniedKind::Deferred { reason: DeferReason::Robots }, url);
-        Err(denied.with_retry_at(Some(slot.not_before)))
+        Err(denied.with_retry_at(Some(slot.not_before.into())))
     }
 
     /// Acquires a permit of the URL's host within `left`, for a URL that `verdict` allows. The wait is subtracted from `left`, also if it

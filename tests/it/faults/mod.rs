@@ -207,7 +207,8 @@ async fn is_known(also: Also, host: &str, abide: &Abide, before: WallMillis) -> 
         Also::Nothing => true,
         Also::BackedOff(asked) => {
             let host = abide::Host::of(&format!("http://{host}/").parse().unwrap()).unwrap();
-            let until = abide.gate_handle().report(&host).and_then(|report| report.backed_off_until);
+            let until =
+                abide.gate_handle().report(&host).and_then(|report| report.backed_off_until.map(Into::into));
             let now = abide.gate_handle().wall();
             // It began at some time between then and now.
             until.is_some_and(|until| {

@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::acquire::Request;
 use super::backoff::BackoffCause;
@@ -45,7 +45,7 @@ pub enum DeferReason {
     /// The limit of requests in flight is reached. A request is in flight until its body was read to the end, or dropped.
     InFlight {
         /// When the oldest of them started.
-        since: WallMillis,
+        since: SystemTime,
         /// How long that is ago.
         open: Duration,
     },
@@ -71,7 +71,7 @@ impl DeferReason {
             WaitReason::Breaker => Self::Breaker { cause: host.feedback().breaker.cause },
             WaitReason::InFlight(since) => {
                 let open = now.since(since);
-                Self::InFlight { since: wall.minus(open), open }
+                Self::InFlight { since: wall.minus(open).to_system_time(), open }
             }
             WaitReason::Backoff => match host.feedback().backoff.cause {
                 BackoffCause::Answer { status, retry_after } => {
@@ -168,7 +168,7 @@ mod tests {
             (DeferReason::Backoff { status: None, retry_after: None }, "example.org is backed off"),
             (DeferReason::Delay { delay: seconds(45) }, "requests to example.org are 45 s apart"),
             (
-                DeferReason::InFlight { since: WallMillis::from_millis(0), open: seconds(42) },
+                DeferReason::InFlight { since: SystemTime::UNIX_EPOCH, open: seconds(42) },
                 "a response of example.org has been open for 42 s: read its body to the end, or drop it",
             ),
             (

@@ -4,7 +4,7 @@
 //! instead of sleeping in a call; a report at the end of a crawl needs sums, so there are counters and never a list per request.
 
 use std::cmp::Reverse;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use url::Url;
 
@@ -56,7 +56,7 @@ impl Pacer {
             (schedule.arrival(terms, queued, now).at, overdue, waiting, schedule.in_flight)
         });
         let (at, overdue, waiting, in_flight) = found.unwrap_or((now, None, 0, 0));
-        let (not_before, wait) = (self.wall_at(now, at), at.since(now));
+        let (not_before, wait) = (self.wall_at(now, at).to_system_time(), at.since(now));
         NextSlot { not_before, wait, overdue, waiting, in_flight: in_flight.into() }
     }
 
@@ -109,7 +109,7 @@ fn report(schedule: &Schedule, now: Moment, wall: WallMillis) -> HostReport {
         in_flight: schedule.in_flight.into(),
         waiting: schedule.waiting(),
         open: (schedule.in_flight > 0).then(|| now.since(schedule.open_since())),
-        backed_off_until: (held > now).then(|| wall.plus(held.since(now))),
+        backed_off_until: (held > now).then(|| wall.plus(held.since(now)).to_system_time()),
         delay: schedule.last_delay(),
     }
 }
@@ -129,7 +129,7 @@ fn report(schedule: &Schedule, now: Moment, wall: WallMillis) -> HostReport {
 #[non_exhaustive]
 pub struct NextSlot {
     /// The earliest time of a request that is made now. Requests in flight count as if they ended now.
-    pub not_before: WallMillis,
+    pub not_before: SystemTime,
     /// The same, from now. Zero if it could be sent at once.
     pub wait: Duration,
     /// How long the host has been free. `None` if it is not free, or had no request so far.
@@ -173,7 +173,7 @@ pub struct HostReport {
     /// How long the oldest response in flight has been open.
     pub open: Option<Duration>,
     /// The end of the backoff in force.
-    pub backed_off_until: Option<WallMillis>,
+    pub backed_off_until: Option<SystemTime>,
     /// The delay that applied last.
     pub delay: Duration,
 }

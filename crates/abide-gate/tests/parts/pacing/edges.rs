@@ -22,6 +22,7 @@ async fn a_backoff_is_over_in_the_instant_of_its_end() {
         assert_eq!(permit.observe(StatusCode::OK, &HeaderMap::new()), is_held.then_some(end), "{after}");
         assert_eq!(pacer.stats().backed_off, usize::from(is_held), "{after}");
         let report = pacer.report_of("a.example");
+        let end = end.to_system_time();
         assert_eq!(report.backed_off_until, is_held.then_some(end), "{after}");
     }
 }

@@ -13,7 +13,7 @@ use abide_gate::pacing::{
     BackoffCause, DeferReason, HostState, HostStore, LeaseAsk, LeaseStatus, PacePolicy, Want,
 };
 use abide_gate::testing::hosts::{conformance, throttle_counts_are_forgiven};
-use abide_gate::{DeniedKind, MemoryStore};
+use abide_gate::{DeniedKind, MemoryStore, WallMillis};
 use fastrand::Rng;
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
@@ -129,9 +129,11 @@ async fn a_backoff_does_not_grow_on_its_way_to_the_store_and_back() {
     permit.saved().await;
     drop(permit);
     let waits = pacers.each_ref().map(|pacer| pacer.spawn_take("a.example", s(120)));
+    let backed_off_until =
+        |pacer: &Pacer| WallMillis::from(pacer.report_of("a.example").backed_off_until.unwrap());
     sleep(s(50)).await;
     for (pacer, way) in pacers.iter().zip([0, 300]) {
-        let ends = pacer.report_of("a.example").backed_off_until.unwrap();
+        let ends = backed_off_until(pacer);
         // Each is rounded by itself.
         assert!(until <= ends.plus(ms(2)) && ends <= until.plus(ms(way + 2)), "{ends:?}, not {until:?}");
     }
@@ -139,7 +141,7 @@ async fn a_backoff_does_not_grow_on_its_way_to_the_store_and_back() {
     let later = until.plus(ms(400));
     pacers[0].back_off("a.example", later, BackoffCause::Operator);
     sleep(s(5)).await;
-    assert!(pacers[1].report_of("a.example").backed_off_until.unwrap().plus(ms(2)) >= later);
+    assert!(backed_off_until(&pacers[1]).plus(ms(2)) >= later);
     drop(waits);
 }
 

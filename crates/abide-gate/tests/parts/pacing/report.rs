@@ -49,7 +49,7 @@ async fn a_report_has_what_happened_to_a_host() {
     assert_eq!((report.backoffs, report.backed_off_until, report.delay), (0, None, s(1)));
     let until = pacer.back_off_for("a.example", s(60));
     let report = pacer.report_of("a.example");
-    assert_eq!((report.backed_off_until, report.backoffs), (Some(until), 1));
+    assert_eq!((report.backed_off_until, report.backoffs), (Some(until.to_system_time()), 1));
     assert!(pacer.report(&host("b.example")).is_none());
 }
 
@@ -60,7 +60,7 @@ async fn the_next_slot_counts_waiters_and_reserves_nothing() {
     let next = pacer.slot("a.example");
     assert_eq!((next.in_flight, next.waiting, next.overdue), (1, 2, None));
     assert!(next.wait >= s(2), "the delays of those before: {next:?}");
-    assert_eq!(left(next.not_before), next.wait);
+    assert_eq!(left(next.not_before.into()), next.wait);
     let free = pacer.slot("b.example");
     assert_eq!((free.in_flight, free.waiting, free.wait), (0, 0, Duration::ZERO));
     assert_eq!(pacer.stats().hosts, 1, "asking makes nothing known");
