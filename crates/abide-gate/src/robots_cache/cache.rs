@@ -28,7 +28,7 @@ use tokio::time::timeout;
 use url::Url;
 
 use crate::denied::Refusal;
-use crate::event::{Observer, Observers};
+use crate::event::Observers;
 use crate::jitter::{Jitter, random_seed};
 use crate::origin::OriginOf;
 use crate::robots_cache::chain::DeferredFetch;
@@ -38,7 +38,7 @@ use crate::robots_cache::fetch_task::{FetchProgress, Urgency, full};
 use crate::robots_cache::interner::Interner;
 use crate::robots_cache::single_flight::SingleFlight;
 use crate::robots_cache::{RobotsEntry, RobotsPolicy, RobotsRecord, RobotsStore};
-use crate::{Clock, DeniedKind, HolderId, Origin, Stats, SystemClock, WallMillis, caught_clock};
+use crate::{Clock, DeniedKind, HolderId, Origin, Stats, SystemClock, WallMillis};
 
 /// The access results of RFC 9309 §2.3–2.4: the robots.txt of each origin, fetched once for all callers that wait, used while it is fresh, and
 /// kept through outages. One per process and file, behind an [`Arc`], because its fetches outlive their callers.
@@ -46,10 +46,10 @@ pub(crate) struct RobotsCache {
     pub(super) tokens: Vec<ProductToken>,
     pub(super) fetch: Arc<dyn Fetch>,
     pub(super) policy: RobotsPolicy,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) observers: Observers,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) observers: Observers,
     /// None: the cache is all there is, and what it forgets is fetched again.
-    pub(super) store: Option<Arc<dyn RobotsStore>>,
+    pub(crate) store: Option<Arc<dyn RobotsStore>>,
     /// The name of this process at the store.
     pub(super) holder: HolderId,
     /// One warning per outage of the store. Two flags: a full disk still reads.
@@ -61,21 +61,29 @@ pub(crate) struct RobotsCache {
     /// Each with its end by the monotonic clock: the wall clock may be set back meanwhile.
     pub(super) deferrals: Cache<Origin, (DeferredFetch, Instant)>,
     pub(super) in_flight: SingleFlight<Origin, FetchProgress>,
-    pub(super) jitter: Jitter,
+    pub(crate) jitter: Jitter,
     pub(super) stats: Mutex<Stats>,
 }
 
 impl RobotsCache {
     /// A cache for a crawler with these product tokens; the first that has a group counts.
-    pub(crate) fn builder(tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> RobotsCacheBuilder {
-        RobotsCacheBuilder {
+    pub(crate) fn new(tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>, policy: RobotsPolicy) -> Self {
+        Self {
             tokens,
             fetch,
-            policy: RobotsPolicy::default(),
-            store: None,
             clock: Arc::new(SystemClock),
-            observers: Vec::new(),
-            seed: None,
+            observers: Observers::default(),
+            store: None,
+            holder: HolderId::random(),
+            reading_fails: AtomicBool::new(false),
+            writing_fails: AtomicBool::new(false),
+            entries: BoundedTable::new(policy.memory_max),
+            texts: Interner::new(),
+            deferrals: Cache::new(DEFERRALS_MAX),
+            in_flight: SingleFlight::new(FLIGHTS_MAX),
+            jitter: Jitter::new(random_seed()),
+            stats: Mutex::default(),
+            policy,
         }
     }
 
@@ -246,19 +254,6 @@ impl RobotsCache {
     }
 }
 
-/// Settings of a [`RobotsCache`]. All have defaults but the tokens and the [`Fetch`].
-pub(crate) struct RobotsCacheBuilder {
-    pub(crate) tokens: Vec<ProductToken>,
-    pub(crate) fetch: Arc<dyn Fetch>,
-    pub(crate) policy: RobotsPolicy,
-    pub(crate) store: Option<Arc<dyn RobotsStore>>,
-    /// Where it panics, the machine's replaces it.
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) observers: Vec<Arc<Observer>>,
-    /// Of all random numbers, for runs that must be repeatable.
-    pub(crate) seed: Option<u64>,
-}
-
 /// A caller that has no time left looks so often whether the fetch waits for a permit. The fetch itself is refused first, with a better reason.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// How many origins may be fetched or wait for it at a time. Each takes 7 KB with its task and its caller, all together no more than a million
@@ -266,28 +261,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const FLIGHTS_MAX: usize = 100_000;
 /// Of how many origins a deferral is kept. For others the pacer decides again, which costs no request.
 const DEFERRALS_MAX: u64 = 10_000;
-
-impl RobotsCacheBuilder {
-    pub(crate) fn build(self) -> Arc<RobotsCache> {
-        Arc::new(RobotsCache {
-            tokens: self.tokens,
-            fetch: self.fetch,
-            clock: caught_clock(self.clock),
-            observers: Observers::new(self.observers),
-            store: self.store,
-            holder: HolderId::random(),
-            reading_fails: AtomicBool::new(false),
-            writing_fails: AtomicBool::new(false),
-            entries: BoundedTable::new(self.policy.memory_max),
-            texts: Interner::new(),
-            deferrals: Cache::new(DEFERRALS_MAX),
-            in_flight: SingleFlight::new(FLIGHTS_MAX),
-            jitter: Jitter::new(self.seed.unwrap_or_else(random_seed)),
-            stats: Mutex::default(),
-            policy: self.policy,
-        })
-    }
-}
 
 impl fmt::Debug for RobotsCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
