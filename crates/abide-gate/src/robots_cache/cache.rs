@@ -156,7 +156,7 @@ impl RobotsCache {
             return;
         };
         // It would end the lease of a process that fetches now, and whose record comes next.
-        if !self.is_fetched_elsewhere(origin).await {
+        if !matches!(self.lease(origin).await, Ok(Some(_))) {
             self.save_record(&record).await;
         }
         // A fetch may have ended meanwhile. Its record must not be replaced by the older one.
