@@ -67,7 +67,8 @@ pub struct RobotsEntry {
     was_fresh: bool,
     /// Whether it was used since the table's hand last passed it.
     pub(super) used: AtomicBool,
-    place: AtomicU32,
+    /// Where the pacer found the schedule of its host, kept for the next permit. Zero at first.
+    pub(crate) place: AtomicU32,
 }
 
 impl RobotsEntry {
@@ -104,12 +105,10 @@ impl RobotsEntry {
 
     /// Why everything is disallowed for now: robots.txt can't be fetched, and there is no copy.
     pub(crate) fn unreachable(&self) -> Option<Failure> {
-        (self.serving == Serving::Unreachable).then_some(match self.record.last() {
-            LastResult::Unreachable(cause) => cause,
-            // In an outage a 408 or 429 allows only while it is fresh; then the outage disallows again.
-            LastResult::Unavailable(status) => Failure::Status(status),
-            LastResult::TooManyRedirects | LastResult::Rules => Failure::Other,
-        })
+        match self.source() {
+            Source::Unreachable(cause) => Some(cause),
+            _ => None,
+        }
     }
 
     /// Whether the target may be fetched. Allocates nothing.
@@ -152,7 +151,12 @@ impl RobotsEntry {
             (Serving::LongOutage, _) => Source::LongOutage,
             (Serving::Unavailable, LastResult::Unavailable(status)) => Source::Unavailable(status),
             (Serving::Unavailable, _) => Source::TooManyRedirects,
-            (Serving::Unreachable, _) => Source::Unreachable(self.unreachable().unwrap_or(Failure::Other)),
+            (Serving::Unreachable, LastResult::Unreachable(cause)) => Source::Unreachable(cause),
+            // In an outage a 408 or 429 allows only while it is fresh; then the outage disallows again.
+            (Serving::Unreachable, LastResult::Unavailable(status)) => {
+                Source::Unreachable(Failure::Status(status))
+            }
+            (Serving::Unreachable, _) => Source::Unreachable(Failure::Other),
         }
     }
 
@@ -237,11 +241,6 @@ impl RobotsEntry {
         // The copy was cut when it was read, by a limit that the entry does not know.
         let options = ParseOptions::new().with_limit(BODY_LIMIT_MAX);
         self.copy().map(|copy| Robots::parse_with(copy.body(), options).remarks()).unwrap_or_default()
-    }
-
-    /// Where the pacer found the schedule of its host, kept for the next permit. Zero at first.
-    pub(crate) fn place(&self) -> &AtomicU32 {
-        &self.place
     }
 
     /// The stored form.
