@@ -40,17 +40,15 @@ impl Coding {
         let values = headers.get_all(CONTENT_ENCODING).iter();
         let members = values.flat_map(|value| value.as_bytes().split(|&b| b == b',')).map(<[u8]>::trim_ascii);
         let mut named = members.filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case(b"identity"));
-        match (named.next(), named.next()) {
-            (None, _) => Ok(None),
-            (Some(name), None) => match &*name.to_ascii_lowercase() {
-                b"gzip" | b"x-gzip" => Ok(Some(Self::Gzip)),
-                b"deflate" => Ok(Some(Self::Deflate)),
-                b"br" => Ok(Some(Self::Brotli)),
-                b"zstd" => Ok(Some(Self::Zstd)),
-                _ => Err(Failure::StillCoded),
-            },
-            (Some(_), Some(_)) => Err(Failure::StillCoded),
-        }
+        let Some(name) = named.next() else { return Ok(None) };
+        let coding = match &*name.to_ascii_lowercase() {
+            b"gzip" | b"x-gzip" => Self::Gzip,
+            b"deflate" => Self::Deflate,
+            b"br" => Self::Brotli,
+            b"zstd" => Self::Zstd,
+            _ => return Err(Failure::StillCoded),
+        };
+        if named.next().is_none() { Ok(Some(coding)) } else { Err(Failure::StillCoded) }
     }
 
     fn decoder(self) -> Box<dyn DecodeV2 + Send + Sync> {

@@ -157,11 +157,11 @@ impl<'a> Chain<'a> {
     }
 
     fn failed(self, error: FetchError) -> Result<FetchOutcome, DeferredFetch> {
-        if error.failure().is_some() {
-            log::failed(self.origin, &error);
-        }
-        match error.into_failure() {
-            Ok(cause) => Ok(FetchOutcome::Unreachable { cause, hold: None }),
+        match error.why {
+            Ok(cause) => {
+                log::failed(self.origin, &error);
+                Ok(FetchOutcome::Unreachable { cause, hold: None })
+            }
             Err(why) => {
                 // Ten thousand are kept. Honest URLs are short, and others begin again.
                 let bytes: usize = self.visited.iter().map(|url| url.as_str().len()).sum();

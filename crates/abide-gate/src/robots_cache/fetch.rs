@@ -397,7 +397,7 @@ impl fmt::Debug for RobotsResponse {
 #[derive(Clone)]
 pub struct FetchError {
     /// The failure; or the pacer's refusal, by which nothing was sent, so that it does not count as an attempt.
-    why: Result<Failure, Box<Refusal>>,
+    pub(super) why: Result<Failure, Box<Refusal>>,
     text: Arc<str>,
 }
 
@@ -414,11 +414,6 @@ impl FetchError {
     /// What went wrong; `None` if nothing was sent, because the request was deferred.
     pub fn failure(&self) -> Option<Failure> {
         self.why.as_ref().ok().copied()
-    }
-
-    /// What went wrong, or when the request may be sent, and why not now.
-    pub(crate) fn into_failure(self) -> Result<Failure, Box<Refusal>> {
-        self.why
     }
 }
 
