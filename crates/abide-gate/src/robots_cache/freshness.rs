@@ -62,7 +62,6 @@ pub(crate) fn refresh_ahead(lifetime: Duration, jitter: f64) -> Duration {
 #[cfg(test)]
 mod tests {
     use http::HeaderValue;
-    use proptest::prelude::*;
 
     use super::*;
 
@@ -81,21 +80,6 @@ mod tests {
                 let lifetime = stated_lifetime(&headers, &RobotsPolicy::default());
                 assert_eq!(lifetime.map(|lifetime| lifetime.as_secs()), columns[0].parse().ok(), "{row}");
             }
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_back_off_stays_in_bounds(attempts in any::<u32>(), jitter in any::<f64>()) {
-            prop_assume!(!jitter.is_nan());
-            let wait = back_off(attempts, jitter, &RobotsPolicy::default());
-            prop_assert!((Duration::from_secs(54)..=Duration::from_secs(66 * 60)).contains(&wait));
-        }
-
-        #[test]
-        fn refresh_ahead_is_in_the_last_fifth(lifetime in 300_u64..=86_400, jitter in 0.0_f64..1.0) {
-            let at = refresh_ahead(Duration::from_secs(lifetime), jitter).as_secs_f64();
-            prop_assert!(at >= 0.8 * lifetime as f64 - 1e-6 && at <= lifetime as f64 + 1e-6);
         }
     }
 }
