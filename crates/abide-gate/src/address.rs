@@ -162,12 +162,7 @@ mod tests {
             ("-", "240.0.0.0", "255.255.255.255", "-"),
             ("-", "::", "1fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "2000::"),
             ("3ffe:ffff::", "3fff::", "3fff:fff:ffff:ffff:ffff:ffff:ffff:ffff", "3fff:1000::"),
-            (
-                "3fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
-                "4000::",
-                "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
-                "-",
-            ),
+            ("3fff:ffff::", "4000::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "-"),
             ("2000:ffff::", "2001::", "2001:1ff:ffff:ffff:ffff:ffff:ffff:ffff", "2001:200::"),
             ("2001:db7:ffff::", "2001:db8::", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", "2001:db9::"),
             ("2001:ffff::", "2002::", "2002:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "2003::"),

@@ -461,19 +461,13 @@ mod tests {
         }
     }
 
-    const NASTY: &str = "reset\u{1b}[31m by\r\npeer\u{202e}";
-
-    fn is_plain(shown: &str) -> bool {
-        shown.contains("reset") && !shown.contains(['\u{1b}', '\r', '\n', '\u{202e}'])
-    }
-
     #[test]
     fn no_control_byte_of_a_server_is_shown() {
-        let error = FetchError::new(Failure::Reset, NASTY);
-        assert!(is_plain(&error.to_string()), "{error}");
-        assert!(is_plain(&format!("{error:?}")), "{error:?}");
-        let tag: Vec<u8> = [&b"\"reset"[..], b"\xe2\x80\xae\""].concat();
-        let validators = Validators::new(Some(&tag), None);
-        assert!(is_plain(&format!("{validators:?}")), "{validators:?}");
+        let error = FetchError::new(Failure::Reset, "reset\u{1b}[31m by\r\npeer\u{202e}");
+        let validators = Validators::new(Some("\"reset\u{202e}\"".as_bytes()), None);
+        for shown in [format!("{error}"), format!("{error:?}"), format!("{validators:?}")] {
+            let is_plain = shown.contains("reset") && !shown.contains(['\u{1b}', '\r', '\n', '\u{202e}']);
+            assert!(is_plain, "{shown}");
+        }
     }
 }

@@ -167,7 +167,6 @@ pub(crate) fn has_rule(body: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use http::HeaderValue;
-    use http::header::CONTENT_ENCODING;
 
     use super::*;
 
@@ -206,15 +205,8 @@ mod tests {
 
     #[test]
     fn a_coding_that_is_left_is_unreachable() {
-        for (name, value, coded) in [
-            (CONTENT_ENCODING, "gzip", false),
-            (CONTENT_ENCODING, "x-what", true),
-            (TRANSFER_ENCODING, "chunked", false),
-            (TRANSFER_ENCODING, "Chunked", false),
-            (TRANSFER_ENCODING, "gzip, chunked", true),
-            (TRANSFER_ENCODING, "gzip", true),
-        ] {
-            let headers = HeaderMap::from_iter([(name, HeaderValue::from_static(value))]);
+        for (value, coded) in [("chunked", false), ("Chunked", false), ("gzip, chunked", true), ("gzip", true)] {
+            let headers = HeaderMap::from_iter([(TRANSFER_ENCODING, HeaderValue::from_static(value))]);
             assert_eq!(coding(&headers).is_err(), coded, "{value}");
         }
         assert!(looks_coded(b"\x1f\x8b\x08") && looks_coded(&[0x28, 0xb5, 0x2f, 0xfd]));

@@ -477,11 +477,9 @@ mod tests {
     }
 
     #[test]
-    fn a_record_outweighs_its_text_and_does_not_show_it() {
+    fn a_record_outweighs_its_text() {
         let record = RobotsRecord::sample_unreachable(&after(None, good(NOW), NOW), NOW.plus(HOUR));
         let others = "User-agent: *".len() + size_of::<Exception>();
         assert_eq!(record.weight(), size_of::<RobotsRecord>() + others);
-        let shown = format!("{:?}", record.copy().unwrap());
-        assert!(shown.contains("bytes: 13") && !shown.contains("User-agent"), "{shown}");
     }
 }
