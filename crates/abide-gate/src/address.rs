@@ -1,7 +1,6 @@
 //! Which addresses may be contacted: public ones, and those that were named.
 //!
-//! A site can redirect or resolve to an address in the crawler's own network. A literal address in a URL never meets the resolver, so
-//! both are checked: each URL, and each address that the resolver returns.
+//! A site can redirect or resolve to an address in the crawler's own network.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -108,8 +107,7 @@ const REFUSED_6: [Ipv6Net; 4] = [
     Ipv6Net::new_assert(Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20),
 ];
 
-/// IPv4-mapped addresses, and those of NAT64 (RFC 6052), by which IPv6-only networks reach the IPv4 web: both are checked, and
-/// paced, by the IPv4 address in their last 32 bits.
+/// IPv4-mapped addresses, and those of NAT64 (RFC 6052), the way of IPv6-only networks: checked and paced by the IPv4 address in the last 32 bits.
 const EMBEDDING: [Ipv6Net; 2] = [
     Ipv6Net::new_assert(Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96),
     Ipv6Net::new_assert(Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96),

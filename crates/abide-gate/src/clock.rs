@@ -1,8 +1,7 @@
 //! The only reader of the clock.
 //!
-//! Two clocks, for two jobs. Delays and backoffs of a running process use the *monotonic* clock (tokio's, so that a paused
-//! runtime moves it): a jump of the wall clock changes nothing. What is stored uses *wall-clock*
-//! milliseconds, since it must survive a restart.
+//! Two clocks, for two jobs. Delays and backoffs of a running process use the *monotonic* clock (tokio's, so that a paused runtime moves it):
+//! a jump of the wall clock changes nothing. What is stored uses *wall-clock* milliseconds, because it must survive a restart.
 
 #![allow(clippy::disallowed_methods, reason = "the others read the clock through this file")]
 #![allow(clippy::arithmetic_side_effects, reason = "what is added to an instant is at most `LONGEST`")]
@@ -129,8 +128,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// Wraps a clock: if it panics, the system clock is used instead, and the panic goes no further. Caches and stores guard the clocks that they
-/// are given by it.
+/// Wraps a clock: if it panics, the system clock is used instead, and the panic goes no further. For caches and stores.
 pub fn caught_clock(clock: Arc<dyn Clock>) -> Arc<dyn Clock> {
     Arc::new(CaughtClock(clock))
 }
@@ -265,8 +263,7 @@ impl Timeline {
         self.began + after
     }
 
-    /// When a timer looks again whether it is `at`. A clock that lags behind tokio's is asked again after a tick: it must not keep the
-    /// processor busy.
+    /// When a timer looks again whether it is `at`: not before a tick, so that a clock that lags behind tokio's does not keep the processor busy.
     pub(crate) fn timer(&self, at: Moment) -> tokio::time::Instant {
         self.instant(at).max(SystemClock.now() + TICK).into()
     }

@@ -1,8 +1,7 @@
 //! Content codings (RFC 9110 §8.4), taken off to the last byte.
 //!
-//! gzip allows several members one behind the other, and zstd several frames. Decoders in HTTP clients stop after the first gzip member
-//! and drop the rest without a word; in a robots.txt the rest may be what disallows. Here every member and frame is decoded, and bytes
-//! that are no member are an error. Without an HTTP client, so that all adapters share it.
+//! gzip allows several members one behind the other, and zstd several frames. Decoders in HTTP clients silently drop what follows the first
+//! gzip member; in a robots.txt that may be what disallows. Here all are decoded, for every client, and bytes that are no member are an error.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -62,8 +61,7 @@ impl Coding {
     }
 }
 
-/// What takes the coding off a body with these fields: `gzip`, `deflate`, `br` or `zstd`. `None`: there is none, or one that is not known, or
-/// more than one.
+/// What takes the coding off a body with these fields: `gzip`, `deflate`, `br` or `zstd`. `None`: there is none, an unknown one, or several.
 ///
 /// Trailers pass. The body's error says that the stream is cut short or corrupt, or that bytes behind it belong to no member; an error of
 /// the body itself is passed on as it is. A body that is empty before decoding is empty, as in answers to HEAD.

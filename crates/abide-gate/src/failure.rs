@@ -1,7 +1,4 @@
-//! Why a request failed: one enum for robots.txt and pages, for the circuit breaker, and for what is stored and shown.
-//!
-//! One enum and not one for each layer, because the same failure disallows a site, opens the breaker, is stored with the record, and is
-//! shown.
+//! Why a request failed: one enum for all layers, because the same failure disallows a site, opens the breaker, is stored, and is shown.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,9 +7,8 @@ use serde::{Deserialize, Serialize};
 
 /// What a request met in place of a usable response.
 ///
-/// An HTTP client's adapter classifies its own errors as one of these; the robots.txt cache adds those that a response can be.
-/// A link checker tells a dead link from a refusal by [`is_dns`](Self::is_dns), [`is_connect`](Self::is_connect) and
-/// [`is_tls`](Self::is_tls).
+/// An HTTP client's adapter classifies its own errors as one of these; the robots.txt cache adds those that a response can be. A link checker
+/// tells a dead link from a refusal by [`is_dns`](Self::is_dns), [`is_connect`](Self::is_connect) and [`is_tls`](Self::is_tls).
 ///
 /// ```
 /// # use abide_gate::Failure;

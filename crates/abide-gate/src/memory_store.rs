@@ -47,8 +47,7 @@ const CAPACITY: u64 = 256 * 1024 * 1024;
 /// Enough for one body of the largest size.
 const CAPACITY_MIN: u64 = 32 * 1024 * 1024;
 
-/// Hosts that are no longer in use are removed after so many exchanges: rarely enough to cost nothing, often enough that the hosts of
-/// the last few minutes are most of what is kept.
+/// Unused hosts are removed after so many exchanges: rarely enough to cost nothing, and most that are kept are of the last few minutes.
 const CLEAN_EVERY: u32 = 1_024;
 
 impl MemoryStore {

@@ -1,12 +1,10 @@
 //! The robots.txt cache as the gate uses it: an entry from memory if one may be used, else a fetch that all callers share.
 //!
 //! A crawler checks robots.txt before every request, so nearly every check must find its entry in memory, and callers that wait for the same
-//! robots.txt must share one fetch. This file has the state that all clones of a cache share, the look-up in memory, and the table of the
-//! entries; `fetch_task.rs` has the fetch.
+//! robots.txt must share one fetch, which is in `fetch_task.rs`.
 //!
 //! A general cache such as moka takes 270 bytes and six blocks for each of its entries, half of what a known host may take in all. Here an
-//! entry is one pointer in a hash table, found by a slice of the URL, without making a key. What is not kept for each host (deferrals, and
-//! the store in memory) is in moka.
+//! entry is one pointer in a hash table, found by a slice of the URL, without making a key. What is not kept for each host is in moka.
 //!
 //! When there is no room, CLOCK forgets what was not used for long: a hand moves over the table, spares entries used since it last passed, and
 //! forgets the first that was not. That is nearly the least recently used one, and a use writes one byte instead of moving a list.
@@ -147,8 +145,7 @@ impl RobotsCache {
         while waiting.join_next().await.is_some() {}
     }
 
-    /// Expires the origin's entry, so that its next use fetches. The last good copy is kept, and is used without waiting while the origin is
-    /// known to fail.
+    /// Expires the origin's entry, so that its next use fetches. The last good copy stays, and is used at once while the origin is known to fail.
     pub(crate) async fn invalidate(&self, origin: &Origin) {
         // Or the next use would get the stored deferral instead of a fetch.
         self.deferrals.invalidate(origin);
@@ -256,8 +253,7 @@ impl RobotsCache {
 
 /// A caller that has no time left looks so often whether the fetch waits for a permit. The fetch itself is refused first, with a better reason.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// How many origins may be fetched or wait for it at a time. Each takes 7 KB with its task and its caller, all together no more than a million
-/// known hosts do. More are deferred.
+/// How many origins may be fetched or wait for it at a time, with 7 KB each: no more than a million known hosts take. More are deferred.
 const FLIGHTS_MAX: usize = 100_000;
 /// Of how many origins a deferral is kept. For others the pacer decides again, which costs no request.
 const DEFERRALS_MAX: u64 = 10_000;
@@ -391,8 +387,7 @@ fn lock<T>(shard: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shard {
-    /// Forgets the first from the hand on that was not used since it came by last, and returns its weight. `None`: there is none up to the
-    /// end of the shard.
+    /// Forgets the first from the hand on that was not used since it came by last, and returns its weight. `None`: the shard has ended.
     fn forget_one(&mut self, spared: &mut usize) -> Option<u64> {
         for place in self.hand..self.values.num_buckets() {
             let Ok(place) = self.values.get_bucket_entry(place) else { continue };

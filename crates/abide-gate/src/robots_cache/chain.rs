@@ -113,8 +113,7 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// Only the request for the URL that the copy came from is conditional: its validators mean nothing elsewhere. So one that
-    /// follows an unasked 304 has none either.
+    /// For the URL that the copy came from: they mean nothing elsewhere. So a request that follows an unasked 304 has none either.
     fn validators(&self) -> Option<Validators> {
         let is_its_url = |copy: &&GoodCopy| match copy.redirected_to.as_deref() {
             Some(url) => url == self.here(),
@@ -177,9 +176,8 @@ impl<'a> Chain<'a> {
         // Before the count: a redirect too many allows everything, and one to a refused place must not.
         let url = redirect::destination(self.here(), reply.headers(), &self.cache.policy)
             .map_err(|cause| FetchOutcome::Unreachable { cause, hold: reply.hold() })?;
-        // §2.3.1.2: if there are more than five consecutive redirects, crawlers MAY assume that the robots.txt file is
-        // unavailable. Without cookies a URL met twice cannot end otherwise.
-        // `visited` starts with robots.txt itself, so its length is the number of this redirect.
+        // §2.3.1.2: if there are more than five consecutive redirects, crawlers MAY assume that the robots.txt file is unavailable.
+        // Without cookies a URL met twice cannot end otherwise. The first one visited is robots.txt itself.
         if self.visited.len() > self.cache.policy.redirects_max || self.visited.contains(&url) {
             return Err(FetchOutcome::TooManyRedirects);
         }

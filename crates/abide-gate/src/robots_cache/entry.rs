@@ -2,8 +2,7 @@
 //!
 //! Compiled once and shared by all requests to the origin, so that a check neither parses nor allocates.
 //!
-//! A record is checked by its times when it is used, not by a timer: a host that no request asks for costs nothing, and a clock that jumps
-//! costs a fetch and opens nothing.
+//! Its times are checked when it is used, not by a timer: an unused host costs nothing, and a clock that jumps costs a fetch and opens nothing.
 
 use std::fmt;
 use std::sync::Arc;
@@ -60,8 +59,7 @@ pub enum Source {
 /// ```
 pub struct RobotsEntry {
     record: RobotsRecord,
-    /// Those of the copy's text, if it applies: fresh, revalidated, or the last good copy. They are here too, because a check reads them: by way of
-    /// the text it would wait for memory once more.
+    /// Those of the copy's text, if it applies. Here too, because a check reads them: by way of the text it would wait for memory once more.
     pub(crate) rules: Option<Rules>,
     serving: Serving,
     was_fresh: bool,
@@ -330,8 +328,7 @@ impl RobotsRecord {
             (true, true) => Reuse::UseAndRefresh,
             // §2.4: not more than 24 hours, unless the robots.txt is unreachable.
             (false, _) if !is_failing => Reuse::Fetch,
-            // Whether it is still unreachable is unknown: the last attempt was so long ago that every schedule has tried again by now, or was dated
-            // by a wrong clock.
+            // Whether it still fails is unknown: every schedule has tried again since the last attempt, or that was dated by a wrong clock.
             (false, _) if now.since(self.asked_at) >= NEXT_TRY_MAX => Reuse::Fetch,
             (false, _) if self.is_from_the_future(now) => Reuse::Fetch,
             (false, false) => Reuse::Use,

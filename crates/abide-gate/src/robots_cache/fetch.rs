@@ -31,10 +31,10 @@ pub(crate) type FetchBody = UnsyncBoxBody<Bytes, FetchError>;
 /// Sends one request for a robots.txt.
 ///
 /// An implementation sends exactly one GET and **never follows a redirect**: hops are counted, checked and filed by the caller (RFC 9309
-/// §2.3.1.2). It sends the crawler's own User-Agent and [`RobotsRequest::headers`], but no cookies, credentials, Referer or Range. It
-/// returns the body **as the server sent it**, with its `Content-Encoding`: decoders of clients stop after the first gzip member, and rules
-/// after it would be lost. It refuses addresses that must not be contacted before anything is sent ([`AddressGuard`](crate::AddressGuard)).
-/// It has [`RobotsRequest::budget`] of time for the head ([`on_the_wire`] keeps it). The body's time is kept by the caller.
+/// §2.3.1.2). It sends the crawler's own User-Agent and [`RobotsRequest::headers`], but no cookies, credentials, Referer or Range. It returns the
+/// body **as the server sent it**, with its `Content-Encoding`: decoders of clients lose what follows the first gzip member. Before it sends,
+/// it refuses addresses that must not be contacted ([`AddressGuard`](crate::AddressGuard)). It has [`RobotsRequest::budget`] of time for the
+/// head ([`on_the_wire`] keeps it); the caller keeps the body's.
 ///
 /// ```
 /// use std::time::Instant;
@@ -384,8 +384,7 @@ impl fmt::Debug for RobotsResponse {
 
 /// Why there was no head, or why the body ended early.
 ///
-/// The text is for people; it is escaped and cut when shown. It must not contain user information or credentials (reqwest's own errors
-/// print the URL: remove it first).
+/// The text is for people, escaped and cut when shown. It must contain no user information or credentials (reqwest's errors print the URL).
 ///
 /// ```
 /// use abide_gate::Failure;

@@ -1,7 +1,6 @@
 //! For how long an answer counts (RFC 9309 §2.4, RFC 9111 §5.2.2), and when a failed one is tried again.
 //!
-//! Lifetimes have two bounds: no site has its robots.txt fetched with every page, and no copy is used for more than a day. Jitter keeps
-//! the hosts of one crawl from expiring together.
+//! Lifetimes have two bounds: no site has its robots.txt fetched with every page, and no copy is used for more than a day.
 
 use std::time::Duration;
 
@@ -53,8 +52,7 @@ pub(crate) fn back_off(attempts: u32, jitter: f64, policy: &RobotsPolicy) -> Dur
     step.mul_f64(0.9 + 0.2 * jitter.clamp(0.0, 1.0))
 }
 
-/// When a fresh answer may be renewed in the background: between 80 % and 100 % of its lifetime, by `jitter`, so that the
-/// hosts of one crawl do not all expire together.
+/// When a fresh answer may be renewed ahead: at 80 % to 100 % of its lifetime, by `jitter`, so that the hosts of one crawl don't expire together.
 pub(crate) fn refresh_ahead(lifetime: Duration, jitter: f64) -> Duration {
     lifetime.mul_f64(0.8 + 0.2 * jitter.clamp(0.0, 1.0))
 }

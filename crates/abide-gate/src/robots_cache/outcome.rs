@@ -44,8 +44,7 @@ pub(crate) enum AfterHead {
     Done(FetchOutcome),
 }
 
-/// Reads the head of a response that has backed its host off until `hold`, in the order of RFC 9309 §2.3.1. `conditional`: the request had
-/// validators.
+/// Reads the head of a response that has backed its host off until `hold`, by RFC 9309 §2.3.1. `conditional`: the request had validators.
 pub(crate) fn classify(
     status: StatusCode,
     headers: &HeaderMap,
@@ -93,8 +92,7 @@ pub(crate) fn classify(
     }
 }
 
-/// The content coding, unless one is named that is not taken off. HTTP clients take `chunked` off; other transfer codings they may leave, and
-/// read the body as if there were none.
+/// The content coding, unless one is named that is not taken off. Clients take `chunked` off, and may leave any other transfer coding as it is.
 fn coding(headers: &HeaderMap) -> Result<Option<Coding>, Failure> {
     let values = headers.get_all(TRANSFER_ENCODING).iter();
     let mut members = values.flat_map(|value| value.as_bytes().split(|&b| b == b',')).map(<[u8]>::trim_ascii);
@@ -104,8 +102,7 @@ fn coding(headers: &HeaderMap) -> Result<Option<Coding>, Failure> {
     Coding::of(headers)
 }
 
-/// Whether a body is still in a coding: in one that was not named, in a second one below the one that was, or in what a client left that
-/// decodes by itself.
+/// Whether a body is still in a coding: in one that was not named, in a second one below it, or in what a client that decodes has left.
 pub(crate) fn looks_coded(body: &[u8]) -> bool {
     // The magic numbers of gzip (RFC 1952 §2.3.1) and zstd (RFC 8878 §3.1.1).
     let is_named = body.starts_with(&[0x1f, 0x8b]) || body.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]);

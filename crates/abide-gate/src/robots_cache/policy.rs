@@ -100,8 +100,7 @@ impl RobotsPolicy {
         Self { cautious: true, ..Self::default() }
     }
 
-    /// The same for `/.well-known/tdmrep.json`. Stricter: a 401 or 403 does not mean that there is none, and however long it was
-    /// unreachable, what it says is unknown.
+    /// For `/.well-known/tdmrep.json`. Stricter: a 401 or 403 does not mean that there is none, nor does an outage, however long it takes.
     pub(crate) fn for_tdmrep(self) -> Self {
         Self { path: TDMREP, cautious: true, long_outage: LongOutage::Disallow, ..self }
     }

@@ -1,7 +1,6 @@
 //! What is known of one origin's robots.txt, and how an attempt changes it.
 //!
-//! A crawler knows a million hosts, so a record is one block of memory with its origin and its copy in it. What most records don't have is
-//! behind a pointer, and equal texts are one in memory (`interner.rs`).
+//! For a million hosts: a record is one block of memory. What most don't have is behind a pointer, and equal texts are one (`interner.rs`).
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -231,8 +230,7 @@ impl RobotsRecord {
     }
 
     /// For how long at least the next 429 in a row backs the host off, whatever its Retry-After says: a server that named a second, and then
-    /// returns 429 again, needs longer. Twice as long as the last one did, within the retry schedule, longer by up to a tenth; `None` if the last
-    /// response was no 429.
+    /// returns 429 again, needs longer. Twice as long as the last did, within the retry schedule, plus up to a tenth; `None` if that was no 429.
     pub(crate) fn next_throttle(&self, jitter: f64, policy: &RobotsPolicy) -> Option<Duration> {
         let (LastResult::Unavailable(429) | LastResult::Unreachable(Failure::Status(429))) = self.last()
         else {

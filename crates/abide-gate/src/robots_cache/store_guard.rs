@@ -15,8 +15,7 @@ use crate::{Origin, StoreError, WallMillis, caught_future};
 
 /// How often a follower looks whether the other process has the record.
 const FOLLOW_EVERY: Duration = Duration::from_millis(200);
-/// For how many leases, one after the other, we wait for other processes before we fetch ourselves. Two, because the holder of the first may
-/// have died, and the next one needs a whole lease.
+/// For how many leases of others we wait before we fetch. Two: the holder of the first may have died, and the next needs a whole one.
 const LEADERS_MAX: u32 = 2;
 /// A lease that has ended by our clock but not by the store's is requested again after this.
 const FOLLOW_AGAIN: Duration = Duration::from_millis(10);
