@@ -16,8 +16,8 @@ use crate::robots_cache::freshness::stated_lifetime;
 use crate::robots_cache::interner::RobotsText;
 use crate::robots_cache::outcome::{AfterHead, FetchOutcome, classify, has_rule, is_html, looks_coded};
 use crate::robots_cache::record::whole_seconds;
-use crate::robots_cache::{GoodCopy, RobotsCache, RobotsPolicy, RobotsRecord, body, log, redirect};
-use crate::{Coding, Failure, Origin, WallMillis};
+use crate::robots_cache::{GoodCopy, RobotsCache, RobotsRecord, body, log, redirect};
+use crate::{Coding, Failure, Origin};
 
 /// The pacer deferred a request: this is no attempt.
 #[derive(Debug, Clone)]
@@ -25,17 +25,9 @@ pub(super) struct DeferredFetch {
     pub(super) why: Box<Refusal>,
     /// An earlier hop was sent, and redirected to a host that is backed off: sending it again now would be in vain.
     pub(super) sent: bool,
-    /// How far it came: the last of these URLs is the one to request.
+    /// How far it came: the next attempt begins with the last of these URLs. If each began at the first one, a redirect to the same host would
+    /// always be deferred where the delay is longer than a request may wait.
     visited: Arc<Vec<Url>>,
-}
-
-impl DeferredFetch {
-    /// Where the next attempt goes on. If each began at the first URL, a redirect to the same host would always be deferred where the delay
-    /// is longer than a request may wait. A redirect is believed for as long as a chain of too many.
-    fn resumed(self, now: WallMillis, policy: &RobotsPolicy) -> Option<Vec<Url>> {
-        let is_recent = self.why.retry_at.is_some_and(|at| now.since(at) < policy.redirects_lifetime);
-        is_recent.then(|| Arc::unwrap_or_clone(self.visited))
-    }
 }
 
 /// Between the end of a wait and the start of the request.
@@ -69,12 +61,19 @@ impl<'a> Chain<'a> {
         deferred: Option<DeferredFetch>,
     ) -> Self {
         let policy = &cache.policy;
-        let resumed = deferred.and_then(|deferred| deferred.resumed(cache.clock.wall(), policy));
+        // A redirect is believed for as long as a chain of too many.
+        let is_recent = |at| cache.clock.wall().since(at) < policy.redirects_lifetime;
+        let visited = match deferred {
+            Some(DeferredFetch { why, visited, .. }) if why.retry_at.is_some_and(is_recent) => {
+                Arc::unwrap_or_clone(visited)
+            }
+            _ => vec![origin.at(policy.path)],
+        };
         Self {
             cache,
             origin,
             copy: previous.and_then(RobotsRecord::copy),
-            visited: resumed.unwrap_or_else(|| vec![origin.at(policy.path)]),
+            visited,
             budget: policy.deadline,
             asked_again: false,
             sent: false,
