@@ -157,12 +157,14 @@ impl RobotsRequest {
 pub(crate) struct PermitWait(Arc<Mutex<Waits>>);
 
 #[derive(Debug, Default)]
-struct Waits {
+pub(crate) struct Waits {
     total: Duration,
     /// When the present wait began.
     began: Option<Instant>,
-    gap: Duration,
-    is_background: bool,
+    /// How long the next request to one of its hosts waits at least.
+    pub(super) gap: Duration,
+    /// Whether there is an entry that may be used meanwhile, so that no caller waits.
+    pub(crate) is_background: bool,
 }
 
 impl PermitWait {
@@ -175,26 +177,12 @@ impl PermitWait {
         (waits.total, waits.began) = (waits.total.saturating_add(waited), None);
     }
 
-    /// How long the next request to one of its hosts waits at least.
-    pub(crate) fn gap(&self) -> Duration {
-        self.lock().gap
-    }
-
     pub(crate) fn add_gap(&self, gap: Duration) {
         let mut waits = self.lock();
         waits.gap = waits.gap.max(gap);
     }
 
-    /// Whether there is an entry that may be used meanwhile, so that no caller waits.
-    pub(crate) fn is_background(&self) -> bool {
-        self.lock().is_background
-    }
-
-    pub(super) fn goes_to_background(&self) {
-        self.lock().is_background = true;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Waits> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Waits> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

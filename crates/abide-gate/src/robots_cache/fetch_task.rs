@@ -91,7 +91,7 @@ impl RobotsCache {
                 Reuse::Use => return Ok(self.publish(record.clone())),
                 Reuse::UseAndRefresh => {
                     early = Some(self.publish(record.clone()));
-                    permit_wait.goes_to_background();
+                    permit_wait.lock().is_background = true;
                     leader.announce(FetchProgress { early: early.clone(), ..progress.clone() });
                 }
                 Reuse::Fetch => {}
@@ -106,7 +106,7 @@ impl RobotsCache {
         let took = self.clock.now().saturating_duration_since(began);
         self.observers.notify(&Event::RobotsAttempted { origin, took });
         match ended {
-            Ok(outcome) => Ok(self.conclude(origin, previous.as_ref(), outcome, permit_wait.gap()).await),
+            Ok(outcome) => Ok(self.conclude(origin, previous.as_ref(), outcome, permit_wait).await),
             Err(deferred) => {
                 self.count(1, |stats| &mut stats.robots_deferred);
                 log::deferred(origin);
@@ -129,13 +129,13 @@ impl RobotsCache {
         origin: &Origin,
         previous: Option<&RobotsRecord>,
         outcome: FetchOutcome,
-        gap: Duration,
+        permit_wait: &PermitWait,
     ) -> Arc<RobotsEntry> {
         let at = AttemptEnd {
             now: self.clock.wall(),
             jitter: self.jitter.draw(),
             spread: self.jitter.spread(),
-            gap,
+            gap: permit_wait.lock().gap,
         };
         let revalidated = matches!(outcome, FetchOutcome::NotModified { .. });
         let record = RobotsRecord::after(previous, origin, outcome, at, &self.policy);
