@@ -406,9 +406,6 @@ impl Shard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::robots_cache::interner::Interner;
-    use crate::robots_cache::{RobotsPolicy, RobotsRecord};
-    use crate::{Origin, WallMillis};
 
     fn origin(n: u64) -> Origin {
         format!("https://h{n}.example").parse().unwrap()

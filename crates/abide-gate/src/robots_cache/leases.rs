@@ -71,7 +71,8 @@ mod tests {
     fn where_leases_are_too_many_those_that_have_ended_go_first() {
         let leases = RobotsLeases::default();
         let lease = |n: usize, holder, now, millis| {
-            let (origin, now) = (format!("https://h{n}.example").parse().unwrap(), WallMillis::from_millis(now));
+            let (origin, now) =
+                (format!("https://h{n}.example").parse().unwrap(), WallMillis::from_millis(now));
             leases.lease(&origin, HolderId(holder), now, Duration::from_millis(millis))
         };
         let count = || leases.by_origin.lock().unwrap().len();

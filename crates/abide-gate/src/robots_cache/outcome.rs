@@ -202,7 +202,9 @@ mod tests {
 
     #[test]
     fn a_coding_that_is_left_is_unreachable() {
-        for (value, coded) in [("chunked", false), ("Chunked", false), ("gzip, chunked", true), ("gzip", true)] {
+        for (value, coded) in
+            [("chunked", false), ("Chunked", false), ("gzip, chunked", true), ("gzip", true)]
+        {
             let headers = HeaderMap::from_iter([(TRANSFER_ENCODING, HeaderValue::from_static(value))]);
             assert_eq!(coding(&headers).is_err(), coded, "{value}");
         }
