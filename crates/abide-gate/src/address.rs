@@ -25,6 +25,7 @@ use crate::Failure;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[must_use]
 pub struct AddressGuard {
     allowed: Vec<IpNet>,
     open: bool,
@@ -32,14 +33,12 @@ pub struct AddressGuard {
 
 impl AddressGuard {
     /// Opens exactly this network besides: 127.0.0.1/32 does not open 127.0.0.2.
-    #[must_use]
     pub fn with_allowed_net(mut self, net: IpNet) -> Self {
         self.allowed.push(net);
         self
     }
 
     /// Opens every address, the crawler's own network included.
-    #[must_use]
     pub fn danger_allow_all(mut self) -> Self {
         self.open = true;
         self

@@ -28,6 +28,7 @@ use crate::{Clock, HolderId, Origin, SystemClock, WallMillis, caught_clock};
 /// let one = Gate::builder().robots_store(store.clone()).host_store(store.clone());
 /// let other = Gate::builder().robots_store(store.clone()).host_store(store);
 /// ```
+#[must_use]
 pub struct MemoryStore {
     records: Cache<Origin, RobotsRecord>,
     leases: RobotsLeases,
@@ -59,13 +60,11 @@ impl MemoryStore {
     }
 
     /// Keeps about so many bytes of records, at least 32 MiB. What was saved before is forgotten.
-    #[must_use]
     pub fn with_capacity(self, bytes: u64) -> Self {
         Self { records: records(bytes.max(CAPACITY_MIN)), ..self }
     }
 
     /// Counts the times of hosts by another clock. Where it panics, the machine's clock stands in.
-    #[must_use]
     pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
         let clock = caught_clock(clock);
         Self { began: clock.now(), clock, ..self }
