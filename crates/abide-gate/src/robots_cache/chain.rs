@@ -87,7 +87,7 @@ impl<'a> Chain<'a> {
     pub(super) async fn run(mut self) -> Result<FetchOutcome, DeferredFetch> {
         loop {
             let validators = self.validators();
-            let conditional = validators.is_some();
+            let conditional = !validators.is_empty();
             let reply = match self.send(validators).await {
                 Ok(reply) => reply,
                 Err(error) => return self.failed(error),
@@ -113,13 +113,12 @@ impl<'a> Chain<'a> {
     }
 
     /// For the URL that the copy came from: they mean nothing elsewhere. So a request that follows an unasked 304 has none either.
-    fn validators(&self) -> Option<Validators> {
+    fn validators(&self) -> Validators {
         let is_its_url = |copy: &&GoodCopy| match copy.redirected_to.as_deref() {
             Some(url) => url == self.here(),
             None => self.visited.len() == 1,
         };
-        let copy = self.copy.filter(is_its_url)?;
-        Some(copy.validators.clone()).filter(|validators| !validators.is_empty())
+        self.copy.filter(is_its_url).map(|copy| copy.validators.clone()).unwrap_or_default()
     }
 
     #[expect(clippy::expect_used, reason = "the constructor puts one in, and nothing takes any out")]
@@ -127,7 +126,7 @@ impl<'a> Chain<'a> {
         self.visited.last().expect("the chain begins with /robots.txt")
     }
 
-    async fn send(&mut self, validators: Option<Validators>) -> Result<RobotsResponse, FetchError> {
+    async fn send(&mut self, validators: Validators) -> Result<RobotsResponse, FetchError> {
         // Not sent: the host would get a request whose reply nothing waits for.
         if self.budget.is_zero() {
             return Err(FetchError::new(Failure::Timeout, "the time for all hops was over"));

@@ -91,7 +91,7 @@ where
 #[derive(Debug, Clone)]
 pub struct RobotsRequest {
     pub(super) url: Url,
-    pub(super) validators: Option<Validators>,
+    pub(super) validators: Validators,
     pub(crate) budget: Duration,
     pub(super) hop: usize,
     /// To which the wait for its permit is added.
@@ -106,7 +106,7 @@ impl RobotsRequest {
     pub fn new(url: Url, budget: Duration) -> Self {
         Self {
             url,
-            validators: None,
+            validators: Validators::default(),
             budget,
             hop: 0,
             permit_wait: PermitWait::default(),
@@ -122,7 +122,7 @@ impl RobotsRequest {
 
     /// Whether the request is conditional: the stored copy came from exactly this URL.
     pub fn is_conditional(&self) -> bool {
-        self.validators.is_some()
+        !self.validators.is_empty()
     }
 
     /// The time that is left on the wire, from connecting to the last byte. Waiting for a permit does not count.
@@ -141,9 +141,8 @@ impl RobotsRequest {
         // abide decodes robots.txt itself, to the last byte, so it names the codings, and not the client.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip, deflate, br, zstd"));
         headers.insert(ACCEPT, HeaderValue::from_static("text/plain, */*;q=0.5"));
-        let Some(validators) = &self.validators else { return headers };
-        let etag = validators.etag().map(Cow::from);
-        for (name, text) in [(IF_NONE_MATCH, etag), (IF_MODIFIED_SINCE, validators.last_modified())] {
+        let etag = self.validators.etag().map(Cow::from);
+        for (name, text) in [(IF_NONE_MATCH, etag), (IF_MODIFIED_SINCE, self.validators.last_modified())] {
             if let Some(value) = text.and_then(|text| HeaderValue::from_bytes(&text).ok()) {
                 headers.insert(name, value);
             }
