@@ -11,9 +11,8 @@ use crate::Failure;
 
 /// The address guard: a crawler follows links that strangers wrote, and must not be led into its own network.
 ///
-/// It is asked on every hop of page and robots.txt, before anything is sent, and twice: for a literal address in the URL
-/// ([`check_url`](Self::check_url)), which never meets a resolver, and for every address that the resolver returns
-/// ([`check`](Self::check)).
+/// It is asked on every hop of page and robots.txt, before anything is sent: for a literal address in the URL ([`check_url`](Self::check_url)),
+/// which never meets a resolver, and for every address that the resolver returns ([`check`](Self::check)).
 ///
 /// ```
 /// # use abide_gate::AddressGuard;
@@ -137,8 +136,7 @@ mod tests {
         AddressGuard::default().check(address.parse().unwrap()).is_ok()
     }
 
-    /// First and last address of each range, and the neighbours outside that are public (`-`: the neighbour is refused by
-    /// another row, or there is none).
+    /// First and last address of each range, and the neighbours that are public (`-`: there is none, or another row refuses it).
     #[test]
     fn each_range_is_refused_from_its_first_to_its_last_address() {
         for (before, first, last, after) in [

@@ -17,16 +17,13 @@ use http_body_util::combinators::BoxBody;
 
 use crate::Failure;
 
-/// A content coding that is taken off.
+/// A content coding that is taken off (RFC 1952, 1950, 7932 and 8878).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Coding {
-    /// `gzip`, also as `x-gzip` (RFC 1952).
     Gzip,
-    /// `deflate`: the zlib format (RFC 1950), not bare DEFLATE.
+    /// The zlib format, not bare DEFLATE.
     Deflate,
-    /// `br` (RFC 7932).
     Brotli,
-    /// `zstd` (RFC 8878).
     Zstd,
 }
 
@@ -104,7 +101,6 @@ pub(crate) struct DecodedBody<B: Body> {
 enum CodingStage {
     /// Nothing has come yet.
     Untouched,
-    /// Within a member.
     Within,
     /// A member has ended: this was all, or another one follows.
     Between,

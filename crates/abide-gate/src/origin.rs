@@ -107,7 +107,6 @@ impl<'u> OriginOf<'u> {
         Some(Self { text: &url[..Position::AfterPort], default_port })
     }
 
-    /// Whether it is this origin.
     pub(crate) fn is(self, origin: &Origin) -> bool {
         origin.text.as_bytes().strip_prefix(self.text.as_bytes()) == Some(self.default_port.as_bytes())
     }

@@ -300,11 +300,9 @@ pub(crate) enum Reuse {
 pub(crate) enum Serving {
     /// The copy: as the server last sent or confirmed it, or the last good one.
     Copy,
-    /// There is none.
     Unavailable,
     /// It can't be fetched for so long that it counts as unavailable.
     LongOutage,
-    /// It can't be fetched.
     Unreachable,
 }
 

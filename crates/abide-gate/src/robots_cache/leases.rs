@@ -1,7 +1,4 @@
-//! Which process fetches a robots.txt, for stores that keep that in memory.
-//!
-//! It is the rule of [`RobotsStore::lease`](super::RobotsStore::lease) and [`release`](super::RobotsStore::release): the store in memory uses
-//! it, and so does `abide-redb`, whose file belongs to one process.
+//! Which process fetches a robots.txt, for stores that keep that in memory: also `abide-redb`, whose file belongs to one process.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

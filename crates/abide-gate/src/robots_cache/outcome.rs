@@ -86,8 +86,7 @@ pub(crate) fn classify(
             let lifetime = lifetime().unwrap_or(policy.lifetime_max);
             AfterHead::Done(FetchOutcome::Unavailable { status, lifetime })
         }
-        // §2.3.1.4: server errors, 500-599: the crawler MUST assume complete disallow. Stricter: so are statuses that
-        // HTTP does not know, and 1xx as a final answer.
+        // §2.3.1.4: server errors, 500-599: the crawler MUST assume complete disallow. Stricter: so are statuses unknown to HTTP, and a final 1xx.
         _ => unreachable,
     }
 }
