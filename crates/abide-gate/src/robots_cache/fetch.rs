@@ -195,8 +195,8 @@ impl PermitWait {
 
 /// `ETag` and `Last-Modified` of a copy, as the server wrote them (RFC 9110 §8.8).
 ///
-/// Packed, because a million are kept: the length of the entity tag in two bytes, the tag, and the date, in four bytes where it is written
-/// as all servers should. So they are in place for tags of up to 24 bytes. Empty: none.
+/// Packed, because a million are kept: the entity tag, a mark, and the date, in four bytes where it is written as all servers should. So they
+/// are in place for tags of up to 25 bytes. Empty: none.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Validators(Short<30>);
 
@@ -209,8 +209,9 @@ impl Default for Validators {
 /// A longer validator is not kept, because it would be sent back with every request.
 pub(crate) const VALIDATOR_LEN_MAX: usize = 1024;
 
-/// In the length of the tag, which needs eleven bits: the date is a number of seconds.
-const IS_SECONDS: u16 = 1 << 15;
+/// The marks before the date: it is a number of seconds, or text. No field value contains such bytes.
+const SECONDS: u8 = 0;
+const TEXT: u8 = 1;
 
 impl Validators {
     /// Validators from the two field values. Values that are empty, over 1,024 bytes, or could not stand in a header field are left out.
@@ -222,13 +223,9 @@ impl Validators {
         if etag.is_empty() && date.is_empty() {
             return Self::default();
         }
-        // At most `VALIDATOR_LEN_MAX`, so no bit is lost, and that of `IS_SECONDS` is free.
-        let length = etag.len() as u16;
         Self(match seconds(date) {
-            Some(seconds) => {
-                Short::concat(&[&(length | IS_SECONDS).to_le_bytes(), etag, &seconds.to_le_bytes()])
-            }
-            None => Short::concat(&[&length.to_le_bytes(), etag, date]),
+            Some(seconds) => Short::concat(&[etag, &[SECONDS], &seconds.to_le_bytes()]),
+            None => Short::concat(&[etag, &[TEXT], date]),
         })
     }
 
@@ -237,12 +234,11 @@ impl Validators {
         Self::new(etag, date)
     }
 
-    /// The entity tag and the date, each empty if there is none, and whether the date is seconds.
-    fn split(&self) -> (&[u8], &[u8], bool) {
-        let (length, values) = self.0.as_bytes().split_first_chunk().unwrap_or((&[0; 2], b""));
-        let length = u16::from_le_bytes(*length);
-        let (etag, date) = values.split_at_checked((length & !IS_SECONDS).into()).unwrap_or_default();
-        (etag, date, length & IS_SECONDS != 0)
+    /// The entity tag, and the mark with the date.
+    fn split(&self) -> (&[u8], &[u8]) {
+        let bytes = self.0.as_bytes();
+        let mark = bytes.iter().position(|&byte| matches!(byte, SECONDS | TEXT));
+        bytes.split_at_checked(mark.unwrap_or_default()).unwrap_or_default()
     }
 
     /// The entity tag, with its quotes.
@@ -251,11 +247,10 @@ impl Validators {
     }
 
     pub(crate) fn last_modified(&self) -> Option<Cow<'_, [u8]>> {
-        let (_, date, is_seconds) = self.split();
-        let seconds = date.first_chunk().filter(|_| is_seconds).map(|seconds| u32::from_le_bytes(*seconds));
-        match seconds {
-            Some(seconds) => Some(date_of(seconds).into_bytes().into()),
-            None => Some(date.into()).filter(|date: &Cow<'_, [u8]>| !date.is_empty()),
+        match *self.split().1 {
+            [SECONDS, a, b, c, d] => Some(date_of(u32::from_le_bytes([a, b, c, d])).into_bytes().into()),
+            [TEXT, ref date @ ..] if !date.is_empty() => Some(date.into()),
+            _ => None,
         }
     }
 
@@ -441,8 +436,8 @@ mod tests {
             for etag in [Some(etag), None, Some(&[b'x'; VALIDATOR_LEN_MAX])] {
                 let kept = Validators::new(etag, date);
                 assert_eq!((kept.etag(), kept.last_modified().as_deref()), (etag, date));
-                let head = if kept.is_empty() { 0 } else { 2 };
-                assert_eq!(kept.0.as_bytes().len(), head + etag.map_or(0, <[u8]>::len) + bytes, "{kept:?}");
+                let mark = usize::from(!kept.is_empty());
+                assert_eq!(kept.0.as_bytes().len(), mark + etag.map_or(0, <[u8]>::len) + bytes, "{kept:?}");
             }
         }
     }
