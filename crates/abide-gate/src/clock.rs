@@ -87,9 +87,8 @@ pub fn lacks_timers() -> bool {
     tokio::runtime::Handle::try_current().is_ok() && !has_timers()
 }
 
-/// Whether tokio's timers work here: in a runtime, with its time driver enabled.
-///
-/// tokio says so by a panic only, which is caught; its message appears on standard error.
+/// Whether tokio's timers work here: in a runtime, with its time driver enabled. tokio tells it by a panic only, which is caught; its message
+/// appears on standard error.
 pub(crate) fn has_timers() -> bool {
     let timer = || drop(tokio::time::sleep(Duration::ZERO));
     tokio::runtime::Handle::try_current().is_ok() && caught(timer).is_some()
@@ -199,9 +198,7 @@ impl Clock for ManualClock {
     }
 }
 
-/// Nanoseconds on the monotonic clock, counted by a [`Timeline`]. Zero is [`Moment::NEVER`].
-///
-/// All arithmetic saturates: a difference that would be negative is none, and the end of time (584 years) is not passed.
+/// Nanoseconds on the monotonic clock, counted by a [`Timeline`]; zero is [`Moment::NEVER`]. All arithmetic saturates, at 584 years at the latest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(u64);
 

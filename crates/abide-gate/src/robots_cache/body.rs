@@ -22,9 +22,7 @@ pub(crate) fn decoded(body: FetchBody, coding: Option<Coding>) -> FetchBody {
     DecodedBody::new(body, coding, |why| FetchError::new(Failure::Body, why)).strict().boxed_unsync()
 }
 
-/// Reads at most two bytes more than `limit` and drops the rest unread. Any error before that is an error.
-///
-/// `Content-Length` allocates nothing; the buffer grows with the bytes that arrive.
+/// Reads at most two bytes more than `limit` and drops the rest unread. Any error before that is an error. `Content-Length` allocates nothing.
 pub(crate) async fn read(mut body: FetchBody, limit: usize) -> Result<WholeLines, FetchError> {
     let mut read = Vec::new();
     // A unit of UTF-16 more shows whether the last line is complete.

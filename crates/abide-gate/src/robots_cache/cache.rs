@@ -85,12 +85,8 @@ impl RobotsCache {
         }
     }
 
-    /// The entry of the origin: from memory, or fetched, once for all callers that wait.
-    ///
-    /// The fetch belongs to no caller: dropping this future does not cancel it. Within a tokio runtime only.
-    ///
-    /// # Errors
-    /// [`Refusal`] if robots.txt could not be requested now. Then nothing may be fetched from the origin, either.
+    /// The entry of the origin: from memory, or fetched, once for all callers that wait: dropping this future does not cancel it. Refused if
+    /// robots.txt could not be requested now; then nothing may be fetched from the origin, either. Within a tokio runtime only.
     pub(crate) async fn get(self: &Arc<Self>, origin: &Origin) -> Result<Arc<RobotsEntry>, Refusal> {
         self.get_within(origin, &mut { Duration::MAX }).await
     }
@@ -290,7 +286,6 @@ const SHARDS: usize = 64;
 const SPARED_MAX: usize = 512;
 
 impl BoundedTable {
-    /// A table that forgets when its entries weigh more than `weight_max`.
     pub(super) fn new(weight_max: u64) -> Self {
         let shard = || Mutex::new(Shard { values: HashTable::new(), hand: 0 });
         let shards = std::iter::repeat_with(shard).take(SHARDS).collect();

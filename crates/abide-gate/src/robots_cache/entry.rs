@@ -286,7 +286,6 @@ impl fmt::Debug for RobotsEntry {
     }
 }
 
-/// What to do with a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reuse {
     Use,

@@ -194,7 +194,6 @@ impl PermitWait {
 }
 
 /// `ETag` and `Last-Modified` of a copy, as the server wrote them (RFC 9110 §8.8).
-///
 /// Packed, because a million are kept: the entity tag, a mark, and the date, in four bytes where it is written as all servers should. So they
 /// are in place for tags of up to 25 bytes. Empty: none.
 #[derive(Clone, PartialEq, Eq)]

@@ -10,9 +10,8 @@ use http::header::CACHE_CONTROL;
 use crate::robots_cache::RobotsPolicy;
 use crate::text::digits;
 
-/// The lifetime that `Cache-Control` asks for, within the policy's bounds; `None` if it asks for none.
-///
-/// `Age`, `Date`, `Expires` and `s-maxage` are ignored: they could only lengthen or confuse.
+/// The lifetime that `Cache-Control` asks for, within the policy's bounds; `None` if it asks for none. `Age`, `Date`, `Expires` and `s-maxage`
+/// are ignored: they could only lengthen or confuse.
 pub(crate) fn stated_lifetime(headers: &HeaderMap, policy: &RobotsPolicy) -> Option<Duration> {
     let directives =
         // A comma within quotes cuts a directive, which can only shorten: without one the longest lifetime applies.

@@ -90,10 +90,7 @@ impl Outage {
             // Those before, too: by two clocks that are apart, each attempt would count.
             Some(last) if last > now => (next.counted, next.last_counted) = (1, Some(now)),
             Some(last) if now.since(last) < COUNTED_APART => {}
-            _ => {
-                next.counted = self.counted.saturating_add(1);
-                next.last_counted = Some(now);
-            }
+            _ => (next.counted, next.last_counted) = (self.counted.saturating_add(1), Some(now)),
         }
         next
     }
