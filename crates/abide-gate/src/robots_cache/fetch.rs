@@ -365,7 +365,7 @@ impl fmt::Debug for RobotsResponse {
 
 /// Why there was no head, or why the body ended early.
 ///
-/// The text is for people, escaped and cut when shown. It must contain no user information or credentials (reqwest's errors print the URL).
+/// The text is for people, escaped and cut when shown. It must contain no user information or credentials: remove the URL of reqwest's errors.
 ///
 /// ```
 /// use abide_gate::Failure;
