@@ -105,19 +105,17 @@ const REFUSED_6: [Ipv6Net; 4] = [
     Ipv6Net::new_assert(Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20),
 ];
 
-/// IPv4-mapped addresses, and those of NAT64 (RFC 6052), the way of IPv6-only networks: checked and paced by the IPv4 address in the last 32 bits.
-const EMBEDDING: [Ipv6Net; 2] = [
-    Ipv6Net::new_assert(Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96),
-    Ipv6Net::new_assert(Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96),
-];
+/// NAT64 (RFC 6052), by which IPv6-only networks reach the IPv4 web.
+const NAT64: Ipv6Net = Ipv6Net::new_assert(Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96);
 
+/// IPv4-mapped addresses, and those of NAT64, are checked and paced by the IPv4 address in their last 32 bits.
 pub(crate) fn embedded(address: IpAddr) -> IpAddr {
     match address {
-        IpAddr::V6(v6) if EMBEDDING.iter().any(|range| range.contains(&v6)) => {
+        IpAddr::V6(v6) if NAT64.contains(&v6) => {
             let [.., a, b, c, d] = v6.octets();
             IpAddr::V4(Ipv4Addr::new(a, b, c, d))
         }
-        other => other,
+        other => other.to_canonical(),
     }
 }
 
