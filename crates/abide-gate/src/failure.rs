@@ -1,4 +1,6 @@
-//! Why a request failed: one enum for all layers, because the same failure disallows a site, opens the breaker, is stored, and is shown.
+//! Why a request failed.
+//!
+//! One enum for all layers, because the same failure disallows a site, opens the breaker, is stored with the record, and is shown.
 
 use std::fmt;
 use std::net::IpAddr;

@@ -1,4 +1,6 @@
-//! What the traits of both stores share: one error, and one name for a process, so that one store can implement both.
+//! What the traits of both stores share.
+//!
+//! One error, and one name for a process, so that one store can implement both traits.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};

@@ -1,4 +1,6 @@
-//! Which process fetches a robots.txt, for stores that keep that in memory: also `abide-redb`, whose file belongs to one process.
+//! Which process fetches a robots.txt, for stores that keep that in memory.
+//!
+//! The store in memory uses it, and so does `abide-redb`, whose file belongs to one process.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
