@@ -1,7 +1,6 @@
 //! Which addresses may be contacted: public ones, and those that were named.
 //!
-//! A site can redirect or resolve to an address in the crawler's own network. A literal address in a URL never meets the resolver, so
-//! both are checked: each URL, and each address that the resolver returns.
+//! A site can redirect or resolve to an address in the crawler's own network.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,9 +11,8 @@ use crate::Failure;
 
 /// The address guard: a crawler follows links that strangers wrote, and must not be led into its own network.
 ///
-/// It is asked on every hop of page and robots.txt, before anything is sent, and twice: for a literal address in the URL
-/// ([`check_url`](Self::check_url)), which never meets a resolver, and for every address that the resolver returns
-/// ([`check`](Self::check)).
+/// It is asked on every hop of page and robots.txt, before anything is sent: for a literal address in the URL ([`check_url`](Self::check_url)),
+/// which never meets a resolver, and for every address that the resolver returns ([`check`](Self::check)).
 ///
 /// ```
 /// # use abide_gate::AddressGuard;
@@ -26,6 +24,7 @@ use crate::Failure;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[must_use]
 pub struct AddressGuard {
     allowed: Vec<IpNet>,
     open: bool,
@@ -33,14 +32,12 @@ pub struct AddressGuard {
 
 impl AddressGuard {
     /// Opens exactly this network besides: 127.0.0.1/32 does not open 127.0.0.2.
-    #[must_use]
     pub fn with_allowed_net(mut self, net: IpNet) -> Self {
         self.allowed.push(net);
         self
     }
 
     /// Opens every address, the crawler's own network included.
-    #[must_use]
     pub fn danger_allow_all(mut self) -> Self {
         self.open = true;
         self
@@ -108,20 +105,17 @@ const REFUSED_6: [Ipv6Net; 4] = [
     Ipv6Net::new_assert(Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20),
 ];
 
-/// IPv4-mapped addresses, and those of NAT64 (RFC 6052), by which IPv6-only networks reach the IPv4 web: both are checked, and
-/// paced, by the IPv4 address in their last 32 bits.
-const EMBEDDING: [Ipv6Net; 2] = [
-    Ipv6Net::new_assert(Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96),
-    Ipv6Net::new_assert(Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96),
-];
+/// NAT64 (RFC 6052), by which IPv6-only networks reach the IPv4 web.
+const NAT64: Ipv6Net = Ipv6Net::new_assert(Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96);
 
+/// IPv4-mapped addresses, and those of NAT64, are checked and paced by the IPv4 address in their last 32 bits.
 pub(crate) fn embedded(address: IpAddr) -> IpAddr {
     match address {
-        IpAddr::V6(v6) if EMBEDDING.iter().any(|range| range.contains(&v6)) => {
+        IpAddr::V6(v6) if NAT64.contains(&v6) => {
             let [.., a, b, c, d] = v6.octets();
             IpAddr::V4(Ipv4Addr::new(a, b, c, d))
         }
-        other => other,
+        other => other.to_canonical(),
     }
 }
 
@@ -140,8 +134,7 @@ mod tests {
         AddressGuard::default().check(address.parse().unwrap()).is_ok()
     }
 
-    /// First and last address of each range, and the neighbours outside that are public (`-`: the neighbour is refused by
-    /// another row, or there is none).
+    /// First and last address of each range, and the neighbours that are public (`-`: there is none, or another row refuses it).
     #[test]
     fn each_range_is_refused_from_its_first_to_its_last_address() {
         for (before, first, last, after) in [
@@ -162,12 +155,7 @@ mod tests {
             ("-", "240.0.0.0", "255.255.255.255", "-"),
             ("-", "::", "1fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "2000::"),
             ("3ffe:ffff::", "3fff::", "3fff:fff:ffff:ffff:ffff:ffff:ffff:ffff", "3fff:1000::"),
-            (
-                "3fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
-                "4000::",
-                "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
-                "-",
-            ),
+            ("3fff:ffff::", "4000::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "-"),
             ("2000:ffff::", "2001::", "2001:1ff:ffff:ffff:ffff:ffff:ffff:ffff", "2001:200::"),
             ("2001:db7:ffff::", "2001:db8::", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", "2001:db9::"),
             ("2001:ffff::", "2002::", "2002:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "2003::"),

@@ -13,9 +13,10 @@ use tokio::sync::Semaphore;
 
 use crate::event::{Event, Observer, Observers};
 use crate::gate::Gate;
+use crate::jitter::Jitter;
 use crate::paced::{PacedFetch, RuledFetch};
 use crate::pacing::{HostStore, PacePolicy, PacerBuilder};
-use crate::robots_cache::{Fetch, RobotsCache, RobotsCacheBuilder, RobotsPolicy, RobotsStore};
+use crate::robots_cache::{Fetch, RobotsCache, RobotsPolicy, RobotsStore};
 use crate::sign::CaughtSigner;
 use crate::{AddressGuard, Clock, SignRequest, SystemClock, caught_clock};
 
@@ -34,7 +35,7 @@ use crate::{AddressGuard, Clock, SignRequest, SystemClock, caught_clock};
 #[derive(Clone)]
 #[must_use]
 pub struct GateBuilder {
-    robots: RobotsPolicy,
+    pub(crate) robots: RobotsPolicy,
     pace: PacePolicy,
     max_wait: Option<Duration>,
     addresses: AddressGuard,
@@ -199,20 +200,22 @@ impl GateBuilder {
         let mut policy = self.robots.clone();
         policy.slot_wait_max = max_wait;
         let waiting = pacer.clone();
-        let mut cache = self.robots_cache(tokens, Arc::clone(&fetch));
-        cache.observers = vec![Arc::new(move |event: &Event<'_>| {
+        let mut observers: Vec<Arc<Observer>> = vec![Arc::new(move |event| {
             // A new Crawl-delay also applies to requests that already wait for a permit.
             if let Event::RobotsChanged { entry: answer, .. } = event {
                 waiting.change_crawl_delay(answer.origin(), answer.crawl_delay().unwrap_or_default());
-                answer.place().store(waiting.place(&answer.origin().host()), Ordering::Relaxed);
+                answer.place.store(waiting.place(&answer.origin().host()), Ordering::Relaxed);
             }
         })];
-        cache.observers.extend(self.observers.iter().cloned());
-        let robots = RobotsCacheBuilder { policy: policy.clone(), ..cache }.build();
+        observers.extend(self.observers.iter().cloned());
+        let mut robots = self.robots_cache(tokens, Arc::clone(&fetch), policy.clone());
+        robots.observers = Observers::new(observers);
+        let robots = Arc::new(robots);
         let tdmrep = (self.tdmrep != Tdm::Off).then(|| {
             let fetch = RuledFetch { robots: robots.clone(), fetch };
-            let cache = self.robots_cache(Vec::new(), Arc::new(fetch));
-            RobotsCacheBuilder { policy: policy.for_tdmrep(), store: None, ..cache }.build()
+            let mut cache = self.robots_cache(Vec::new(), Arc::new(fetch), policy.for_tdmrep());
+            cache.store = None;
+            Arc::new(cache)
         });
         Gate {
             robots,
@@ -233,14 +236,13 @@ impl GateBuilder {
         &self,
         tokens: Vec<ProductToken>,
         fetch: Arc<dyn Fetch>,
-    ) -> RobotsCacheBuilder {
-        RobotsCacheBuilder {
-            policy: self.robots.clone(),
-            store: self.robots_store.clone(),
-            clock: Arc::clone(&self.clock),
-            seed: self.seed,
-            ..RobotsCache::builder(tokens, fetch)
-        }
+        policy: RobotsPolicy,
+    ) -> RobotsCache {
+        let mut cache = RobotsCache::new(tokens, fetch, policy);
+        cache.store.clone_from(&self.robots_store);
+        cache.clock = caught_clock(Arc::clone(&self.clock));
+        cache.jitter = self.seed.map_or(cache.jitter, Jitter::new);
+        cache
     }
 }
 

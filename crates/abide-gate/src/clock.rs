@@ -1,8 +1,7 @@
 //! The only reader of the clock.
 //!
-//! Two clocks, for two jobs. Delays and backoffs of a running process use the *monotonic* clock (tokio's, so that a paused
-//! runtime moves it): a jump of the wall clock changes nothing. What is stored uses *wall-clock*
-//! milliseconds, since it must survive a restart.
+//! Two clocks, for two jobs. Delays and backoffs of a running process use the *monotonic* clock (tokio's, so that a paused runtime moves it):
+//! a jump of the wall clock changes nothing. What is stored uses *wall-clock* milliseconds, because it must survive a restart.
 
 #![allow(clippy::disallowed_methods, reason = "the others read the clock through this file")]
 #![allow(clippy::arithmetic_side_effects, reason = "what is added to an instant is at most `LONGEST`")]
@@ -83,15 +82,13 @@ impl fmt::Debug for WallMillis {
 /// What is wrong where nothing can wait for a permit.
 pub(crate) const NO_TIMERS: &str = "expected a tokio runtime with timers, found none; call enable_time or enable_all on tokio::runtime::Builder";
 
-/// Whether this is called in a runtime without timers, so that nothing could wait for a permit. For builders, which so find it out before
-/// the first wait; outside of a runtime it is not known yet.
+/// Whether this is called in a runtime without timers, where nothing could wait for a permit: for builders. Outside of one it is not known yet.
 pub fn lacks_timers() -> bool {
     tokio::runtime::Handle::try_current().is_ok() && !has_timers()
 }
 
-/// Whether tokio's timers work here: in a runtime, with its time driver enabled.
-///
-/// tokio says so by a panic only, which is caught; its message appears on standard error.
+/// Whether tokio's timers work here: in a runtime, with its time driver enabled. tokio tells it by a panic only, which is caught; its message
+/// appears on standard error.
 pub(crate) fn has_timers() -> bool {
     let timer = || drop(tokio::time::sleep(Duration::ZERO));
     tokio::runtime::Handle::try_current().is_ok() && caught(timer).is_some()
@@ -129,8 +126,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// Wraps a clock: if it panics, the system clock is used instead, and the panic goes no further. Caches and stores guard the clocks that they
-/// are given by it.
+/// Wraps a clock: if it panics, the system clock is used instead, and the panic goes no further. For caches and stores.
 pub fn caught_clock(clock: Arc<dyn Clock>) -> Arc<dyn Clock> {
     Arc::new(CaughtClock(clock))
 }
@@ -202,9 +198,7 @@ impl Clock for ManualClock {
     }
 }
 
-/// Nanoseconds on the monotonic clock, counted by a [`Timeline`]. Zero is [`Moment::NEVER`].
-///
-/// All arithmetic saturates: a difference that would be negative is none, and the end of time (584 years) is not passed.
+/// Nanoseconds on the monotonic clock, counted by a [`Timeline`]; zero is [`Moment::NEVER`]. All arithmetic saturates, at 584 years at the latest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(u64);
 
@@ -265,8 +259,7 @@ impl Timeline {
         self.began + after
     }
 
-    /// When a timer looks again whether it is `at`. A clock that lags behind tokio's is asked again after a tick: it must not keep the
-    /// processor busy.
+    /// When a timer looks again whether it is `at`: not before a tick, so that a clock that lags behind tokio's does not keep the processor busy.
     pub(crate) fn timer(&self, at: Moment) -> tokio::time::Instant {
         self.instant(at).max(SystemClock.now() + TICK).into()
     }

@@ -1,8 +1,7 @@
 //! Content codings (RFC 9110 §8.4), taken off to the last byte.
 //!
-//! gzip allows several members one behind the other, and zstd several frames. Decoders in HTTP clients stop after the first gzip member
-//! and drop the rest without a word; in a robots.txt the rest may be what disallows. Here every member and frame is decoded, and bytes
-//! that are no member are an error. Without an HTTP client, so that all adapters share it.
+//! gzip allows several members one behind the other, and zstd several frames. Decoders in HTTP clients silently drop what follows the first
+//! gzip member; in a robots.txt that may be what disallows. Here all are decoded, for every client, and bytes that are no member are an error.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -18,16 +17,13 @@ use http_body_util::combinators::BoxBody;
 
 use crate::Failure;
 
-/// A content coding that is taken off.
+/// A content coding that is taken off (RFC 1952, 1950, 7932 and 8878).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Coding {
-    /// `gzip`, also as `x-gzip` (RFC 1952).
     Gzip,
-    /// `deflate`: the zlib format (RFC 1950), not bare DEFLATE.
+    /// The zlib format, not bare DEFLATE.
     Deflate,
-    /// `br` (RFC 7932).
     Brotli,
-    /// `zstd` (RFC 8878).
     Zstd,
 }
 
@@ -40,17 +36,15 @@ impl Coding {
         let values = headers.get_all(CONTENT_ENCODING).iter();
         let members = values.flat_map(|value| value.as_bytes().split(|&b| b == b',')).map(<[u8]>::trim_ascii);
         let mut named = members.filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case(b"identity"));
-        match (named.next(), named.next()) {
-            (None, _) => Ok(None),
-            (Some(name), None) => match &*name.to_ascii_lowercase() {
-                b"gzip" | b"x-gzip" => Ok(Some(Self::Gzip)),
-                b"deflate" => Ok(Some(Self::Deflate)),
-                b"br" => Ok(Some(Self::Brotli)),
-                b"zstd" => Ok(Some(Self::Zstd)),
-                _ => Err(Failure::StillCoded),
-            },
-            (Some(_), Some(_)) => Err(Failure::StillCoded),
-        }
+        let Some(name) = named.next() else { return Ok(None) };
+        let coding = match &*name.to_ascii_lowercase() {
+            b"gzip" | b"x-gzip" => Self::Gzip,
+            b"deflate" => Self::Deflate,
+            b"br" => Self::Brotli,
+            b"zstd" => Self::Zstd,
+            _ => return Err(Failure::StillCoded),
+        };
+        if named.next().is_none() { Ok(Some(coding)) } else { Err(Failure::StillCoded) }
     }
 
     fn decoder(self) -> Box<dyn DecodeV2 + Send + Sync> {
@@ -64,8 +58,7 @@ impl Coding {
     }
 }
 
-/// What takes the coding off a body with these fields: `gzip`, `deflate`, `br` or `zstd`. `None`: there is none, or one that is not known, or
-/// more than one.
+/// What takes the coding off a body with these fields: `gzip`, `deflate`, `br` or `zstd`. `None`: there is none, an unknown one, or several.
 ///
 /// Trailers pass. The body's error says that the stream is cut short or corrupt, or that bytes behind it belong to no member; an error of
 /// the body itself is passed on as it is. A body that is empty before decoding is empty, as in answers to HEAD.
@@ -108,7 +101,6 @@ pub(crate) struct DecodedBody<B: Body> {
 enum CodingStage {
     /// Nothing has come yet.
     Untouched,
-    /// Within a member.
     Within,
     /// A member has ended: this was all, or another one follows.
     Between,

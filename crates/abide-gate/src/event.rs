@@ -1,7 +1,6 @@
 //! What the gate reports: to observers, for metrics, and to `tracing` (feature); and how code of the user's is run.
 //!
-//! One enum for all receivers, so that log, metrics and observers cannot disagree. No lock is held while one runs, because it may ask the
-//! gate for something.
+//! One enum for all receivers, so that they cannot disagree. No lock is held while one runs, because it may ask the gate for something.
 //!
 //! Observers, stores, clocks and fetches are the user's. A panic in one must neither end the task of a host nor leave its lease taken.
 

@@ -1,7 +1,6 @@
-//! Why a request failed: one enum for robots.txt and pages, for the circuit breaker, and for what is stored and shown.
+//! Why a request failed.
 //!
-//! One enum and not one for each layer, because the same failure disallows a site, opens the breaker, is stored with the record, and is
-//! shown.
+//! One enum for all layers, because the same failure disallows a site, opens the breaker, is stored with the record, and is shown.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,9 +9,8 @@ use serde::{Deserialize, Serialize};
 
 /// What a request met in place of a usable response.
 ///
-/// An HTTP client's adapter classifies its own errors as one of these; the robots.txt cache adds those that a response can be.
-/// A link checker tells a dead link from a refusal by [`is_dns`](Self::is_dns), [`is_connect`](Self::is_connect) and
-/// [`is_tls`](Self::is_tls).
+/// An HTTP client's adapter classifies its own errors as one of these; the robots.txt cache adds those that a response can be. A link checker
+/// tells a dead link from a refusal by [`is_dns`](Self::is_dns), [`is_connect`](Self::is_connect) and [`is_tls`](Self::is_tls).
 ///
 /// ```
 /// # use abide_gate::Failure;
@@ -140,34 +138,32 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Dns => f.write_str("its name could not be resolved"),
-            Self::Refused => f.write_str("the connection was refused"),
-            Self::NoRoute => f.write_str("there is no route to it"),
-            Self::Connect => f.write_str("no connection could be made"),
-            Self::Tls => f.write_str("no trustworthy TLS connection could be made"),
-            Self::CertificateExpired => f.write_str("its certificate has expired"),
-            Self::CertificateUntrusted => {
-                f.write_str("its certificate is self-signed or of an unknown authority")
-            }
-            Self::CertificateName => f.write_str("its certificate is for another name"),
-            Self::NotTls => f.write_str("it does not speak TLS on this port"),
-            Self::Reset => f.write_str("the connection was closed early"),
-            Self::Protocol => f.write_str("the response was not valid HTTP"),
-            Self::HeadTooLarge => f.write_str("the head of the response was too large"),
-            Self::EnhanceYourCalm => f.write_str("it sent ENHANCE_YOUR_CALM"),
-            Self::Timeout => f.write_str("it took too long"),
-            Self::Body => f.write_str("the body was cut short or could not be decoded"),
-            Self::StillCoded => f.write_str("the body was in an unknown content coding"),
-            Self::Html => f.write_str("it returned an HTML page without rules"),
-            Self::AddressRefused(address) => write!(f, "its address {address} must not be contacted"),
-            Self::RedirectStatus => f.write_str("its status is no redirect that can be followed"),
-            Self::LocationMissing => f.write_str("its redirect has no Location"),
-            Self::LocationInvalid => f.write_str("its redirect has no usable Location"),
-            Self::RedirectDowngrade => f.write_str("its redirect leads from https to http"),
-            Self::Status(status) => write!(f, "it returned status {status}"),
-            Self::Other => f.write_str("the request failed"),
-        }
+        f.write_str(match self {
+            Self::Dns => "its name could not be resolved",
+            Self::Refused => "the connection was refused",
+            Self::NoRoute => "there is no route to it",
+            Self::Connect => "no connection could be made",
+            Self::Tls => "no trustworthy TLS connection could be made",
+            Self::CertificateExpired => "its certificate has expired",
+            Self::CertificateUntrusted => "its certificate is self-signed or of an unknown authority",
+            Self::CertificateName => "its certificate is for another name",
+            Self::NotTls => "it does not speak TLS on this port",
+            Self::Reset => "the connection was closed early",
+            Self::Protocol => "the response was not valid HTTP",
+            Self::HeadTooLarge => "the head of the response was too large",
+            Self::EnhanceYourCalm => "it sent ENHANCE_YOUR_CALM",
+            Self::Timeout => "it took too long",
+            Self::Body => "the body was cut short or could not be decoded",
+            Self::StillCoded => "the body was in an unknown content coding",
+            Self::Html => "it returned an HTML page without rules",
+            Self::AddressRefused(address) => return write!(f, "its address {address} must not be contacted"),
+            Self::RedirectStatus => "its status is no redirect that can be followed",
+            Self::LocationMissing => "its redirect has no Location",
+            Self::LocationInvalid => "its redirect has no usable Location",
+            Self::RedirectDowngrade => "its redirect leads from https to http",
+            Self::Status(status) => return write!(f, "it returned status {status}"),
+            Self::Other => "the request failed",
+        })
     }
 }
 

@@ -274,7 +274,7 @@ impl Gate {
     ///
     /// `verdict` comes from [`check_at_once`](Self::check_at_once) just now: whether its rules have expired is not checked.
     pub fn acquire_at_once(&self, url: &Url, verdict: &Verdict) -> Option<Permit> {
-        let place = verdict.entry()?.place();
+        let place = &verdict.entry()?.place;
         let crawl_delay = verdict.crawl_delay().unwrap_or_default();
         let ask = Ask { crawl_delay, place: place.load(Ordering::Relaxed), ..Ask::default() };
         let permit = self.pacer.at_once(url, &ask)?;

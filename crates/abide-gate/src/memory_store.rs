@@ -28,6 +28,7 @@ use crate::{Clock, HolderId, Origin, SystemClock, WallMillis, caught_clock};
 /// let one = Gate::builder().robots_store(store.clone()).host_store(store.clone());
 /// let other = Gate::builder().robots_store(store.clone()).host_store(store);
 /// ```
+#[must_use]
 pub struct MemoryStore {
     records: Cache<Origin, RobotsRecord>,
     leases: RobotsLeases,
@@ -47,8 +48,7 @@ const CAPACITY: u64 = 256 * 1024 * 1024;
 /// Enough for one body of the largest size.
 const CAPACITY_MIN: u64 = 32 * 1024 * 1024;
 
-/// Hosts that are no longer in use are removed after so many exchanges: rarely enough to cost nothing, often enough that the hosts of
-/// the last few minutes are most of what is kept.
+/// Unused hosts are removed after so many exchanges: rarely enough to cost nothing, and most that are kept are of the last few minutes.
 const CLEAN_EVERY: u32 = 1_024;
 
 impl MemoryStore {
@@ -60,13 +60,11 @@ impl MemoryStore {
     }
 
     /// Keeps about so many bytes of records, at least 32 MiB. What was saved before is forgotten.
-    #[must_use]
     pub fn with_capacity(self, bytes: u64) -> Self {
         Self { records: records(bytes.max(CAPACITY_MIN)), ..self }
     }
 
     /// Counts the times of hosts by another clock. Where it panics, the machine's clock stands in.
-    #[must_use]
     pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
         let clock = caught_clock(clock);
         Self { began: clock.now(), clock, ..self }

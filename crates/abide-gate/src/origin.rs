@@ -107,7 +107,6 @@ impl<'u> OriginOf<'u> {
         Some(Self { text: &url[..Position::AfterPort], default_port })
     }
 
-    /// Whether it is this origin.
     pub(crate) fn is(self, origin: &Origin) -> bool {
         origin.text.as_bytes().strip_prefix(self.text.as_bytes()) == Some(self.default_port.as_bytes())
     }
@@ -346,7 +345,6 @@ mod tests {
             ("http://[::1]:8080/", "http://[::1]:8080"),
             ("http://[2001:DB8::1]/", "http://[2001:db8::1]:80"),
             ("http://0x7f.1/", "http://127.0.0.1:80"),
-            ("http://2130706433/", "http://127.0.0.1:80"),
             ("http:///nohost/x", "http://nohost:80"),
         ] {
             let origin = Origin::of(&url.parse().unwrap()).unwrap();
@@ -356,33 +354,24 @@ mod tests {
     }
 
     #[test]
-    fn all_ports_and_the_trailing_dot_share_one_host() {
-        let hosts = ["http://example.com", "https://example.com.", "http://EXAMPLE.com:8443"];
-        for url in hosts {
-            assert_eq!(Host::of(&url.parse().unwrap()).unwrap().as_str(), "example.com");
-            assert_eq!(Origin::of(&url.parse().unwrap()).unwrap().host().as_str(), "example.com");
-        }
-        assert_eq!(Origin::of(&"http://[::1]:8080".parse().unwrap()).unwrap().host().as_str(), "[::1]");
-    }
-
-    #[test]
-    fn one_address_is_one_host_in_every_spelling() {
-        for url in [
-            "http://192.0.2.1",
-            "http://192.0.2.1.:8080",
-            "https://3221225985",
-            "http://[::ffff:192.0.2.1]",
-            "http://[::ffff:c000:201]:8080",
-            "http://[0:0:0:0:0:FFFF:C000:0201]",
-            "http://[64:ff9b::192.0.2.1]",
+    fn all_ports_and_spellings_of_a_name_or_address_share_one_host() {
+        for (url, host) in [
+            ("http://example.com", "example.com"),
+            ("https://example.com.", "example.com"),
+            ("http://EXAMPLE.com:8443", "example.com"),
+            ("http://192.0.2.1", "192.0.2.1"),
+            ("http://192.0.2.1.:8080", "192.0.2.1"),
+            ("https://3221225985", "192.0.2.1"),
+            ("http://[::ffff:192.0.2.1]", "192.0.2.1"),
+            ("http://[::ffff:c000:201]:8080", "192.0.2.1"),
+            ("http://[0:0:0:0:0:FFFF:C000:0201]", "192.0.2.1"),
+            ("http://[64:ff9b::192.0.2.1]", "192.0.2.1"),
+            ("http://[2001:db8::c000:201]", "[2001:db8::c000:201]"),
+            ("http://[::1]:8080", "[::1]"),
         ] {
-            assert_eq!(Host::of(&url.parse().unwrap()).unwrap().as_str(), "192.0.2.1", "{url}");
-            assert_eq!(Origin::of(&url.parse().unwrap()).unwrap().host().as_str(), "192.0.2.1", "{url}");
-        }
-        for (url, host) in
-            [("http://[2001:db8::c000:201]", "[2001:db8::c000:201]"), ("http://[::1]", "[::1]")]
-        {
-            assert_eq!(Host::of(&url.parse().unwrap()).unwrap().as_str(), host);
+            let url = url.parse().unwrap();
+            assert_eq!(Host::of(&url).unwrap().as_str(), host, "{url}");
+            assert_eq!(Origin::of(&url).unwrap().host().as_str(), host, "{url}");
         }
     }
 
@@ -410,19 +399,6 @@ mod tests {
         assert!(of("http://a.example:80/x?http://b.example"));
         assert!(!of("http://user@a.example/"));
         assert!(OriginOf::of(&"ftp://a.example/".parse().unwrap()).is_none());
-    }
-
-    #[test]
-    fn user_information_is_taken_out_and_all_else_is_left() {
-        for (url, plain) in [
-            ("http://user:pw@a.example/x?y", "http://a.example/x?y"),
-            ("http://user@a.example/", "http://a.example/"),
-            ("http://:pw@a.example/", "http://a.example/"),
-            ("https://a.example:8443/x@y", "https://a.example:8443/x@y"),
-            ("data:,x", "data:,x"),
-        ] {
-            assert_eq!(without_userinfo(&url.parse().unwrap()).as_str(), plain);
-        }
     }
 
     #[test]

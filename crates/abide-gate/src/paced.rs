@@ -169,7 +169,7 @@ impl PacedFetch {
     fn ask(&self, request: &RobotsRequest) -> Ask {
         let crawl_delay = last_delay(&self.pacer, request.url()).unwrap_or_default();
         let budget = self.max_wait.saturating_sub(request.permit_wait.at(self.clock.now()).0);
-        let is_background = request.permit_wait.is_background();
+        let is_background = request.permit_wait.lock().is_background;
         Ask { crawl_delay, budget: Some(budget), is_background, ..Ask::default() }
     }
 }

@@ -1,7 +1,6 @@
 //! Reading a robots.txt up to the parsing limit (RFC 9309 §2.5).
 //!
-//! The body of a hostile server is endless, cut short, or a bomb. So memory is bounded by the limit, and a short body is never parsed:
-//! what is missing may be what disallows.
+//! A hostile body is endless, cut short, or a bomb. Memory is bounded by the limit, and a short body never parsed: what is missing may disallow.
 
 use http_body::Body;
 use http_body_util::BodyExt;
@@ -17,16 +16,13 @@ pub(crate) struct WholeLines {
     pub(crate) truncated: bool,
 }
 
-/// The decoded body. It counts as read only when its whole coded stream was consumed, every gzip member included: what a decoder leaves over
-/// may contain the rules that disallow.
+/// The decoded body. It counts as read only when its whole coded stream was consumed: a gzip member left over may be what disallows.
 pub(crate) fn decoded(body: FetchBody, coding: Option<Coding>) -> FetchBody {
     let Some(coding) = coding else { return body };
     DecodedBody::new(body, coding, |why| FetchError::new(Failure::Body, why)).strict().boxed_unsync()
 }
 
-/// Reads at most two bytes more than `limit` and drops the rest unread. Any error before that is an error.
-///
-/// `Content-Length` allocates nothing; the buffer grows with the bytes that arrive.
+/// Reads at most two bytes more than `limit` and drops the rest unread. Any error before that is an error. `Content-Length` allocates nothing.
 pub(crate) async fn read(mut body: FetchBody, limit: usize) -> Result<WholeLines, FetchError> {
     let mut read = Vec::new();
     // A unit of UTF-16 more shows whether the last line is complete.

@@ -1,12 +1,10 @@
 //! The robots.txt cache as the gate uses it: an entry from memory if one may be used, else a fetch that all callers share.
 //!
 //! A crawler checks robots.txt before every request, so nearly every check must find its entry in memory, and callers that wait for the same
-//! robots.txt must share one fetch. This file has the state that all clones of a cache share, the look-up in memory, and the table of the
-//! entries; `fetch_task.rs` has the fetch.
+//! robots.txt must share one fetch, which is in `fetch_task.rs`.
 //!
 //! A general cache such as moka takes 270 bytes and six blocks for each of its entries, half of what a known host may take in all. Here an
-//! entry is one pointer in a hash table, found by a slice of the URL, without making a key. What is not kept for each host (deferrals, and
-//! the store in memory) is in moka.
+//! entry is one pointer in a hash table, found by a slice of the URL, without making a key. What is not kept for each host is in moka.
 //!
 //! When there is no room, CLOCK forgets what was not used for long: a hand moves over the table, spares entries used since it last passed, and
 //! forgets the first that was not. That is nearly the least recently used one, and a use writes one byte instead of moving a list.
@@ -28,7 +26,7 @@ use tokio::time::timeout;
 use url::Url;
 
 use crate::denied::Refusal;
-use crate::event::{Observer, Observers};
+use crate::event::Observers;
 use crate::jitter::{Jitter, random_seed};
 use crate::origin::OriginOf;
 use crate::robots_cache::chain::DeferredFetch;
@@ -38,7 +36,7 @@ use crate::robots_cache::fetch_task::{FetchProgress, Urgency, full};
 use crate::robots_cache::interner::Interner;
 use crate::robots_cache::single_flight::SingleFlight;
 use crate::robots_cache::{RobotsEntry, RobotsPolicy, RobotsRecord, RobotsStore};
-use crate::{Clock, DeniedKind, HolderId, Origin, Stats, SystemClock, WallMillis, caught_clock};
+use crate::{Clock, DeniedKind, HolderId, Origin, Stats, SystemClock, WallMillis};
 
 /// The access results of RFC 9309 §2.3–2.4: the robots.txt of each origin, fetched once for all callers that wait, used while it is fresh, and
 /// kept through outages. One per process and file, behind an [`Arc`], because its fetches outlive their callers.
@@ -46,10 +44,10 @@ pub(crate) struct RobotsCache {
     pub(super) tokens: Vec<ProductToken>,
     pub(super) fetch: Arc<dyn Fetch>,
     pub(super) policy: RobotsPolicy,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) observers: Observers,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) observers: Observers,
     /// None: the cache is all there is, and what it forgets is fetched again.
-    pub(super) store: Option<Arc<dyn RobotsStore>>,
+    pub(crate) store: Option<Arc<dyn RobotsStore>>,
     /// The name of this process at the store.
     pub(super) holder: HolderId,
     /// One warning per outage of the store. Two flags: a full disk still reads.
@@ -61,30 +59,34 @@ pub(crate) struct RobotsCache {
     /// Each with its end by the monotonic clock: the wall clock may be set back meanwhile.
     pub(super) deferrals: Cache<Origin, (DeferredFetch, Instant)>,
     pub(super) in_flight: SingleFlight<Origin, FetchProgress>,
-    pub(super) jitter: Jitter,
+    pub(crate) jitter: Jitter,
     pub(super) stats: Mutex<Stats>,
 }
 
 impl RobotsCache {
     /// A cache for a crawler with these product tokens; the first that has a group counts.
-    pub(crate) fn builder(tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> RobotsCacheBuilder {
-        RobotsCacheBuilder {
+    pub(crate) fn new(tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>, policy: RobotsPolicy) -> Self {
+        Self {
             tokens,
             fetch,
-            policy: RobotsPolicy::default(),
-            store: None,
             clock: Arc::new(SystemClock),
-            observers: Vec::new(),
-            seed: None,
+            observers: Observers::default(),
+            store: None,
+            holder: HolderId::random(),
+            reading_fails: AtomicBool::new(false),
+            writing_fails: AtomicBool::new(false),
+            entries: BoundedTable::new(policy.memory_max),
+            texts: Interner::new(),
+            deferrals: Cache::new(DEFERRALS_MAX),
+            in_flight: SingleFlight::new(FLIGHTS_MAX),
+            jitter: Jitter::new(random_seed()),
+            stats: Mutex::default(),
+            policy,
         }
     }
 
-    /// The entry of the origin: from memory, or fetched, once for all callers that wait.
-    ///
-    /// The fetch belongs to no caller: dropping this future does not cancel it. Within a tokio runtime only.
-    ///
-    /// # Errors
-    /// [`Refusal`] if robots.txt could not be requested now. Then nothing may be fetched from the origin, either.
+    /// The entry of the origin: from memory, or fetched, once for all callers that wait: dropping this future does not cancel it. Refused if
+    /// robots.txt could not be requested now; then nothing may be fetched from the origin, either. Within a tokio runtime only.
     pub(crate) async fn get(self: &Arc<Self>, origin: &Origin) -> Result<Arc<RobotsEntry>, Refusal> {
         self.get_within(origin, &mut { Duration::MAX }).await
     }
@@ -139,8 +141,7 @@ impl RobotsCache {
         while waiting.join_next().await.is_some() {}
     }
 
-    /// Expires the origin's entry, so that its next use fetches. The last good copy is kept, and is used without waiting while the origin is
-    /// known to fail.
+    /// Expires the origin's entry, so that its next use fetches. The last good copy stays, and is used at once while the origin is known to fail.
     pub(crate) async fn invalidate(&self, origin: &Origin) {
         // Or the next use would get the stored deferral instead of a fetch.
         self.deferrals.invalidate(origin);
@@ -148,7 +149,7 @@ impl RobotsCache {
             return;
         };
         // It would end the lease of a process that fetches now, and whose record comes next.
-        if !self.is_fetched_elsewhere(origin).await {
+        if !matches!(self.lease(origin).await, Ok(Some(_))) {
             self.save_record(&record).await;
         }
         // A fetch may have ended meanwhile. Its record must not be replaced by the older one.
@@ -246,48 +247,12 @@ impl RobotsCache {
     }
 }
 
-/// Settings of a [`RobotsCache`]. All have defaults but the tokens and the [`Fetch`].
-pub(crate) struct RobotsCacheBuilder {
-    pub(crate) tokens: Vec<ProductToken>,
-    pub(crate) fetch: Arc<dyn Fetch>,
-    pub(crate) policy: RobotsPolicy,
-    pub(crate) store: Option<Arc<dyn RobotsStore>>,
-    /// Where it panics, the machine's replaces it.
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) observers: Vec<Arc<Observer>>,
-    /// Of all random numbers, for runs that must be repeatable.
-    pub(crate) seed: Option<u64>,
-}
-
 /// A caller that has no time left looks so often whether the fetch waits for a permit. The fetch itself is refused first, with a better reason.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// How many origins may be fetched or wait for it at a time. Each takes 7 KB with its task and its caller, all together no more than a million
-/// known hosts do. More are deferred.
+/// How many origins may be fetched or wait for it at a time, with 7 KB each: no more than a million known hosts take. More are deferred.
 const FLIGHTS_MAX: usize = 100_000;
 /// Of how many origins a deferral is kept. For others the pacer decides again, which costs no request.
 const DEFERRALS_MAX: u64 = 10_000;
-
-impl RobotsCacheBuilder {
-    pub(crate) fn build(self) -> Arc<RobotsCache> {
-        Arc::new(RobotsCache {
-            tokens: self.tokens,
-            fetch: self.fetch,
-            clock: caught_clock(self.clock),
-            observers: Observers::new(self.observers),
-            store: self.store,
-            holder: HolderId::random(),
-            reading_fails: AtomicBool::new(false),
-            writing_fails: AtomicBool::new(false),
-            entries: BoundedTable::new(self.policy.memory_max),
-            texts: Interner::new(),
-            deferrals: Cache::new(DEFERRALS_MAX),
-            in_flight: SingleFlight::new(FLIGHTS_MAX),
-            jitter: Jitter::new(self.seed.unwrap_or_else(random_seed)),
-            stats: Mutex::default(),
-            policy: self.policy,
-        })
-    }
-}
 
 impl fmt::Debug for RobotsCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -321,7 +286,6 @@ const SHARDS: usize = 64;
 const SPARED_MAX: usize = 512;
 
 impl BoundedTable {
-    /// A table that forgets when its entries weigh more than `weight_max`.
     pub(super) fn new(weight_max: u64) -> Self {
         let shard = || Mutex::new(Shard { values: HashTable::new(), hand: 0 });
         let shards = std::iter::repeat_with(shard).take(SHARDS).collect();
@@ -371,13 +335,9 @@ impl BoundedTable {
     }
 
     #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.shards.iter().map(|shard| lock(shard).values.len()).sum()
-    }
-
-    #[cfg(test)]
-    pub(super) fn weight(&self) -> u64 {
-        self.weight.load(Ordering::Relaxed)
+    pub(super) fn len_and_weight(&self) -> (usize, u64) {
+        let lengths = (0..SHARDS).map(|n| self.nth_shard(n).values.len());
+        (lengths.sum(), self.weight.load(Ordering::Relaxed))
     }
 
     /// Forgets entries until the weight is within its bound, or nothing is left.
@@ -406,20 +366,15 @@ impl BoundedTable {
         self.nth_shard((hash >> 32) as usize)
     }
 
+    /// No foreign code runs under the lock.
     #[allow(clippy::indexing_slicing, reason = "there are as many shards as remainders")]
     fn nth_shard(&self, n: usize) -> MutexGuard<'_, Shard> {
-        lock(&self.shards[n % SHARDS])
+        self.shards[n % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// No foreign code runs under the lock.
-fn lock<T>(shard: &Mutex<T>) -> MutexGuard<'_, T> {
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Shard {
-    /// Forgets the first from the hand on that was not used since it came by last, and returns its weight. `None`: there is none up to the
-    /// end of the shard.
+    /// Forgets the first from the hand on that was not used since it came by last, and returns its weight. `None`: the shard has ended.
     fn forget_one(&mut self, spared: &mut usize) -> Option<u64> {
         for place in self.hand..self.values.num_buckets() {
             let Ok(place) = self.values.get_bucket_entry(place) else { continue };
@@ -438,9 +393,6 @@ impl Shard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::robots_cache::interner::Interner;
-    use crate::robots_cache::{RobotsPolicy, RobotsRecord};
-    use crate::{Origin, WallMillis};
 
     fn origin(n: u64) -> Origin {
         format!("https://h{n}.example").parse().unwrap()
@@ -466,7 +418,7 @@ mod tests {
         let table = BoundedTable::new(u64::MAX);
         (0..1_000).for_each(|n| table.insert(entry(n, 30)));
         (0..500).for_each(|n| table.insert(entry(n, 50)));
-        assert_eq!((table.len(), table.weight()), (1_000, 500 * (weight(30) + weight(50))));
+        assert_eq!(table.len_and_weight(), (1_000, 500 * (weight(30) + weight(50))));
         assert!(has(&table, 0) && has(&table, 999) && !has(&table, 1_000));
     }
 
@@ -475,13 +427,13 @@ mod tests {
         let (table, mut forgotten) = (BoundedTable::new(1_000 * weight(0)), 0);
         for n in 10..20_000 {
             table.insert(entry(n, 0));
-            assert!(has(&table, n) && table.len() <= 1_000, "{n}");
+            assert!(has(&table, n) && table.len_and_weight().0 <= 1_000, "{n}");
             if !has(&table, n % 10) {
                 table.insert(entry(n % 10, 0));
                 forgotten += 1;
             }
         }
-        assert_eq!(table.len(), 1_000);
+        assert_eq!(table.len_and_weight().0, 1_000);
         // Ten at their first use, and few when all have been used since the hand came by.
         assert!((10..15).contains(&forgotten), "{forgotten}");
     }
@@ -491,8 +443,8 @@ mod tests {
         let table = BoundedTable::new(1_000 * weight(0));
         (0..1_000).for_each(|n| table.insert(entry(n, 0)));
         table.insert(entry(1_000, 1_000_000));
-        assert!(has(&table, 1_000) && table.len() == 1);
+        assert!(has(&table, 1_000) && table.len_and_weight().0 == 1);
         table.insert(entry(1, 0));
-        assert!(has(&table, 1) && table.len() == 1);
+        assert!(has(&table, 1) && table.len_and_weight().0 == 1);
     }
 }

@@ -16,8 +16,8 @@ use crate::robots_cache::freshness::stated_lifetime;
 use crate::robots_cache::interner::RobotsText;
 use crate::robots_cache::outcome::{AfterHead, FetchOutcome, classify, has_rule, is_html, looks_coded};
 use crate::robots_cache::record::whole_seconds;
-use crate::robots_cache::{GoodCopy, RobotsCache, RobotsPolicy, RobotsRecord, body, log, redirect};
-use crate::{Coding, Failure, Origin, WallMillis};
+use crate::robots_cache::{GoodCopy, RobotsCache, RobotsRecord, body, log, redirect};
+use crate::{Coding, Failure, Origin};
 
 /// The pacer deferred a request: this is no attempt.
 #[derive(Debug, Clone)]
@@ -25,17 +25,9 @@ pub(super) struct DeferredFetch {
     pub(super) why: Box<Refusal>,
     /// An earlier hop was sent, and redirected to a host that is backed off: sending it again now would be in vain.
     pub(super) sent: bool,
-    /// How far it came: the last of these URLs is the one to request.
+    /// How far it came: the next attempt begins with the last of these URLs. If each began at the first one, a redirect to the same host would
+    /// always be deferred where the delay is longer than a request may wait.
     visited: Arc<Vec<Url>>,
-}
-
-impl DeferredFetch {
-    /// Where the next attempt goes on. If each began at the first URL, a redirect to the same host would always be deferred where the delay
-    /// is longer than a request may wait. A redirect is believed for as long as a chain of too many.
-    fn resumed(self, now: WallMillis, policy: &RobotsPolicy) -> Option<Vec<Url>> {
-        let is_recent = self.why.retry_at.is_some_and(|at| now.since(at) < policy.redirects_lifetime);
-        is_recent.then(|| Arc::unwrap_or_clone(self.visited))
-    }
 }
 
 /// Between the end of a wait and the start of the request.
@@ -69,12 +61,19 @@ impl<'a> Chain<'a> {
         deferred: Option<DeferredFetch>,
     ) -> Self {
         let policy = &cache.policy;
-        let resumed = deferred.and_then(|deferred| deferred.resumed(cache.clock.wall(), policy));
+        // A redirect is believed for as long as a chain of too many.
+        let is_recent = |at| cache.clock.wall().since(at) < policy.redirects_lifetime;
+        let visited = match deferred {
+            Some(DeferredFetch { why, visited, .. }) if why.retry_at.is_some_and(is_recent) => {
+                Arc::unwrap_or_clone(visited)
+            }
+            _ => vec![origin.at(policy.path)],
+        };
         Self {
             cache,
             origin,
             copy: previous.and_then(RobotsRecord::copy),
-            visited: resumed.unwrap_or_else(|| vec![origin.at(policy.path)]),
+            visited,
             budget: policy.deadline,
             asked_again: false,
             sent: false,
@@ -88,7 +87,7 @@ impl<'a> Chain<'a> {
     pub(super) async fn run(mut self) -> Result<FetchOutcome, DeferredFetch> {
         loop {
             let validators = self.validators();
-            let conditional = validators.is_some();
+            let conditional = !validators.is_empty();
             let reply = match self.send(validators).await {
                 Ok(reply) => reply,
                 Err(error) => return self.failed(error),
@@ -113,15 +112,13 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// Only the request for the URL that the copy came from is conditional: its validators mean nothing elsewhere. So one that
-    /// follows an unasked 304 has none either.
-    fn validators(&self) -> Option<Validators> {
+    /// For the URL that the copy came from: they mean nothing elsewhere. So a request that follows an unasked 304 has none either.
+    fn validators(&self) -> Validators {
         let is_its_url = |copy: &&GoodCopy| match copy.redirected_to.as_deref() {
             Some(url) => url == self.here(),
             None => self.visited.len() == 1,
         };
-        let copy = self.copy.filter(is_its_url)?;
-        Some(copy.validators.clone()).filter(|validators| !validators.is_empty())
+        self.copy.filter(is_its_url).map(|copy| copy.validators.clone()).unwrap_or_default()
     }
 
     #[expect(clippy::expect_used, reason = "the constructor puts one in, and nothing takes any out")]
@@ -129,7 +126,7 @@ impl<'a> Chain<'a> {
         self.visited.last().expect("the chain begins with /robots.txt")
     }
 
-    async fn send(&mut self, validators: Option<Validators>) -> Result<RobotsResponse, FetchError> {
+    async fn send(&mut self, validators: Validators) -> Result<RobotsResponse, FetchError> {
         // Not sent: the host would get a request whose reply nothing waits for.
         if self.budget.is_zero() {
             return Err(FetchError::new(Failure::Timeout, "the time for all hops was over"));
@@ -157,11 +154,11 @@ impl<'a> Chain<'a> {
     }
 
     fn failed(self, error: FetchError) -> Result<FetchOutcome, DeferredFetch> {
-        if error.failure().is_some() {
-            log::failed(self.origin, &error);
-        }
-        match error.into_failure() {
-            Ok(cause) => Ok(FetchOutcome::Unreachable { cause, hold: None }),
+        match error.why {
+            Ok(cause) => {
+                log::failed(self.origin, &error);
+                Ok(FetchOutcome::Unreachable { cause, hold: None })
+            }
             Err(why) => {
                 // Ten thousand are kept. Honest URLs are short, and others begin again.
                 let bytes: usize = self.visited.iter().map(|url| url.as_str().len()).sum();
@@ -177,9 +174,8 @@ impl<'a> Chain<'a> {
         // Before the count: a redirect too many allows everything, and one to a refused place must not.
         let url = redirect::destination(self.here(), reply.headers(), &self.cache.policy)
             .map_err(|cause| FetchOutcome::Unreachable { cause, hold: reply.hold() })?;
-        // §2.3.1.2: if there are more than five consecutive redirects, crawlers MAY assume that the robots.txt file is
-        // unavailable. Without cookies a URL met twice cannot end otherwise.
-        // `visited` starts with robots.txt itself, so its length is the number of this redirect.
+        // §2.3.1.2: if there are more than five consecutive redirects, crawlers MAY assume that the robots.txt file is unavailable.
+        // Without cookies a URL met twice cannot end otherwise. The first one visited is robots.txt itself.
         if self.visited.len() > self.cache.policy.redirects_max || self.visited.contains(&url) {
             return Err(FetchOutcome::TooManyRedirects);
         }

@@ -52,8 +52,17 @@ struct StoredCopy<'a> {
 impl RobotsRecord {
     /// The record as bytes, for durable stores.
     pub fn encode(&self) -> Vec<u8> {
+        let stored = Stored {
+            origin: self.origin.as_str(),
+            last: self.last(),
+            asked_at: self.asked_at,
+            fresh_until: self.fresh_until,
+            next_try: self.next_try,
+            outage: self.outage(),
+            copy: self.copy().map(StoredCopy::of),
+        };
         // Writing to memory cannot fail; if it did, no version would be empty bytes, and the record absent.
-        let mut bytes = postcard::to_extend(&Stored::of(self), vec![VERSION]).unwrap_or_default();
+        let mut bytes = postcard::to_extend(&stored, vec![VERSION]).unwrap_or_default();
         bytes.extend_from_slice(&crc32fast::hash(&bytes).to_le_bytes());
         bytes
     }
@@ -65,7 +74,15 @@ impl RobotsRecord {
         if version != VERSION || crc32fast::hash(sealed).to_le_bytes() != *checksum {
             return None;
         }
-        let record = postcard::from_bytes::<Stored<'_>>(fields).ok()?.into_record()?;
+        let stored: Stored<'_> = postcard::from_bytes(fields).ok()?;
+        let record = Self {
+            origin: stored.origin.parse().ok()?,
+            asked_at: stored.asked_at,
+            fresh_until: stored.fresh_until,
+            next_try: stored.next_try,
+            exception: Exception::boxed(stored.last, stored.outage),
+            copy: stored.copy.map(StoredCopy::into_copy).transpose().ok()?,
+        };
         // Origins and URLs that we would have written otherwise, numbers in more bytes than they need, bytes left over: not ours.
         (record.can_be() && record.encode() == bytes).then_some(record)
     }
@@ -94,31 +111,6 @@ impl RobotsRecord {
 /// An http or https URL that says nothing about a user.
 fn is_plain(url: &Url) -> bool {
     !has_userinfo(url) && url.has_host() && matches!(url.scheme(), "http" | "https")
-}
-
-impl<'a> Stored<'a> {
-    fn of(record: &'a RobotsRecord) -> Self {
-        Self {
-            origin: record.origin.as_str(),
-            last: record.last(),
-            asked_at: record.asked_at,
-            fresh_until: record.fresh_until,
-            next_try: record.next_try,
-            outage: record.outage(),
-            copy: record.copy().map(StoredCopy::of),
-        }
-    }
-
-    fn into_record(self) -> Option<RobotsRecord> {
-        Some(RobotsRecord {
-            origin: self.origin.parse().ok()?,
-            asked_at: self.asked_at,
-            fresh_until: self.fresh_until,
-            next_try: self.next_try,
-            exception: Exception::boxed(self.last, self.outage),
-            copy: self.copy.map(StoredCopy::into_copy).transpose().ok()?,
-        })
-    }
 }
 
 impl<'a> StoredCopy<'a> {

@@ -2,8 +2,7 @@
 //!
 //! Compiled once and shared by all requests to the origin, so that a check neither parses nor allocates.
 //!
-//! A record is checked by its times when it is used, not by a timer: a host that no request asks for costs nothing, and a clock that jumps
-//! costs a fetch and opens nothing.
+//! Its times are checked when it is used, not by a timer: an unused host costs nothing, and a clock that jumps costs a fetch and opens nothing.
 
 use std::fmt;
 use std::sync::Arc;
@@ -60,14 +59,14 @@ pub enum Source {
 /// ```
 pub struct RobotsEntry {
     record: RobotsRecord,
-    /// Those of the copy's text, if it applies: fresh, revalidated, or the last good copy. They are here too, because a check reads them: by way of
-    /// the text it would wait for memory once more.
+    /// Those of the copy's text, if it applies. Here too, because a check reads them: by way of the text it would wait for memory once more.
     pub(crate) rules: Option<Rules>,
     serving: Serving,
     was_fresh: bool,
     /// Whether it was used since the table's hand last passed it.
     pub(super) used: AtomicBool,
-    place: AtomicU32,
+    /// Where the pacer found the schedule of its host, kept for the next permit. Zero at first.
+    pub(crate) place: AtomicU32,
 }
 
 impl RobotsEntry {
@@ -104,12 +103,10 @@ impl RobotsEntry {
 
     /// Why everything is disallowed for now: robots.txt can't be fetched, and there is no copy.
     pub(crate) fn unreachable(&self) -> Option<Failure> {
-        (self.serving == Serving::Unreachable).then_some(match self.record.last() {
-            LastResult::Unreachable(cause) => cause,
-            // In an outage a 408 or 429 allows only while it is fresh; then the outage disallows again.
-            LastResult::Unavailable(status) => Failure::Status(status),
-            LastResult::TooManyRedirects | LastResult::Rules => Failure::Other,
-        })
+        match self.source() {
+            Source::Unreachable(cause) => Some(cause),
+            _ => None,
+        }
     }
 
     /// Whether the target may be fetched. Allocates nothing.
@@ -152,7 +149,12 @@ impl RobotsEntry {
             (Serving::LongOutage, _) => Source::LongOutage,
             (Serving::Unavailable, LastResult::Unavailable(status)) => Source::Unavailable(status),
             (Serving::Unavailable, _) => Source::TooManyRedirects,
-            (Serving::Unreachable, _) => Source::Unreachable(self.unreachable().unwrap_or(Failure::Other)),
+            (Serving::Unreachable, LastResult::Unreachable(cause)) => Source::Unreachable(cause),
+            // In an outage a 408 or 429 allows only while it is fresh; then the outage disallows again.
+            (Serving::Unreachable, LastResult::Unavailable(status)) => {
+                Source::Unreachable(Failure::Status(status))
+            }
+            (Serving::Unreachable, _) => Source::Unreachable(Failure::Other),
         }
     }
 
@@ -239,11 +241,6 @@ impl RobotsEntry {
         self.copy().map(|copy| Robots::parse_with(copy.body(), options).remarks()).unwrap_or_default()
     }
 
-    /// Where the pacer found the schedule of its host, kept for the next permit. Zero at first.
-    pub(crate) fn place(&self) -> &AtomicU32 {
-        &self.place
-    }
-
     /// The stored form.
     pub fn record(&self) -> &RobotsRecord {
         &self.record
@@ -289,7 +286,6 @@ impl fmt::Debug for RobotsEntry {
     }
 }
 
-/// What to do with a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reuse {
     Use,
@@ -303,11 +299,9 @@ pub(crate) enum Reuse {
 pub(crate) enum Serving {
     /// The copy: as the server last sent or confirmed it, or the last good one.
     Copy,
-    /// There is none.
     Unavailable,
     /// It can't be fetched for so long that it counts as unavailable.
     LongOutage,
-    /// It can't be fetched.
     Unreachable,
 }
 
@@ -331,8 +325,7 @@ impl RobotsRecord {
             (true, true) => Reuse::UseAndRefresh,
             // §2.4: not more than 24 hours, unless the robots.txt is unreachable.
             (false, _) if !is_failing => Reuse::Fetch,
-            // Whether it is still unreachable is unknown: the last attempt was so long ago that every schedule has tried again by now, or was dated
-            // by a wrong clock.
+            // Whether it still fails is unknown: every schedule has tried again since the last attempt, or that was dated by a wrong clock.
             (false, _) if now.since(self.asked_at) >= NEXT_TRY_MAX => Reuse::Fetch,
             (false, _) if self.is_from_the_future(now) => Reuse::Fetch,
             (false, false) => Reuse::Use,
@@ -446,11 +439,7 @@ mod tests {
             ("failing, not fresh, not due, without", timed(-10, -1, 5, true, false), Reuse::Use),
             ("failing and due, with a copy", timed(-10, 0, 0, true, true), Reuse::UseAndRefresh),
             ("failing and due, without", timed(-10, 0, 0, true, false), Reuse::Fetch),
-            (
-                "failing, asked 27 h ago less a minute",
-                timed(1 - 27 * 60, -DAY, -DAY, true, true),
-                Reuse::UseAndRefresh,
-            ),
+            ("failing, asked within 27 h", timed(1 - 27 * 60, -DAY, -DAY, true, true), Reuse::UseAndRefresh),
             ("failing, asked 27 h ago, with a copy", timed(-27 * 60, -DAY, -DAY, true, true), Reuse::Fetch),
             ("failing, asked 27 h ago, without", timed(-27 * 60, -DAY, -DAY, true, false), Reuse::Fetch),
             ("failing, asked 40 days ago, not due", timed(-40 * DAY, -1, 5, true, true), Reuse::Fetch),
@@ -459,12 +448,8 @@ mod tests {
             ("from the future", timed(6, 60, 50, false, true), Reuse::Fetch),
             ("from the future, failing, with a copy", timed(6, 60, 50, true, true), Reuse::Fetch),
             ("from the future, failing, without", timed(6, 60, 50, true, false), Reuse::Fetch),
-            (
-                "next try too far ahead, with a copy",
-                timed(-9, -1, 27 * 60 + 1, true, true),
-                Reuse::UseAndRefresh,
-            ),
-            ("next try too far ahead, without", timed(-9, -1, 27 * 60 + 1, true, false), Reuse::Fetch),
+            ("next try too far, with a copy", timed(-9, -1, 27 * 60 + 1, true, true), Reuse::UseAndRefresh),
+            ("next try too far, without", timed(-9, -1, 27 * 60 + 1, true, false), Reuse::Fetch),
             ("next try just near enough", timed(-9, -1, 27 * 60, true, false), Reuse::Use),
             ("fresh for more than a day", timed(-DAY, 100, 90, false, true), Reuse::Fetch),
             ("fresh for a day less a minute", timed(1 - DAY, 100, 90, false, true), Reuse::Use),

@@ -31,10 +31,10 @@ pub(crate) type FetchBody = UnsyncBoxBody<Bytes, FetchError>;
 /// Sends one request for a robots.txt.
 ///
 /// An implementation sends exactly one GET and **never follows a redirect**: hops are counted, checked and filed by the caller (RFC 9309
-/// §2.3.1.2). It sends the crawler's own User-Agent and [`RobotsRequest::headers`], but no cookies, credentials, Referer or Range. It
-/// returns the body **as the server sent it**, with its `Content-Encoding`: decoders of clients stop after the first gzip member, and rules
-/// after it would be lost. It refuses addresses that must not be contacted before anything is sent ([`AddressGuard`](crate::AddressGuard)).
-/// It has [`RobotsRequest::budget`] of time for the head ([`on_the_wire`] keeps it). The body's time is kept by the caller.
+/// §2.3.1.2). It sends the crawler's own User-Agent and [`RobotsRequest::headers`], but no cookies, credentials, Referer or Range. It returns the
+/// body **as the server sent it**, with its `Content-Encoding`: decoders of clients lose what follows the first gzip member. Before it sends,
+/// it refuses addresses that must not be contacted ([`AddressGuard`](crate::AddressGuard)). It has [`RobotsRequest::budget`] of time for the
+/// head ([`on_the_wire`] keeps it); the caller keeps the body's.
 ///
 /// ```
 /// use std::time::Instant;
@@ -91,7 +91,7 @@ where
 #[derive(Debug, Clone)]
 pub struct RobotsRequest {
     pub(super) url: Url,
-    pub(super) validators: Option<Validators>,
+    pub(super) validators: Validators,
     pub(crate) budget: Duration,
     pub(super) hop: usize,
     /// To which the wait for its permit is added.
@@ -106,7 +106,7 @@ impl RobotsRequest {
     pub fn new(url: Url, budget: Duration) -> Self {
         Self {
             url,
-            validators: None,
+            validators: Validators::default(),
             budget,
             hop: 0,
             permit_wait: PermitWait::default(),
@@ -122,7 +122,7 @@ impl RobotsRequest {
 
     /// Whether the request is conditional: the stored copy came from exactly this URL.
     pub fn is_conditional(&self) -> bool {
-        self.validators.is_some()
+        !self.validators.is_empty()
     }
 
     /// The time that is left on the wire, from connecting to the last byte. Waiting for a permit does not count.
@@ -141,9 +141,8 @@ impl RobotsRequest {
         // abide decodes robots.txt itself, to the last byte, so it names the codings, and not the client.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip, deflate, br, zstd"));
         headers.insert(ACCEPT, HeaderValue::from_static("text/plain, */*;q=0.5"));
-        let Some(validators) = &self.validators else { return headers };
-        let etag = validators.etag().map(Cow::from);
-        for (name, text) in [(IF_NONE_MATCH, etag), (IF_MODIFIED_SINCE, validators.last_modified())] {
+        let etag = self.validators.etag().map(Cow::from);
+        for (name, text) in [(IF_NONE_MATCH, etag), (IF_MODIFIED_SINCE, self.validators.last_modified())] {
             if let Some(value) = text.and_then(|text| HeaderValue::from_bytes(&text).ok()) {
                 headers.insert(name, value);
             }
@@ -157,12 +156,14 @@ impl RobotsRequest {
 pub(crate) struct PermitWait(Arc<Mutex<Waits>>);
 
 #[derive(Debug, Default)]
-struct Waits {
+pub(crate) struct Waits {
     total: Duration,
     /// When the present wait began.
     began: Option<Instant>,
-    gap: Duration,
-    is_background: bool,
+    /// How long the next request to one of its hosts waits at least.
+    pub(super) gap: Duration,
+    /// Whether there is an entry that may be used meanwhile, so that no caller waits.
+    pub(crate) is_background: bool,
 }
 
 impl PermitWait {
@@ -175,26 +176,12 @@ impl PermitWait {
         (waits.total, waits.began) = (waits.total.saturating_add(waited), None);
     }
 
-    /// How long the next request to one of its hosts waits at least.
-    pub(crate) fn gap(&self) -> Duration {
-        self.lock().gap
-    }
-
     pub(crate) fn add_gap(&self, gap: Duration) {
         let mut waits = self.lock();
         waits.gap = waits.gap.max(gap);
     }
 
-    /// Whether there is an entry that may be used meanwhile, so that no caller waits.
-    pub(crate) fn is_background(&self) -> bool {
-        self.lock().is_background
-    }
-
-    pub(super) fn goes_to_background(&self) {
-        self.lock().is_background = true;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Waits> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Waits> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -207,9 +194,8 @@ impl PermitWait {
 }
 
 /// `ETag` and `Last-Modified` of a copy, as the server wrote them (RFC 9110 §8.8).
-///
-/// Packed, because a million are kept: the length of the entity tag in two bytes, the tag, and the date, in four bytes where it is written
-/// as all servers should. So they are in place for tags of up to 24 bytes. Empty: none.
+/// Packed, because a million are kept: the entity tag, a mark, and the date, in four bytes where it is written as all servers should. So they
+/// are in place for tags of up to 25 bytes. Empty: none.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Validators(Short<30>);
 
@@ -222,8 +208,9 @@ impl Default for Validators {
 /// A longer validator is not kept, because it would be sent back with every request.
 pub(crate) const VALIDATOR_LEN_MAX: usize = 1024;
 
-/// In the length of the tag, which needs eleven bits: the date is a number of seconds.
-const IS_SECONDS: u16 = 1 << 15;
+/// The marks before the date: it is a number of seconds, or text. No field value contains such bytes.
+const SECONDS: u8 = 0;
+const TEXT: u8 = 1;
 
 impl Validators {
     /// Validators from the two field values. Values that are empty, over 1,024 bytes, or could not stand in a header field are left out.
@@ -235,13 +222,9 @@ impl Validators {
         if etag.is_empty() && date.is_empty() {
             return Self::default();
         }
-        // At most `VALIDATOR_LEN_MAX`, so no bit is lost, and that of `IS_SECONDS` is free.
-        let length = etag.len() as u16;
         Self(match seconds(date) {
-            Some(seconds) => {
-                Short::concat(&[&(length | IS_SECONDS).to_le_bytes(), etag, &seconds.to_le_bytes()])
-            }
-            None => Short::concat(&[&length.to_le_bytes(), etag, date]),
+            Some(seconds) => Short::concat(&[etag, &[SECONDS], &seconds.to_le_bytes()]),
+            None => Short::concat(&[etag, &[TEXT], date]),
         })
     }
 
@@ -250,12 +233,11 @@ impl Validators {
         Self::new(etag, date)
     }
 
-    /// The entity tag and the date, each empty if there is none, and whether the date is seconds.
-    fn split(&self) -> (&[u8], &[u8], bool) {
-        let (length, values) = self.0.as_bytes().split_first_chunk().unwrap_or((&[0; 2], b""));
-        let length = u16::from_le_bytes(*length);
-        let (etag, date) = values.split_at_checked((length & !IS_SECONDS).into()).unwrap_or_default();
-        (etag, date, length & IS_SECONDS != 0)
+    /// The entity tag, and the mark with the date.
+    fn split(&self) -> (&[u8], &[u8]) {
+        let bytes = self.0.as_bytes();
+        let mark = bytes.iter().position(|&byte| matches!(byte, SECONDS | TEXT));
+        bytes.split_at_checked(mark.unwrap_or_default()).unwrap_or_default()
     }
 
     /// The entity tag, with its quotes.
@@ -264,11 +246,10 @@ impl Validators {
     }
 
     pub(crate) fn last_modified(&self) -> Option<Cow<'_, [u8]>> {
-        let (_, date, is_seconds) = self.split();
-        let seconds = date.first_chunk().filter(|_| is_seconds).map(|seconds| u32::from_le_bytes(*seconds));
-        match seconds {
-            Some(seconds) => Some(date_of(seconds).into_bytes().into()),
-            None => Some(date.into()).filter(|date: &Cow<'_, [u8]>| !date.is_empty()),
+        match *self.split().1 {
+            [SECONDS, a, b, c, d] => Some(date_of(u32::from_le_bytes([a, b, c, d])).into_bytes().into()),
+            [TEXT, ref date @ ..] if !date.is_empty() => Some(date.into()),
+            _ => None,
         }
     }
 
@@ -384,8 +365,7 @@ impl fmt::Debug for RobotsResponse {
 
 /// Why there was no head, or why the body ended early.
 ///
-/// The text is for people; it is escaped and cut when shown. It must not contain user information or credentials (reqwest's own errors
-/// print the URL: remove it first).
+/// The text is for people, escaped and cut when shown. It must contain no user information or credentials: remove the URL of reqwest's errors.
 ///
 /// ```
 /// use abide_gate::Failure;
@@ -397,7 +377,7 @@ impl fmt::Debug for RobotsResponse {
 #[derive(Clone)]
 pub struct FetchError {
     /// The failure; or the pacer's refusal, by which nothing was sent, so that it does not count as an attempt.
-    why: Result<Failure, Box<Refusal>>,
+    pub(super) why: Result<Failure, Box<Refusal>>,
     text: Arc<str>,
 }
 
@@ -414,11 +394,6 @@ impl FetchError {
     /// What went wrong; `None` if nothing was sent, because the request was deferred.
     pub fn failure(&self) -> Option<Failure> {
         self.why.as_ref().ok().copied()
-    }
-
-    /// What went wrong, or when the request may be sent, and why not now.
-    pub(crate) fn into_failure(self) -> Result<Failure, Box<Refusal>> {
-        self.why
     }
 }
 
@@ -460,25 +435,19 @@ mod tests {
             for etag in [Some(etag), None, Some(&[b'x'; VALIDATOR_LEN_MAX])] {
                 let kept = Validators::new(etag, date);
                 assert_eq!((kept.etag(), kept.last_modified().as_deref()), (etag, date));
-                let head = if kept.is_empty() { 0 } else { 2 };
-                assert_eq!(kept.0.as_bytes().len(), head + etag.map_or(0, <[u8]>::len) + bytes, "{kept:?}");
+                let mark = usize::from(!kept.is_empty());
+                assert_eq!(kept.0.as_bytes().len(), mark + etag.map_or(0, <[u8]>::len) + bytes, "{kept:?}");
             }
         }
     }
 
-    const NASTY: &str = "reset\u{1b}[31m by\r\npeer\u{202e}";
-
-    fn is_plain(shown: &str) -> bool {
-        shown.contains("reset") && !shown.contains(['\u{1b}', '\r', '\n', '\u{202e}'])
-    }
-
     #[test]
     fn no_control_byte_of_a_server_is_shown() {
-        let error = FetchError::new(Failure::Reset, NASTY);
-        assert!(is_plain(&error.to_string()), "{error}");
-        assert!(is_plain(&format!("{error:?}")), "{error:?}");
-        let tag: Vec<u8> = [&b"\"reset"[..], b"\xe2\x80\xae\""].concat();
-        let validators = Validators::new(Some(&tag), None);
-        assert!(is_plain(&format!("{validators:?}")), "{validators:?}");
+        let error = FetchError::new(Failure::Reset, "reset\u{1b}[31m by\r\npeer\u{202e}");
+        let validators = Validators::new(Some("\"reset\u{202e}\"".as_bytes()), None);
+        for shown in [format!("{error}"), format!("{error:?}"), format!("{validators:?}")] {
+            let is_plain = shown.contains("reset") && !shown.contains(['\u{1b}', '\r', '\n', '\u{202e}']);
+            assert!(is_plain, "{shown}");
+        }
     }
 }

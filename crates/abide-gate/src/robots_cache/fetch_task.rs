@@ -91,7 +91,7 @@ impl RobotsCache {
                 Reuse::Use => return Ok(self.publish(record.clone())),
                 Reuse::UseAndRefresh => {
                     early = Some(self.publish(record.clone()));
-                    permit_wait.goes_to_background();
+                    permit_wait.lock().is_background = true;
                     leader.announce(FetchProgress { early: early.clone(), ..progress.clone() });
                 }
                 Reuse::Fetch => {}
@@ -106,7 +106,7 @@ impl RobotsCache {
         let took = self.clock.now().saturating_duration_since(began);
         self.observers.notify(&Event::RobotsAttempted { origin, took });
         match ended {
-            Ok(outcome) => Ok(self.conclude(origin, previous.as_ref(), outcome, permit_wait.gap()).await),
+            Ok(outcome) => Ok(self.conclude(origin, previous.as_ref(), outcome, permit_wait).await),
             Err(deferred) => {
                 self.count(1, |stats| &mut stats.robots_deferred);
                 log::deferred(origin);
@@ -129,13 +129,13 @@ impl RobotsCache {
         origin: &Origin,
         previous: Option<&RobotsRecord>,
         outcome: FetchOutcome,
-        gap: Duration,
+        permit_wait: &PermitWait,
     ) -> Arc<RobotsEntry> {
         let at = AttemptEnd {
             now: self.clock.wall(),
             jitter: self.jitter.draw(),
             spread: self.jitter.spread(),
-            gap,
+            gap: permit_wait.lock().gap,
         };
         let revalidated = matches!(outcome, FetchOutcome::NotModified { .. });
         let record = RobotsRecord::after(previous, origin, outcome, at, &self.policy);
@@ -183,17 +183,20 @@ impl Drop for Lost<'_> {
 mod tests {
     use super::*;
     use crate::ManualClock;
+    use crate::parts::support::robots_cache::tokens;
     use crate::parts::support::scripted::{Scripted, ScriptedFetch};
+    use crate::robots_cache::RobotsPolicy;
     use crate::robots_cache::single_flight::SingleFlight;
 
     #[tokio::test(start_paused = true)]
     async fn a_caller_without_room_comes_back_and_finds_it_then() {
         let start = WallMillis::from_millis(1_800_000_000_000);
         let fetch = ScriptedFetch::always(Scripted::status(404).head_after(Duration::from_secs(1)));
-        let mut cache = RobotsCache::builder(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch));
-        cache.clock = Arc::new(ManualClock::starting_at(start));
-        let mut cache = cache.build();
-        Arc::get_mut(&mut cache).unwrap().in_flight = SingleFlight::new(1);
+        let cache = Arc::new(RobotsCache {
+            clock: Arc::new(ManualClock::starting_at(start)),
+            in_flight: SingleFlight::new(1),
+            ..RobotsCache::new(tokens(), Arc::new(fetch), RobotsPolicy::default())
+        });
         let [a, b] = ["https://a.example", "https://b.example"].map(|origin| origin.parse().unwrap());
         let (first, second) = tokio::join!(cache.get(&a), cache.get(&b));
         assert!(first.is_ok());
@@ -214,11 +217,11 @@ mod tests {
                 .header("etag", b"\"65f2c1a3-12c\"")
                 .header("last-modified", b"Thu, 14 Mar 2024 09:12:51 GMT")
         });
-        let cache = RobotsCache::builder(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch)).build();
+        let cache = Arc::new(RobotsCache::new(tokens(), Arc::new(fetch), RobotsPolicy::default()));
         cache.prefetch((0..HOSTS).map(|n| format!("https://www.site{n}.example").parse().unwrap())).await;
-        let entries = &cache.entries;
-        assert_eq!(entries.len() as u64, HOSTS);
-        let each = entries.weight() / HOSTS;
+        let (len, weight) = cache.entries.len_and_weight();
+        assert_eq!(len as u64, HOSTS);
+        let each = weight / HOSTS;
         assert!(each * 1_000_000 <= cache.policy.memory_max, "{each}");
         // Not less than what was measured, 430 bytes and what the allocator adds, or more memory would be taken than was allowed.
         assert!(each >= 465, "{each}");

@@ -1,7 +1,6 @@
 //! Which process fetches a robots.txt, for stores that keep that in memory.
 //!
-//! It is the rule of [`RobotsStore::lease`](super::RobotsStore::lease) and [`release`](super::RobotsStore::release): the store in memory uses
-//! it, and so does `abide-redb`, whose file belongs to one process.
+//! The store in memory uses it, and so does `abide-redb`, whose file belongs to one process.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -67,36 +66,25 @@ impl RobotsLeases {
 mod tests {
     use super::*;
 
-    fn origin(n: u32) -> Origin {
-        format!("https://h{n}.example").parse().unwrap()
-    }
-
     #[test]
     fn where_leases_are_too_many_those_that_have_ended_go_first() {
         let leases = RobotsLeases::default();
-        let most = u32::try_from(LEASES_MAX).unwrap();
-        let lease = |n, holder, now, millis| {
-            leases.lease(
-                &origin(n),
-                HolderId(holder),
-                WallMillis::from_millis(now),
-                Duration::from_millis(millis),
-            )
+        let lease = |n: usize, holder, now, millis| {
+            let (origin, now) =
+                (format!("https://h{n}.example").parse().unwrap(), WallMillis::from_millis(now));
+            leases.lease(&origin, HolderId(holder), now, Duration::from_millis(millis))
         };
+        let count = || leases.by_origin.lock().unwrap().len();
         // One that lasts, one that ends in the instant in which room is needed, and many that have ended before.
         lease(0, 1, 0, 60_000);
         lease(1, 1, 0, 1_000);
-        for n in 2..most {
-            lease(n, 1, 0, 10);
-        }
-        assert_eq!(leases.by_origin.lock().unwrap().len(), LEASES_MAX);
-        lease(most, 1, 1_000, 10);
+        (2..LEASES_MAX).for_each(|n| assert_eq!(lease(n, 1, 0, 10), None));
+        assert_eq!(count(), LEASES_MAX);
+        lease(LEASES_MAX, 1, 1_000, 10);
         assert_eq!(lease(0, 2, 1_000, 60_000), Some(WallMillis::from_millis(60_000)));
-        assert_eq!(leases.by_origin.lock().unwrap().len(), 2);
+        assert_eq!(count(), 2);
         // Where none has ended, all go: a lease only saves a second fetch.
-        for n in 2..=most + 1 {
-            lease(n, 1, 1_000, 60_000);
-        }
-        assert!(leases.by_origin.lock().unwrap().len() <= LEASES_MAX);
+        (2..LEASES_MAX + 2).for_each(|n| assert_eq!(lease(n, 1, 1_000, 60_000), None));
+        assert!(count() <= LEASES_MAX);
     }
 }

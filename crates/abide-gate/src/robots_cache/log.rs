@@ -4,6 +4,7 @@
 
 #![cfg_attr(not(feature = "tracing"), allow(unused_imports, unused_variables, reason = "nothing is logged"))]
 
+use std::mem::Discriminant;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -34,14 +35,14 @@ pub(crate) fn asked(answer: &RobotsEntry) {
                 name: "abide.robots.unreachable", target: "abide::robots", %origin, %cause,
                 "robots.txt is unreachable, all is disallowed"
             );
-            warn_sometimes(origin, Trouble::Cause(std::mem::discriminant(&cause)), &cause);
+            warn_sometimes(origin, Some(cause));
         }
         Source::LastGood => {
             tracing::debug!(
                 name: "abide.robots.last_good", target: "abide::robots", %origin,
                 "robots.txt could not be fetched, the last good copy applies"
             );
-            warn_sometimes(origin, Trouble::LastGood, &"the last good copy applies");
+            warn_sometimes(origin, None);
         }
         // Not once in ten minutes: from here on pages are fetched although no rules were seen.
         Source::LongOutage => tracing::warn!(
@@ -51,27 +52,22 @@ pub(crate) fn asked(answer: &RobotsEntry) {
     }
 }
 
-/// The cause of a warning.
-#[cfg(feature = "tracing")]
-#[derive(PartialEq)]
-enum Trouble {
-    Cause(std::mem::Discriminant<Failure>),
-    LastGood,
-}
-
 /// A broad crawl meets an unreachable robots.txt every second, so each cause is a warning once in ten minutes. All are logged at debug level.
+/// Without a cause, the last good copy applies.
 #[cfg(feature = "tracing")]
-fn warn_sometimes(origin: &Origin, trouble: Trouble, cause: &dyn std::fmt::Display) {
+fn warn_sometimes(origin: &Origin, cause: Option<Failure>) {
     // At most one for each cause.
-    static WARNED: Mutex<Vec<(Trouble, Instant)>> = Mutex::new(Vec::new());
+    static WARNED: Mutex<Vec<(Option<Discriminant<Failure>>, Instant)>> = Mutex::new(Vec::new());
     let (now, mut warned) = (SystemClock.now(), WARNED.lock().unwrap_or_else(PoisonError::into_inner));
-    match warned.iter_mut().find(|(other, _)| *other == trouble) {
+    let kind = cause.as_ref().map(std::mem::discriminant);
+    match warned.iter_mut().find(|(other, _)| *other == kind) {
         Some((_, at)) if now.saturating_duration_since(*at) < WARN_EVERY => return,
         Some((_, at)) => *at = now,
-        None => warned.push((trouble, now)),
+        None => warned.push((kind, now)),
     }
     // A subscriber is foreign code: it is not called under the lock.
     drop(warned);
+    let cause = cause.map_or("the last good copy applies".to_owned(), |cause| cause.to_string());
     tracing::warn!(
         name: "abide.robots.outage", target: "abide::robots", %origin, %cause,
         "robots.txt is unreachable; this cause is logged once in ten minutes, and each origin at the level debug"

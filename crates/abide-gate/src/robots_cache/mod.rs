@@ -45,7 +45,7 @@ mod sync {
     pub(crate) use std::sync::{Arc, Mutex, PoisonError};
 }
 
-pub(crate) use cache::{RobotsCache, RobotsCacheBuilder};
+pub(crate) use cache::RobotsCache;
 pub use entry::{RobotsEntry, Source};
 pub(crate) use fetch::Validators;
 pub use fetch::{Fetch, FetchError, RobotsRequest, RobotsResponse, on_the_wire};

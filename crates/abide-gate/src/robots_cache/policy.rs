@@ -15,6 +15,7 @@ use std::time::Duration;
 /// assert!(policy.is_cautious());
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
 pub struct RobotsPolicy {
     /// Which file of an origin is kept. All others than robots.txt are fetched by the same rules, and say nothing on access.
     pub(crate) path: &'static str,
@@ -95,13 +96,11 @@ impl Default for RobotsPolicy {
 
 impl RobotsPolicy {
     /// Stricter than the RFC asks: 401, 403, 407, 408, 421, 425 and 429 are unreachable instead of unavailable.
-    #[must_use]
     pub fn cautious() -> Self {
         Self { cautious: true, ..Self::default() }
     }
 
-    /// The same for `/.well-known/tdmrep.json`. Stricter: a 401 or 403 does not mean that there is none, and however long it was
-    /// unreachable, what it says is unknown.
+    /// For `/.well-known/tdmrep.json`. Stricter: a 401 or 403 does not mean that there is none, nor does an outage, however long it takes.
     pub(crate) fn for_tdmrep(self) -> Self {
         Self { path: TDMREP, cautious: true, long_outage: LongOutage::Disallow, ..self }
     }
@@ -112,7 +111,6 @@ impl RobotsPolicy {
     }
 
     /// How many redirects of a robots.txt are followed, between 5 (the default) and 20. With more, it counts as unavailable.
-    #[must_use]
     pub fn with_redirects_max(mut self, hops: usize) -> Self {
         // §2.3.1.2 SHOULD follow five: with fewer, rules that exist would count as unavailable.
         self.redirects_max = hops.clamp(REDIRECTS_MIN, REDIRECTS_MAX);
@@ -122,7 +120,6 @@ impl RobotsPolicy {
     /// Whether a redirect from https to http is followed. Off by default.
     ///
     /// Lenient: rules that are fetched without TLS can be changed on the way.
-    #[must_use]
     pub fn with_downgrade(mut self, follow: bool) -> Self {
         self.follow_downgrade = follow;
         self
@@ -130,14 +127,12 @@ impl RobotsPolicy {
 
     /// Stricter: a 2xx HTML document without one rule line is unreachable, because challenge and error pages are often sent with
     /// status 200. Without it such a document is a robots.txt without rules (RFC 9309 §2.3.1.5).
-    #[must_use]
     pub fn with_html_unreachable(mut self) -> Self {
         self.html_is_unreachable = true;
         self
     }
 
     /// Keeps everything disallowed even if robots.txt has been unreachable for 30 days.
-    #[must_use]
     pub fn with_lasting_disallow(mut self) -> Self {
         self.long_outage = LongOutage::Disallow;
         self
@@ -146,7 +141,6 @@ impl RobotsPolicy {
     /// Allows everything on a host whose robots.txt can't be fetched, if there is no last good copy.
     ///
     /// Against RFC 9309 §2.3.1.4: "the crawler MUST assume complete disallow".
-    #[must_use]
     pub fn danger_allow_when_unreachable(mut self) -> Self {
         self.long_outage = LongOutage::AllowAtOnce;
         self
@@ -154,7 +148,6 @@ impl RobotsPolicy {
 
     /// How long a robots.txt is used: at least `shortest`, whatever `Cache-Control` says, and at most `longest`, which is never more than
     /// 24 hours. Default: 5 minutes and 24 hours. A result is used for three of the host's delays at least, so that a page can follow it.
-    #[must_use]
     pub fn with_lifetimes(mut self, shortest: Duration, longest: Duration) -> Self {
         // The longest first, and the shortest gives way to it: only the longest is a limit of the RFC.
         self.lifetime_max = longest.clamp(Duration::from_secs(1), LIFETIME_MAX);
@@ -164,7 +157,6 @@ impl RobotsPolicy {
 
     /// When an unreachable robots.txt is fetched again: after `first`, doubling to `longest`, ±10 %. Default: 1 minute, 1 hour. `first` is
     /// at least one second, `longest` at most 24 hours.
-    #[must_use]
     pub fn with_retry(mut self, first: Duration, longest: Duration) -> Self {
         // The longest first: the schedule ends at it, and `first` gives way.
         self.retry_max = longest.clamp(Duration::from_secs(1), LIFETIME_MAX);
@@ -173,14 +165,12 @@ impl RobotsPolicy {
     }
 
     /// How many decoded bytes of a robots.txt are read, between 500 KiB (RFC 9309 §2.5, the default) and 16 MiB.
-    #[must_use]
     pub fn with_body_limit(mut self, bytes: usize) -> Self {
         self.body_limit = bytes.clamp(BODY_LIMIT_MIN, BODY_LIMIT_MAX);
         self
     }
 
     /// How long one robots.txt may take on the wire, over all redirects, without waits for permits. Default: 30 seconds.
-    #[must_use]
     pub fn with_deadline(mut self, deadline: Duration) -> Self {
         // A deadline of zero would make every site unreachable.
         self.deadline = deadline.clamp(Duration::from_millis(1), Duration::from_secs(60 * 60));
@@ -193,7 +183,6 @@ impl RobotsPolicy {
     }
 
     /// How many robots.txt a process fetches at a time, at least one; others queue in order. Default: 64.
-    #[must_use]
     pub fn with_fetches_max(mut self, fetches: usize) -> Self {
         // With none, no fetch would ever begin. The upper bound is that of leases in memory.
         self.fetches_max = fetches.clamp(1, 65_536);
@@ -201,7 +190,6 @@ impl RobotsPolicy {
     }
 
     /// How long an operation of the store may take before it counts as failed. Default: 2 seconds.
-    #[must_use]
     pub fn with_store_timeout(mut self, timeout: Duration) -> Self {
         self.store_timeout = timeout.clamp(Duration::from_millis(1), Duration::from_secs(60));
         self
@@ -211,7 +199,6 @@ impl RobotsPolicy {
     ///
     /// Beyond this, the robots.txt of a host that was not used for long is dropped, and loaded from the store or fetched when it is needed.
     /// Copies that verdicts and responses hold do not count.
-    #[must_use]
     pub fn with_memory_max(mut self, bytes: u64) -> Self {
         self.memory_max = bytes.max(4 * 1024 * 1024);
         self
@@ -238,7 +225,6 @@ mod tests {
     fn each_setting_is_kept_within_its_bounds_and_changes_no_other() {
         let s = Duration::from_secs;
         let base = RobotsPolicy::cautious();
-        assert!(base.is_cautious() && !RobotsPolicy::default().is_cautious());
         let set = base
             .clone()
             .with_redirects_max(9)
@@ -248,18 +234,11 @@ mod tests {
             .with_fetches_max(0)
             .with_store_timeout(s(999))
             .with_memory_max(1);
-        assert!(set.is_cautious());
         assert_eq!((set.redirects_max, set.body_limit, set.fetches_max), (9, 16 * 1024 * 1024, 1));
         assert_eq!((set.retry_first, set.retry_max), (s(1), s(86_400)));
         assert_eq!((set.deadline(), set.store_timeout), (s(3_600), s(60)));
         assert_eq!(set.memory_max, 4_194_304);
-        assert_eq!(
-            (set.lifetime_min, set.html_is_unreachable),
-            (base.lifetime_min, base.html_is_unreachable)
-        );
+        assert!(set.is_cautious() && set.lifetime_min == base.lifetime_min && !set.html_is_unreachable);
         assert_eq!(base.with_store_timeout(Duration::ZERO).store_timeout, Duration::from_millis(1));
-        let outage = |policy: RobotsPolicy| policy.long_outage;
-        assert_eq!(outage(RobotsPolicy::default().with_lasting_disallow()), LongOutage::Disallow);
-        assert_eq!(outage(RobotsPolicy::default().danger_allow_when_unreachable()), LongOutage::AllowAtOnce);
     }
 }

@@ -21,9 +21,6 @@ pub(crate) fn destination(from: &Url, headers: &HeaderMap, policy: &RobotsPolicy
         return Err(Failure::LocationInvalid);
     }
     let mut url = resolve(from, field.as_bytes())?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(Failure::LocationInvalid);
-    }
     // Stricter: rules that were fetched in the clear can be rewritten on the way, so https is never left.
     if from.scheme() == "https" && url.scheme() == "http" && !policy.follow_downgrade {
         return Err(Failure::RedirectDowngrade);
@@ -31,9 +28,9 @@ pub(crate) fn destination(from: &Url, headers: &HeaderMap, policy: &RobotsPolicy
     // It is not sent, and would make a URL look unvisited.
     url.set_fragment(None);
     let stripped = url.set_username("").and_then(|()| url.set_password(None));
-    match (stripped, url.host(), url.port_or_known_default()) {
+    match (stripped, url.scheme(), url.host(), url.port_or_known_default()) {
         // Port 0 is no place to connect to.
-        (Ok(()), Some(_), Some(1..)) => Ok(url),
+        (Ok(()), "http" | "https", Some(_), Some(1..)) => Ok(url),
         _ => Err(Failure::LocationInvalid),
     }
 }

@@ -1,7 +1,6 @@
 //! One fetch for all callers that wait for it.
 //!
-//! The first caller leads: it starts a task that runs the fetch. Callers that come meanwhile follow: they get the same progress and result. The
-//! task belongs to no caller, so dropping a caller does not cancel the fetch.
+//! The first caller leads: it starts a task, which no dropped caller cancels. Those that come meanwhile follow, to the same progress and result.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -56,8 +55,7 @@ impl<K: Clone + Eq + Hash, T> SingleFlight<K, T> {
     }
 }
 
-/// The place of one fetch. Dropped, also by a panic or with its runtime, it leaves the map, and its followers see that the fetch was
-/// lost; the next caller leads again.
+/// The place of one fetch. Dropped, also by a panic or with its runtime, it leaves the map: its followers see a loss, the next caller leads.
 pub(crate) struct Leader<K: Eq + Hash, T> {
     in_flight: InFlight<K, T>,
     key: K,

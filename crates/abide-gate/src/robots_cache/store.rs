@@ -51,7 +51,6 @@ pub trait RobotsStore: fmt::Debug + Send + Sync + 'static {
     /// Ends the lease of `origin` without a record. Nothing happens unless `holder` has it.
     fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// Removes the records whose [`asked_at`](RobotsRecord::asked_at) is before `older_than`, and returns how many. The cache never calls it; an
-    /// operator does.
+    /// Removes the records whose [`asked_at`](RobotsRecord::asked_at) is before `older_than`, and returns how many. Operators call it, and the cache never.
     fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>>;
 }

@@ -11,12 +11,11 @@ use tokio::time::{sleep, timeout};
 use crate::event::Event;
 use crate::robots_cache::entry::Reuse;
 use crate::robots_cache::{RobotsCache, RobotsRecord, log};
-use crate::{Origin, StoreError, caught_future};
+use crate::{Origin, StoreError, WallMillis, caught_future};
 
 /// How often a follower looks whether the other process has the record.
 const FOLLOW_EVERY: Duration = Duration::from_millis(200);
-/// For how many leases, one after the other, we wait for other processes before we fetch ourselves. Two, because the holder of the first may
-/// have died, and the next one needs a whole lease.
+/// For how many leases of others we wait before we fetch. Two: the holder of the first may have died, and the next needs a whole one.
 const LEADERS_MAX: u32 = 2;
 /// A lease that has ended by our clock but not by the store's is requested again after this.
 const FOLLOW_AGAIN: Duration = Duration::from_millis(10);
@@ -45,12 +44,11 @@ impl RobotsCache {
         }
     }
 
-    /// Whether another process has the lease of the origin. If none has, it is ours.
-    pub(super) async fn is_fetched_elsewhere(&self, origin: &Origin) -> bool {
-        let Some(store) = &self.store else { return false };
+    /// The end of the lease that another process has of the origin. `None`: none has one, and now it is ours.
+    pub(super) async fn lease(&self, origin: &Origin) -> Result<Option<WallMillis>, StoreError> {
+        let Some(store) = &self.store else { return Ok(None) };
         let (now, ttl) = (self.clock.wall(), self.lease_time());
-        let lease = self.guarded(async { store.lease(origin, self.holder, now, ttl).await }).await;
-        matches!(lease, Ok(Some(_)))
+        self.guarded(async { store.lease(origin, self.holder, now, ttl).await }).await
     }
 
     /// Waits for another process that fetches this robots.txt already. `None`: we are to fetch it.
@@ -59,14 +57,11 @@ impl RobotsCache {
         origin: &Origin,
         previous: Option<&RobotsRecord>,
     ) -> Option<RobotsRecord> {
-        let store = self.store.as_ref()?;
-        let ttl = self.lease_time();
-        let (began, most) = (self.clock.now(), ttl.saturating_mul(LEADERS_MAX));
+        self.store.as_ref()?;
+        let (began, most) = (self.clock.now(), self.lease_time().saturating_mul(LEADERS_MAX));
         while self.clock.now().saturating_duration_since(began) < most {
             // Requested each time, because a leader that the pacer defers releases its lease without a record.
-            let now = self.clock.wall();
-            let lease = self.guarded(async { store.lease(origin, self.holder, now, ttl).await }).await;
-            match lease {
+            match self.lease(origin).await {
                 Ok(None) => {
                     // Saved between our load and our lease: there is nothing to fetch.
                     let record = self.load_newer(origin, previous).await?;

@@ -156,8 +156,7 @@ where
     subject.reports(&over, quiet(), expected, |state| counts(state) == 2).await;
 }
 
-/// Throttle counts are kept for [`THROTTLES_KEPT`] after the end of the backoff, and no longer. `pass` lets so much time pass for the
-/// store, an hour in all.
+/// Throttle counts are kept for [`THROTTLES_KEPT`] after the end of the backoff, and no longer. `pass` lets that time pass, an hour in all.
 ///
 /// # Panics
 /// As [`conformance`] does.

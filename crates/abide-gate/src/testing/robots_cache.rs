@@ -16,8 +16,8 @@ use crate::{Gate, GateBuilder, HolderId, Origin, WallMillis};
 
 /// A gate whose requests for robots.txt are not paced, nor their addresses guarded.
 pub fn unpaced(settings: GateBuilder, tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> Gate {
-    let robots = settings.robots_cache(tokens.clone(), Arc::clone(&fetch)).build();
-    Gate { robots, ..settings.build(tokens, fetch) }
+    let robots = settings.robots_cache(tokens.clone(), Arc::clone(&fetch), settings.robots.clone());
+    Gate { robots: Arc::new(robots), ..settings.build(tokens, fetch) }
 }
 
 fn origin(text: &str) -> Origin {

@@ -4,14 +4,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::event::Observers;
 use crate::parts::support::pacing::{BrokenClock, joined};
 use crate::parts::support::robots_cache::*;
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
-use crate::robots_cache::{RobotsCache, RobotsCacheBuilder};
+use crate::robots_cache::RobotsCache;
 use abide_gate::HolderId;
-use abide_gate::robots_cache::{RobotsEntry, RobotsStore, Source};
+use abide_gate::robots_cache::{RobotsEntry, RobotsPolicy, RobotsStore, Source};
 use abide_gate::testing::robots_cache::sample_record;
-use abide_gate::{Event, Failure, MemoryStore};
+use abide_gate::{Event, Failure, Gate, MemoryStore};
 use tokio::time::{Instant, sleep};
 
 #[tokio::test(start_paused = true)]
@@ -131,7 +132,8 @@ async fn a_store_that_panics_at_an_invalidation_changes_nothing() {
 async fn the_machines_clock_stands_in_for_one_that_panics() {
     let fetch = Arc::new(ScriptedFetch::always(Scripted::text(GOOD)));
     let clock = Arc::new(BrokenClock(true.into()));
-    let cache = RobotsCacheBuilder { clock: clock.clone(), ..RobotsCache::builder(tokens(), fetch) }.build();
+    let settings = Gate::builder().clock(clock.clone());
+    let cache = Arc::new(settings.robots_cache(tokens(), fetch, RobotsPolicy::default()));
     assert!(is_good(&cache.get(&origin()).await.unwrap()));
     let store = Arc::new(MemoryStore::new().with_clock(clock));
     abide_gate::testing::hosts::conformance(store, sleep).await;
@@ -252,10 +254,10 @@ async fn observers_get_changes_and_their_panics_are_survived() {
             assert_ne!(name, "asked", "an observer that panics");
         }
     };
-    let mut cache = RobotsCache::builder(tokens(), Arc::new(fetch));
+    let mut cache = RobotsCache::new(tokens(), Arc::new(fetch), RobotsPolicy::default());
     cache.clock = Arc::new(abide_gate::ManualClock::starting_at(START));
-    cache.observers = vec![Arc::new(observer)];
-    let cache = cache.build();
+    cache.observers = Observers::new(vec![Arc::new(observer)]);
+    let cache = Arc::new(cache);
     for _ in 0..5 {
         cache.get(&origin()).await.unwrap();
         sleep(DAY).await;

@@ -55,9 +55,9 @@ async fn waiting_for_slots_is_not_part_of_the_deadline() {
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_lags_behind_the_timers_ends_no_body() {
     let fetch = ScriptedFetch::always(Scripted::text(GOOD).chunk_after(Duration::from_secs(1)));
-    let mut cache = RobotsCache::builder(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch));
+    let mut cache = RobotsCache::new(tokens(), Arc::new(fetch), RobotsPolicy::default());
     cache.clock = Arc::new(Lagging(Instant::now()));
-    let cache = cache.build();
+    let cache = Arc::new(cache);
     sleep(Duration::from_secs(300)).await;
     assert!(is_good(&cache.get(&origin()).await.unwrap()));
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::denied::Refusal;
+use crate::jitter::Jitter;
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
-use crate::robots_cache::{RobotsCache, RobotsCacheBuilder};
+use crate::robots_cache::RobotsCache;
 use crate::store::StoreFuture;
 use abide_gate::pacing::DeferReason;
 use abide_gate::robots_cache::{FetchError, RobotsEntry, RobotsPolicy, RobotsRecord, RobotsStore};
@@ -136,15 +137,11 @@ impl World {
 
     fn with(fetch: ScriptedFetch, policy: RobotsPolicy, store: Arc<dyn RobotsStore>) -> Self {
         let clock = Arc::new(ManualClock::starting_at(START));
-        let cache = RobotsCacheBuilder {
-            clock: clock.clone(),
-            policy,
-            store: Some(store.clone()),
-            seed: Some(7),
-            ..RobotsCache::builder(tokens(), Arc::new(fetch.clone()))
-        };
-        let cache = cache.build();
-        Self { fetch, clock, store, cache }
+        let mut cache = RobotsCache::new(tokens(), Arc::new(fetch.clone()), policy);
+        cache.clock = clock.clone();
+        cache.store = Some(store.clone());
+        cache.jitter = Jitter::new(7);
+        Self { fetch, clock, store, cache: Arc::new(cache) }
     }
 
     /// A world where every request is answered alike.
