@@ -7,12 +7,10 @@
 //! whichever it uses. `docs/observability.md` lists the names.
 
 use std::error::Error;
+use std::future::poll_fn;
 use std::net::SocketAddr;
-#[cfg(feature = "tracing")]
 use std::pin::Pin;
 use std::sync::Arc;
-#[cfg(feature = "tracing")]
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{Extensions, Method, StatusCode};
@@ -427,11 +425,9 @@ impl CallSpan {
     }
 
     /// A part of the call, which is pinned elsewhere: polled within the span, and dropped wherever it is dropped.
-    pub fn cover<F: Future + Unpin>(&self, calling: F) -> impl Future<Output = F::Output> {
-        #[cfg(feature = "tracing")]
-        return Covered { span: &self.span, future: calling };
-        #[cfg(not(feature = "tracing"))]
-        return calling;
+    // `tracing`'s own future holds the span by value, and what it covers pinned.
+    pub fn cover<F: Future + Unpin>(&self, mut calling: F) -> impl Future<Output = F::Output> {
+        poll_fn(move |context| self.within(|| Pin::new(&mut calling).poll(context)))
     }
 
     /// A part of the call in which nothing is awaited.
@@ -507,21 +503,4 @@ fn cause(error: &(dyn Error + 'static)) -> String {
 #[cfg(feature = "tracing")]
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// A future within a span. `tracing`'s own holds the span by value, and the future pinned.
-#[cfg(feature = "tracing")]
-struct Covered<'s, F> {
-    span: &'s tracing::Span,
-    future: F,
-}
-
-#[cfg(feature = "tracing")]
-impl<F: Future + Unpin> Future for Covered<'_, F> {
-    type Output = F::Output;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let _entered = self.span.enter();
-        Pin::new(&mut self.future).poll(context)
-    }
 }
