@@ -20,10 +20,11 @@ use crate::identity::{excerpt, foreign_host};
 use crate::license::LicenseToken;
 use crate::payment::{Payment, PaymentTerms};
 use crate::preserved_fields::restore_fields;
-use crate::reader::{FieldSource, ReadRequest, Reading};
+use crate::reader::{FieldSource, Reading, RuleFields};
 use crate::redirect::{HopRequest, Redirect, RedirectTarget, redirect, same_resource};
 use abide_gate::pacing::Permit;
 use abide_gate::{Denied, DeniedKind, Failure, Origin, SignRequest, Verdict, has_userinfo, without_userinfo};
+use abide_permissions::HeadEnd;
 
 /// What to do next.
 ///
@@ -651,8 +652,8 @@ impl<'a> Call<'a> {
     ) -> Reading<'r> {
         let Self { crawler, options, method, source, history, .. } = self;
         let scan = options.scan.unwrap_or(crawler.reader.scan);
-        let asked = ReadRequest { crawler, scan, method, request, source: *source };
-        Reading::new(asked, history, status, headers)
+        let (source, fields, head) = (*source, RuleFields::default(), Err(HeadEnd::NotScanned));
+        Reading { crawler, scan, method, request, source, history, fields, head }.begun(status, headers)
     }
 
     /// The response for the caller: its head is read, and a [`FetchInfo`](crate::FetchInfo) put into its extensions.

@@ -18,6 +18,7 @@ use thiserror::Error;
 use tokio::sync::watch;
 use url::Url;
 
+use crate::crawler::Crawler;
 #[cfg(feature = "tracing")]
 use crate::failure::root_cause;
 use crate::payment::PaymentTerms;
@@ -57,11 +58,12 @@ pub(crate) enum HeadOutcome {
 
 impl FetchInfo {
     pub(crate) fn new(
-        read: ReadOptions,
-        history: RedirectHistory,
+        crawler: &Crawler,
+        history: &mut RedirectHistory,
         fields: RuleFields,
         outcome: HeadOutcome,
     ) -> Self {
+        let (read, history) = (crawler.reader.options.clone(), std::mem::take(history));
         Self { inner: Arc::new(Inner { read, history, fields, outcome }) }
     }
 

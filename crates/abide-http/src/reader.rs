@@ -28,31 +28,6 @@ pub(crate) struct ResponseReader {
     pub(crate) store: Option<Arc<dyn PermissionStore>>,
 }
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ReadRequest<'a> {
-    pub(crate) crawler: &'a Crawler,
-    pub(crate) scan: Scan,
-    pub(crate) method: &'a Method,
-    /// The fields that were sent with the request: a 304 may be about the version that they name, and a 206 be without some.
-    pub(crate) request: Option<&'a HeaderMap>,
-    pub(crate) source: FieldSource,
-}
-
-impl<'a> ReadRequest<'a> {
-    /// Where what the response says is kept: only these methods ask for the resource itself, and what may have lost fields says too
-    /// little.
-    fn store(&self) -> Option<&'a Arc<dyn PermissionStore>> {
-        let asks = matches!(*self.method, Method::GET | Method::HEAD) && self.scan != Scan::Off;
-        self.crawler.reader.store.as_ref().filter(|_| asks && self.source != FieldSource::Unknown)
-    }
-
-    /// Whether the response may leave out fields of the page, because the client should have them (RFC 9110 §15.3.7).
-    fn is_resumed(&self, status: StatusCode) -> bool {
-        status == StatusCode::PARTIAL_CONTENT
-            && self.request.is_some_and(|request| request.contains_key(header::IF_RANGE))
-    }
-}
-
 /// A response whose fields have been read, and whose body has not.
 ///
 /// ```
@@ -63,11 +38,16 @@ impl<'a> ReadRequest<'a> {
 /// ```
 #[derive(Debug)]
 pub struct Reading<'a> {
-    asked: ReadRequest<'a>,
-    history: &'a mut RedirectHistory,
-    fields: RuleFields,
+    pub(crate) crawler: &'a Crawler,
+    pub(crate) scan: Scan,
+    pub(crate) method: &'a Method,
+    /// The fields that were sent with the request: a 304 may be about the version that they name, and a 206 be without some.
+    pub(crate) request: Option<&'a HeaderMap>,
+    pub(crate) source: FieldSource,
+    pub(crate) history: &'a mut RedirectHistory,
+    pub(crate) fields: RuleFields,
     /// What reads the head, or why it is not read.
-    head: Result<HeadReader, HeadEnd>,
+    pub(crate) head: Result<HeadReader, HeadEnd>,
 }
 
 /// Where an answer comes from, as far as its fields are concerned.
@@ -82,20 +62,26 @@ pub(crate) enum FieldSource {
 }
 
 impl<'a> Reading<'a> {
-    pub(crate) fn new(
-        asked: ReadRequest<'a>,
-        history: &'a mut RedirectHistory,
-        status: StatusCode,
-        headers: &HeaderMap,
-    ) -> Self {
-        let are_all = asked.source != FieldSource::Unknown && !asked.is_resumed(status);
-        let (mut fields, body) = RuleFields::of(asked.scan, headers, are_all);
-        let head = head_reader(&asked, (status, headers), &body);
+    /// Reads the fields, and decides whether the head is read.
+    pub(crate) fn begun(mut self, status: StatusCode, headers: &HeaderMap) -> Self {
+        // RFC 9110 §15.3.7: such a response may leave out fields of the page, because the client should have them.
+        let is_resumed = status == StatusCode::PARTIAL_CONTENT
+            && self.request.is_some_and(|request| request.contains_key(header::IF_RANGE));
+        let are_all = self.source != FieldSource::Unknown && !is_resumed;
+        let (fields, body) = RuleFields::of(self.scan, headers, are_all);
+        (self.head, self.fields) = (self.head_reader(status, headers, &body), fields);
         // Only what a field or a page says depends on the time.
-        if head.is_ok() || !fields.lines.is_empty() || asked.store().is_some() {
-            fields.received = asked.crawler.gate.wall();
+        if self.head.is_ok() || !self.fields.lines.is_empty() || self.store().is_some() {
+            self.fields.received = self.crawler.gate.wall();
         }
-        Self { asked, history, fields, head }
+        self
+    }
+
+    /// Where what the response says is kept: only these methods ask for the resource itself, and what may have lost fields says too
+    /// little.
+    fn store(&self) -> Option<&'a Arc<dyn PermissionStore>> {
+        let asks = matches!(*self.method, Method::GET | Method::HEAD) && self.scan != Scan::Off;
+        self.crawler.reader.store.as_ref().filter(|_| asks && self.source != FieldSource::Unknown)
     }
 
     /// The client takes no codings off by itself. So the end of a body that is framed is that of the document, also where no length says so.
@@ -109,7 +95,7 @@ impl<'a> Reading<'a> {
 
     /// Whether nothing is awaited when all of the body is here: nothing is kept for later fetches, and the head is not scanned lazily.
     pub fn is_immediate(&self) -> bool {
-        self.asked.scan != Scan::Lazy && self.asked.store().is_none()
+        self.scan != Scan::Lazy && self.store().is_none()
     }
 
     /// The fetch info of a response with this body. It must be all of it, or what a missing part forbids would count as permitted.
@@ -122,19 +108,16 @@ impl<'a> Reading<'a> {
                 reader.finish()
             }
         };
-        let options = self.asked.crawler.reader.options.clone();
-        FetchInfo::new(options, std::mem::take(self.history), self.fields, HeadOutcome::Known(head))
+        FetchInfo::new(self.crawler, self.history, self.fields, HeadOutcome::Known(head))
     }
 
     /// A redirect that is followed: the last hop keeps its own rules.
     pub(crate) async fn followed(self, status: StatusCode, headers: &HeaderMap) {
         if let Some(hop) = self.history.hops.last_mut() {
-            let rules = self.fields.permissions(&self.asked.crawler.reader.options, not_scanned());
+            let rules = self.fields.permissions(&self.crawler.reader.options, not_scanned());
             hop.permissions = Some(Arc::new(rules));
         }
-        if let Some(store) = self.asked.store() {
-            self.persist(store, status, headers, not_scanned()).await;
-        }
+        self.persist(status, headers, not_scanned()).await;
     }
 
     /// The answer that the caller gets: its head is read, and a [`FetchInfo`] put into its extensions.
@@ -154,20 +137,19 @@ impl<'a> Reading<'a> {
             let body = response.body_mut();
             let mut outcome = match head {
                 Err(reason) => HeadOutcome::Known(Head::not_scanned(reason)),
-                Ok(reader) if self.asked.scan == Scan::Lazy => HeadOutcome::Later(body.scan_lazily(reader)),
+                Ok(reader) if self.scan == Scan::Lazy => HeadOutcome::Later(body.scan_lazily(reader)),
                 Ok(reader) => HeadOutcome::Known(body.read_head(reader).await),
             };
             body.take_what_is_here().await;
-            if let Some(store) = self.asked.store() {
+            if self.store().is_some() {
                 let head = if let HeadOutcome::Known(head) = &outcome { head.clone() } else { not_scanned() };
                 // In a box: few crawlers have a store, and all would carry the room for it through every call.
-                let known = Box::pin(self.persist(store, status, response.headers(), head)).await;
+                let known = Box::pin(self.persist(status, response.headers(), head)).await;
                 if let (HeadOutcome::Known(_), Some(known)) = (&outcome, known) {
                     outcome = HeadOutcome::Stored(Box::new(known));
                 }
             }
-            let options = self.asked.crawler.reader.options.clone();
-            let info = FetchInfo::new(options, std::mem::take(self.history), self.fields, outcome);
+            let info = FetchInfo::new(self.crawler, self.history, self.fields, outcome);
             response.extensions_mut().insert(info);
             response
         }
@@ -176,23 +158,54 @@ impl<'a> Reading<'a> {
     /// Keeps what the response says for later fetches, under the URL that the last hop asked for.
     async fn persist(
         &self,
-        store: &Arc<dyn PermissionStore>,
         status: StatusCode,
         headers: &HeaderMap,
         head: Head,
     ) -> Option<StoredPermissions> {
-        let (hop, read) = (self.history.last()?, &self.asked.crawler.reader.options);
+        let (store, hop, read) = (self.store()?, self.history.last()?, &self.crawler.reader.options);
         let robots = with_robots(Preferences::new(read), hop);
-        let received = match self.asked.source {
+        let received = match self.source {
             FieldSource::Kept(time) => time,
             FieldSource::Wire | FieldSource::Unknown => self.fields.received,
         };
         let fields = lines(headers);
-        let asked = self.asked.request.map(lines).unwrap_or_default();
+        let asked = self.request.map(lines).unwrap_or_default();
         let info = Fetched::new(status.as_u16(), &fields, head, received.to_system_time())
             .with_request(&asked)
             .with_preferences(&robots);
         persist(store, read, hop.url(), &info, status).await
+    }
+
+    /// Reads the head of a page, if there is one. Only a final 2xx says something about its URL, and only a body that begins where the page
+    /// does, decoded, and HTML.
+    fn head_reader(
+        &self,
+        status: StatusCode,
+        headers: &HeaderMap,
+        body: &BodyFields<'_>,
+    ) -> Result<HeadReader, HeadEnd> {
+        let skipped = matches!(self.scan, Scan::Off | Scan::Headers)
+            || !status.is_success()
+            || *self.method == Method::HEAD
+            || matches!(status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::IM_USED)
+            || (status == StatusCode::PARTIAL_CONTENT && !starts_at_zero(headers));
+        if skipped {
+            return Err(HeadEnd::NotScanned);
+        }
+        if body.is_coded {
+            return Err(HeadEnd::Undecoded);
+        }
+        let read = &self.crawler.reader.options;
+        match HeadScanner::of_page(read, body.content_type.as_deref()) {
+            // A client that undoes a coding takes the length away, and some stop at the end of the first gzip member: a document that ends
+            // within its head may go on then. Where the whole document is scanned, its end is always that of the body.
+            Some(scanner) => {
+                let has_sure_end = headers.contains_key(header::CONTENT_LENGTH) || read.has_body_metas();
+                Ok(HeadReader { has_sure_end, ..HeadReader::new(scanner, is_all(status, headers)) })
+            }
+            // The type of a part may be that of several parts.
+            None => Err(if is_all(status, headers) { HeadEnd::NotHtml } else { HeadEnd::NotScanned }),
+        }
     }
 }
 
@@ -229,7 +242,7 @@ pub enum Scan {
 }
 
 /// The field lines of one response that hold rules, and when they came.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct RuleFields {
     lines: Vec<(HeaderName, HeaderValue)>,
     /// Whether these are all lines that the server sent.
@@ -303,37 +316,6 @@ impl<'h> BodyFields<'h> {
             let is_one = |coding: &[u8]| !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity");
             self.is_coded = self.is_coded || codings.any(is_one);
         }
-    }
-}
-
-/// Reads the head of a page, if there is one. Only a final 2xx says something about its URL, and only a body that begins where the page does,
-/// decoded, and HTML.
-fn head_reader(
-    asked: &ReadRequest<'_>,
-    (status, headers): (StatusCode, &HeaderMap),
-    body: &BodyFields<'_>,
-) -> Result<HeadReader, HeadEnd> {
-    let skipped = matches!(asked.scan, Scan::Off | Scan::Headers)
-        || !status.is_success()
-        || *asked.method == Method::HEAD
-        || matches!(status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::IM_USED)
-        || (status == StatusCode::PARTIAL_CONTENT && !starts_at_zero(headers));
-    if skipped {
-        return Err(HeadEnd::NotScanned);
-    }
-    if body.is_coded {
-        return Err(HeadEnd::Undecoded);
-    }
-    let read = &asked.crawler.reader.options;
-    match HeadScanner::of_page(read, body.content_type.as_deref()) {
-        // A client that undoes a coding takes the length away, and some stop at the end of the first gzip member: a document that ends
-        // within its head may go on then. Where the whole document is scanned, its end is always that of the body.
-        Some(scanner) => {
-            let has_sure_end = headers.contains_key(header::CONTENT_LENGTH) || read.has_body_metas();
-            Ok(HeadReader { has_sure_end, ..HeadReader::new(scanner, is_all(status, headers)) })
-        }
-        // The type of a part may be that of several parts.
-        None => Err(if is_all(status, headers) { HeadEnd::NotHtml } else { HeadEnd::NotScanned }),
     }
 }
 
