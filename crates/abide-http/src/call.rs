@@ -21,7 +21,7 @@ use crate::license::LicenseToken;
 use crate::payment::{Payment, PaymentTerms};
 use crate::preserved_fields::restore_fields;
 use crate::reader::{FieldSource, Reading, RuleFields};
-use crate::redirect::{HopRequest, Redirect, RedirectTarget, redirect, same_resource};
+use crate::redirect::{Redirect, RedirectTarget, redirect, same_resource};
 use abide_gate::pacing::Permit;
 use abide_gate::{Denied, DeniedKind, Failure, Origin, SignRequest, Verdict, has_userinfo, without_userinfo};
 use abide_permissions::HeadEnd;
@@ -486,15 +486,10 @@ impl<'a> Call<'a> {
         } else if head.status.is_redirection() {
             let Repetitions { signature, license, price } = self.given;
             let repeated = [signature, license, price].into_iter().filter(|given| *given).count();
-            let asked = HopRequest {
-                method: &self.method,
-                url: self.url(),
-                // A request that was repeated with what its server asked for was not redirected.
-                hop: self.history.hops().len().saturating_sub(1).saturating_sub(repeated),
-                is_repeatable: head.is_repeatable,
-            };
+            // A request that was repeated with what its server asked for was not redirected.
+            let hop = self.history.hops().len().saturating_sub(1).saturating_sub(repeated);
             let policy = self.options.redirects.as_ref().unwrap_or(&self.crawler.redirects);
-            match redirect(policy, asked, head.status, head.headers) {
+            match redirect(policy, &self.method, self.url(), hop, head) {
                 Redirect::Follow(target) => {
                     self.signer = None;
                     self.license = self.license.take().filter(|_| target.keeps_credentials);

@@ -50,10 +50,8 @@ impl Crawler {
             fallbacks: Vec::new(),
             user_agent: None,
             gate: GateBuilder::new(),
-            scan: Scan::Eager,
-            read: ReadOptions::for_tokens([]),
+            reader: ResponseReader { options: ReadOptions::for_tokens([]), scan: Scan::Eager, store: None },
             policies: Vec::new(),
-            permission_store: None,
             redirects: RedirectPolicy::default(),
             report_only: None,
             payment: None,
@@ -87,10 +85,8 @@ pub struct CrawlerBuilder {
     fallbacks: Vec<String>,
     user_agent: Option<String>,
     gate: GateBuilder,
-    scan: Scan,
-    read: ReadOptions,
+    reader: ResponseReader,
     policies: Vec<(String, Usage, bool)>,
-    permission_store: Option<Arc<dyn PermissionStore>>,
     redirects: RedirectPolicy,
     report_only: Option<Arc<str>>,
     payment: Option<PaymentPolicy>,
@@ -126,13 +122,13 @@ impl CrawlerBuilder {
 
     /// How permissions are read. Default: [`Scan::Eager`].
     pub fn scan(mut self, scan: Scan) -> Self {
-        self.scan = scan;
+        self.reader.scan = scan;
         self
     }
 
     /// Limits and strictness of reading permissions. The crawler's product tokens replace those of `options`.
     pub fn read_options(mut self, options: ReadOptions) -> Self {
-        self.read = options;
+        self.reader.options = options;
         self
     }
 
@@ -146,7 +142,7 @@ impl CrawlerBuilder {
 
     /// Where permissions are kept between fetches, so that a 304 has the last known rules. Default: nowhere.
     pub fn permission_store(mut self, store: Arc<dyn PermissionStore>) -> Self {
-        self.permission_store = Some(store);
+        self.reader.store = Some(store);
         self
     }
 
@@ -210,10 +206,11 @@ impl CrawlerBuilder {
         }
         let identity = self.identity()?;
         let tokens = identity.tokens.clone();
-        let mut read = self.read.with_tokens(tokens.iter().cloned());
+        let mut reader = self.reader;
+        reader.options = reader.options.with_tokens(tokens.iter().cloned());
         for (token, usage, fallback) in self.policies {
             let token = ProductToken::new(&token).map_err(BuildError::Token)?;
-            read = read.with_policy_token(token, usage, fallback);
+            reader.options = reader.options.with_policy_token(token, usage, fallback);
         }
         // Last, so that settings which were replaced after `sign_requests` are signed for as well.
         let gate = match self.signer {
@@ -223,7 +220,7 @@ impl CrawlerBuilder {
         Ok(Crawler {
             identity,
             gate: gate.build(tokens, fetch),
-            reader: ResponseReader { options: read, scan: self.scan, store: self.permission_store },
+            reader,
             redirects: self.redirects,
             report_only: self.report_only,
             payment: self.payment,

@@ -20,7 +20,7 @@ use abide_permissions::{
 };
 
 /// How the responses of one crawler are read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ResponseReader {
     pub(crate) options: ReadOptions,
     pub(crate) scan: Scan,

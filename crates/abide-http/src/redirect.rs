@@ -9,6 +9,7 @@ use url::Url;
 
 use abide_gate::without_userinfo;
 
+use crate::call::ResponseHead;
 use crate::fetch_info::Stopped;
 use crate::payment::{EXACT_PRICE, MAX_PRICE};
 
@@ -116,49 +117,39 @@ impl RedirectTarget {
     }
 }
 
-/// What was asked, and how often before.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct HopRequest<'a> {
-    pub(crate) method: &'a Method,
-    pub(crate) url: &'a Url,
-    /// The number of redirects that led here.
-    pub(crate) hop: usize,
-    /// Whether the body, if there is one, can be sent again.
-    pub(crate) is_repeatable: bool,
-}
-
-/// Reads a response to what was asked.
+/// Reads the head of the response to `method` and `url`, to which so many redirects have led: `hop`.
 pub(crate) fn redirect(
     policy: &RedirectPolicy,
-    asked: HopRequest<'_>,
-    status: StatusCode,
-    headers: &HeaderMap,
+    method: &Method,
+    url: &Url,
+    hop: usize,
+    head: ResponseHead<'_>,
 ) -> Redirect {
-    if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
+    if !matches!(head.status.as_u16(), 301 | 302 | 303 | 307 | 308) {
         return Redirect::End(None);
     }
     if !policy.follows {
         return Redirect::End(Some(Stopped::NotFollowing));
     }
-    let url = match location(asked.url, headers) {
-        Ok(url) => url,
+    let target = match location(url, head.headers) {
+        Ok(target) => target,
         Err(stopped) => return Redirect::End(Some(stopped)),
     };
-    let (method, keeps_body) = next_method(status, asked.method);
-    if keeps_body && !asked.is_repeatable {
+    let (method, keeps_body) = next_method(head.status, method);
+    if keeps_body && !head.is_repeatable {
         return Redirect::End(Some(Stopped::BodyNotRepeatable));
     }
-    match asked.hop < policy.hops_max {
+    match hop < policy.hops_max {
         true => Redirect::Follow(RedirectTarget {
-            keeps_credentials: same_origin(asked.url, &url),
-            referer: if policy.referer { referer(asked.url, &url) } else { None },
+            keeps_credentials: same_origin(url, &target),
+            referer: if policy.referer { referer(url, &target) } else { None },
             keeps_body,
             method,
-            url,
+            url: target,
             is_repeat: false,
         }),
         false if policy.returns_at_limit => Redirect::End(Some(Stopped::AtLimit)),
-        false => Redirect::TooMany(url),
+        false => Redirect::TooMany(target),
     }
 }
 
@@ -227,8 +218,9 @@ mod tests {
     /// What a GET of `from` meets.
     fn met(from: &str, status: StatusCode, locations: &[&[u8]]) -> Redirect {
         let line = |location: &&[u8]| (header::LOCATION, HeaderValue::from_bytes(location).unwrap());
-        let asked = HopRequest { method: &Method::GET, url: &url(from), hop: 0, is_repeatable: true };
-        redirect(&RedirectPolicy::default(), asked, status, &locations.iter().map(line).collect())
+        let headers = &locations.iter().map(line).collect();
+        let head = ResponseHead { status, headers, remote_addr: None, url: None, is_repeatable: true };
+        redirect(&RedirectPolicy::default(), &Method::GET, &url(from), 0, head)
     }
 
     #[test]
