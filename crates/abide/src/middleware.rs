@@ -539,33 +539,25 @@ const AHEAD_MAX: u64 = 16 * 1024;
 
 // How often a request went out under one permit: something below the pacing that sends again would go out unpaced.
 
-thread_local! {
+tokio::task_local! {
     /// Requests on the wire since the permit was acquired, while what sends them is polled: the client counts in the task that waits for it.
-    static SENDS: Cell<Option<u32>> = const { Cell::new(None) };
+    static SENDS: Cell<u32>;
 }
 
 /// Sends, and counts how often the client of [`Builder::build_with`](crate::Builder::build_with) was used for it. Another client counts nothing.
 ///
-/// What tokio's task locals do, without a place for the future in them: it would be moved about in memory.
+/// The count is set for each poll. `LocalKey::scope` would move the future about in memory.
 pub(crate) fn count_sends<F: Future + Unpin>(
     sends: &mut u32,
     mut sending: F,
 ) -> impl Future<Output = F::Output> {
     poll_fn(move |context| {
-        let _outer = Outer(SENDS.replace(Some(*sends)));
-        let polled = Pin::new(&mut sending).poll(context);
-        *sends = SENDS.get().unwrap_or_default();
-        polled
+        SENDS.sync_scope(Cell::new(*sends), || {
+            let polled = Pin::new(&mut sending).poll(context);
+            *sends = SENDS.with(Cell::get);
+            polled
+        })
     })
-}
-
-/// The counter outside, which gets its place back, also when the poll panics.
-struct Outer(Option<u32>);
-
-impl Drop for Outer {
-    fn drop(&mut self) {
-        SENDS.set(self.0);
-    }
 }
 
 /// A policy of reqwest that never sends again by itself: one permit, one request. It is asked after each answer, and counts;
@@ -573,7 +565,7 @@ impl Drop for Outer {
 pub(crate) fn never_again() -> reqwest::retry::Builder {
     reqwest::retry::never().classify_fn(|answer| {
         // A request without a permit of its own is robots.txt, which acquires its permit in the gate.
-        SENDS.set(SENDS.get().map(|sends| sends.saturating_add(1)));
+        _ = SENDS.try_with(|sends| sends.set(sends.get().saturating_add(1)));
         answer.success()
     })
 }
