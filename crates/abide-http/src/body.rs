@@ -53,17 +53,15 @@ pub struct ResponseBody<B> {
 }
 
 impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
-    /// A body that is still unread, of a response of this HTTP version, with the permit of its request, or `None` if another middleware has
-    /// it.
+    /// A body that is still unread, of a response of this HTTP version, with the permit of its request, or `None` if another middleware has it.
     pub fn new(wire: B, version: Version, permit: Option<Permit>) -> Self {
         let mut body = Self {
             replay: VecDeque::new(),
             wire: Ok(wire),
             has_ended: false,
             permit,
-            // RFC 9112 §6.3: a message with a length ends there, also if the client does not say so, as reqwest, which may have a decoder in
-            // between. RFC 9113 §8.1: a stream ends with END_STREAM, which may come later than the last byte, and the server counts the
-            // stream until then.
+            // RFC 9112 §6.3: a message with a length ends there, also if the client does not say so, as reqwest, which may have a decoder in between.
+            // RFC 9113 §8.1: a stream ends with END_STREAM, which may come later than the last byte, and the server counts the stream until then.
             ends_with_its_length: version <= Version::HTTP_11,
             read_timeout: ReadTimeout::new(None),
             lazy: None,

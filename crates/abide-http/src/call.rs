@@ -436,8 +436,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The same as [`answered`](Self::answered) of a request that a middleware below has sent, by this verdict, or that a cache has
-    /// answered.
+    /// The same as [`answered`](Self::answered) of a request that a middleware below has sent, by this verdict, or that a cache has answered.
     ///
     /// # Errors
     /// Those of [`answered`](Self::answered).

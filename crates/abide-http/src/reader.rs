@@ -77,8 +77,7 @@ impl<'a> Reading<'a> {
         self
     }
 
-    /// Where what the response says is kept: only these methods ask for the resource itself, and what may have lost fields says too
-    /// little.
+    /// Where what the response says is kept: only these methods ask for the resource itself, and what may have lost fields says too little.
     fn store(&self) -> Option<&'a Arc<dyn PermissionStore>> {
         let asks = matches!(*self.method, Method::GET | Method::HEAD) && self.scan != Scan::Off;
         self.crawler.reader.store.as_ref().filter(|_| asks && self.source != FieldSource::Unknown)
@@ -251,8 +250,7 @@ pub(crate) struct RuleFields {
 }
 
 impl RuleFields {
-    /// Takes the lines, or none if nothing is to be read. In one pass with what the fields say of the body, because every response comes
-    /// here.
+    /// Takes the lines, or none if nothing is to be read. In one pass with what the fields say of the body, because every response comes here.
     fn of(scan: Scan, headers: &HeaderMap, are_all: bool) -> (Self, BodyFields<'_>) {
         let (are_read, mut lines, mut body) = (scan != Scan::Off, Vec::new(), BodyFields::default());
         for (name, value) in headers {
@@ -428,8 +426,7 @@ fn has_magic(start: &[u8]) -> bool {
     start.starts_with(&[0x1f, 0x8b]) || start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
 }
 
-/// As nearly all pages do: then the head need not be waited for any longer. Byte order marks, blanks and the zeros of UTF-16 may stand
-/// before it.
+/// As nearly all pages do: then the head need not be waited for any longer. Byte order marks, blanks and the zeros of UTF-16 may stand before it.
 fn begins_with_a_tag(start: &[u8]) -> bool {
     let is_before =
         |byte: &&u8| matches!(byte, 0 | 0xef | 0xbb | 0xbf | 0xfe | 0xff) || byte.is_ascii_whitespace();
