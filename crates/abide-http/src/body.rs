@@ -29,8 +29,7 @@ use crate::reader::HeadReader;
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 pub(crate) type FrameResult = Result<Frame<Bytes>, BoxError>;
 
-/// The body of a response, with the permit of its request. It replays the part that was read ahead, byte for byte, with length, trailers
-/// and errors. Small frames that were read ahead are joined.
+/// The body of a response and its permit. It replays what was read ahead, small frames joined, byte for byte, with length, trailers and errors.
 ///
 /// The permit ends when the body has ended (trailers, the end of the stream, or known to be empty), fails or is dropped: the host's delay
 /// counts from then. In HTTP/1.x a body also ends at its stated length.
@@ -88,8 +87,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
 
     /// Reads until the head has ended (or a limit, the end, an error), and keeps everything for the reader.
     ///
-    /// An error met here belongs to the reader: it is replayed at its place. A server that drips its head is waited for no
-    /// longer than [`SCAN_TIME_MAX`].
+    /// An error met here is replayed at its place. A server that drips its head is waited for no longer than [`SCAN_TIME_MAX`].
     pub(crate) async fn read_head(&mut self, mut head: HeadReader) -> Head {
         let reading = async {
             // What was taken before.
@@ -133,8 +131,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
         }
     }
 
-    /// For the reader. A server chooses the size of its frames, so small ones are joined: what is read ahead costs memory by its
-    /// bytes, also if each of them came alone.
+    /// For the reader. A server chooses the size of its frames, so small ones are joined: what is read ahead costs memory by its bytes alone.
     fn keep(&mut self, frame: FrameResult) {
         if !self.replay.back_mut().is_some_and(|last| has_joined(last, &frame)) {
             self.replay.push_back(frame);

@@ -1,7 +1,6 @@
 //! One call, hop by hop, without I/O: what to do next, by what came of the last step.
 //!
-//! A client drives it, as the example of this crate shows. [`admit`] takes the steps that the gate takes, which are the same for every
-//! client: robots.txt and the rate limit.
+//! A client drives it, as the example of this crate shows. [`admit`] takes the steps that are the same for every client: robots.txt and rate limit.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -317,8 +316,7 @@ impl<'a> Call<'a> {
         self.step = Step::Send;
     }
 
-    /// Checks and acquires, if neither needs a wait. A second path beside `acquire`, because most requests take it: the clock is read once less,
-    /// and no future is made.
+    /// Checks and acquires, if neither needs a wait. Most requests take this second path: the clock is read once less, and no future is made.
     fn admit_at_once(&mut self) -> Result<(), Denied> {
         let gate = &self.crawler.gate;
         if self.step == Step::Check
@@ -372,8 +370,7 @@ impl<'a> Call<'a> {
         self.crawler.identity.sign(headers).map_err(|kind| self.denied(kind))
     }
 
-    /// Signs the request, if requests are signed. Call this last before sending, because a signature is valid for seconds, and only for
-    /// this request as it is.
+    /// Signs the request, if requests are signed. Call this last before sending: a signature is valid for seconds, and for this request as it is.
     ///
     /// # Errors
     /// [`DeniedKind::NotSigned`].
@@ -549,8 +546,7 @@ impl<'a> Call<'a> {
         false
     }
 
-    /// Reports that there is no response. `None` if the host is not the reason. Await [`saved`](Self::saved) before you return the error: the
-    /// permit ends with the call.
+    /// Reports that there is no response; `None` if the host is not the reason. Await [`saved`](Self::saved) before the call, and its permit, ends.
     ///
     /// Returns the refusal, if the request was not sent because its address must not be contacted.
     pub fn failed(&mut self, failure: Option<Failure>) -> Option<Denied> {

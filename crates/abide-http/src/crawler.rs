@@ -1,7 +1,6 @@
 //! What all calls of a crawler share: its identity, its gate and its settings, whatever client it uses; and the options of one request.
 //!
-//! `abide` and `abide-tower` build one of these from their own builders, and have no settings besides it: two clients of one crawler
-//! cannot differ in what they obey.
+//! The builders of `abide` and `abide-tower` build one, and have no settings besides it: two clients of one crawler cannot differ in what they obey.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,6 @@
 //! From the error of an HTTP client to a [`Failure`].
 //!
-//! Clients differ in their error types and agree in what lies below them: the errors of I/O, hyper, h2 and rustls, which are found in the
-//! chain of sources by their types.
+//! Clients differ in their error types and agree in those below: the errors of I/O, hyper, h2 and rustls, found by type in the chain of sources.
 
 use std::error::Error;
 use std::io;

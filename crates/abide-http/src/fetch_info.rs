@@ -3,8 +3,7 @@
 //! The caller has only the response in hand, so all that a call has found out travels with it, attached to its extensions: the hops that led to
 //! it, verdicts, waits and permissions. What a page permits is read when it is asked for: most callers ask little of it.
 //!
-//! Spans and events show origins, never a path, a header field or a body. Both clients log with these, so a crawler's logs read alike
-//! whichever it uses. `docs/observability.md` lists the names.
+//! Spans and events show origins, never a path, a header field or a body, and are the same for both clients. `docs/observability.md` lists the names.
 
 use std::error::Error;
 use std::future::poll_fn;
@@ -161,8 +160,7 @@ impl FetchInfo {
         }
     }
 
-    /// The parameters of a `WWW-Authenticate: License` challenge, names in lower case: with 401 or 402 it says that the content is
-    /// for licensees only. `None`: there is none.
+    /// The parameters of `WWW-Authenticate: License`, if there is one, names in lower case: with 401 or 402 the content is for licensees only.
     pub fn license_challenge(&self) -> Option<Vec<(String, String)>> {
         license_challenge(self.inner.fields.lines())
     }
@@ -401,8 +399,7 @@ impl CallSpan {
         }
     }
 
-    /// The span of a hop, `abide.hop`, from its permit to the head of its response. The request for `url` is about to acquire its permit;
-    /// `number` have been answered before it.
+    /// The span of a hop, `abide.hop`, from now, before its permit is acquired, to the head of its response. Before it `number` hops were answered.
     pub(crate) fn hop(number: usize, url: &Url) -> Self {
         Self {
             #[cfg(feature = "tracing")]

@@ -265,8 +265,7 @@ impl PaymentPolicy {
     }
 }
 
-/// A payment that is offered with a request. Its price counts as spent until the response says what was charged; if the request is not
-/// sent, it does not.
+/// A payment that is offered with a request. Its price counts as spent until the response says what was charged, unless the request is not sent.
 #[derive(Debug)]
 pub(crate) struct Payment {
     policy: PaymentPolicy,

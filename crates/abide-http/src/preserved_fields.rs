@@ -1,10 +1,9 @@
 //! What the server sent, past a cache between the halves.
 //!
-//! HTTP caches do not keep all field lines: http-cache loses the second line of a field when a 304 updates its entry, fields that a 304 adds,
-//! and lines that are not ASCII. A lost `X-Robots-Tag` would be a restriction that is not obeyed. So the half that paces, which has the
-//! answer of the wire, writes all lines of the fields that matter here into a field of its own for each of them. The cache keeps that
-//! one line with its entry, and replaces it where a 304 brings another, as it should the field itself (RFC 9111 §3.2). The outer half
-//! takes it away again, and puts back what it says.
+//! HTTP caches do not keep all field lines: http-cache loses the second line of a field when a 304 updates its entry, fields that a 304 adds, and
+//! lines that are not ASCII. A lost `X-Robots-Tag` would be a restriction that is not obeyed. So the half that paces, which has the response of the
+//! wire, writes all lines of each field that matters here into one line of a further field. A cache keeps it, and replaces it where a 304 brings
+//! another, as it should the field itself (RFC 9111 §3.2). The outer half takes it away again, and puts back what it says.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, percent_encode};

@@ -5,8 +5,7 @@
 //! ended, and the next request of the thread moves it. If none comes, it fires once, and wakes the last task in vain; a clock of tokio's that
 //! is paused goes on to there, as it does to the timers of reqwest's own pool.
 //!
-//! Until it fires, an idle timer keeps the memory of the last task. And it keeps the handle of its runtime until the thread ends, or sends in
-//! another one.
+//! Until it fires, an idle timer keeps the memory of the last task, and the handle of its runtime until the thread ends, or sends in another one.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -21,9 +20,8 @@ use tokio::time::{Sleep, sleep};
 
 use abide_gate::{Clock, SystemClock, caught, lacks_timers};
 
-/// `sending`, which waits no longer than `limit` for the head of its response. Then the error is of the kind `TimedOut`, by which reqwest's
-/// `is_timeout` knows it; or of the kind `Unsupported`, and nothing is sent, where the runtime has no timers. The future is not `Unpin`: pin
-/// it to poll it by hand.
+/// `sending`, which waits no longer than `limit` for the head of its response. Its error is of the kind `TimedOut`, by which reqwest's `is_timeout`
+/// knows it; or `Unsupported`, and nothing is sent, where the runtime has no timers. The future is not `Unpin`: pin it to poll it by hand.
 pub async fn with_read_timeout<F: Future + Unpin>(
     limit: Option<Duration>,
     mut sending: F,

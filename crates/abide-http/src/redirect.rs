@@ -1,7 +1,6 @@
 //! Where a redirect leads, and what goes with it: a plain function of the answer.
 //!
-//! reqwest follows redirects below every middleware, so its own following is switched off and this is done here: only then is
-//! every hop asked of robots.txt, paced and address-checked.
+//! reqwest follows redirects below every middleware, so this is switched off and done here: every hop is checked, rate-limited and address-checked.
 
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};

@@ -45,8 +45,7 @@ pub struct AbideService<S> {
     pub(crate) inner: S,
 }
 
-/// The body of a response: what the inner service gave, byte for byte, with the permit of its host. The permit is given back when the
-/// body has ended or is dropped.
+/// The body of the inner service, byte for byte, with the permit of its host, which is given back when the body has ended or is dropped.
 pub type AbideBody<R> = ResponseBody<Pin<Box<R>>>;
 
 type ResponseFuture<R> = Pin<Box<dyn Future<Output = Result<Response<AbideBody<R>>, ServiceError>> + Send>>;
@@ -181,9 +180,8 @@ where
 
 /// Checked, and with a permit.
 ///
-/// That the service is ready can be a reservation: a place in a queue, one of a limited number of requests. A request that waits for its
-/// host's permit gives it back, by dropping the clone that has it: it must not keep it from requests to other hosts, nor from its own
-/// robots.txt, which would be a deadlock.
+/// That the service is ready can be a reservation, such as one of a limited number of requests. A request that waits for its permit gives it back, by
+/// dropping the clone that has it: it must not keep it from requests to other hosts, nor from its own robots.txt, which would be a deadlock.
 async fn admitted<S: Clone>(call: &mut Call<'_>, service: &mut S) -> Result<(), abide_gate::Denied> {
     let mut handoff = pin!(admit(call));
     match poll_fn(|context| Poll::Ready(handoff.as_mut().poll(context))).await {

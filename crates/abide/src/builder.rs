@@ -261,8 +261,7 @@ impl Builder {
         Ok(abide.wrap(inner))
     }
 
-    /// Builds the crawler and its inner client, for middleware chains of your own: [`Abide::wrap`], or [`Abide::gate`] and
-    /// [`Abide::pacing`] with a cache between them.
+    /// Builds the crawler and its inner client, for chains of your own: [`Abide::wrap`], or [`Abide::gate`], a cache and [`Abide::pacing`].
     ///
     /// abide cannot read the settings of reqwest's builder, so it replaces some:
     ///

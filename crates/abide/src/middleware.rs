@@ -54,8 +54,7 @@ pub(crate) enum Part {
     Pacing,
 }
 
-/// As `async_trait` would write it, except that the call is made before the future is: with the macro a future has room for the
-/// request twice, and it is allocated and moved for every call.
+/// As `async_trait` would write it, but the call is made before the future, which else has room for the request twice, and is moved for each call.
 impl Middleware for AbideMiddleware {
     fn handle<'m, 'e, 'n, 'f>(
         &'m self,
@@ -317,8 +316,7 @@ pub(crate) fn sending<'f>(
 
 /// Sends within the span of the hop and the read timeout, and reports the result to the call. Returns also how often it was sent.
 ///
-/// Puts the response into `place`: every future on the way would move its 136 bytes. The caller of abide may have it when [`Call::saved`] has
-/// been awaited.
+/// Puts the response into `place`: every future on the way would move its 136 bytes. Await [`Call::saved`] before the caller of abide has it.
 pub(crate) async fn send_and_report(
     core: &Core,
     call: &mut Call<'_>,
@@ -560,8 +558,7 @@ pub(crate) fn count_sends<F: Future + Unpin>(
     })
 }
 
-/// A policy of reqwest that never sends again by itself: one permit, one request. It is asked after each answer, and counts;
-/// a request that times out is dropped before, and is not counted.
+/// A policy of reqwest that never sends again: one permit, one request. It counts each response; a request that times out is dropped before.
 pub(crate) fn never_again() -> reqwest::retry::Builder {
     reqwest::retry::never().classify_fn(|answer| {
         // A request without a permit of its own is robots.txt, which acquires its permit in the gate.

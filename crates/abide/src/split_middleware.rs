@@ -99,8 +99,7 @@ pub(crate) async fn send_through_chain(
     Ok(response)
 }
 
-/// The inner half: acquires the permit, and sends. Without an outer half above it, as when a cache revalidates in the background, it checks
-/// robots.txt itself.
+/// The inner half: acquires the permit, and sends. Without an outer half, as when a cache revalidates in the background, it checks robots.txt itself.
 #[allow(clippy::expect_used, reason = "what was answered has a response")]
 pub(crate) async fn send_paced(
     core: &Core,
