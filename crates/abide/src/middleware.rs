@@ -153,13 +153,11 @@ impl<'a> RedirectLoop<'a> {
                     signed.map_err(|denied| self.refused(denied, extensions))?;
                     let (is_repeatable, next) = (self.is_repeatable(), next.clone());
                     let sending = sending(self.core, &mut self.call, &mut self.request, extensions, next);
-                    let (answered, sends) =
+                    let answered =
                         send_and_report(self.core, &mut self.call, sending, is_repeatable, &mut place).await;
-                    self.keeps_codings = self.core.decodes && (sends > 0 || !self.core.counts_sends);
-                    if self.call.permit().is_some_and(|permit| !permit.is_saved()) {
-                        Box::pin(self.call.saved()).await;
-                    }
-                    answered
+                    self.call.saved().await;
+                    let is_counted = |sends| sends > 0 || !self.core.counts_sends;
+                    answered.map(|sends| self.keeps_codings = self.core.decodes && is_counted(sends))
                 }
             };
             answered.map_err(|error| self.failed(error, extensions))?;
@@ -314,7 +312,7 @@ pub(crate) fn sending<'f>(
     call.within(|| next.run(taken.take().expect(ONE_REQUEST), extensions))
 }
 
-/// Sends within the span of the hop and the read timeout, and reports the result to the call. Returns also how often it was sent.
+/// Sends within the span of the hop and the read timeout, and reports the result to the call. Returns how often the client counted it.
 ///
 /// Puts the response into `place`: every future on the way would move its 136 bytes. Await [`Call::saved`] before the caller of abide has it.
 pub(crate) async fn send_and_report(
@@ -323,7 +321,7 @@ pub(crate) async fn send_and_report(
     mut sending: BoxFuture<'_, Result<Response>>,
     is_repeatable: bool,
     place: &mut Option<Response>,
-) -> (Result<()>, u32) {
+) -> Result<u32> {
     let mut sends = 0;
     let answer = {
         let sending = poll_fn(|context| {
@@ -335,24 +333,13 @@ pub(crate) async fn send_and_report(
     };
     // A request that is given up has ended before that is reported.
     drop(sending);
-    (answered(core, call, answer, sends, is_repeatable, place), sends)
-}
-
-fn answered(
-    core: &Core,
-    call: &mut Call<'_>,
-    answer: io::Result<Result<()>>,
-    times: u32,
-    is_repeatable: bool,
-    place: &mut Option<Response>,
-) -> Result<()> {
     match answer {
         Ok(Ok(())) => {}
-        Ok(Err(_)) if times > 1 => return Err(sent_again(call, times)),
+        Ok(Err(_)) if sends > 1 => return Err(sent_again(call, sends)),
         Ok(Err(error)) => return Err(failed(call, error)),
         Err(error) => {
             let error = timed_out(call, error);
-            return Err(if times > 1 { sent_again(call, times) } else { error });
+            return Err(if sends > 1 { sent_again(call, sends) } else { error });
         }
     }
     let response = place.as_ref().expect(ANSWERED);
@@ -362,9 +349,9 @@ fn answered(
         observe_cookie(&core.has_cookies, name);
         is_coded |= *name == CONTENT_ENCODING;
     }
-    let refused = if times > 1 {
+    let refused = if sends > 1 {
         call.observe(response.status(), response.headers());
-        Some(sent_again(call, times))
+        Some(sent_again(call, sends))
     } else {
         call.answered(head_of(response, is_repeatable)).err().map(refuse)
     };
@@ -379,7 +366,7 @@ fn answered(
     if is_coded && core.decodes {
         *place = place.take().map(decoded);
     }
-    Ok(())
+    Ok(sends)
 }
 
 /// An error, not only a warning: requests without a permit cannot be undone.
@@ -417,7 +404,7 @@ pub(crate) fn head_of(response: &Response, is_repeatable: bool) -> ResponseHead<
 }
 
 /// Reports a request without a response to the call, and makes the caller's error.
-fn failed(call: &mut Call<'_>, mut error: reqwest_middleware::Error) -> reqwest_middleware::Error {
+fn failed(call: &mut Call<'_>, mut error: Error) -> Error {
     // reqwest shows the URL in its errors.
     if let Some(shown) = error.url_mut() {
         *shown = without_userinfo(shown);
@@ -432,15 +419,15 @@ fn failed(call: &mut Call<'_>, mut error: reqwest_middleware::Error) -> reqwest_
 }
 
 #[cold]
-pub(crate) fn refuse(denied: Denied) -> reqwest_middleware::Error {
-    reqwest_middleware::Error::middleware(denied)
+pub(crate) fn refuse(denied: Denied) -> Error {
+    Error::middleware(denied)
 }
 
 /// What a failed request met; `None` if the host has no part in it.
-fn failure(error: &reqwest_middleware::Error) -> Option<Failure> {
+fn failure(error: &Error) -> Option<Failure> {
     match error {
-        reqwest_middleware::Error::Reqwest(error) => reqwest_failure(error),
-        reqwest_middleware::Error::Middleware(_) => None,
+        Error::Reqwest(error) => reqwest_failure(error),
+        Error::Middleware(_) => None,
     }
 }
 
@@ -574,6 +561,6 @@ mod tests {
     #[test]
     fn a_timeout_of_a_middleware_below_is_none_of_the_host() {
         let waited = io::Error::from(io::ErrorKind::TimedOut);
-        assert_eq!(failure(&reqwest_middleware::Error::middleware(waited)), None);
+        assert_eq!(failure(&Error::middleware(waited)), None);
     }
 }

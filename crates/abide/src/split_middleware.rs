@@ -132,13 +132,13 @@ pub(crate) async fn send_paced(
         let was_sent = handoff.as_ref().is_some_and(|handoff| replace(&mut handoff.report().is_sent, true));
         let mut place = None;
         // What is sent again, the half above decides.
-        let (answered, _) = send_and_report(core, &mut call, sending, false, &mut place).await;
+        let answered = send_and_report(core, &mut call, sending, false, &mut place).await;
         if let Some(handoff) = &handoff {
             handoff.report().is_sent = was_sent || call.is_sent();
         }
         wire = call.permit().map(Permit::elapsed).unwrap_or_default();
         call.saved().await;
-        answered.map(|()| place.expect(ANSWERED))
+        answered.map(|_| place.expect(ANSWERED))
     }
     .await;
     let denied = response.as_ref().err().and_then(|error| Denied::find(error));
