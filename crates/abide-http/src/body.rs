@@ -296,16 +296,15 @@ mod tests {
     use super::*;
     use std::convert::Infallible;
 
-    use abide_permissions::{HeadScanner, ReadOptions};
     use http_body_util::{BodyExt, StreamBody};
+
+    use crate::reader::tests::head_reader;
 
     /// Reads the head of a page that comes in frames of these sizes.
     async fn read(
         page: &[u8],
         mut sizes: impl Iterator<Item = usize>,
     ) -> ResponseBody<impl Body<Data = Bytes, Error = Infallible> + Unpin> {
-        let options = ReadOptions::new("ExampleBot".parse().unwrap());
-        let head = HeadReader::new(HeadScanner::new(&options, Some("text/html")), true);
         let mut rest = Bytes::copy_from_slice(page);
         let mut frames = Vec::new();
         while !rest.is_empty() {
@@ -314,7 +313,7 @@ mod tests {
         }
         let wire = StreamBody::new(futures_util::stream::iter(frames));
         let mut body = ResponseBody::new(wire, Version::HTTP_11, None);
-        body.read_head(head).await;
+        body.read_head(head_reader()).await;
         body.take_what_is_here().await;
         body
     }
@@ -339,16 +338,14 @@ mod tests {
     #[tokio::test]
     async fn a_head_begins_with_what_was_taken() {
         let page = Bytes::from_static(b"<meta name=robots content=noindex><body>text");
-        let options = ReadOptions::new("ExampleBot".parse().unwrap());
-        let head = || HeadReader::new(HeadScanner::new(&options, Some("text/html")), true);
         for taken in 1..page.len() {
             let body = || {
                 let wire = http_body_util::Full::new(page.slice(taken..));
                 ResponseBody::new(wire, Version::HTTP_11, None).with_taken(Ok(page.slice(..taken)))
             };
             let (mut eager, mut lazy) = (body(), body());
-            assert_eq!(eager.read_head(head()).await.metas().len(), 1, "{taken}");
-            let later = lazy.scan_lazily(head());
+            assert_eq!(eager.read_head(head_reader()).await.metas().len(), 1, "{taken}");
+            let later = lazy.scan_lazily(head_reader());
             for body in [eager, lazy] {
                 assert_eq!(body.collect().await.unwrap().to_bytes(), page, "{taken}");
             }

@@ -350,20 +350,10 @@ mod tests {
             assert_eq!(price(text).to_string(), shown);
             assert_eq!(price(shown), price(text));
         }
-        for text in [
-            "0.01",
-            "USD",
-            "USD ",
-            "USD .1",
-            "USD 1.",
-            "USD -1",
-            "USD 1e3",
-            "USD 1,00",
-            "DOLLAR 1",
-            "USD 0.0000000001",
-            "JPY 18446744073.709551616",
-            "US1 2",
-        ] {
+        let invalid =
+            ["0.01", "USD", "USD ", "USD .1", "USD 1.", "USD -1", "USD 1e3", "USD 1,00", "DOLLAR 1", "US1 2"];
+        let too_long = ["USD 0.0000000001", "JPY 18446744073.709551616"];
+        for text in invalid.into_iter().chain(too_long) {
             assert!(text.parse::<Price>().is_err(), "{text}");
         }
         let tenth = (0..10).try_fold(price("USD 0.0"), |sum, _| sum.checked_add(price("USD 0.1")));

@@ -436,15 +436,19 @@ fn begins_with_a_tag(start: &[u8]) -> bool {
 const LOOKED_AT: usize = 256;
 
 #[cfg(test)]
-mod tests {
-    use abide_permissions::ReadOptions;
+pub(crate) mod tests {
     use http_body::Frame;
 
     use super::*;
 
-    fn read(body: &[u8], size: usize) -> Head {
+    /// Of a whole page.
+    pub(crate) fn head_reader() -> HeadReader {
         let options = ReadOptions::new("ExampleBot".parse().unwrap());
-        let mut head = HeadReader::new(HeadScanner::new(&options, Some("text/html")), true);
+        HeadReader::new(HeadScanner::new(&options, Some("text/html")), true)
+    }
+
+    fn read(body: &[u8], size: usize) -> Head {
+        let mut head = head_reader();
         let frames = body.chunks(size).map(|frame| Ok(Frame::data(Bytes::copy_from_slice(frame))));
         frames.map(Some).chain([None]).any(|frame| head.take(frame.as_ref(), 0));
         head.finish()
@@ -471,9 +475,8 @@ mod tests {
 
     #[test]
     fn a_page_that_begins_with_a_tag_is_not_waited_for() {
-        let options = ReadOptions::new("ExampleBot".parse().unwrap());
         for (start, is_read) in [(&b"<body>"[..], true), (b" \xef\xbb\xbf<p>", true), (b"text", false)] {
-            let mut head = HeadReader::new(HeadScanner::new(&options, None), true);
+            let mut head = head_reader();
             head.feed(start);
             assert_eq!(head.is_read, is_read, "{start:?}");
         }
