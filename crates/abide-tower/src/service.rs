@@ -212,26 +212,20 @@ fn conditions(headers: &HeaderMap) -> HeaderMap {
     lines.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// The URL that answered, where a redirect layer below says so.
-#[cfg(feature = "tower-http")]
+/// The URL that answered, where a redirect layer below says so. Without the feature `tower-http` it is unknown.
+#[cfg_attr(not(feature = "tower-http"), expect(unused_variables, reason = "nothing says so"))]
 pub(crate) fn redirected(extensions: &Extensions) -> Option<Url> {
-    let uri = extensions.get::<tower_http::follow_redirect::RequestUri>()?;
-    Url::parse(&uri.0.to_string()).ok()
-}
-
-/// Without the feature `tower-http` it is unknown.
-#[cfg(not(feature = "tower-http"))]
-pub(crate) fn redirected(_: &Extensions) -> Option<Url> {
-    None
+    #[cfg(feature = "tower-http")]
+    return Url::parse(&extensions.get::<tower_http::follow_redirect::RequestUri>()?.0.to_string()).ok();
+    #[cfg(not(feature = "tower-http"))]
+    return None;
 }
 
 /// The address that answered, where hyper-util's connector says so.
-#[cfg(feature = "hyper-util")]
+#[cfg_attr(not(feature = "hyper-util"), expect(unused_variables, reason = "nothing says so"))]
 fn remote_addr(extensions: &Extensions) -> Option<SocketAddr> {
-    Some(extensions.get::<hyper_util::client::legacy::connect::HttpInfo>()?.remote_addr())
-}
-
-#[cfg(not(feature = "hyper-util"))]
-fn remote_addr(_: &Extensions) -> Option<SocketAddr> {
-    None
+    #[cfg(feature = "hyper-util")]
+    return Some(extensions.get::<hyper_util::client::legacy::connect::HttpInfo>()?.remote_addr());
+    #[cfg(not(feature = "hyper-util"))]
+    return None;
 }
