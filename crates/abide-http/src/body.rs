@@ -94,7 +94,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
             let mut is_done = self.replay.iter().any(|frame| head.take(Some(frame), 0));
             while !is_done {
                 let frame = poll_fn(|context| self.poll_wire(context)).await;
-                is_done = head.take(frame.as_ref(), self.missing());
+                is_done = head.take(frame.as_ref(), self.wire_hint().lower());
                 if let Some(frame) = frame {
                     self.keep(frame);
                 }
@@ -116,7 +116,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
         while !self.has_ended && taken < AHEAD_MAX {
             let Poll::Ready(frame) = poll_fn(|context| Poll::Ready(self.poll_wire(context))).await else {
                 // Where the length says that nothing more comes, only the end is to be waited for, and that is the reader's to do.
-                if !is_patient || self.wire.as_ref().map_or(true, B::is_end_stream) {
+                if !is_patient || self.is_wire_over() {
                     return;
                 }
                 // The connection's own task hands over one frame at a time, the end too: let it run once.
@@ -170,23 +170,19 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
             }
             None => (self.has_ended, self.permit) = (true, None),
         }
-        let missing = self.missing();
+        let missing = self.wire_hint().lower();
         // Its drop sends the result.
         self.lazy.take_if(|scan| scan.head.as_mut().is_none_or(|head| head.take(frame, missing)));
     }
 
     fn end_permit(&mut self) {
-        let has_its_length = || self.wire_hint().exact() == Some(0);
-        if self.wire.as_ref().map_or(true, B::is_end_stream)
-            || (self.ends_with_its_length && has_its_length())
-        {
+        if self.is_wire_over() || self.ends_with_its_length && self.wire_hint().exact() == Some(0) {
             self.permit = None;
         }
     }
 
-    /// How many bytes are to come, at least.
-    fn missing(&self) -> u64 {
-        self.wire_hint().lower()
+    fn is_wire_over(&self) -> bool {
+        self.wire.as_ref().map_or(true, B::is_end_stream)
     }
 
     fn wire_hint(&self) -> SizeHint {
@@ -218,7 +214,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for ResponseBody
     }
 
     fn is_end_stream(&self) -> bool {
-        self.replay.is_empty() && (self.has_ended || self.wire.as_ref().map_or(true, B::is_end_stream))
+        self.replay.is_empty() && (self.has_ended || self.is_wire_over())
     }
 
     fn size_hint(&self) -> SizeHint {

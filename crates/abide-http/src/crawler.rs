@@ -249,10 +249,8 @@ impl SignRequest for Signing {
     }
 
     fn asked(&self, status: http::StatusCode, headers: &http::HeaderMap) -> Option<Arc<dyn SignRequest>> {
-        if !self.0.signs_only_when_asked() {
-            return None;
-        }
-        Some(Arc::new(Self(self.0.as_asked(status, headers)?)))
+        let asked = self.0.signs_only_when_asked().then(|| self.0.as_asked(status, headers)).flatten();
+        Some(Arc::new(Self(asked?)))
     }
 }
 

@@ -320,8 +320,7 @@ impl<'h> BodyFields<'h> {
 fn is_all(status: StatusCode, headers: &HeaderMap) -> bool {
     // Looked up only where the status does not decide.
     let ranges = std::iter::once(()).flat_map(|()| headers.get_all(header::CONTENT_RANGE));
-    let ranges = ranges.map(HeaderValue::as_bytes);
-    is_whole(status.as_u16(), ranges)
+    is_whole(status.as_u16(), ranges.map(HeaderValue::as_bytes))
 }
 
 /// `Content-Range: bytes 0-…`.
