@@ -2,6 +2,8 @@
 //!
 //! A client drives it, as the example of this crate shows. [`admit`] takes the steps that are the same for every client: robots.txt and rate limit.
 
+#![expect(clippy::expect_used, reason = "each `expect` says why it holds")]
+
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -222,10 +224,11 @@ impl<'a> Call<'a> {
     }
 
     /// The URL of this hop, without user information.
-    #[expect(clippy::expect_used, reason = "a hop is pending, or it is in the history")]
     pub fn url(&self) -> &Url {
         let pending = self.hop.as_ref().map(|hop| &hop.url);
-        pending.or_else(|| self.history.last().map(Hop::url)).expect("a call has a hop")
+        pending
+            .or_else(|| self.history.last().map(Hop::url))
+            .expect("a hop is pending, or it is in the history")
     }
 
     /// How long the call may still wait for permits.
@@ -253,11 +256,8 @@ impl<'a> Call<'a> {
         self.span.within(sending)
     }
 
-    #[expect(
-        clippy::expect_used,
-        reason = "the constructor and `follow` put one in; `answered` takes it and ends the hop"
-    )]
-    pub(crate) fn pending(&mut self) -> &mut PendingHop {
+    /// The constructor and `follow` put it in; `answered` takes it and ends the hop.
+    fn pending(&mut self) -> &mut PendingHop {
         self.hop.as_mut().expect("a hop is checked, permitted and sent before its response comes")
     }
 
@@ -287,16 +287,12 @@ impl<'a> Call<'a> {
     }
 
     /// Acquires the permit of a hop that was checked, whose verdict the gate replaces if rules change during the wait.
-    #[expect(
-        clippy::expect_used,
-        reason = "`checked` and `checked_above` put a verdict in before `Step::Acquire`"
-    )]
     async fn acquire(&mut self) -> Result<(), Denied> {
         // If the wait for the permit is cancelled, the call checks again.
         self.step = Step::Check;
         let (gate, mut left) = (&self.crawler.gate, self.wait_left);
         let hop = self.hop.as_mut().expect("see `pending`");
-        let verdict = hop.verdict.as_mut().expect("a verdict comes before a permit");
+        let verdict = hop.verdict.as_mut().expect("`checked` or `checked_above` has put it in");
         let permit = self.span.cover(pin!(gate.acquire(&hop.url, verdict, &mut left))).await;
         let is_allowed = verdict.is_allowed();
         self.spend(left);
@@ -449,7 +445,6 @@ impl<'a> Call<'a> {
         self.end(head, wire)
     }
 
-    #[expect(clippy::expect_used, reason = "see `pending`; a request is sent only with a verdict")]
     fn end(&mut self, head: ResponseHead<'_>, wire: Duration) -> Result<(), Denied> {
         if let Some(got) = head.url.filter(|got| !same_resource(got, self.url())) {
             return Err(self.denied(DeniedKind::RedirectBypass { got: without_userinfo(got) }));
@@ -619,7 +614,6 @@ impl<'a> Call<'a> {
     ///
     /// # Panics
     /// If the call is not at [`Step::Follow`].
-    #[expect(clippy::expect_used, reason = "the step says so")]
     pub fn follow(&mut self, headers: &mut HeaderMap) -> bool {
         let target = *self.target.take().expect("Step::Follow");
         target.change(headers);

@@ -2,6 +2,8 @@
 //!
 //! A cache between the two keeps neither errors nor extensions of responses, so both go through the request's extensions.
 
+#![allow(clippy::expect_used, reason = "each `expect` says why it holds")]
+
 use std::mem::replace;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -63,7 +65,6 @@ impl Drop for Through<'_, '_> {
 }
 
 /// The outer half: hands a hop on, and reports its response to the call.
-#[allow(clippy::expect_used, reason = "the redirect loop checks each hop before it sends it")]
 pub(crate) async fn send_through_chain(
     call: &mut Call<'_>,
     mut request: Request,
@@ -100,7 +101,6 @@ pub(crate) async fn send_through_chain(
 }
 
 /// The inner half: acquires the permit, and sends. Without an outer half, as when a cache revalidates in the background, it checks robots.txt itself.
-#[allow(clippy::expect_used, reason = "what was answered has a response")]
 pub(crate) async fn send_paced(
     core: &Core,
     mut request: Request,
