@@ -109,7 +109,6 @@ struct Repetitions {
     price: bool,
 }
 
-/// A hop that has no response yet.
 #[derive(Debug)]
 pub(crate) struct PendingHop {
     pub(crate) url: Url,
@@ -269,7 +268,6 @@ impl<'a> Call<'a> {
         pending.waited = pending.waited.saturating_add(waited);
     }
 
-    /// robots.txt has been checked.
     pub(crate) fn checked(&mut self, verdict: Verdict) -> Result<(), Denied> {
         let verdict = match self.override_reason() {
             Some(why) if !verdict.is_allowed() => self.crawler.gate.override_denial(verdict, why),

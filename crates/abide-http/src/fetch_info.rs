@@ -21,11 +21,10 @@ use crate::crawler::Crawler;
 #[cfg(feature = "tracing")]
 use crate::failure::root_cause;
 use crate::payment::PaymentTerms;
-use crate::permission_history::StoredPermissions;
-use crate::reader::RuleFields;
+use crate::reader::{RuleFields, not_scanned};
 use abide_gate::Verdict;
 use abide_permissions::{
-    AppDirectives, Head, HeadEnd, PermissionError, Permissions, Preference, Preferences, Provenance,
+    AppDirectives, Head, PermissionError, PermissionRecord, Permissions, Preference, Preferences, Provenance,
     ReadOptions, Usage, license_challenge, licenses,
 };
 use abide_robots::Target;
@@ -36,7 +35,6 @@ pub struct FetchInfo {
     inner: Arc<Inner>,
 }
 
-/// What a fetch found out.
 #[derive(Debug)]
 struct Inner {
     read: ReadOptions,
@@ -49,8 +47,8 @@ struct Inner {
 pub(crate) enum HeadOutcome {
     /// The head, or why none was looked at. What it permits is read on request: many callers never ask.
     Known(Head),
-    /// With what earlier fetches have stored.
-    Stored(Box<StoredPermissions>),
+    /// What is known from this fetch and those before it.
+    Stored(Box<PermissionRecord>),
     /// The header's part is known; the head comes with the body.
     Later(watch::Receiver<Option<Head>>),
 }
@@ -102,14 +100,12 @@ impl FetchInfo {
     /// With [`Scan::Lazy`](crate::Scan::Lazy) the head's part is missing until the body has been read that far.
     pub fn permissions(&self) -> Permissions {
         let Inner { read, fields, outcome, .. } = &*self.inner;
-        match outcome {
-            HeadOutcome::Known(head) => fields.permissions(read, head.clone()),
-            HeadOutcome::Stored(known) => known.permissions.clone(),
-            HeadOutcome::Later(head) => {
-                let head = head.borrow().clone().unwrap_or_else(|| Head::not_scanned(HeadEnd::NotScanned));
-                fields.permissions(read, head)
-            }
-        }
+        let head = match outcome {
+            HeadOutcome::Stored(known) => return known.permissions(read),
+            HeadOutcome::Known(head) => head.clone(),
+            HeadOutcome::Later(head) => head.borrow().clone().unwrap_or_else(not_scanned),
+        };
+        fields.permissions(read, head)
     }
 
     /// What the site says about *uses* of the content: AI training, search, text and data mining.
@@ -128,15 +124,15 @@ impl FetchInfo {
         let target = hop.map(|hop| Target::of(hop.url()));
         let file = hop.and_then(|hop| hop.verdict().tdmrep()).zip(target.as_ref());
         let is_unknown = hop.is_some_and(|hop| hop.verdict().is_tdmrep_unknown());
-        if let HeadOutcome::Stored(known) = &self.inner.outcome {
-            let known = known.preferences.clone();
+        let Inner { read, fields, outcome, .. } = &*self.inner;
+        if let HeadOutcome::Stored(known) = outcome {
+            let known = known.preferences(read);
             // What fields and metas of the page said supersedes the file.
             let is_stated = known.resolve(&Usage::Tdm) != Preference::Unknown;
             let known = if is_stated { known } else { known.with_tdm(file, [], &[]) };
             return if is_unknown { known.with_unread_sources() } else { known };
         }
         let permissions = self.permissions();
-        let Inner { read, fields, .. } = &*self.inner;
         let own = Preferences::new(read).with_fields(fields.lines());
         let own = own.with_tdm(file, fields.lines(), permissions.metas());
         let is_complete = permissions.is_complete() && !is_unknown;
@@ -153,7 +149,7 @@ impl FetchInfo {
         let (rules, permissions) = (self.rules_and_url().map(|(rules, _)| rules), self.permissions());
         match &self.inner.outcome {
             HeadOutcome::Stored(known) => {
-                let links = known.links.iter().map(|line| ("link", &**line));
+                let links = known.lines("link").map(|line| ("link", line));
                 licenses(rules, links, Some(permissions.head()))
             }
             _ => licenses(rules, self.inner.fields.lines(), Some(permissions.head())),
@@ -477,7 +473,6 @@ pub fn log_failed(hops: usize, url: &Url, error: &(dyn Error + 'static)) {
     let _ = (hops, url, error);
 }
 
-/// Reports that permissions could not be stored.
 pub(crate) fn not_persisted(url: &Url, error: &PermissionError) {
     #[cfg(feature = "tracing")]
     tracing::warn!(

@@ -72,7 +72,6 @@ impl ReadTimeout {
     }
 }
 
-/// A timer, and its runtime.
 type Timed = (Id, Pin<Box<Sleep>>);
 
 thread_local! {

@@ -13,13 +13,13 @@ use http_body::Body;
 use crate::body::{BoxError, FrameResult, ResponseBody};
 use crate::crawler::Crawler;
 use crate::fetch_info::{FetchInfo, HeadOutcome, RedirectHistory, with_robots};
-use crate::permission_history::{StoredPermissions, persist};
+use crate::permission_history::persist;
 use abide_gate::WallMillis;
 use abide_permissions::{
-    Fetched, Head, HeadEnd, HeadScanner, PermissionStore, Permissions, Preferences, ReadOptions, is_whole,
+    Fetched, Head, HeadEnd, HeadScanner, PermissionRecord, PermissionStore, Permissions, Preferences,
+    ReadOptions, is_whole,
 };
 
-/// How the responses of one crawler are read.
 #[derive(Clone, Debug)]
 pub(crate) struct ResponseReader {
     pub(crate) options: ReadOptions,
@@ -53,7 +53,6 @@ pub struct Reading<'a> {
 /// Where an answer comes from, as far as its fields are concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FieldSource {
-    /// From the wire.
     Wire,
     /// From the wire at that time, with all fields that were there then.
     Kept(WallMillis),
@@ -155,14 +154,9 @@ impl<'a> Reading<'a> {
     }
 
     /// Keeps what the response says for later fetches, under the URL that the last hop asked for.
-    async fn persist(
-        &self,
-        status: StatusCode,
-        headers: &HeaderMap,
-        head: Head,
-    ) -> Option<StoredPermissions> {
-        let (store, hop, read) = (self.store()?, self.history.last()?, &self.crawler.reader.options);
-        let robots = with_robots(Preferences::new(read), hop);
+    async fn persist(&self, status: StatusCode, headers: &HeaderMap, head: Head) -> Option<PermissionRecord> {
+        let (store, hop) = (self.store()?, self.history.last()?);
+        let robots = with_robots(Preferences::new(&self.crawler.reader.options), hop);
         let received = match self.source {
             FieldSource::Kept(time) => time,
             FieldSource::Wire | FieldSource::Unknown => self.fields.received,
@@ -172,7 +166,7 @@ impl<'a> Reading<'a> {
         let info = Fetched::new(status.as_u16(), &fields, head, received.to_system_time())
             .with_request(&asked)
             .with_preferences(&robots);
-        persist(store, read, hop.url(), &info, status).await
+        persist(store, hop.url(), &info, status).await
     }
 
     /// Reads the head of a page, if there is one. Only a final 2xx is about its URL, and only a body that begins as the page does, decoded, and HTML.
@@ -211,7 +205,7 @@ fn lines(headers: &HeaderMap) -> Vec<(&str, &[u8])> {
     headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect()
 }
 
-fn not_scanned() -> Head {
+pub(crate) fn not_scanned() -> Head {
     Head::not_scanned(HeadEnd::NotScanned)
 }
 

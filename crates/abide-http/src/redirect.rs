@@ -65,14 +65,12 @@ impl Default for RedirectPolicy {
     }
 }
 
-/// What a response is to the call.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Redirect {
     /// Its end; if it is a redirect, with the reason.
     End(Option<Stopped>),
     /// One more than the policy allows, to this URL.
     TooMany(Url),
-    /// A further hop.
     Follow(RedirectTarget),
 }
 
@@ -89,7 +87,6 @@ pub(crate) struct RedirectTarget {
 }
 
 impl RedirectTarget {
-    /// The same request, once more.
     pub(crate) fn repeat(method: Method, url: Url) -> Self {
         Self { url, method, keeps_body: true, keeps_credentials: true, referer: None, is_repeat: true }
     }

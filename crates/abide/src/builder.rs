@@ -34,7 +34,6 @@ use crate::robots_fetch::ReqwestFetch;
 /// ```
 #[must_use]
 pub struct Builder {
-    /// What every client has in common.
     crawler: CrawlerBuilder,
     timeout: Option<Duration>,
     connect_timeout: Duration,

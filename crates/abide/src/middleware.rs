@@ -44,7 +44,6 @@ pub(crate) struct AbideMiddleware {
     pub(crate) _counted: Option<Arc<()>>,
 }
 
-/// What a middleware does of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     Whole,
@@ -85,7 +84,6 @@ impl Middleware for AbideMiddleware {
     }
 }
 
-/// A call under way.
 struct RedirectLoop<'a> {
     core: &'a Core,
     part: Part,

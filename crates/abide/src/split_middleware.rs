@@ -30,7 +30,6 @@ struct Handoff {
     sent: Arc<Mutex<HopReport>>,
 }
 
-/// What the inner half reports.
 #[derive(Debug, Default)]
 struct HopReport {
     waited: Duration,
