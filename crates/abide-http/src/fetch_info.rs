@@ -421,7 +421,8 @@ impl CallSpan {
 
     /// A part of the call, which is pinned elsewhere: polled within the span, and dropped wherever it is dropped.
     // `tracing`'s own future holds the span by value, and what it covers pinned.
-    pub fn cover<F: Future + Unpin>(&self, mut calling: F) -> impl Future<Output = F::Output> {
+    pub fn cover<F: Future + Unpin>(&self, calling: F) -> impl Future<Output = F::Output> {
+        let mut calling = calling;
         poll_fn(move |context| self.within(|| Pin::new(&mut calling).poll(context)))
     }
 
