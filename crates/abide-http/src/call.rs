@@ -454,9 +454,13 @@ impl<'a> Call<'a> {
         if let Some(payment) = self.payment.take() {
             payment.settled(head.status, head.headers);
         }
+        if self.history.hops.is_empty() {
+            // Most calls have one hop, and room for more is a large block.
+            self.history.hops.reserve_exact(1);
+        }
         // Taken last, so that it is moved once.
         let hop = self.hop.take().expect("a response ends one hop");
-        self.history.push(Hop {
+        self.history.hops.push(Hop {
             url: hop.url,
             status: head.status,
             verdict: hop.verdict.expect("a verdict lets a request out"),

@@ -217,6 +217,7 @@ pub(crate) fn with_robots(preferences: Preferences, hop: &Hop) -> Preferences {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct RedirectHistory {
+    /// The redirect policy bounds how many there are.
     pub(crate) hops: Vec<Hop>,
     pub(crate) stopped: Option<Stopped>,
     /// How long the call waited for a request without a response.
@@ -224,17 +225,6 @@ pub struct RedirectHistory {
 }
 
 impl RedirectHistory {
-    /// One more request has been answered. The caller that follows redirects bounds how many there are.
-    #[inline]
-    pub(crate) fn push(&mut self, hop: Hop) {
-        if self.hops.is_empty() {
-            // Most calls have one hop, and room for more is a large block.
-            self.hops = vec![hop];
-        } else {
-            self.hops.push(hop);
-        }
-    }
-
     /// The hops, first to last.
     pub fn hops(&self) -> &[Hop] {
         &self.hops
