@@ -394,7 +394,7 @@ impl<'a> Call<'a> {
     pub fn sending(&mut self) {
         (self.is_sent, self.is_unconnected) = (true, false);
         if let Some(payment) = &mut self.payment {
-            payment.sending();
+            payment.is_sent = true;
         }
     }
 
@@ -554,8 +554,8 @@ impl<'a> Call<'a> {
         // Nothing was sent, so nothing is paid. TLS and the way to the host can also fail later.
         let unsent = |error: Failure| error.is_connect() && !matches!(error, Failure::Tls | Failure::NoRoute);
         self.is_unconnected = failure.is_some_and(unsent);
-        if let Some(payment) = self.payment.take_if(|_| self.is_unconnected) {
-            payment.never_sent();
+        if let Some(mut payment) = self.payment.take_if(|_| self.is_unconnected) {
+            payment.is_sent = false;
         }
         let permit = self.permit()?;
         // What earlier hops have left of the timeout may be too short for any server.
@@ -572,8 +572,8 @@ impl<'a> Call<'a> {
     pub fn not_sent(&mut self) {
         self.is_sent = false;
         self.give_back();
-        if let Some(payment) = self.payment.take() {
-            payment.never_sent();
+        if let Some(mut payment) = self.payment.take() {
+            payment.is_sent = false;
         }
     }
 

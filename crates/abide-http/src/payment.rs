@@ -272,7 +272,8 @@ pub(crate) struct Payment {
     host: String,
     price: Price,
     field: &'static str,
-    is_sent: bool,
+    /// From when the request goes out, only a response says that nothing was charged; unless it did not go out after all.
+    pub(crate) is_sent: bool,
 }
 
 impl Payment {
@@ -280,16 +281,6 @@ impl Payment {
         if let Ok(value) = HeaderValue::from_str(&self.price.to_string()) {
             headers.insert(HeaderName::from_static(self.field), value);
         }
-    }
-
-    /// The request goes out now: from here on only a response says that nothing was charged.
-    pub(crate) fn sending(&mut self) {
-        self.is_sent = true;
-    }
-
-    /// The request did not go out after all.
-    pub(crate) fn never_sent(mut self) {
-        self.is_sent = false;
     }
 
     /// The response is here. Errors are not charged, nor is a page that never asked for a price; a page bought at its exact price that does not
