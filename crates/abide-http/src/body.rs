@@ -29,8 +29,7 @@ use crate::reader::HeadReader;
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 pub(crate) type FrameResult = Result<Frame<Bytes>, BoxError>;
 
-/// The body of a response, with the permit of its request. It replays the part that was read ahead, byte for byte, with length, trailers
-/// and errors. Small frames that were read ahead are joined.
+/// The body of a response and its permit. It replays what was read ahead, small frames joined, byte for byte, with length, trailers and errors.
 ///
 /// The permit ends when the body has ended (trailers, the end of the stream, or known to be empty), fails or is dropped: the host's delay
 /// counts from then. In HTTP/1.x a body also ends at its stated length.
@@ -53,17 +52,15 @@ pub struct ResponseBody<B> {
 }
 
 impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
-    /// A body that is still unread, of a response of this HTTP version, with the permit of its request, or `None` if another middleware has
-    /// it.
+    /// A body that is still unread, of a response of this HTTP version, with the permit of its request, or `None` if another middleware has it.
     pub fn new(wire: B, version: Version, permit: Option<Permit>) -> Self {
         let mut body = Self {
             replay: VecDeque::new(),
             wire: Ok(wire),
             has_ended: false,
             permit,
-            // RFC 9112 §6.3: a message with a length ends there, also if the client does not say so, as reqwest, which may have a decoder in
-            // between. RFC 9113 §8.1: a stream ends with END_STREAM, which may come later than the last byte, and the server counts the
-            // stream until then.
+            // RFC 9112 §6.3: a message with a length ends there, also if the client does not say so, as reqwest, which may have a decoder in between.
+            // RFC 9113 §8.1: a stream ends with END_STREAM, which may come later than the last byte, and the server counts the stream until then.
             ends_with_its_length: version <= Version::HTTP_11,
             read_timeout: ReadTimeout::new(None),
             lazy: None,
@@ -90,15 +87,14 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
 
     /// Reads until the head has ended (or a limit, the end, an error), and keeps everything for the reader.
     ///
-    /// An error met here belongs to the reader: it is replayed at its place. A server that drips its head is waited for no
-    /// longer than [`SCAN_TIME_MAX`].
+    /// An error met here is replayed at its place. A server that drips its head is waited for no longer than [`SCAN_TIME_MAX`].
     pub(crate) async fn read_head(&mut self, mut head: HeadReader) -> Head {
         let reading = async {
             // What was taken before.
             let mut is_done = self.replay.iter().any(|frame| head.take(Some(frame), 0));
             while !is_done {
                 let frame = poll_fn(|context| self.poll_wire(context)).await;
-                is_done = head.take(frame.as_ref(), self.missing());
+                is_done = head.take(frame.as_ref(), self.wire_hint().lower());
                 if let Some(frame) = frame {
                     self.keep(frame);
                 }
@@ -120,7 +116,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
         while !self.has_ended && taken < AHEAD_MAX {
             let Poll::Ready(frame) = poll_fn(|context| Poll::Ready(self.poll_wire(context))).await else {
                 // Where the length says that nothing more comes, only the end is to be waited for, and that is the reader's to do.
-                if !is_patient || self.wire.as_ref().map_or(true, B::is_end_stream) {
+                if !is_patient || self.is_wire_over() {
                     return;
                 }
                 // The connection's own task hands over one frame at a time, the end too: let it run once.
@@ -135,8 +131,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
         }
     }
 
-    /// For the reader. A server chooses the size of its frames, so small ones are joined: what is read ahead costs memory by its
-    /// bytes, also if each of them came alone.
+    /// For the reader. A server chooses the size of its frames, so small ones are joined: what is read ahead costs memory by its bytes alone.
     fn keep(&mut self, frame: FrameResult) {
         if !self.replay.back_mut().is_some_and(|last| has_joined(last, &frame)) {
             self.replay.push_back(frame);
@@ -175,23 +170,19 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
             }
             None => (self.has_ended, self.permit) = (true, None),
         }
-        let missing = self.missing();
+        let missing = self.wire_hint().lower();
         // Its drop sends the result.
         self.lazy.take_if(|scan| scan.head.as_mut().is_none_or(|head| head.take(frame, missing)));
     }
 
     fn end_permit(&mut self) {
-        let has_its_length = || self.wire_hint().exact() == Some(0);
-        if self.wire.as_ref().map_or(true, B::is_end_stream)
-            || (self.ends_with_its_length && has_its_length())
-        {
+        if self.is_wire_over() || self.ends_with_its_length && self.wire_hint().exact() == Some(0) {
             self.permit = None;
         }
     }
 
-    /// How many bytes are to come, at least.
-    fn missing(&self) -> u64 {
-        self.wire_hint().lower()
+    fn is_wire_over(&self) -> bool {
+        self.wire.as_ref().map_or(true, B::is_end_stream)
     }
 
     fn wire_hint(&self) -> SizeHint {
@@ -223,7 +214,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for ResponseBody
     }
 
     fn is_end_stream(&self) -> bool {
-        self.replay.is_empty() && (self.has_ended || self.wire.as_ref().map_or(true, B::is_end_stream))
+        self.replay.is_empty() && (self.has_ended || self.is_wire_over())
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -301,16 +292,15 @@ mod tests {
     use super::*;
     use std::convert::Infallible;
 
-    use abide_permissions::{HeadScanner, ReadOptions};
     use http_body_util::{BodyExt, StreamBody};
+
+    use crate::reader::tests::head_reader;
 
     /// Reads the head of a page that comes in frames of these sizes.
     async fn read(
         page: &[u8],
         mut sizes: impl Iterator<Item = usize>,
     ) -> ResponseBody<impl Body<Data = Bytes, Error = Infallible> + Unpin> {
-        let options = ReadOptions::new("ExampleBot".parse().unwrap());
-        let head = HeadReader::new(HeadScanner::new(&options, Some("text/html")), true);
         let mut rest = Bytes::copy_from_slice(page);
         let mut frames = Vec::new();
         while !rest.is_empty() {
@@ -319,7 +309,7 @@ mod tests {
         }
         let wire = StreamBody::new(futures_util::stream::iter(frames));
         let mut body = ResponseBody::new(wire, Version::HTTP_11, None);
-        body.read_head(head).await;
+        body.read_head(head_reader()).await;
         body.take_what_is_here().await;
         body
     }
@@ -344,16 +334,14 @@ mod tests {
     #[tokio::test]
     async fn a_head_begins_with_what_was_taken() {
         let page = Bytes::from_static(b"<meta name=robots content=noindex><body>text");
-        let options = ReadOptions::new("ExampleBot".parse().unwrap());
-        let head = || HeadReader::new(HeadScanner::new(&options, Some("text/html")), true);
         for taken in 1..page.len() {
             let body = || {
                 let wire = http_body_util::Full::new(page.slice(taken..));
                 ResponseBody::new(wire, Version::HTTP_11, None).with_taken(Ok(page.slice(..taken)))
             };
             let (mut eager, mut lazy) = (body(), body());
-            assert_eq!(eager.read_head(head()).await.metas().len(), 1, "{taken}");
-            let later = lazy.scan_lazily(head());
+            assert_eq!(eager.read_head(head_reader()).await.metas().len(), 1, "{taken}");
+            let later = lazy.scan_lazily(head_reader());
             for body in [eager, lazy] {
                 assert_eq!(body.collect().await.unwrap().to_bytes(), page, "{taken}");
             }

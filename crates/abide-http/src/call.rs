@@ -1,7 +1,8 @@
 //! One call, hop by hop, without I/O: what to do next, by what came of the last step.
 //!
-//! A client drives it, as the example of this crate shows. [`admit`] takes the steps that the gate takes, which are the same for every
-//! client: robots.txt and the rate limit.
+//! A client drives it, as the example of this crate shows. [`admit`] takes the steps that are the same for every client: robots.txt and rate limit.
+
+#![expect(clippy::expect_used, reason = "each `expect` says why it holds")]
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -20,10 +21,11 @@ use crate::identity::{excerpt, foreign_host};
 use crate::license::LicenseToken;
 use crate::payment::{Payment, PaymentTerms};
 use crate::preserved_fields::restore_fields;
-use crate::reader::{FieldSource, ReadRequest, Reading};
-use crate::redirect::{HopRequest, Redirect, RedirectTarget, redirect, same_resource};
+use crate::reader::{FieldSource, Reading, RuleFields};
+use crate::redirect::{Redirect, RedirectTarget, redirect, same_resource};
 use abide_gate::pacing::Permit;
 use abide_gate::{Denied, DeniedKind, Failure, Origin, SignRequest, Verdict, has_userinfo, without_userinfo};
+use abide_permissions::HeadEnd;
 
 /// What to do next.
 ///
@@ -107,7 +109,6 @@ struct Repetitions {
     price: bool,
 }
 
-/// A hop that has no response yet.
 #[derive(Debug)]
 pub(crate) struct PendingHop {
     pub(crate) url: Url,
@@ -222,10 +223,11 @@ impl<'a> Call<'a> {
     }
 
     /// The URL of this hop, without user information.
-    #[expect(clippy::expect_used, reason = "a hop is pending, or it is in the history")]
     pub fn url(&self) -> &Url {
         let pending = self.hop.as_ref().map(|hop| &hop.url);
-        pending.or_else(|| self.history.last().map(Hop::url)).expect("a call has a hop")
+        pending
+            .or_else(|| self.history.last().map(Hop::url))
+            .expect("a hop is pending, or it is in the history")
     }
 
     /// How long the call may still wait for permits.
@@ -253,11 +255,8 @@ impl<'a> Call<'a> {
         self.span.within(sending)
     }
 
-    #[expect(
-        clippy::expect_used,
-        reason = "the constructor and `follow` put one in; `answered` takes it and ends the hop"
-    )]
-    pub(crate) fn pending(&mut self) -> &mut PendingHop {
+    /// The constructor and `follow` put it in; `answered` takes it and ends the hop.
+    fn pending(&mut self) -> &mut PendingHop {
         self.hop.as_mut().expect("a hop is checked, permitted and sent before its response comes")
     }
 
@@ -269,7 +268,6 @@ impl<'a> Call<'a> {
         pending.waited = pending.waited.saturating_add(waited);
     }
 
-    /// robots.txt has been checked.
     pub(crate) fn checked(&mut self, verdict: Verdict) -> Result<(), Denied> {
         let verdict = match self.override_reason() {
             Some(why) if !verdict.is_allowed() => self.crawler.gate.override_denial(verdict, why),
@@ -287,16 +285,12 @@ impl<'a> Call<'a> {
     }
 
     /// Acquires the permit of a hop that was checked, whose verdict the gate replaces if rules change during the wait.
-    #[expect(
-        clippy::expect_used,
-        reason = "`checked` and `checked_above` put a verdict in before `Step::Acquire`"
-    )]
     async fn acquire(&mut self) -> Result<(), Denied> {
         // If the wait for the permit is cancelled, the call checks again.
         self.step = Step::Check;
         let (gate, mut left) = (&self.crawler.gate, self.wait_left);
         let hop = self.hop.as_mut().expect("see `pending`");
-        let verdict = hop.verdict.as_mut().expect("a verdict comes before a permit");
+        let verdict = hop.verdict.as_mut().expect("`checked` or `checked_above` has put it in");
         let permit = self.span.cover(pin!(gate.acquire(&hop.url, verdict, &mut left))).await;
         let is_allowed = verdict.is_allowed();
         self.spend(left);
@@ -371,8 +365,7 @@ impl<'a> Call<'a> {
         self.crawler.identity.sign(headers).map_err(|kind| self.denied(kind))
     }
 
-    /// Signs the request, if requests are signed. Call this last before sending, because a signature is valid for seconds, and only for
-    /// this request as it is.
+    /// Signs the request, if requests are signed. Call this last before sending: a signature is valid for seconds, and for this request as it is.
     ///
     /// # Errors
     /// [`DeniedKind::NotSigned`].
@@ -402,7 +395,7 @@ impl<'a> Call<'a> {
     pub fn sending(&mut self) {
         (self.is_sent, self.is_unconnected) = (true, false);
         if let Some(payment) = &mut self.payment {
-            payment.sending();
+            payment.is_sent = true;
         }
     }
 
@@ -435,8 +428,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The same as [`answered`](Self::answered) of a request that a middleware below has sent, by this verdict, or that a cache has
-    /// answered.
+    /// The same as [`answered`](Self::answered) of a request that a middleware below has sent, by this verdict, or that a cache has answered.
     ///
     /// # Errors
     /// Those of [`answered`](Self::answered).
@@ -452,7 +444,6 @@ impl<'a> Call<'a> {
         self.end(head, wire)
     }
 
-    #[expect(clippy::expect_used, reason = "see `pending`; a request is sent only with a verdict")]
     fn end(&mut self, head: ResponseHead<'_>, wire: Duration) -> Result<(), Denied> {
         if let Some(got) = head.url.filter(|got| !same_resource(got, self.url())) {
             return Err(self.denied(DeniedKind::RedirectBypass { got: without_userinfo(got) }));
@@ -464,9 +455,13 @@ impl<'a> Call<'a> {
         if let Some(payment) = self.payment.take() {
             payment.settled(head.status, head.headers);
         }
+        if self.history.hops.is_empty() {
+            // Most calls have one hop, and room for more is a large block.
+            self.history.hops.reserve_exact(1);
+        }
         // Taken last, so that it is moved once.
         let hop = self.hop.take().expect("a response ends one hop");
-        self.history.push(Hop {
+        self.history.hops.push(Hop {
             url: hop.url,
             status: head.status,
             verdict: hop.verdict.expect("a verdict lets a request out"),
@@ -485,15 +480,10 @@ impl<'a> Call<'a> {
         } else if head.status.is_redirection() {
             let Repetitions { signature, license, price } = self.given;
             let repeated = [signature, license, price].into_iter().filter(|given| *given).count();
-            let asked = HopRequest {
-                method: &self.method,
-                url: self.url(),
-                // A request that was repeated with what its server asked for was not redirected.
-                hop: self.history.hops().len().saturating_sub(1).saturating_sub(repeated),
-                is_repeatable: head.is_repeatable,
-            };
+            // A request that was repeated with what its server asked for was not redirected.
+            let hop = self.history.hops().len().saturating_sub(1).saturating_sub(repeated);
             let policy = self.options.redirects.as_ref().unwrap_or(&self.crawler.redirects);
-            match redirect(policy, asked, head.status, head.headers) {
+            match redirect(policy, &self.method, self.url(), hop, head) {
                 Redirect::Follow(target) => {
                     self.signer = None;
                     self.license = self.license.take().filter(|_| target.keeps_credentials);
@@ -554,8 +544,7 @@ impl<'a> Call<'a> {
         false
     }
 
-    /// Reports that there is no response. `None` if the host is not the reason. Await [`saved`](Self::saved) before you return the error: the
-    /// permit ends with the call.
+    /// Reports that there is no response; `None` if the host is not the reason. Await [`saved`](Self::saved) before the call, and its permit, ends.
     ///
     /// Returns the refusal, if the request was not sent because its address must not be contacted.
     pub fn failed(&mut self, failure: Option<Failure>) -> Option<Denied> {
@@ -566,8 +555,8 @@ impl<'a> Call<'a> {
         // Nothing was sent, so nothing is paid. TLS and the way to the host can also fail later.
         let unsent = |error: Failure| error.is_connect() && !matches!(error, Failure::Tls | Failure::NoRoute);
         self.is_unconnected = failure.is_some_and(unsent);
-        if let Some(payment) = self.payment.take_if(|_| self.is_unconnected) {
-            payment.never_sent();
+        if let Some(mut payment) = self.payment.take_if(|_| self.is_unconnected) {
+            payment.is_sent = false;
         }
         let permit = self.permit()?;
         // What earlier hops have left of the timeout may be too short for any server.
@@ -584,8 +573,8 @@ impl<'a> Call<'a> {
     pub fn not_sent(&mut self) {
         self.is_sent = false;
         self.give_back();
-        if let Some(payment) = self.payment.take() {
-            payment.never_sent();
+        if let Some(mut payment) = self.payment.take() {
+            payment.is_sent = false;
         }
     }
 
@@ -628,7 +617,6 @@ impl<'a> Call<'a> {
     ///
     /// # Panics
     /// If the call is not at [`Step::Follow`].
-    #[expect(clippy::expect_used, reason = "the step says so")]
     pub fn follow(&mut self, headers: &mut HeaderMap) -> bool {
         let target = *self.target.take().expect("Step::Follow");
         target.change(headers);
@@ -651,8 +639,8 @@ impl<'a> Call<'a> {
     ) -> Reading<'r> {
         let Self { crawler, options, method, source, history, .. } = self;
         let scan = options.scan.unwrap_or(crawler.reader.scan);
-        let asked = ReadRequest { crawler, scan, method, request, source: *source };
-        Reading::new(asked, history, status, headers)
+        let (source, fields, head) = (*source, RuleFields::default(), Err(HeadEnd::NotScanned));
+        Reading { crawler, scan, method, request, source, history, fields, head }.begun(status, headers)
     }
 
     /// The response for the caller: its head is read, and a [`FetchInfo`](crate::FetchInfo) put into its extensions.

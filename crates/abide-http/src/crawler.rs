@@ -1,7 +1,6 @@
 //! What all calls of a crawler share: its identity, its gate and its settings, whatever client it uses; and the options of one request.
 //!
-//! `abide` and `abide-tower` build one of these from their own builders, and have no settings besides it: two clients of one crawler
-//! cannot differ in what they obey.
+//! The builders of `abide` and `abide-tower` build one, and have no settings besides it: two clients of one crawler cannot differ in what they obey.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,10 +49,8 @@ impl Crawler {
             fallbacks: Vec::new(),
             user_agent: None,
             gate: GateBuilder::new(),
-            scan: Scan::Eager,
-            read: ReadOptions::for_tokens([]),
+            reader: ResponseReader { options: ReadOptions::for_tokens([]), scan: Scan::Eager, store: None },
             policies: Vec::new(),
-            permission_store: None,
             redirects: RedirectPolicy::default(),
             report_only: None,
             payment: None,
@@ -87,10 +84,8 @@ pub struct CrawlerBuilder {
     fallbacks: Vec<String>,
     user_agent: Option<String>,
     gate: GateBuilder,
-    scan: Scan,
-    read: ReadOptions,
+    reader: ResponseReader,
     policies: Vec<(String, Usage, bool)>,
-    permission_store: Option<Arc<dyn PermissionStore>>,
     redirects: RedirectPolicy,
     report_only: Option<Arc<str>>,
     payment: Option<PaymentPolicy>,
@@ -126,13 +121,13 @@ impl CrawlerBuilder {
 
     /// How permissions are read. Default: [`Scan::Eager`].
     pub fn scan(mut self, scan: Scan) -> Self {
-        self.scan = scan;
+        self.reader.scan = scan;
         self
     }
 
     /// Limits and strictness of reading permissions. The crawler's product tokens replace those of `options`.
     pub fn read_options(mut self, options: ReadOptions) -> Self {
-        self.read = options;
+        self.reader.options = options;
         self
     }
 
@@ -146,7 +141,7 @@ impl CrawlerBuilder {
 
     /// Where permissions are kept between fetches, so that a 304 has the last known rules. Default: nowhere.
     pub fn permission_store(mut self, store: Arc<dyn PermissionStore>) -> Self {
-        self.permission_store = Some(store);
+        self.reader.store = Some(store);
         self
     }
 
@@ -210,10 +205,11 @@ impl CrawlerBuilder {
         }
         let identity = self.identity()?;
         let tokens = identity.tokens.clone();
-        let mut read = self.read.with_tokens(tokens.iter().cloned());
+        let mut reader = self.reader;
+        reader.options = reader.options.with_tokens(tokens.iter().cloned());
         for (token, usage, fallback) in self.policies {
             let token = ProductToken::new(&token).map_err(BuildError::Token)?;
-            read = read.with_policy_token(token, usage, fallback);
+            reader.options = reader.options.with_policy_token(token, usage, fallback);
         }
         // Last, so that settings which were replaced after `sign_requests` are signed for as well.
         let gate = match self.signer {
@@ -223,7 +219,7 @@ impl CrawlerBuilder {
         Ok(Crawler {
             identity,
             gate: gate.build(tokens, fetch),
-            reader: ResponseReader { options: read, scan: self.scan, store: self.permission_store },
+            reader,
             redirects: self.redirects,
             report_only: self.report_only,
             payment: self.payment,
@@ -253,10 +249,8 @@ impl SignRequest for Signing {
     }
 
     fn asked(&self, status: http::StatusCode, headers: &http::HeaderMap) -> Option<Arc<dyn SignRequest>> {
-        if !self.0.signs_only_when_asked() {
-            return None;
-        }
-        Some(Arc::new(Self(self.0.as_asked(status, headers)?)))
+        let asked = self.0.signs_only_when_asked().then(|| self.0.as_asked(status, headers)).flatten();
+        Some(Arc::new(Self(asked?)))
     }
 }
 

@@ -3,16 +3,13 @@
 //! The caller has only the response in hand, so all that a call has found out travels with it, attached to its extensions: the hops that led to
 //! it, verdicts, waits and permissions. What a page permits is read when it is asked for: most callers ask little of it.
 //!
-//! Spans and events show origins, never a path, a header field or a body. Both clients log with these, so a crawler's logs read alike
-//! whichever it uses. `docs/observability.md` lists the names.
+//! Spans and events show origins, never a path, a header field or a body, and are the same for both clients. `docs/observability.md` lists the names.
 
 use std::error::Error;
+use std::future::poll_fn;
 use std::net::SocketAddr;
-#[cfg(feature = "tracing")]
 use std::pin::Pin;
 use std::sync::Arc;
-#[cfg(feature = "tracing")]
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{Extensions, Method, StatusCode};
@@ -20,14 +17,14 @@ use thiserror::Error;
 use tokio::sync::watch;
 use url::Url;
 
+use crate::crawler::Crawler;
 #[cfg(feature = "tracing")]
 use crate::failure::root_cause;
 use crate::payment::PaymentTerms;
-use crate::permission_history::StoredPermissions;
-use crate::reader::RuleFields;
+use crate::reader::{RuleFields, not_scanned};
 use abide_gate::Verdict;
 use abide_permissions::{
-    AppDirectives, Head, HeadEnd, PermissionError, Permissions, Preference, Preferences, Provenance,
+    AppDirectives, Head, PermissionError, PermissionRecord, Permissions, Preference, Preferences, Provenance,
     ReadOptions, Usage, license_challenge, licenses,
 };
 use abide_robots::Target;
@@ -38,7 +35,6 @@ pub struct FetchInfo {
     inner: Arc<Inner>,
 }
 
-/// What a fetch found out.
 #[derive(Debug)]
 struct Inner {
     read: ReadOptions,
@@ -51,19 +47,20 @@ struct Inner {
 pub(crate) enum HeadOutcome {
     /// The head, or why none was looked at. What it permits is read on request: many callers never ask.
     Known(Head),
-    /// With what earlier fetches have stored.
-    Stored(Box<StoredPermissions>),
+    /// What is known from this fetch and those before it.
+    Stored(Box<PermissionRecord>),
     /// The header's part is known; the head comes with the body.
     Later(watch::Receiver<Option<Head>>),
 }
 
 impl FetchInfo {
     pub(crate) fn new(
-        read: ReadOptions,
-        history: RedirectHistory,
+        crawler: &Crawler,
+        history: &mut RedirectHistory,
         fields: RuleFields,
         outcome: HeadOutcome,
     ) -> Self {
+        let (read, history) = (crawler.reader.options.clone(), std::mem::take(history));
         Self { inner: Arc::new(Inner { read, history, fields, outcome }) }
     }
 
@@ -103,14 +100,12 @@ impl FetchInfo {
     /// With [`Scan::Lazy`](crate::Scan::Lazy) the head's part is missing until the body has been read that far.
     pub fn permissions(&self) -> Permissions {
         let Inner { read, fields, outcome, .. } = &*self.inner;
-        match outcome {
-            HeadOutcome::Known(head) => fields.permissions(read, head.clone()),
-            HeadOutcome::Stored(known) => known.permissions.clone(),
-            HeadOutcome::Later(head) => {
-                let head = head.borrow().clone().unwrap_or_else(|| Head::not_scanned(HeadEnd::NotScanned));
-                fields.permissions(read, head)
-            }
-        }
+        let head = match outcome {
+            HeadOutcome::Stored(known) => return known.permissions(read),
+            HeadOutcome::Known(head) => head.clone(),
+            HeadOutcome::Later(head) => head.borrow().clone().unwrap_or_else(not_scanned),
+        };
+        fields.permissions(read, head)
     }
 
     /// What the site says about *uses* of the content: AI training, search, text and data mining.
@@ -129,15 +124,15 @@ impl FetchInfo {
         let target = hop.map(|hop| Target::of(hop.url()));
         let file = hop.and_then(|hop| hop.verdict().tdmrep()).zip(target.as_ref());
         let is_unknown = hop.is_some_and(|hop| hop.verdict().is_tdmrep_unknown());
-        if let HeadOutcome::Stored(known) = &self.inner.outcome {
-            let known = known.preferences.clone();
+        let Inner { read, fields, outcome, .. } = &*self.inner;
+        if let HeadOutcome::Stored(known) = outcome {
+            let known = known.preferences(read);
             // What fields and metas of the page said supersedes the file.
             let is_stated = known.resolve(&Usage::Tdm) != Preference::Unknown;
             let known = if is_stated { known } else { known.with_tdm(file, [], &[]) };
             return if is_unknown { known.with_unread_sources() } else { known };
         }
         let permissions = self.permissions();
-        let Inner { read, fields, .. } = &*self.inner;
         let own = Preferences::new(read).with_fields(fields.lines());
         let own = own.with_tdm(file, fields.lines(), permissions.metas());
         let is_complete = permissions.is_complete() && !is_unknown;
@@ -154,15 +149,14 @@ impl FetchInfo {
         let (rules, permissions) = (self.rules_and_url().map(|(rules, _)| rules), self.permissions());
         match &self.inner.outcome {
             HeadOutcome::Stored(known) => {
-                let links = known.links.iter().map(|line| ("link", &**line));
+                let links = known.lines("link").map(|line| ("link", line));
                 licenses(rules, links, Some(permissions.head()))
             }
             _ => licenses(rules, self.inner.fields.lines(), Some(permissions.head())),
         }
     }
 
-    /// The parameters of a `WWW-Authenticate: License` challenge, names in lower case: with 401 or 402 it says that the content is
-    /// for licensees only. `None`: there is none.
+    /// The parameters of `WWW-Authenticate: License`, if there is one, names in lower case: with 401 or 402 the content is for licensees only.
     pub fn license_challenge(&self) -> Option<Vec<(String, String)>> {
         license_challenge(self.inner.fields.lines())
     }
@@ -223,6 +217,7 @@ pub(crate) fn with_robots(preferences: Preferences, hop: &Hop) -> Preferences {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct RedirectHistory {
+    /// The redirect policy bounds how many there are.
     pub(crate) hops: Vec<Hop>,
     pub(crate) stopped: Option<Stopped>,
     /// How long the call waited for a request without a response.
@@ -230,17 +225,6 @@ pub struct RedirectHistory {
 }
 
 impl RedirectHistory {
-    /// One more request has been answered. The caller that follows redirects bounds how many there are.
-    #[inline]
-    pub(crate) fn push(&mut self, hop: Hop) {
-        if self.hops.is_empty() {
-            // Most calls have one hop, and room for more is a large block.
-            self.hops = vec![hop];
-        } else {
-            self.hops.push(hop);
-        }
-    }
-
     /// The hops, first to last.
     pub fn hops(&self) -> &[Hop] {
         &self.hops
@@ -401,8 +385,7 @@ impl CallSpan {
         }
     }
 
-    /// The span of a hop, `abide.hop`, from its permit to the head of its response. The request for `url` is about to acquire its permit;
-    /// `number` have been answered before it.
+    /// The span of a hop, `abide.hop`, from now, before its permit is acquired, to the head of its response. Before it `number` hops were answered.
     pub(crate) fn hop(number: usize, url: &Url) -> Self {
         Self {
             #[cfg(feature = "tracing")]
@@ -427,11 +410,10 @@ impl CallSpan {
     }
 
     /// A part of the call, which is pinned elsewhere: polled within the span, and dropped wherever it is dropped.
+    // `tracing`'s own future holds the span by value, and what it covers pinned.
     pub fn cover<F: Future + Unpin>(&self, calling: F) -> impl Future<Output = F::Output> {
-        #[cfg(feature = "tracing")]
-        return Covered { span: &self.span, future: calling };
-        #[cfg(not(feature = "tracing"))]
-        return calling;
+        let mut calling = calling;
+        poll_fn(move |context| self.within(|| Pin::new(&mut calling).poll(context)))
     }
 
     /// A part of the call in which nothing is awaited.
@@ -482,7 +464,6 @@ pub fn log_failed(hops: usize, url: &Url, error: &(dyn Error + 'static)) {
     let _ = (hops, url, error);
 }
 
-/// Reports that permissions could not be stored.
 pub(crate) fn not_persisted(url: &Url, error: &PermissionError) {
     #[cfg(feature = "tracing")]
     tracing::warn!(
@@ -507,21 +488,4 @@ fn cause(error: &(dyn Error + 'static)) -> String {
 #[cfg(feature = "tracing")]
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// A future within a span. `tracing`'s own holds the span by value, and the future pinned.
-#[cfg(feature = "tracing")]
-struct Covered<'s, F> {
-    span: &'s tracing::Span,
-    future: F,
-}
-
-#[cfg(feature = "tracing")]
-impl<F: Future + Unpin> Future for Covered<'_, F> {
-    type Output = F::Output;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let _entered = self.span.enter();
-        Pin::new(&mut self.future).poll(context)
-    }
 }

@@ -123,25 +123,19 @@ mod tests {
 
     #[test]
     fn what_is_no_identity_says_what_was_expected() {
-        let sentences = |token: &str, user_agent: &str| {
-            let error = Identity::new(token, &[], Some(user_agent)).unwrap_err();
-            let cause = std::error::Error::source(&error).map(ToString::to_string);
-            (error.to_string(), cause)
-        };
-        assert_eq!(
-            sentences("ExampleBot", "Mozilla/5.0").0,
-            "expected a User-Agent that contains the product token \"ExampleBot\", found \"Mozilla/5.0\"; write it as \
-             \"ExampleBot/1.0 (+https://example.com/bot)\""
-        );
-        assert_eq!(
-            sentences("ExampleBot", "ExampleBot\n"),
-            ("expected a User-Agent of visible ASCII, found \"ExampleBot\\n\"".to_owned(), None)
-        );
         let invalid = ProductToken::new("Example Bot").unwrap_err().to_string();
-        assert_eq!(
-            sentences("Example Bot", "Example Bot"),
-            ("the product token cannot be used".to_owned(), Some(invalid))
-        );
+        let not_named = "expected a User-Agent that contains the product token \"ExampleBot\", found \
+                         \"Mozilla/5.0\"; write it as \"ExampleBot/1.0 (+https://example.com/bot)\"";
+        let not_visible = "expected a User-Agent of visible ASCII, found \"ExampleBot\\n\"";
+        for (token, user_agent, sentence, cause) in [
+            ("ExampleBot", "Mozilla/5.0", not_named, None),
+            ("ExampleBot", "ExampleBot\n", not_visible, None),
+            ("Example Bot", "Example Bot", "the product token cannot be used", Some(invalid)),
+        ] {
+            let error = Identity::new(token, &[], Some(user_agent)).unwrap_err();
+            assert_eq!(error.to_string(), sentence);
+            assert_eq!(std::error::Error::source(&error).map(ToString::to_string), cause);
+        }
     }
 
     #[test]
@@ -149,20 +143,17 @@ mod tests {
         for (url, host, own) in [
             ("http://a.example/", "a.example", true),
             ("http://a.example/", "A.example:80", true),
+            ("https://a.example/", "a.example", true),
             ("https://a.example/", "a.example:443", true),
             ("http://a.example:8080/", "a.example:8080", true),
             ("http://[2001:db8::1]/", "[2001:db8::1]", true),
             ("http://[2001:db8::1]:81/", "[2001:db8::1]:81", true),
             ("http://a.example:8080/", "a.example", false),
-            ("http://a.example/", "b.example", false),
-            ("http://a.example/", "a.example:81", false),
             ("http://a.example/", "a.example:http", false),
             ("http://a.example/", "a.example:+80", false),
             ("http://a.example/", "a.example:", false),
-            ("http://a.example/", "a.example@b.example", false),
             ("http://a.example/", "a.example, b.example", false),
             ("https://a.example/", "a.example:80", false),
-            ("http://a.example/", "", false),
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(HOST, host.parse().unwrap());

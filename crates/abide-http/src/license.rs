@@ -95,23 +95,20 @@ mod tests {
         let tokens = LicenseTokens(Arc::new(|url: &Url, challenge: &[(String, String)]| {
             assert_eq!(challenge, [("error".to_owned(), "invalid_request".to_owned())]);
             assert_ne!(url.path(), "/panics");
-            (url.path() == "/bought").then(|| LicenseToken::new("t").unwrap())
+            LicenseToken::new("t").ok()
         }));
-        let found = |url: &str, status: u16, challenge: &str| {
+        let license = r#"License error="invalid_request""#;
+        for (url, status, challenge, is_found) in [
+            ("https://a.example/", 401, license, true),
+            ("https://a.example/panics", 401, license, false),
+            ("https://a.example/", 200, license, false),
+            ("https://a.example/", 403, license, false),
+            ("https://a.example/", 407, license, false),
+            ("https://a.example/", 401, "Basic realm=x", false),
+        ] {
             let headers = HeaderMap::from_iter([(header::WWW_AUTHENTICATE, challenge.parse().unwrap())]);
-            tokens.find(&url.parse().unwrap(), StatusCode::from_u16(status).unwrap(), &headers).is_some()
-        };
-        let challenge = r#"License error="invalid_request""#;
-        for status in [401, 402] {
-            assert!(found("https://a.example/bought", status, challenge), "{status}");
+            let found = tokens.find(&url.parse().unwrap(), StatusCode::from_u16(status).unwrap(), &headers);
+            assert_eq!(found.is_some(), is_found, "{url} {status} {challenge}");
         }
-        for unknown in ["https://a.example/other", "https://a.example/panics"] {
-            assert!(!found(unknown, 401, challenge), "{unknown}");
-        }
-        assert!(!found("http://a.example/bought", 401, challenge), "in the clear");
-        for status in [200, 403, 407, 429] {
-            assert!(!found("https://a.example/bought", status, challenge), "{status}");
-        }
-        assert!(!found("https://a.example/bought", 401, "Basic realm=x"));
     }
 }

@@ -10,20 +10,9 @@ use tokio::time::timeout;
 use url::Url;
 
 use abide_gate::{caught_future, without_userinfo};
-use abide_permissions::{
-    Fetched, PermissionError, PermissionRecord, PermissionStore, Permissions, Preferences, ReadOptions,
-};
+use abide_permissions::{Fetched, PermissionError, PermissionRecord, PermissionStore};
 
 use crate::fetch_info::not_persisted;
-
-/// What is known of a URL from this fetch and those before it.
-#[derive(Debug)]
-pub(crate) struct StoredPermissions {
-    pub(crate) permissions: Permissions,
-    pub(crate) preferences: Preferences,
-    /// `Link` lines that lead to licences.
-    pub(crate) links: Vec<Box<[u8]>>,
-}
 
 /// So long a response waits for the store. It is unread until then, and holds up the next request to its host.
 const STORE_TIME_MAX: Duration = Duration::from_secs(2);
@@ -33,22 +22,17 @@ const STORE_TIME_MAX: Duration = Duration::from_secs(2);
 /// A store that fails, hangs or panics is logged, and the response's own rules stand, with those that it could still load.
 pub(crate) async fn persist(
     store: &Arc<dyn PermissionStore>,
-    read: &ReadOptions,
     url: &Url,
     info: &Fetched<'_>,
     status: StatusCode,
-) -> Option<StoredPermissions> {
+) -> Option<PermissionRecord> {
     let mut known = None;
     let taking_in = take_in(store, url, info, status, &mut known);
     let slow = |_| Err(PermissionError::new(format!("no answer within {STORE_TIME_MAX:?}")));
     if let Err(error) = timeout(STORE_TIME_MAX, taking_in).await.unwrap_or_else(slow) {
         not_persisted(url, &error);
     }
-    known.map(|record| StoredPermissions {
-        permissions: record.permissions(read),
-        preferences: record.preferences(read),
-        links: record.lines("link").map(Into::into).collect(),
-    })
+    known
 }
 
 /// `known` is what a store had, and what the fetch makes of it, where that is more than the response says. It counts whatever becomes of it.

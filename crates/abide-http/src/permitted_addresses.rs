@@ -1,7 +1,6 @@
 //! What a resolver returned, and what of it may be contacted.
 //!
-//! A connection must use what was checked here: then a name that answers with a public address first and a private one later (DNS
-//! rebinding) gains nothing.
+//! A connection must use what was checked here: then a name that has a public address first and a private one later (DNS rebinding) gains nothing.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -5,8 +5,7 @@
 //! ended, and the next request of the thread moves it. If none comes, it fires once, and wakes the last task in vain; a clock of tokio's that
 //! is paused goes on to there, as it does to the timers of reqwest's own pool.
 //!
-//! Until it fires, an idle timer keeps the memory of the last task. And it keeps the handle of its runtime until the thread ends, or sends in
-//! another one.
+//! Until it fires, an idle timer keeps the memory of the last task, and the handle of its runtime until the thread ends, or sends in another one.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -21,9 +20,8 @@ use tokio::time::{Sleep, sleep};
 
 use abide_gate::{Clock, SystemClock, caught, lacks_timers};
 
-/// `sending`, which waits no longer than `limit` for the head of its response. Then the error is of the kind `TimedOut`, by which reqwest's
-/// `is_timeout` knows it; or of the kind `Unsupported`, and nothing is sent, where the runtime has no timers. The future is not `Unpin`: pin
-/// it to poll it by hand.
+/// `sending`, which waits no longer than `limit` for the head of its response. Its error is of the kind `TimedOut`, by which reqwest's `is_timeout`
+/// knows it; or `Unsupported`, and nothing is sent, where the runtime has no timers. The future is not `Unpin`: pin it to poll it by hand.
 pub async fn with_read_timeout<F: Future + Unpin>(
     limit: Option<Duration>,
     mut sending: F,
@@ -74,7 +72,6 @@ impl ReadTimeout {
     }
 }
 
-/// A timer, and its runtime.
 type Timed = (Id, Pin<Box<Sleep>>);
 
 thread_local! {
@@ -177,39 +174,19 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn each_request_has_a_timer_of_its_own() {
-        let (mut timers, mut limits) = (Vec::new(), (1..=100).map(|seconds| seconds * SECOND));
-        for limit in limits.by_ref() {
-            timers.push(begun(limit).await);
+        let mut timers = Vec::new();
+        for seconds in 1..=100 {
+            timers.push(begun(seconds * SECOND).await);
         }
         timers.clear();
         assert_eq!(idle(), IDLE_MAX);
-        for limit in [1, 2, 3].map(|seconds| seconds * SECOND) {
-            timers.push(begun(limit).await);
+        for seconds in 1..=3 {
+            timers.push(begun(seconds * SECOND).await);
         }
         for timer in timers {
             assert_eq!(fires_after(timer).await, SECOND);
         }
-        assert_eq!(fires_after(begun(Duration::from_secs(7)).await).await, 7 * SECOND);
-    }
-
-    #[test]
-    fn a_timer_is_not_used_in_another_runtime() {
-        let (first, second) = (runtime(), runtime());
-        first.block_on(async { drop((begun(SECOND).await, begun(SECOND).await)) });
-        assert_eq!(idle(), 2);
-        let kept = first.block_on(begun(SECOND));
-        second.block_on(async {
-            let timer = begun(SECOND).await;
-            assert_eq!(idle(), 0, "those of the first are gone");
-            assert_eq!(fires_after(timer).await, SECOND);
-        });
-        assert_eq!(idle(), 1);
-        drop(kept);
-        assert_eq!(idle(), 1, "a list has the timers of one runtime");
-        second.block_on(async { drop(begun(SECOND).await) });
-        // A runtime ends with a timer of its own in the list.
-        drop(second);
-        assert_eq!(first.block_on(async { fires_after(begun(SECOND).await).await }), SECOND);
+        assert_eq!(fires_after(begun(7 * SECOND).await).await, 7 * SECOND);
     }
 
     /// A waker with a timer of its own, as that of a task has in which a request waits.
@@ -229,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_goes_with_a_waker_that_has_a_timer() {
+    fn a_timer_is_not_used_in_another_runtime_and_goes_with_its_waker() {
         let (first, second) = (runtime(), runtime());
         first.block_on(async { leave_nested() });
         assert_eq!(second.block_on(async { fires_after(begun(SECOND).await).await }), SECOND);
@@ -238,6 +215,10 @@ mod tests {
         second.block_on(async { leave_nested() });
         drop(kept);
         assert_eq!(idle(), 1, "a list has the timers of one runtime");
+        second.block_on(async { leave_nested() });
+        // A runtime ends with a timer of its own in the list.
+        drop(second);
+        assert_eq!(first.block_on(async { fires_after(begun(SECOND).await).await }), SECOND);
     }
 
     #[test]

@@ -13,44 +13,19 @@ use http_body::Body;
 use crate::body::{BoxError, FrameResult, ResponseBody};
 use crate::crawler::Crawler;
 use crate::fetch_info::{FetchInfo, HeadOutcome, RedirectHistory, with_robots};
-use crate::permission_history::{StoredPermissions, persist};
+use crate::permission_history::persist;
 use abide_gate::WallMillis;
 use abide_permissions::{
-    Fetched, Head, HeadEnd, HeadScanner, PermissionStore, Permissions, Preferences, ReadOptions, is_whole,
+    Fetched, Head, HeadEnd, HeadScanner, PermissionRecord, PermissionStore, Permissions, Preferences,
+    ReadOptions, is_whole,
 };
 
-/// How the responses of one crawler are read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ResponseReader {
     pub(crate) options: ReadOptions,
     pub(crate) scan: Scan,
     /// Where permissions are kept between fetches. A head that is scanned lazily is not kept.
     pub(crate) store: Option<Arc<dyn PermissionStore>>,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ReadRequest<'a> {
-    pub(crate) crawler: &'a Crawler,
-    pub(crate) scan: Scan,
-    pub(crate) method: &'a Method,
-    /// The fields that were sent with the request: a 304 may be about the version that they name, and a 206 be without some.
-    pub(crate) request: Option<&'a HeaderMap>,
-    pub(crate) source: FieldSource,
-}
-
-impl<'a> ReadRequest<'a> {
-    /// Where what the response says is kept: only these methods ask for the resource itself, and what may have lost fields says too
-    /// little.
-    fn store(&self) -> Option<&'a Arc<dyn PermissionStore>> {
-        let asks = matches!(*self.method, Method::GET | Method::HEAD) && self.scan != Scan::Off;
-        self.crawler.reader.store.as_ref().filter(|_| asks && self.source != FieldSource::Unknown)
-    }
-
-    /// Whether the response may leave out fields of the page, because the client should have them (RFC 9110 §15.3.7).
-    fn is_resumed(&self, status: StatusCode) -> bool {
-        status == StatusCode::PARTIAL_CONTENT
-            && self.request.is_some_and(|request| request.contains_key(header::IF_RANGE))
-    }
 }
 
 /// A response whose fields have been read, and whose body has not.
@@ -63,17 +38,21 @@ impl<'a> ReadRequest<'a> {
 /// ```
 #[derive(Debug)]
 pub struct Reading<'a> {
-    asked: ReadRequest<'a>,
-    history: &'a mut RedirectHistory,
-    fields: RuleFields,
+    pub(crate) crawler: &'a Crawler,
+    pub(crate) scan: Scan,
+    pub(crate) method: &'a Method,
+    /// The fields that were sent with the request: a 304 may be about the version that they name, and a 206 be without some.
+    pub(crate) request: Option<&'a HeaderMap>,
+    pub(crate) source: FieldSource,
+    pub(crate) history: &'a mut RedirectHistory,
+    pub(crate) fields: RuleFields,
     /// What reads the head, or why it is not read.
-    head: Result<HeadReader, HeadEnd>,
+    pub(crate) head: Result<HeadReader, HeadEnd>,
 }
 
 /// Where an answer comes from, as far as its fields are concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FieldSource {
-    /// From the wire.
     Wire,
     /// From the wire at that time, with all fields that were there then.
     Kept(WallMillis),
@@ -82,20 +61,25 @@ pub(crate) enum FieldSource {
 }
 
 impl<'a> Reading<'a> {
-    pub(crate) fn new(
-        asked: ReadRequest<'a>,
-        history: &'a mut RedirectHistory,
-        status: StatusCode,
-        headers: &HeaderMap,
-    ) -> Self {
-        let are_all = asked.source != FieldSource::Unknown && !asked.is_resumed(status);
-        let (mut fields, body) = RuleFields::of(asked.scan, headers, are_all);
-        let head = head_reader(&asked, (status, headers), &body);
+    /// Reads the fields, and decides whether the head is read.
+    pub(crate) fn begun(mut self, status: StatusCode, headers: &HeaderMap) -> Self {
+        // RFC 9110 §15.3.7: such a response may leave out fields of the page, because the client should have them.
+        let is_resumed = status == StatusCode::PARTIAL_CONTENT
+            && self.request.is_some_and(|request| request.contains_key(header::IF_RANGE));
+        let are_all = self.source != FieldSource::Unknown && !is_resumed;
+        let (fields, body) = RuleFields::of(self.scan, headers, are_all);
+        (self.head, self.fields) = (self.head_reader(status, headers, &body), fields);
         // Only what a field or a page says depends on the time.
-        if head.is_ok() || !fields.lines.is_empty() || asked.store().is_some() {
-            fields.received = asked.crawler.gate.wall();
+        if self.head.is_ok() || !self.fields.lines.is_empty() || self.store().is_some() {
+            self.fields.received = self.crawler.gate.wall();
         }
-        Self { asked, history, fields, head }
+        self
+    }
+
+    /// Where what the response says is kept: only these methods ask for the resource itself, and what may have lost fields says too little.
+    fn store(&self) -> Option<&'a Arc<dyn PermissionStore>> {
+        let asks = matches!(*self.method, Method::GET | Method::HEAD) && self.scan != Scan::Off;
+        self.crawler.reader.store.as_ref().filter(|_| asks && self.source != FieldSource::Unknown)
     }
 
     /// The client takes no codings off by itself. So the end of a body that is framed is that of the document, also where no length says so.
@@ -109,7 +93,7 @@ impl<'a> Reading<'a> {
 
     /// Whether nothing is awaited when all of the body is here: nothing is kept for later fetches, and the head is not scanned lazily.
     pub fn is_immediate(&self) -> bool {
-        self.asked.scan != Scan::Lazy && self.asked.store().is_none()
+        self.scan != Scan::Lazy && self.store().is_none()
     }
 
     /// The fetch info of a response with this body. It must be all of it, or what a missing part forbids would count as permitted.
@@ -122,19 +106,16 @@ impl<'a> Reading<'a> {
                 reader.finish()
             }
         };
-        let options = self.asked.crawler.reader.options.clone();
-        FetchInfo::new(options, std::mem::take(self.history), self.fields, HeadOutcome::Known(head))
+        FetchInfo::new(self.crawler, self.history, self.fields, HeadOutcome::Known(head))
     }
 
     /// A redirect that is followed: the last hop keeps its own rules.
     pub(crate) async fn followed(self, status: StatusCode, headers: &HeaderMap) {
         if let Some(hop) = self.history.hops.last_mut() {
-            let rules = self.fields.permissions(&self.asked.crawler.reader.options, not_scanned());
+            let rules = self.fields.permissions(&self.crawler.reader.options, not_scanned());
             hop.permissions = Some(Arc::new(rules));
         }
-        if let Some(store) = self.asked.store() {
-            self.persist(store, status, headers, not_scanned()).await;
-        }
+        self.persist(status, headers, not_scanned()).await;
     }
 
     /// The answer that the caller gets: its head is read, and a [`FetchInfo`] put into its extensions.
@@ -154,45 +135,69 @@ impl<'a> Reading<'a> {
             let body = response.body_mut();
             let mut outcome = match head {
                 Err(reason) => HeadOutcome::Known(Head::not_scanned(reason)),
-                Ok(reader) if self.asked.scan == Scan::Lazy => HeadOutcome::Later(body.scan_lazily(reader)),
+                Ok(reader) if self.scan == Scan::Lazy => HeadOutcome::Later(body.scan_lazily(reader)),
                 Ok(reader) => HeadOutcome::Known(body.read_head(reader).await),
             };
             body.take_what_is_here().await;
-            if let Some(store) = self.asked.store() {
+            if self.store().is_some() {
                 let head = if let HeadOutcome::Known(head) = &outcome { head.clone() } else { not_scanned() };
                 // In a box: few crawlers have a store, and all would carry the room for it through every call.
-                let known = Box::pin(self.persist(store, status, response.headers(), head)).await;
+                let known = Box::pin(self.persist(status, response.headers(), head)).await;
                 if let (HeadOutcome::Known(_), Some(known)) = (&outcome, known) {
                     outcome = HeadOutcome::Stored(Box::new(known));
                 }
             }
-            let options = self.asked.crawler.reader.options.clone();
-            let info = FetchInfo::new(options, std::mem::take(self.history), self.fields, outcome);
+            let info = FetchInfo::new(self.crawler, self.history, self.fields, outcome);
             response.extensions_mut().insert(info);
             response
         }
     }
 
     /// Keeps what the response says for later fetches, under the URL that the last hop asked for.
-    async fn persist(
-        &self,
-        store: &Arc<dyn PermissionStore>,
-        status: StatusCode,
-        headers: &HeaderMap,
-        head: Head,
-    ) -> Option<StoredPermissions> {
-        let (hop, read) = (self.history.last()?, &self.asked.crawler.reader.options);
-        let robots = with_robots(Preferences::new(read), hop);
-        let received = match self.asked.source {
+    async fn persist(&self, status: StatusCode, headers: &HeaderMap, head: Head) -> Option<PermissionRecord> {
+        let (store, hop) = (self.store()?, self.history.last()?);
+        let robots = with_robots(Preferences::new(&self.crawler.reader.options), hop);
+        let received = match self.source {
             FieldSource::Kept(time) => time,
             FieldSource::Wire | FieldSource::Unknown => self.fields.received,
         };
         let fields = lines(headers);
-        let asked = self.asked.request.map(lines).unwrap_or_default();
+        let asked = self.request.map(lines).unwrap_or_default();
         let info = Fetched::new(status.as_u16(), &fields, head, received.to_system_time())
             .with_request(&asked)
             .with_preferences(&robots);
-        persist(store, read, hop.url(), &info, status).await
+        persist(store, hop.url(), &info, status).await
+    }
+
+    /// Reads the head of a page, if there is one. Only a final 2xx is about its URL, and only a body that begins as the page does, decoded, and HTML.
+    fn head_reader(
+        &self,
+        status: StatusCode,
+        headers: &HeaderMap,
+        body: &BodyFields<'_>,
+    ) -> Result<HeadReader, HeadEnd> {
+        let skipped = matches!(self.scan, Scan::Off | Scan::Headers)
+            || !status.is_success()
+            || *self.method == Method::HEAD
+            || matches!(status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::IM_USED)
+            || (status == StatusCode::PARTIAL_CONTENT && !starts_at_zero(headers));
+        if skipped {
+            return Err(HeadEnd::NotScanned);
+        }
+        if body.is_coded {
+            return Err(HeadEnd::Undecoded);
+        }
+        let read = &self.crawler.reader.options;
+        match HeadScanner::of_page(read, body.content_type.as_deref()) {
+            // A client that undoes a coding takes the length away, and some stop at the end of the first gzip member: a document that ends
+            // within its head may go on then. Where the whole document is scanned, its end is always that of the body.
+            Some(scanner) => {
+                let has_sure_end = headers.contains_key(header::CONTENT_LENGTH) || read.has_body_metas();
+                Ok(HeadReader { has_sure_end, ..HeadReader::new(scanner, is_all(status, headers)) })
+            }
+            // The type of a part may be that of several parts.
+            None => Err(if is_all(status, headers) { HeadEnd::NotHtml } else { HeadEnd::NotScanned }),
+        }
     }
 }
 
@@ -200,7 +205,7 @@ fn lines(headers: &HeaderMap) -> Vec<(&str, &[u8])> {
     headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect()
 }
 
-fn not_scanned() -> Head {
+pub(crate) fn not_scanned() -> Head {
     Head::not_scanned(HeadEnd::NotScanned)
 }
 
@@ -229,7 +234,7 @@ pub enum Scan {
 }
 
 /// The field lines of one response that hold rules, and when they came.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct RuleFields {
     lines: Vec<(HeaderName, HeaderValue)>,
     /// Whether these are all lines that the server sent.
@@ -238,8 +243,7 @@ pub(crate) struct RuleFields {
 }
 
 impl RuleFields {
-    /// Takes the lines, or none if nothing is to be read. In one pass with what the fields say of the body, because every response comes
-    /// here.
+    /// Takes the lines, or none if nothing is to be read. In one pass with what the fields say of the body, because every response comes here.
     fn of(scan: Scan, headers: &HeaderMap, are_all: bool) -> (Self, BodyFields<'_>) {
         let (are_read, mut lines, mut body) = (scan != Scan::Off, Vec::new(), BodyFields::default());
         for (name, value) in headers {
@@ -306,43 +310,11 @@ impl<'h> BodyFields<'h> {
     }
 }
 
-/// Reads the head of a page, if there is one. Only a final 2xx says something about its URL, and only a body that begins where the page does,
-/// decoded, and HTML.
-fn head_reader(
-    asked: &ReadRequest<'_>,
-    (status, headers): (StatusCode, &HeaderMap),
-    body: &BodyFields<'_>,
-) -> Result<HeadReader, HeadEnd> {
-    let skipped = matches!(asked.scan, Scan::Off | Scan::Headers)
-        || !status.is_success()
-        || *asked.method == Method::HEAD
-        || matches!(status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::IM_USED)
-        || (status == StatusCode::PARTIAL_CONTENT && !starts_at_zero(headers));
-    if skipped {
-        return Err(HeadEnd::NotScanned);
-    }
-    if body.is_coded {
-        return Err(HeadEnd::Undecoded);
-    }
-    let read = &asked.crawler.reader.options;
-    match HeadScanner::of_page(read, body.content_type.as_deref()) {
-        // A client that undoes a coding takes the length away, and some stop at the end of the first gzip member: a document that ends
-        // within its head may go on then. Where the whole document is scanned, its end is always that of the body.
-        Some(scanner) => {
-            let has_sure_end = headers.contains_key(header::CONTENT_LENGTH) || read.has_body_metas();
-            Ok(HeadReader { has_sure_end, ..HeadReader::new(scanner, is_all(status, headers)) })
-        }
-        // The type of a part may be that of several parts.
-        None => Err(if is_all(status, headers) { HeadEnd::NotHtml } else { HeadEnd::NotScanned }),
-    }
-}
-
 /// Whether the body is the whole page.
 fn is_all(status: StatusCode, headers: &HeaderMap) -> bool {
     // Looked up only where the status does not decide.
     let ranges = std::iter::once(()).flat_map(|()| headers.get_all(header::CONTENT_RANGE));
-    let ranges = ranges.map(HeaderValue::as_bytes);
-    is_whole(status.as_u16(), ranges)
+    is_whole(status.as_u16(), ranges.map(HeaderValue::as_bytes))
 }
 
 /// `Content-Range: bytes 0-…`.
@@ -446,8 +418,7 @@ fn has_magic(start: &[u8]) -> bool {
     start.starts_with(&[0x1f, 0x8b]) || start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
 }
 
-/// As nearly all pages do: then the head need not be waited for any longer. Byte order marks, blanks and the zeros of UTF-16 may stand
-/// before it.
+/// As nearly all pages do: then the head need not be waited for any longer. Byte order marks, blanks and the zeros of UTF-16 may stand before it.
 fn begins_with_a_tag(start: &[u8]) -> bool {
     let is_before =
         |byte: &&u8| matches!(byte, 0 | 0xef | 0xbb | 0xbf | 0xfe | 0xff) || byte.is_ascii_whitespace();
@@ -458,15 +429,19 @@ fn begins_with_a_tag(start: &[u8]) -> bool {
 const LOOKED_AT: usize = 256;
 
 #[cfg(test)]
-mod tests {
-    use abide_permissions::ReadOptions;
+pub(crate) mod tests {
     use http_body::Frame;
 
     use super::*;
 
-    fn read(body: &[u8], size: usize) -> Head {
+    /// Of a whole page.
+    pub(crate) fn head_reader() -> HeadReader {
         let options = ReadOptions::new("ExampleBot".parse().unwrap());
-        let mut head = HeadReader::new(HeadScanner::new(&options, Some("text/html")), true);
+        HeadReader::new(HeadScanner::new(&options, Some("text/html")), true)
+    }
+
+    fn read(body: &[u8], size: usize) -> Head {
+        let mut head = head_reader();
         let frames = body.chunks(size).map(|frame| Ok(Frame::data(Bytes::copy_from_slice(frame))));
         frames.map(Some).chain([None]).any(|frame| head.take(frame.as_ref(), 0));
         head.finish()
@@ -493,9 +468,8 @@ mod tests {
 
     #[test]
     fn a_page_that_begins_with_a_tag_is_not_waited_for() {
-        let options = ReadOptions::new("ExampleBot".parse().unwrap());
         for (start, is_read) in [(&b"<body>"[..], true), (b" \xef\xbb\xbf<p>", true), (b"text", false)] {
-            let mut head = HeadReader::new(HeadScanner::new(&options, None), true);
+            let mut head = head_reader();
             head.feed(start);
             assert_eq!(head.is_read, is_read, "{start:?}");
         }

@@ -46,10 +46,7 @@ pub enum ServiceError {
 impl ServiceError {
     /// The refusal, if it is one.
     pub fn refused(&self) -> Option<&Denied> {
-        match self {
-            Self::Refused(denied) => Some(denied),
-            Self::NoOrigin { .. } | Self::Inner(_) => None,
-        }
+        if let Self::Refused(denied) = self { Some(denied) } else { None }
     }
 }
 

@@ -66,8 +66,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// The User-Agent of every request that has none. It must contain the first product token (RFC 9309 §2.2.1); without this setting it is
-    /// that token.
+    /// The User-Agent of every request that has none. It must contain the first product token (RFC 9309 §2.2.1). Default: that token.
     pub fn user_agent(self, header: &str) -> Self {
         self.crawler(|crawler| crawler.user_agent(header))
     }

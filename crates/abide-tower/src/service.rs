@@ -45,8 +45,7 @@ pub struct AbideService<S> {
     pub(crate) inner: S,
 }
 
-/// The body of a response: what the inner service gave, byte for byte, with the permit of its host. The permit is given back when the
-/// body has ended or is dropped.
+/// The body of the inner service, byte for byte, with the permit of its host, which is given back when the body has ended or is dropped.
 pub type AbideBody<R> = ResponseBody<Pin<Box<R>>>;
 
 type ResponseFuture<R> = Pin<Box<dyn Future<Output = Result<Response<AbideBody<R>>, ServiceError>> + Send>>;
@@ -181,9 +180,8 @@ where
 
 /// Checked, and with a permit.
 ///
-/// That the service is ready can be a reservation: a place in a queue, one of a limited number of requests. A request that waits for its
-/// host's permit gives it back, by dropping the clone that has it: it must not keep it from requests to other hosts, nor from its own
-/// robots.txt, which would be a deadlock.
+/// That the service is ready can be a reservation, such as one of a limited number of requests. A request that waits for its permit gives it back, by
+/// dropping the clone that has it: it must not keep it from requests to other hosts, nor from its own robots.txt, which would be a deadlock.
 async fn admitted<S: Clone>(call: &mut Call<'_>, service: &mut S) -> Result<(), abide_gate::Denied> {
     let mut handoff = pin!(admit(call));
     match poll_fn(|context| Poll::Ready(handoff.as_mut().poll(context))).await {
@@ -214,26 +212,20 @@ fn conditions(headers: &HeaderMap) -> HeaderMap {
     lines.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// The URL that answered, where a redirect layer below says so.
-#[cfg(feature = "tower-http")]
+/// The URL that answered, where a redirect layer below says so. Without the feature `tower-http` it is unknown.
+#[cfg_attr(not(feature = "tower-http"), expect(unused_variables, reason = "nothing says so"))]
 pub(crate) fn redirected(extensions: &Extensions) -> Option<Url> {
-    let uri = extensions.get::<tower_http::follow_redirect::RequestUri>()?;
-    Url::parse(&uri.0.to_string()).ok()
-}
-
-/// Without the feature `tower-http` it is unknown.
-#[cfg(not(feature = "tower-http"))]
-pub(crate) fn redirected(_: &Extensions) -> Option<Url> {
-    None
+    #[cfg(feature = "tower-http")]
+    return Url::parse(&extensions.get::<tower_http::follow_redirect::RequestUri>()?.0.to_string()).ok();
+    #[cfg(not(feature = "tower-http"))]
+    return None;
 }
 
 /// The address that answered, where hyper-util's connector says so.
-#[cfg(feature = "hyper-util")]
+#[cfg_attr(not(feature = "hyper-util"), expect(unused_variables, reason = "nothing says so"))]
 fn remote_addr(extensions: &Extensions) -> Option<SocketAddr> {
-    Some(extensions.get::<hyper_util::client::legacy::connect::HttpInfo>()?.remote_addr())
-}
-
-#[cfg(not(feature = "hyper-util"))]
-fn remote_addr(_: &Extensions) -> Option<SocketAddr> {
-    None
+    #[cfg(feature = "hyper-util")]
+    return Some(extensions.get::<hyper_util::client::legacy::connect::HttpInfo>()?.remote_addr());
+    #[cfg(not(feature = "hyper-util"))]
+    return None;
 }

@@ -34,7 +34,6 @@ use crate::robots_fetch::ReqwestFetch;
 /// ```
 #[must_use]
 pub struct Builder {
-    /// What every client has in common.
     crawler: CrawlerBuilder,
     timeout: Option<Duration>,
     connect_timeout: Duration,
@@ -65,8 +64,7 @@ impl Builder {
         self.shared(|crawler| crawler.fallback(token))
     }
 
-    /// The User-Agent that every request carries. It must contain the first product token (RFC 9309 §2.2.1); without this
-    /// setting it is that token.
+    /// The User-Agent that every request carries. It must contain the first product token (RFC 9309 §2.2.1); without this setting it is that token.
     pub fn user_agent(self, header: &str) -> Self {
         self.shared(|crawler| crawler.user_agent(header))
     }
@@ -110,9 +108,8 @@ impl Builder {
     /// while they are read. After that, the request ends and its host is free. Default: 60 s. `Duration::MAX` means no limit. Set more for
     /// uploads that take longer: meanwhile most servers send nothing.
     ///
-    /// Set it here and not on `reqwest::ClientBuilder`. The error is a `reqwest_middleware::Error::Middleware` before the head, and
-    /// reqwest's own error with `is_timeout` in the body. Both have an [`io::Error`](std::io::Error) of the kind `TimedOut` among their
-    /// sources.
+    /// Set it here and not on `reqwest::ClientBuilder`. The error is a `reqwest_middleware::Error::Middleware` before the head, and reqwest's own
+    /// error with `is_timeout` in the body. Both have an [`io::Error`](std::io::Error) of the kind `TimedOut` among their sources.
     pub fn read_timeout(mut self, timeout: Duration) -> Self {
         self.read_timeout = timeout;
         self
@@ -217,9 +214,8 @@ impl Builder {
         self.shared(|crawler| crawler.payment(policy))
     }
 
-    /// Finds licence tokens: `find` gets the URL and the parameters of a `WWW-Authenticate: License` (RSL, with 401 or 402). If it returns a
-    /// token, the request is sent once more with it, after the delay:
-    /// [`CrawlerBuilder::license_tokens`](abide_http::CrawlerBuilder::license_tokens).
+    /// Finds licence tokens: `find` gets the URL and the parameters of a `WWW-Authenticate: License` (RSL, with 401 or 402). If it returns a token,
+    /// the request is sent once more with it, after the delay: [`CrawlerBuilder::license_tokens`](abide_http::CrawlerBuilder::license_tokens).
     pub fn license_tokens(
         self,
         find: impl Fn(&Url, &[(String, String)]) -> Option<LicenseToken> + Send + Sync + 'static,
@@ -264,8 +260,7 @@ impl Builder {
         Ok(abide.wrap(inner))
     }
 
-    /// Builds the crawler and its inner client, for middleware chains of your own: [`Abide::wrap`], or [`Abide::gate`] and
-    /// [`Abide::pacing`] with a cache between them.
+    /// Builds the crawler and its inner client, for chains of your own: [`Abide::wrap`], or [`Abide::gate`], a cache and [`Abide::pacing`].
     ///
     /// abide cannot read the settings of reqwest's builder, so it replaces some:
     ///

@@ -140,8 +140,7 @@ impl Abide {
         reqwest_middleware::ClientBuilder::new(inner).with(self.middleware()).build()
     }
 
-    /// A resolver for a client of your own: it returns only addresses that may be contacted. One crawler can have several clients, which
-    /// share rules, permits and backoffs.
+    /// A resolver for your own client: it returns only addresses that may be contacted. All clients of a crawler share rules, permits and backoffs.
     ///
     /// ```
     /// # fn example() -> Result<(), Box<dyn std::error::Error>> {

@@ -60,8 +60,7 @@ pub trait RequestBuilderExt: sealed::Sealed {
     /// Sets options of this request. Options that are not set keep their value from an earlier call, or from
     /// `ClientBuilder::with_init(Extension(options))`, which is for all requests of a client.
     ///
-    /// `with_init` does not apply to a request that is sent by `ClientWithMiddleware::execute`, or through the client as a service: pass
-    /// options to `execute_with_extensions` instead.
+    /// `with_init` does not apply to `ClientWithMiddleware::execute` or the client as a service: pass options to `execute_with_extensions` instead.
     #[must_use]
     fn abide(self, options: Options) -> Self;
 }

@@ -44,7 +44,6 @@ pub(crate) struct AbideMiddleware {
     pub(crate) _counted: Option<Arc<()>>,
 }
 
-/// What a middleware does of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     Whole,
@@ -54,8 +53,7 @@ pub(crate) enum Part {
     Pacing,
 }
 
-/// As `async_trait` would write it, except that the call is made before the future is: with the macro a future has room for the
-/// request twice, and it is allocated and moved for every call.
+/// As `async_trait` would write it, but the call is made before the future, which else has room for the request twice, and is moved for each call.
 impl Middleware for AbideMiddleware {
     fn handle<'m, 'e, 'n, 'f>(
         &'m self,
@@ -86,7 +84,6 @@ impl Middleware for AbideMiddleware {
     }
 }
 
-/// A call under way.
 struct RedirectLoop<'a> {
     core: &'a Core,
     part: Part,
@@ -154,13 +151,11 @@ impl<'a> RedirectLoop<'a> {
                     signed.map_err(|denied| self.refused(denied, extensions))?;
                     let (is_repeatable, next) = (self.is_repeatable(), next.clone());
                     let sending = sending(self.core, &mut self.call, &mut self.request, extensions, next);
-                    let (answered, sends) =
+                    let answered =
                         send_and_report(self.core, &mut self.call, sending, is_repeatable, &mut place).await;
-                    self.keeps_codings = self.core.decodes && (sends > 0 || !self.core.counts_sends);
-                    if self.call.permit().is_some_and(|permit| !permit.is_saved()) {
-                        Box::pin(self.call.saved()).await;
-                    }
-                    answered
+                    self.call.saved().await;
+                    let is_counted = |sends| sends > 0 || !self.core.counts_sends;
+                    answered.map(|sends| self.keeps_codings = self.core.decodes && is_counted(sends))
                 }
             };
             answered.map_err(|error| self.failed(error, extensions))?;
@@ -315,17 +310,16 @@ pub(crate) fn sending<'f>(
     call.within(|| next.run(taken.take().expect(ONE_REQUEST), extensions))
 }
 
-/// Sends within the span of the hop and the read timeout, and reports the result to the call. Returns also how often it was sent.
+/// Sends within the span of the hop and the read timeout, and reports the result to the call. Returns how often the client counted it.
 ///
-/// Puts the response into `place`: every future on the way would move its 136 bytes. The caller of abide may have it when [`Call::saved`] has
-/// been awaited.
+/// Puts the response into `place`: every future on the way would move its 136 bytes. Await [`Call::saved`] before the caller of abide has it.
 pub(crate) async fn send_and_report(
     core: &Core,
     call: &mut Call<'_>,
     mut sending: BoxFuture<'_, Result<Response>>,
     is_repeatable: bool,
     place: &mut Option<Response>,
-) -> (Result<()>, u32) {
+) -> Result<u32> {
     let mut sends = 0;
     let answer = {
         let sending = poll_fn(|context| {
@@ -337,24 +331,13 @@ pub(crate) async fn send_and_report(
     };
     // A request that is given up has ended before that is reported.
     drop(sending);
-    (answered(core, call, answer, sends, is_repeatable, place), sends)
-}
-
-fn answered(
-    core: &Core,
-    call: &mut Call<'_>,
-    answer: io::Result<Result<()>>,
-    times: u32,
-    is_repeatable: bool,
-    place: &mut Option<Response>,
-) -> Result<()> {
     match answer {
         Ok(Ok(())) => {}
-        Ok(Err(_)) if times > 1 => return Err(sent_again(call, times)),
+        Ok(Err(_)) if sends > 1 => return Err(sent_again(call, sends)),
         Ok(Err(error)) => return Err(failed(call, error)),
         Err(error) => {
             let error = timed_out(call, error);
-            return Err(if times > 1 { sent_again(call, times) } else { error });
+            return Err(if sends > 1 { sent_again(call, sends) } else { error });
         }
     }
     let response = place.as_ref().expect(ANSWERED);
@@ -364,9 +347,9 @@ fn answered(
         observe_cookie(&core.has_cookies, name);
         is_coded |= *name == CONTENT_ENCODING;
     }
-    let refused = if times > 1 {
+    let refused = if sends > 1 {
         call.observe(response.status(), response.headers());
-        Some(sent_again(call, times))
+        Some(sent_again(call, sends))
     } else {
         call.answered(head_of(response, is_repeatable)).err().map(refuse)
     };
@@ -381,7 +364,7 @@ fn answered(
     if is_coded && core.decodes {
         *place = place.take().map(decoded);
     }
-    Ok(())
+    Ok(sends)
 }
 
 /// An error, not only a warning: requests without a permit cannot be undone.
@@ -419,7 +402,7 @@ pub(crate) fn head_of(response: &Response, is_repeatable: bool) -> ResponseHead<
 }
 
 /// Reports a request without a response to the call, and makes the caller's error.
-fn failed(call: &mut Call<'_>, mut error: reqwest_middleware::Error) -> reqwest_middleware::Error {
+fn failed(call: &mut Call<'_>, mut error: Error) -> Error {
     // reqwest shows the URL in its errors.
     if let Some(shown) = error.url_mut() {
         *shown = without_userinfo(shown);
@@ -434,15 +417,15 @@ fn failed(call: &mut Call<'_>, mut error: reqwest_middleware::Error) -> reqwest_
 }
 
 #[cold]
-pub(crate) fn refuse(denied: Denied) -> reqwest_middleware::Error {
-    reqwest_middleware::Error::middleware(denied)
+pub(crate) fn refuse(denied: Denied) -> Error {
+    Error::middleware(denied)
 }
 
 /// What a failed request met; `None` if the host has no part in it.
-fn failure(error: &reqwest_middleware::Error) -> Option<Failure> {
+fn failure(error: &Error) -> Option<Failure> {
     match error {
-        reqwest_middleware::Error::Reqwest(error) => reqwest_failure(error),
-        reqwest_middleware::Error::Middleware(_) => None,
+        Error::Reqwest(error) => reqwest_failure(error),
+        Error::Middleware(_) => None,
     }
 }
 
@@ -539,41 +522,32 @@ const AHEAD_MAX: u64 = 16 * 1024;
 
 // How often a request went out under one permit: something below the pacing that sends again would go out unpaced.
 
-thread_local! {
+tokio::task_local! {
     /// Requests on the wire since the permit was acquired, while what sends them is polled: the client counts in the task that waits for it.
-    static SENDS: Cell<Option<u32>> = const { Cell::new(None) };
+    static SENDS: Cell<u32>
 }
 
 /// Sends, and counts how often the client of [`Builder::build_with`](crate::Builder::build_with) was used for it. Another client counts nothing.
 ///
-/// What tokio's task locals do, without a place for the future in them: it would be moved about in memory.
+/// The count is set for each poll. `LocalKey::scope` would move the future about in memory.
 pub(crate) fn count_sends<F: Future + Unpin>(
     sends: &mut u32,
     mut sending: F,
 ) -> impl Future<Output = F::Output> {
     poll_fn(move |context| {
-        let _outer = Outer(SENDS.replace(Some(*sends)));
-        let polled = Pin::new(&mut sending).poll(context);
-        *sends = SENDS.get().unwrap_or_default();
-        polled
+        SENDS.sync_scope(Cell::new(*sends), || {
+            let polled = Pin::new(&mut sending).poll(context);
+            *sends = SENDS.with(Cell::get);
+            polled
+        })
     })
 }
 
-/// The counter outside, which gets its place back, also when the poll panics.
-struct Outer(Option<u32>);
-
-impl Drop for Outer {
-    fn drop(&mut self) {
-        SENDS.set(self.0);
-    }
-}
-
-/// A policy of reqwest that never sends again by itself: one permit, one request. It is asked after each answer, and counts;
-/// a request that times out is dropped before, and is not counted.
+/// A policy of reqwest that never sends again: one permit, one request. It counts each response; a request that times out is dropped before.
 pub(crate) fn never_again() -> reqwest::retry::Builder {
     reqwest::retry::never().classify_fn(|answer| {
         // A request without a permit of its own is robots.txt, which acquires its permit in the gate.
-        SENDS.set(SENDS.get().map(|sends| sends.saturating_add(1)));
+        _ = SENDS.try_with(|sends| sends.set(sends.get().saturating_add(1)));
         answer.success()
     })
 }
@@ -585,6 +559,6 @@ mod tests {
     #[test]
     fn a_timeout_of_a_middleware_below_is_none_of_the_host() {
         let waited = io::Error::from(io::ErrorKind::TimedOut);
-        assert_eq!(failure(&reqwest_middleware::Error::middleware(waited)), None);
+        assert_eq!(failure(&Error::middleware(waited)), None);
     }
 }

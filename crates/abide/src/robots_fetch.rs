@@ -29,9 +29,8 @@ impl Fetch for ReqwestFetch {
             let mut headers = request.headers();
             headers.insert(USER_AGENT, self.user_agent.clone());
             if self.has_cookies.load(Ordering::Relaxed) {
-                // The rules must be those that every crawler sees. In reqwest a field of the request's own goes before the jar's, and none
-                // can be left out. Not sent without need: a strict server could take an empty field for a bad request, and a 400 allows
-                // everything.
+                // The rules must be those that every crawler sees. In reqwest a field of the request's own goes before the jar's, and none can be
+                // left out. Not sent without need: a strict server could take an empty field for a bad request, and a 400 allows everything.
                 headers.insert(COOKIE, HeaderValue::from_static(""));
             }
             let sent = self.client.get(request.url().clone()).headers(headers).timeout(request.budget());

@@ -2,6 +2,8 @@
 //!
 //! A cache between the two keeps neither errors nor extensions of responses, so both go through the request's extensions.
 
+#![allow(clippy::expect_used, reason = "each `expect` says why it holds")]
+
 use std::mem::replace;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -28,7 +30,6 @@ struct Handoff {
     sent: Arc<Mutex<HopReport>>,
 }
 
-/// What the inner half reports.
 #[derive(Debug, Default)]
 struct HopReport {
     waited: Duration,
@@ -63,7 +64,6 @@ impl Drop for Through<'_, '_> {
 }
 
 /// The outer half: hands a hop on, and reports its response to the call.
-#[allow(clippy::expect_used, reason = "the redirect loop checks each hop before it sends it")]
 pub(crate) async fn send_through_chain(
     call: &mut Call<'_>,
     mut request: Request,
@@ -99,9 +99,7 @@ pub(crate) async fn send_through_chain(
     Ok(response)
 }
 
-/// The inner half: acquires the permit, and sends. Without an outer half above it, as when a cache revalidates in the background, it checks
-/// robots.txt itself.
-#[allow(clippy::expect_used, reason = "what was answered has a response")]
+/// The inner half: acquires the permit, and sends. Without an outer half, as when a cache revalidates in the background, it checks robots.txt itself.
 pub(crate) async fn send_paced(
     core: &Core,
     mut request: Request,
@@ -133,13 +131,13 @@ pub(crate) async fn send_paced(
         let was_sent = handoff.as_ref().is_some_and(|handoff| replace(&mut handoff.report().is_sent, true));
         let mut place = None;
         // What is sent again, the half above decides.
-        let (answered, _) = send_and_report(core, &mut call, sending, false, &mut place).await;
+        let answered = send_and_report(core, &mut call, sending, false, &mut place).await;
         if let Some(handoff) = &handoff {
             handoff.report().is_sent = was_sent || call.is_sent();
         }
         wire = call.permit().map(Permit::elapsed).unwrap_or_default();
         call.saved().await;
-        answered.map(|()| place.expect(ANSWERED))
+        answered.map(|_| place.expect(ANSWERED))
     }
     .await;
     let denied = response.as_ref().err().and_then(|error| Denied::find(error));
