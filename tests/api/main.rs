@@ -110,6 +110,8 @@ impl Api {
                     let each = each_alone(&whole, items, |whole, item| whole.items.push(item));
                     self.add(each.map(Item::Trait));
                 }
+                // A static of `task_local!`, which has no value.
+                Item::Verbatim(tokens) => assert!(!tokens.to_string().contains("pub "), "{tokens}"),
                 item => self.add([item]),
             }
         }

@@ -524,7 +524,7 @@ const AHEAD_MAX: u64 = 16 * 1024;
 
 tokio::task_local! {
     /// Requests on the wire since the permit was acquired, while what sends them is polled: the client counts in the task that waits for it.
-    static SENDS: Cell<u32>
+    static SENDS: Cell<u32>;
 }
 
 /// Sends, and counts how often the client of [`Builder::build_with`](crate::Builder::build_with) was used for it. Another client counts nothing.
