@@ -1,6 +1,7 @@
 //! Which addresses may be contacted: public ones, and those that were named.
 //!
-//! A site can redirect or resolve to an address in the crawler's own network.
+//! A site can redirect or resolve to an address in the crawler's own network. Each URL is checked, because the resolver never sees a literal
+//! address, and each address that the resolver returns.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
