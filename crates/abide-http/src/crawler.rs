@@ -309,6 +309,7 @@ pub enum BuildError {
 /// let manual = Options::new().with_redirects(RedirectPolicy::never());
 /// ```
 #[derive(Debug, Clone, Default)]
+#[must_use]
 pub struct Options {
     pub(crate) max_wait: Option<Duration>,
     pub(crate) scan: Option<Scan>,
@@ -319,27 +320,23 @@ pub struct Options {
 
 impl Options {
     /// The crawler's own settings.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// How long this call may wait for permits, all hops together. A call that would wait longer is deferred at once.
-    #[must_use]
     pub fn with_max_wait(mut self, wait: Duration) -> Self {
         self.max_wait = Some(wait);
         self
     }
 
     /// How the permissions of this response are read.
-    #[must_use]
     pub fn with_scan(mut self, scan: Scan) -> Self {
         self.scan = Some(scan);
         self
     }
 
     /// How redirects of this request are followed. `abide-tower` follows none.
-    #[must_use]
     pub fn with_redirects(mut self, policy: RedirectPolicy) -> Self {
         self.redirects = Some(policy);
         self
@@ -349,14 +346,12 @@ impl Options {
     ///
     /// Each such request is logged and counted, and its verdict names the reason. Other origins are checked as always, also after a
     /// redirect, and the rate limit stays.
-    #[must_use]
     pub fn danger_ignore_robots(mut self, origin: Origin, why: &str) -> Self {
         self.ignore_robots = Some(Box::new((origin, why.into())));
         self
     }
 
     /// Fills options that are not set from `others`.
-    #[must_use]
     pub fn or(self, others: Self) -> Self {
         Self {
             max_wait: self.max_wait.or(others.max_wait),

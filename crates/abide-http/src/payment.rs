@@ -182,6 +182,7 @@ fn one<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 /// }
 /// ```
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct PaymentPolicy {
     page: Price,
     host: Option<Price>,
@@ -206,14 +207,12 @@ impl PaymentPolicy {
     }
 
     /// Pays at most `host` for all pages of one host. Default: as much as for the run.
-    #[must_use]
     pub fn with_host_cap(mut self, host: Price) -> Self {
         self.host = Some(host);
         self
     }
 
     /// Sends `crawler-max-price` with every https request, instead of waiting for a 402. So every site knows what it may charge.
-    #[must_use]
     pub fn with_upfront_offer(mut self) -> Self {
         self.is_upfront = true;
         self

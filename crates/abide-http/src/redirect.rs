@@ -22,6 +22,7 @@ use crate::payment::{EXACT_PRICE, MAX_PRICE};
 /// assert_ne!(link_checker, by_hand);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
 pub struct RedirectPolicy {
     pub(crate) follows: bool,
     hops_max: usize,
@@ -31,7 +32,6 @@ pub struct RedirectPolicy {
 
 impl RedirectPolicy {
     /// At most this many hops, 10 by default; one more is [`DeniedKind::TooManyRedirects`](abide_gate::DeniedKind::TooManyRedirects).
-    #[must_use]
     pub fn with_hops_max(mut self, hops: usize) -> Self {
         self.hops_max = hops;
         self
@@ -39,21 +39,18 @@ impl RedirectPolicy {
 
     /// Whether the redirect that exceeds [`with_hops_max`](Self::with_hops_max) is returned as the response, with
     /// [`Stopped::AtLimit`], instead of an error. Off by default.
-    #[must_use]
     pub fn with_response_at_limit(mut self, on: bool) -> Self {
         self.returns_at_limit = on;
         self
     }
 
     /// Sends a `Referer`, without user information and fragment, and never from https to http. Off by default.
-    #[must_use]
     pub fn with_referer(mut self, on: bool) -> Self {
         self.referer = on;
         self
     }
 
     /// Returns every 3xx to the caller.
-    #[must_use]
     pub fn never() -> Self {
         Self { follows: false, ..Self::default() }
     }

@@ -27,6 +27,7 @@ use crate::Host;
 /// assert_eq!(policy.min_delay(), Duration::from_secs(2), "delay only raises");
 /// ```
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct PacePolicy {
     pace: Pace,
     hosts: HashMap<Host, HostPace>,
@@ -86,35 +87,30 @@ impl PacePolicy {
     }
 
     /// Sets the least time between the end of a response and the next request to the host. Never lowers the delay; at most 24 h.
-    #[must_use]
     pub fn with_delay(mut self, delay: Duration) -> Self {
         self.pace = self.pace.at_least(delay);
         self
     }
 
     /// Sets the delay, also below 1 s. A site's longer Crawl-delay still applies.
-    #[must_use]
     pub fn danger_min_delay(mut self, delay: Duration) -> Self {
         self.pace.delay = delay.min(DELAY_MAX);
         self
     }
 
     /// Allows more than one request in flight per host.
-    #[must_use]
     pub fn danger_max_in_flight(mut self, max: u16) -> Self {
         self.pace.max_in_flight = max.max(1);
         self
     }
 
     /// How long a call may wait for permits, unless the call sets its own limit. Default 30 s.
-    #[must_use]
     pub fn with_max_wait(mut self, wait: Duration) -> Self {
         self.max_wait = wait;
         self
     }
 
     /// Sets the delay of one host. Never lowers it; at most 24 h.
-    #[must_use]
     pub fn with_host_delay(mut self, host: Host, delay: Duration) -> Self {
         let pace = self.hosts.entry(host).or_default();
         pace.at_least = pace.at_least.max(delay.min(DELAY_MAX));
@@ -122,7 +118,6 @@ impl PacePolicy {
     }
 
     /// Sets the delay of one host, also below 1 s, and how many requests may be in flight, at least 1.
-    #[must_use]
     pub fn danger_host(mut self, host: Host, delay: Duration, max_in_flight: u16) -> Self {
         let pace = self.hosts.entry(host).or_default();
         (pace.own, pace.at_least) = (Some((delay.min(DELAY_MAX), max_in_flight.max(1))), Duration::ZERO);
@@ -130,14 +125,12 @@ impl PacePolicy {
     }
 
     /// Hosts that are your own: 100 ms, and four requests in flight. Their Crawl-delay and backoffs still apply.
-    #[must_use]
     pub fn with_own_sites(self, hosts: impl IntoIterator<Item = Host>) -> Self {
         hosts.into_iter().fold(self, |policy, host| policy.danger_host(host, OWN_SITE.0, OWN_SITE.1))
     }
 
     /// Excludes hosts from leases: each process that shares the store rate-limits them alone, with its own backoffs. For sites of your own
     /// that several processes crawl at once.
-    #[must_use]
     pub fn danger_unleased(mut self, hosts: impl IntoIterator<Item = Host>) -> Self {
         for host in hosts {
             self.hosts.entry(host).or_default().is_unleased = true;
@@ -147,7 +140,6 @@ impl PacePolicy {
 
     /// Also limits the rate of a group of hosts. At most 8 scopes are kept. With a shared store, add the widest group last: a process
     /// leases that first.
-    #[must_use]
     pub fn with_scope(mut self, scope: Scope) -> Self {
         // Ignored beyond that, as documented: a builder of values returns no error.
         if self.scopes.len() < SCOPES_MAX {
@@ -158,14 +150,12 @@ impl PacePolicy {
 
     /// Makes the delay follow the site: five times the time to its last response head, never below the configured delay, at most 30 s. Only
     /// 2xx responses shorten it, because errors are often quick.
-    #[must_use]
     pub fn with_adaptive_delay(mut self) -> Self {
         self.adaptive = true;
         self
     }
 
     /// Backs the host off after a 403, as after a 429, because some sites throttle with it.
-    #[must_use]
     pub fn with_backoff_on_forbidden(mut self) -> Self {
         self.backoff_on_forbidden = true;
         self
@@ -173,7 +163,6 @@ impl PacePolicy {
 
     /// How many hosts are kept in memory. Default 1,000,000, about 100 MB. A host with a delay or backoff that has not ended is never
     /// dropped, even if the table grows beyond this.
-    #[must_use]
     pub fn with_hosts_max(mut self, max: usize) -> Self {
         self.max_hosts = max.max(1);
         self
@@ -181,21 +170,18 @@ impl PacePolicy {
 
     /// How many processes share the store. While it is away, each process multiplies the delay of hosts that it has not leased by this
     /// number. Default 1.
-    #[must_use]
     pub fn with_expected_workers(mut self, workers: u32) -> Self {
         self.shared.expected_workers = workers.max(1);
         self
     }
 
     /// While the shared store is away, sends nothing to hosts that this process has not leased, instead of continuing with local limits.
-    #[must_use]
     pub fn with_fail_closed(mut self) -> Self {
         self.shared.fail_closed = true;
         self
     }
 
     /// How long the shared store may take for one command. Default 1 s; from 1 ms to 60 s. A call may exceed its wait by this time.
-    #[must_use]
     pub fn with_store_timeout(mut self, timeout: Duration) -> Self {
         self.shared.timeout = timeout.clamp(Duration::from_millis(1), Duration::from_secs(60));
         self
@@ -203,7 +189,6 @@ impl PacePolicy {
 
     /// How long a lease of a host lasts. It is renewed after half of that. If a process dies, others send to its hosts after this time and
     /// one delay. Default 7 s; from 250 ms to one hour.
-    #[must_use]
     pub fn with_lease(mut self, ttl: Duration) -> Self {
         self.shared.lease = ttl.clamp(LEASE.0, LEASE.1);
         self

@@ -26,6 +26,7 @@ use super::schedule::Terms;
 /// assert_eq!(policy.scopes().len(), 1);
 /// ```
 #[derive(Clone)]
+#[must_use]
 pub struct Scope {
     /// The kind of the group, with which its keys begin.
     kind: &'static str,
@@ -65,21 +66,18 @@ impl Scope {
     }
 
     /// Least time between the end of a response and the start of the next request in this scope. Default 1 s, at most 24 h.
-    #[must_use]
     pub fn with_delay(mut self, delay: Duration) -> Self {
         self.terms.delay = delay.min(super::policy::DELAY_MAX);
         self
     }
 
     /// Most requests in flight in this scope, at least 1. Default 1. The limit of each host stays what it is.
-    #[must_use]
     pub fn with_max_in_flight(mut self, max: u16) -> Self {
         self.terms.limit = max.max(1);
         self
     }
 
     /// Applies Crawl-delay, backoffs and the circuit breaker of a host to the whole scope.
-    #[must_use]
     pub fn with_feedback(mut self) -> Self {
         self.feedback = true;
         self
