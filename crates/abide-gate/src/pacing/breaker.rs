@@ -16,8 +16,6 @@ pub(crate) struct Breaker {
     pub(crate) opened: Moment,
     /// End of the pause. When that has passed the breaker is half open: one request is let through as the probe.
     pub(crate) until: Moment,
-    /// Length of the pause, seconds.
-    pause: u32,
     faults: u8,
     lasting: u8,
     pub(crate) cause: Failure,
@@ -29,25 +27,24 @@ const FAULTS_MAX: u8 = 5;
 /// So many that will not go away by themselves. One of them can be the resolver's own trouble.
 const LASTING_MAX: u8 = 2;
 
-/// The first pause, in seconds; each failed probe doubles it.
-const FIRST_PAUSE: u32 = 60;
+/// The first pause; each failed probe doubles it.
+const FIRST_PAUSE: Duration = Duration::from_secs(60);
 
-/// The longest, in seconds: an hour after it is back, a host is crawled again at the latest.
-const LONGEST_PAUSE: u32 = 3_600;
+/// The longest: an hour after it is back, a host is crawled again at the latest.
+const LONGEST_PAUSE: Duration = Duration::from_secs(3_600);
 
 /// How long the breaker is kept after its pause has ended.
 const KEPT_AFTER_PAUSE: Duration = Duration::from_secs(3_600);
 
-impl Breaker {
-    pub(crate) const CLOSED: Self = Self {
-        opened: Moment::NEVER,
-        until: Moment::NEVER,
-        pause: 0,
-        faults: 0,
-        lasting: 0,
-        cause: Failure::Other,
-    };
+impl Default for Breaker {
+    /// Closed.
+    fn default() -> Self {
+        let (opened, until) = (Moment::NEVER, Moment::NEVER);
+        Self { opened, until, faults: 0, lasting: 0, cause: Failure::Other }
+    }
+}
 
+impl Breaker {
     pub(crate) fn is_closed(&self) -> bool {
         self.opened == Moment::NEVER
     }
@@ -55,7 +52,7 @@ impl Breaker {
     /// It holds nothing, or no request has come since long after its pause: a dead host is not kept for ever. Two or
     /// five faults would open it again.
     pub(crate) fn is_over(&self, now: Moment) -> bool {
-        *self == Self::CLOSED || (!self.is_closed() && self.until.plus(KEPT_AFTER_PAUSE) <= now)
+        *self == Self::default() || (!self.is_closed() && self.until.plus(KEPT_AFTER_PAUSE) <= now)
     }
 
     /// After a fault of a request that was granted at `granted`.
@@ -71,13 +68,14 @@ impl Breaker {
             return counted.open(LONGEST_PAUSE, now);
         }
         if faults >= FAULTS_MAX || !self.is_closed() {
-            return counted.open((self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE), now);
+            let pause = self.until.since(self.opened) * 2;
+            return counted.open(pause.clamp(FIRST_PAUSE, LONGEST_PAUSE), now);
         }
         counted
     }
 
-    fn open(self, pause: u32, now: Moment) -> Self {
-        Self { opened: now, until: now.plus(Duration::from_secs(pause.into())), pause, ..self }
+    fn open(self, pause: Duration, now: Moment) -> Self {
+        Self { opened: now, until: now.plus(pause), ..self }
     }
 }
 
@@ -100,7 +98,7 @@ mod tests {
 
     /// The pause, in seconds, after each fault; each request is granted when the pause has passed.
     fn pauses(faults: &[Failure]) -> Vec<u64> {
-        let (mut breaker, mut now) = (Breaker::CLOSED, second(1));
+        let (mut breaker, mut now) = (Breaker::default(), second(1));
         let mut pauses = Vec::new();
         for fault in faults {
             breaker = breaker.after(*fault, now, now);
@@ -129,7 +127,7 @@ mod tests {
 
     #[test]
     fn requests_that_were_on_their_way_are_the_same_event() {
-        let mut breaker = Breaker::CLOSED;
+        let mut breaker = Breaker::default();
         for n in 0..50 {
             breaker = breaker.after(Refused, second(1), second(10 + n));
         }
@@ -138,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_request_that_went_when_the_breaker_opened_is_another_event() {
-        let open = (0..5).fold(Breaker::CLOSED, |breaker, _| breaker.after(Refused, second(1), second(2)));
+        let open = (0..5).fold(Breaker::default(), |breaker, _| breaker.after(Refused, second(1), second(2)));
         assert_eq!(open.until, second(62));
         assert_eq!(open.after(Refused, second(2), second(70)).until, second(70 + 120));
     }

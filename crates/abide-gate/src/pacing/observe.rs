@@ -24,7 +24,7 @@ use crate::event::Event;
 use crate::{Failure, Origin, WallMillis};
 
 /// What the responses of a host have brought about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Feedback {
     pub(crate) backoff: HostBackoff,
     pub(crate) breaker: Breaker,
@@ -35,13 +35,6 @@ pub(crate) struct Feedback {
 }
 
 impl Feedback {
-    pub(crate) const NONE: Self = Self {
-        backoff: HostBackoff::NONE,
-        breaker: Breaker::CLOSED,
-        quota: Moment::NEVER,
-        adaptive_millis: 0,
-    };
-
     /// Five times what the head of the response took, at most 30 s. A response that is no success never lowers it.
     pub(crate) fn adapt(&mut self, took: Duration, success: bool) {
         let delay = whole_millis((took * 5).min(Duration::from_secs(30)));
@@ -132,7 +125,7 @@ impl Pacer {
         };
         let jitter = if is_throttle { self.jitter.draw() } else { 0.0 };
         self.feed_back(claims, now, |feedback| {
-            feedback.breaker = Breaker::CLOSED;
+            feedback.breaker = Breaker::default();
             if is_adaptive {
                 feedback.adapt(now.since(started), status.is_success());
             }
@@ -237,8 +230,8 @@ impl Pacer {
     /// A backoff that the shared store knows of already. It may be over. Returns whether it is news.
     pub(crate) fn merge_backoff(&self, key: &str, shared: Backoff, now: Moment) -> bool {
         let known = self.with_schedule(key, |schedule| schedule.feedback());
-        let Feedback { backoff: known, quota, .. } = known.unwrap_or(Feedback::NONE);
-        let HostBackoff { until, throttles, cause, .. } = HostBackoff::NONE.merged(shared, now);
+        let Feedback { backoff: known, quota, .. } = known.unwrap_or_default();
+        let HostBackoff { until, throttles, cause, .. } = HostBackoff::default().merged(shared, now);
         // A time that goes to the store and back has become longer by the round trip: that is no news.
         if until <= known.until.max(quota).plus(SLACK) && throttles <= known.throttles_at(now) {
             return false;
@@ -270,6 +263,6 @@ impl Pacer {
             self.table.feedbacks.fetch_add(1, Ordering::Relaxed);
             Some((backoff, backoff.until > before.backoff.until.max(now)))
         });
-        extended.unwrap_or((HostBackoff::NONE, false))
+        extended.unwrap_or_default()
     }
 }

@@ -82,7 +82,7 @@ pub(crate) struct Counts {
 }
 
 /// What a host has that is backed off, waited for, or cannot be reached.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Extra {
     feedback: Feedback,
     queue: Option<Box<Queue>>,
@@ -95,13 +95,6 @@ pub(crate) struct Extra {
 /// So far behind the first, a deferred caller gets no later time: a caller that asks for ever more URLs would drive those of all others
 /// away.
 const LEAD_MAX: Duration = Duration::from_secs(3_600);
-
-/// That of a host without one.
-static NONE: Extra = Extra::NEW;
-
-impl Extra {
-    const NEW: Self = Self { feedback: Feedback::NONE, queue: None, deferred: Vec::new(), open: Vec::new() };
-}
 
 impl Schedule {
     pub(crate) fn new(key: &str) -> Self {
@@ -157,7 +150,7 @@ impl Schedule {
             return Moment::NEVER;
         }
         // With one in flight the anchor is its start: nothing else can have moved it.
-        self.extra().open.iter().copied().min().unwrap_or(self.anchor)
+        self.extra.as_deref().and_then(|extra| extra.open.iter().copied().min()).unwrap_or(self.anchor)
     }
 
     /// The terms as they are now: a slow site's delay is longer, and a host that could not be reached is probed by one request.
@@ -212,12 +205,12 @@ impl Schedule {
     }
 
     pub(crate) fn feedback(&self) -> Feedback {
-        self.extra().feedback
+        self.extra.as_deref().map(|extra| extra.feedback).unwrap_or_default()
     }
 
     /// There has been a backoff or a fault, or responses are timed.
     pub(crate) fn has_feedback(&self) -> bool {
-        self.extra.as_deref().is_some_and(|extra| extra.feedback != Feedback::NONE)
+        self.extra.as_deref().is_some_and(|extra| extra.feedback != Feedback::default())
     }
 
     /// Has those that wait look at it, if it has changed. Returns whether it has.
@@ -252,7 +245,7 @@ impl Schedule {
     }
 
     pub(crate) fn queue(&self) -> Option<&Queue> {
-        self.extra().queue.as_deref()
+        self.extra.as_deref()?.queue.as_deref()
     }
 
     pub(crate) fn queue_mut(&mut self) -> Option<&mut Queue> {
@@ -302,7 +295,7 @@ impl Schedule {
         self.in_flight == 0
             && self.waiting() == 0
             && self.anchor.plus(delay) <= now
-            && self.extra().feedback.owes_nothing(now)
+            && self.feedback().owes_nothing(now)
     }
 
     pub(crate) fn last_delay(&self) -> Duration {
@@ -313,12 +306,8 @@ impl Schedule {
         self.delay_millis = self.delay_millis.max(whole_millis(delay));
     }
 
-    fn extra(&self) -> &Extra {
-        self.extra.as_deref().unwrap_or(&NONE)
-    }
-
     fn extra_mut(&mut self) -> &mut Extra {
-        self.extra.get_or_insert_with(|| Box::new(Extra::NEW))
+        self.extra.get_or_insert_default()
     }
 }
 
@@ -371,7 +360,7 @@ mod tests {
         let _ = schedule.open_queue(1);
         schedule.tidy(at(1));
         assert!(schedule.extra.is_none(), "an empty queue");
-        let mut feedback = Feedback::NONE;
+        let mut feedback = Feedback::default();
         (feedback.backoff.began, feedback.backoff.until) = (at(1), at(60));
         schedule.set_feedback(feedback, at(1), &mut Wakers::new());
         schedule.tidy(at(60 + 30 * 60 - 1));
