@@ -99,17 +99,8 @@ impl Claims {
     }
 }
 
-/// What a newcomer got.
-#[derive(Debug)]
-pub(crate) enum Admission {
-    /// The permit.
-    Granted(Claims),
-    /// A place in all queues.
-    Queued(Claims, u64, Arc<WaiterNotify>),
-}
-
-/// Finds the schedules of all scopes and takes the permit, or a place in each queue, or neither. A request that needs leases waits for them as
-/// the queue head.
+/// Finds the schedules of all scopes and takes the permit, or a place in each queue, or neither. Returns the ticket of a place. A request that
+/// needs leases waits for them as the queue head.
 pub(crate) fn enter(
     table: &Table,
     request: &Request<'_>,
@@ -117,7 +108,7 @@ pub(crate) fn enter(
     origin: impl FnOnce() -> Option<Origin>,
     now: Moment,
     effects: &mut Effects,
-) -> Result<Admission, DeadlineExceeded> {
+) -> Result<(Claims, Option<(u64, Arc<WaiterNotify>)>), DeadlineExceeded> {
     let shard = |scope: &ScopeRequest<'_>| table.shard_of(&scope.key);
     let host = shard(&request.host);
     let mut locked = table.lock_shards(host, request.others.iter().map(shard));
@@ -140,7 +131,7 @@ pub(crate) fn enter(
         |claim: &Claim| claim.find(&mut locked).is_some_and(|(schedule, terms)| schedule.is_free(terms, now));
     if !is_leased && claims.iter().all(&mut is_free) {
         grant(&mut locked, &mut claims, None, Duration::ZERO, now, effects);
-        return Ok(Admission::Granted(claims));
+        return Ok((claims, None));
     }
     in_time(&mut locked, &claims, request.deadline, now)?;
     // The origin is only made for those that wait: most requests do not.
@@ -153,7 +144,7 @@ pub(crate) fn enter(
         let waiter = Waiter { ticket, deadline, delay, scope, origin, notify };
         schedule.open_queue(claim.terms.limit).push(waiter);
     }
-    Ok(Admission::Queued(claims, ticket, notify))
+    Ok((claims, Some((ticket, notify))))
 }
 
 /// What most requests meet: one scope, its host is known and free, and no request waits. It looks nothing up twice and allocates nothing.
@@ -281,7 +272,6 @@ pub(crate) struct QueuePlace {
     pub(crate) notify: Arc<WaiterNotify>,
     /// Where processes share a store: the queue head waits for them in its place.
     pub(crate) leases: Option<Leases>,
-    pub(crate) has_left: bool,
 }
 
 impl QueuePlace {
@@ -295,15 +285,22 @@ impl QueuePlace {
                 None => self.look(request, now),
             };
             let until = match looked.map_err(|exceeded| self.pacer.defer(request, exceeded, now))? {
-                Look::Granted => return Ok(self.permit(now)),
+                Look::Granted => {
+                    let users = self.leases.take().map(|leases| leases.users.into()).unwrap_or_default();
+                    let waited = now.since(self.arrived);
+                    return Ok(Permit::new(self.pacer.clone(), self.claims.clone(), now, waited, users));
+                }
                 Look::Until(until) => until,
-                Look::Unleased => match self.obstacle(request, now)? {
-                    None => continue,
-                    Some(exceeded) if exceeded.start.at > request.deadline => {
+                Look::Unleased => {
+                    let leases = self.leases.as_mut();
+                    let obstacle =
+                        leases.map_or(Ok(None), |leases| leases.obstacle(request, &self.claims, now));
+                    let Some(exceeded) = obstacle? else { continue };
+                    if exceeded.start.at > request.deadline {
                         return Err(self.pacer.defer(request, exceeded, now));
                     }
-                    Some(exceeded) => exceeded.start.at,
-                },
+                    exceeded.start.at
+                }
             };
             if !has_timers() {
                 return Err(DeniedKind::NoTimers.into());
@@ -354,28 +351,17 @@ impl QueuePlace {
             Ok(Look::Until(if can_go { last.start.at } else { request.deadline }))
         })
     }
-
-    fn obstacle(&mut self, request: &Request<'_>, now: Moment) -> Result<Option<DeadlineExceeded>, Refusal> {
-        self.leases.as_mut().map_or(Ok(None), |leases| leases.obstacle(request, &self.claims, now))
-    }
-
-    fn permit(mut self, now: Moment) -> Permit {
-        self.has_left = true;
-        let users = self.leases.take().map(|leases| leases.users.into()).unwrap_or_default();
-        Permit::new(Arc::clone(&self.pacer), self.claims.clone(), now, now.since(self.arrived), users)
-    }
 }
 
 impl Drop for QueuePlace {
     fn drop(&mut self) {
-        if !self.has_left {
-            self.pacer.act(|effects| {
-                each(&self.pacer.table, &self.claims, |schedule, _| {
-                    if let Some(queue) = schedule.queue_mut() {
-                        queue.leave(self.ticket, &mut effects.wakers);
-                    }
-                });
+        // One that has got its permit is in none of them any more.
+        self.pacer.act(|effects| {
+            each(&self.pacer.table, &self.claims, |schedule, _| {
+                if let Some(queue) = schedule.queue_mut() {
+                    queue.leave(self.ticket, &mut effects.wakers);
+                }
             });
-        }
+        });
     }
 }

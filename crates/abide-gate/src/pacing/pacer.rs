@@ -17,7 +17,7 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode};
 use url::Url;
 
-use super::acquire::{self, Admission, Claims, QueuePlace, Request, ScopeRequest};
+use super::acquire::{self, Claims, QueuePlace, Request, ScopeRequest};
 use super::leases::Leases;
 use super::open_bodies;
 use super::policy::{DELAY_MAX, PacePolicy};
@@ -120,16 +120,12 @@ impl Pacer {
         let leases = self.store.as_ref().filter(|_| is_leased).map(|store| Leases::new(Arc::clone(store)));
         let entered =
             self.act(|effects| acquire::enter(table, &request, leases.is_some(), origin, now, effects));
-        match entered.map_err(|exceeded| self.defer(&request, exceeded, now))? {
-            Admission::Granted(claims) => {
-                Ok(Permit::new(Arc::clone(self), claims, now, Duration::ZERO, Box::default()))
-            }
-            Admission::Queued(claims, ticket, notify) => {
-                let (pacer, arrived, has_left) = (Arc::clone(self), now, false);
-                let place = QueuePlace { pacer, claims, ticket, arrived, notify, leases, has_left };
-                Box::pin(place.wait(&request)).await
-            }
-        }
+        let (claims, place) = entered.map_err(|exceeded| self.defer(&request, exceeded, now))?;
+        let Some((ticket, notify)) = place else {
+            return Ok(Permit::new(Arc::clone(self), claims, now, Duration::ZERO, Box::default()));
+        };
+        let place = QueuePlace { pacer: Arc::clone(self), claims, ticket, arrived: now, notify, leases };
+        Box::pin(place.wait(&request)).await
     }
 
     /// Gives up all leases in the shared store and saves what it does not know yet, for `limit` at most. Returns whether nothing is left.
