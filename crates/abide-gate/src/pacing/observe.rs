@@ -13,7 +13,7 @@ use super::acquire::{self, Claims};
 use super::backoff::{BackoffCause, HostBackoff, credible};
 use super::breaker::Breaker;
 use super::lease::SLACK;
-use super::pacer::Pacer;
+use super::pacer::{Pacer, Permit};
 use super::policy::DELAY_MAX;
 use super::rate_limit::{has_rate_limit, rate_limit};
 use super::retry_after::retry_after;
@@ -55,6 +55,78 @@ impl Feedback {
     }
 }
 
+impl Permit {
+    /// Reports the head of the response. Returns the end of the host's backoff, if it is backed off now.
+    ///
+    /// 429 and 503 back the host off (for a valid Retry-After, up to 24 h; else for 60 s, doubling); any response closes the circuit
+    /// breaker. Call this once per request, and not for informational responses (1xx).
+    pub fn observe(&self, status: StatusCode, headers: &HeaderMap) -> Option<WallMillis> {
+        let (pacer, claims, started) = (&self.pacer, &self.claims, self.started);
+        if status.is_informational() {
+            return None;
+        }
+        let is_adaptive = pacer.policy.adaptive;
+        // Only these ask us to stay away, and 403 where the policy says so. A Retry-After on any other response speaks of something else.
+        let is_throttle = matches!(status.as_u16(), 429 | 503)
+            || (pacer.policy.backoff_on_forbidden && status == StatusCode::FORBIDDEN);
+        // Nearly all responses end here: nothing changes, and no waiter need be woken.
+        let has_limit = has_rate_limit(headers);
+        if !is_throttle && !is_adaptive && !has_limit && !pacer.has_feedback(claims) {
+            return None;
+        }
+        let now = pacer.now_or_system();
+        let cause = is_throttle.then(|| BackoffCause::Answer {
+            status: status.as_u16(),
+            retry_after: retry_after(headers, pacer.wall()),
+        });
+        let quota = match cause {
+            // The draft, "Client Behavior": "the Retry-After field MUST take precedence".
+            Some(BackoffCause::Answer { retry_after: Some(_), .. }) => None,
+            _ => rate_limit(headers, pacer.wall()).unwrap_or_else(|field| {
+                let host = claims.host.schedule;
+                let scope = claims.lock(&pacer.table).schedule(host).map(|host| host.key.as_str().to_owned());
+                if let Some(scope) = &scope {
+                    pacer.notify(&Event::RateLimitIgnored { scope, field });
+                }
+                None
+            }),
+        };
+        let jitter = if is_throttle { pacer.jitter.draw() } else { 0.0 };
+        pacer.feed_back(claims, now, |feedback| {
+            feedback.breaker = Breaker::default();
+            if is_adaptive {
+                feedback.adapt(now.since(started), status.is_success());
+            }
+            if let Some(cause) = cause {
+                feedback.backoff = feedback.backoff.after(cause, started, now, jitter);
+            }
+            if let Some(wait) = quota {
+                feedback.quota = feedback.quota.max(now.plus(wait));
+            }
+        })
+    }
+
+    /// Reports that the request failed without a response. Returns the end of the host's backoff or of the breaker's pause, if there is
+    /// one. Await [`saved`](Self::saved) before you return the error.
+    pub fn failed(&self, fault: Failure) -> Option<WallMillis> {
+        let (pacer, claims, started) = (&self.pacer, &self.claims, self.started);
+        // The host has no part in what we refuse.
+        if fault.is_refused() {
+            return None;
+        }
+        let now = pacer.now_or_system();
+        let jitter = pacer.jitter.draw();
+        pacer.feed_back(claims, now, |feedback| {
+            if fault == Failure::EnhanceYourCalm {
+                feedback.backoff =
+                    feedback.backoff.after(BackoffCause::EnhanceYourCalm, started, now, jitter);
+            } else {
+                feedback.breaker = feedback.breaker.after(fault, started, now);
+            }
+        })
+    }
+}
+
 impl Pacer {
     /// Backs off a host, or a group of hosts by its key, until then, unless it is backed off for longer. Returns the end of the backoff
     /// that is in force.
@@ -86,58 +158,6 @@ impl Pacer {
         });
     }
 
-    /// A response: it closes the breaker, may back the host off, and shows how fast the host is. Returns the end of the host's backoff.
-    pub(crate) fn observe(
-        &self,
-        claims: &Claims,
-        started: Moment,
-        status: StatusCode,
-        headers: &HeaderMap,
-    ) -> Option<WallMillis> {
-        if status.is_informational() {
-            return None;
-        }
-        let is_adaptive = self.policy.adaptive;
-        // Only these ask us to stay away, and 403 where the policy says so. A Retry-After on any other response speaks of something else.
-        let is_throttle = matches!(status.as_u16(), 429 | 503)
-            || (self.policy.backoff_on_forbidden && status == StatusCode::FORBIDDEN);
-        // Nearly all responses end here: nothing changes, and no waiter need be woken.
-        let has_limit = has_rate_limit(headers);
-        if !is_throttle && !is_adaptive && !has_limit && !self.has_feedback(claims) {
-            return None;
-        }
-        let now = self.now_or_system();
-        let cause = is_throttle.then(|| BackoffCause::Answer {
-            status: status.as_u16(),
-            retry_after: retry_after(headers, self.wall()),
-        });
-        let quota = match cause {
-            // The draft, "Client Behavior": "the Retry-After field MUST take precedence".
-            Some(BackoffCause::Answer { retry_after: Some(_), .. }) => None,
-            _ => rate_limit(headers, self.wall()).unwrap_or_else(|field| {
-                let host = claims.host.schedule;
-                let scope = claims.lock(&self.table).schedule(host).map(|host| host.key.as_str().to_owned());
-                if let Some(scope) = &scope {
-                    self.notify(&Event::RateLimitIgnored { scope, field });
-                }
-                None
-            }),
-        };
-        let jitter = if is_throttle { self.jitter.draw() } else { 0.0 };
-        self.feed_back(claims, now, |feedback| {
-            feedback.breaker = Breaker::default();
-            if is_adaptive {
-                feedback.adapt(now.since(started), status.is_success());
-            }
-            if let Some(cause) = cause {
-                feedback.backoff = feedback.backoff.after(cause, started, now, jitter);
-            }
-            if let Some(wait) = quota {
-                feedback.quota = feedback.quota.max(now.plus(wait));
-            }
-        })
-    }
-
     /// Whether there is a backoff or a count of faults that a response has something to do with: most hosts have none.
     fn has_feedback(&self, claims: &Claims) -> bool {
         if claims.quiet_at == Some(self.table.feedbacks.load(Ordering::Relaxed)) {
@@ -148,24 +168,6 @@ impl Pacer {
             found |= claim.feedback && schedule.has_feedback()
         });
         found
-    }
-
-    /// No response came: the breaker counts it. Returns the end of the host's backoff or of the breaker's pause.
-    pub(crate) fn failed(&self, claims: &Claims, started: Moment, fault: Failure) -> Option<WallMillis> {
-        // The host has no part in what we refuse.
-        if fault.is_refused() {
-            return None;
-        }
-        let now = self.now_or_system();
-        let jitter = self.jitter.draw();
-        self.feed_back(claims, now, |feedback| {
-            if fault == Failure::EnhanceYourCalm {
-                feedback.backoff =
-                    feedback.backoff.after(BackoffCause::EnhanceYourCalm, started, now, jitter);
-            } else {
-                feedback.breaker = feedback.breaker.after(fault, started, now);
-            }
-        })
     }
 
     /// Changes what feedback belongs to, wakes who is concerned, reports what came of it.

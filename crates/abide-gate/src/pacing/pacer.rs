@@ -31,7 +31,7 @@ use crate::denied::Refusal;
 use crate::event::{Event, Observer, Observers};
 use crate::jitter::{Jitter, random_seed};
 use crate::origin::pacing_key;
-use crate::{Clock, DeniedKind, Failure, Host, Origin, SystemClock, WallMillis, caught};
+use crate::{Clock, DeniedKind, Host, Origin, SystemClock, WallMillis, caught};
 
 /// Knows when the next request to a host may go out: what all that use it share.
 ///
@@ -309,10 +309,10 @@ impl PacerBuilder {
 /// ```
 #[must_use = "the response ends for its host when the permit is dropped: keep it until the response has ended"]
 pub struct Permit {
-    pacer: Arc<Pacer>,
-    claims: Claims,
+    pub(super) pacer: Arc<Pacer>,
+    pub(super) claims: Claims,
     /// When the request went on the wire, as far as we know.
-    started: Moment,
+    pub(super) started: Moment,
     waited: Duration,
     /// Unless it is given back.
     is_sent: bool,
@@ -361,20 +361,6 @@ impl Permit {
     /// How long ago the request was sent, as far as is known.
     pub fn elapsed(&self) -> Duration {
         self.pacer.now_or_system().since(self.started)
-    }
-
-    /// Reports the head of the response. Returns the end of the host's backoff, if it is backed off now.
-    ///
-    /// 429 and 503 back the host off (for a valid Retry-After, up to 24 h; else for 60 s, doubling); any response closes the circuit
-    /// breaker. Call this once per request, and not for informational responses (1xx).
-    pub fn observe(&self, status: StatusCode, headers: &HeaderMap) -> Option<WallMillis> {
-        self.pacer.observe(&self.claims, self.started, status, headers)
-    }
-
-    /// Reports that the request failed without a response. Returns the end of the host's backoff or of the breaker's pause, if there is
-    /// one. Await [`saved`](Self::saved) before you return the error.
-    pub fn failed(&self, fault: Failure) -> Option<WallMillis> {
-        self.pacer.failed(&self.claims, self.started, fault)
     }
 
     /// Whether a host or group that it is for has been backed off since it was acquired, so that its request is not to be sent any more.
