@@ -11,7 +11,7 @@ use super::policy::Sharing;
 use super::store::HostState;
 use crate::clock::Moment;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Lease {
     phase: LeasePhase,
     /// Requests that need it: those that wait for it, and those in flight.
@@ -44,6 +44,12 @@ enum LeasePhase {
         is_next: bool,
     },
     Held(Held),
+}
+
+impl Default for LeasePhase {
+    fn default() -> Self {
+        Self::NotHeld { again: Moment::NEVER, elsewhere: None, is_next: false }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -137,22 +143,6 @@ impl StoreOutage {
 }
 
 impl Lease {
-    pub(crate) fn new(now: Moment) -> Self {
-        Self {
-            phase: LeasePhase::NotHeld { again: now, elsewhere: None, is_next: false },
-            users: 0,
-            in_flight: 0,
-            last: Moment::NEVER,
-            others: Moment::NEVER,
-            delay: Duration::ZERO,
-            changes: 0,
-            saved: 0,
-            given_up: 0,
-            leaves: false,
-            round_trip: Duration::ZERO,
-        }
-    }
-
     /// A request needs it. The first one has its process ask at once, so that it gets its place in queue.
     pub(crate) fn enter(&mut self, delay: Duration) {
         if self.users == 0

@@ -194,7 +194,7 @@ impl Pacer {
             if before.backoff.until < after.backoff.until {
                 self.report_backoff(scope, after.backoff, now);
             } else if before.backoff.throttles < after.backoff.throttles {
-                self.share(scope, now);
+                self.share(scope);
             }
             if before.breaker.until < after.breaker.until {
                 let (lasts, failure) = (after.breaker.until.since(now), after.breaker.cause);
@@ -206,13 +206,13 @@ impl Pacer {
 
     fn report_backoff(&self, scope: &str, backoff: HostBackoff, now: Moment) {
         self.notify(&Event::BackedOff { scope, lasts: backoff.until.since(now), cause: backoff.cause });
-        self.share(scope, now);
+        self.share(scope);
     }
 
     /// Saves the backoff in the shared store, so that other processes back off as well.
-    fn share(&self, scope: &str, now: Moment) {
+    fn share(&self, scope: &str) {
         if let Some(store) = &self.store {
-            store.save(scope, now);
+            store.save(scope);
         }
     }
 

@@ -101,20 +101,14 @@ impl SharedStore {
     }
 
     /// A request needs the lease of a host: from now on its task asks for it.
-    pub(crate) fn enter(
-        self: &Arc<Self>,
-        key: Arc<str>,
-        under: Option<Arc<str>>,
-        delay: Duration,
-        now: Moment,
-    ) -> User {
-        let host = self.host(key, under, now, |lease| lease.enter(delay));
+    pub(crate) fn enter(self: &Arc<Self>, key: Arc<str>, under: Option<Arc<str>>, delay: Duration) -> User {
+        let host = self.host(key, under, |lease| lease.enter(delay));
         User { store: Arc::clone(self), host, in_flight: false }
     }
 
     /// The state of a host has changed, and the store must know.
-    pub(crate) fn save(self: &Arc<Self>, key: &str, now: Moment) {
-        self.host(Arc::from(key), None, now, Lease::change);
+    pub(crate) fn save(self: &Arc<Self>, key: &str) {
+        self.host(Arc::from(key), None, Lease::change);
     }
 
     /// The host after a step of its lease, with a task.
@@ -122,7 +116,6 @@ impl SharedStore {
         self: &Arc<Self>,
         key: Arc<str>,
         under: Option<Arc<str>>,
-        now: Moment,
         step: impl FnOnce(&mut Lease),
     ) -> Arc<HostLease> {
         let mut hosts = lock(&self.hosts);
@@ -134,7 +127,7 @@ impl SharedStore {
         let host = Arc::new(HostLease {
             key: key.clone(),
             under,
-            lease: Mutex::new(Lease::new(now)),
+            lease: Mutex::default(),
             news: Notify::new(),
             saved: watch::Sender::new(()),
         });
