@@ -173,7 +173,7 @@ fn in_time(
     let mut is_full = false;
     let last = last_scope(locked, claims, |schedule, terms| {
         is_full |= schedule.waiting() >= QUEUE_MAX;
-        let queued = schedule.queue().map(Queue::delays).unwrap_or_default();
+        let queued = schedule.queue().map(|queue| queue.delays).unwrap_or_default();
         schedule.arrival(terms, queued, now)
     });
     if is_full || last.start.at > deadline { Err(last.not_at_once(now)) } else { Ok(()) }

@@ -16,7 +16,7 @@ pub(crate) struct Lease {
     phase: LeasePhase,
     /// Requests that need it: those that wait for it, and those in flight.
     users: u32,
-    in_flight: u32,
+    pub(crate) in_flight: u32,
     /// When a request of this process was last on its way.
     last: Moment,
     /// When one of another process was, as far as the store knew.
@@ -24,7 +24,7 @@ pub(crate) struct Lease {
     delay: Duration,
     /// How many changes of the state the store must know of, and how many of them it knows.
     pub(crate) changes: u64,
-    saved: u64,
+    pub(crate) saved: u64,
     /// How often it was given up. A lease that was asked for before the last time is none: with a group's lease, its hosts are given up while
     /// their own commands may be under way.
     pub(crate) given_up: u32,
@@ -204,21 +204,15 @@ impl Lease {
         let is_ready =
             matches!(self.readiness(delay, shared, outage, now), Readiness::Now | Readiness::Alone);
         if is_ready {
-            self.begin(now);
+            self.in_flight += 1;
+            self.last = self.last.max(now);
+            match &mut self.phase {
+                LeasePhase::Held(held) => held.served = held.served.saturating_add(1),
+                // Sent without a lease: the store is notified when it is back.
+                LeasePhase::NotHeld { .. } => self.changes += 1,
+            }
         }
         is_ready
-    }
-
-    fn begin(&mut self, now: Moment) {
-        self.in_flight += 1;
-        self.last = self.last.max(now);
-        match &mut self.phase {
-            LeasePhase::Held(held) => {
-                held.served = held.served.saturating_add(1);
-            }
-            // Sent without a lease: the store is notified when it is back.
-            LeasePhase::NotHeld { .. } => self.changes += 1,
-        }
     }
 
     /// Its response has ended, or it was not sent after all.
@@ -235,14 +229,6 @@ impl Lease {
     pub(crate) fn change(&mut self) {
         self.changes += 1;
         self.round_trip = Duration::ZERO;
-    }
-
-    pub(crate) fn is_saved(&self, change: u64) -> bool {
-        self.saved >= change
-    }
-
-    pub(crate) fn is_in_flight(&self) -> bool {
-        self.in_flight > 0
     }
 
     /// What this process has to say of the host, but for its backoff.

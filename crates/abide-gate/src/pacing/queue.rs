@@ -71,7 +71,7 @@ pub(crate) struct Queue {
     pub(crate) limit: u16,
     waiters: VecDeque<Waiter>,
     /// The sum of their delays.
-    delays: Duration,
+    pub(crate) delays: Duration,
     /// No waiter's deadline is earlier.
     earliest_deadline: Moment,
 }
@@ -87,14 +87,6 @@ pub(crate) fn wake(wakers: Wakers) {
 impl Queue {
     pub(crate) fn len(&self) -> usize {
         self.waiters.len()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.waiters.is_empty()
-    }
-
-    pub(crate) fn delays(&self) -> Duration {
-        self.delays
     }
 
     pub(crate) fn is_first(&self, ticket: u64) -> bool {

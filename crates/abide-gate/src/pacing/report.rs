@@ -48,7 +48,7 @@ impl Pacer {
     fn slot_at(&self, key: &str, asked: Terms, now: Moment) -> NextSlot {
         let found = self.with_schedule(key, |schedule| {
             let terms = schedule.terms(asked);
-            let queued = schedule.queue().map(|queue| queue.delays()).unwrap_or_default();
+            let queued = schedule.queue().map(|queue| queue.delays).unwrap_or_default();
             let (start, waiting) = (schedule.start(terms).at, schedule.waiting());
             // A host that was never asked is free as well, but not overdue.
             let free = waiting == 0 && !schedule.is_full(terms) && start <= now && start > Moment::NEVER;

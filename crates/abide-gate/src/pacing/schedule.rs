@@ -281,7 +281,7 @@ impl Schedule {
     /// Puts away what is not needed any more.
     pub(crate) fn tidy(&mut self, now: Moment) {
         let Some(extra) = self.extra.as_deref_mut() else { return };
-        extra.queue.take_if(|queue| queue.is_empty());
+        extra.queue.take_if(|queue| queue.len() == 0);
         let is_deferred = extra.deferred.last().is_some_and(|(at, _)| *at > now);
         let plain = extra.queue.is_none() && !is_deferred && self.in_flight == 0;
         if plain && extra.feedback.is_over(now) {

@@ -219,7 +219,7 @@ impl SharedStore {
             {
                 let mut lease = lock(&other.lease);
                 // It is also used under another group.
-                if lease.is_in_flight() {
+                if lease.in_flight > 0 {
                     continue;
                 }
                 lease.give_up(now, now.plus(self.options.lease));
@@ -407,7 +407,7 @@ impl User {
     /// The state has changed, and the store does not know of it yet.
     pub(crate) fn is_unsaved(&self) -> bool {
         let lease = lock(&self.host.lease);
-        !lease.is_saved(lease.changes)
+        lease.saved < lease.changes
     }
 
     /// Waits until the store knows what has changed until now, or is away; for `limit` at most.
@@ -415,7 +415,7 @@ impl User {
         let mut saved = self.host.saved.subscribe();
         let change = lock(&self.host.lease).changes;
         let is_saved_or_away =
-            |(): &()| lock(&self.host.lease).is_saved(change) || !self.store.outage().is_over();
+            |(): &()| lock(&self.host.lease).saved >= change || !self.store.outage().is_over();
         let _ = timeout(self.store.options.timeout, saved.wait_for(is_saved_or_away)).await;
     }
 }

@@ -30,7 +30,7 @@ fn plan(lease: &Lease, is_unsaved: bool, now: Moment) -> Plan {
 }
 
 fn sends(lease: &mut Lease, starts: u64, ends: u64) {
-    lease.begin(at(starts));
+    assert!(lease.try_begin(DELAY, SHARED, StoreOutage::default(), at(starts)));
     lease.end(at(ends));
 }
 
@@ -162,5 +162,5 @@ fn a_request_starts_only_under_a_lease_that_is_still_there() {
     assert_eq!(readiness(&lease, at(1_000)), Readiness::Now);
     lease.give_up(at(2_000), at(2_000));
     assert!(!lease.try_begin(DELAY, SHARED, StoreOutage::default(), at(1_001)), "it was given up in between");
-    assert!(!lease.is_in_flight());
+    assert_eq!(lease.in_flight, 0);
 }
