@@ -137,7 +137,7 @@ impl Pacer {
         let until = now.plus(credible(until.since(self.wall())));
         let (backoff, is_extended) = self.extend_backoff(scope, until, 0, cause, now);
         if is_extended {
-            self.report_backoff(scope, backoff, now);
+            self.share(scope);
         }
         self.wall_at(now, backoff.until)
     }
@@ -191,9 +191,11 @@ impl Pacer {
             });
         });
         for (scope, before, after) in &news {
-            if before.backoff.until < after.backoff.until {
-                self.report_backoff(scope, after.backoff, now);
-            } else if before.backoff.throttles < after.backoff.throttles {
+            let (was, is) = (before.backoff, after.backoff);
+            if was.until < is.until {
+                self.notify(&Event::BackedOff { scope, lasts: is.until.since(now), cause: is.cause });
+            }
+            if was.until < is.until || was.throttles < is.throttles {
                 self.share(scope);
             }
             if before.breaker.until < after.breaker.until {
@@ -202,11 +204,6 @@ impl Pacer {
             }
         }
         (until > now).then(|| self.wall_at(now, until))
-    }
-
-    fn report_backoff(&self, scope: &str, backoff: HostBackoff, now: Moment) {
-        self.notify(&Event::BackedOff { scope, lasts: backoff.until.since(now), cause: backoff.cause });
-        self.share(scope);
     }
 
     /// Saves the backoff in the shared store, so that other processes back off as well.
@@ -238,14 +235,10 @@ impl Pacer {
         if until <= known.until.max(quota).plus(SLACK) && throttles <= known.throttles_at(now) {
             return false;
         }
-        let (backoff, is_extended) = self.extend_backoff(key, until, throttles, cause, now);
-        if is_extended {
-            self.notify(&Event::BackedOff { scope: key, lasts: backoff.until.since(now), cause });
-        }
-        is_extended
+        self.extend_backoff(key, until, throttles, cause, now).1
     }
 
-    /// Returns the backoff that is in force, and whether it was extended. A host that is not known is known from now on.
+    /// Returns the backoff that is in force, and whether it was extended, which is reported. A host that is not known is known from now on.
     fn extend_backoff(
         &self,
         key: &str,
@@ -265,6 +258,10 @@ impl Pacer {
             self.table.feedbacks.fetch_add(1, Ordering::Relaxed);
             Some((backoff, backoff.until > before.backoff.until.max(now)))
         });
-        extended.unwrap_or_default()
+        let (backoff, is_extended) = extended.unwrap_or_default();
+        if is_extended {
+            self.notify(&Event::BackedOff { scope: key, lasts: backoff.until.since(now), cause });
+        }
+        (backoff, is_extended)
     }
 }
