@@ -108,7 +108,7 @@ impl Pacer {
 
     /// Where the schedule of a host is; zero if it is not known.
     pub(crate) fn place(&self, host: &Host) -> u32 {
-        self.table.lock_known(0, host.as_str()).map_or(0, |(_, schedule)| schedule.place())
+        self.table.lock_found(host.as_str()).map_or(0, |(_, schedule)| schedule.place())
     }
 
     pub(crate) async fn acquire_unreported(self: &Arc<Self>, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
@@ -209,9 +209,8 @@ impl Pacer {
     }
 
     pub(crate) fn with_schedule<T>(&self, host: &str, look: impl FnOnce(&mut Schedule) -> T) -> Option<T> {
-        let mut locked = self.table.lock(host);
-        let id = locked.find(host)?;
-        locked.schedule(id).map(look)
+        let (mut locked, schedule) = self.table.lock_found(host)?;
+        locked.schedule(schedule).map(look)
     }
 
     pub(crate) fn wake_first(&self, host: &str) {

@@ -102,8 +102,16 @@ impl Table {
         self.lock_shards(self.shard_of(key), std::iter::empty())
     }
 
-    /// Locks the schedule of a key, if it is known. It is where it was found last, or at zero: of a million hosts, one at random is in no
-    /// cache of the processor, and the place that is known already is two waits for memory less, and no hash.
+    /// Locks the schedule of a key, if it is known.
+    pub(crate) fn lock_found(&self, key: &str) -> Option<(Locked<'_>, ScheduleId)> {
+        let hash = self.hasher.hash_one(key);
+        let mut locked = self.lock_shards(shard(hash), std::iter::empty());
+        let id = locked.find(hash, key)?;
+        Some((locked, id))
+    }
+
+    /// The same, looked for first where it was found last: of a million hosts, one at random is in no cache of the processor, and the place
+    /// that is known already is two waits for memory less, and no hash.
     pub(crate) fn lock_known(&self, place: u32, key: &str) -> Option<(Locked<'_>, ScheduleId)> {
         let id = ScheduleId::at(place);
         let mut locked = self.lock_shards(id.shard, std::iter::empty());
@@ -111,10 +119,7 @@ impl Table {
             return Some((locked, id));
         }
         drop(locked);
-        let hash = self.hasher.hash_one(key);
-        let mut locked = self.lock_shards(shard(hash), std::iter::empty());
-        let id = locked.find_hashed(hash, key)?;
-        Some((locked, id))
+        self.lock_found(key)
     }
 
     /// Locks the shards of a request: that of its host, and those of its other scopes.
@@ -169,11 +174,7 @@ impl Locked<'_> {
         &mut other.expect("the shards of all keys of the request were locked").1
     }
 
-    pub(crate) fn find(&mut self, key: &str) -> Option<ScheduleId> {
-        self.find_hashed(self.table.hasher.hash_one(key), key)
-    }
-
-    fn find_hashed(&mut self, hash: u64, key: &str) -> Option<ScheduleId> {
+    fn find(&mut self, hash: u64, key: &str) -> Option<ScheduleId> {
         let shard = shard(hash);
         let HostShard { index, schedules, .. } = self.shard(shard);
         let same = |index: &u32| {
@@ -191,7 +192,7 @@ impl Locked<'_> {
     /// is used: a new one is not in use yet, and could be removed for the next.
     pub(crate) fn make_room(&mut self, key: &str, now: Moment, effects: &mut Effects) {
         let (table, hash) = (self.table, self.table.hasher.hash_one(key));
-        if self.find_hashed(hash, key).is_some() {
+        if self.find(hash, key).is_some() {
             return;
         }
         let shard = self.shard(shard(hash));
@@ -204,7 +205,7 @@ impl Locked<'_> {
     /// The schedule of a key, new if it was not known.
     pub(crate) fn find_or_insert(&mut self, key: &str) -> ScheduleId {
         let (hasher, hash) = (&self.table.hasher, self.table.hasher.hash_one(key));
-        self.find_hashed(hash, key).unwrap_or_else(|| {
+        self.find(hash, key).unwrap_or_else(|| {
             let shard = shard(hash);
             ScheduleId { shard, index: self.shard(shard).insert(key, hash, hasher) }
         })
