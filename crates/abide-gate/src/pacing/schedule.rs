@@ -252,7 +252,6 @@ impl Schedule {
         self.extra.as_deref_mut()?.queue.as_deref_mut()
     }
 
-    /// The queue, put up if there was none.
     pub(crate) fn open_queue(&mut self, limit: u16) -> &mut Queue {
         let queue = self.extra_mut().queue.get_or_insert_default();
         queue.limit = limit;
@@ -278,7 +277,6 @@ impl Schedule {
         self.extra_mut().queue = Some(queue);
     }
 
-    /// Puts away what is not needed any more.
     pub(crate) fn tidy(&mut self, now: Moment) {
         let Some(extra) = self.extra.as_deref_mut() else { return };
         extra.queue.take_if(|queue| queue.len() == 0);
@@ -378,6 +376,7 @@ mod tests {
         assert!(schedule.extra.is_some(), "its adaptive delay counts on");
         let mut schedule = Schedule::new("b.example");
         schedule.grant(terms(1, 2), at(1));
+        schedule.grant(terms(1, 2), at(2));
         schedule.tidy(at(9_999));
         assert_eq!(schedule.open_since(), at(1), "the list of what is open");
     }
