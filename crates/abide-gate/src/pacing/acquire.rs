@@ -38,7 +38,6 @@ pub(crate) struct Request<'u> {
     pub(crate) url: &'u Url,
     pub(crate) host: ScopeRequest<'u>,
     pub(crate) others: Vec<ScopeRequest<'u>>,
-    /// When it has waited long enough.
     pub(crate) deadline: Moment,
     pub(crate) is_background: bool,
 }
@@ -99,8 +98,7 @@ impl Claims {
     }
 }
 
-/// Finds the schedules of all scopes and takes the permit, or a place in each queue, or neither. Returns the ticket of a place. A request that
-/// needs leases waits for them as the queue head.
+/// Takes the permit, or a place in each queue, whose ticket it returns, or neither. A request that needs leases waits for them as queue head.
 pub(crate) fn enter(
     table: &Table,
     request: &Request<'_>,
@@ -147,8 +145,8 @@ pub(crate) fn enter(
     Ok((claims, Some((ticket, notify))))
 }
 
-/// What most requests meet: one scope, its host is known and free, and no request waits. It looks nothing up twice and allocates nothing.
-/// `place` is where the host's schedule was found last.
+/// What most requests meet: one scope, whose host is known and free. It looks nothing up twice and allocates nothing. `place` is where the host's
+/// schedule was found last.
 pub(crate) fn enter_idle(table: &Table, host: &ScopeRequest<'_>, place: u32, now: Moment) -> Option<Claims> {
     let (mut locked, id) = table.lock_known(place, &host.key)?;
     let schedule = locked.schedule(id)?;
@@ -216,7 +214,6 @@ fn past_deadline(locked: &mut Locked<'_>, claims: &Claims, ticket: u64, now: Mom
     last.not_at_once(now)
 }
 
-/// Takes the permit in all scopes.
 fn grant(
     locked: &mut Locked<'_>,
     claims: &mut Claims,
@@ -254,7 +251,6 @@ pub(crate) fn each(table: &Table, claims: &Claims, mut action: impl FnMut(&mut S
 
 /// What a waiting request finds.
 enum Look {
-    /// It has taken the permit.
     Granted,
     /// It is its turn, but for the leases.
     Unleased,

@@ -55,7 +55,6 @@ impl Default for LeasePhase {
 #[derive(Clone, Copy, Debug)]
 struct Held {
     since: Moment,
-    /// When it was last asked for.
     asked: Moment,
     /// Its end, counted from then.
     until: Moment,
@@ -155,7 +154,6 @@ impl Lease {
         self.leaves = false;
     }
 
-    /// A request does not need it any more.
     pub(crate) fn leave(&mut self) {
         self.users = self.users.saturating_sub(1);
     }
@@ -329,7 +327,6 @@ impl Lease {
         }
     }
 
-    /// Another process has it, and it is asked for again then.
     pub(crate) fn refused(&mut self, is_next: bool, again: Moment, known_until: Moment) {
         self.phase = LeasePhase::NotHeld { again, elsewhere: Some(known_until), is_next };
     }

@@ -34,9 +34,6 @@ use crate::origin::pacing_key;
 use crate::{Clock, DeniedKind, Host, Origin, SystemClock, WallMillis, caught};
 
 /// Knows when the next request to a host may go out: what all that use it share.
-///
-/// For every host, over all tasks: at most one request in flight until its response has ended, at least the delay from then to the next
-/// request, nothing during a backoff, first come first served, and no call waits longer than its budget.
 pub(crate) struct Pacer {
     pub(crate) policy: PacePolicy,
     pub(crate) table: Table,
@@ -175,7 +172,6 @@ impl Pacer {
         result
     }
 
-    /// The scopes and terms of a request.
     pub(crate) fn request<'u>(&self, url: &'u Url, ask: &Ask, now: Moment) -> Result<Request<'u>, Refusal> {
         let budget = ask.budget.unwrap_or(self.policy.max_wait);
         let (host, others) = (self.host(url, ask)?, self.groups(url, ask)?);

@@ -64,7 +64,6 @@ impl Waiter {
     }
 }
 
-/// The waiters of one scope.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     /// Most in flight, as the last that joined has asked.
@@ -105,7 +104,6 @@ impl Queue {
         self.waiters.push_back(waiter);
     }
 
-    /// Takes a waiter out, if it is there.
     pub(crate) fn remove(&mut self, ticket: u64) -> Option<Waiter> {
         let place = self.place_of(ticket)?;
         let waiter = self.waiters.remove(place)?;

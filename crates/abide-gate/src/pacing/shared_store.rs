@@ -20,7 +20,6 @@ use crate::clock::Moment;
 use crate::event::Event;
 use crate::{HolderId, StoreError};
 
-/// The shared store, and the hosts that this process leases from it.
 #[derive(Debug)]
 pub(crate) struct SharedStore {
     store: Arc<dyn HostStore>,
@@ -33,7 +32,6 @@ pub(crate) struct SharedStore {
     /// Where tasks are started from, if a response is observed outside a runtime.
     runtime: OnceLock<Handle>,
     hosts: Mutex<BTreeMap<Arc<str>, Arc<HostLease>>>,
-    /// How many hosts there are.
     count: watch::Sender<usize>,
 }
 
@@ -89,7 +87,6 @@ impl SharedStore {
         lock(&self.health).outage
     }
 
-    /// What the store said when it was last away.
     pub(crate) fn reason(&self) -> String {
         lock(&self.health).reason.as_deref().unwrap_or_default().to_owned()
     }
@@ -106,7 +103,6 @@ impl SharedStore {
         User { store: Arc::clone(self), host, in_flight: false }
     }
 
-    /// The state of a host has changed, and the store must know.
     pub(crate) fn save(self: &Arc<Self>, key: &str) {
         self.host(Arc::from(key), None, Lease::change);
     }
@@ -390,7 +386,6 @@ impl User {
         readiness
     }
 
-    /// The request goes on the wire, if it may still.
     pub(crate) fn try_begin(&mut self, delay: Duration, now: Moment) -> bool {
         let (options, outage) = (&self.store.options, self.store.outage());
         self.in_flight = lock(&self.host.lease).try_begin(delay, options, outage, now);

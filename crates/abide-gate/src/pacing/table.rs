@@ -41,7 +41,6 @@ impl ScheduleId {
     }
 }
 
-/// The schedules of all hosts and groups.
 #[derive(Debug)]
 pub(crate) struct Table {
     shards: Box<[Mutex<HostShard>]>,
@@ -157,7 +156,6 @@ fn shard(hash: u64) -> u16 {
     (hash >> 32) as u16 % SHARDS
 }
 
-/// Some shards, locked.
 #[derive(Debug)]
 pub(crate) struct Locked<'a> {
     table: &'a Table,
@@ -202,7 +200,6 @@ impl Locked<'_> {
         }
     }
 
-    /// The schedule of a key, new if it was not known.
     pub(crate) fn find_or_insert(&mut self, key: &str) -> ScheduleId {
         let (hasher, hash) = (&self.table.hasher, self.table.hasher.hash_one(key));
         self.find(hash, key).unwrap_or_else(|| {
