@@ -194,24 +194,13 @@ mod tests {
     use super::*;
     use crate::clock::second as at;
 
-    fn queue(waiters: &[(u64, u64, u64)]) -> Queue {
-        let mut queue = Queue::default();
-        for &(ticket, deadline, delay) in waiters {
-            queue.push(Waiter {
-                ticket,
-                deadline: at(deadline),
-                delay: Duration::from_secs(delay),
-                scope: 0,
-                origin: None,
-                notify: Arc::default(),
-            });
-        }
-        queue
-    }
-
     #[test]
     fn the_delays_before_a_waiter_are_those_of_lower_tickets() {
-        let queue = queue(&[(3, 90, 1), (5, 90, 2), (8, 90, 4)]);
+        let mut queue = Queue::default();
+        for (ticket, delay) in [(3, 1), (5, 2), (8, 4)] {
+            let (delay, notify) = (Duration::from_secs(delay), Arc::default());
+            queue.push(Waiter { ticket, deadline: at(90), delay, scope: 0, origin: None, notify });
+        }
         for (ticket, seconds) in [(3, 0), (5, 1), (8, 3), (9, 7)] {
             assert_eq!(queue.delays_before(ticket), Duration::from_secs(seconds), "{ticket}");
         }

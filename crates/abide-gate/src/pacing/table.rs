@@ -284,14 +284,11 @@ impl HostShard {
 mod tests {
     use super::*;
 
-    fn insert(table: &Table, key: &str) -> ScheduleId {
-        table.lock(key).find_or_insert(key)
-    }
-
     #[test]
     fn hosts_are_spread_over_the_shards_and_all_of_them_are_counted() {
         let table = Table::new(10_000, Duration::ZERO);
-        let shards: Vec<u16> = (0..1_000).map(|n| insert(&table, &n.to_string()).shard).collect();
+        let keys = (0..1_000).map(|n| n.to_string());
+        let shards: Vec<u16> = keys.map(|key| table.lock(&key).find_or_insert(&key).shard).collect();
         assert_eq!(table.len(), 1_000);
         for shard in 0..SHARDS {
             let here = shards.iter().filter(|here| **here == shard).count();
