@@ -3,9 +3,8 @@
 //! A request `enter`s: it gets its permit at once, a place in the queue of each of its scopes, or the answer that the permit cannot come
 //! before its deadline. One in a queue `look`s again when it is woken, and may leave. A permit ends with the response, or is given back.
 //!
-//! A request waits for all its scopes and takes all of them or none. Tickets are drawn under the locks, so the order of any two requests is
-//! the same in every queue that both are in. The request with the lowest ticket is therefore first in all its queues, and there is always
-//! one that can go: several scopes cannot wait for each other in a circle.
+//! A request takes all its scopes or none. Tickets are drawn under the locks, so any two requests have the same order in every queue that both
+//! are in. The one with the lowest ticket is first in all its queues, so scopes cannot wait for each other in a circle.
 
 use std::borrow::Cow;
 use std::sync::Arc;

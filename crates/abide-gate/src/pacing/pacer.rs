@@ -61,13 +61,11 @@ pub(crate) struct Ask {
 }
 
 impl Pacer {
-    /// Acquires a permit for this URL: of its host, and of the policy's other scopes, all or none.
+    /// Acquires a permit for this URL: of its host, and of the policy's other scopes, all or none. Defers the request as soon as it is certain
+    /// that the permit cannot come within the budget, most often at once; other refusals come at once.
     ///
     /// Cancelling it at any point gives its place to the next, without a hole and without an early start. It must be polled to keep its
     /// place: a queue head that is not polled is dropped one second after its deadline.
-    ///
-    /// # Errors
-    /// A deferral as soon as it is certain that the permit cannot come within the budget, most often at once; the other [`Refusal`]s at once.
     pub(crate) async fn acquire(self: &Arc<Self>, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
         match self.at_once(url, &ask) {
             Some(permit) => Ok(permit),

@@ -36,10 +36,8 @@ pub(crate) fn has_rate_limit(headers: &HeaderMap) -> bool {
 }
 
 /// How long the next request had best wait: by `RateLimit`; without that field, or if it is malformed, by `X-RateLimit-Remaining`. Of
-/// several quotas the one that asks for most counts. What a cache has kept is not current, so a response with an `Age` says nothing.
-///
-/// # Errors
-/// Something that no server can mean, and that is ignored: which field.
+/// several quotas the one that asks for most counts. What a cache has kept is not current, so a response with an `Age` says nothing. The error
+/// names a field that no server can mean, and that is ignored.
 pub(crate) fn rate_limit(headers: &HeaderMap, wall: WallMillis) -> Result<Option<Duration>, &'static str> {
     if headers.get(AGE).is_some_and(|age| age.as_bytes().trim_ascii() != b"0") {
         return Ok(None);
@@ -95,8 +93,7 @@ fn older(headers: &HeaderMap, wall: WallMillis) -> Result<Option<Duration>, &'st
     spread(remaining, reset).map(Some).ok_or("X-RateLimit-Reset")
 }
 
-/// The delay of so many requests within so many seconds, if a server can mean that. Its seconds are whole, so the last one may not be over: one
-/// more.
+/// The delay of so many requests within so many seconds, if a server can mean that: one second more, because the last may not be over.
 fn spread(remaining: i64, reset: i64) -> Option<Duration> {
     let remaining = u32::try_from(remaining.min(i64::from(u32::MAX))).ok()?;
     let seconds = u64::try_from(reset).ok().filter(|seconds| *seconds <= WINDOW_SECONDS_MAX)?;

@@ -17,9 +17,7 @@ use crate::{Host, Stats, WallMillis};
 
 impl Pacer {
     /// When this URL could go out, without waiting and without reserving anything. Asks this process only, not the shared store.
-    ///
-    /// # Errors
-    /// As [`acquire`](Self::acquire), except that it never defers.
+    /// Refuses as [`acquire`](Self::acquire) does, but never defers.
     pub(crate) fn next_slot(&self, url: &Url, ask: Ask) -> Result<NextSlot, Refusal> {
         let now = self.now()?;
         let request = self.request(url, &ask, now)?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::policy::PacePolicy;
+use super::policy::{DELAY_MAX, PacePolicy};
 use super::schedule::Terms;
 
 /// A group of hosts with a rate limit of its own, in addition to that of each host.
@@ -29,13 +29,10 @@ use super::schedule::Terms;
 pub struct Scope {
     /// The kind of the group, with which its keys begin.
     kind: &'static str,
-    key: Arc<KeyOf>,
+    key: Arc<dyn Fn(&Url) -> Option<String> + Send + Sync>,
     pub(crate) terms: Terms,
     pub(crate) feedback: bool,
 }
-
-/// The group of a request.
-type KeyOf = dyn Fn(&Url) -> Option<String> + Send + Sync;
 
 impl Scope {
     /// Groups by registrable domain (`example.co.uk` for `www.example.co.uk`), by the Public Suffix List that is compiled in. Addresses and
@@ -67,7 +64,7 @@ impl Scope {
     /// Least time between the end of a response and the start of the next request in this scope. Default 1 s, at most 24 h.
     #[must_use]
     pub fn with_delay(mut self, delay: Duration) -> Self {
-        self.terms.delay = delay.min(super::policy::DELAY_MAX);
+        self.terms.delay = delay.min(DELAY_MAX);
         self
     }
 
