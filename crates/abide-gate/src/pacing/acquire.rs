@@ -97,15 +97,17 @@ impl Claims {
     }
 }
 
-/// Takes the permit, or a place in each queue, whose ticket it returns, or neither. A request that needs leases waits for them as queue head.
+/// The place in each queue: its ticket, and how its waiter is woken.
+type Place = (u64, Arc<WaiterNotify>);
+
+/// Takes the permit, or a place in each queue, or neither. A request that needs leases waits for them as queue head.
 pub(crate) fn enter(
     table: &Table,
     request: &Request<'_>,
     is_leased: bool,
-    origin: impl FnOnce() -> Option<Origin>,
     now: Moment,
     effects: &mut Effects,
-) -> Result<(Claims, Option<(u64, Arc<WaiterNotify>)>), DeadlineExceeded> {
+) -> Result<(Claims, Option<Place>), DeadlineExceeded> {
     let shard = |scope: &ScopeRequest<'_>| table.shard_of(&scope.key);
     let host = shard(&request.host);
     let mut locked = table.lock_shards(host, request.others.iter().map(shard));
@@ -131,13 +133,12 @@ pub(crate) fn enter(
         return Ok((claims, None));
     }
     in_time(&mut locked, &claims, request.deadline, now)?;
-    // The origin is only made for those that wait: most requests do not.
-    let (ticket, notify, origin) = (locked.draw_ticket(), Arc::new(WaiterNotify::default()), origin());
+    let (ticket, notify) = (locked.draw_ticket(), Arc::new(WaiterNotify::default()));
     for (scope, claim) in (0..).zip(claims.iter()) {
         let Some(schedule) = locked.schedule(claim.schedule) else { continue };
         let (deadline, delay, notify) = (request.deadline, claim.terms.delay, Arc::clone(&notify));
         // A Crawl-delay that changes is found in the queue of its host.
-        let origin = origin.clone().filter(|_| scope == 0);
+        let origin = if scope == 0 { Origin::of(request.url).ok() } else { None };
         let waiter = Waiter { ticket, deadline, delay, scope, origin, notify };
         schedule.open_queue(claim.terms.limit).push(waiter);
     }

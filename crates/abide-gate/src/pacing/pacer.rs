@@ -31,7 +31,7 @@ use crate::denied::Refusal;
 use crate::event::{Event, Observer, Observers};
 use crate::jitter::{Jitter, random_seed};
 use crate::origin::pacing_key;
-use crate::{Clock, DeniedKind, Host, Origin, SystemClock, WallMillis, caught};
+use crate::{Clock, DeniedKind, Host, SystemClock, WallMillis, caught};
 
 /// Knows when the next request to a host may go out: what all that use it share.
 pub(crate) struct Pacer {
@@ -109,12 +109,11 @@ impl Pacer {
     pub(crate) async fn acquire_unreported(self: &Arc<Self>, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
         let now = self.now()?;
         let request = self.request(url, &ask, now)?;
-        let (table, origin) = (&self.table, || Origin::of(url).ok());
         // A host of the operator's own may be left out.
         let is_leased = self.policy.pace_of(&request.host.key).is_leased;
         let leases = self.store.as_ref().filter(|_| is_leased).map(|store| Leases::new(Arc::clone(store)));
         let entered =
-            self.act(|effects| acquire::enter(table, &request, leases.is_some(), origin, now, effects));
+            self.act(|effects| acquire::enter(&self.table, &request, leases.is_some(), now, effects));
         let (claims, place) = entered.map_err(|exceeded| self.defer(&request, exceeded, now))?;
         let Some((ticket, notify)) = place else {
             return Ok(Permit::new(Arc::clone(self), claims, now, Duration::ZERO, Box::default()));

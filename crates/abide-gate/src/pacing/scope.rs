@@ -29,10 +29,13 @@ use super::schedule::Terms;
 pub struct Scope {
     /// The kind of the group, with which its keys begin.
     kind: &'static str,
-    key: Arc<dyn Fn(&Url) -> Option<String> + Send + Sync>,
+    key: Arc<KeyOf>,
     pub(crate) terms: Terms,
     pub(crate) feedback: bool,
 }
+
+/// The group of a request.
+type KeyOf = dyn Fn(&Url) -> Option<String> + Send + Sync;
 
 impl Scope {
     /// Groups by registrable domain (`example.co.uk` for `www.example.co.uk`), by the Public Suffix List that is compiled in. Addresses and
