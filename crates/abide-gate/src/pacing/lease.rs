@@ -242,8 +242,7 @@ impl Lease {
         held.is_wanted && held.since.plus(span) <= now && !is_used
     }
 
-    /// What the task of the host does next. `backs_off`: the backoff that the process knows of is not over, or its throttle
-    /// count not forgiven.
+    /// What the task of the host does next. `backs_off`: its backoff, as known here, is not over, or its throttle count not forgiven.
     pub(crate) fn plan(&self, backs_off: bool, outage: StoreOutage, now: Moment) -> Plan {
         match self.phase {
             LeasePhase::Held(held) if !outage.is_over() => {

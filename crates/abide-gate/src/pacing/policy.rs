@@ -240,9 +240,7 @@ pub(crate) struct Sharing {
     pub(crate) expected_workers: u32,
     /// While the store is away nothing goes out without a lease that has not ended.
     pub(crate) fail_closed: bool,
-    /// How long a command may take.
     pub(crate) timeout: Duration,
-    /// How long a lease lasts.
     pub(crate) lease: Duration,
 }
 

@@ -143,8 +143,7 @@ impl Queue {
         }
     }
 
-    /// Drops all waiters whose permit cannot come before their deadline any more. `first` is the earliest start of a waiter with this delay
-    /// if it were the head.
+    /// Drops all waiters whose permit cannot come before their deadline any more. `first` is the earliest start of a head with this delay.
     pub(crate) fn drop_exceeded(
         &mut self,
         now: Moment,

@@ -6,9 +6,8 @@
 //! ```
 //!
 //! The rule of pacing stands here and nowhere else, as plain functions of what is known, what is asked, and `now`: `acquire` applies it
-//! under the locks of the table, to one host or to several that a request waits for at once. The delay counts from the *end* of a response,
-//! because only that can be seen and kept: counted from start to start, the delays of the network and of the scheduler, which differ from
-//! one request to the next, made a server see less than was promised for every second request.
+//! under the locks of the table, to one host or to several that a request waits for at once. The delay counts from the *end* of a response:
+//! counted from start to start, the varying delays of network and scheduler made a server see less than promised for every second request.
 //!
 //! A million schedules are kept, so one takes 72 bytes, most names included, while nothing special is going on; the rest is in a box.
 
@@ -228,8 +227,7 @@ impl Schedule {
     }
 
     /// When a deferred caller had best come back that could go at `earliest` if it were alone: a delay behind those that were deferred before
-    /// it, or all of them would come at once and most in vain. Nothing is reserved for them: the first to come is the first to go. One that
-    /// asks for its URL again is the same caller, whose time stays, or it would move those of the others.
+    /// it. One that asks for its URL again is the same caller, whose time stays, or it would move those of the others.
     pub(crate) fn come_back(&mut self, url: u64, earliest: Moment, delay: Duration) -> Moment {
         let delay = self.terms(Terms { delay, limit: 1 }).delay;
         let deferred = &mut self.extra_mut().deferred;
