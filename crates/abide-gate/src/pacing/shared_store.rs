@@ -44,7 +44,7 @@ struct StoreHealth {
 }
 
 /// A host, its lease, and how its task and the requests wake each other.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct HostLease {
     key: Arc<str>,
     /// The group of hosts whose lease comes first: this one is only used under it, and given up with it.
@@ -120,13 +120,7 @@ impl SharedStore {
             host.news.notify_one();
             return Arc::clone(host);
         }
-        let host = Arc::new(HostLease {
-            key: key.clone(),
-            under,
-            lease: Mutex::default(),
-            news: Notify::new(),
-            saved: watch::Sender::new(()),
-        });
+        let host = Arc::new(HostLease { key: key.clone(), under, ..HostLease::default() });
         step(&mut lock(&host.lease));
         // Without a runtime nothing can be said to the store; nor can anything have been sent.
         let Some(runtime) = Handle::try_current().ok().or_else(|| self.runtime.get().cloned()) else {
