@@ -299,10 +299,10 @@ impl PacerBuilder {
 /// ```
 #[must_use = "the response ends for its host when the permit is dropped: keep it until the response has ended"]
 pub struct Permit {
-    pub(super) pacer: Arc<Pacer>,
-    pub(super) claims: Claims,
+    pub(crate) pacer: Arc<Pacer>,
+    pub(crate) claims: Claims,
     /// When the request went on the wire, as far as we know.
-    pub(super) started: Moment,
+    pub(crate) started: Moment,
     waited: Duration,
     /// Unless it is given back.
     is_sent: bool,
