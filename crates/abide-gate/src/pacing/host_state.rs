@@ -167,26 +167,20 @@ mod tests {
     }
 
     #[test]
-    fn after_a_loss_only_the_holder_gets_its_lease() {
-        let (mut entry, loss) = (HostEntry::default(), s(100));
-        let mut lease = |holder, is_held, now| entry.exchange(&ask(holder, is_held), s(now), loss + TTL).0;
-        assert_eq!(lease(2, false, 101), LeaseStatus::Busy { wait: s(7), is_next: true });
-        assert_eq!(lease(1, true, 102), LeaseStatus::Leased { is_wanted: true }, "it says that it had it");
-        assert_eq!(lease(1, false, 104), LeaseStatus::Leased { is_wanted: false }, "and now it is known");
-        assert_eq!(
-            lease(2, true, 105),
-            LeaseStatus::Busy { wait: s(7), is_next: true },
-            "one of two that say so"
-        );
-    }
-
-    #[test]
-    fn a_new_host_is_leased_when_the_grace_is_over() {
-        let mut entry = HostEntry::default();
-        assert_eq!(
-            entry.exchange(&ask(1, false), s(108), s(108)).0,
-            LeaseStatus::Leased { is_wanted: false }
-        );
+    fn after_a_loss_only_the_holder_gets_its_lease_until_the_grace_is_over() {
+        let (mut entry, grace_until) = (HostEntry::default(), s(100) + TTL);
+        let leased = |is_wanted| LeaseStatus::Leased { is_wanted };
+        let busy = LeaseStatus::Busy { wait: s(7), is_next: true };
+        for (holder, is_held, now, expected, why) in [
+            (2, false, 101, busy, "it does not say that it had it"),
+            (1, true, 102, leased(true), "it says that it had it"),
+            (1, false, 104, leased(false), "and now it is known"),
+            (2, true, 105, busy, "one of two that say so"),
+        ] {
+            assert_eq!(entry.exchange(&ask(holder, is_held), s(now), grace_until).0, expected, "{why}");
+        }
+        let mut new = HostEntry::default();
+        assert_eq!(new.exchange(&ask(1, false), grace_until, grace_until).0, leased(false));
     }
 
     #[test]
@@ -200,10 +194,7 @@ mod tests {
         entry.merge(&HostState { backoff: Some(backoff), ..HostState::default() }, s(100));
         assert!(entry.is_in_use(s(160 + 1_799)) && !entry.is_in_use(s(160 + 1_800)), "the throttle count");
         entry.exchange(&ask(1, false), s(5_000), s(0));
-        assert!(
-            entry.is_in_use(s(5_067)) && !entry.is_in_use(s(5_068)),
-            "the lease, and the delay from its end"
-        );
+        assert!(entry.is_in_use(s(5_067)) && !entry.is_in_use(s(5_068)), "the delay from the lease's end");
     }
 
     #[test]

@@ -11,12 +11,12 @@ use super::policy::Sharing;
 use super::store::HostState;
 use crate::clock::Moment;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Lease {
     phase: LeasePhase,
     /// Requests that need it: those that wait for it, and those in flight.
     users: u32,
-    in_flight: u32,
+    pub(crate) in_flight: u32,
     /// When a request of this process was last on its way.
     last: Moment,
     /// When one of another process was, as far as the store knew.
@@ -24,7 +24,7 @@ pub(crate) struct Lease {
     delay: Duration,
     /// How many changes of the state the store must know of, and how many of them it knows.
     pub(crate) changes: u64,
-    saved: u64,
+    pub(crate) saved: u64,
     /// How often it was given up. A lease that was asked for before the last time is none: with a group's lease, its hosts are given up while
     /// their own commands may be under way.
     pub(crate) given_up: u32,
@@ -46,10 +46,15 @@ enum LeasePhase {
     Held(Held),
 }
 
+impl Default for LeasePhase {
+    fn default() -> Self {
+        Self::NotHeld { again: Moment::NEVER, elsewhere: None, is_next: false }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Held {
     since: Moment,
-    /// When it was last asked for.
     asked: Moment,
     /// Its end, counted from then.
     until: Moment,
@@ -137,22 +142,6 @@ impl StoreOutage {
 }
 
 impl Lease {
-    pub(crate) fn new(now: Moment) -> Self {
-        Self {
-            phase: LeasePhase::NotHeld { again: now, elsewhere: None, is_next: false },
-            users: 0,
-            in_flight: 0,
-            last: Moment::NEVER,
-            others: Moment::NEVER,
-            delay: Duration::ZERO,
-            changes: 0,
-            saved: 0,
-            given_up: 0,
-            leaves: false,
-            round_trip: Duration::ZERO,
-        }
-    }
-
     /// A request needs it. The first one has its process ask at once, so that it gets its place in queue.
     pub(crate) fn enter(&mut self, delay: Duration) {
         if self.users == 0
@@ -165,7 +154,6 @@ impl Lease {
         self.leaves = false;
     }
 
-    /// A request does not need it any more.
     pub(crate) fn leave(&mut self) {
         self.users = self.users.saturating_sub(1);
     }
@@ -214,21 +202,15 @@ impl Lease {
         let is_ready =
             matches!(self.readiness(delay, shared, outage, now), Readiness::Now | Readiness::Alone);
         if is_ready {
-            self.begin(now);
+            self.in_flight += 1;
+            self.last = self.last.max(now);
+            match &mut self.phase {
+                LeasePhase::Held(held) => held.served = held.served.saturating_add(1),
+                // Sent without a lease: the store is notified when it is back.
+                LeasePhase::NotHeld { .. } => self.changes += 1,
+            }
         }
         is_ready
-    }
-
-    fn begin(&mut self, now: Moment) {
-        self.in_flight += 1;
-        self.last = self.last.max(now);
-        match &mut self.phase {
-            LeasePhase::Held(held) => {
-                held.served = held.served.saturating_add(1);
-            }
-            // Sent without a lease: the store is notified when it is back.
-            LeasePhase::NotHeld { .. } => self.changes += 1,
-        }
     }
 
     /// Its response has ended, or it was not sent after all.
@@ -247,14 +229,6 @@ impl Lease {
         self.round_trip = Duration::ZERO;
     }
 
-    pub(crate) fn is_saved(&self, change: u64) -> bool {
-        self.saved >= change
-    }
-
-    pub(crate) fn is_in_flight(&self) -> bool {
-        self.in_flight > 0
-    }
-
     /// What this process has to say of the host, but for its backoff.
     pub(crate) fn state(&self, now: Moment) -> HostState {
         let last = if self.in_flight > 0 { now } else { self.last };
@@ -268,8 +242,7 @@ impl Lease {
         held.is_wanted && held.since.plus(span) <= now && !is_used
     }
 
-    /// What the task of the host does next. `backs_off`: the backoff that the process knows of is not over, or its throttle
-    /// count not forgiven.
+    /// What the task of the host does next. `backs_off`: its backoff, as known here, is not over, or its throttle count not forgiven.
     pub(crate) fn plan(&self, backs_off: bool, outage: StoreOutage, now: Moment) -> Plan {
         match self.phase {
             LeasePhase::Held(held) if !outage.is_over() => {
@@ -353,7 +326,6 @@ impl Lease {
         }
     }
 
-    /// Another process has it, and it is asked for again then.
     pub(crate) fn refused(&mut self, is_next: bool, again: Moment, known_until: Moment) {
         self.phase = LeasePhase::NotHeld { again, elsewhere: Some(known_until), is_next };
     }

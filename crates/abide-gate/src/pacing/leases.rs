@@ -57,7 +57,7 @@ impl Leases {
             let key = &*request.scope(scope).key;
             if n == self.users.len() {
                 let under = self.users.first().map(User::key);
-                self.users.push(self.store.enter(key.into(), under, claim.terms.delay, now));
+                self.users.push(self.store.enter(key.into(), under, claim.terms.delay));
             }
             let Some(user) = self.users.get(n) else { break };
             let (at, why) = match user.readiness(claim.terms.delay, now) {

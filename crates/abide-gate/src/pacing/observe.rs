@@ -13,7 +13,7 @@ use super::acquire::{self, Claims};
 use super::backoff::{BackoffCause, HostBackoff, credible};
 use super::breaker::Breaker;
 use super::lease::SLACK;
-use super::pacer::Pacer;
+use super::pacer::{Pacer, Permit};
 use super::policy::DELAY_MAX;
 use super::rate_limit::{has_rate_limit, rate_limit};
 use super::retry_after::retry_after;
@@ -24,7 +24,7 @@ use crate::event::Event;
 use crate::{Failure, Origin, WallMillis};
 
 /// What the responses of a host have brought about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Feedback {
     pub(crate) backoff: HostBackoff,
     pub(crate) breaker: Breaker,
@@ -35,13 +35,6 @@ pub(crate) struct Feedback {
 }
 
 impl Feedback {
-    pub(crate) const NONE: Self = Self {
-        backoff: HostBackoff::NONE,
-        breaker: Breaker::CLOSED,
-        quota: Moment::NEVER,
-        adaptive_millis: 0,
-    };
-
     /// Five times what the head of the response took, at most 30 s. A response that is no success never lowers it.
     pub(crate) fn adapt(&mut self, took: Duration, success: bool) {
         let delay = whole_millis((took * 5).min(Duration::from_secs(30)));
@@ -62,6 +55,78 @@ impl Feedback {
     }
 }
 
+impl Permit {
+    /// Reports the head of the response. Returns the end of the host's backoff, if it is backed off now.
+    ///
+    /// 429 and 503 back the host off (for a valid Retry-After, up to 24 h; else for 60 s, doubling); any response closes the circuit
+    /// breaker. Call this once per request, and not for informational responses (1xx).
+    pub fn observe(&self, status: StatusCode, headers: &HeaderMap) -> Option<WallMillis> {
+        let (pacer, claims, started) = (&self.pacer, &self.claims, self.started);
+        if status.is_informational() {
+            return None;
+        }
+        let is_adaptive = pacer.policy.adaptive;
+        // Only these ask us to stay away, and 403 where the policy says so. A Retry-After on any other response speaks of something else.
+        let is_throttle = matches!(status.as_u16(), 429 | 503)
+            || (pacer.policy.backoff_on_forbidden && status == StatusCode::FORBIDDEN);
+        // Nearly all responses end here: nothing changes, and no waiter need be woken.
+        let has_limit = has_rate_limit(headers);
+        if !is_throttle && !is_adaptive && !has_limit && !pacer.has_feedback(claims) {
+            return None;
+        }
+        let now = pacer.now_or_system();
+        let cause = is_throttle.then(|| BackoffCause::Answer {
+            status: status.as_u16(),
+            retry_after: retry_after(headers, pacer.wall()),
+        });
+        let quota = match cause {
+            // The draft, "Client Behavior": "the Retry-After field MUST take precedence".
+            Some(BackoffCause::Answer { retry_after: Some(_), .. }) => None,
+            _ => rate_limit(headers, pacer.wall()).unwrap_or_else(|field| {
+                let host = claims.host.schedule;
+                let scope = claims.lock(&pacer.table).schedule(host).map(|host| host.key.as_str().to_owned());
+                if let Some(scope) = &scope {
+                    pacer.notify(&Event::RateLimitIgnored { scope, field });
+                }
+                None
+            }),
+        };
+        let jitter = if is_throttle { pacer.jitter.draw() } else { 0.0 };
+        pacer.feed_back(claims, now, |feedback| {
+            feedback.breaker = Breaker::default();
+            if is_adaptive {
+                feedback.adapt(now.since(started), status.is_success());
+            }
+            if let Some(cause) = cause {
+                feedback.backoff = feedback.backoff.after(cause, started, now, jitter);
+            }
+            if let Some(wait) = quota {
+                feedback.quota = feedback.quota.max(now.plus(wait));
+            }
+        })
+    }
+
+    /// Reports that the request failed without a response. Returns the end of the host's backoff or of the breaker's pause, if there is
+    /// one. Await [`saved`](Self::saved) before you return the error.
+    pub fn failed(&self, fault: Failure) -> Option<WallMillis> {
+        let (pacer, claims, started) = (&self.pacer, &self.claims, self.started);
+        // The host has no part in what we refuse.
+        if fault.is_refused() {
+            return None;
+        }
+        let now = pacer.now_or_system();
+        let jitter = pacer.jitter.draw();
+        pacer.feed_back(claims, now, |feedback| {
+            if fault == Failure::EnhanceYourCalm {
+                feedback.backoff =
+                    feedback.backoff.after(BackoffCause::EnhanceYourCalm, started, now, jitter);
+            } else {
+                feedback.breaker = feedback.breaker.after(fault, started, now);
+            }
+        })
+    }
+}
+
 impl Pacer {
     /// Backs off a host, or a group of hosts by its key, until then, unless it is backed off for longer. Returns the end of the backoff
     /// that is in force.
@@ -72,7 +137,7 @@ impl Pacer {
         let until = now.plus(credible(until.since(self.wall())));
         let (backoff, is_extended) = self.extend_backoff(scope, until, 0, cause, now);
         if is_extended {
-            self.report_backoff(scope, backoff, now);
+            self.share(scope);
         }
         self.wall_at(now, backoff.until)
     }
@@ -93,58 +158,6 @@ impl Pacer {
         });
     }
 
-    /// A response: it closes the breaker, may back the host off, and shows how fast the host is. Returns the end of the host's backoff.
-    pub(crate) fn observe(
-        &self,
-        claims: &Claims,
-        started: Moment,
-        status: StatusCode,
-        headers: &HeaderMap,
-    ) -> Option<WallMillis> {
-        if status.is_informational() {
-            return None;
-        }
-        let is_adaptive = self.policy.adaptive;
-        // Only these ask us to stay away, and 403 where the policy says so. A Retry-After on any other response speaks of something else.
-        let is_throttle = matches!(status.as_u16(), 429 | 503)
-            || (self.policy.backoff_on_forbidden && status == StatusCode::FORBIDDEN);
-        // Nearly all responses end here: nothing changes, and no waiter need be woken.
-        let has_limit = has_rate_limit(headers);
-        if !is_throttle && !is_adaptive && !has_limit && !self.has_feedback(claims) {
-            return None;
-        }
-        let now = self.now_or_system();
-        let cause = is_throttle.then(|| BackoffCause::Answer {
-            status: status.as_u16(),
-            retry_after: retry_after(headers, self.wall()),
-        });
-        let quota = match cause {
-            // The draft, "Client Behavior": "the Retry-After field MUST take precedence".
-            Some(BackoffCause::Answer { retry_after: Some(_), .. }) => None,
-            _ => rate_limit(headers, self.wall()).unwrap_or_else(|field| {
-                let host = claims.host.schedule;
-                let scope = claims.lock(&self.table).schedule(host).map(|host| host.key.as_str().to_owned());
-                if let Some(scope) = &scope {
-                    self.notify(&Event::RateLimitIgnored { scope, field });
-                }
-                None
-            }),
-        };
-        let jitter = if is_throttle { self.jitter.draw() } else { 0.0 };
-        self.feed_back(claims, now, |feedback| {
-            feedback.breaker = Breaker::CLOSED;
-            if is_adaptive {
-                feedback.adapt(now.since(started), status.is_success());
-            }
-            if let Some(cause) = cause {
-                feedback.backoff = feedback.backoff.after(cause, started, now, jitter);
-            }
-            if let Some(wait) = quota {
-                feedback.quota = feedback.quota.max(now.plus(wait));
-            }
-        })
-    }
-
     /// Whether there is a backoff or a count of faults that a response has something to do with: most hosts have none.
     fn has_feedback(&self, claims: &Claims) -> bool {
         if claims.quiet_at == Some(self.table.feedbacks.load(Ordering::Relaxed)) {
@@ -155,24 +168,6 @@ impl Pacer {
             found |= claim.feedback && schedule.has_feedback()
         });
         found
-    }
-
-    /// No response came: the breaker counts it. Returns the end of the host's backoff or of the breaker's pause.
-    pub(crate) fn failed(&self, claims: &Claims, started: Moment, fault: Failure) -> Option<WallMillis> {
-        // The host has no part in what we refuse.
-        if fault.is_refused() {
-            return None;
-        }
-        let now = self.now_or_system();
-        let jitter = self.jitter.draw();
-        self.feed_back(claims, now, |feedback| {
-            if fault == Failure::EnhanceYourCalm {
-                feedback.backoff =
-                    feedback.backoff.after(BackoffCause::EnhanceYourCalm, started, now, jitter);
-            } else {
-                feedback.breaker = feedback.breaker.after(fault, started, now);
-            }
-        })
     }
 
     /// Changes what feedback belongs to, wakes who is concerned, reports what came of it.
@@ -196,10 +191,12 @@ impl Pacer {
             });
         });
         for (scope, before, after) in &news {
-            if before.backoff.until < after.backoff.until {
-                self.report_backoff(scope, after.backoff, now);
-            } else if before.backoff.throttles < after.backoff.throttles {
-                self.share(scope, now);
+            let (was, is) = (before.backoff, after.backoff);
+            if was.until < is.until {
+                self.notify(&Event::BackedOff { scope, lasts: is.until.since(now), cause: is.cause });
+            }
+            if was.until < is.until || was.throttles < is.throttles {
+                self.share(scope);
             }
             if before.breaker.until < after.breaker.until {
                 let (lasts, failure) = (after.breaker.until.since(now), after.breaker.cause);
@@ -209,15 +206,10 @@ impl Pacer {
         (until > now).then(|| self.wall_at(now, until))
     }
 
-    fn report_backoff(&self, scope: &str, backoff: HostBackoff, now: Moment) {
-        self.notify(&Event::BackedOff { scope, lasts: backoff.until.since(now), cause: backoff.cause });
-        self.share(scope, now);
-    }
-
     /// Saves the backoff in the shared store, so that other processes back off as well.
-    fn share(&self, scope: &str, now: Moment) {
+    fn share(&self, scope: &str) {
         if let Some(store) = &self.store {
-            store.save(scope, now);
+            store.save(scope);
         }
     }
 
@@ -237,20 +229,16 @@ impl Pacer {
     /// A backoff that the shared store knows of already. It may be over. Returns whether it is news.
     pub(crate) fn merge_backoff(&self, key: &str, shared: Backoff, now: Moment) -> bool {
         let known = self.with_schedule(key, |schedule| schedule.feedback());
-        let Feedback { backoff: known, quota, .. } = known.unwrap_or(Feedback::NONE);
-        let HostBackoff { until, throttles, cause, .. } = HostBackoff::NONE.merged(shared, now);
+        let Feedback { backoff: known, quota, .. } = known.unwrap_or_default();
+        let HostBackoff { until, throttles, cause, .. } = HostBackoff::default().merged(shared, now);
         // A time that goes to the store and back has become longer by the round trip: that is no news.
         if until <= known.until.max(quota).plus(SLACK) && throttles <= known.throttles_at(now) {
             return false;
         }
-        let (backoff, is_extended) = self.extend_backoff(key, until, throttles, cause, now);
-        if is_extended {
-            self.notify(&Event::BackedOff { scope: key, lasts: backoff.until.since(now), cause });
-        }
-        is_extended
+        self.extend_backoff(key, until, throttles, cause, now).1
     }
 
-    /// Returns the backoff that is in force, and whether it was extended. A host that is not known is known from now on.
+    /// Returns the backoff that is in force, and whether it was extended, which is reported. A host that is not known is known from now on.
     fn extend_backoff(
         &self,
         key: &str,
@@ -270,6 +258,10 @@ impl Pacer {
             self.table.feedbacks.fetch_add(1, Ordering::Relaxed);
             Some((backoff, backoff.until > before.backoff.until.max(now)))
         });
-        extended.unwrap_or((HostBackoff::NONE, false))
+        let (backoff, is_extended) = extended.unwrap_or_default();
+        if is_extended {
+            self.notify(&Event::BackedOff { scope: key, lasts: backoff.until.since(now), cause });
+        }
+        (backoff, is_extended)
     }
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode};
 use url::Url;
 
-use super::acquire::{self, Admission, Claims, QueuePlace, Request, ScopeRequest};
+use super::acquire::{self, Claims, QueuePlace, Request, ScopeRequest};
 use super::leases::Leases;
 use super::open_bodies;
 use super::policy::{DELAY_MAX, PacePolicy};
@@ -31,12 +31,9 @@ use crate::denied::Refusal;
 use crate::event::{Event, Observer, Observers};
 use crate::jitter::{Jitter, random_seed};
 use crate::origin::pacing_key;
-use crate::{Clock, DeniedKind, Failure, Host, Origin, SystemClock, WallMillis, caught};
+use crate::{Clock, DeniedKind, Host, SystemClock, WallMillis, caught};
 
 /// Knows when the next request to a host may go out: what all that use it share.
-///
-/// For every host, over all tasks: at most one request in flight until its response has ended, at least the delay from then to the next
-/// request, nothing during a backoff, first come first served, and no call waits longer than its budget.
 pub(crate) struct Pacer {
     pub(crate) policy: PacePolicy,
     pub(crate) table: Table,
@@ -64,13 +61,11 @@ pub(crate) struct Ask {
 }
 
 impl Pacer {
-    /// Acquires a permit for this URL: of its host, and of the policy's other scopes, all or none.
+    /// Acquires a permit for this URL: of its host, and of the policy's other scopes, all or none. Defers the request as soon as it is certain
+    /// that the permit cannot come within the budget, most often at once; other refusals come at once.
     ///
     /// Cancelling it at any point gives its place to the next, without a hole and without an early start. It must be polled to keep its
     /// place: a queue head that is not polled is dropped one second after its deadline.
-    ///
-    /// # Errors
-    /// A deferral as soon as it is certain that the permit cannot come within the budget, most often at once; the other [`Refusal`]s at once.
     pub(crate) async fn acquire(self: &Arc<Self>, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
         match self.at_once(url, &ask) {
             Some(permit) => Ok(permit),
@@ -108,28 +103,23 @@ impl Pacer {
 
     /// Where the schedule of a host is; zero if it is not known.
     pub(crate) fn place(&self, host: &Host) -> u32 {
-        self.table.lock_known(0, host.as_str()).map_or(0, |(_, schedule)| schedule.place())
+        self.table.lock_found(host.as_str()).map_or(0, |(_, schedule)| schedule.place())
     }
 
     pub(crate) async fn acquire_unreported(self: &Arc<Self>, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
         let now = self.now()?;
         let request = self.request(url, &ask, now)?;
-        let (table, origin) = (&self.table, || Origin::of(url).ok());
         // A host of the operator's own may be left out.
         let is_leased = self.policy.pace_of(&request.host.key).is_leased;
         let leases = self.store.as_ref().filter(|_| is_leased).map(|store| Leases::new(Arc::clone(store)));
         let entered =
-            self.act(|effects| acquire::enter(table, &request, leases.is_some(), origin, now, effects));
-        match entered.map_err(|exceeded| self.defer(&request, exceeded, now))? {
-            Admission::Granted(claims) => {
-                Ok(Permit::new(Arc::clone(self), claims, now, Duration::ZERO, Box::default()))
-            }
-            Admission::Queued(claims, ticket, notify) => {
-                let (pacer, arrived, has_left) = (Arc::clone(self), now, false);
-                let place = QueuePlace { pacer, claims, ticket, arrived, notify, leases, has_left };
-                Box::pin(place.wait(&request)).await
-            }
-        }
+            self.act(|effects| acquire::enter(&self.table, &request, leases.is_some(), now, effects));
+        let (claims, place) = entered.map_err(|exceeded| self.defer(&request, exceeded, now))?;
+        let Some((ticket, notify)) = place else {
+            return Ok(Permit::new(Arc::clone(self), claims, now, Duration::ZERO, Box::default()));
+        };
+        let place = QueuePlace { pacer: Arc::clone(self), claims, ticket, arrived: now, notify, leases };
+        Box::pin(place.wait(&request)).await
     }
 
     /// Gives up all leases in the shared store and saves what it does not know yet, for `limit` at most. Returns whether nothing is left.
@@ -172,16 +162,13 @@ impl Pacer {
     pub(crate) fn act<T>(&self, step: impl FnOnce(&mut Effects) -> T) -> T {
         let mut effects = Effects::default();
         let result = step(&mut effects);
-        if !effects.wakers.is_empty() {
-            wake(effects.wakers);
-        }
+        wake(effects.wakers);
         if effects.is_overgrown && !self.is_overgrown.swap(true, Ordering::Relaxed) {
             self.notify(&Event::Overgrown { hosts: self.table.len() });
         }
         result
     }
 
-    /// The scopes and terms of a request.
     pub(crate) fn request<'u>(&self, url: &'u Url, ask: &Ask, now: Moment) -> Result<Request<'u>, Refusal> {
         let budget = ask.budget.unwrap_or(self.policy.max_wait);
         let (host, others) = (self.host(url, ask)?, self.groups(url, ask)?);
@@ -215,9 +202,8 @@ impl Pacer {
     }
 
     pub(crate) fn with_schedule<T>(&self, host: &str, look: impl FnOnce(&mut Schedule) -> T) -> Option<T> {
-        let mut locked = self.table.lock(host);
-        let id = locked.find(host)?;
-        locked.schedule(id).map(look)
+        let (mut locked, schedule) = self.table.lock_found(host)?;
+        locked.schedule(schedule).map(look)
     }
 
     pub(crate) fn wake_first(&self, host: &str) {
@@ -313,10 +299,10 @@ impl PacerBuilder {
 /// ```
 #[must_use = "the response ends for its host when the permit is dropped: keep it until the response has ended"]
 pub struct Permit {
-    pacer: Arc<Pacer>,
-    claims: Claims,
+    pub(crate) pacer: Arc<Pacer>,
+    pub(crate) claims: Claims,
     /// When the request went on the wire, as far as we know.
-    started: Moment,
+    pub(crate) started: Moment,
     waited: Duration,
     /// Unless it is given back.
     is_sent: bool,
@@ -365,20 +351,6 @@ impl Permit {
     /// How long ago the request was sent, as far as is known.
     pub fn elapsed(&self) -> Duration {
         self.pacer.now_or_system().since(self.started)
-    }
-
-    /// Reports the head of the response. Returns the end of the host's backoff, if it is backed off now.
-    ///
-    /// 429 and 503 back the host off (for a valid Retry-After, up to 24 h; else for 60 s, doubling); any response closes the circuit
-    /// breaker. Call this once per request, and not for informational responses (1xx).
-    pub fn observe(&self, status: StatusCode, headers: &HeaderMap) -> Option<WallMillis> {
-        self.pacer.observe(&self.claims, self.started, status, headers)
-    }
-
-    /// Reports that the request failed without a response. Returns the end of the host's backoff or of the breaker's pause, if there is
-    /// one. Await [`saved`](Self::saved) before you return the error.
-    pub fn failed(&self, fault: Failure) -> Option<WallMillis> {
-        self.pacer.failed(&self.claims, self.started, fault)
     }
 
     /// Whether a host or group that it is for has been backed off since it was acquired, so that its request is not to be sent any more.

@@ -57,10 +57,10 @@ const SCOPES_MAX: usize = 8;
 impl Default for PacePolicy {
     fn default() -> Self {
         Self {
-            pace: Pace::default(),
+            pace: Pace { delay: Self::DELAY, max_in_flight: 1, is_leased: true },
             hosts: HashMap::new(),
             scopes: Vec::new(),
-            max_wait: PacePolicy::MAX_WAIT,
+            max_wait: Self::MAX_WAIT,
             adaptive: false,
             backoff_on_forbidden: false,
             max_hosts: MAX_HOSTS,
@@ -88,7 +88,7 @@ impl PacePolicy {
 
     /// Sets the least time between the end of a response and the next request to the host. Never lowers the delay; at most 24 h.
     pub fn with_delay(mut self, delay: Duration) -> Self {
-        self.pace = self.pace.at_least(delay);
+        self.pace.delay = self.pace.delay.max(delay).min(DELAY_MAX);
         self
     }
 
@@ -213,8 +213,7 @@ impl PacePolicy {
 
     /// What should be said once in the log, since it differs from the polite default.
     pub(crate) fn exceptions(&self) -> impl Iterator<Item = (&str, Pace)> {
-        let Pace { delay, max_in_flight, is_leased } = self.pace;
-        let is_less_polite = delay < Self::DELAY || max_in_flight > 1 || !is_leased;
+        let is_less_polite = self.pace.delay < Self::DELAY || self.pace.max_in_flight > 1;
         let all = is_less_polite.then_some(("every host", self.pace));
         all.into_iter().chain(self.hosts.iter().map(|(host, own)| (host.as_str(), own.over(self.pace))))
     }
@@ -226,9 +225,7 @@ pub(crate) struct Sharing {
     pub(crate) expected_workers: u32,
     /// While the store is away nothing goes out without a lease that has not ended.
     pub(crate) fail_closed: bool,
-    /// How long a command may take.
     pub(crate) timeout: Duration,
-    /// How long a lease lasts.
     pub(crate) lease: Duration,
 }
 
@@ -253,18 +250,6 @@ pub(crate) struct Pace {
     pub(crate) delay: Duration,
     pub(crate) max_in_flight: u16,
     pub(crate) is_leased: bool,
-}
-
-impl Default for Pace {
-    fn default() -> Self {
-        Self { delay: PacePolicy::DELAY, max_in_flight: 1, is_leased: true }
-    }
-}
-
-impl Pace {
-    fn at_least(self, delay: Duration) -> Self {
-        Self { delay: self.delay.max(delay).min(DELAY_MAX), ..self }
-    }
 }
 
 #[cfg(test)]

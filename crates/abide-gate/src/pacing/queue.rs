@@ -64,14 +64,13 @@ impl Waiter {
     }
 }
 
-/// The waiters of one scope.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     /// Most in flight, as the last that joined has asked.
     pub(crate) limit: u16,
     waiters: VecDeque<Waiter>,
     /// The sum of their delays.
-    delays: Duration,
+    pub(crate) delays: Duration,
     /// No waiter's deadline is earlier.
     earliest_deadline: Moment,
 }
@@ -87,14 +86,6 @@ pub(crate) fn wake(wakers: Wakers) {
 impl Queue {
     pub(crate) fn len(&self) -> usize {
         self.waiters.len()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.waiters.is_empty()
-    }
-
-    pub(crate) fn delays(&self) -> Duration {
-        self.delays
     }
 
     pub(crate) fn is_first(&self, ticket: u64) -> bool {
@@ -113,7 +104,6 @@ impl Queue {
         self.waiters.push_back(waiter);
     }
 
-    /// Takes a waiter out, if it is there.
     pub(crate) fn remove(&mut self, ticket: u64) -> Option<Waiter> {
         let place = self.place_of(ticket)?;
         let waiter = self.waiters.remove(place)?;
@@ -153,8 +143,7 @@ impl Queue {
         }
     }
 
-    /// Drops all waiters whose permit cannot come before their deadline any more. `first` is the earliest start of a waiter with this delay
-    /// if it were the head.
+    /// Drops all waiters whose permit cannot come before their deadline any more. `first` is the earliest start of a head with this delay.
     pub(crate) fn drop_exceeded(
         &mut self,
         now: Moment,
@@ -204,24 +193,13 @@ mod tests {
     use super::*;
     use crate::clock::second as at;
 
-    fn queue(waiters: &[(u64, u64, u64)]) -> Queue {
-        let mut queue = Queue::default();
-        for &(ticket, deadline, delay) in waiters {
-            queue.push(Waiter {
-                ticket,
-                deadline: at(deadline),
-                delay: Duration::from_secs(delay),
-                scope: 0,
-                origin: None,
-                notify: Arc::default(),
-            });
-        }
-        queue
-    }
-
     #[test]
     fn the_delays_before_a_waiter_are_those_of_lower_tickets() {
-        let queue = queue(&[(3, 90, 1), (5, 90, 2), (8, 90, 4)]);
+        let mut queue = Queue::default();
+        for (ticket, delay) in [(3, 1), (5, 2), (8, 4)] {
+            let (delay, notify) = (Duration::from_secs(delay), Arc::default());
+            queue.push(Waiter { ticket, deadline: at(90), delay, scope: 0, origin: None, notify });
+        }
         for (ticket, seconds) in [(3, 0), (5, 1), (8, 3), (9, 7)] {
             assert_eq!(queue.delays_before(ticket), Duration::from_secs(seconds), "{ticket}");
         }

@@ -17,9 +17,7 @@ use crate::{Host, Stats, WallMillis};
 
 impl Pacer {
     /// When this URL could go out, without waiting and without reserving anything. Asks this process only, not the shared store.
-    ///
-    /// # Errors
-    /// As [`acquire`](Self::acquire), except that it never defers.
+    /// Refuses as [`acquire`](Self::acquire) does, but never defers.
     pub(crate) fn next_slot(&self, url: &Url, ask: Ask) -> Result<NextSlot, Refusal> {
         let now = self.now()?;
         let request = self.request(url, &ask, now)?;
@@ -48,7 +46,7 @@ impl Pacer {
     fn slot_at(&self, key: &str, asked: Terms, now: Moment) -> NextSlot {
         let found = self.with_schedule(key, |schedule| {
             let terms = schedule.terms(asked);
-            let queued = schedule.queue().map(|queue| queue.delays()).unwrap_or_default();
+            let queued = schedule.queue().map(|queue| queue.delays).unwrap_or_default();
             let (start, waiting) = (schedule.start(terms).at, schedule.waiting());
             // A host that was never asked is free as well, but not overdue.
             let free = waiting == 0 && !schedule.is_full(terms) && start <= now && start > Moment::NEVER;

@@ -6,9 +6,8 @@
 //! ```
 //!
 //! The rule of pacing stands here and nowhere else, as plain functions of what is known, what is asked, and `now`: `acquire` applies it
-//! under the locks of the table, to one host or to several that a request waits for at once. The delay counts from the *end* of a response,
-//! because only that can be seen and kept: counted from start to start, the delays of the network and of the scheduler, which differ from
-//! one request to the next, made a server see less than was promised for every second request.
+//! under the locks of the table, to one host or to several that a request waits for at once. The delay counts from the *end* of a response:
+//! counted from start to start, the varying delays of network and scheduler made a server see less than promised for every second request.
 //!
 //! A million schedules are kept, so one takes 72 bytes, most names included, while nothing special is going on; the rest is in a box.
 
@@ -82,7 +81,7 @@ pub(crate) struct Counts {
 }
 
 /// What a host has that is backed off, waited for, or cannot be reached.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Extra {
     feedback: Feedback,
     queue: Option<Box<Queue>>,
@@ -95,13 +94,6 @@ pub(crate) struct Extra {
 /// So far behind the first, a deferred caller gets no later time: a caller that asks for ever more URLs would drive those of all others
 /// away.
 const LEAD_MAX: Duration = Duration::from_secs(3_600);
-
-/// That of a host without one.
-static NONE: Extra = Extra::NEW;
-
-impl Extra {
-    const NEW: Self = Self { feedback: Feedback::NONE, queue: None, deferred: Vec::new(), open: Vec::new() };
-}
 
 impl Schedule {
     pub(crate) fn new(key: &str) -> Self {
@@ -157,7 +149,7 @@ impl Schedule {
             return Moment::NEVER;
         }
         // With one in flight the anchor is its start: nothing else can have moved it.
-        self.extra().open.iter().copied().min().unwrap_or(self.anchor)
+        self.extra.as_deref().and_then(|extra| extra.open.iter().copied().min()).unwrap_or(self.anchor)
     }
 
     /// The terms as they are now: a slow site's delay is longer, and a host that could not be reached is probed by one request.
@@ -212,12 +204,12 @@ impl Schedule {
     }
 
     pub(crate) fn feedback(&self) -> Feedback {
-        self.extra().feedback
+        self.extra.as_deref().map(|extra| extra.feedback).unwrap_or_default()
     }
 
     /// There has been a backoff or a fault, or responses are timed.
     pub(crate) fn has_feedback(&self) -> bool {
-        self.extra.as_deref().is_some_and(|extra| extra.feedback != Feedback::NONE)
+        self.extra.as_deref().is_some_and(|extra| extra.feedback != Feedback::default())
     }
 
     /// Has those that wait look at it, if it has changed. Returns whether it has.
@@ -235,8 +227,7 @@ impl Schedule {
     }
 
     /// When a deferred caller had best come back that could go at `earliest` if it were alone: a delay behind those that were deferred before
-    /// it, or all of them would come at once and most in vain. Nothing is reserved for them: the first to come is the first to go. One that
-    /// asks for its URL again is the same caller, whose time stays, or it would move those of the others.
+    /// it. One that asks for its URL again is the same caller, whose time stays, or it would move those of the others.
     pub(crate) fn come_back(&mut self, url: u64, earliest: Moment, delay: Duration) -> Moment {
         let delay = self.terms(Terms { delay, limit: 1 }).delay;
         let deferred = &mut self.extra_mut().deferred;
@@ -252,14 +243,13 @@ impl Schedule {
     }
 
     pub(crate) fn queue(&self) -> Option<&Queue> {
-        self.extra().queue.as_deref()
+        self.extra.as_deref()?.queue.as_deref()
     }
 
     pub(crate) fn queue_mut(&mut self) -> Option<&mut Queue> {
         self.extra.as_deref_mut()?.queue.as_deref_mut()
     }
 
-    /// The queue, put up if there was none.
     pub(crate) fn open_queue(&mut self, limit: u16) -> &mut Queue {
         let queue = self.extra_mut().queue.get_or_insert_default();
         queue.limit = limit;
@@ -285,10 +275,9 @@ impl Schedule {
         self.extra_mut().queue = Some(queue);
     }
 
-    /// Puts away what is not needed any more.
     pub(crate) fn tidy(&mut self, now: Moment) {
         let Some(extra) = self.extra.as_deref_mut() else { return };
-        extra.queue.take_if(|queue| queue.is_empty());
+        extra.queue.take_if(|queue| queue.len() == 0);
         let is_deferred = extra.deferred.last().is_some_and(|(at, _)| *at > now);
         let plain = extra.queue.is_none() && !is_deferred && self.in_flight == 0;
         if plain && extra.feedback.is_over(now) {
@@ -302,7 +291,7 @@ impl Schedule {
         self.in_flight == 0
             && self.waiting() == 0
             && self.anchor.plus(delay) <= now
-            && self.extra().feedback.owes_nothing(now)
+            && self.feedback().owes_nothing(now)
     }
 
     pub(crate) fn last_delay(&self) -> Duration {
@@ -313,12 +302,8 @@ impl Schedule {
         self.delay_millis = self.delay_millis.max(whole_millis(delay));
     }
 
-    fn extra(&self) -> &Extra {
-        self.extra.as_deref().unwrap_or(&NONE)
-    }
-
     fn extra_mut(&mut self) -> &mut Extra {
-        self.extra.get_or_insert_with(|| Box::new(Extra::NEW))
+        self.extra.get_or_insert_default()
     }
 }
 
@@ -371,7 +356,7 @@ mod tests {
         let _ = schedule.open_queue(1);
         schedule.tidy(at(1));
         assert!(schedule.extra.is_none(), "an empty queue");
-        let mut feedback = Feedback::NONE;
+        let mut feedback = Feedback::default();
         (feedback.backoff.began, feedback.backoff.until) = (at(1), at(60));
         schedule.set_feedback(feedback, at(1), &mut Wakers::new());
         schedule.tidy(at(60 + 30 * 60 - 1));
@@ -389,6 +374,7 @@ mod tests {
         assert!(schedule.extra.is_some(), "its adaptive delay counts on");
         let mut schedule = Schedule::new("b.example");
         schedule.grant(terms(1, 2), at(1));
+        schedule.grant(terms(1, 2), at(2));
         schedule.tidy(at(9_999));
         assert_eq!(schedule.open_since(), at(1), "the list of what is open");
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::policy::PacePolicy;
+use super::policy::{DELAY_MAX, PacePolicy};
 use super::schedule::Terms;
 
 /// A group of hosts with a rate limit of its own, in addition to that of each host.
@@ -67,7 +67,7 @@ impl Scope {
 
     /// Least time between the end of a response and the start of the next request in this scope. Default 1 s, at most 24 h.
     pub fn with_delay(mut self, delay: Duration) -> Self {
-        self.terms.delay = delay.min(super::policy::DELAY_MAX);
+        self.terms.delay = delay.min(DELAY_MAX);
         self
     }
 

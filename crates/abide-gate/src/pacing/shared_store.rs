@@ -20,7 +20,6 @@ use crate::clock::Moment;
 use crate::event::Event;
 use crate::{HolderId, StoreError};
 
-/// The shared store, and the hosts that this process leases from it.
 #[derive(Debug)]
 pub(crate) struct SharedStore {
     store: Arc<dyn HostStore>,
@@ -33,7 +32,6 @@ pub(crate) struct SharedStore {
     /// Where tasks are started from, if a response is observed outside a runtime.
     runtime: OnceLock<Handle>,
     hosts: Mutex<BTreeMap<Arc<str>, Arc<HostLease>>>,
-    /// How many hosts there are.
     count: watch::Sender<usize>,
 }
 
@@ -46,7 +44,7 @@ struct StoreHealth {
 }
 
 /// A host, its lease, and how its task and the requests wake each other.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct HostLease {
     key: Arc<str>,
     /// The group of hosts whose lease comes first: this one is only used under it, and given up with it.
@@ -89,7 +87,6 @@ impl SharedStore {
         lock(&self.health).outage
     }
 
-    /// What the store said when it was last away.
     pub(crate) fn reason(&self) -> String {
         lock(&self.health).reason.as_deref().unwrap_or_default().to_owned()
     }
@@ -101,20 +98,13 @@ impl SharedStore {
     }
 
     /// A request needs the lease of a host: from now on its task asks for it.
-    pub(crate) fn enter(
-        self: &Arc<Self>,
-        key: Arc<str>,
-        under: Option<Arc<str>>,
-        delay: Duration,
-        now: Moment,
-    ) -> User {
-        let host = self.host(key, under, now, |lease| lease.enter(delay));
+    pub(crate) fn enter(self: &Arc<Self>, key: Arc<str>, under: Option<Arc<str>>, delay: Duration) -> User {
+        let host = self.host(key, under, |lease| lease.enter(delay));
         User { store: Arc::clone(self), host, in_flight: false }
     }
 
-    /// The state of a host has changed, and the store must know.
-    pub(crate) fn save(self: &Arc<Self>, key: &str, now: Moment) {
-        self.host(Arc::from(key), None, now, Lease::change);
+    pub(crate) fn save(self: &Arc<Self>, key: &str) {
+        self.host(Arc::from(key), None, Lease::change);
     }
 
     /// The host after a step of its lease, with a task.
@@ -122,7 +112,6 @@ impl SharedStore {
         self: &Arc<Self>,
         key: Arc<str>,
         under: Option<Arc<str>>,
-        now: Moment,
         step: impl FnOnce(&mut Lease),
     ) -> Arc<HostLease> {
         let mut hosts = lock(&self.hosts);
@@ -131,13 +120,7 @@ impl SharedStore {
             host.news.notify_one();
             return Arc::clone(host);
         }
-        let host = Arc::new(HostLease {
-            key: key.clone(),
-            under,
-            lease: Mutex::new(Lease::new(now)),
-            news: Notify::new(),
-            saved: watch::Sender::new(()),
-        });
+        let host = Arc::new(HostLease { key: key.clone(), under, ..HostLease::default() });
         step(&mut lock(&host.lease));
         // Without a runtime nothing can be said to the store; nor can anything have been sent.
         let Some(runtime) = Handle::try_current().ok().or_else(|| self.runtime.get().cloned()) else {
@@ -226,7 +209,7 @@ impl SharedStore {
             {
                 let mut lease = lock(&other.lease);
                 // It is also used under another group.
-                if lease.is_in_flight() {
+                if lease.in_flight > 0 {
                     continue;
                 }
                 lease.give_up(now, now.plus(self.options.lease));
@@ -397,7 +380,6 @@ impl User {
         readiness
     }
 
-    /// The request goes on the wire, if it may still.
     pub(crate) fn try_begin(&mut self, delay: Duration, now: Moment) -> bool {
         let (options, outage) = (&self.store.options, self.store.outage());
         self.in_flight = lock(&self.host.lease).try_begin(delay, options, outage, now);
@@ -414,7 +396,7 @@ impl User {
     /// The state has changed, and the store does not know of it yet.
     pub(crate) fn is_unsaved(&self) -> bool {
         let lease = lock(&self.host.lease);
-        !lease.is_saved(lease.changes)
+        lease.saved < lease.changes
     }
 
     /// Waits until the store knows what has changed until now, or is away; for `limit` at most.
@@ -422,7 +404,7 @@ impl User {
         let mut saved = self.host.saved.subscribe();
         let change = lock(&self.host.lease).changes;
         let is_saved_or_away =
-            |(): &()| lock(&self.host.lease).is_saved(change) || !self.store.outage().is_over();
+            |(): &()| lock(&self.host.lease).saved >= change || !self.store.outage().is_over();
         let _ = timeout(self.store.options.timeout, saved.wait_for(is_saved_or_away)).await;
     }
 }

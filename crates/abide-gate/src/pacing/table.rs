@@ -41,7 +41,6 @@ impl ScheduleId {
     }
 }
 
-/// The schedules of all hosts and groups.
 #[derive(Debug)]
 pub(crate) struct Table {
     shards: Box<[Mutex<HostShard>]>,
@@ -102,8 +101,16 @@ impl Table {
         self.lock_shards(self.shard_of(key), std::iter::empty())
     }
 
-    /// Locks the schedule of a key, if it is known. It is where it was found last, or at zero: of a million hosts, one at random is in no
-    /// cache of the processor, and the place that is known already is two waits for memory less, and no hash.
+    /// Locks the schedule of a key, if it is known.
+    pub(crate) fn lock_found(&self, key: &str) -> Option<(Locked<'_>, ScheduleId)> {
+        let hash = self.hasher.hash_one(key);
+        let mut locked = self.lock_shards(shard(hash), std::iter::empty());
+        let id = locked.find(hash, key)?;
+        Some((locked, id))
+    }
+
+    /// The same, looked for first where it was found last: of a million hosts, one at random is in no cache of the processor, and the place
+    /// that is known already is two waits for memory less, and no hash.
     pub(crate) fn lock_known(&self, place: u32, key: &str) -> Option<(Locked<'_>, ScheduleId)> {
         let id = ScheduleId::at(place);
         let mut locked = self.lock_shards(id.shard, std::iter::empty());
@@ -111,10 +118,7 @@ impl Table {
             return Some((locked, id));
         }
         drop(locked);
-        let hash = self.hasher.hash_one(key);
-        let mut locked = self.lock_shards(shard(hash), std::iter::empty());
-        let id = locked.find_hashed(hash, key)?;
-        Some((locked, id))
+        self.lock_found(key)
     }
 
     /// Locks the shards of a request: that of its host, and those of its other scopes.
@@ -152,7 +156,6 @@ fn shard(hash: u64) -> u16 {
     (hash >> 32) as u16 % SHARDS
 }
 
-/// Some shards, locked.
 #[derive(Debug)]
 pub(crate) struct Locked<'a> {
     table: &'a Table,
@@ -169,11 +172,7 @@ impl Locked<'_> {
         &mut other.expect("the shards of all keys of the request were locked").1
     }
 
-    pub(crate) fn find(&mut self, key: &str) -> Option<ScheduleId> {
-        self.find_hashed(self.table.hasher.hash_one(key), key)
-    }
-
-    fn find_hashed(&mut self, hash: u64, key: &str) -> Option<ScheduleId> {
+    fn find(&mut self, hash: u64, key: &str) -> Option<ScheduleId> {
         let shard = shard(hash);
         let HostShard { index, schedules, .. } = self.shard(shard);
         let same = |index: &u32| {
@@ -191,7 +190,7 @@ impl Locked<'_> {
     /// is used: a new one is not in use yet, and could be removed for the next.
     pub(crate) fn make_room(&mut self, key: &str, now: Moment, effects: &mut Effects) {
         let (table, hash) = (self.table, self.table.hasher.hash_one(key));
-        if self.find_hashed(hash, key).is_some() {
+        if self.find(hash, key).is_some() {
             return;
         }
         let shard = self.shard(shard(hash));
@@ -201,10 +200,9 @@ impl Locked<'_> {
         }
     }
 
-    /// The schedule of a key, new if it was not known.
     pub(crate) fn find_or_insert(&mut self, key: &str) -> ScheduleId {
         let (hasher, hash) = (&self.table.hasher, self.table.hasher.hash_one(key));
-        self.find_hashed(hash, key).unwrap_or_else(|| {
+        self.find(hash, key).unwrap_or_else(|| {
             let shard = shard(hash);
             ScheduleId { shard, index: self.shard(shard).insert(key, hash, hasher) }
         })
@@ -286,14 +284,11 @@ impl HostShard {
 mod tests {
     use super::*;
 
-    fn insert(table: &Table, key: &str) -> ScheduleId {
-        table.lock(key).find_or_insert(key)
-    }
-
     #[test]
     fn hosts_are_spread_over_the_shards_and_all_of_them_are_counted() {
         let table = Table::new(10_000, Duration::ZERO);
-        let shards: Vec<u16> = (0..1_000).map(|n| insert(&table, &n.to_string()).shard).collect();
+        let keys = (0..1_000).map(|n| n.to_string());
+        let shards: Vec<u16> = keys.map(|key| table.lock(&key).find_or_insert(&key).shard).collect();
         assert_eq!(table.len(), 1_000);
         for shard in 0..SHARDS {
             let here = shards.iter().filter(|here| **here == shard).count();

@@ -13,7 +13,7 @@ const DELAY: Duration = Duration::from_secs(1);
 
 /// Leased at 1 s, for a request that waits.
 fn held(is_wanted: bool) -> Lease {
-    let mut lease = Lease::new(at(0));
+    let mut lease = Lease::default();
     lease.enter(DELAY);
     lease.leased(is_wanted, SHARED, at(1_000), at(1_000));
     lease
@@ -30,7 +30,7 @@ fn plan(lease: &Lease, is_unsaved: bool, now: Moment) -> Plan {
 }
 
 fn sends(lease: &mut Lease, starts: u64, ends: u64) {
-    lease.begin(at(starts));
+    assert!(lease.try_begin(DELAY, SHARED, StoreOutage::default(), at(starts)));
     lease.end(at(ends));
 }
 
@@ -123,7 +123,7 @@ fn after_an_outage_holders_renew_first_and_claim_what_they_had() {
         Plan::Ask { is_held: false },
         "it ended after the outage"
     );
-    let mut wants = Lease::new(at(0));
+    let mut wants = Lease::default();
     wants.enter(DELAY);
     assert_eq!(wants.plan(false, back(20_000), at(20_000)), Plan::Sleep(at(23_000)));
     assert_eq!(wants.plan(false, back(20_000), at(23_000)), Plan::Ask { is_held: false });
@@ -131,7 +131,7 @@ fn after_an_outage_holders_renew_first_and_claim_what_they_had() {
 
 #[test]
 fn what_is_not_saved_is_saved_while_a_process_waits_for_a_lease() {
-    let mut lease = Lease::new(at(0));
+    let mut lease = Lease::default();
     lease.enter(DELAY);
     lease.refused(false, at(3_000), at(3_000));
     lease.change();
@@ -162,5 +162,5 @@ fn a_request_starts_only_under_a_lease_that_is_still_there() {
     assert_eq!(readiness(&lease, at(1_000)), Readiness::Now);
     lease.give_up(at(2_000), at(2_000));
     assert!(!lease.try_begin(DELAY, SHARED, StoreOutage::default(), at(1_001)), "it was given up in between");
-    assert!(!lease.is_in_flight());
+    assert_eq!(lease.in_flight, 0);
 }
