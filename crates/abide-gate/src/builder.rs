@@ -175,11 +175,12 @@ impl GateBuilder {
     pub fn build(self, tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> Gate {
         #[cfg(feature = "tracing")]
         warn_of_dangers(&self.addresses, &self.robots);
-        let max_wait = self.max_wait.unwrap_or(self.pace.max_wait);
+        let mut pace = self.pace.clone();
+        pace.max_wait = self.max_wait.unwrap_or(pace.max_wait);
         let clock = caught_clock(Arc::clone(&self.clock));
         // The pacer catches a panic of the clock itself and refuses the permit, because without a clock it cannot keep a delay.
         let pacer = PacerBuilder {
-            policy: self.pace.clone(),
+            policy: pace,
             store: self.host_store.clone(),
             clock: Arc::clone(&self.clock),
             observers: self.observers.clone(),
@@ -192,13 +193,12 @@ impl GateBuilder {
             pacer: pacer.clone(),
             addresses: Arc::clone(&addresses),
             clock: Arc::clone(&clock),
-            max_wait,
             signer: self.signer.clone(),
             fetch_limit: Arc::new(Semaphore::new(self.robots.fetches_max)),
         });
         // A fetch that waits for its permit must not look like an outage.
         let mut policy = self.robots.clone();
-        policy.slot_wait_max = max_wait;
+        policy.slot_wait_max = pacer.policy.max_wait;
         let waiting = pacer.clone();
         let mut observers: Vec<Arc<Observer>> = vec![Arc::new(move |event| {
             // A new Crawl-delay also applies to requests that already wait for a permit.
@@ -224,7 +224,6 @@ impl GateBuilder {
             pacer,
             addresses,
             clock,
-            max_wait,
             overrides: Arc::default(),
             observers: Observers::new(self.observers),
             signer: self.signer,

@@ -31,7 +31,6 @@ pub struct Gate {
     pub(crate) pacer: Arc<Pacer>,
     pub(crate) addresses: Arc<AddressGuard>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) max_wait: Duration,
     pub(crate) overrides: Arc<AtomicU64>,
     pub(crate) observers: Observers,
     pub(crate) signer: Option<Arc<dyn SignRequest>>,
@@ -179,7 +178,7 @@ impl Gate {
     /// # Errors
     /// A robots.txt request that was deferred or lost.
     pub async fn answer(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Denied> {
-        self.entry(&self.robots, origin, &origin.robots_url(), &mut self.max_wait.clone()).await
+        self.entry(&self.robots, origin, &origin.robots_url(), &mut self.max_wait()).await
     }
 
     /// Like [`answer`](Self::answer), without I/O. `None` if robots.txt is not in memory.
@@ -211,7 +210,7 @@ impl Gate {
     ) -> Result<Arc<RobotsEntry>, Denied> {
         loop {
             if cache.cached(origin).is_none() {
-                if *left < self.max_wait {
+                if *left < self.max_wait() {
                     self.refuse_a_long_wait(origin, url, *left)?;
                 }
                 // A fetch has a deadline, and so needs timers.
@@ -414,7 +413,7 @@ impl Gate {
 
     /// How long a call may wait for permits, unless it sets its own limit.
     pub fn max_wait(&self) -> Duration {
-        self.max_wait
+        self.pacer.policy.max_wait
     }
 
     /// The monotonic time of the gate's clock.

@@ -23,7 +23,6 @@ pub(crate) struct PacedFetch {
     pub(crate) pacer: Arc<Pacer>,
     pub(crate) addresses: Arc<AddressGuard>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) max_wait: Duration,
     pub(crate) signer: Option<Arc<dyn SignRequest>>,
     /// How many fetches may be on the wire: many bodies at once would take much memory.
     pub(crate) fetch_limit: Arc<Semaphore>,
@@ -45,7 +44,8 @@ impl PacedFetch {
         let wait = reply.hold().map(|until| until.since(self.clock.wall())).unwrap_or_default();
         let asked = signer.asked(reply.status(), reply.headers());
         // This reply is the last one where its repetition could not be sent in time.
-        let Some(signer) = asked.filter(|_| wait <= self.max_wait && !request.budget.is_zero()) else {
+        let Some(signer) = asked.filter(|_| wait <= self.pacer.policy.max_wait && !request.budget.is_zero())
+        else {
             return Ok(reply);
         };
         // Its permit ends with it.
@@ -168,7 +168,7 @@ impl PacedFetch {
     /// robots.txt keeps the same delay as the pages of its host. All hops together wait as long as a call may.
     fn ask(&self, request: &RobotsRequest) -> Ask {
         let crawl_delay = last_delay(&self.pacer, request.url()).unwrap_or_default();
-        let budget = self.max_wait.saturating_sub(request.permit_wait.at(self.clock.now()).0);
+        let budget = self.pacer.policy.max_wait.saturating_sub(request.permit_wait.at(self.clock.now()).0);
         let is_background = request.permit_wait.lock().is_background;
         Ask { crawl_delay, budget: Some(budget), is_background, ..Ask::default() }
     }
