@@ -4,7 +4,7 @@
 //! what was expected, so that no call meets bad input later; `config` adds a file's options as arguments.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl Cli {
             Command::Explain(args) => Some(&args.online.output),
             Command::Crawl(args) => Some(&args.online.output),
             Command::Lint(args) => Some(&args.online.output),
-            Command::Completions(_) | Command::Man | Command::Demo(_) | Command::Identity(_) => None,
+            Command::Completions { .. } | Command::Man | Command::Demo { .. } | Command::Identity(_) => None,
             Command::Fetch(args) => Some(&args.online.output),
         }
     }
@@ -79,11 +79,19 @@ pub(crate) enum Command {
     #[command(after_long_help = examples("tags"))]
     Tags(TagsArgs),
     /// Crawl a small web that is part of this program: no options, no network needed
-    Demo(DemoArgs),
+    Demo {
+        /// Also write the report as an HTML page, with a timeline of requests per host and a table of URLs
+        #[arg(long, value_name = "FILE.html")]
+        report: Option<PathBuf>,
+    },
     /// Make a signing key (Web Bot Auth), the directory of its public keys, and a page about the crawler
-    Identity(IdentityArgs),
+    #[command(subcommand, after_long_help = examples("identity"))]
+    Identity(IdentityCall),
     /// Print a completion script for a shell
-    Completions(CompletionsArgs),
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
     /// Print the manual page, in roff
     Man,
 }
@@ -95,20 +103,6 @@ pub(crate) fn examples(call: &str) -> Option<&'static str> {
         .filter_map(|section| section.split_once('\n'))
         .find(|(name, _)| *name == call)
         .map(|(_, text)| text.trim_end())
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct DemoArgs {
-    /// Also write the report as an HTML page, with a timeline of requests per host and a table of URLs
-    #[arg(long, value_name = "FILE.html")]
-    pub(crate) report: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-#[command(arg_required_else_help = true, after_long_help = examples("identity"))]
-pub(crate) struct IdentityArgs {
-    #[command(subcommand)]
-    pub(crate) call: IdentityCall,
 }
 
 #[derive(Debug, Subcommand)]
@@ -151,12 +145,6 @@ pub(crate) struct PageArgs {
     /// Where its public keys are, if it signs its requests
     #[arg(long, value_name = "URL")]
     pub(crate) keys: Option<Url>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct CompletionsArgs {
-    /// The shell
-    pub(crate) shell: clap_complete::Shell,
 }
 
 #[derive(Debug, Args)]
@@ -343,16 +331,6 @@ pub(crate) struct CrawlArgs {
     pub(crate) online: Online,
     #[command(flatten)]
     pub(crate) urls: Urls,
-}
-
-impl Online {
-    /// Where the frontier of a crawl may lie: beside a store that outlives it.
-    pub(crate) fn durable(&self) -> Option<&Path> {
-        match &self.store {
-            StoreArg::Redb(path) => Some(path),
-            StoreArg::Memory | StoreArg::Redis(_) => None,
-        }
-    }
 }
 
 #[derive(Debug, Clone, Args)]

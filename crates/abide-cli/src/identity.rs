@@ -11,12 +11,12 @@ use abide_identity::{DIRECTORY_PATH, Directory, Key, Signer, WebBotAuth, thumbpr
 use askama::Template;
 use url::Url;
 
-use crate::args::{IdentityArgs, IdentityCall, PageArgs};
+use crate::args::{IdentityCall, PageArgs};
 use crate::sanitize::quoted;
 use crate::status::{Status, UsageError};
 
-pub(crate) fn run(args: &IdentityArgs) -> anyhow::Result<Status> {
-    match &args.call {
+pub(crate) fn run(call: &IdentityCall) -> anyhow::Result<Status> {
+    match call {
         IdentityCall::New { file } => new(file)?,
         IdentityCall::Directory { key, headers, days } => directory(key, headers.as_ref(), *days)?,
         IdentityCall::Page(args) => write(&page(args)?)?,

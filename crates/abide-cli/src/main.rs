@@ -65,11 +65,11 @@ fn main() -> ExitCode {
         Command::Crawl(args) => crawl::run(*args),
         Command::Explain(args) => explain::run(&args),
         Command::Lint(args) => lint::run(&args),
-        Command::Identity(args) => identity::run(&args),
-        Command::Completions(args) => manual::completions(&args),
+        Command::Identity(call) => identity::run(&call),
+        Command::Completions { shell } => manual::completions(shell),
         Command::Man => manual::man(),
         Command::Fetch(args) => fetch::run(&args),
-        Command::Demo(args) => demo::run(&args),
+        Command::Demo { report } => demo::run(report.as_deref()),
     };
     match result {
         Ok(status) => status.into(),

@@ -87,7 +87,10 @@ fn begin(
     frontier: &mut Frontier,
     report: &mut Report,
 ) -> anyhow::Result<(Option<Journal>, Option<Save>, bool)> {
-    let past = args.online.durable().map(|store| Past::of(store, urls, args.restart)).transpose()?;
+    let past = match &args.online.store {
+        StoreArg::Redb(store) => Some(Past::of(store, urls, args.restart)?),
+        StoreArg::Memory | StoreArg::Redis(_) => None,
+    };
     let known = past.as_ref().and_then(Past::known);
     let save = args.save.as_deref().map(|directory| Save::to(directory, known.as_ref())).transpose()?;
     let Some(past) = past else { return Ok((None, save, false)) };
