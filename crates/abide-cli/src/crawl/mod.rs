@@ -145,10 +145,8 @@ impl Crawl {
         watch: Arc<Watch>,
     ) -> anyhow::Result<Self> {
         let mut frontier = Frontier::new(urls, args.max_depth);
-        // In their order, as `online::pace` does.
-        for (host, max) in &args.host_max_pages {
-            frontier.limit(host.as_str(), *max);
-        }
+        // Of two for one host the last counts, as in `online::pace`.
+        frontier.limits = args.host_max_pages.iter().cloned().collect();
         let mut report = Report::new(args.report.is_some());
         // First, because what is wrong with its header fields is to leave nothing behind.
         let client = recorder::client(&abide, inner, &args.online, false)?;
@@ -203,10 +201,9 @@ impl Crawl {
     /// Starts what may start. If nothing may for now, until when.
     fn dispatch(&mut self) -> Option<Instant> {
         loop {
-            let pages = self.frontier.pages_running();
             let full = self.running.len() >= usize::from(self.args.online.concurrency);
             // Pages under way count too, or as many more than allowed would be fetched.
-            if full || self.fetched + pages >= self.args.max_pages {
+            if full || self.fetched + self.frontier.pages_running >= self.args.max_pages {
                 return None;
             }
             match self.frontier.next(Instant::now()) {
@@ -242,15 +239,14 @@ impl Crawl {
         let patience = self.args.max_hold.max(self.args.online.max_wait);
         let options = if task.is_patient { Options::new().with_max_wait(patience) } else { Options::new() };
         let is_sitemap = task.kind == UrlKind::Sitemap || self.may_be_sitemap(&task);
-        let body = Body::up_to(if is_sitemap { SITEMAP_MAX } else { BODY_MAX });
-        self.running.spawn(fetch_page(
-            self.abide.clone(),
-            self.client.clone(),
-            task,
-            recorder,
-            options,
-            body,
-        ));
+        let mut body = Body::up_to(if is_sitemap { SITEMAP_MAX } else { BODY_MAX });
+        let (abide, client) = (self.abide.clone(), self.client.clone());
+        self.running.spawn(async move {
+            let sink = |chunk: &[u8]| body.push(chunk);
+            let asked = fetch::ask(&abide, &client, task.url.as_str(), &recorder, options, sink);
+            let answer = OF_PAGE.scope((), asked).await;
+            Done { task, answer, sent: recorder.sent(), ended: Instant::now(), body }
+        });
     }
 
     fn note(&mut self, done: Done) -> anyhow::Result<()> {
@@ -445,31 +441,28 @@ impl Crawl {
                 let text = "no URL was found; XML sitemaps and lists of URLs are read, feeds are not";
                 self.progress.suspended(|| style::note(format_args!("{}: {text}", public_url(&task.url))));
             }
-            let (pages, sitemaps) = (self.bounded(base, pages), self.bounded(base, sitemaps));
             // What a sitemap names is as near as what was given, so with `--max-depth 0` exactly that is fetched.
-            pages.iter().try_for_each(|url| self.queue(&public_url(url), 0, UrlKind::Page))?;
-            return sitemaps.iter().try_for_each(|url| self.queue(&public_url(url), 0, UrlKind::Sitemap));
+            self.queue_all(base, &pages, 0, UrlKind::Page)?;
+            return self.queue_all(base, &sitemaps, 0, UrlKind::Sitemap);
         }
         let obeys = !self.args.ignore_nofollow;
         if !is_html(answer.content_type.as_deref()) || (obeys && !answer.may_follow) {
             return Ok(());
         }
         let depth = task.depth.saturating_add(1);
-        // A site gives no credentials to send.
         let links = links::of_page(base, answer.content_type.as_deref(), &body.bytes, obeys);
-        let links = self.bounded(base, links);
-        links.iter().try_for_each(|url| self.queue(&public_url(url), depth, UrlKind::Page))
+        self.queue_all(base, &links, depth, UrlKind::Page)
     }
 
-    /// As many as are queued of one page.
-    fn bounded(&self, of: &Url, mut links: Vec<Url>) -> Vec<Url> {
+    /// Queues what one page names, up to a bound.
+    fn queue_all(&mut self, of: &Url, links: &[Url], depth: u32, kind: UrlKind) -> anyhow::Result<()> {
         if links.len() > LINKS_MAX {
             self.progress.suspended(|| {
                 style::to_stderr(format_args!("{}: only its first {LINKS_MAX} links count", public_url(of)));
             });
-            links.truncate(LINKS_MAX);
         }
-        links
+        // A site gives no credentials to send.
+        links.iter().take(LINKS_MAX).try_for_each(|url| self.queue(&public_url(url), depth, kind))
     }
 
     /// `is_whole`: no error ended it. Where one did, a page may be neither in the queue nor done.
@@ -503,13 +496,20 @@ impl Crawl {
         });
         let path = journal.transpose()?;
         if self.report.interrupted {
-            let next = what_now(path.as_deref(), &self.args.online.store);
+            let next = match (&path, &self.args.online.store) {
+                (Some(path), _) => format!("; the same call goes on with what is left, in {path}"),
+                (None, StoreArg::Redis(_)) => {
+                    "; a Redis store keeps robots.txt and backoffs, and not what is left: the next call starts again"
+                        .to_owned()
+                }
+                (None, _) => String::new(),
+            };
             style::to_stderr(format_args!("interrupted{next}"));
         } else if let (Some(path), false) = (&path, is_finished) {
             style::note(format_args!("what is left is in {path}; the same call goes on with it"));
         }
-        let dropped = self.frontier.dropped();
-        if dropped > 0 {
+        if self.frontier.dropped > 0 {
+            let dropped = self.frontier.dropped;
             style::to_stderr(format_args!("the queue was full: {dropped} links were left out"));
         }
         // What could not be written is reported last, so that everything else is reported too.
@@ -531,17 +531,6 @@ impl Crawl {
     }
 }
 
-fn what_now(journal: Option<&str>, store: &StoreArg) -> String {
-    match (journal, store) {
-        (Some(path), _) => format!("; the same call goes on with what is left, in {path}"),
-        (None, StoreArg::Redis(_)) => {
-            "; a Redis store keeps robots.txt and backoffs, and not what is left: the next call starts again"
-                .to_owned()
-        }
-        (None, _) => String::new(),
-    }
-}
-
 fn is_new_sitemap(task: &Task) -> bool {
     task.kind == UrlKind::Sitemap && task.deferrals == 0
 }
@@ -551,20 +540,6 @@ fn is_new_sitemap(task: &Task) -> bool {
 fn is_of_its_host(task: &Task, answer: &FetchAnswer) -> bool {
     let last = answer.line.hops.last().and_then(|hop| hop.url.parse::<Url>().ok());
     last.is_none_or(|url| frontier::host_of(&url) == task.host)
-}
-
-async fn fetch_page(
-    abide: Abide,
-    client: ClientWithMiddleware,
-    task: Task,
-    recorder: Recorder,
-    options: Options,
-    mut body: Body,
-) -> Done {
-    let sink = |chunk: &[u8]| body.push(chunk);
-    let asked = fetch::ask(&abide, &client, task.url.as_str(), &recorder, options, sink);
-    let answer = OF_PAGE.scope((), asked).await;
-    Done { task, answer, sent: recorder.sent(), ended: Instant::now(), body }
 }
 
 /// Whether a page may have links: where its head is read for metas.
