@@ -8,9 +8,10 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use abide::{Abide, Denied, DeniedKind, Failure, FetchInfo, Options, RequestBuilderExt, ResponseExt};
+use abide::{Abide, Denied, DeniedKind, Failure, Options, RequestBuilderExt, ResponseExt};
 use abide_http::root_cause;
 use abide_permissions::Preference;
+use anstyle::Style;
 use reqwest_middleware::ClientWithMiddleware;
 use serde::Serialize;
 use url::Url;
@@ -23,7 +24,7 @@ use crate::outcome::{self, Outcome};
 use crate::recorder::{self, Recorder, Sent};
 use crate::sanitize::{cut, public, public_url};
 use crate::status::{Status, UsageError};
-use crate::style::{self, OwnedPart, PLAIN};
+use crate::style::{self, PLAIN};
 
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct FetchLine {
@@ -161,8 +162,8 @@ pub(crate) struct FetchAnswer {
     pub(crate) is_left: bool,
     /// The connection was closed before an answer came.
     pub(crate) is_unanswered: bool,
-    /// What the site states, each with the header field or meta that says it.
-    pub(crate) statements: Vec<String>,
+    /// The rules that are stated, each with the header field or meta that says it: `X-Robots-Tag line 1: noindex`.
+    statements: Vec<String>,
     /// Why it was refused or denied, in words that are the same for each URL, where `why` names the URL.
     pub(crate) cause: Option<String>,
 }
@@ -177,50 +178,69 @@ pub(crate) async fn ask(
     sink: impl FnMut(&[u8]) -> ControlFlow<()>,
 ) -> FetchAnswer {
     // As it was given: its user information goes to the site, and is shown nowhere.
-    let error = match client.get(text).abide(options).with_extension(recorder.clone()).send().await {
+    match client.get(text).abide(options).with_extension(recorder.clone()).send().await {
         Ok(response) => {
             let mut answer = fetched(abide, text, &response);
             answer.line.hops = recorder.sent().iter().map(HopLine::sent).collect();
             read(response, &mut answer.line, recorder, sink).await;
-            return answer;
+            answer
         }
-        Err(error) => error,
-    };
-    let denied = Denied::find(&error);
-    let mut line = match &denied {
-        Some(denied) => refused(abide, text, denied, &recorder.sent()),
-        None => failed(abide, text, &error, recorder),
-    };
+        Err(error) => failed(abide, text, &error, recorder),
+    }
+}
+
+fn failed(abide: &Abide, text: &str, error: &reqwest_middleware::Error, recorder: &Recorder) -> FetchAnswer {
+    let (denied, sent) = (Denied::find(error), recorder.sent());
+    let outcome = denied.as_ref().map_or(Outcome::Error, Outcome::of);
+    let mut line = FetchLine { url: public(text).into(), outcome, ..FetchLine::default() };
     line.waited_ms = millis(recorder.waited());
+    line.hops = sent.iter().map(HopLine::sent).collect();
+    if let Some(denied) = &denied {
+        refused(abide, denied, &mut line);
+    } else {
+        // The network failed, or a page took too long; what was sent until then was recorded.
+        line.verdict = sent.last().and_then(|sent| known(abide, &sent.url));
+        line.why = match error {
+            reqwest_middleware::Error::Reqwest(error) => why_failed(error, recorder),
+            reqwest_middleware::Error::Middleware(error) => error.root_cause().to_string(),
+        };
+    }
+    line.final_url = line.hops.last().map(|hop| hop.url.clone());
     let deferred = denied.as_ref().filter(|denied| matches!(denied.kind(), DeniedKind::Deferred { .. }));
     let (not_before, cause) = (deferred.and_then(Denied::retry_at), denied.as_ref().and_then(outcome::cause));
     let is_left = deferred.is_some() || denied.as_ref().is_some_and(Denied::is_unreachable);
-    let is_unanswered = denied.is_none() && abide_http::failure_of(&error) == Some(Failure::Reset);
+    let is_unanswered = denied.is_none() && abide_http::failure_of(error) == Some(Failure::Reset);
     FetchAnswer { line, not_before, is_left, is_unanswered, cause, ..FetchAnswer::default() }
 }
 
 fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> FetchAnswer {
-    let info = response.fetch_info().cloned();
-    let mut line = FetchLine::empty(text, Outcome::Fetched);
-    line.status = Some(response.status().as_u16());
-    line.final_url = Some(public_url(response.url()).into());
-    if let Some(info) = &info {
-        line.verdict = info.verdict().map(|verdict| OnlineVerdict::new(verdict, abide.gate_handle().wall()));
-        let preferences = info.preferences();
-        line.permissions = Some(Tags::new(&info.permissions(), &preferences));
-        line.preferences = StatedPreference::all(&preferences);
-        line.preferences_known = Some(preferences.is_complete());
-        line.noindex = info.permissions().noindex_known();
-        line.waited_ms = millis(info.waited());
-        line.why = why(info);
-    }
+    let mut answer = FetchAnswer::default();
     let lines = response.headers().get_all(http::header::CONTENT_TYPE).into_iter();
     let lines: Vec<_> = lines.map(|line| String::from_utf8_lossy(line.as_bytes())).collect();
-    let content_type = (!lines.is_empty()).then(|| lines.join(", "));
-    let may_follow = info.as_ref().is_some_and(|info| info.permissions().may_follow());
-    let indexing = info.as_ref().map(|info| info.permissions().indexing().preference()).unwrap_or_default();
-    let statements = info.as_ref().map(statements).unwrap_or_default();
-    FetchAnswer { line, content_type, may_follow, indexing, statements, ..FetchAnswer::default() }
+    answer.content_type = (!lines.is_empty()).then(|| lines.join(", "));
+    let line = &mut answer.line;
+    line.url = public(text).into();
+    line.outcome = Outcome::Fetched;
+    line.status = Some(response.status().as_u16());
+    line.final_url = Some(public_url(response.url()).into());
+    if let Some(info) = response.fetch_info() {
+        let (permissions, preferences) = (info.permissions(), info.preferences());
+        line.verdict = info.verdict().map(|verdict| OnlineVerdict::new(verdict, abide.gate_handle().wall()));
+        line.permissions = Some(Tags::new(&permissions, &preferences));
+        line.preferences = StatedPreference::all(&preferences);
+        line.preferences_known = Some(preferences.is_complete());
+        line.noindex = permissions.noindex_known();
+        line.waited_ms = millis(info.waited());
+        line.why = info.verdict().map(ToString::to_string).unwrap_or_default();
+        if let Some(stopped) = info.stopped() {
+            line.why.push_str(&format!("; {stopped}"));
+        }
+        answer.may_follow = permissions.may_follow();
+        answer.indexing = permissions.indexing().preference();
+        let statements = permissions.statements().iter();
+        answer.statements = statements.map(|(place, rules)| format!("{place}: {rules}")).collect();
+    }
+    answer
 }
 
 /// Reads the body, which ends here also when `sink` has enough.
@@ -250,23 +270,10 @@ async fn read(
     }
 }
 
-/// `X-Robots-Tag line 1: noindex`, in order.
-fn statements(info: &FetchInfo) -> Vec<String> {
-    let permissions = info.permissions();
-    let rules = permissions.statements().iter().map(|(place, rules)| format!("{place}: {rules}"));
-    let preferences = info.preferences();
-    let usages = preferences.statements().iter().map(|statement| {
-        let preference = statement.preference().as_str().unwrap_or("unknown");
-        format!("{}: {} {preference}", statement.source(), statement.usage())
-    });
-    rules.chain(usages).collect()
-}
-
-fn refused(abide: &Abide, text: &str, denied: &Denied, sent: &[Sent]) -> FetchLine {
-    let mut line = FetchLine::empty(text, Outcome::of(denied));
+/// Completes the line of a URL that was refused behind these hops.
+fn refused(abide: &Abide, denied: &Denied, line: &mut FetchLine) {
     line.why = outcome::why(denied);
     line.not_before = not_before(denied);
-    line.hops = sent.iter().map(HopLine::sent).collect();
     line.verdict = match denied.kind() {
         DeniedKind::Disallowed { verdict } => Some(OnlineVerdict::new(verdict, abide.gate_handle().wall())),
         _ => known(abide, denied.url()),
@@ -278,22 +285,6 @@ fn refused(abide: &Abide, text: &str, denied: &Denied, sent: &[Sent]) -> FetchLi
             && line.verdict.as_ref().is_some_and(|v| v.found.allowed == Some(true));
         line.hops.push(HopLine { url: denied.url().to_string(), status: None, allowed });
     }
-    line.final_url = line.hops.last().map(|hop| hop.url.clone());
-    line
-}
-
-/// The network failed, or a page took too long; what was sent until then was recorded.
-fn failed(abide: &Abide, text: &str, error: &reqwest_middleware::Error, recorder: &Recorder) -> FetchLine {
-    let mut line = FetchLine::empty(text, Outcome::Error);
-    let sent = recorder.sent();
-    line.hops = sent.iter().map(HopLine::sent).collect();
-    line.final_url = line.hops.last().map(|hop| hop.url.clone());
-    line.verdict = sent.last().and_then(|sent| known(abide, &sent.url));
-    line.why = match error {
-        reqwest_middleware::Error::Reqwest(error) => why_failed(error, recorder),
-        reqwest_middleware::Error::Middleware(error) => error.root_cause().to_string(),
-    };
-    line
 }
 
 fn why_failed(error: &reqwest::Error, recorder: &Recorder) -> String {
@@ -325,22 +316,8 @@ impl HopLine {
     }
 }
 
-impl FetchLine {
-    fn empty(url: &str, outcome: Outcome) -> Self {
-        Self { url: public(url).into(), outcome, ..Self::default() }
-    }
-}
-
-fn why(info: &FetchInfo) -> String {
-    let verdict = info.verdict().map(ToString::to_string).unwrap_or_default();
-    match info.stopped() {
-        Some(stopped) => format!("{verdict}; {stopped}"),
-        None => verdict,
-    }
-}
-
 /// One URL for people: the outcome, the hops, why, and which field or meta says what.
-fn lines(answer: &FetchAnswer) -> Vec<Vec<OwnedPart>> {
+fn lines(answer: &FetchAnswer) -> Vec<Vec<(Style, String)>> {
     let line = &answer.line;
     let (mark, word) = match (line.outcome, line.status) {
         (Outcome::Fetched, Some(status)) => (style::of_status(status), status.to_string()),
@@ -362,8 +339,10 @@ fn lines(answer: &FetchAnswer) -> Vec<Vec<OwnedPart>> {
         let waited = line.waited_ms;
         lines.push(vec![(style::DIM, format!("     {bytes} bytes, waited {waited} ms, {indexing}"))]);
     }
-    for statement in &answer.statements {
-        lines.push(vec![(style::DIM, format!("     {}", cut(statement)))]);
+    let stated =
+        |stated: &StatedPreference| format!("{}: {} {}", stated.source, stated.usage, stated.preference);
+    for statement in answer.statements.iter().cloned().chain(line.preferences.iter().map(stated)) {
+        lines.push(vec![(style::DIM, format!("     {}", cut(&statement)))]);
     }
     lines
 }

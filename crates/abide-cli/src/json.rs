@@ -85,9 +85,9 @@ pub(crate) struct Tags {
 /// A preference on a use of the content, and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StatedPreference {
-    usage: String,
-    preference: String,
-    source: String,
+    pub(crate) usage: String,
+    pub(crate) preference: String,
+    pub(crate) source: String,
 }
 
 impl StatedPreference {
