@@ -49,8 +49,7 @@ fn main() -> ExitCode {
         Err(error) => return refuse(&error),
     };
     if let Some(output) = cli.output() {
-        style::set_color(output.color);
-        style::set_quiet(output.quiet);
+        style::set(output);
         // Elsewhere the same call has other options, which people should know. What scripts read stays as it is.
         let is_here = |path: &&PathBuf| *path == Path::new(config::NAME) && std::io::stderr().is_terminal();
         if let Some(path) = cli.options_of.as_ref().filter(|path| output.verbose || is_here(path)) {
