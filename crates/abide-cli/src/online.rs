@@ -325,7 +325,7 @@ pub(crate) fn interruption() -> impl Future<Output = Status> {
 /// A second Ctrl-C, while the report is written, ends the call without it.
 pub(crate) async fn end_at_once() {
     let _ = tokio::signal::ctrl_c().await;
-    std::process::exit(Status::Interrupted.code().into());
+    std::process::exit(Status::Interrupted as i32);
 }
 
 /// So far ahead of the answer that is to be printed next may others be.
