@@ -66,18 +66,6 @@ impl Recorder {
         self.page_max.filter(|max| begun.elapsed() >= *max)
     }
 
-    fn leaves(&self, url: &Url) {
-        let sent = Sent { url: public_url(url), at: Instant::now(), took: None, status: None };
-        self.known().sent.push(sent);
-    }
-
-    fn answered(&self, status: u16) {
-        if let Some(last) = self.known().sent.last_mut() {
-            last.status = Some(status);
-            last.took = Some(last.at.elapsed());
-        }
-    }
-
     fn known(&self) -> MutexGuard<'_, Recorded> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -143,18 +131,21 @@ impl Middleware for Below {
         let recorder = extensions.get::<Recorder>().cloned().unwrap_or_default();
         // Set below the permit, so that the wait for it does not count.
         *request.timeout_mut() = recorder.page_max;
-        recorder.leaves(request.url());
+        let url = public_url(request.url());
         if self.prints_heads {
-            let first = format!("{} {}", request.method(), public_url(request.url()));
+            let first = format!("{} {url}", request.method());
             print_head('>', &first, request.headers());
         }
+        recorder.known().sent.push(Sent { url, at: Instant::now(), took: None, status: None });
         let response = next.run(request, extensions).await.inspect_err(|error| {
             if let Some(Failure::AddressRefused(_)) = abide_http::failure_of(error) {
                 // It was resolved, and nothing was sent.
                 recorder.known().sent.pop();
             }
         })?;
-        recorder.answered(response.status().as_u16());
+        if let Some(last) = recorder.known().sent.last_mut() {
+            (last.status, last.took) = (Some(response.status().as_u16()), Some(last.at.elapsed()));
+        }
         if self.prints_heads {
             print_head('<', &format!("{:?} {}", response.version(), response.status()), response.headers());
         }
