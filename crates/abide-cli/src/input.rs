@@ -9,7 +9,7 @@ use abide_robots::{ProductToken, Target};
 use url::Url;
 
 use crate::args::Urls;
-use crate::sanitize::{public, quoted};
+use crate::sanitize::quoted;
 use crate::status::{Status, UsageError};
 use crate::style;
 
@@ -33,14 +33,6 @@ pub(crate) enum UrlOrPath {
 pub(crate) type Given<U> = Result<(String, U), String>;
 
 impl UrlOrPath {
-    /// The text that it was read from, without user information.
-    pub(crate) fn without_user(&self, text: String) -> String {
-        match self {
-            Self::Url(url) if !url.username().is_empty() || url.password().is_some() => public(&text).into(),
-            _ => text,
-        }
-    }
-
     pub(crate) fn target(&self) -> Target<'_> {
         match self {
             Self::Url(url) => Target::of(url),

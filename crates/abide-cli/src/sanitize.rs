@@ -68,6 +68,7 @@ pub(crate) fn public_url(url: &Url) -> Url {
 
 /// The text of a URL without its user information. What is no URL loses everything before its last `@`.
 pub(crate) fn public(text: &str) -> Cow<'_, str> {
+    let Some((before, after)) = text.rsplit_once('@') else { return text.into() };
     match Url::parse(text) {
         Ok(url) if url.has_host() => match public_url(&url) {
             public if public == url => text.into(),
@@ -75,10 +76,7 @@ pub(crate) fn public(text: &str) -> Cow<'_, str> {
         },
         // A path, where an `@` is nothing else.
         _ if text.starts_with('/') && !text.starts_with("//") => text.into(),
-        _ => match text.rsplit_once('@') {
-            Some((before, after)) => format!("{}...@{after}", scheme(before)).into(),
-            None => text.into(),
-        },
+        _ => format!("{}...@{after}", scheme(before)).into(),
     }
 }
 
