@@ -297,7 +297,7 @@ pub(crate) struct CrawlArgs {
         value_parser = pages)]
     pub(crate) max_pages: usize,
     /// Maximum number of pages to fetch from one host in this call (repeatable; of two for one host, the last counts)
-    #[arg(long, value_name = "HOST=N", value_parser = host_pages)]
+    #[arg(long, value_name = "HOST=N", value_parser = of_host("N", pages))]
     pub(crate) host_max_pages: Vec<(abide::Host, usize)>,
     /// Maximum time for a page, from its request to the end of its body; the wait before the request does not count
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = some_time, allow_hyphen_values = true)]
@@ -384,7 +384,7 @@ pub(crate) struct Online {
     #[arg(help_heading = "Network", long = "noproxy", value_name = "HOSTS")]
     pub(crate) no_proxy: Option<String>,
     /// Delay for one host, longer or shorter than --delay (repeatable; of two for one host, the last counts)
-    #[arg(help_heading = "Pace and state", long, value_name = "HOST=TIME", value_parser = host_delay)]
+    #[arg(help_heading = "Pace and state", long, value_name = "HOST=TIME", value_parser = of_host("TIME", duration))]
     pub(crate) host_delay: Vec<(abide::Host, Duration)>,
     /// Shortest time between two requests to a host, in seconds or as 500ms
     #[arg(help_heading = "Pace and state", short = 'd', long, value_name = "TIME", default_value = DELAY.as_str(), value_parser = duration, allow_hyphen_values = true)]
@@ -585,22 +585,19 @@ fn some_time(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn host_delay(text: &str) -> Result<(abide::Host, Duration), String> {
-    let (host, time) = of_host(text, "TIME")?;
-    Ok((host, duration(time)?))
-}
-
-fn host_pages(text: &str) -> Result<(abide::Host, usize), String> {
-    let (host, number) = of_host(text, "N")?;
-    Ok((host, pages(number)?))
-}
-
-/// A host and what is set for it.
-fn of_host<'a>(text: &'a str, what: &str) -> Result<(abide::Host, &'a str), String> {
-    let (host, value) = text.rsplit_once('=').ok_or_else(|| format!("expected HOST={what}, found no ="))?;
-    // Read as in a URL, so that it is the host by which requests are counted: lower case, punycode, without a port.
-    let host = Url::parse(&format!("http://{host}/")).ok().and_then(|url| abide::Host::of(&url).ok());
-    Ok((host.ok_or_else(|| format!("expected HOST={what}, found {}", quoted(text)))?, value))
+/// Reads a host and what is set for it.
+fn of_host<T>(
+    what: &'static str,
+    parse: fn(&str) -> Result<T, String>,
+) -> impl Fn(&str) -> Result<(abide::Host, T), String> + Clone {
+    move |text| {
+        let (host, value) =
+            text.rsplit_once('=').ok_or_else(|| format!("expected HOST={what}, found no ="))?;
+        // Read as in a URL, so that it is the host by which requests are counted: lower case, punycode, without a port.
+        let host = Url::parse(&format!("http://{host}/")).ok().and_then(|url| abide::Host::of(&url).ok());
+        let host = host.ok_or_else(|| format!("expected HOST={what}, found {}", quoted(text)))?;
+        Ok((host, parse(value)?))
+    }
 }
 
 fn pages(text: &str) -> Result<usize, String> {
