@@ -319,12 +319,8 @@ impl HopLine {
 /// One URL for people: the outcome, the hops, why, and which field or meta says what.
 fn lines(answer: &FetchAnswer) -> Vec<Vec<(Style, String)>> {
     let line = &answer.line;
-    let (mark, word) = match (line.outcome, line.status) {
-        (Outcome::Fetched, Some(status)) => (style::of_status(status), status.to_string()),
-        (Outcome::Deferred, _) => (style::WAIT, "deferred".to_owned()),
-        (outcome, _) => (style::BAD, outcome.as_str().to_owned()),
-    };
-    let mut lines = vec![vec![(mark, word), (PLAIN, format!("  {}", line.url))]];
+    let mark = line.outcome.mark(line.status, "error");
+    let mut lines = vec![vec![mark, (PLAIN, format!("  {}", line.url))]];
     for hop in line.hops.iter().skip(1) {
         lines.push(vec![(PLAIN, format!("     → {}", cut(&hop.url)))]);
     }

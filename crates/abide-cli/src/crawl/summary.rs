@@ -33,15 +33,6 @@ const SUMS: &str = "requests urls fetched ok redirected client_errors server_err
 
 /// `200  http://a.example/x  120 ms  345 bytes`.
 pub(crate) fn print_page(page: &Page) -> anyhow::Result<()> {
-    let status = page.status.map(|status| status.to_string());
-    let mark = match (page.outcome, &status) {
-        (Outcome::Fetched, Some(status)) => {
-            (style::of_status(page.status.unwrap_or_default()), status.as_str())
-        }
-        (Outcome::Deferred, _) => (style::WAIT, "deferred"),
-        (Outcome::Error, _) => (style::BAD, "failed"),
-        (outcome, _) => (style::BAD, outcome.as_str()),
-    };
     let mut text = format!("  {}", page.url);
     if let Some(to) = page.moved_to() {
         text.push_str(&format!(" → {to}"));
@@ -53,7 +44,7 @@ pub(crate) fn print_page(page: &Page) -> anyhow::Result<()> {
     } else {
         text.push_str(&format!("  {}", cut(page.reason())));
     }
-    Ok(style::say(&[mark, (PLAIN, &text)])?)
+    Ok(style::say(&[page.outcome.mark(page.status, "failed"), (PLAIN, text)])?)
 }
 
 pub(crate) fn print(report: &Report) -> anyhow::Result<()> {
