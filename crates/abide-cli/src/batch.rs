@@ -71,15 +71,15 @@ pub(crate) fn each_line<A: Serialize>(
             let text = if number == 1 { line.strip_prefix(b"\xef\xbb\xbf") } else { None };
             answer(text.unwrap_or(&line).trim_ascii())
         };
-        if let Err(error) = &result {
-            bad += 1;
-            if bad <= REPORTED_MAX {
-                style::to_stderr(format_args!("{}:{number}: {error}", name(input)));
-            }
-        }
         match result {
             Ok(answer) => write_json(&mut out, &answer)?,
-            Err(error) => write_json(&mut out, &serde_json::json!({ "error": error }))?,
+            Err(error) => {
+                bad += 1;
+                if bad <= REPORTED_MAX {
+                    style::to_stderr(format_args!("{}:{number}: {error}", name(input)));
+                }
+                write_json(&mut out, &serde_json::json!({ "error": error }))?;
+            }
         }
         out.write_all(b"\n")?;
         if !lines.buffer().contains(&b'\n') {
