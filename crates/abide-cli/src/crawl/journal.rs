@@ -158,10 +158,6 @@ impl Past {
 }
 
 impl Journal {
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
     pub(crate) fn host(&mut self, url: &Url) -> anyhow::Result<()> {
         self.write(&JournalEntry::Host(public_url(url)))
     }
@@ -179,11 +175,12 @@ impl Journal {
         self.out.flush().map_err(|error| anyhow::anyhow!("{}: {error}", self.path.display()))
     }
 
-    /// At the end of a run: removed if nothing is left, else brought to the disk.
-    pub(crate) fn end(mut self, is_finished: bool) -> anyhow::Result<()> {
+    /// At the end of a run: removed if nothing is left, else brought to the disk. Returns its path.
+    pub(crate) fn end(mut self, is_finished: bool) -> anyhow::Result<String> {
         self.flush()?;
         let ended = if is_finished { fs::remove_file(&self.path) } else { self.out.get_ref().sync_all() };
-        ended.map_err(|error| anyhow::anyhow!("{}: {error}", self.path.display()))
+        let path = self.path.display().to_string();
+        ended.map_err(|error| anyhow::anyhow!("{path}: {error}")).map(|()| path)
     }
 
     fn write(&mut self, entry: &JournalEntry) -> anyhow::Result<()> {
@@ -251,9 +248,7 @@ mod tests {
             journal.seen(&done(&task.url)).unwrap();
             frontier.ended(&task, false);
         }
-        let path = journal.path().to_owned();
-        journal.end(false).unwrap();
-        path
+        journal.end(false).unwrap().into()
     }
 
     #[test]

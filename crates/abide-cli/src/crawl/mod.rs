@@ -490,11 +490,7 @@ impl Crawl {
             summary::print(&self.report)
         };
         let is_finished = is_whole && left == 0 && !self.leaves_more;
-        let journal = self.journal.take().map(|journal| {
-            let path = journal.path().display().to_string();
-            journal.end(is_finished).map(|()| path)
-        });
-        let path = journal.transpose()?;
+        let path = self.journal.take().map(|journal| journal.end(is_finished)).transpose()?;
         if self.report.interrupted {
             let next = match (&path, &self.args.online.store) {
                 (Some(path), _) => format!("; the same call goes on with what is left, in {path}"),
