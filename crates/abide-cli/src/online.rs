@@ -150,17 +150,13 @@ fn settings(online: &Online, signature: Option<&WebBotAuth>) -> anyhow::Result<a
         // reqwest's own counts (`inner`).
         .read_timeout(Duration::MAX);
     builder = resolving(builder, &online.resolve)?;
-    for token in rest {
-        builder = builder.fallback(token);
-    }
+    builder = rest.iter().fold(builder, |builder, token| builder.fallback(token));
+    builder = online.allow_net.iter().fold(builder, |builder, net| builder.allow_net(*net));
     if let Some(signature) = signature {
         builder = builder.sign_requests(signature.clone());
     }
     if online.tdmrep {
         builder = builder.fetch_tdmrep();
-    }
-    for net in &online.allow_net {
-        builder = builder.allow_net(*net);
     }
     Ok(builder)
 }
@@ -286,11 +282,10 @@ fn resolving(mut builder: abide::Builder, entries: &[ResolveArg]) -> Result<abid
         }
     }
     for (name, (_, addresses)) in names {
-        if name == "*" {
-            builder = builder.resolver(Arc::new(Everywhere(addresses.to_vec())));
-            continue;
-        }
-        builder = addresses.iter().fold(builder, |builder, address| builder.resolve(name, *address));
+        builder = match name {
+            "*" => builder.resolver(Arc::new(Everywhere(addresses.to_vec()))),
+            _ => addresses.iter().fold(builder, |builder, address| builder.resolve(name, *address)),
+        };
     }
     Ok(builder)
 }

@@ -218,7 +218,7 @@ impl Crawl {
     fn start_or_park(&mut self, task: Task) {
         if is_new_sitemap(&task) && self.sitemaps >= self.args.max_pages {
             self.frontier.ended(&task, false);
-            self.report.left(&task, 1);
+            self.report.left(&task);
             self.leaves_more = true;
             return;
         }
@@ -472,12 +472,8 @@ impl Crawl {
         let mut logged = self.sent(UrlKind::Page, &[], None);
         for (task, recorder) in in_flight.values() {
             logged = logged.and(self.sent(task.kind, &recorder.sent(), None));
-            self.report.left(task, 1);
-        }
-        let mut left = in_flight.len();
-        for task in self.frontier.left() {
-            self.report.left(task, 1);
-            left += 1;
+        self.frontier.left().for_each(|task| self.report.left(task));
+            self.report.left(task);
         }
         self.report.end(&self.abide, self.time.at(Instant::now()));
         let drawn = self.args.report.as_ref().map_or(Ok(()), |path| {
@@ -489,7 +485,7 @@ impl Crawl {
         } else {
             summary::print(&self.report)
         };
-        let is_finished = is_whole && left == 0 && !self.leaves_more;
+        let is_finished = is_whole && in_flight.is_empty() && self.frontier.len() == 0 && !self.leaves_more;
         let path = self.journal.take().map(|journal| journal.end(is_finished)).transpose()?;
         if self.report.interrupted {
             let next = match (&path, &self.args.online.store) {

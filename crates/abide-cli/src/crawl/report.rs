@@ -219,9 +219,9 @@ impl Report {
         }
     }
 
-    /// URLs of the host of `task` that are not fetched in this run.
-    pub(crate) fn left(&mut self, task: &Task, count: usize) {
-        self.host_of(&task.url).left += count;
+    /// Counts a URL that is not fetched in this run.
+    pub(crate) fn left(&mut self, task: &Task) {
+        self.host_of(&task.url).left += 1;
     }
 
     /// Hosts of which requests are counted, and none was sent: a robots.txt whose address is refused once it is resolved gives its permit back.
