@@ -19,8 +19,7 @@ use crate::style;
 /// A line longer than this is an error: four bodies of the largest robots.txt limit, as base64.
 const LINE_LEN_MAX: usize = 64 * 1024 * 1024;
 
-/// Bad lines are reported on standard error as well, up to this many: a caller may leave that unread until we end, and a pipe holds
-/// 64 KiB before it blocks.
+/// Bad lines that are also reported on standard error: a caller may leave that unread until we end, and a pipe holds 64 KiB before it blocks.
 const REPORTED_MAX: u64 = 50;
 
 /// Characters of what is said of a line.
@@ -109,14 +108,12 @@ pub(crate) fn object<Q: DeserializeOwned>(text: &[u8]) -> Result<Q, String> {
         return Err(format!("expected a JSON object, found {found}"));
     }
     serde_json::from_str(text).map_err(|error| {
-        // It may repeat a text of the line.
-        // To serde each question is a text of one line, whose number says nothing.
+        // It may repeat a text of the line; to serde each question is a text of one line, whose number says nothing.
         let error = error.to_string().replace(" at line 1 column ", " at column ");
         public(&error).chars().take(ERROR_MAX).collect()
     })
 }
 
-/// One string, or a list of them.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, expecting = "expected a string or a list of strings as `agent`")]
 pub(crate) enum OneOrMore {

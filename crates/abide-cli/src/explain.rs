@@ -114,8 +114,7 @@ fn print(abide: &Abide, args: &ExplainArgs, checked: &Checked<'_>) -> anyhow::Re
     Ok(lines.into_iter().flatten().try_for_each(|line| style::say(&[(style::DIM, &line)]))?)
 }
 
-/// What is known of a robots.txt beside its text: where it came from, how old it is, until when it counts. The keys of `--json` behind those
-/// of `check`.
+/// Where a robots.txt came from, how old it is, until when it counts: the keys of `--json` behind those of `check`.
 #[derive(Debug, Default, Serialize)]
 struct Facts {
     fetched_at: Option<String>,

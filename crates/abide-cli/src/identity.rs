@@ -71,7 +71,6 @@ fn write(text: &str) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-/// The page about the crawler.
 #[derive(Template)]
 #[template(path = "crawler.html")]
 struct CrawlerPage<'a> {

@@ -232,9 +232,8 @@ fn token_of(user_agent: &str) -> Option<&str> {
     user_agent.get(..end.unwrap_or(user_agent.len())).filter(|token| !token.is_empty() && *token != "Mozilla")
 }
 
-/// Runs `ask` for every URL, some at a time and one a host, and shows the answers in the order of the URLs.
-///
-/// A host's URLs go one after the other, so each waits for its own permit only, and not for all that were given before it.
+/// Runs `ask` for every URL, some at a time, and shows the answers in the order of the URLs. A host's URLs go one after the other, so each
+/// waits for its own permit only, and not for all that were given before it.
 pub(crate) async fn in_order<'a, A, F: Future<Output = A>>(
     online: &Online,
     urls: &'a [Given<Url>],
@@ -267,9 +266,7 @@ pub(crate) async fn in_order<'a, A, F: Future<Output = A>>(
     Ok(status)
 }
 
-/// `builder` with the entries of `--resolve`, which go before the operating system.
-///
-/// A resolver does not know the port, so the entries of one name must agree.
+/// Adds the entries of `--resolve`, which go before the operating system. A resolver does not know the port, so those of one name must agree.
 fn resolving(mut builder: abide::Builder, entries: &[ResolveArg]) -> Result<abide::Builder, UsageError> {
     let mut names: HashMap<&str, (u16, &[SocketAddr])> = HashMap::new();
     for ResolveArg { host, port, addresses } in entries {
@@ -299,8 +296,8 @@ impl Resolve for Everywhere {
     }
 }
 
-/// Waits for Ctrl-C, or the SIGTERM of those who stop services, and returns the exit status that shells expect then. Both are listened for from this call on, before it is polled: a
-/// signal that comes with the first request is not missed.
+/// Waits for Ctrl-C, or the SIGTERM of those who stop services, and returns the exit status that shells expect then. Both are listened for from
+/// this call on, before it is polled: a signal that comes with the first request is not missed.
 pub(crate) fn interruption() -> impl Future<Output = Status> {
     #[cfg(unix)]
     let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));

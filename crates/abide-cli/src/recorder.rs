@@ -87,8 +87,7 @@ pub(crate) fn client(
     Ok(ClientBuilder::new(inner).with(above).with(abide.middleware()).with(below).build())
 }
 
-/// Adds the fields of `--header`, which are stripped as others are where a redirect leads elsewhere, and records how long a call that failed
-/// has waited: its error does not say.
+/// Adds the fields of `--header`, which a redirect elsewhere strips as others, and records how long a failed call waited: its error does not say.
 #[derive(Debug)]
 struct Above {
     fields: HeaderMap,

@@ -39,8 +39,7 @@ pub(crate) fn escaped(text: &[u8]) -> String {
     shown
 }
 
-/// Control characters, and those that Unicode calls format characters: they have no shape of their own, and some of them reverse the
-/// direction of text.
+/// Control characters, and Unicode's format characters, which have no shape of their own: some of them reverse the direction of text.
 fn is_hidden(letter: char) -> bool {
     letter.is_control()
         || matches!(

@@ -80,7 +80,6 @@ pub(crate) fn say_verdict(mark: Styled<'_>, url: &str, why: &str) -> std::io::Re
     say(&[mark, (PLAIN, &format!("  {url}  {why}"))])
 }
 
-/// `allow` or `deny`.
 pub(crate) fn mark(allowed: bool) -> Styled<'static> {
     if allowed { (GOOD, "allow") } else { (BAD, "deny ") }
 }

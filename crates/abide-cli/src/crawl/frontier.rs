@@ -60,7 +60,6 @@ pub(crate) struct Frontier {
     depth_max: Option<u32>,
     /// Pages that may still be fetched.
     pub(crate) limits: HashMap<HostName, usize>,
-    /// What the crawl began with.
     starts: HashSet<Url>,
     /// The host that was asked last: the others come first.
     last: String,
@@ -218,7 +217,6 @@ impl Frontier {
         }
     }
 
-    /// Everything that is still to be fetched.
     pub(crate) fn left(&self) -> impl Iterator<Item = &Task> {
         self.hosts.values().flat_map(|host| &host.queue)
     }

@@ -24,16 +24,20 @@ use crate::status::UsageError;
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 enum JournalEntry {
     /// The first: whose frontier it is.
-    Crawl { version: u8, urls: Vec<String> },
+    Crawl {
+        version: u8,
+        urls: Vec<String>,
+    },
     /// A further host is ours, since a start page has moved there.
     Host(Url),
-    /// A URL is queued.
-    Add { url: Url, depth: u32, kind: UrlKind },
-    /// Something happened.
+    Add {
+        url: Url,
+        depth: u32,
+        kind: UrlKind,
+    },
     Seen(Fact),
 }
 
-/// The open journal of one crawl.
 #[derive(Debug)]
 pub(crate) struct Journal {
     path: PathBuf,

@@ -78,9 +78,7 @@ fn are_apart(report: &Path, save: Option<&Path>) -> anyhow::Result<()> {
 }
 
 /// The journal beside a durable store and the directory to save to, with what an earlier run has left put into the frontier; and whether
-/// some of that is too deep for this run.
-///
-/// The journal comes last: a call that is refused leaves it as it was.
+/// some of that is too deep for this run. The journal comes last: a call that is refused leaves it as it was.
 fn begin(
     args: &CrawlArgs,
     urls: &[Url],
@@ -472,9 +470,9 @@ impl Crawl {
         let mut logged = self.sent(UrlKind::Page, &[], None);
         for (task, recorder) in in_flight.values() {
             logged = logged.and(self.sent(task.kind, &recorder.sent(), None));
-        self.frontier.left().for_each(|task| self.report.left(task));
             self.report.left(task);
         }
+        self.frontier.left().for_each(|task| self.report.left(task));
         self.report.end(&self.abide, self.time.at(Instant::now()));
         let drawn = self.args.report.as_ref().map_or(Ok(()), |path| {
             std::fs::write(path, html::page(&self.report, &self.args)?)
@@ -527,8 +525,7 @@ fn is_new_sitemap(task: &Task) -> bool {
     task.kind == UrlKind::Sitemap && task.deferrals == 0
 }
 
-/// Whether what was refused is on the host of the task. A page may redirect to a host that is backed off; the others of its own host
-/// need not wait for that.
+/// Whether the host of the task is what was refused: for another one, to which its page redirects, the rest of its queue need not wait.
 fn is_of_its_host(task: &Task, answer: &FetchAnswer) -> bool {
     let last = answer.line.hops.last().and_then(|hop| hop.url.parse::<Url>().ok());
     last.is_none_or(|url| frontier::host_of(&url) == task.host)

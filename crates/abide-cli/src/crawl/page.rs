@@ -37,7 +37,9 @@ pub(crate) enum Class {
     Ok,
     /// A redirect that was not followed, or that led to a page.
     Redirected,
+    /// 4xx.
     ClientError,
+    /// 5xx.
     ServerError,
 }
 
