@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use abide::{Abide, Denied, DeniedKind, Failure, Options, RequestBuilderExt, ResponseExt};
+use abide::{Abide, Denied, DeniedKind, Failure, Options, RedirectHistory, RequestBuilderExt, ResponseExt};
 use abide_http::root_cause;
 use abide_permissions::Preference;
 use anstyle::Style;
@@ -178,14 +178,26 @@ pub(crate) async fn ask(
     sink: impl FnMut(&[u8]) -> ControlFlow<()>,
 ) -> FetchAnswer {
     // As it was given: its user information goes to the site, and is shown nowhere.
-    match client.get(text).abide(options).with_extension(recorder.clone()).send().await {
+    let mut request = client.get(text).abide(options).with_extension(recorder.clone());
+    let mut extensions = std::mem::take(request.extensions());
+    let answered = match request.build() {
+        Ok(request) => client.execute_with_extensions(request, &mut extensions).await,
+        Err(error) => Err(error.into()),
+    };
+    match answered {
         Ok(response) => {
             let mut answer = fetched(abide, text, &response);
             answer.line.hops = recorder.sent().iter().map(HopLine::sent).collect();
             read(response, &mut answer.line, recorder, sink).await;
             answer
         }
-        Err(error) => failed(abide, text, &error, recorder),
+        Err(error) => {
+            let mut answer = failed(abide, text, &error, recorder);
+            // Its error does not say how long the call waited.
+            let history = extensions.get::<RedirectHistory>();
+            answer.line.waited_ms = history.map(|history| millis(history.waited())).unwrap_or_default();
+            answer
+        }
     }
 }
 
@@ -193,7 +205,6 @@ fn failed(abide: &Abide, text: &str, error: &reqwest_middleware::Error, recorder
     let (denied, sent) = (Denied::find(error), recorder.sent());
     let outcome = denied.as_ref().map_or(Outcome::Error, Outcome::of);
     let mut line = FetchLine { url: public(text).into(), outcome, ..FetchLine::default() };
-    line.waited_ms = millis(recorder.waited());
     line.hops = sent.iter().map(HopLine::sent).collect();
     if let Some(denied) = &denied {
         refused(abide, denied, &mut line);
