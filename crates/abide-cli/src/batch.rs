@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::input::{UrlOrPath, name, open, parse_url, tokens};
 use crate::sanitize::{public, write_json};
-use crate::status::{Status, UsageError};
+use crate::status::{Status, UsageError, wrong_usage};
 use crate::style;
 
 /// A line longer than this is an error: four bodies of the largest robots.txt limit, as base64.
@@ -36,8 +36,7 @@ pub(crate) fn run<Q: DeserializeOwned, A: Serialize>(
 ) -> anyhow::Result<Status> {
     // Each question names its agent, so one beside them would be ignored. `ABIDE_AGENT` is for the other calls.
     if !agents.is_empty() && std::env::var_os("ABIDE_AGENT").is_none() {
-        let message = "--agent cannot be used with --batch: each question names its own";
-        return Err(UsageError(message.to_owned()).into());
+        return wrong_usage("--agent cannot be used with --batch: each question names its own");
     }
     each_line(input, |line| object(line).and_then(&answer))
 }

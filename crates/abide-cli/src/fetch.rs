@@ -23,7 +23,7 @@ use crate::online;
 use crate::outcome::{self, Outcome};
 use crate::recorder::{self, Recorder, Sent};
 use crate::sanitize::{cut, public, public_url};
-use crate::status::{Status, UsageError};
+use crate::status::{Status, wrong_usage};
 use crate::style::{self, PLAIN};
 
 #[derive(Debug, Default, Serialize)]
@@ -58,16 +58,11 @@ pub(crate) struct HopLine {
 pub(crate) fn run(args: &FetchArgs) -> anyhow::Result<Status> {
     let urls = absolute_urls(&args.urls)?;
     if args.output_file.is_some() && urls.len() > 1 {
-        return Err(
-            UsageError("--output: expected one URL to write the body of, found more".to_owned()).into()
-        );
+        return wrong_usage("--output: expected one URL to write the body of, found more");
     }
     let is_piped = args.output_file.as_deref() == Some(Path::new("-"));
     if is_piped && args.online.output.json {
-        return Err(UsageError(
-            "--output -: standard output can hold the body or --json, not both".to_owned(),
-        )
-        .into());
+        return wrong_usage("--output -: standard output can hold the body or --json, not both");
     }
     online::run(&args.online, async |abide, inner| {
         let client = recorder::client(&abide, inner, &args.online, args.online.output.verbose)?;

@@ -13,7 +13,7 @@ use url::Url;
 
 use crate::args::{IdentityCall, PageArgs};
 use crate::sanitize::quoted;
-use crate::status::{Status, UsageError};
+use crate::status::{Status, UsageError, wrong_usage};
 
 pub(crate) fn run(call: &IdentityCall) -> anyhow::Result<Status> {
     match call {
@@ -48,11 +48,8 @@ fn new(file: &PathBuf) -> anyhow::Result<()> {
 
 fn directory(files: &[PathBuf], headers: Option<&Url>, days: u64) -> anyhow::Result<()> {
     if let Some(site) = headers.filter(|site| site.scheme() != "https") {
-        return Err(UsageError(format!(
-            "--headers: expected the https URL of a site, found {}",
-            quoted(site.as_str())
-        ))
-        .into());
+        let found = quoted(site.as_str());
+        return wrong_usage(format!("--headers: expected the https URL of a site, found {found}"));
     }
     let keys = files.iter().map(|file| key(file)).collect::<Result<Vec<_>, _>>()?;
     let directory = Directory::new(keys.iter().map(|key| key as &dyn Signer))?;

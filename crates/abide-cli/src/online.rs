@@ -22,7 +22,7 @@ use url::Url;
 
 use crate::args::{Online, ResolveArg};
 use crate::input::{Given, bad_line, read_file};
-use crate::status::{Status, UsageError};
+use crate::status::{Status, UsageError, wrong_usage};
 use crate::stores::{STORE_TIMEOUT, Stores};
 use crate::{identity, proxy, style};
 
@@ -124,10 +124,8 @@ fn signature(online: &Online) -> anyhow::Result<Option<WebBotAuth>> {
     match (&online.key, &online.signature_agent) {
         (Some(file), Some(url)) => identity::signer(file, url).map(Some),
         (None, None) => Ok(None),
-        (Some(_), None) => {
-            Err(UsageError("--key needs --signature-agent, where the public key is".to_owned()).into())
-        }
-        (None, Some(_)) => Err(UsageError("--signature-agent needs --key, which signs".to_owned()).into()),
+        (Some(_), None) => wrong_usage("--key needs --signature-agent, where the public key is"),
+        (None, Some(_)) => wrong_usage("--signature-agent needs --key, which signs"),
     }
 }
 
@@ -203,7 +201,7 @@ fn inner(online: &Online) -> anyhow::Result<reqwest::ClientBuilder> {
     let certificates = reqwest::Certificate::from_pem_bundle(&pem)
         .map_err(|_| UsageError(format!("{}: expected PEM certificates", path.display())))?;
     if certificates.is_empty() {
-        return Err(UsageError(format!("{}: expected PEM certificates, found none", path.display())).into());
+        return wrong_usage(format!("{}: expected PEM certificates, found none", path.display()));
     }
     Ok(builder.tls_certs_only(certificates))
 }

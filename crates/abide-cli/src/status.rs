@@ -40,3 +40,7 @@ impl From<Status> for ExitCode {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct UsageError(pub(crate) String);
+
+pub(crate) fn wrong_usage<T>(what: impl Into<String>) -> anyhow::Result<T> {
+    Err(UsageError(what.into()).into())
+}

@@ -17,7 +17,7 @@ use crate::batch::{self, OneOrMore};
 use crate::input::{read_file, tokens};
 use crate::json::Tags;
 use crate::nearest;
-use crate::status::{Status, UsageError};
+use crate::status::{Status, UsageError, wrong_usage};
 use crate::style::{self, PLAIN};
 
 pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
@@ -25,7 +25,7 @@ pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
         return batch::run(input, &args.agent, answer);
     }
     if args.html.is_none() && args.headers.is_empty() {
-        return Err(UsageError("expected --header or an HTML file, found neither".to_owned()).into());
+        return wrong_usage("expected --header or an HTML file, found neither");
     }
     let tokens = tokens(&args.agent).map_err(UsageError)?;
     let html = args.html.as_deref().map(read_file).transpose()?;
@@ -162,17 +162,17 @@ fn note_misspelt(name: &str, value: &str, permissions: &Permissions) -> anyhow::
 
 /// Metas that come after the head, which no standard reads.
 fn note_late_metas(permissions: &Permissions, html: &[u8]) -> anyhow::Result<()> {
-    let count = std::cell::Cell::new(0_usize);
+    let mut count = 0_usize;
     let settings = Settings::new().with_strict(false).append_element_content_handler(element!(
         "meta[name=robots i]",
         |_| {
-            count.set(count.get() + 1);
+            count += 1;
             Ok(())
         }
     ));
     crate::crawl::links::scan(html, settings);
     let read = permissions.metas().iter().filter(|meta| meta.name().eq_ignore_ascii_case("robots")).count();
-    if count.get() > read && permissions.head_end() == abide_permissions::HeadEnd::Ended {
+    if count > read && permissions.head_end() == abide_permissions::HeadEnd::Ended {
         let text = "  note: a robots meta stands after the head, where it is not read";
         style::say(&[(style::WAIT, text)])?;
     }

@@ -31,7 +31,7 @@ use crate::json::millis;
 use crate::outcome::Outcome;
 use crate::recorder::{self, Recorder, Sent};
 use crate::sanitize::{count, public_url};
-use crate::status::{Status, UsageError};
+use crate::status::{Status, wrong_usage};
 use crate::{online, style};
 use facts::{CrawlRequest, Fact, OF_PAGE, Stopwatch, Watch};
 use frontier::{Frontier, Next, Task, UrlKind, known_as};
@@ -72,7 +72,7 @@ fn are_apart(report: &Path, save: Option<&Path>) -> anyhow::Result<()> {
     let Some(save) = save else { return Ok(()) };
     if path::absolute(save)?.starts_with(path::absolute(report)?) {
         let text = format!("expected a file for --report, found {}, a directory of --save", report.display());
-        return Err(UsageError(text).into());
+        return wrong_usage(text);
     }
     Ok(())
 }
