@@ -156,9 +156,8 @@ fn facts(answer: &RobotsEntry, online: &Online, now: WallMillis) -> Vec<String> 
     let mut parts = vec![source_name(Some(answer.source())).replace('_', " ")];
     parts.extend(answer.status().map(|status| format!("status {status}")));
     parts.extend(answer.age(now).map(|age| format!("{} old", span(age.as_secs()))));
-    if let Some(since) = &facts.failing_since {
-        parts.push(format!("{} failed since {since}", count(answer.attempts() as usize, "attempt")));
-    }
+    let attempts = count(answer.attempts() as usize, "attempt");
+    parts.extend(facts.failing_since.map(|since| format!("{attempts} failed since {since}")));
     parts.push(match answer.source() {
         Source::Unreachable(_) | Source::LastGood => {
             format!("next attempt at {}", rfc3339_from(answer.retry_at()))
@@ -167,14 +166,9 @@ fn facts(answer: &RobotsEntry, online: &Online, now: WallMillis) -> Vec<String> 
     });
     let elsewhere = answer.final_url().filter(|url| *url != answer.origin().robots_url());
     parts.extend(elsewhere.map(|url| format!("redirected to {url}")));
-    let remarks = format!("{} (abide lint)", count(facts.remarks, "remark"));
-    for (is, what) in [
-        (facts.truncated, "cut at the parsing limit"),
-        (facts.not_text, "HTML without one rule"),
-        (facts.remarks > 0, remarks.as_str()),
-    ] {
-        parts.extend(is.then(|| what.to_owned()));
-    }
+    parts.extend(facts.truncated.then(|| "cut at the parsing limit".to_owned()));
+    parts.extend(facts.not_text.then(|| "HTML without one rule".to_owned()));
+    parts.extend((facts.remarks > 0).then(|| format!("{} (abide lint)", count(facts.remarks, "remark"))));
     let mut lines = vec![format!("robots.txt: {}", parts.join(", "))];
     if let (Some(asked), Some(kept)) =
         (answer.crawl_delay().filter(|asked| *asked <= DELAY_MAX), facts.delay_s)
@@ -208,8 +202,7 @@ fn excerpt(
 
 /// The text that the URL was checked against, if there is one.
 fn robots(verdict: &Verdict) -> Option<Robots> {
-    let copy = verdict.entry()?.copy()?;
-    Some(Robots::parse(copy.body()))
+    Some(Robots::parse(verdict.entry()?.copy()?.body()))
 }
 
 /// The rule that decides, the group it stands in, and the rules that would have decided without it.
