@@ -157,7 +157,7 @@ pub(crate) struct FetchAnswer {
     pub(crate) is_left: bool,
     /// The connection was closed before an answer came.
     pub(crate) is_unanswered: bool,
-    /// The rules that are stated, each with the header field or meta that says it: `X-Robots-Tag line 1: noindex`.
+    /// What the site states, each with the header field or meta that says it: `X-Robots-Tag line 1: noindex`.
     statements: Vec<String>,
     /// Why it was refused or denied, in words that are the same for each URL, where `why` names the URL.
     pub(crate) cause: Option<String>,
@@ -243,8 +243,11 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> FetchAnsw
         }
         answer.may_follow = permissions.may_follow();
         answer.indexing = permissions.indexing().preference();
-        let statements = permissions.statements().iter();
-        answer.statements = statements.map(|(place, rules)| format!("{place}: {rules}")).collect();
+        let rules = permissions.statements().iter().map(|(place, rules)| format!("{place}: {rules}"));
+        let usages = line.preferences.iter();
+        let usages =
+            usages.map(|stated| format!("{}: {} {}", stated.source, stated.usage, stated.preference));
+        answer.statements = rules.chain(usages).collect();
     }
     answer
 }
@@ -327,25 +330,18 @@ fn lines(answer: &FetchAnswer) -> Vec<Vec<(Style, String)>> {
     let line = &answer.line;
     let mark = line.outcome.mark(line.status, "error");
     let mut lines = vec![vec![mark, (PLAIN, format!("  {}", line.url))]];
-    for hop in line.hops.iter().skip(1) {
-        lines.push(vec![(PLAIN, format!("     → {}", cut(&hop.url)))]);
-    }
-    let why = outcome::without_url(&line.why, &line.url).unwrap_or(&line.why);
-    lines.push(vec![(style::DIM, format!("     {why}"))]);
+    lines.extend(line.hops.iter().skip(1).map(|hop| vec![(PLAIN, format!("     → {}", cut(&hop.url)))]));
+    let mut details = vec![outcome::without_url(&line.why, &line.url).unwrap_or(&line.why).to_owned()];
     if let Some(bytes) = line.bytes {
         let indexing = match answer.indexing {
             Preference::Disallow => "not to be indexed",
             Preference::Allow => "may be indexed",
             Preference::Unknown => "indexing permission unknown",
         };
-        let waited = line.waited_ms;
-        lines.push(vec![(style::DIM, format!("     {bytes} bytes, waited {waited} ms, {indexing}"))]);
+        details.push(format!("{bytes} bytes, waited {} ms, {indexing}", line.waited_ms));
     }
-    let stated =
-        |stated: &StatedPreference| format!("{}: {} {}", stated.source, stated.usage, stated.preference);
-    for statement in answer.statements.iter().cloned().chain(line.preferences.iter().map(stated)) {
-        lines.push(vec![(style::DIM, format!("     {}", cut(&statement)))]);
-    }
+    details.extend(answer.statements.iter().map(|statement| cut(statement)));
+    lines.extend(details.into_iter().map(|detail| vec![(style::DIM, format!("     {detail}"))]));
     lines
 }
 
