@@ -165,14 +165,8 @@ pub(crate) struct MatchArgs {
 #[derive(Debug, Args)]
 pub(crate) struct RobotsFile {
     /// Product token of the crawler; several, with commas between, are a fallback chain: the first that robots.txt names counts
-    #[arg(
-        short,
-        long,
-        value_name = "TOKEN",
-        value_delimiter = ',',
-        env = "ABIDE_AGENT",
-        required_unless_present = "batch"
-    )]
+    #[arg(short, long, value_name = "TOKEN", value_delimiter = ',', env = "ABIDE_AGENT")]
+    #[arg(required_unless_present = "batch")]
     pub(crate) agent: Vec<String>,
     /// The robots.txt file, `-` for standard input
     #[arg(long, value_name = "FILE", required_unless_present = "batch")]
@@ -211,14 +205,8 @@ pub(crate) struct DirectivesArgs {
 #[command(arg_required_else_help = true)]
 pub(crate) struct TagsArgs {
     /// Product token of the crawler; rules for any of several count
-    #[arg(
-        short,
-        long,
-        value_name = "TOKEN",
-        value_delimiter = ',',
-        env = "ABIDE_AGENT",
-        required_unless_present = "batch"
-    )]
+    #[arg(short, long, value_name = "TOKEN", value_delimiter = ',', env = "ABIDE_AGENT")]
+    #[arg(required_unless_present = "batch")]
     pub(crate) agent: Vec<String>,
     /// A response header field, such as 'Robots-Tag: *;noindex' (repeatable)
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
@@ -353,15 +341,8 @@ pub(crate) struct Output {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Online {
     /// Product token of the crawler; several, with commas between, are a fallback chain: the first that robots.txt names counts
-    #[arg(
-        help_heading = "Identity",
-        short,
-        long,
-        value_name = "TOKEN",
-        value_delimiter = ',',
-        env = "ABIDE_AGENT",
-        default_value = "abide"
-    )]
+    #[arg(help_heading = "Identity", short, long, value_name = "TOKEN", value_delimiter = ',')]
+    #[arg(env = "ABIDE_AGENT", default_value = "abide")]
     pub(crate) agent: Vec<String>,
     /// The User-Agent; must contain the product token [default: TOKEN/VERSION]
     #[arg(help_heading = "Identity", short = 'A', long, value_name = "TEXT", env = "ABIDE_USER_AGENT")]
@@ -648,11 +629,10 @@ mod tests {
     fn every_call_has_examples_that_are_no_wrong_usage() {
         use clap::CommandFactory;
         let command = Cli::command();
-        let calls: Vec<_> =
-            command.get_subcommands().filter(|call| call.get_after_long_help().is_some()).collect();
+        let help = |call| Some((call, clap::Command::get_after_long_help(call)?.to_string()));
+        let calls: Vec<_> = command.get_subcommands().filter_map(help).collect();
         assert_eq!(calls.len(), 9);
-        for call in calls {
-            let help = call.get_after_long_help().unwrap().to_string();
+        for (call, help) in calls {
             let examples: Vec<&str> = help.lines().filter_map(|line| line.strip_prefix("  ")).collect();
             assert!(help.starts_with("Exit status: 0") && !examples.is_empty(), "{help}");
             for example in examples {
@@ -666,9 +646,7 @@ mod tests {
                 // The rest of the line is the shell's.
                 let words: Vec<&str> = words.take_while(|word| *word != ">").collect();
                 assert_eq!(words[..2], ["abide", call.get_name()]);
-                if let Err(error) = Cli::try_parse_from(words) {
-                    panic!("{example}: {error}");
-                }
+                Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{example}: {error}"));
             }
         }
     }
