@@ -12,7 +12,6 @@ use abide::{Abide, Denied, DeniedKind, Failure, Options, RedirectHistory, Reques
 use abide_http::root_cause;
 use abide_permissions::Preference;
 use anstyle::Style;
-use reqwest_middleware::ClientWithMiddleware;
 use serde::Serialize;
 use url::Url;
 
@@ -21,7 +20,7 @@ use crate::input::{Given, absolute_urls, can_write};
 use crate::json::{OnlineVerdict, StatedPreference, Tags, millis, not_before};
 use crate::online;
 use crate::outcome::{self, Outcome};
-use crate::recorder::{self, Recorder, Sent};
+use crate::recorder::{self, Client, Recorder, Sent};
 use crate::sanitize::{cut, public, public_url};
 use crate::status::{Status, wrong_usage};
 use crate::style::{self, PLAIN};
@@ -65,23 +64,18 @@ pub(crate) fn run(args: &FetchArgs) -> anyhow::Result<Status> {
         return wrong_usage("--output -: standard output can hold the body or --json, not both");
     }
     online::run(&args.online, async |abide, inner| {
-        let client = recorder::client(&abide, inner, &args.online, args.online.output.verbose)?;
+        let client = recorder::client(abide, inner, &args.online, args.online.output.verbose)?;
         match (&args.output_file, urls.as_slice()) {
-            (Some(path), [Ok((url, _))]) => fetch_to(args, url, path, &abide, &client).await,
-            _ => fetch_all(args, &urls, &abide, &client).await,
+            (Some(path), [Ok((url, _))]) => fetch_to(args, url, path, &client).await,
+            _ => fetch_all(args, &urls, &client).await,
         }
     })
 }
 
-async fn fetch_all(
-    args: &FetchArgs,
-    urls: &[Given<Url>],
-    abide: &Abide,
-    client: &ClientWithMiddleware,
-) -> anyhow::Result<Status> {
+async fn fetch_all(args: &FetchArgs, urls: &[Given<Url>], client: &Client) -> anyhow::Result<Status> {
     let fetch = |text, _| async move {
         let recorder = Recorder::with_page_max(args.page_timeout);
-        ask(abide, client, text, &recorder, Options::new(), |_| ControlFlow::Continue(())).await
+        ask(client, text, &recorder, Options::new(), |_| ControlFlow::Continue(())).await
     };
     online::in_order(&args.online, urls, fetch, |answer| {
         show(args, &answer, false)?;
@@ -91,13 +85,7 @@ async fn fetch_all(
 }
 
 /// The body of one page to a file, as it comes; `-` is standard output, and what there is to say goes to standard error then.
-async fn fetch_to(
-    args: &FetchArgs,
-    url: &str,
-    path: &Path,
-    abide: &Abide,
-    client: &ClientWithMiddleware,
-) -> anyhow::Result<Status> {
+async fn fetch_to(args: &FetchArgs, url: &str, path: &Path, client: &Client) -> anyhow::Result<Status> {
     let is_piped = path == Path::new("-");
     if !is_piped {
         can_write(path)?;
@@ -109,7 +97,7 @@ async fn fetch_to(
         written = write(&mut out, path, chunk);
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
-    let answer = ask(abide, client, url, &recorder, Options::new(), sink).await;
+    let answer = ask(client, url, &recorder, Options::new(), sink).await;
     let is_fetched = answer.line.outcome == Outcome::Fetched;
     // A page without a body is an empty file, not none.
     let ended = if is_fetched { write(&mut out, path, &[]) } else { Ok(()) };
@@ -165,18 +153,17 @@ pub(crate) struct FetchAnswer {
 
 /// Fetches `text`; the body goes to `sink`, piece by piece, until it ends or `sink` has enough.
 pub(crate) async fn ask(
-    abide: &Abide,
-    client: &ClientWithMiddleware,
+    Client { abide, http }: &Client,
     text: &str,
     recorder: &Recorder,
     options: Options,
     sink: impl FnMut(&[u8]) -> ControlFlow<()>,
 ) -> FetchAnswer {
     // As it was given: its user information goes to the site, and is shown nowhere.
-    let mut request = client.get(text).abide(options).with_extension(recorder.clone());
+    let mut request = http.get(text).abide(options).with_extension(recorder.clone());
     let mut extensions = std::mem::take(request.extensions());
     let answered = match request.build() {
-        Ok(request) => client.execute_with_extensions(request, &mut extensions).await,
+        Ok(request) => http.execute_with_extensions(request, &mut extensions).await,
         Err(error) => Err(error.into()),
     };
     match answered {

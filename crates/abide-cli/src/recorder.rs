@@ -59,21 +59,29 @@ impl Recorder {
     }
 }
 
-/// The client with the whole middleware, and a recorder below. The fields of `--header` come first, so a redirect elsewhere strips them as others.
-/// `prints_heads`: of each request and response, on standard error.
+/// The crawler of a call, and the client with its whole middleware, and a recorder below.
+#[derive(Clone)]
+pub(crate) struct Client {
+    pub(crate) abide: Abide,
+    pub(crate) http: ClientWithMiddleware,
+}
+
+/// The fields of `--header` come first, so a redirect elsewhere strips them as others. `prints_heads`: of each request and response, on
+/// standard error.
 pub(crate) fn client(
-    abide: &Abide,
+    abide: Abide,
     inner: reqwest::Client,
     online: &Online,
     prints_heads: bool,
-) -> anyhow::Result<ClientWithMiddleware> {
+) -> anyhow::Result<Client> {
     let fields = online.headers.iter().map(HeaderArg::field).collect::<Result<Vec<_>, _>>();
     let fields = fields.map_err(|error| UsageError(format!("--header: {error}")))?;
     let with_fields = move |request: RequestBuilder| {
         fields.iter().fold(request, |request, (name, value)| request.header(name, value))
     };
-    let client = ClientBuilder::new(inner).with_init(with_fields);
-    Ok(client.with(abide.middleware()).with(Below { prints_heads }).build())
+    let http = ClientBuilder::new(inner).with_init(with_fields);
+    let http = http.with(abide.middleware()).with(Below { prints_heads }).build();
+    Ok(Client { abide, http })
 }
 
 /// Sees each request as it goes on the wire, and limits its time there.

@@ -18,9 +18,8 @@ use std::path::{self, Path};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use abide::{Abide, Options};
+use abide::Options;
 use abide_permissions::{HeadScanner, ReadOptions};
-use reqwest_middleware::ClientWithMiddleware;
 use tokio::task::JoinSet;
 use url::Url;
 
@@ -29,7 +28,7 @@ use crate::fetch::{self, FetchAnswer};
 use crate::input::{self, absolute_urls, can_write};
 use crate::json::millis;
 use crate::outcome::Outcome;
-use crate::recorder::{self, Recorder, Sent};
+use crate::recorder::{self, Client, Recorder, Sent};
 use crate::sanitize::{count, public_url};
 use crate::status::{Status, wrong_usage};
 use crate::{online, style};
@@ -53,7 +52,9 @@ pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
     let watch = Arc::new(Watch::default());
     let (online, watching) = (args.online.clone(), Arc::clone(&watch));
     let call = async |abide, inner| {
-        let mut crawl = Crawl::new(args, &urls, abide, inner, watch)?;
+        // First, because what is wrong with its header fields is to leave nothing behind.
+        let client = recorder::client(abide, inner, &args.online, false)?;
+        let mut crawl = Crawl::new(args, &urls, client, watch)?;
         for url in &urls {
             crawl.queue(url, 0, UrlKind::Page)?;
         }
@@ -103,8 +104,7 @@ fn begin(
 }
 
 struct Crawl {
-    abide: Abide,
-    client: ClientWithMiddleware,
+    client: Client,
     args: CrawlArgs,
     frontier: Frontier,
     journal: Option<Journal>,
@@ -135,19 +135,11 @@ struct Done {
 
 impl Crawl {
     /// Everything that is opened is opened here: the store is locked by now.
-    fn new(
-        args: CrawlArgs,
-        urls: &[Url],
-        abide: Abide,
-        inner: reqwest::Client,
-        watch: Arc<Watch>,
-    ) -> anyhow::Result<Self> {
+    fn new(args: CrawlArgs, urls: &[Url], client: Client, watch: Arc<Watch>) -> anyhow::Result<Self> {
         let mut frontier = Frontier::new(urls, args.max_depth);
         // Of two for one host the last counts, as in `online::pace`.
         frontier.limits = args.host_max_pages.iter().cloned().collect();
         let mut report = Report::new(args.report.is_some());
-        // First, because what is wrong with its header fields is to leave nothing behind.
-        let client = recorder::client(&abide, inner, &args.online, false)?;
         let (journal, save, leaves_more) = begin(&args, urls, &mut frontier, &mut report)?;
         let time = Stopwatch::going_on(report.lasted);
         watch.begin(time);
@@ -161,7 +153,6 @@ impl Crawl {
             sitemaps: 0,
             names_sitemaps: HashSet::new(),
             leaves_more,
-            abide,
             args,
             frontier,
             journal,
@@ -220,7 +211,7 @@ impl Crawl {
             self.leaves_more = true;
             return;
         }
-        let wait = self.abide.next_slot(&task.url).map_or(Duration::ZERO, |slot| slot.wait);
+        let wait = self.client.abide.next_slot(&task.url).map_or(Duration::ZERO, |slot| slot.wait);
         // What is to wait for longer than the crawl is deferred, and counted.
         if wait <= PARKED_MIN || wait > self.args.max_hold || task.is_patient {
             return self.start(task);
@@ -238,10 +229,10 @@ impl Crawl {
         let options = if task.is_patient { Options::new().with_max_wait(patience) } else { Options::new() };
         let is_sitemap = task.kind == UrlKind::Sitemap || self.may_be_sitemap(&task);
         let mut body = Body::up_to(if is_sitemap { SITEMAP_MAX } else { BODY_MAX });
-        let (abide, client) = (self.abide.clone(), self.client.clone());
+        let client = self.client.clone();
         self.running.spawn(async move {
             let sink = |chunk: &[u8]| body.push(chunk);
-            let asked = fetch::ask(&abide, &client, task.url.as_str(), &recorder, options, sink);
+            let asked = fetch::ask(&client, task.url.as_str(), &recorder, options, sink);
             let answer = OF_PAGE.scope((), asked).await;
             Done { task, answer, sent: recorder.sent(), ended: Instant::now(), body }
         });
@@ -252,7 +243,10 @@ impl Crawl {
         self.in_flight.remove(&task.host);
         self.sent(task.kind, &sent, Some(ended))?;
         if answer.line.outcome == Outcome::Refused {
-            self.report.unsent(&self.abide).into_iter().try_for_each(|host| self.log(Fact::Unsent(host)))?;
+            self.report
+                .unsent(&self.client.abide)
+                .into_iter()
+                .try_for_each(|host| self.log(Fact::Unsent(host)))?;
         }
         let comes_again = self.comes_again(&task, &mut answer)?;
         let is_fetched = !comes_again && answer.line.outcome == Outcome::Fetched;
@@ -333,7 +327,7 @@ impl Crawl {
             return Ok(false);
         }
         let last = answer.line.final_url.as_deref().and_then(|text| text.parse().ok());
-        match self.abide.next_slot(last.as_ref().unwrap_or(&task.url)) {
+        match self.client.abide.next_slot(last.as_ref().unwrap_or(&task.url)) {
             Ok(slot) if slot.wait <= self.args.max_hold => {
                 let again = Task { tries: task.tries.saturating_add(1), ..task.clone() };
                 self.put_back(again, answer, slot.wait)
@@ -473,7 +467,7 @@ impl Crawl {
             self.report.left(task);
         }
         self.frontier.left().for_each(|task| self.report.left(task));
-        self.report.end(&self.abide, self.time.at(Instant::now()));
+        self.report.end(&self.client.abide, self.time.at(Instant::now()));
         let drawn = self.args.report.as_ref().map_or(Ok(()), |path| {
             std::fs::write(path, html::page(&self.report, &self.args)?)
                 .map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))
