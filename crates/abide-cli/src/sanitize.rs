@@ -165,10 +165,8 @@ fn begins_authority(before: &[u8], slashes: usize) -> bool {
 
 /// Whether `text` ends with the name of one of the two schemes.
 fn is_http(text: &[u8]) -> bool {
-    [&b"http"[..], b"https"].into_iter().any(|name| {
-        let start = text.len().checked_sub(name.len());
-        start.and_then(|start| text.get(start..)).is_some_and(|end| end.eq_ignore_ascii_case(name))
-    })
+    text.last_chunk::<4>().is_some_and(|end| end.eq_ignore_ascii_case(b"http"))
+        || text.last_chunk::<5>().is_some_and(|end| end.eq_ignore_ascii_case(b"https"))
 }
 
 /// Writes a value as JSON: exact for a program, and safe on a terminal, where what is hidden is shown as `\u202e`.
