@@ -253,24 +253,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_counts_for_every_spelling_of_a_host() {
-        for (host, limited) in
-            [("[::1]", "[::1]"), ("a.example.:8080", "a.example"), ("a.example", "a.example")]
-        {
-            let url = |page: usize| format!("http://{host}/{page}").parse::<Url>().unwrap();
-            let mut frontier = Frontier::new(&[url(0)], None);
-            frontier.limits.insert(HostName::of(&format!("http://{limited}/").parse().unwrap()).unwrap(), 1);
-            assert!((0..2).all(|page| frontier.add(&url(page), 0, UrlKind::Page)));
-            for is_fetched in [false, true] {
-                let Next::Task(task) = frontier.next(Instant::now()) else { panic!("{host}: nothing to do") };
-                frontier.ended(&task, is_fetched);
-                frontier.put_back(task, Instant::now(), false);
-            }
-            assert!(matches!(frontier.next(Instant::now()), Next::Nothing), "{host}");
-        }
-    }
-
-    #[test]
     fn a_limit_counts_for_all_ports_of_a_host_together() {
         let urls = ["http://a/", "http://a:8080/"].map(|url| url.parse().unwrap());
         let mut frontier = Frontier::new(&urls, None);
