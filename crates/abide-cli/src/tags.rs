@@ -31,8 +31,7 @@ pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
     let html = args.html.as_deref().map(read_file).transpose()?;
     let headers: Vec<_> =
         args.headers.into_iter().map(|header| (header.name.to_string(), header.value)).collect();
-    let permissions = read(tokens, &headers, html.as_deref(), args.content_type.as_deref());
-    let preferences = preferences(&headers, &permissions);
+    let (permissions, preferences) = read(tokens, &headers, html.as_deref(), args.content_type.as_deref());
     if args.output.json {
         style::print_json(&Tags::new(&permissions, &preferences))?;
     } else {
@@ -64,16 +63,18 @@ fn answer(question: TagsQuestion) -> Result<Tags, String> {
         HeaderName::from_str(name.strip_prefix(':').unwrap_or(name))
             .map_err(|_| format!("expected the name of a header field, found `{name}`"))?;
     }
-    let permissions = read(tokens, &headers, html.as_deref(), question.content_type.as_deref());
-    Ok(Tags::new(&permissions, &preferences(&headers, &permissions)))
+    let (permissions, preferences) =
+        read(tokens, &headers, html.as_deref(), question.content_type.as_deref());
+    Ok(Tags::new(&permissions, &preferences))
 }
 
+/// What the fields and the head permit, and what they ask of those who use the content: Content-Usage, Content-Signal, TDMRep.
 fn read(
     tokens: Vec<ProductToken>,
     headers: &[(String, String)],
     html: Option<&[u8]>,
     content_type: Option<&str>,
-) -> Permissions {
+) -> (Permissions, Preferences) {
     let options = ReadOptions::for_tokens(tokens);
     let lines = headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("content-type"));
     // Several lines are one list, as in a response.
@@ -86,14 +87,11 @@ fn read(
         let _ = scanner.feed(html);
         scanner.finish()
     });
-    let fields = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-    Permissions::read(&options, fields, head, SystemTime::now())
-}
-
-/// What the fields and the head ask of those who use the content: Content-Usage, Content-Signal, TDMRep.
-fn preferences(headers: &[(String, String)], permissions: &Permissions) -> Preferences {
     let fields = || headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-    Preferences::default().with_fields(fields()).with_tdm(None, fields(), permissions.metas())
+    let permissions = Permissions::read(&options, fields(), head, SystemTime::now());
+    let preferences = Preferences::default().with_fields(fields());
+    let preferences = preferences.with_tdm(None, fields(), permissions.metas());
+    (permissions, preferences)
 }
 
 /// For people: the rules, then where each comes from.

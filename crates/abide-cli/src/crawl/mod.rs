@@ -243,10 +243,9 @@ impl Crawl {
         self.in_flight.remove(&task.host);
         self.sent(task.kind, &sent, Some(ended))?;
         if answer.line.outcome == Outcome::Refused {
-            self.report
-                .unsent(&self.client.abide)
-                .into_iter()
-                .try_for_each(|host| self.log(Fact::Unsent(host)))?;
+            for host in self.report.unsent(&self.client.abide) {
+                self.log(Fact::Unsent(host))?;
+            }
         }
         let comes_again = self.comes_again(&task, &mut answer)?;
         let is_fetched = !comes_again && answer.line.outcome == Outcome::Fetched;
