@@ -1,11 +1,10 @@
 //! The command line: calls, options, and the types of their values.
 //!
-//! clap reads it, writes the help from the doc comments, and `manual` the manual. A value that can be wrong has a type here whose `FromStr` says
-//! what was expected, so that no call meets bad input later; `config` adds a file's options as arguments.
+//! clap reads it, writes the help from the doc comments, and `manual` the manual. A value that can be wrong has a function here that reads
+//! it and says what was expected, so that no call meets bad input later; `config` adds a file's options as arguments.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -209,7 +208,7 @@ pub(crate) struct TagsArgs {
     #[arg(required_unless_present = "batch")]
     pub(crate) agent: Vec<String>,
     /// A response header field, such as 'Robots-Tag: *;noindex' (repeatable)
-    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]
     pub(crate) headers: Vec<HeaderArg>,
     /// The response's Content-Type
     #[arg(long, value_name = "TYPE")]
@@ -355,7 +354,7 @@ pub(crate) struct Online {
     #[arg(help_heading = "Identity", long, value_name = "URL")]
     pub(crate) signature_agent: Option<String>,
     /// Send this header field with pages, not with robots.txt (repeatable)
-    #[arg(help_heading = "Network", short = 'H', long = "header", value_name = "NAME: VALUE")]
+    #[arg(help_heading = "Network", short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]
     pub(crate) headers: Vec<HeaderArg>,
     /// Send requests through this proxy (http, https, socks5 or socks5h) instead of that of HTTP_PROXY and HTTPS_PROXY; requests to hosts
     /// of NO_PROXY are sent directly
@@ -380,7 +379,7 @@ pub(crate) struct Online {
     #[arg(help_heading = "Network", long, value_name = "CIDR", value_parser = network)]
     pub(crate) allow_net: Vec<IpNet>,
     /// The address of a name, as in curl; the name may be `*`, and the address may have a port (repeatable)
-    #[arg(help_heading = "Network", long, value_name = "HOST:PORT:ADDR")]
+    #[arg(help_heading = "Network", long, value_name = "HOST:PORT:ADDR", value_parser = resolve)]
     pub(crate) resolve: Vec<ResolveArg>,
     /// Also fetch the /.well-known/tdmrep.json of each site before its first page; what it reserves is among the preferences
     #[arg(help_heading = "Network", long)]
@@ -388,7 +387,7 @@ pub(crate) struct Online {
     /// Where robots.txt, leases, backoffs and permissions are kept: memory, redb:PATH (kept between calls, one process at a time) or
     /// redis://HOST (for several processes, Redis or Valkey; also redis+cluster://HOST,... and
     /// redis+sentinel://HOST,.../NAME)
-    #[arg(help_heading = "Pace and state", long, value_name = "STORE", default_value = "memory")]
+    #[arg(help_heading = "Pace and state", long, value_name = "STORE", default_value = "memory", value_parser = store)]
     pub(crate) store: StoreArg,
     /// Certificate authorities to trust instead of the system's, PEM, as in curl
     #[arg(help_heading = "Network", long, value_name = "FILE")]
@@ -437,15 +436,10 @@ impl HeaderArg {
     }
 }
 
-impl FromStr for HeaderArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (name, value) = text.split_once(':').ok_or("expected 'Name: value', found no colon")?;
-        let name =
-            name.trim().parse().map_err(|_| format!("{} is no header field name", quoted(name.trim())))?;
-        Ok(Self { name, value: value.trim().to_owned() })
-    }
+fn header(text: &str) -> Result<HeaderArg, String> {
+    let (name, value) = text.split_once(':').ok_or("expected 'Name: value', found no colon")?;
+    let name = name.trim().parse().map_err(|_| format!("{} is no header field name", quoted(name.trim())))?;
+    Ok(HeaderArg { name, value: value.trim().to_owned() })
 }
 
 /// `HOST:PORT:ADDR[,ADDR]...`; the host may be `*`, an IPv6 address may stand in brackets.
@@ -459,28 +453,24 @@ pub(crate) struct ResolveArg {
     pub(crate) addresses: Vec<SocketAddr>,
 }
 
-impl FromStr for ResolveArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        // curl's mark of an entry that expires; here each lasts for the call.
-        let text = text.strip_prefix('+').unwrap_or(text);
-        let expected = || "expected HOST:PORT:ADDR".to_owned();
-        if text.contains('@') {
-            // No part of what may be a password is repeated.
-            return Err(expected());
-        }
-        // The colons in brackets are those of an address.
-        let brackets = if text.starts_with('[') { text.find(']').ok_or_else(expected)? } else { 0 };
-        let (in_brackets, rest) = text.split_at(brackets);
-        let (name, rest) = rest.split_once(':').ok_or_else(expected)?;
-        let (host, _) = text.split_at(in_brackets.len() + name.len());
-        let (port, addresses) = rest.split_once(':').ok_or_else(expected)?;
-        let port: u16 = port.parse().map_err(|_| format!("{port:?} is no port"))?;
-        let host = canonical_host(host)?;
-        let addresses: Result<Vec<_>, String> = addresses.split(',').map(address).collect();
-        Ok(Self { host, port, addresses: addresses? })
+fn resolve(text: &str) -> Result<ResolveArg, String> {
+    // curl's mark of an entry that expires; here each lasts for the call.
+    let text = text.strip_prefix('+').unwrap_or(text);
+    let expected = || "expected HOST:PORT:ADDR".to_owned();
+    if text.contains('@') {
+        // No part of what may be a password is repeated.
+        return Err(expected());
     }
+    // The colons in brackets are those of an address.
+    let brackets = if text.starts_with('[') { text.find(']').ok_or_else(expected)? } else { 0 };
+    let (in_brackets, rest) = text.split_at(brackets);
+    let (name, rest) = rest.split_once(':').ok_or_else(expected)?;
+    let (host, _) = text.split_at(in_brackets.len() + name.len());
+    let (port, addresses) = rest.split_once(':').ok_or_else(expected)?;
+    let port: u16 = port.parse().map_err(|_| format!("{port:?} is no port"))?;
+    let host = canonical_host(host)?;
+    let addresses: Result<Vec<_>, String> = addresses.split(',').map(address).collect();
+    Ok(ResolveArg { host, port, addresses: addresses? })
 }
 
 /// The name as it stands in a parsed URL.
@@ -518,22 +508,18 @@ pub(crate) enum StoreArg {
     Redis(String),
 }
 
-impl FromStr for StoreArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "memory" {
-            return Ok(Self::Memory);
-        }
-        if let Some(path) = text.strip_prefix("redb:").filter(|path| !path.is_empty()) {
-            return Ok(Self::Redb(path.into()));
-        }
-        // Whatever may hold a password is for the store to decide: what is refused here is repeated on the terminal.
-        if text.contains("://") || text.contains('@') {
-            return Ok(Self::Redis(text.to_owned()));
-        }
-        Err("expected memory, redb:PATH or redis://HOST".to_owned())
+fn store(text: &str) -> Result<StoreArg, String> {
+    if text == "memory" {
+        return Ok(StoreArg::Memory);
     }
+    if let Some(path) = text.strip_prefix("redb:").filter(|path| !path.is_empty()) {
+        return Ok(StoreArg::Redb(path.into()));
+    }
+    // Whatever may hold a password is for the store to decide: what is refused here is repeated on the terminal.
+    if text.contains("://") || text.contains('@') {
+        return Ok(StoreArg::Redis(text.to_owned()));
+    }
+    Err("expected memory, redb:PATH or redis://HOST".to_owned())
 }
 
 /// Seconds, with a fraction if need be, or a number with `ms`, `s`, `m` or `h`.
@@ -615,13 +601,13 @@ mod tests {
 
     #[test]
     fn resolve_is_as_in_curl() {
-        let one: ResolveArg = "A.Example:8080:127.0.0.1".parse().unwrap();
+        let one = resolve("A.Example:8080:127.0.0.1").unwrap();
         assert_eq!((one.host.as_str(), one.port), ("a.example", 8080));
         assert_eq!(one.addresses, ["127.0.0.1:0".parse().unwrap()]);
-        let two: ResolveArg = "*:80:[::1],10.0.0.1,[::1]:81,10.0.0.1:82,::2".parse().unwrap();
+        let two = resolve("*:80:[::1],10.0.0.1,[::1]:81,10.0.0.1:82,::2").unwrap();
         let expected = ["[::1]:0", "10.0.0.1:0", "[::1]:81", "10.0.0.1:82", "[::2]:0"];
         assert_eq!(two.addresses, expected.map(|text| text.parse().unwrap()));
-        let curls: ResolveArg = "+a.example.:443:::1".parse().unwrap();
+        let curls = resolve("+a.example.:443:::1").unwrap();
         assert_eq!((curls.host.as_str(), curls.addresses), ("a.example", vec!["[::1]:0".parse().unwrap()]));
     }
 
