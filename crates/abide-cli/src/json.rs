@@ -34,14 +34,6 @@ pub(crate) struct RuleLine {
     pub(crate) line: u32,
 }
 
-impl std::fmt::Display for RuleLine {
-    /// As it would be written.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let name = if self.kind == "allow" { "Allow" } else { "Disallow" };
-        write!(f, "{name}: {}", self.pattern)
-    }
-}
-
 impl Match {
     pub(crate) fn new(url: Option<String>, verdict: &RobotsVerdict) -> Self {
         let rules = verdict.rules();
