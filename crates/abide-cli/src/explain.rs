@@ -62,35 +62,33 @@ fn offline(args: &ExplainArgs, path: &Path) -> anyhow::Result<Status> {
     input::each(&texts, args.online.output.json, |text, url| {
         let target = url.target();
         let verdict = rules.verdict(&target);
-        let marks = marks(&robots, Some(&verdict), &target);
         if args.online.output.json {
-            let marks = marked(marks, &robots);
+            let marks = marked(&robots, &verdict, &target);
             let verdict = Match::new(Some(public(text).into()), &verdict);
             style::print_json(&ExplainLine { verdict, marks, facts: None })?;
         } else {
             let mark = style::mark(verdict.is_allowed());
             style::say_verdict(mark, &public(text), &verdict.to_string())?;
-            excerpt(&robots, &name(path), &marks, verdict.is_allowed(), &target)?;
+            excerpt(&robots, &name(path), &verdict, &target)?;
         }
         Ok(Status::of(verdict.is_allowed()))
     })
 }
 
-fn marked(marks: Vec<Mark>, robots: &Robots) -> Vec<Marked> {
+fn marked(robots: &Robots, verdict: &RobotsVerdict, target: &Target<'_>) -> Vec<Marked> {
     let lines: Vec<&[u8]> = robots.lines().collect();
     let text = |number| {
         let line = excerpt::line(&lines, number).unwrap_or_default();
         String::from_utf8_lossy(&line).into_owned()
     };
-    marks.into_iter().map(|mark| Marked { line: mark.line, text: text(mark.line), why: mark.label }).collect()
+    let marks = marks(robots, verdict, target).into_iter();
+    marks.map(|mark| Marked { line: mark.line, text: text(mark.line), why: mark.label }).collect()
 }
 
 fn print_json(abide: &Abide, args: &ExplainArgs, checked: &Checked<'_>) -> anyhow::Result<()> {
     let verdict = checked.result.as_ref().ok();
-    let marks = verdict.and_then(robots).map(|robots| {
-        let marks = marks(&robots, verdict.and_then(Verdict::rules), &Target::of(&checked.url));
-        marked(marks, &robots)
-    });
+    let found = verdict.and_then(robots);
+    let marks = found.map(|(robots, rules)| marked(&robots, rules, &Target::of(&checked.url)));
     let entry = verdict.and_then(Verdict::entry);
     style::print_json(&ExplainLine {
         verdict: checked.line(abide),
@@ -102,12 +100,10 @@ fn print_json(abide: &Abide, args: &ExplainArgs, checked: &Checked<'_>) -> anyho
 fn print(abide: &Abide, args: &ExplainArgs, checked: &Checked<'_>) -> anyhow::Result<()> {
     checked.print(abide)?;
     let Ok(verdict) = &checked.result else { return Ok(()) };
-    if let Some(robots) = robots(verdict) {
+    if let Some((robots, rules)) = robots(verdict) {
         let path = verdict.entry().and_then(|entry| entry.final_url());
         let path = path.as_ref().map(Url::as_str).unwrap_or_default();
-        let target = Target::of(&checked.url);
-        let marks = marks(&robots, verdict.rules(), &target);
-        excerpt(&robots, path, &marks, verdict.is_allowed(), &target)?;
+        excerpt(&robots, path, rules, &Target::of(&checked.url))?;
     }
     let now = abide.gate_handle().wall();
     let lines = verdict.entry().map(|entry| facts(entry, &args.online, now));
@@ -182,35 +178,29 @@ fn facts(answer: &RobotsEntry, online: &Online, now: WallMillis) -> Vec<String> 
 }
 
 /// The line that decides, among those that had a part in it.
-fn excerpt(
-    robots: &Robots,
-    path: &str,
-    marks: &[Mark],
-    is_allowed: bool,
-    target: &Target<'_>,
-) -> anyhow::Result<()> {
+fn excerpt(robots: &Robots, path: &str, verdict: &RobotsVerdict, target: &Target<'_>) -> anyhow::Result<()> {
+    let marks = marks(robots, verdict, target);
     if marks.is_empty() {
         return Ok(());
     }
     let (path, target) = (cut(path), cut(target.as_str()));
-    let snippet = excerpt::snippet(&robots.lines().collect::<Vec<_>>(), &path, marks);
-    let word = if is_allowed { "allowed" } else { "disallowed" };
+    let snippet = excerpt::snippet(&robots.lines().collect::<Vec<_>>(), &path, &marks);
+    let word = if verdict.is_allowed() { "allowed" } else { "disallowed" };
     let title = Level::NOTE.primary_title(format!("this is why {target} is {word}"));
     style::say::<&str>(&[])?;
     Ok(excerpt::print(&[title.element(snippet)])?)
 }
 
-/// The text that the URL was checked against, if there is one.
-fn robots(verdict: &Verdict) -> Option<Robots> {
-    Some(Robots::parse(verdict.entry()?.copy()?.body()))
+/// The text that the URL was checked against, if there is one, and what its rules say.
+fn robots(verdict: &Verdict) -> Option<(Robots, &RobotsVerdict)> {
+    Some((Robots::parse(verdict.entry()?.copy()?.body()), verdict.rules()?))
 }
 
 /// The rule that decides, the group it stands in, and the rules that would have decided without it.
-fn marks(robots: &Robots, rules: Option<&RobotsVerdict>, target: &Target<'_>) -> Vec<Mark> {
-    let Some(rules) = rules else { return Vec::new() };
-    let token = rules.token().and_then(|token| ProductToken::lenient(token).ok());
+fn marks(robots: &Robots, verdict: &RobotsVerdict, target: &Target<'_>) -> Vec<Mark> {
+    let token = verdict.token().and_then(|token| ProductToken::lenient(token).ok());
     let applies = |record: &Record<'_>| record.addresses(token.as_ref());
-    let deciding = rules.rule().map(|rule| rule.line());
+    let deciding = verdict.rule().map(|rule| rule.line());
     let mut marks = Vec::new();
     for group in robots.groups().filter(|group| group.iter().any(applies)) {
         for record in group {
