@@ -91,33 +91,32 @@ pub(crate) fn lines(host: &HostLine) -> Vec<String> {
 
 pub(crate) type Pick = fn(&HostLine) -> usize;
 
-/// What a URL can come to.
-const CLASSES: [(&str, Pick); 10] = [
-    ("ok", |host| host.ok),
-    ("redirected", |host| host.redirected),
-    ("client errors", |host| host.client_errors),
-    ("server errors", |host| host.server_errors),
-    ("sitemaps", |host| host.sitemaps),
-    ("denied", |host| host.denied),
-    ("deferred", |host| host.deferred),
-    ("refused", |host| host.refused),
-    ("failed", |host| host.errors),
-    ("left", |host| host.left),
+/// What a URL can come to, and the class that colours it in the HTML report.
+const CLASSES: [(&str, &str, Pick); 10] = [
+    ("ok", "good", |host| host.ok),
+    ("redirected", "moved", |host| host.redirected),
+    ("client errors", "bad", |host| host.client_errors),
+    ("server errors", "bad", |host| host.server_errors),
+    ("sitemaps", "good", |host| host.sitemaps),
+    ("denied", "denied", |host| host.denied),
+    ("deferred", "wait", |host| host.deferred),
+    ("refused", "bad", |host| host.refused),
+    ("failed", "bad", |host| host.errors),
+    ("left", "wait", |host| host.left),
 ];
 
-/// The classes that occurred, and `ok` in any case.
-pub(crate) fn classes(sum: impl Fn(Pick) -> usize) -> impl Iterator<Item = (&'static str, usize)> {
-    let counts = CLASSES.into_iter().map(move |(name, pick)| (name, sum(pick)));
-    counts.filter(|(name, count)| *count > 0 || *name == "ok")
-}
-
-/// `1 client error`, `2 client errors`.
-pub(crate) fn counted(name: &str, count: usize) -> String {
-    format!("{count} {}", if count == 1 { name.trim_end_matches('s') } else { name })
+/// The classes that occurred, and `ok` in any case: `1 client error`, `2 client errors`.
+pub(crate) fn classes(sum: impl Fn(Pick) -> usize) -> impl Iterator<Item = (&'static str, String)> {
+    let counts = CLASSES.into_iter().map(move |(name, colour, pick)| (name, colour, sum(pick)));
+    let counts = counts.filter(|(name, _, count)| *count > 0 || *name == "ok");
+    counts.map(|(name, colour, count)| {
+        let name = if count == 1 { name.trim_end_matches('s') } else { name };
+        (colour, format!("{count} {name}"))
+    })
 }
 
 fn outcomes(sum: impl Fn(Pick) -> usize) -> String {
-    classes(sum).map(|(name, count)| counted(name, count)).collect::<Vec<_>>().join(", ")
+    classes(sum).map(|(_, count)| count).collect::<Vec<_>>().join(", ")
 }
 
 fn pace(host: &HostLine) -> String {
