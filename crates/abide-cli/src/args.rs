@@ -1,11 +1,10 @@
 //! The command line: calls, options, and the types of their values.
 //!
-//! clap reads it, writes the help from the doc comments, and `manual` the manual. A value that can be wrong has a type here whose `FromStr` says
-//! what was expected, so that no call meets bad input later; `config` adds a file's options as arguments.
+//! clap reads it, writes the help from the doc comments, and `manual` the manual. A value that can be wrong has a function here that reads
+//! it and says what was expected, so that no call meets bad input later; `config` adds a file's options as arguments.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
+use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -43,7 +42,7 @@ impl Cli {
             Command::Explain(args) => Some(&args.online.output),
             Command::Crawl(args) => Some(&args.online.output),
             Command::Lint(args) => Some(&args.online.output),
-            Command::Completions(_) | Command::Man | Command::Demo(_) | Command::Identity(_) => None,
+            Command::Completions { .. } | Command::Man | Command::Demo { .. } | Command::Identity(_) => None,
             Command::Fetch(args) => Some(&args.online.output),
         }
     }
@@ -79,11 +78,19 @@ pub(crate) enum Command {
     #[command(after_long_help = examples("tags"))]
     Tags(TagsArgs),
     /// Crawl a small web that is part of this program: no options, no network needed
-    Demo(DemoArgs),
+    Demo {
+        /// Also write the report as an HTML page, with a timeline of requests per host and a table of URLs
+        #[arg(long, value_name = "FILE.html")]
+        report: Option<PathBuf>,
+    },
     /// Make a signing key (Web Bot Auth), the directory of its public keys, and a page about the crawler
-    Identity(IdentityArgs),
+    #[command(subcommand, after_long_help = examples("identity"))]
+    Identity(IdentityCall),
     /// Print a completion script for a shell
-    Completions(CompletionsArgs),
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
     /// Print the manual page, in roff
     Man,
 }
@@ -95,20 +102,6 @@ pub(crate) fn examples(call: &str) -> Option<&'static str> {
         .filter_map(|section| section.split_once('\n'))
         .find(|(name, _)| *name == call)
         .map(|(_, text)| text.trim_end())
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct DemoArgs {
-    /// Also write the report as an HTML page, with a timeline of requests per host and a table of URLs
-    #[arg(long, value_name = "FILE.html")]
-    pub(crate) report: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-#[command(arg_required_else_help = true, after_long_help = examples("identity"))]
-pub(crate) struct IdentityArgs {
-    #[command(subcommand)]
-    pub(crate) call: IdentityCall,
 }
 
 #[derive(Debug, Subcommand)]
@@ -154,12 +147,6 @@ pub(crate) struct PageArgs {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct CompletionsArgs {
-    /// The shell
-    pub(crate) shell: clap_complete::Shell,
-}
-
-#[derive(Debug, Args)]
 #[command(arg_required_else_help = true)]
 pub(crate) struct MatchArgs {
     #[command(flatten)]
@@ -177,14 +164,8 @@ pub(crate) struct MatchArgs {
 #[derive(Debug, Args)]
 pub(crate) struct RobotsFile {
     /// Product token of the crawler; several, with commas between, are a fallback chain: the first that robots.txt names counts
-    #[arg(
-        short,
-        long,
-        value_name = "TOKEN",
-        value_delimiter = ',',
-        env = "ABIDE_AGENT",
-        required_unless_present = "batch"
-    )]
+    #[arg(short, long, value_name = "TOKEN", value_delimiter = ',', env = "ABIDE_AGENT")]
+    #[arg(required_unless_present = "batch")]
     pub(crate) agent: Vec<String>,
     /// The robots.txt file, `-` for standard input
     #[arg(long, value_name = "FILE", required_unless_present = "batch")]
@@ -223,17 +204,11 @@ pub(crate) struct DirectivesArgs {
 #[command(arg_required_else_help = true)]
 pub(crate) struct TagsArgs {
     /// Product token of the crawler; rules for any of several count
-    #[arg(
-        short,
-        long,
-        value_name = "TOKEN",
-        value_delimiter = ',',
-        env = "ABIDE_AGENT",
-        required_unless_present = "batch"
-    )]
+    #[arg(short, long, value_name = "TOKEN", value_delimiter = ',', env = "ABIDE_AGENT")]
+    #[arg(required_unless_present = "batch")]
     pub(crate) agent: Vec<String>,
     /// A response header field, such as 'Robots-Tag: *;noindex' (repeatable)
-    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]
     pub(crate) headers: Vec<HeaderArg>,
     /// The response's Content-Type
     #[arg(long, value_name = "TYPE")]
@@ -309,7 +284,7 @@ pub(crate) struct CrawlArgs {
         value_parser = pages)]
     pub(crate) max_pages: usize,
     /// Maximum number of pages to fetch from one host in this call (repeatable; of two for one host, the last counts)
-    #[arg(long, value_name = "HOST=N", value_parser = host_pages)]
+    #[arg(long, value_name = "HOST=N", value_parser = of_host("N", pages))]
     pub(crate) host_max_pages: Vec<(abide::Host, usize)>,
     /// Maximum time for a page, from its request to the end of its body; the wait before the request does not count
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = some_time, allow_hyphen_values = true)]
@@ -345,16 +320,6 @@ pub(crate) struct CrawlArgs {
     pub(crate) urls: Urls,
 }
 
-impl Online {
-    /// Where the frontier of a crawl may lie: beside a store that outlives it.
-    pub(crate) fn durable(&self) -> Option<&Path> {
-        match &self.store {
-            StoreArg::Redb(path) => Some(path),
-            StoreArg::Memory | StoreArg::Redis(_) => None,
-        }
-    }
-}
-
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Output {
     /// Print one JSON object per line
@@ -375,15 +340,8 @@ pub(crate) struct Output {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Online {
     /// Product token of the crawler; several, with commas between, are a fallback chain: the first that robots.txt names counts
-    #[arg(
-        help_heading = "Identity",
-        short,
-        long,
-        value_name = "TOKEN",
-        value_delimiter = ',',
-        env = "ABIDE_AGENT",
-        default_value = "abide"
-    )]
+    #[arg(help_heading = "Identity", short, long, value_name = "TOKEN", value_delimiter = ',')]
+    #[arg(env = "ABIDE_AGENT", default_value = "abide")]
     pub(crate) agent: Vec<String>,
     /// The User-Agent; must contain the product token [default: TOKEN/VERSION]
     #[arg(help_heading = "Identity", short = 'A', long, value_name = "TEXT", env = "ABIDE_USER_AGENT")]
@@ -396,7 +354,7 @@ pub(crate) struct Online {
     #[arg(help_heading = "Identity", long, value_name = "URL")]
     pub(crate) signature_agent: Option<String>,
     /// Send this header field with pages, not with robots.txt (repeatable)
-    #[arg(help_heading = "Network", short = 'H', long = "header", value_name = "NAME: VALUE")]
+    #[arg(help_heading = "Network", short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]
     pub(crate) headers: Vec<HeaderArg>,
     /// Send requests through this proxy (http, https, socks5 or socks5h) instead of that of HTTP_PROXY and HTTPS_PROXY; requests to hosts
     /// of NO_PROXY are sent directly
@@ -406,7 +364,7 @@ pub(crate) struct Online {
     #[arg(help_heading = "Network", long = "noproxy", value_name = "HOSTS")]
     pub(crate) no_proxy: Option<String>,
     /// Delay for one host, longer or shorter than --delay (repeatable; of two for one host, the last counts)
-    #[arg(help_heading = "Pace and state", long, value_name = "HOST=TIME", value_parser = host_delay)]
+    #[arg(help_heading = "Pace and state", long, value_name = "HOST=TIME", value_parser = of_host("TIME", duration))]
     pub(crate) host_delay: Vec<(abide::Host, Duration)>,
     /// Shortest time between two requests to a host, in seconds or as 500ms
     #[arg(help_heading = "Pace and state", short = 'd', long, value_name = "TIME", default_value = DELAY.as_str(), value_parser = duration, allow_hyphen_values = true)]
@@ -421,7 +379,7 @@ pub(crate) struct Online {
     #[arg(help_heading = "Network", long, value_name = "CIDR", value_parser = network)]
     pub(crate) allow_net: Vec<IpNet>,
     /// The address of a name, as in curl; the name may be `*`, and the address may have a port (repeatable)
-    #[arg(help_heading = "Network", long, value_name = "HOST:PORT:ADDR")]
+    #[arg(help_heading = "Network", long, value_name = "HOST:PORT:ADDR", value_parser = resolve)]
     pub(crate) resolve: Vec<ResolveArg>,
     /// Also fetch the /.well-known/tdmrep.json of each site before its first page; what it reserves is among the preferences
     #[arg(help_heading = "Network", long)]
@@ -429,7 +387,7 @@ pub(crate) struct Online {
     /// Where robots.txt, leases, backoffs and permissions are kept: memory, redb:PATH (kept between calls, one process at a time) or
     /// redis://HOST (for several processes, Redis or Valkey; also redis+cluster://HOST,... and
     /// redis+sentinel://HOST,.../NAME)
-    #[arg(help_heading = "Pace and state", long, value_name = "STORE", default_value = "memory")]
+    #[arg(help_heading = "Pace and state", long, value_name = "STORE", default_value = "memory", value_parser = store)]
     pub(crate) store: StoreArg,
     /// Certificate authorities to trust instead of the system's, PEM, as in curl
     #[arg(help_heading = "Network", long, value_name = "FILE")]
@@ -478,15 +436,10 @@ impl HeaderArg {
     }
 }
 
-impl FromStr for HeaderArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (name, value) = text.split_once(':').ok_or("expected 'Name: value', found no colon")?;
-        let name =
-            name.trim().parse().map_err(|_| format!("{} is no header field name", quoted(name.trim())))?;
-        Ok(Self { name, value: value.trim().to_owned() })
-    }
+fn header(text: &str) -> Result<HeaderArg, String> {
+    let (name, value) = text.split_once(':').ok_or("expected 'Name: value', found no colon")?;
+    let name = name.trim().parse().map_err(|_| format!("{} is no header field name", quoted(name.trim())))?;
+    Ok(HeaderArg { name, value: value.trim().to_owned() })
 }
 
 /// `HOST:PORT:ADDR[,ADDR]...`; the host may be `*`, an IPv6 address may stand in brackets.
@@ -500,28 +453,24 @@ pub(crate) struct ResolveArg {
     pub(crate) addresses: Vec<SocketAddr>,
 }
 
-impl FromStr for ResolveArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        // curl's mark of an entry that expires; here each lasts for the call.
-        let text = text.strip_prefix('+').unwrap_or(text);
-        let expected = || "expected HOST:PORT:ADDR".to_owned();
-        if text.contains('@') {
-            // No part of what may be a password is repeated.
-            return Err(expected());
-        }
-        // The colons in brackets are those of an address.
-        let brackets = if text.starts_with('[') { text.find(']').ok_or_else(expected)? } else { 0 };
-        let (in_brackets, rest) = text.split_at(brackets);
-        let (name, rest) = rest.split_once(':').ok_or_else(expected)?;
-        let (host, _) = text.split_at(in_brackets.len() + name.len());
-        let (port, addresses) = rest.split_once(':').ok_or_else(expected)?;
-        let port: u16 = port.parse().map_err(|_| format!("{port:?} is no port"))?;
-        let host = canonical_host(host)?;
-        let addresses: Result<Vec<_>, String> = addresses.split(',').map(address).collect();
-        Ok(Self { host, port, addresses: addresses? })
+fn resolve(text: &str) -> Result<ResolveArg, String> {
+    // curl's mark of an entry that expires; here each lasts for the call.
+    let text = text.strip_prefix('+').unwrap_or(text);
+    let expected = || "expected HOST:PORT:ADDR".to_owned();
+    if text.contains('@') {
+        // No part of what may be a password is repeated.
+        return Err(expected());
     }
+    // The colons in brackets are those of an address.
+    let brackets = if text.starts_with('[') { text.find(']').ok_or_else(expected)? } else { 0 };
+    let (in_brackets, rest) = text.split_at(brackets);
+    let (name, rest) = rest.split_once(':').ok_or_else(expected)?;
+    let (host, _) = text.split_at(in_brackets.len() + name.len());
+    let (port, addresses) = rest.split_once(':').ok_or_else(expected)?;
+    let port: u16 = port.parse().map_err(|_| format!("{port:?} is no port"))?;
+    let host = canonical_host(host)?;
+    let addresses: Result<Vec<_>, String> = addresses.split(',').map(address).collect();
+    Ok(ResolveArg { host, port, addresses: addresses? })
 }
 
 /// The name as it stands in a parsed URL.
@@ -559,22 +508,18 @@ pub(crate) enum StoreArg {
     Redis(String),
 }
 
-impl FromStr for StoreArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "memory" {
-            return Ok(Self::Memory);
-        }
-        if let Some(path) = text.strip_prefix("redb:").filter(|path| !path.is_empty()) {
-            return Ok(Self::Redb(path.into()));
-        }
-        // Whatever may hold a password is for the store to decide: what is refused here is repeated on the terminal.
-        if text.contains("://") || text.contains('@') {
-            return Ok(Self::Redis(text.to_owned()));
-        }
-        Err("expected memory, redb:PATH or redis://HOST".to_owned())
+fn store(text: &str) -> Result<StoreArg, String> {
+    if text == "memory" {
+        return Ok(StoreArg::Memory);
     }
+    if let Some(path) = text.strip_prefix("redb:").filter(|path| !path.is_empty()) {
+        return Ok(StoreArg::Redb(path.into()));
+    }
+    // Whatever may hold a password is for the store to decide: what is refused here is repeated on the terminal.
+    if text.contains("://") || text.contains('@') {
+        return Ok(StoreArg::Redis(text.to_owned()));
+    }
+    Err("expected memory, redb:PATH or redis://HOST".to_owned())
 }
 
 /// Seconds, with a fraction if need be, or a number with `ms`, `s`, `m` or `h`.
@@ -607,22 +552,19 @@ fn some_time(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn host_delay(text: &str) -> Result<(abide::Host, Duration), String> {
-    let (host, time) = of_host(text, "TIME")?;
-    Ok((host, duration(time)?))
-}
-
-fn host_pages(text: &str) -> Result<(abide::Host, usize), String> {
-    let (host, number) = of_host(text, "N")?;
-    Ok((host, pages(number)?))
-}
-
-/// A host and what is set for it.
-fn of_host<'a>(text: &'a str, what: &str) -> Result<(abide::Host, &'a str), String> {
-    let (host, value) = text.rsplit_once('=').ok_or_else(|| format!("expected HOST={what}, found no ="))?;
-    // Read as in a URL, so that it is the host by which requests are counted: lower case, punycode, without a port.
-    let host = Url::parse(&format!("http://{host}/")).ok().and_then(|url| abide::Host::of(&url).ok());
-    Ok((host.ok_or_else(|| format!("expected HOST={what}, found {}", quoted(text)))?, value))
+/// Reads a host and what is set for it.
+fn of_host<T>(
+    what: &'static str,
+    parse: fn(&str) -> Result<T, String>,
+) -> impl Fn(&str) -> Result<(abide::Host, T), String> + Clone {
+    move |text| {
+        let (host, value) =
+            text.rsplit_once('=').ok_or_else(|| format!("expected HOST={what}, found no ="))?;
+        // Read as in a URL, so that it is the host by which requests are counted: lower case, punycode, without a port.
+        let host = Url::parse(&format!("http://{host}/")).ok().and_then(|url| abide::Host::of(&url).ok());
+        let host = host.ok_or_else(|| format!("expected HOST={what}, found {}", quoted(text)))?;
+        Ok((host, parse(value)?))
+    }
 }
 
 fn pages(text: &str) -> Result<usize, String> {
@@ -659,13 +601,13 @@ mod tests {
 
     #[test]
     fn resolve_is_as_in_curl() {
-        let one: ResolveArg = "A.Example:8080:127.0.0.1".parse().unwrap();
+        let one = resolve("A.Example:8080:127.0.0.1").unwrap();
         assert_eq!((one.host.as_str(), one.port), ("a.example", 8080));
         assert_eq!(one.addresses, ["127.0.0.1:0".parse().unwrap()]);
-        let two: ResolveArg = "*:80:[::1],10.0.0.1,[::1]:81,10.0.0.1:82,::2".parse().unwrap();
+        let two = resolve("*:80:[::1],10.0.0.1,[::1]:81,10.0.0.1:82,::2").unwrap();
         let expected = ["[::1]:0", "10.0.0.1:0", "[::1]:81", "10.0.0.1:82", "[::2]:0"];
         assert_eq!(two.addresses, expected.map(|text| text.parse().unwrap()));
-        let curls: ResolveArg = "+a.example.:443:::1".parse().unwrap();
+        let curls = resolve("+a.example.:443:::1").unwrap();
         assert_eq!((curls.host.as_str(), curls.addresses), ("a.example", vec!["[::1]:0".parse().unwrap()]));
     }
 
@@ -673,11 +615,10 @@ mod tests {
     fn every_call_has_examples_that_are_no_wrong_usage() {
         use clap::CommandFactory;
         let command = Cli::command();
-        let calls: Vec<_> =
-            command.get_subcommands().filter(|call| call.get_after_long_help().is_some()).collect();
+        let help = |call| Some((call, clap::Command::get_after_long_help(call)?.to_string()));
+        let calls: Vec<_> = command.get_subcommands().filter_map(help).collect();
         assert_eq!(calls.len(), 9);
-        for call in calls {
-            let help = call.get_after_long_help().unwrap().to_string();
+        for (call, help) in calls {
             let examples: Vec<&str> = help.lines().filter_map(|line| line.strip_prefix("  ")).collect();
             assert!(help.starts_with("Exit status: 0") && !examples.is_empty(), "{help}");
             for example in examples {
@@ -691,9 +632,7 @@ mod tests {
                 // The rest of the line is the shell's.
                 let words: Vec<&str> = words.take_while(|word| *word != ">").collect();
                 assert_eq!(words[..2], ["abide", call.get_name()]);
-                if let Err(error) = Cli::try_parse_from(words) {
-                    panic!("{example}: {error}");
-                }
+                Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{example}: {error}"));
             }
         }
     }

@@ -13,14 +13,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::input::{UrlOrPath, name, open, parse_url, tokens};
 use crate::sanitize::{public, write_json};
-use crate::status::{Status, UsageError};
+use crate::status::{Status, UsageError, wrong_usage};
 use crate::style;
 
 /// A line longer than this is an error: four bodies of the largest robots.txt limit, as base64.
 const LINE_LEN_MAX: usize = 64 * 1024 * 1024;
 
-/// Bad lines are reported on standard error as well, up to this many: a caller may leave that unread until we end, and a pipe holds
-/// 64 KiB before it blocks.
+/// Bad lines that are also reported on standard error: a caller may leave that unread until we end, and a pipe holds 64 KiB before it blocks.
 const REPORTED_MAX: u64 = 50;
 
 /// Characters of what is said of a line.
@@ -37,8 +36,7 @@ pub(crate) fn run<Q: DeserializeOwned, A: Serialize>(
 ) -> anyhow::Result<Status> {
     // Each question names its agent, so one beside them would be ignored. `ABIDE_AGENT` is for the other calls.
     if !agents.is_empty() && std::env::var_os("ABIDE_AGENT").is_none() {
-        let message = "--agent cannot be used with --batch: each question names its own";
-        return Err(UsageError(message.to_owned()).into());
+        return wrong_usage("--agent cannot be used with --batch: each question names its own");
     }
     each_line(input, |line| object(line).and_then(&answer))
 }
@@ -71,15 +69,15 @@ pub(crate) fn each_line<A: Serialize>(
             let text = if number == 1 { line.strip_prefix(b"\xef\xbb\xbf") } else { None };
             answer(text.unwrap_or(&line).trim_ascii())
         };
-        if let Err(error) = &result {
-            bad += 1;
-            if bad <= REPORTED_MAX {
-                style::to_stderr(format_args!("{}:{number}: {error}", name(input)));
-            }
-        }
         match result {
             Ok(answer) => write_json(&mut out, &answer)?,
-            Err(error) => write_json(&mut out, &serde_json::json!({ "error": error }))?,
+            Err(error) => {
+                bad += 1;
+                if bad <= REPORTED_MAX {
+                    style::to_stderr(format_args!("{}:{number}: {error}", name(input)));
+                }
+                write_json(&mut out, &serde_json::json!({ "error": error }))?;
+            }
         }
         out.write_all(b"\n")?;
         if !lines.buffer().contains(&b'\n') {
@@ -109,14 +107,12 @@ pub(crate) fn object<Q: DeserializeOwned>(text: &[u8]) -> Result<Q, String> {
         return Err(format!("expected a JSON object, found {found}"));
     }
     serde_json::from_str(text).map_err(|error| {
-        // It may repeat a text of the line.
-        // To serde each question is a text of one line, whose number says nothing.
+        // It may repeat a text of the line; to serde each question is a text of one line, whose number says nothing.
         let error = error.to_string().replace(" at line 1 column ", " at column ");
         public(&error).chars().take(ERROR_MAX).collect()
     })
 }
 
-/// One string, or a list of them.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, expecting = "expected a string or a list of strings as `agent`")]
 pub(crate) enum OneOrMore {

@@ -88,14 +88,12 @@ fn added(table: &Table, command: &clap::Command, matches: &ArgMatches) -> Result
     for (key, value) in table {
         match value {
             Value::Table(table) if key == "host" => hosts = Some(table),
-            Value::Table(table) if command.find_subcommand(key).is_some() => {
+            Value::Table(table) => {
+                let wrong = || format!("expected a table of a call or of a host, found [{}]", quoted(key));
+                let call = command.find_subcommand(key).ok_or_else(wrong)?;
                 for option in table.keys() {
-                    known(option, command.find_subcommand(key).into_iter())
-                        .map_err(|error| format!("[{key}]: {error}"))?;
+                    known(option, [call].into_iter()).map_err(|error| format!("[{key}]: {error}"))?;
                 }
-            }
-            Value::Table(_) => {
-                return Err(format!("expected a table of a call or of a host, found [{}]", quoted(key)));
             }
             value => {
                 known(key, command.get_subcommands())?;

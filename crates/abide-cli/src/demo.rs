@@ -5,19 +5,20 @@
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Parser;
 
-use crate::args::{Cli, Command, DemoArgs};
+use crate::args::{Cli, Command};
 use crate::status::Status;
 use crate::{crawl, style};
 
-pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Status> {
+pub(crate) fn run(report: Option<&Path>) -> anyhow::Result<Status> {
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     let resolve = format!("*:80:{}", listener.local_addr()?);
     std::thread::spawn(move || serve(&listener));
-    let report = args.report.as_ref().map(|path| format!("--report={}", path.display()));
+    let report = report.map(|path| format!("--report={}", path.display()));
     let options = ["-v", "--agent", "AbideDemo", "--user-agent", "AbideDemo/1.0 (+https://example.com/bot)"];
     let network = ["--noproxy", "*", "--allow-net", "127.0.0.1", "--resolve", &resolve];
     let mut words = vec!["abide", "crawl"];

@@ -1,7 +1,6 @@
 //! Lines of a robots.txt on a terminal, marked as compilers do.
 //!
-//! `lint` and `explain` both point at bytes of a file. annotate-snippets draws; what is left is its columns, which count letters, and
-//! lines that are too long or not text.
+//! `lint` and `explain` point at bytes of a file. annotate-snippets draws; what is left is its columns of letters, and lines too long or not text.
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 

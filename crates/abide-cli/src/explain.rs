@@ -62,35 +62,33 @@ fn offline(args: &ExplainArgs, path: &Path) -> anyhow::Result<Status> {
     input::each(&texts, args.online.output.json, |text, url| {
         let target = url.target();
         let verdict = rules.verdict(&target);
-        let marks = marks(&robots, Some(&verdict), &target);
         if args.online.output.json {
-            let marks = marked(marks, &robots);
+            let marks = marked(&robots, &verdict, &target);
             let verdict = Match::new(Some(public(text).into()), &verdict);
             style::print_json(&ExplainLine { verdict, marks, facts: None })?;
         } else {
             let mark = style::mark(verdict.is_allowed());
             style::say_verdict(mark, &public(text), &verdict.to_string())?;
-            excerpt(&robots, &name(path), &marks, verdict.is_allowed(), &target)?;
+            excerpt(&robots, &name(path), &verdict, &target)?;
         }
         Ok(Status::of(verdict.is_allowed()))
     })
 }
 
-fn marked(marks: Vec<Mark>, robots: &Robots) -> Vec<Marked> {
+fn marked(robots: &Robots, verdict: &RobotsVerdict, target: &Target<'_>) -> Vec<Marked> {
     let lines: Vec<&[u8]> = robots.lines().collect();
     let text = |number| {
         let line = excerpt::line(&lines, number).unwrap_or_default();
         String::from_utf8_lossy(&line).into_owned()
     };
-    marks.into_iter().map(|mark| Marked { line: mark.line, text: text(mark.line), why: mark.label }).collect()
+    let marks = marks(robots, verdict, target).into_iter();
+    marks.map(|mark| Marked { line: mark.line, text: text(mark.line), why: mark.label }).collect()
 }
 
 fn print_json(abide: &Abide, args: &ExplainArgs, checked: &Checked<'_>) -> anyhow::Result<()> {
     let verdict = checked.result.as_ref().ok();
-    let marks = verdict.and_then(robots).map(|robots| {
-        let marks = marks(&robots, verdict.and_then(Verdict::rules), &Target::of(&checked.url));
-        marked(marks, &robots)
-    });
+    let found = verdict.and_then(robots);
+    let marks = found.map(|(robots, rules)| marked(&robots, rules, &Target::of(&checked.url)));
     let entry = verdict.and_then(Verdict::entry);
     style::print_json(&ExplainLine {
         verdict: checked.line(abide),
@@ -102,20 +100,17 @@ fn print_json(abide: &Abide, args: &ExplainArgs, checked: &Checked<'_>) -> anyho
 fn print(abide: &Abide, args: &ExplainArgs, checked: &Checked<'_>) -> anyhow::Result<()> {
     checked.print(abide)?;
     let Ok(verdict) = &checked.result else { return Ok(()) };
-    if let Some(robots) = robots(verdict) {
+    if let Some((robots, rules)) = robots(verdict) {
         let path = verdict.entry().and_then(|entry| entry.final_url());
         let path = path.as_ref().map(Url::as_str).unwrap_or_default();
-        let target = Target::of(&checked.url);
-        let marks = marks(&robots, verdict.rules(), &target);
-        excerpt(&robots, path, &marks, verdict.is_allowed(), &target)?;
+        excerpt(&robots, path, rules, &Target::of(&checked.url))?;
     }
     let now = abide.gate_handle().wall();
     let lines = verdict.entry().map(|entry| facts(entry, &args.online, now));
     Ok(lines.into_iter().flatten().try_for_each(|line| style::say(&[(style::DIM, &line)]))?)
 }
 
-/// What is known of a robots.txt beside its text: where it came from, how old it is, until when it counts. The keys of `--json` behind those
-/// of `check`.
+/// Where a robots.txt came from, how old it is, until when it counts: the keys of `--json` behind those of `check`.
 #[derive(Debug, Default, Serialize)]
 struct Facts {
     fetched_at: Option<String>,
@@ -157,9 +152,8 @@ fn facts(answer: &RobotsEntry, online: &Online, now: WallMillis) -> Vec<String> 
     let mut parts = vec![source_name(Some(answer.source())).replace('_', " ")];
     parts.extend(answer.status().map(|status| format!("status {status}")));
     parts.extend(answer.age(now).map(|age| format!("{} old", span(age.as_secs()))));
-    if let Some(since) = &facts.failing_since {
-        parts.push(format!("{} failed since {since}", count(answer.attempts() as usize, "attempt")));
-    }
+    let attempts = count(answer.attempts() as usize, "attempt");
+    parts.extend(facts.failing_since.map(|since| format!("{attempts} failed since {since}")));
     parts.push(match answer.source() {
         Source::Unreachable(_) | Source::LastGood => {
             format!("next attempt at {}", rfc3339_from(answer.retry_at()))
@@ -168,14 +162,9 @@ fn facts(answer: &RobotsEntry, online: &Online, now: WallMillis) -> Vec<String> 
     });
     let elsewhere = answer.final_url().filter(|url| *url != answer.origin().robots_url());
     parts.extend(elsewhere.map(|url| format!("redirected to {url}")));
-    let remarks = format!("{} (abide lint)", count(facts.remarks, "remark"));
-    for (is, what) in [
-        (facts.truncated, "cut at the parsing limit"),
-        (facts.not_text, "HTML without one rule"),
-        (facts.remarks > 0, remarks.as_str()),
-    ] {
-        parts.extend(is.then(|| what.to_owned()));
-    }
+    parts.extend(facts.truncated.then(|| "cut at the parsing limit".to_owned()));
+    parts.extend(facts.not_text.then(|| "HTML without one rule".to_owned()));
+    parts.extend((facts.remarks > 0).then(|| format!("{} (abide lint)", count(facts.remarks, "remark"))));
     let mut lines = vec![format!("robots.txt: {}", parts.join(", "))];
     if let (Some(asked), Some(kept)) =
         (answer.crawl_delay().filter(|asked| *asked <= DELAY_MAX), facts.delay_s)
@@ -189,36 +178,29 @@ fn facts(answer: &RobotsEntry, online: &Online, now: WallMillis) -> Vec<String> 
 }
 
 /// The line that decides, among those that had a part in it.
-fn excerpt(
-    robots: &Robots,
-    path: &str,
-    marks: &[Mark],
-    is_allowed: bool,
-    target: &Target<'_>,
-) -> anyhow::Result<()> {
+fn excerpt(robots: &Robots, path: &str, verdict: &RobotsVerdict, target: &Target<'_>) -> anyhow::Result<()> {
+    let marks = marks(robots, verdict, target);
     if marks.is_empty() {
         return Ok(());
     }
     let (path, target) = (cut(path), cut(target.as_str()));
-    let snippet = excerpt::snippet(&robots.lines().collect::<Vec<_>>(), &path, marks);
-    let word = if is_allowed { "allowed" } else { "disallowed" };
+    let snippet = excerpt::snippet(&robots.lines().collect::<Vec<_>>(), &path, &marks);
+    let word = if verdict.is_allowed() { "allowed" } else { "disallowed" };
     let title = Level::NOTE.primary_title(format!("this is why {target} is {word}"));
     style::say::<&str>(&[])?;
     Ok(excerpt::print(&[title.element(snippet)])?)
 }
 
-/// The text that the URL was checked against, if there is one.
-fn robots(verdict: &Verdict) -> Option<Robots> {
-    let copy = verdict.entry()?.copy()?;
-    Some(Robots::parse(copy.body()))
+/// The text that the URL was checked against, if there is one, and what its rules say.
+fn robots(verdict: &Verdict) -> Option<(Robots, &RobotsVerdict)> {
+    Some((Robots::parse(verdict.entry()?.copy()?.body()), verdict.rules()?))
 }
 
 /// The rule that decides, the group it stands in, and the rules that would have decided without it.
-fn marks(robots: &Robots, rules: Option<&RobotsVerdict>, target: &Target<'_>) -> Vec<Mark> {
-    let Some(rules) = rules else { return Vec::new() };
-    let token = rules.token().and_then(|token| ProductToken::lenient(token).ok());
+fn marks(robots: &Robots, verdict: &RobotsVerdict, target: &Target<'_>) -> Vec<Mark> {
+    let token = verdict.token().and_then(|token| ProductToken::lenient(token).ok());
     let applies = |record: &Record<'_>| record.addresses(token.as_ref());
-    let deciding = rules.rule().map(|rule| rule.line());
+    let deciding = verdict.rule().map(|rule| rule.line());
     let mut marks = Vec::new();
     for group in robots.groups().filter(|group| group.iter().any(applies)) {
         for record in group {

@@ -8,10 +8,10 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use abide::{Abide, Denied, DeniedKind, Failure, FetchInfo, Options, RequestBuilderExt, ResponseExt};
+use abide::{Abide, Denied, DeniedKind, Failure, Options, RedirectHistory, RequestBuilderExt, ResponseExt};
 use abide_http::root_cause;
 use abide_permissions::Preference;
-use reqwest_middleware::ClientWithMiddleware;
+use anstyle::Style;
 use serde::Serialize;
 use url::Url;
 
@@ -20,10 +20,10 @@ use crate::input::{Given, absolute_urls, can_write};
 use crate::json::{OnlineVerdict, StatedPreference, Tags, millis, not_before};
 use crate::online;
 use crate::outcome::{self, Outcome};
-use crate::recorder::{self, Recorder, Sent};
+use crate::recorder::{self, Client, Recorder, Sent};
 use crate::sanitize::{cut, public, public_url};
-use crate::status::{Status, UsageError};
-use crate::style::{self, OwnedPart, PLAIN};
+use crate::status::{Status, wrong_usage};
+use crate::style::{self, PLAIN};
 
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct FetchLine {
@@ -57,35 +57,25 @@ pub(crate) struct HopLine {
 pub(crate) fn run(args: &FetchArgs) -> anyhow::Result<Status> {
     let urls = absolute_urls(&args.urls)?;
     if args.output_file.is_some() && urls.len() > 1 {
-        return Err(
-            UsageError("--output: expected one URL to write the body of, found more".to_owned()).into()
-        );
+        return wrong_usage("--output: expected one URL to write the body of, found more");
     }
     let is_piped = args.output_file.as_deref() == Some(Path::new("-"));
     if is_piped && args.online.output.json {
-        return Err(UsageError(
-            "--output -: standard output can hold the body or --json, not both".to_owned(),
-        )
-        .into());
+        return wrong_usage("--output -: standard output can hold the body or --json, not both");
     }
     online::run(&args.online, async |abide, inner| {
-        let client = recorder::client(&abide, inner, &args.online, args.online.output.verbose)?;
+        let client = recorder::client(abide, inner, &args.online, args.online.output.verbose)?;
         match (&args.output_file, urls.as_slice()) {
-            (Some(path), [Ok((url, _))]) => fetch_to(args, url, path, &abide, &client).await,
-            _ => fetch_all(args, &urls, &abide, &client).await,
+            (Some(path), [Ok((url, _))]) => fetch_to(args, url, path, &client).await,
+            _ => fetch_all(args, &urls, &client).await,
         }
     })
 }
 
-async fn fetch_all(
-    args: &FetchArgs,
-    urls: &[Given<Url>],
-    abide: &Abide,
-    client: &ClientWithMiddleware,
-) -> anyhow::Result<Status> {
+async fn fetch_all(args: &FetchArgs, urls: &[Given<Url>], client: &Client) -> anyhow::Result<Status> {
     let fetch = |text, _| async move {
         let recorder = Recorder::with_page_max(args.page_timeout);
-        ask(abide, client, text, &recorder, Options::new(), |_| ControlFlow::Continue(())).await
+        ask(client, text, &recorder, Options::new(), |_| ControlFlow::Continue(())).await
     };
     online::in_order(&args.online, urls, fetch, |answer| {
         show(args, &answer, false)?;
@@ -95,13 +85,7 @@ async fn fetch_all(
 }
 
 /// The body of one page to a file, as it comes; `-` is standard output, and what there is to say goes to standard error then.
-async fn fetch_to(
-    args: &FetchArgs,
-    url: &str,
-    path: &Path,
-    abide: &Abide,
-    client: &ClientWithMiddleware,
-) -> anyhow::Result<Status> {
+async fn fetch_to(args: &FetchArgs, url: &str, path: &Path, client: &Client) -> anyhow::Result<Status> {
     let is_piped = path == Path::new("-");
     if !is_piped {
         can_write(path)?;
@@ -113,7 +97,7 @@ async fn fetch_to(
         written = write(&mut out, path, chunk);
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
-    let answer = ask(abide, client, url, &recorder, Options::new(), sink).await;
+    let answer = ask(client, url, &recorder, Options::new(), sink).await;
     let is_fetched = answer.line.outcome == Outcome::Fetched;
     // A page without a body is an empty file, not none.
     let ended = if is_fetched { write(&mut out, path, &[]) } else { Ok(()) };
@@ -161,66 +145,98 @@ pub(crate) struct FetchAnswer {
     pub(crate) is_left: bool,
     /// The connection was closed before an answer came.
     pub(crate) is_unanswered: bool,
-    /// What the site states, each with the header field or meta that says it.
-    pub(crate) statements: Vec<String>,
+    /// What the site states, each with the header field or meta that says it: `X-Robots-Tag line 1: noindex`.
+    statements: Vec<String>,
     /// Why it was refused or denied, in words that are the same for each URL, where `why` names the URL.
     pub(crate) cause: Option<String>,
 }
 
 /// Fetches `text`; the body goes to `sink`, piece by piece, until it ends or `sink` has enough.
 pub(crate) async fn ask(
-    abide: &Abide,
-    client: &ClientWithMiddleware,
+    Client { abide, http }: &Client,
     text: &str,
     recorder: &Recorder,
     options: Options,
     sink: impl FnMut(&[u8]) -> ControlFlow<()>,
 ) -> FetchAnswer {
     // As it was given: its user information goes to the site, and is shown nowhere.
-    let error = match client.get(text).abide(options).with_extension(recorder.clone()).send().await {
+    let mut request = http.get(text).abide(options).with_extension(recorder.clone());
+    let mut extensions = std::mem::take(request.extensions());
+    let answered = match request.build() {
+        Ok(request) => http.execute_with_extensions(request, &mut extensions).await,
+        Err(error) => Err(error.into()),
+    };
+    match answered {
         Ok(response) => {
             let mut answer = fetched(abide, text, &response);
             answer.line.hops = recorder.sent().iter().map(HopLine::sent).collect();
             read(response, &mut answer.line, recorder, sink).await;
-            return answer;
+            answer
         }
-        Err(error) => error,
-    };
-    let denied = Denied::find(&error);
-    let mut line = match &denied {
-        Some(denied) => refused(abide, text, denied, &recorder.sent()),
-        None => failed(abide, text, &error, recorder),
-    };
-    line.waited_ms = millis(recorder.waited());
+        Err(error) => {
+            let mut answer = failed(abide, text, &error, recorder);
+            // Its error does not say how long the call waited.
+            let history = extensions.get::<RedirectHistory>();
+            answer.line.waited_ms = history.map(|history| millis(history.waited())).unwrap_or_default();
+            answer
+        }
+    }
+}
+
+fn failed(abide: &Abide, text: &str, error: &reqwest_middleware::Error, recorder: &Recorder) -> FetchAnswer {
+    let (denied, sent) = (Denied::find(error), recorder.sent());
+    let outcome = denied.as_ref().map_or(Outcome::Error, Outcome::of);
+    let mut line = FetchLine { url: public(text).into(), outcome, ..FetchLine::default() };
+    line.hops = sent.iter().map(HopLine::sent).collect();
+    if let Some(denied) = &denied {
+        refused(abide, denied, &mut line);
+    } else {
+        // The network failed, or a page took too long; what was sent until then was recorded.
+        line.verdict = sent.last().and_then(|sent| known(abide, &sent.url));
+        line.why = match error {
+            reqwest_middleware::Error::Reqwest(error) => why_failed(error, recorder),
+            reqwest_middleware::Error::Middleware(error) => error.root_cause().to_string(),
+        };
+    }
+    line.final_url = line.hops.last().map(|hop| hop.url.clone());
     let deferred = denied.as_ref().filter(|denied| matches!(denied.kind(), DeniedKind::Deferred { .. }));
     let (not_before, cause) = (deferred.and_then(Denied::retry_at), denied.as_ref().and_then(outcome::cause));
     let is_left = deferred.is_some() || denied.as_ref().is_some_and(Denied::is_unreachable);
-    let is_unanswered = denied.is_none() && abide_http::failure_of(&error) == Some(Failure::Reset);
+    let is_unanswered = denied.is_none() && abide_http::failure_of(error) == Some(Failure::Reset);
     FetchAnswer { line, not_before, is_left, is_unanswered, cause, ..FetchAnswer::default() }
 }
 
 fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> FetchAnswer {
-    let info = response.fetch_info().cloned();
-    let mut line = FetchLine::empty(text, Outcome::Fetched);
-    line.status = Some(response.status().as_u16());
-    line.final_url = Some(public_url(response.url()).into());
-    if let Some(info) = &info {
-        line.verdict = info.verdict().map(|verdict| OnlineVerdict::new(verdict, abide.gate_handle().wall()));
-        let preferences = info.preferences();
-        line.permissions = Some(Tags::new(&info.permissions(), &preferences));
-        line.preferences = StatedPreference::all(&preferences);
-        line.preferences_known = Some(preferences.is_complete());
-        line.noindex = info.permissions().noindex_known();
-        line.waited_ms = millis(info.waited());
-        line.why = why(info);
-    }
+    let mut answer = FetchAnswer::default();
     let lines = response.headers().get_all(http::header::CONTENT_TYPE).into_iter();
     let lines: Vec<_> = lines.map(|line| String::from_utf8_lossy(line.as_bytes())).collect();
-    let content_type = (!lines.is_empty()).then(|| lines.join(", "));
-    let may_follow = info.as_ref().is_some_and(|info| info.permissions().may_follow());
-    let indexing = info.as_ref().map(|info| info.permissions().indexing().preference()).unwrap_or_default();
-    let statements = info.as_ref().map(statements).unwrap_or_default();
-    FetchAnswer { line, content_type, may_follow, indexing, statements, ..FetchAnswer::default() }
+    answer.content_type = (!lines.is_empty()).then(|| lines.join(", "));
+    let line = &mut answer.line;
+    line.url = public(text).into();
+    line.outcome = Outcome::Fetched;
+    line.status = Some(response.status().as_u16());
+    line.final_url = Some(public_url(response.url()).into());
+    if let Some(info) = response.fetch_info() {
+        let (permissions, preferences) = (info.permissions(), info.preferences());
+        line.verdict = info.verdict().map(|verdict| OnlineVerdict::new(verdict, abide.gate_handle().wall()));
+        line.permissions = Some(Tags::new(&permissions, &preferences));
+        line.preferences = StatedPreference::all(&preferences);
+        line.preferences_known = Some(preferences.is_complete());
+        line.noindex = permissions.noindex_known();
+        line.waited_ms = millis(info.waited());
+        line.why = info.verdict().map(ToString::to_string).unwrap_or_default();
+        if let Some(stopped) = info.stopped() {
+            line.why.push_str(&format!("; {stopped}"));
+        }
+        answer.may_follow = permissions.may_follow();
+        answer.indexing = permissions.indexing().preference();
+        let rules = permissions.statements().iter().map(|(place, rules)| format!("{place}: {rules}"));
+        let usages = line.preferences.iter();
+        let usages =
+            usages.map(|stated| format!("{}: {} {}", stated.source, stated.usage, stated.preference));
+        answer.statements = rules.chain(usages).collect();
+    }
+    answer
 }
 
 /// Reads the body, which ends here also when `sink` has enough.
@@ -250,23 +266,10 @@ async fn read(
     }
 }
 
-/// `X-Robots-Tag line 1: noindex`, in order.
-fn statements(info: &FetchInfo) -> Vec<String> {
-    let permissions = info.permissions();
-    let rules = permissions.statements().iter().map(|(place, rules)| format!("{place}: {rules}"));
-    let preferences = info.preferences();
-    let usages = preferences.statements().iter().map(|statement| {
-        let preference = statement.preference().as_str().unwrap_or("unknown");
-        format!("{}: {} {preference}", statement.source(), statement.usage())
-    });
-    rules.chain(usages).collect()
-}
-
-fn refused(abide: &Abide, text: &str, denied: &Denied, sent: &[Sent]) -> FetchLine {
-    let mut line = FetchLine::empty(text, Outcome::of(denied));
+/// Completes the line of a URL that was refused behind these hops.
+fn refused(abide: &Abide, denied: &Denied, line: &mut FetchLine) {
     line.why = outcome::why(denied);
     line.not_before = not_before(denied);
-    line.hops = sent.iter().map(HopLine::sent).collect();
     line.verdict = match denied.kind() {
         DeniedKind::Disallowed { verdict } => Some(OnlineVerdict::new(verdict, abide.gate_handle().wall())),
         _ => known(abide, denied.url()),
@@ -278,22 +281,6 @@ fn refused(abide: &Abide, text: &str, denied: &Denied, sent: &[Sent]) -> FetchLi
             && line.verdict.as_ref().is_some_and(|v| v.found.allowed == Some(true));
         line.hops.push(HopLine { url: denied.url().to_string(), status: None, allowed });
     }
-    line.final_url = line.hops.last().map(|hop| hop.url.clone());
-    line
-}
-
-/// The network failed, or a page took too long; what was sent until then was recorded.
-fn failed(abide: &Abide, text: &str, error: &reqwest_middleware::Error, recorder: &Recorder) -> FetchLine {
-    let mut line = FetchLine::empty(text, Outcome::Error);
-    let sent = recorder.sent();
-    line.hops = sent.iter().map(HopLine::sent).collect();
-    line.final_url = line.hops.last().map(|hop| hop.url.clone());
-    line.verdict = sent.last().and_then(|sent| known(abide, &sent.url));
-    line.why = match error {
-        reqwest_middleware::Error::Reqwest(error) => why_failed(error, recorder),
-        reqwest_middleware::Error::Middleware(error) => error.root_cause().to_string(),
-    };
-    line
 }
 
 fn why_failed(error: &reqwest::Error, recorder: &Recorder) -> String {
@@ -325,46 +312,23 @@ impl HopLine {
     }
 }
 
-impl FetchLine {
-    fn empty(url: &str, outcome: Outcome) -> Self {
-        Self { url: public(url).into(), outcome, ..Self::default() }
-    }
-}
-
-fn why(info: &FetchInfo) -> String {
-    let verdict = info.verdict().map(ToString::to_string).unwrap_or_default();
-    match info.stopped() {
-        Some(stopped) => format!("{verdict}; {stopped}"),
-        None => verdict,
-    }
-}
-
 /// One URL for people: the outcome, the hops, why, and which field or meta says what.
-fn lines(answer: &FetchAnswer) -> Vec<Vec<OwnedPart>> {
+fn lines(answer: &FetchAnswer) -> Vec<Vec<(Style, String)>> {
     let line = &answer.line;
-    let (mark, word) = match (line.outcome, line.status) {
-        (Outcome::Fetched, Some(status)) => (style::of_status(status), status.to_string()),
-        (Outcome::Deferred, _) => (style::WAIT, "deferred".to_owned()),
-        (outcome, _) => (style::BAD, outcome.as_str().to_owned()),
-    };
-    let mut lines = vec![vec![(mark, word), (PLAIN, format!("  {}", line.url))]];
-    for hop in line.hops.iter().skip(1) {
-        lines.push(vec![(PLAIN, format!("     → {}", cut(&hop.url)))]);
-    }
-    let why = outcome::without_url(&line.why, &line.url).unwrap_or(&line.why);
-    lines.push(vec![(style::DIM, format!("     {why}"))]);
+    let mark = line.outcome.mark(line.status, "error");
+    let mut lines = vec![vec![mark, (PLAIN, format!("  {}", line.url))]];
+    lines.extend(line.hops.iter().skip(1).map(|hop| vec![(PLAIN, format!("     → {}", cut(&hop.url)))]));
+    let mut details = vec![outcome::without_url(&line.why, &line.url).unwrap_or(&line.why).to_owned()];
     if let Some(bytes) = line.bytes {
         let indexing = match answer.indexing {
             Preference::Disallow => "not to be indexed",
             Preference::Allow => "may be indexed",
             Preference::Unknown => "indexing permission unknown",
         };
-        let waited = line.waited_ms;
-        lines.push(vec![(style::DIM, format!("     {bytes} bytes, waited {waited} ms, {indexing}"))]);
+        details.push(format!("{bytes} bytes, waited {} ms, {indexing}", line.waited_ms));
     }
-    for statement in &answer.statements {
-        lines.push(vec![(style::DIM, format!("     {}", cut(statement)))]);
-    }
+    details.extend(answer.statements.iter().map(|statement| cut(statement)));
+    lines.extend(details.into_iter().map(|detail| vec![(style::DIM, format!("     {detail}"))]));
     lines
 }
 

@@ -56,6 +56,7 @@ fn finding(line: u32, columns: Range<usize>, code: &'static str, message: String
 
 /// The remarks of the parser, with the likely correction.
 fn remarks(robots: &Robots) -> Vec<Finding> {
+    let keys = || KEYS.split(' ');
     let with_help = |remark: &abide_robots::Remark| {
         let columns = remark.columns();
         let line = robots.line(remark.line()).unwrap_or_default();
@@ -65,9 +66,9 @@ fn remarks(robots: &Robots) -> Vec<Finding> {
         let help = match remark.kind() {
             // Those have a finding of their own.
             "unknown-record" if non_standard(marked.as_bytes()).is_some() => return None,
-            "unknown-record" => nearest::to(&marked, KEYS).map(|name| format!("did you mean {name}?")),
+            "unknown-record" => nearest::to(&marked, keys()).map(|name| format!("did you mean {name}?")),
             "never-matches" => Some(format!("did you mean /{}?", meant_path(&marked))),
-            "misspelt-key" => nearest::to(&marked, KEYS).map(|name| format!("write {name}")),
+            "misspelt-key" => nearest::to(&marked, keys()).map(|name| format!("write {name}")),
             _ => None,
         };
         Some(Finding { help, ..finding(remark.line(), columns, remark.kind(), remark.to_string()) })
@@ -216,17 +217,8 @@ fn find(text: &[u8], part: &[u8]) -> Option<usize> {
 }
 
 /// The records that are read.
-const KEYS: [&str; 9] = [
-    "User-agent",
-    "Allow",
-    "Disallow",
-    "Sitemap",
-    "Crawl-delay",
-    "App-Directives",
-    "Content-Usage",
-    "Content-Signal",
-    "License",
-];
+const KEYS: &str =
+    "User-agent Allow Disallow Sitemap Crawl-delay App-Directives Content-Usage Content-Signal License";
 
 /// The name of a record of others, and who reads it.
 fn non_standard(key: &[u8]) -> Option<(&'static str, &'static str)> {

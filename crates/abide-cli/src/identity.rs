@@ -11,12 +11,12 @@ use abide_identity::{DIRECTORY_PATH, Directory, Key, Signer, WebBotAuth, thumbpr
 use askama::Template;
 use url::Url;
 
-use crate::args::{IdentityArgs, IdentityCall, PageArgs};
+use crate::args::{IdentityCall, PageArgs};
 use crate::sanitize::quoted;
-use crate::status::{Status, UsageError};
+use crate::status::{Status, UsageError, wrong_usage};
 
-pub(crate) fn run(args: &IdentityArgs) -> anyhow::Result<Status> {
-    match &args.call {
+pub(crate) fn run(call: &IdentityCall) -> anyhow::Result<Status> {
+    match call {
         IdentityCall::New { file } => new(file)?,
         IdentityCall::Directory { key, headers, days } => directory(key, headers.as_ref(), *days)?,
         IdentityCall::Page(args) => write(&page(args)?)?,
@@ -48,11 +48,8 @@ fn new(file: &PathBuf) -> anyhow::Result<()> {
 
 fn directory(files: &[PathBuf], headers: Option<&Url>, days: u64) -> anyhow::Result<()> {
     if let Some(site) = headers.filter(|site| site.scheme() != "https") {
-        return Err(UsageError(format!(
-            "--headers: expected the https URL of a site, found {}",
-            quoted(site.as_str())
-        ))
-        .into());
+        let found = quoted(site.as_str());
+        return wrong_usage(format!("--headers: expected the https URL of a site, found {found}"));
     }
     let keys = files.iter().map(|file| key(file)).collect::<Result<Vec<_>, _>>()?;
     let directory = Directory::new(keys.iter().map(|key| key as &dyn Signer))?;
@@ -71,7 +68,6 @@ fn write(text: &str) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-/// The page about the crawler.
 #[derive(Template)]
 #[template(path = "crawler.html")]
 struct CrawlerPage<'a> {

@@ -9,8 +9,8 @@ use abide_robots::{ProductToken, Target};
 use url::Url;
 
 use crate::args::Urls;
-use crate::sanitize::{public, quoted};
-use crate::status::{Status, UsageError};
+use crate::sanitize::quoted;
+use crate::status::{Status, UsageError, wrong_usage};
 use crate::style;
 
 /// The chain of product tokens. Offline, tokens such as MJ12bot are understood, too.
@@ -33,14 +33,6 @@ pub(crate) enum UrlOrPath {
 pub(crate) type Given<U> = Result<(String, U), String>;
 
 impl UrlOrPath {
-    /// The text that it was read from, without user information.
-    pub(crate) fn without_user(&self, text: String) -> String {
-        match self {
-            Self::Url(url) if !url.username().is_empty() || url.password().is_some() => public(&text).into(),
-            _ => text,
-        }
-    }
-
     pub(crate) fn target(&self) -> Target<'_> {
         match self {
             Self::Url(url) => Target::of(url),
@@ -53,9 +45,7 @@ impl UrlOrPath {
 /// are lists without one good line, which is reported before anything is asked.
 fn urls<U>(given: &Urls, parse: fn(&str) -> Result<U, String>) -> anyhow::Result<Vec<Given<U>>> {
     if given.urls.is_empty() && given.files_from.is_empty() {
-        return Err(
-            UsageError("expected <URL>, - for standard input, or --files-from FILE".to_owned()).into()
-        );
+        return wrong_usage("expected <URL>, - for standard input, or --files-from FILE");
     }
     let mut urls = Vec::new();
     for text in &given.urls {
@@ -72,8 +62,7 @@ fn urls<U>(given: &Urls, parse: fn(&str) -> Result<U, String>) -> anyhow::Result
         return Ok(urls);
     }
     let first = urls.into_iter().find_map(Result::err);
-    Err(UsageError(first.unwrap_or_else(|| "expected a URL, found none in the lists given".to_owned()))
-        .into())
+    wrong_usage(first.unwrap_or_else(|| "expected a URL, found none in the lists given".to_owned()))
 }
 
 /// One URL a line; empty lines, and those that begin with `#`, are left out.

@@ -34,14 +34,6 @@ pub(crate) struct RuleLine {
     pub(crate) line: u32,
 }
 
-impl std::fmt::Display for RuleLine {
-    /// As it would be written.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let name = if self.kind == "allow" { "Allow" } else { "Disallow" };
-        write!(f, "{name}: {}", self.pattern)
-    }
-}
-
 impl Match {
     pub(crate) fn new(url: Option<String>, verdict: &RobotsVerdict) -> Self {
         let rules = verdict.rules();
@@ -85,9 +77,9 @@ pub(crate) struct Tags {
 /// A preference on a use of the content, and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StatedPreference {
-    usage: String,
-    preference: String,
-    source: String,
+    pub(crate) usage: String,
+    pub(crate) preference: String,
+    pub(crate) source: String,
 }
 
 impl StatedPreference {

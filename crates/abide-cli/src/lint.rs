@@ -15,7 +15,7 @@ use crate::excerpt::{self, Mark};
 use crate::findings::{self, CODES, Finding, Severity};
 use crate::input::{self, Given, absolute_url, read_file};
 use crate::sanitize::{count, public_url, quoted, sanitized};
-use crate::status::{Status, UsageError};
+use crate::status::{Status, UsageError, wrong_usage};
 use crate::style::PLAIN;
 use crate::{nearest, online, outcome, style};
 
@@ -97,7 +97,7 @@ async fn fetch(
 fn explain(name: &str, is_json: bool) -> anyhow::Result<Status> {
     let Some(code) = findings::code(name) else {
         let tip = nearest::tip(name, CODES.iter().map(|code| code.name));
-        return Err(UsageError(format!("--explain: unknown code {}{tip}", quoted(name))).into());
+        return wrong_usage(format!("--explain: unknown code {}{tip}", quoted(name)));
     };
     if is_json {
         return style::print_json(code).map(|()| Status::Done);

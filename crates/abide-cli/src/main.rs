@@ -49,8 +49,7 @@ fn main() -> ExitCode {
         Err(error) => return refuse(&error),
     };
     if let Some(output) = cli.output() {
-        style::set_color(output.color);
-        style::set_quiet(output.quiet);
+        style::set(output);
         // Elsewhere the same call has other options, which people should know. What scripts read stays as it is.
         let is_here = |path: &&PathBuf| *path == Path::new(config::NAME) && std::io::stderr().is_terminal();
         if let Some(path) = cli.options_of.as_ref().filter(|path| output.verbose || is_here(path)) {
@@ -65,11 +64,11 @@ fn main() -> ExitCode {
         Command::Crawl(args) => crawl::run(*args),
         Command::Explain(args) => explain::run(&args),
         Command::Lint(args) => lint::run(&args),
-        Command::Identity(args) => identity::run(&args),
-        Command::Completions(args) => manual::completions(&args),
+        Command::Identity(call) => identity::run(&call),
+        Command::Completions { shell } => manual::completions(shell),
         Command::Man => manual::man(),
         Command::Fetch(args) => fetch::run(&args),
-        Command::Demo(args) => demo::run(&args),
+        Command::Demo { report } => demo::run(report.as_deref()),
     };
     match result {
         Ok(status) => status.into(),

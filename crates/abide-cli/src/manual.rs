@@ -5,14 +5,15 @@
 use std::io::Write;
 
 use clap::{Command, CommandFactory};
+use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::args::{Cli, CompletionsArgs};
+use crate::args::Cli;
 use crate::status::Status;
 
-pub(crate) fn completions(args: &CompletionsArgs) -> anyhow::Result<Status> {
+pub(crate) fn completions(shell: Shell) -> anyhow::Result<Status> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "abide", &mut script);
+    clap_complete::generate(shell, &mut Cli::command(), "abide", &mut script);
     std::io::stdout().lock().write_all(&script)?;
     Ok(Status::Done)
 }

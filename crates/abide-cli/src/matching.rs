@@ -56,8 +56,7 @@ fn bulk(rules: &Rules, line: &[u8]) -> Result<Bulk, String> {
     };
     let url = parse_url(&text)?;
     let verdict = rules.verdict(&url.target());
-    let (allowed, rule) = (verdict.is_allowed(), json::rule(&verdict));
-    Ok(Bulk { url: url.without_user(text), allowed, rule })
+    Ok(Bulk { url: public(&text).into(), allowed: verdict.is_allowed(), rule: json::rule(&verdict) })
 }
 
 #[derive(Debug, Deserialize)]

@@ -22,7 +22,7 @@ use url::Url;
 
 use crate::args::{Online, ResolveArg};
 use crate::input::{Given, bad_line, read_file};
-use crate::status::{Status, UsageError};
+use crate::status::{Status, UsageError, wrong_usage};
 use crate::stores::{STORE_TIMEOUT, Stores};
 use crate::{identity, proxy, style};
 
@@ -124,10 +124,8 @@ fn signature(online: &Online) -> anyhow::Result<Option<WebBotAuth>> {
     match (&online.key, &online.signature_agent) {
         (Some(file), Some(url)) => identity::signer(file, url).map(Some),
         (None, None) => Ok(None),
-        (Some(_), None) => {
-            Err(UsageError("--key needs --signature-agent, where the public key is".to_owned()).into())
-        }
-        (None, Some(_)) => Err(UsageError("--signature-agent needs --key, which signs".to_owned()).into()),
+        (Some(_), None) => wrong_usage("--key needs --signature-agent, where the public key is"),
+        (None, Some(_)) => wrong_usage("--signature-agent needs --key, which signs"),
     }
 }
 
@@ -150,17 +148,13 @@ fn settings(online: &Online, signature: Option<&WebBotAuth>) -> anyhow::Result<a
         // reqwest's own counts (`inner`).
         .read_timeout(Duration::MAX);
     builder = resolving(builder, &online.resolve)?;
-    for token in rest {
-        builder = builder.fallback(token);
-    }
+    builder = rest.iter().fold(builder, |builder, token| builder.fallback(token));
+    builder = online.allow_net.iter().fold(builder, |builder, net| builder.allow_net(*net));
     if let Some(signature) = signature {
         builder = builder.sign_requests(signature.clone());
     }
     if online.tdmrep {
         builder = builder.fetch_tdmrep();
-    }
-    for net in &online.allow_net {
-        builder = builder.allow_net(*net);
     }
     Ok(builder)
 }
@@ -207,7 +201,7 @@ fn inner(online: &Online) -> anyhow::Result<reqwest::ClientBuilder> {
     let certificates = reqwest::Certificate::from_pem_bundle(&pem)
         .map_err(|_| UsageError(format!("{}: expected PEM certificates", path.display())))?;
     if certificates.is_empty() {
-        return Err(UsageError(format!("{}: expected PEM certificates, found none", path.display())).into());
+        return wrong_usage(format!("{}: expected PEM certificates, found none", path.display()));
     }
     Ok(builder.tls_certs_only(certificates))
 }
@@ -236,9 +230,8 @@ fn token_of(user_agent: &str) -> Option<&str> {
     user_agent.get(..end.unwrap_or(user_agent.len())).filter(|token| !token.is_empty() && *token != "Mozilla")
 }
 
-/// Runs `ask` for every URL, some at a time and one a host, and shows the answers in the order of the URLs.
-///
-/// A host's URLs go one after the other, so each waits for its own permit only, and not for all that were given before it.
+/// Runs `ask` for every URL, some at a time, and shows the answers in the order of the URLs. A host's URLs go one after the other, so each
+/// waits for its own permit only, and not for all that were given before it.
 pub(crate) async fn in_order<'a, A, F: Future<Output = A>>(
     online: &Online,
     urls: &'a [Given<Url>],
@@ -271,9 +264,7 @@ pub(crate) async fn in_order<'a, A, F: Future<Output = A>>(
     Ok(status)
 }
 
-/// `builder` with the entries of `--resolve`, which go before the operating system.
-///
-/// A resolver does not know the port, so the entries of one name must agree.
+/// Adds the entries of `--resolve`, which go before the operating system. A resolver does not know the port, so those of one name must agree.
 fn resolving(mut builder: abide::Builder, entries: &[ResolveArg]) -> Result<abide::Builder, UsageError> {
     let mut names: HashMap<&str, (u16, &[SocketAddr])> = HashMap::new();
     for ResolveArg { host, port, addresses } in entries {
@@ -286,11 +277,10 @@ fn resolving(mut builder: abide::Builder, entries: &[ResolveArg]) -> Result<abid
         }
     }
     for (name, (_, addresses)) in names {
-        if name == "*" {
-            builder = builder.resolver(Arc::new(Everywhere(addresses.to_vec())));
-            continue;
-        }
-        builder = addresses.iter().fold(builder, |builder, address| builder.resolve(name, *address));
+        builder = match name {
+            "*" => builder.resolver(Arc::new(Everywhere(addresses.to_vec()))),
+            _ => addresses.iter().fold(builder, |builder, address| builder.resolve(name, *address)),
+        };
     }
     Ok(builder)
 }
@@ -304,8 +294,8 @@ impl Resolve for Everywhere {
     }
 }
 
-/// Waits for Ctrl-C, or the SIGTERM of those who stop services, and returns the exit status that shells expect then. Both are listened for from this call on, before it is polled: a
-/// signal that comes with the first request is not missed.
+/// Waits for Ctrl-C, or the SIGTERM of those who stop services, and returns the exit status that shells expect then. Both are listened for from
+/// this call on, before it is polled: a signal that comes with the first request is not missed.
 pub(crate) fn interruption() -> impl Future<Output = Status> {
     #[cfg(unix)]
     let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
@@ -325,7 +315,7 @@ pub(crate) fn interruption() -> impl Future<Output = Status> {
 /// A second Ctrl-C, while the report is written, ends the call without it.
 pub(crate) async fn end_at_once() {
     let _ = tokio::signal::ctrl_c().await;
-    std::process::exit(Status::Interrupted.code().into());
+    std::process::exit(Status::Interrupted as i32);
 }
 
 /// So far ahead of the answer that is to be printed next may others be.

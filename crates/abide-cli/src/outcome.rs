@@ -5,9 +5,11 @@
 use std::net::IpAddr;
 
 use abide::{Denied, DeniedKind, Failure};
+use anstyle::Style;
 use serde::{Deserialize, Serialize};
 
 use crate::sanitize::without_user;
+use crate::style;
 
 /// The words of the contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -36,6 +38,16 @@ impl Outcome {
             DeniedKind::Disallowed { .. } | DeniedKind::Unreachable { .. } => Self::Denied,
             DeniedKind::Deferred { .. } => Self::Deferred,
             _ => Self::Refused,
+        }
+    }
+
+    /// How a line for people begins: with the status, else with the outcome, an error being called `error`.
+    pub(crate) fn mark(self, status: Option<u16>, error: &str) -> (Style, String) {
+        match (self, status) {
+            (Self::Fetched, Some(status)) => (style::of_status(status), status.to_string()),
+            (Self::Deferred, _) => (style::WAIT, self.as_str().to_owned()),
+            (Self::Error, _) => (style::BAD, error.to_owned()),
+            _ => (style::BAD, self.as_str().to_owned()),
         }
     }
 

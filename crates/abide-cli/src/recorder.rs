@@ -1,4 +1,4 @@
-//! What one call sent, hop by hop, and how long it waited: known also when the call ends in an error, which carries no fetch info.
+//! What one call sent, hop by hop: known also when the call ends in an error, which carries no fetch info.
 //!
 //! A middleware below abide's, so it sees what really leaves. It also ends a page that takes too long, because it knows when the request left.
 
@@ -9,10 +9,10 @@ use abide::{Abide, Failure};
 use async_trait::async_trait;
 use http::{Extensions, HeaderMap};
 use reqwest::{Request, Response};
-use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next};
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next, RequestBuilder};
 use url::Url;
 
-use crate::args::Online;
+use crate::args::{HeaderArg, Online};
 use crate::sanitize::public_url;
 use crate::status::UsageError;
 use crate::style;
@@ -20,16 +20,9 @@ use crate::style;
 /// The requests of one call, in order. Given to the request as an extension, and read afterwards.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Recorder {
-    known: Arc<Mutex<Recorded>>,
+    sent: Arc<Mutex<Vec<Sent>>>,
     /// From a request to the end of its body.
     page_max: Option<Duration>,
-}
-
-#[derive(Debug, Default)]
-struct Recorded {
-    sent: Vec<Sent>,
-    /// For permits, of a call that ended in an error.
-    waited: Duration,
 }
 
 /// One request as it went on the wire.
@@ -52,78 +45,43 @@ impl Recorder {
 
     /// At most as many as there may be hops.
     pub(crate) fn sent(&self) -> Vec<Sent> {
-        self.known().sent.clone()
-    }
-
-    /// How long a call that ended in an error has waited for its permits.
-    pub(crate) fn waited(&self) -> Duration {
-        self.known().waited
+        self.lock().clone()
     }
 
     /// The time that there is for a page, if the last one has had all of it.
     pub(crate) fn overdue(&self) -> Option<Duration> {
-        let begun = self.known().sent.last()?.at;
+        let begun = self.lock().last()?.at;
         self.page_max.filter(|max| begun.elapsed() >= *max)
     }
 
-    fn leaves(&self, url: &Url) {
-        let sent = Sent { url: public_url(url), at: Instant::now(), took: None, status: None };
-        self.known().sent.push(sent);
-    }
-
-    fn answered(&self, status: u16) {
-        if let Some(last) = self.known().sent.last_mut() {
-            last.status = Some(status);
-            last.took = Some(last.at.elapsed());
-        }
-    }
-
-    fn known(&self) -> MutexGuard<'_, Recorded> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<Sent>> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The client with the whole middleware, and a recorder on each side of it. `prints_heads`: of each request and response, on standard error.
+/// The crawler of a call, and the client with its whole middleware, and a recorder below.
+#[derive(Clone)]
+pub(crate) struct Client {
+    pub(crate) abide: Abide,
+    pub(crate) http: ClientWithMiddleware,
+}
+
+/// The fields of `--header` come first, so a redirect elsewhere strips them as others. `prints_heads`: of each request and response, on
+/// standard error.
 pub(crate) fn client(
-    abide: &Abide,
+    abide: Abide,
     inner: reqwest::Client,
     online: &Online,
     prints_heads: bool,
-) -> anyhow::Result<ClientWithMiddleware> {
-    let mut fields = HeaderMap::new();
-    for header in &online.headers {
-        let (name, value) = header.field().map_err(|error| UsageError(format!("--header: {error}")))?;
-        fields.append(name, value);
-    }
-    let (above, below) = (Above { fields }, Below { prints_heads });
-    Ok(ClientBuilder::new(inner).with(above).with(abide.middleware()).with(below).build())
-}
-
-/// Adds the fields of `--header`, which are stripped as others are where a redirect leads elsewhere, and records how long a call that failed
-/// has waited: its error does not say.
-#[derive(Debug)]
-struct Above {
-    fields: HeaderMap,
-}
-
-#[async_trait]
-impl Middleware for Above {
-    async fn handle(
-        &self,
-        mut request: Request,
-        extensions: &mut Extensions,
-        next: Next<'_>,
-    ) -> reqwest_middleware::Result<Response> {
-        let recorder = extensions.get::<Recorder>().cloned().unwrap_or_default();
-        for (name, value) in &self.fields {
-            request.headers_mut().append(name, value.clone());
-        }
-        let result = next.run(request, extensions).await;
-        if let (Err(_), Some(left)) = (&result, extensions.get::<abide::RedirectHistory>()) {
-            recorder.known().waited = left.waited();
-        }
-        result
-    }
+) -> anyhow::Result<Client> {
+    let fields = online.headers.iter().map(HeaderArg::field).collect::<Result<Vec<_>, _>>();
+    let fields = fields.map_err(|error| UsageError(format!("--header: {error}")))?;
+    let with_fields = move |request: RequestBuilder| {
+        fields.iter().fold(request, |request, (name, value)| request.header(name, value))
+    };
+    let http = ClientBuilder::new(inner).with_init(with_fields);
+    let http = http.with(abide.middleware()).with(Below { prints_heads }).build();
+    Ok(Client { abide, http })
 }
 
 /// Sees each request as it goes on the wire, and limits its time there.
@@ -143,18 +101,21 @@ impl Middleware for Below {
         let recorder = extensions.get::<Recorder>().cloned().unwrap_or_default();
         // Set below the permit, so that the wait for it does not count.
         *request.timeout_mut() = recorder.page_max;
-        recorder.leaves(request.url());
+        let url = public_url(request.url());
         if self.prints_heads {
-            let first = format!("{} {}", request.method(), public_url(request.url()));
+            let first = format!("{} {url}", request.method());
             print_head('>', &first, request.headers());
         }
+        recorder.lock().push(Sent { url, at: Instant::now(), took: None, status: None });
         let response = next.run(request, extensions).await.inspect_err(|error| {
             if let Some(Failure::AddressRefused(_)) = abide_http::failure_of(error) {
                 // It was resolved, and nothing was sent.
-                recorder.known().sent.pop();
+                recorder.lock().pop();
             }
         })?;
-        recorder.answered(response.status().as_u16());
+        if let Some(last) = recorder.lock().last_mut() {
+            (last.status, last.took) = (Some(response.status().as_u16()), Some(last.at.elapsed()));
+        }
         if self.prints_heads {
             print_head('<', &format!("{:?} {}", response.version(), response.status()), response.headers());
         }

@@ -39,8 +39,7 @@ pub(crate) fn escaped(text: &[u8]) -> String {
     shown
 }
 
-/// Control characters, and those that Unicode calls format characters: they have no shape of their own, and some of them reverse the
-/// direction of text.
+/// Control characters, and Unicode's format characters, which have no shape of their own: some of them reverse the direction of text.
 fn is_hidden(letter: char) -> bool {
     letter.is_control()
         || matches!(
@@ -68,6 +67,7 @@ pub(crate) fn public_url(url: &Url) -> Url {
 
 /// The text of a URL without its user information. What is no URL loses everything before its last `@`.
 pub(crate) fn public(text: &str) -> Cow<'_, str> {
+    let Some((before, after)) = text.rsplit_once('@') else { return text.into() };
     match Url::parse(text) {
         Ok(url) if url.has_host() => match public_url(&url) {
             public if public == url => text.into(),
@@ -75,10 +75,7 @@ pub(crate) fn public(text: &str) -> Cow<'_, str> {
         },
         // A path, where an `@` is nothing else.
         _ if text.starts_with('/') && !text.starts_with("//") => text.into(),
-        _ => match text.rsplit_once('@') {
-            Some((before, after)) => format!("{}...@{after}", scheme(before)).into(),
-            None => text.into(),
-        },
+        _ => format!("{}...@{after}", scheme(before)).into(),
     }
 }
 
@@ -168,10 +165,8 @@ fn begins_authority(before: &[u8], slashes: usize) -> bool {
 
 /// Whether `text` ends with the name of one of the two schemes.
 fn is_http(text: &[u8]) -> bool {
-    [&b"http"[..], b"https"].into_iter().any(|name| {
-        let start = text.len().checked_sub(name.len());
-        start.and_then(|start| text.get(start..)).is_some_and(|end| end.eq_ignore_ascii_case(name))
-    })
+    text.last_chunk::<4>().is_some_and(|end| end.eq_ignore_ascii_case(b"http"))
+        || text.last_chunk::<5>().is_some_and(|end| end.eq_ignore_ascii_case(b"https"))
 }
 
 /// Writes a value as JSON: exact for a program, and safe on a terminal, where what is hidden is shown as `\u202e`.

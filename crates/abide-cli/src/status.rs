@@ -7,16 +7,16 @@ use std::process::ExitCode;
 /// How a call ended, and its exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// 0: everything asked for was done.
-    Done,
-    /// 1: something was denied, deferred or failed.
-    Failed,
-    /// 2: the call itself is wrong.
-    Usage,
-    /// 130: ended by Ctrl-C.
-    Interrupted,
-    /// 143: ended by SIGTERM.
-    Terminated,
+    /// Everything asked for was done.
+    Done = 0,
+    /// Something was denied, deferred or failed.
+    Failed = 1,
+    /// The call itself is wrong.
+    Usage = 2,
+    /// Ended by Ctrl-C. As shells report a signal: 128 and its number.
+    Interrupted = 130,
+    /// Ended by SIGTERM.
+    Terminated = 143,
 }
 
 impl Status {
@@ -28,22 +28,11 @@ impl Status {
     pub(crate) fn of(done: bool) -> Self {
         if done { Self::Done } else { Self::Failed }
     }
-
-    pub(crate) fn code(self) -> u8 {
-        match self {
-            Self::Done => 0,
-            Self::Failed => 1,
-            Self::Usage => 2,
-            // As shells report a signal: 128 and its number.
-            Self::Interrupted => 130,
-            Self::Terminated => 143,
-        }
-    }
 }
 
 impl From<Status> for ExitCode {
     fn from(status: Status) -> Self {
-        Self::from(status.code())
+        Self::from(status as u8)
     }
 }
 
@@ -51,3 +40,7 @@ impl From<Status> for ExitCode {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct UsageError(pub(crate) String);
+
+pub(crate) fn wrong_usage<T>(what: impl Into<String>) -> anyhow::Result<T> {
+    Err(UsageError(what.into()).into())
+}

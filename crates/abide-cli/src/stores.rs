@@ -74,13 +74,11 @@ impl Stores {
         if let Some(gate) = gate {
             gate.settled(SETTLED_WITHIN).await;
         }
-        match self {
-            #[cfg(feature = "redb")]
-            Self::Redb(store) => Ok(store.close().await?),
-            #[cfg(feature = "redis")]
-            Self::Redis(_) => Ok(()),
-            Self::Memory => Ok(()),
+        #[cfg(feature = "redb")]
+        if let Self::Redb(store) = self {
+            store.close().await?;
         }
+        Ok(())
     }
 }
 

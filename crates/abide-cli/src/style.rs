@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anstyle::{AnsiColor, Style};
 use clap::ColorChoice;
 
+use crate::args::Output;
 use crate::sanitize::{sanitized, write_json};
 
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default().bold();
@@ -27,8 +28,9 @@ pub(crate) fn of_status(status: u16) -> Style {
     }
 }
 
-pub(crate) fn set_color(color: ColorChoice) {
-    match color {
+pub(crate) fn set(output: &Output) {
+    IS_QUIET.store(output.quiet, Ordering::Relaxed);
+    match output.color {
         // anstream goes by the terminal and by NO_COLOR then.
         ColorChoice::Auto => {}
         ColorChoice::Always => anstream::ColorChoice::Always.write_global(),
@@ -48,10 +50,6 @@ pub(crate) fn note(what: fmt::Arguments<'_>) {
     }
 }
 
-pub(crate) fn set_quiet(is_quiet: bool) {
-    IS_QUIET.store(is_quiet, Ordering::Relaxed);
-}
-
 static IS_QUIET: AtomicBool = AtomicBool::new(false);
 
 pub(crate) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
@@ -62,9 +60,6 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
 
 /// A part of a line, in its colour.
 pub(crate) type Styled<'a> = (Style, &'a str);
-
-/// The same, when the text was made for it.
-pub(crate) type OwnedPart = (Style, String);
 
 /// One line on standard output. Whatever stands in its parts is escaped here, so that only the colours command the terminal.
 pub(crate) fn say<T: AsRef<str>>(parts: &[(Style, T)]) -> std::io::Result<()> {
@@ -85,7 +80,6 @@ pub(crate) fn say_verdict(mark: Styled<'_>, url: &str, why: &str) -> std::io::Re
     say(&[mark, (PLAIN, &format!("  {url}  {why}"))])
 }
 
-/// `allow` or `deny`.
 pub(crate) fn mark(allowed: bool) -> Styled<'static> {
     if allowed { (GOOD, "allow") } else { (BAD, "deny ") }
 }

@@ -17,7 +17,7 @@ use crate::batch::{self, OneOrMore};
 use crate::input::{read_file, tokens};
 use crate::json::Tags;
 use crate::nearest;
-use crate::status::{Status, UsageError};
+use crate::status::{Status, UsageError, wrong_usage};
 use crate::style::{self, PLAIN};
 
 pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
@@ -25,14 +25,13 @@ pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
         return batch::run(input, &args.agent, answer);
     }
     if args.html.is_none() && args.headers.is_empty() {
-        return Err(UsageError("expected --header or an HTML file, found neither".to_owned()).into());
+        return wrong_usage("expected --header or an HTML file, found neither");
     }
     let tokens = tokens(&args.agent).map_err(UsageError)?;
     let html = args.html.as_deref().map(read_file).transpose()?;
     let headers: Vec<_> =
         args.headers.into_iter().map(|header| (header.name.to_string(), header.value)).collect();
-    let permissions = read(tokens, &headers, html.as_deref(), args.content_type.as_deref());
-    let preferences = preferences(&headers, &permissions);
+    let (permissions, preferences) = read(tokens, &headers, html.as_deref(), args.content_type.as_deref());
     if args.output.json {
         style::print_json(&Tags::new(&permissions, &preferences))?;
     } else {
@@ -64,16 +63,18 @@ fn answer(question: TagsQuestion) -> Result<Tags, String> {
         HeaderName::from_str(name.strip_prefix(':').unwrap_or(name))
             .map_err(|_| format!("expected the name of a header field, found `{name}`"))?;
     }
-    let permissions = read(tokens, &headers, html.as_deref(), question.content_type.as_deref());
-    Ok(Tags::new(&permissions, &preferences(&headers, &permissions)))
+    let (permissions, preferences) =
+        read(tokens, &headers, html.as_deref(), question.content_type.as_deref());
+    Ok(Tags::new(&permissions, &preferences))
 }
 
+/// What the fields and the head permit, and what they ask of those who use the content: Content-Usage, Content-Signal, TDMRep.
 fn read(
     tokens: Vec<ProductToken>,
     headers: &[(String, String)],
     html: Option<&[u8]>,
     content_type: Option<&str>,
-) -> Permissions {
+) -> (Permissions, Preferences) {
     let options = ReadOptions::for_tokens(tokens);
     let lines = headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("content-type"));
     // Several lines are one list, as in a response.
@@ -86,14 +87,11 @@ fn read(
         let _ = scanner.feed(html);
         scanner.finish()
     });
-    let fields = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-    Permissions::read(&options, fields, head, SystemTime::now())
-}
-
-/// What the fields and the head ask of those who use the content: Content-Usage, Content-Signal, TDMRep.
-fn preferences(headers: &[(String, String)], permissions: &Permissions) -> Preferences {
     let fields = || headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-    Preferences::default().with_fields(fields()).with_tdm(None, fields(), permissions.metas())
+    let permissions = Permissions::read(&options, fields(), head, SystemTime::now());
+    let preferences = Preferences::default().with_fields(fields());
+    let preferences = preferences.with_tdm(None, fields(), permissions.metas());
+    (permissions, preferences)
 }
 
 /// For people: the rules, then where each comes from.
@@ -162,17 +160,17 @@ fn note_misspelt(name: &str, value: &str, permissions: &Permissions) -> anyhow::
 
 /// Metas that come after the head, which no standard reads.
 fn note_late_metas(permissions: &Permissions, html: &[u8]) -> anyhow::Result<()> {
-    let count = std::cell::Cell::new(0_usize);
+    let mut count = 0_usize;
     let settings = Settings::new().with_strict(false).append_element_content_handler(element!(
         "meta[name=robots i]",
         |_| {
-            count.set(count.get() + 1);
+            count += 1;
             Ok(())
         }
     ));
     crate::crawl::links::scan(html, settings);
     let read = permissions.metas().iter().filter(|meta| meta.name().eq_ignore_ascii_case("robots")).count();
-    if count.get() > read && permissions.head_end() == abide_permissions::HeadEnd::Ended {
+    if count > read && permissions.head_end() == abide_permissions::HeadEnd::Ended {
         let text = "  note: a robots meta stands after the head, where it is not read";
         style::say(&[(style::WAIT, text)])?;
     }

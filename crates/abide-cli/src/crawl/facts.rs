@@ -1,7 +1,6 @@
 //! What happens in a crawl, fact by fact: its journal keeps them, and its report is what they come to.
 //!
-//! `journal` writes a fact, and `report` counts it. A crawl that goes on later replays the journal, and so has the report of one that
-//! was never stopped.
+//! `journal` writes a fact, and `report` counts it. A crawl that goes on replays the journal, and so has the report of one never stopped.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,11 +19,22 @@ use crate::crawl::page::PageRecord;
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Fact {
     /// A request got its permit. One for a robots.txt is sent at once; those for pages are [`Fact::Sent`].
-    Permit { host: String, at: Duration, waited: Duration, is_robots: bool },
+    Permit {
+        host: String,
+        at: Duration,
+        waited: Duration,
+        is_robots: bool,
+    },
     /// An attempt to fetch a robots.txt ended.
-    Robots { site: Url, at: Duration, status: Option<u16> },
-    /// Nothing is sent to a host for a time.
-    Backoff { host: String, backoff: BackoffSpan },
+    Robots {
+        site: Url,
+        at: Duration,
+        status: Option<u16>,
+    },
+    Backoff {
+        host: String,
+        backoff: BackoffSpan,
+    },
     /// A request for a page or a sitemap went out.
     Sent(CrawlRequest),
     /// The address of a host is refused: of the requests to it that got their permit, all for robots.txt, none was sent in this run.

@@ -56,21 +56,20 @@ pub(crate) struct Frontier {
     /// Of the URLs that were seen, together.
     bytes: usize,
     /// New ones for which there was no room.
-    dropped: usize,
+    pub(crate) dropped: usize,
     depth_max: Option<u32>,
-    /// Pages that may still be fetched, by the host without its port.
-    limits: BTreeMap<String, usize>,
-    /// What the crawl began with.
+    /// Pages that may still be fetched.
+    pub(crate) limits: HashMap<HostName, usize>,
     starts: HashSet<Url>,
     /// The host that was asked last: the others come first.
     last: String,
-    pages_running: usize,
+    pub(crate) pages_running: usize,
 }
 
 #[derive(Debug, Default)]
 struct HostQueue {
-    /// Without a port, in the one spelling by which limits are kept.
-    name: String,
+    /// By which limits are kept: without a port.
+    name: Option<HostName>,
     queue: VecDeque<Task>,
     is_busy: bool,
     parked_until: Option<Instant>,
@@ -79,8 +78,7 @@ struct HostQueue {
 
 impl HostQueue {
     fn of(url: &Url) -> Self {
-        let name = HostName::of(url).map(|name| name.as_str().to_owned()).unwrap_or_default();
-        Self { name, ..Self::default() }
+        Self { name: HostName::of(url).ok(), ..Self::default() }
     }
 }
 
@@ -89,10 +87,6 @@ impl Frontier {
     pub(crate) fn new(urls: &[Url], depth_max: Option<u32>) -> Self {
         let hosts = urls.iter().map(|url| (host_of(url), HostQueue::of(url))).collect();
         Self { hosts, depth_max, starts: urls.iter().map(known_as).collect(), ..Self::default() }
-    }
-
-    pub(crate) fn limit(&mut self, host: &str, max: usize) {
-        self.limits.insert(host.to_owned(), max);
     }
 
     /// Queues a URL, unless it is known, too deep, or on another host. One that is known as a page, and named as a sitemap now, is read as a
@@ -136,10 +130,6 @@ impl Frontier {
         self.hosts.contains_key(&host_of(url))
     }
 
-    pub(crate) fn dropped(&self) -> usize {
-        self.dropped
-    }
-
     /// A URL that an earlier run has dealt with, or that a redirect has brought. Says whether it is new.
     pub(crate) fn know(&mut self, url: Url) -> bool {
         let before = self.seen.len();
@@ -160,9 +150,9 @@ impl Frontier {
 
     /// The next URL: of the first host behind the last one that has something to do.
     pub(crate) fn next(&mut self, now: Instant) -> Next {
-        let limits = &self.limits;
-        let is_open = |host: &HostQueue| !host.is_busy && !host.is_given_up;
-        let may = |host: &HostQueue| is_open(host) && limits.get(&host.name).is_none_or(|left| *left > 0);
+        let limit = |host: &HostQueue| self.limits.get(host.name.as_ref()?);
+        let may =
+            |host: &HostQueue| !host.is_busy && !host.is_given_up && limit(host).is_none_or(|left| *left > 0);
         // In turn: the hosts behind the last one, then all from the first on.
         let after = (std::ops::Bound::Excluded(&self.last), std::ops::Bound::Unbounded);
         let in_turn = self.hosts.range::<String, _>(after).chain(&self.hosts).filter(|(_, host)| may(host));
@@ -206,7 +196,7 @@ impl Frontier {
     }
 
     fn count(&mut self, task: &Task, left: impl Fn(usize) -> usize) {
-        let name = self.hosts.get(&task.host).map(|host| &host.name);
+        let name = self.hosts.get(&task.host).and_then(|host| host.name.as_ref());
         if let Some(limit) = name.and_then(|name| self.limits.get_mut(name)) {
             *limit = left(*limit);
         }
@@ -227,11 +217,6 @@ impl Frontier {
         }
     }
 
-    pub(crate) fn pages_running(&self) -> usize {
-        self.pages_running
-    }
-
-    /// Everything that is still to be fetched.
     pub(crate) fn left(&self) -> impl Iterator<Item = &Task> {
         self.hosts.values().flat_map(|host| &host.queue)
     }
@@ -268,28 +253,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_counts_for_every_spelling_of_a_host() {
-        for (host, limited) in
-            [("[::1]", "[::1]"), ("a.example.:8080", "a.example"), ("a.example", "a.example")]
-        {
-            let url = |page: usize| format!("http://{host}/{page}").parse::<Url>().unwrap();
-            let mut frontier = Frontier::new(&[url(0)], None);
-            frontier.limit(HostName::of(&format!("http://{limited}/").parse().unwrap()).unwrap().as_str(), 1);
-            assert!((0..2).all(|page| frontier.add(&url(page), 0, UrlKind::Page)));
-            for is_fetched in [false, true] {
-                let Next::Task(task) = frontier.next(Instant::now()) else { panic!("{host}: nothing to do") };
-                frontier.ended(&task, is_fetched);
-                frontier.put_back(task, Instant::now(), false);
-            }
-            assert!(matches!(frontier.next(Instant::now()), Next::Nothing), "{host}");
-        }
-    }
-
-    #[test]
     fn a_limit_counts_for_all_ports_of_a_host_together() {
         let urls = ["http://a/", "http://a:8080/"].map(|url| url.parse().unwrap());
         let mut frontier = Frontier::new(&urls, None);
-        frontier.limit("a", 1);
+        frontier.limits.insert(HostName::of(&urls[0]).unwrap(), 1);
         assert!(urls.iter().all(|url| frontier.add(url, 0, UrlKind::Page)));
         assert!(matches!(frontier.next(Instant::now()), Next::Task(_)));
         assert!(matches!(frontier.next(Instant::now()), Next::Nothing));
@@ -321,9 +288,9 @@ mod tests {
         let mut frontier = Frontier::new(&[url(0)], None);
         frontier.bytes = BYTES_MAX - 100;
         assert_eq!((0..9).filter(|number| frontier.add(&url(*number), 1, UrlKind::Page)).count(), 2);
-        assert_eq!(frontier.dropped(), 7);
+        assert_eq!(frontier.dropped, 7);
         // One that is known already is none of them.
         assert!(!frontier.add(&url(0), 1, UrlKind::Page));
-        assert_eq!(frontier.dropped(), 7);
+        assert_eq!(frontier.dropped, 7);
     }
 }

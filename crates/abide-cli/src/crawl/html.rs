@@ -96,17 +96,15 @@ fn title(report: &Report) -> String {
 
 fn figures(report: &Report) -> [(String, &'static str); 9] {
     let gap = report.hosts().filter_map(|host| host.gap_min_ms).min();
+    let sum = |pick: summary::Pick| report.sum(pick).to_string();
     [
-        (report.sum(HostLine::urls).to_string(), "URLs"),
-        (report.sum(|host| host.ok + host.redirected).to_string(), "pages fetched"),
-        (report.sum(|host| host.client_errors + host.server_errors).to_string(), "4xx and 5xx"),
-        (report.sum(|host| host.denied).to_string(), "denied by robots.txt"),
-        (
-            report.sum(|host| host.deferred + host.refused + host.errors).to_string(),
-            "deferred, refused, failed",
-        ),
-        (report.sum(|host| host.left).to_string(), "not fetched yet"),
-        (report.sum(|host| host.requests).to_string(), "requests"),
+        (sum(HostLine::urls), "URLs"),
+        (sum(|host| host.ok + host.redirected), "pages fetched"),
+        (sum(|host| host.client_errors + host.server_errors), "4xx and 5xx"),
+        (sum(|host| host.denied), "denied by robots.txt"),
+        (sum(|host| host.deferred + host.refused + host.errors), "deferred, refused, failed"),
+        (sum(|host| host.left), "not fetched yet"),
+        (sum(|host| host.requests), "requests"),
         (gap.map_or_else(|| "–".to_owned(), |gap| format!("{:.2} s", gap as f64 / 1e3)), "shortest delay"),
         (duration(report.lasted), "duration"),
     ]
@@ -135,16 +133,6 @@ fn lane(host: &HostLine, chart: &Chart) -> Lane {
         let end = request.end.unwrap_or(request.at);
         chart.bar(class(request), request.at, end, tooltip(request))
     });
-    let chips = summary::classes(|pick| pick(host)).map(|(name, count)| {
-        let class = match name {
-            "ok" | "sitemaps" => "good",
-            "redirected" => "moved",
-            "denied" => "denied",
-            "deferred" | "left" => "wait",
-            _ => "bad",
-        };
-        (class, summary::counted(name, count))
-    });
     let facts = summary::lines(host);
     // The first line has the counts of the chips.
     let facts = facts.iter().skip(usize::from(host.urls() > 0)).map(|line| {
@@ -155,7 +143,7 @@ fn lane(host: &HostLine, chart: &Chart) -> Lane {
         host: sanitized(&host.host),
         summary: format!("{}{}", count(host.requests, "request"), gap.unwrap_or_default()),
         bars: backoffs.chain(delays).chain(requests).collect(),
-        chips: chips.collect(),
+        chips: summary::classes(|pick| pick(host)).collect(),
         facts: facts.collect(),
     }
 }

@@ -24,16 +24,20 @@ use crate::status::UsageError;
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 enum JournalEntry {
     /// The first: whose frontier it is.
-    Crawl { version: u8, urls: Vec<String> },
+    Crawl {
+        version: u8,
+        urls: Vec<String>,
+    },
     /// A further host is ours, since a start page has moved there.
     Host(Url),
-    /// A URL is queued.
-    Add { url: Url, depth: u32, kind: UrlKind },
-    /// Something happened.
+    Add {
+        url: Url,
+        depth: u32,
+        kind: UrlKind,
+    },
     Seen(Fact),
 }
 
-/// The open journal of one crawl.
 #[derive(Debug)]
 pub(crate) struct Journal {
     path: PathBuf,
@@ -158,10 +162,6 @@ impl Past {
 }
 
 impl Journal {
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
     pub(crate) fn host(&mut self, url: &Url) -> anyhow::Result<()> {
         self.write(&JournalEntry::Host(public_url(url)))
     }
@@ -179,11 +179,12 @@ impl Journal {
         self.out.flush().map_err(|error| anyhow::anyhow!("{}: {error}", self.path.display()))
     }
 
-    /// At the end of a run: removed if nothing is left, else brought to the disk.
-    pub(crate) fn end(mut self, is_finished: bool) -> anyhow::Result<()> {
+    /// At the end of a run: removed if nothing is left, else brought to the disk. Returns its path.
+    pub(crate) fn end(mut self, is_finished: bool) -> anyhow::Result<String> {
         self.flush()?;
         let ended = if is_finished { fs::remove_file(&self.path) } else { self.out.get_ref().sync_all() };
-        ended.map_err(|error| anyhow::anyhow!("{}: {error}", self.path.display()))
+        let path = self.path.display().to_string();
+        ended.map_err(|error| anyhow::anyhow!("{path}: {error}")).map(|()| path)
     }
 
     fn write(&mut self, entry: &JournalEntry) -> anyhow::Result<()> {
@@ -216,77 +217,24 @@ const LINE_LEN_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::*;
-    use crate::crawl::frontier::Next;
-    use crate::crawl::page::{Page, PageRecord};
-    use crate::outcome::Outcome;
-
-    fn urls(texts: &[&str]) -> Vec<Url> {
-        texts.iter().map(|text| text.parse().unwrap()).collect()
-    }
-
-    fn done(url: &Url) -> Fact {
-        let page = Page { url: known_as(url).into(), outcome: Outcome::Fetched, ..Page::default() };
-        Fact::Done(Box::new(PageRecord { page, cause: None, permissions: vec!["noindex".to_owned()] }))
-    }
-
-    /// A journal in which the start page and one link are done, and two URLs are left.
-    fn begun(store: &Path, urls: &[Url]) -> PathBuf {
-        let mut journal = Past::of(store, urls, false).unwrap().open().unwrap();
-        let mut frontier = Frontier::new(urls, None);
-        for (text, depth, kind) in [
-            ("http://u:pw@a/", 0, UrlKind::Page),
-            ("http://a/1#x", 1, UrlKind::Page),
-            ("http://a/map", 0, UrlKind::Sitemap),
-            ("http://a/2", 1, UrlKind::Page),
-        ] {
-            let url = text.parse().unwrap();
-            assert!(frontier.add(&url, depth, kind));
-            journal.add(&url, depth, kind).unwrap();
-        }
-        for _ in 0..2 {
-            let Next::Task(task) = frontier.next(Instant::now()) else { panic!("there is more") };
-            journal.seen(&done(&task.url)).unwrap();
-            frontier.ended(&task, false);
-        }
-        let path = journal.path().to_owned();
-        journal.end(false).unwrap();
-        path
-    }
-
-    #[test]
-    fn what_is_left_is_queued_again_in_its_order() {
-        let directory = tempfile::tempdir().unwrap();
-        let (store, urls) = (directory.path().join("s.redb"), urls(&["http://u:pw@a/"]));
-        let path = begun(&store, &urls);
-        assert!(!fs::read_to_string(&path).unwrap().contains("pw"), "no credentials are kept");
-        let past = Past::of(&store, &urls, false).unwrap();
-        let journal = past.open().unwrap();
-        let (mut frontier, mut report) = (Frontier::new(&urls, None), Report::default());
-        assert_eq!(past.restore(&mut frontier, &mut report, &urls), (2, false));
-        let left: Vec<_> = frontier.left().map(|task| (task.url.as_str(), task.depth, task.kind)).collect();
-        assert_eq!(left, [("http://a/map", 0, UrlKind::Sitemap), ("http://a/2", 1, UrlKind::Page)]);
-        assert_eq!(report.hosts().next().unwrap().permissions["noindex"], 2);
-        journal.end(true).unwrap();
-        assert!(!path.exists(), "nothing is left");
-    }
 
     #[test]
     fn a_cut_at_any_byte_loses_no_url_of_the_whole_lines() {
         let directory = tempfile::tempdir().unwrap();
-        let (store, urls) = (directory.path().join("s.redb"), urls(&["http://a/"]));
-        let path = begun(&store, &urls);
+        let (store, url) = (directory.path().join("s.redb"), "http://a/".parse().unwrap());
+        let past = || Past::of(&store, std::slice::from_ref(&url), false).unwrap();
+        let mut journal = past().open().unwrap();
+        journal.add(&url, 0, UrlKind::Page).unwrap();
+        journal.seen(&Fact::Back(url.clone())).unwrap();
+        let path = journal.end(false).unwrap();
         let whole = fs::read(&path).unwrap();
         for len in 0..=whole.len() {
             fs::write(&path, &whole[..len]).unwrap();
             let lines = whole[..len].iter().filter(|&&byte| byte == b'\n').count();
-            let past = Past::of(&store, &urls, false).unwrap();
-            assert_eq!(past.known().is_some(), lines > 1, "at {len}");
-            past.open().unwrap().add(&"http://a/new".parse().unwrap(), 1, UrlKind::Page).unwrap();
-            let found = Past::of(&store, &urls, false).unwrap().entries.len();
-            assert_eq!(found, lines.saturating_sub(1) + 1, "at {len}");
+            assert_eq!(past().known().is_some(), lines > 1, "at {len}");
+            past().open().unwrap().add(&url, 1, UrlKind::Page).unwrap();
+            assert_eq!(past().entries.len(), lines.saturating_sub(1) + 1, "at {len}");
         }
     }
 }

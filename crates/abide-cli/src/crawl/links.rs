@@ -21,7 +21,7 @@ pub(crate) fn of_page(url: &Url, content_type: Option<&str>, html: &[u8], obeys:
     let html = stated
         .map_or(Cow::Borrowed(html), |encoding| encoding.decode(html).0.into_owned().into_bytes().into());
     let base: RefCell<Option<Url>> = RefCell::new(None);
-    let links = RefCell::new(Vec::new());
+    let mut links = Vec::new();
     let settings = Settings::new()
         // In strict mode lol_html stops at markup that it finds ambiguous.
         .with_strict(false)
@@ -37,7 +37,6 @@ pub(crate) fn of_page(url: &Url, content_type: Option<&str>, html: &[u8], obeys:
         .append_element_content_handler(element!("a[href], area[href]", |element| {
             let rel = element.get_attribute("rel").unwrap_or_default();
             let href = element.get_attribute("href").unwrap_or_default();
-            let mut links = links.borrow_mut();
             if (!obeys || abide::link_follow(&rel))
                 && links.len() <= LINKS_MAX
                 && let Some(link) = join(base.borrow().as_ref().unwrap_or(url), &href)
@@ -48,7 +47,7 @@ pub(crate) fn of_page(url: &Url, content_type: Option<&str>, html: &[u8], obeys:
         }));
     let is_xhtml = content_type.is_some_and(|value| value.to_ascii_lowercase().contains("/xhtml+xml"));
     scan(&if is_xhtml { with_end_tags(&html).into() } else { html }, settings);
-    links.into_inner()
+    links
 }
 
 /// In HTML, `<title/>` begins a text without end, and the links behind it would be part of that.

@@ -18,9 +18,8 @@ use std::path::{self, Path};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use abide::{Abide, Options};
+use abide::Options;
 use abide_permissions::{HeadScanner, ReadOptions};
-use reqwest_middleware::ClientWithMiddleware;
 use tokio::task::JoinSet;
 use url::Url;
 
@@ -29,9 +28,9 @@ use crate::fetch::{self, FetchAnswer};
 use crate::input::{self, absolute_urls, can_write};
 use crate::json::millis;
 use crate::outcome::Outcome;
-use crate::recorder::{self, Recorder, Sent};
+use crate::recorder::{self, Client, Recorder, Sent};
 use crate::sanitize::{count, public_url};
-use crate::status::{Status, UsageError};
+use crate::status::{Status, wrong_usage};
 use crate::{online, style};
 use facts::{CrawlRequest, Fact, OF_PAGE, Stopwatch, Watch};
 use frontier::{Frontier, Next, Task, UrlKind, known_as};
@@ -53,7 +52,9 @@ pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
     let watch = Arc::new(Watch::default());
     let (online, watching) = (args.online.clone(), Arc::clone(&watch));
     let call = async |abide, inner| {
-        let mut crawl = Crawl::new(args, &urls, abide, inner, watch)?;
+        // First, because what is wrong with its header fields is to leave nothing behind.
+        let client = recorder::client(abide, inner, &args.online, false)?;
+        let mut crawl = Crawl::new(args, &urls, client, watch)?;
         for url in &urls {
             crawl.queue(url, 0, UrlKind::Page)?;
         }
@@ -72,22 +73,23 @@ fn are_apart(report: &Path, save: Option<&Path>) -> anyhow::Result<()> {
     let Some(save) = save else { return Ok(()) };
     if path::absolute(save)?.starts_with(path::absolute(report)?) {
         let text = format!("expected a file for --report, found {}, a directory of --save", report.display());
-        return Err(UsageError(text).into());
+        return wrong_usage(text);
     }
     Ok(())
 }
 
 /// The journal beside a durable store and the directory to save to, with what an earlier run has left put into the frontier; and whether
-/// some of that is too deep for this run.
-///
-/// The journal comes last: a call that is refused leaves it as it was.
+/// some of that is too deep for this run. The journal comes last: a call that is refused leaves it as it was.
 fn begin(
     args: &CrawlArgs,
     urls: &[Url],
     frontier: &mut Frontier,
     report: &mut Report,
 ) -> anyhow::Result<(Option<Journal>, Option<Save>, bool)> {
-    let past = args.online.durable().map(|store| Past::of(store, urls, args.restart)).transpose()?;
+    let past = match &args.online.store {
+        StoreArg::Redb(store) => Some(Past::of(store, urls, args.restart)?),
+        StoreArg::Memory | StoreArg::Redis(_) => None,
+    };
     let known = past.as_ref().and_then(Past::known);
     let save = args.save.as_deref().map(|directory| Save::to(directory, known.as_ref())).transpose()?;
     let Some(past) = past else { return Ok((None, save, false)) };
@@ -102,8 +104,7 @@ fn begin(
 }
 
 struct Crawl {
-    abide: Abide,
-    client: ClientWithMiddleware,
+    client: Client,
     args: CrawlArgs,
     frontier: Frontier,
     journal: Option<Journal>,
@@ -134,21 +135,11 @@ struct Done {
 
 impl Crawl {
     /// Everything that is opened is opened here: the store is locked by now.
-    fn new(
-        args: CrawlArgs,
-        urls: &[Url],
-        abide: Abide,
-        inner: reqwest::Client,
-        watch: Arc<Watch>,
-    ) -> anyhow::Result<Self> {
+    fn new(args: CrawlArgs, urls: &[Url], client: Client, watch: Arc<Watch>) -> anyhow::Result<Self> {
         let mut frontier = Frontier::new(urls, args.max_depth);
-        // In their order, as `online::pace` does.
-        for (host, max) in &args.host_max_pages {
-            frontier.limit(host.as_str(), *max);
-        }
+        // Of two for one host the last counts, as in `online::pace`.
+        frontier.limits = args.host_max_pages.iter().cloned().collect();
         let mut report = Report::new(args.report.is_some());
-        // First, because what is wrong with its header fields is to leave nothing behind.
-        let client = recorder::client(&abide, inner, &args.online, false)?;
         let (journal, save, leaves_more) = begin(&args, urls, &mut frontier, &mut report)?;
         let time = Stopwatch::going_on(report.lasted);
         watch.begin(time);
@@ -162,7 +153,6 @@ impl Crawl {
             sitemaps: 0,
             names_sitemaps: HashSet::new(),
             leaves_more,
-            abide,
             args,
             frontier,
             journal,
@@ -200,10 +190,9 @@ impl Crawl {
     /// Starts what may start. If nothing may for now, until when.
     fn dispatch(&mut self) -> Option<Instant> {
         loop {
-            let pages = self.frontier.pages_running();
             let full = self.running.len() >= usize::from(self.args.online.concurrency);
             // Pages under way count too, or as many more than allowed would be fetched.
-            if full || self.fetched + pages >= self.args.max_pages {
+            if full || self.fetched + self.frontier.pages_running >= self.args.max_pages {
                 return None;
             }
             match self.frontier.next(Instant::now()) {
@@ -218,11 +207,11 @@ impl Crawl {
     fn start_or_park(&mut self, task: Task) {
         if is_new_sitemap(&task) && self.sitemaps >= self.args.max_pages {
             self.frontier.ended(&task, false);
-            self.report.left(&task, 1);
+            self.report.left(&task);
             self.leaves_more = true;
             return;
         }
-        let wait = self.abide.next_slot(&task.url).map_or(Duration::ZERO, |slot| slot.wait);
+        let wait = self.client.abide.next_slot(&task.url).map_or(Duration::ZERO, |slot| slot.wait);
         // What is to wait for longer than the crawl is deferred, and counted.
         if wait <= PARKED_MIN || wait > self.args.max_hold || task.is_patient {
             return self.start(task);
@@ -239,15 +228,14 @@ impl Crawl {
         let patience = self.args.max_hold.max(self.args.online.max_wait);
         let options = if task.is_patient { Options::new().with_max_wait(patience) } else { Options::new() };
         let is_sitemap = task.kind == UrlKind::Sitemap || self.may_be_sitemap(&task);
-        let body = Body::up_to(if is_sitemap { SITEMAP_MAX } else { BODY_MAX });
-        self.running.spawn(fetch_page(
-            self.abide.clone(),
-            self.client.clone(),
-            task,
-            recorder,
-            options,
-            body,
-        ));
+        let mut body = Body::up_to(if is_sitemap { SITEMAP_MAX } else { BODY_MAX });
+        let client = self.client.clone();
+        self.running.spawn(async move {
+            let sink = |chunk: &[u8]| body.push(chunk);
+            let asked = fetch::ask(&client, task.url.as_str(), &recorder, options, sink);
+            let answer = OF_PAGE.scope((), asked).await;
+            Done { task, answer, sent: recorder.sent(), ended: Instant::now(), body }
+        });
     }
 
     fn note(&mut self, done: Done) -> anyhow::Result<()> {
@@ -255,7 +243,9 @@ impl Crawl {
         self.in_flight.remove(&task.host);
         self.sent(task.kind, &sent, Some(ended))?;
         if answer.line.outcome == Outcome::Refused {
-            self.report.unsent(&self.abide).into_iter().try_for_each(|host| self.log(Fact::Unsent(host)))?;
+            for host in self.report.unsent(&self.client.abide) {
+                self.log(Fact::Unsent(host))?;
+            }
         }
         let comes_again = self.comes_again(&task, &mut answer)?;
         let is_fetched = !comes_again && answer.line.outcome == Outcome::Fetched;
@@ -336,7 +326,7 @@ impl Crawl {
             return Ok(false);
         }
         let last = answer.line.final_url.as_deref().and_then(|text| text.parse().ok());
-        match self.abide.next_slot(last.as_ref().unwrap_or(&task.url)) {
+        match self.client.abide.next_slot(last.as_ref().unwrap_or(&task.url)) {
             Ok(slot) if slot.wait <= self.args.max_hold => {
                 let again = Task { tries: task.tries.saturating_add(1), ..task.clone() };
                 self.put_back(again, answer, slot.wait)
@@ -442,31 +432,28 @@ impl Crawl {
                 let text = "no URL was found; XML sitemaps and lists of URLs are read, feeds are not";
                 self.progress.suspended(|| style::note(format_args!("{}: {text}", public_url(&task.url))));
             }
-            let (pages, sitemaps) = (self.bounded(base, pages), self.bounded(base, sitemaps));
             // What a sitemap names is as near as what was given, so with `--max-depth 0` exactly that is fetched.
-            pages.iter().try_for_each(|url| self.queue(&public_url(url), 0, UrlKind::Page))?;
-            return sitemaps.iter().try_for_each(|url| self.queue(&public_url(url), 0, UrlKind::Sitemap));
+            self.queue_all(base, &pages, 0, UrlKind::Page)?;
+            return self.queue_all(base, &sitemaps, 0, UrlKind::Sitemap);
         }
         let obeys = !self.args.ignore_nofollow;
         if !is_html(answer.content_type.as_deref()) || (obeys && !answer.may_follow) {
             return Ok(());
         }
         let depth = task.depth.saturating_add(1);
-        // A site gives no credentials to send.
         let links = links::of_page(base, answer.content_type.as_deref(), &body.bytes, obeys);
-        let links = self.bounded(base, links);
-        links.iter().try_for_each(|url| self.queue(&public_url(url), depth, UrlKind::Page))
+        self.queue_all(base, &links, depth, UrlKind::Page)
     }
 
-    /// As many as are queued of one page.
-    fn bounded(&self, of: &Url, mut links: Vec<Url>) -> Vec<Url> {
+    /// Queues what one page names, up to a bound.
+    fn queue_all(&mut self, of: &Url, links: &[Url], depth: u32, kind: UrlKind) -> anyhow::Result<()> {
         if links.len() > LINKS_MAX {
             self.progress.suspended(|| {
                 style::to_stderr(format_args!("{}: only its first {LINKS_MAX} links count", public_url(of)));
             });
-            links.truncate(LINKS_MAX);
         }
-        links
+        // A site gives no credentials to send.
+        links.iter().take(LINKS_MAX).try_for_each(|url| self.queue(&public_url(url), depth, kind))
     }
 
     /// `is_whole`: no error ended it. Where one did, a page may be neither in the queue nor done.
@@ -476,14 +463,10 @@ impl Crawl {
         let mut logged = self.sent(UrlKind::Page, &[], None);
         for (task, recorder) in in_flight.values() {
             logged = logged.and(self.sent(task.kind, &recorder.sent(), None));
-            self.report.left(task, 1);
+            self.report.left(task);
         }
-        let mut left = in_flight.len();
-        for task in self.frontier.left() {
-            self.report.left(task, 1);
-            left += 1;
-        }
-        self.report.end(&self.abide, self.time.at(Instant::now()));
+        self.frontier.left().for_each(|task| self.report.left(task));
+        self.report.end(&self.client.abide, self.time.at(Instant::now()));
         let drawn = self.args.report.as_ref().map_or(Ok(()), |path| {
             std::fs::write(path, html::page(&self.report, &self.args)?)
                 .map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))
@@ -493,20 +476,23 @@ impl Crawl {
         } else {
             summary::print(&self.report)
         };
-        let is_finished = is_whole && left == 0 && !self.leaves_more;
-        let journal = self.journal.take().map(|journal| {
-            let path = journal.path().display().to_string();
-            journal.end(is_finished).map(|()| path)
-        });
-        let path = journal.transpose()?;
+        let is_finished = is_whole && in_flight.is_empty() && self.frontier.len() == 0 && !self.leaves_more;
+        let path = self.journal.take().map(|journal| journal.end(is_finished)).transpose()?;
         if self.report.interrupted {
-            let next = what_now(path.as_deref(), &self.args.online.store);
+            let next = match (&path, &self.args.online.store) {
+                (Some(path), _) => format!("; the same call goes on with what is left, in {path}"),
+                (None, StoreArg::Redis(_)) => {
+                    "; a Redis store keeps robots.txt and backoffs, and not what is left: the next call starts again"
+                        .to_owned()
+                }
+                (None, _) => String::new(),
+            };
             style::to_stderr(format_args!("interrupted{next}"));
         } else if let (Some(path), false) = (&path, is_finished) {
             style::note(format_args!("what is left is in {path}; the same call goes on with it"));
         }
-        let dropped = self.frontier.dropped();
-        if dropped > 0 {
+        if self.frontier.dropped > 0 {
+            let dropped = self.frontier.dropped;
             style::to_stderr(format_args!("the queue was full: {dropped} links were left out"));
         }
         // What could not be written is reported last, so that everything else is reported too.
@@ -528,40 +514,14 @@ impl Crawl {
     }
 }
 
-fn what_now(journal: Option<&str>, store: &StoreArg) -> String {
-    match (journal, store) {
-        (Some(path), _) => format!("; the same call goes on with what is left, in {path}"),
-        (None, StoreArg::Redis(_)) => {
-            "; a Redis store keeps robots.txt and backoffs, and not what is left: the next call starts again"
-                .to_owned()
-        }
-        (None, _) => String::new(),
-    }
-}
-
 fn is_new_sitemap(task: &Task) -> bool {
     task.kind == UrlKind::Sitemap && task.deferrals == 0
 }
 
-/// Whether what was refused is on the host of the task. A page may redirect to a host that is backed off; the others of its own host
-/// need not wait for that.
+/// Whether the host of the task is what was refused: for another one, to which its page redirects, the rest of its queue need not wait.
 fn is_of_its_host(task: &Task, answer: &FetchAnswer) -> bool {
     let last = answer.line.hops.last().and_then(|hop| hop.url.parse::<Url>().ok());
     last.is_none_or(|url| frontier::host_of(&url) == task.host)
-}
-
-async fn fetch_page(
-    abide: Abide,
-    client: ClientWithMiddleware,
-    task: Task,
-    recorder: Recorder,
-    options: Options,
-    mut body: Body,
-) -> Done {
-    let sink = |chunk: &[u8]| body.push(chunk);
-    let asked = fetch::ask(&abide, &client, task.url.as_str(), &recorder, options, sink);
-    let answer = OF_PAGE.scope((), asked).await;
-    Done { task, answer, sent: recorder.sent(), ended: Instant::now(), body }
 }
 
 /// Whether a page may have links: where its head is read for metas.

@@ -37,7 +37,9 @@ pub(crate) enum Class {
     Ok,
     /// A redirect that was not followed, or that led to a page.
     Redirected,
+    /// 4xx.
     ClientError,
+    /// 5xx.
     ServerError,
 }
 
@@ -135,7 +137,8 @@ fn cause(task: &Task, answer: &FetchAnswer) -> Cause {
     let host = hop.host_str().unwrap_or_default().to_owned();
     let rule = line.verdict.as_ref().and_then(|verdict| verdict.found.rule.as_ref());
     if let Some(rule) = rule.filter(|_| line.outcome == Outcome::Denied) {
-        return Cause { text: rule.to_string(), line: Some(rule.line), host };
+        let name = if rule.kind == "allow" { "Allow" } else { "Disallow" };
+        return Cause { text: format!("{name}: {}", rule.pattern), line: Some(rule.line), host };
     }
     // The sentence begins with the URL of the last hop, or with that of the page.
     let last = line.final_url.as_deref().unwrap_or_default();

@@ -44,14 +44,11 @@ impl ProgressLine {
             }
         }
         self.0.set_position(fetched as u64);
-        self.0.set_message(format!("{}  {message}", self.pace(fetched)));
-    }
-
-    /// How far it is, and how fast; on a narrow terminal the beginning is what is left of it.
-    fn pace(&self, fetched: usize) -> String {
         let len = self.0.length().unwrap_or_default();
-        let (rate, elapsed) = (self.0.per_sec(), span(self.0.elapsed().as_secs()));
-        format!("{fetched}/{len} pages  {}  {rate:.1}/s  {elapsed}", bar(fetched as u64, len))
+        let (bar, rate) = (bar(fetched as u64, len), self.0.per_sec());
+        let elapsed = span(self.0.elapsed().as_secs());
+        // How far it is, and how fast, come first: on a narrow terminal the beginning is what is left.
+        self.0.set_message(format!("{fetched}/{len} pages  {bar}  {rate:.1}/s  {elapsed}  {message}"));
     }
 
     /// Runs what writes to the terminal while the bars are out of its way.

@@ -68,13 +68,10 @@ pub(crate) struct HostLine {
     pub(crate) robots_requests: usize,
     /// Requests that were for sitemaps, hops among them.
     pub(crate) sitemap_requests: usize,
-    /// Of those that were fetched: 2xx.
+    /// Those that were fetched, each by its [`Class`].
     pub(crate) ok: usize,
-    /// Of those that were fetched: a redirect led there, or was not followed.
     pub(crate) redirected: usize,
-    /// Of those that were fetched: 4xx.
     pub(crate) client_errors: usize,
-    /// Of those that were fetched: 5xx.
     pub(crate) server_errors: usize,
     /// Of those that were denied: robots.txt can't be fetched.
     pub(crate) unreachable: usize,
@@ -101,13 +98,12 @@ pub(crate) struct Tally<T> {
     pub(crate) example: Option<String>,
 }
 
-/// A rule, or another reason to deny.
+/// A rule, or another reason to deny, as a [`Cause`](crate::crawl::page::Cause) has it.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Denial {
     /// As written in robots.txt, or why there are none.
     pub(crate) rule: String,
     pub(crate) line: Option<u32>,
-    /// Whose robots.txt it is: another host's, when a page has redirected there.
     pub(crate) host: String,
 }
 
@@ -116,7 +112,6 @@ pub(crate) struct Denial {
 pub(crate) struct FailureCause {
     pub(crate) outcome: Outcome,
     pub(crate) why: String,
-    /// Where: another host, when a page has redirected there.
     pub(crate) host: String,
 }
 
@@ -219,9 +214,9 @@ impl Report {
         }
     }
 
-    /// URLs of the host of `task` that are not fetched in this run.
-    pub(crate) fn left(&mut self, task: &Task, count: usize) {
-        self.host_of(&task.url).left += count;
+    /// Counts a URL that is not fetched in this run.
+    pub(crate) fn left(&mut self, task: &Task) {
+        self.host_of(&task.url).left += 1;
     }
 
     /// Hosts of which requests are counted, and none was sent: a robots.txt whose address is refused once it is resolved gives its permit back.

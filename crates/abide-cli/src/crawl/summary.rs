@@ -33,27 +33,16 @@ const SUMS: &str = "requests urls fetched ok redirected client_errors server_err
 
 /// `200  http://a.example/x  120 ms  345 bytes`.
 pub(crate) fn print_page(page: &Page) -> anyhow::Result<()> {
-    let status = page.status.map(|status| status.to_string());
-    let mark = match (page.outcome, &status) {
-        (Outcome::Fetched, Some(status)) => {
-            (style::of_status(page.status.unwrap_or_default()), status.as_str())
-        }
-        (Outcome::Deferred, _) => (style::WAIT, "deferred"),
-        (Outcome::Error, _) => (style::BAD, "failed"),
-        (outcome, _) => (style::BAD, outcome.as_str()),
-    };
     let mut text = format!("  {}", page.url);
-    if let Some(to) = page.moved_to() {
-        text.push_str(&format!(" → {to}"));
-    }
+    text.extend(page.moved_to().map(|to| format!(" → {to}")));
     if page.outcome == Outcome::Fetched {
-        text.push_str(&page.ms.map_or_else(String::new, |ms| format!("  {ms} ms")));
-        text.push_str(&page.bytes.map_or_else(String::new, |bytes| format!("  {bytes} bytes")));
+        text.extend(page.ms.map(|ms| format!("  {ms} ms")));
+        text.extend(page.bytes.map(|bytes| format!("  {bytes} bytes")));
         text.push_str(if page.noindex == Some(true) { "  noindex" } else { "" });
     } else {
         text.push_str(&format!("  {}", cut(page.reason())));
     }
-    Ok(style::say(&[mark, (PLAIN, &text)])?)
+    Ok(style::say(&[page.outcome.mark(page.status, "failed"), (PLAIN, text)])?)
 }
 
 pub(crate) fn print(report: &Report) -> anyhow::Result<()> {
@@ -68,7 +57,7 @@ pub(crate) fn print(report: &Report) -> anyhow::Result<()> {
 
 pub(crate) fn total(report: &Report) -> String {
     let hosts = report.hosts().count();
-    let mut text = format!(
+    let text = format!(
         "{} to {} in {:.1} s; {}: {}",
         count(report.sum(|host| host.requests), "request"),
         count(hosts, "host"),
@@ -76,10 +65,7 @@ pub(crate) fn total(report: &Report) -> String {
         count(report.sum(HostLine::urls), "URL"),
         outcomes(|pick| report.sum(pick))
     );
-    if report.interrupted {
-        text.push_str("; interrupted");
-    }
-    text
+    if report.interrupted { text + "; interrupted" } else { text }
 }
 
 pub(crate) fn lines(host: &HostLine) -> Vec<String> {
@@ -89,56 +75,48 @@ pub(crate) fn lines(host: &HostLine) -> Vec<String> {
     }
     lines.push(pace(host));
     lines.push(robots(host));
-    if !host.denied_by.is_empty() {
-        lines.push(format!("denied: {}", list(host.denied_by.iter().map(|by| denial(by, &host.host)))));
-    }
+    lines.extend(list("denied", host.denied_by.iter().map(|by| denial(by, &host.host))));
     for (outcome, word) in [(Outcome::Refused, "refused"), (Outcome::Error, "failed")] {
-        let those = || host.failed_by.iter().filter(|by| by.why.outcome == outcome);
-        if those().next().is_some() {
-            let each = |by: &Tally<FailureCause>| {
-                let example = cut(by.example.as_deref().unwrap_or_default());
-                format!("{} because {} ({example})", by.urls, by.why.why)
-            };
-            lines.push(format!("{word}: {}", list(those().map(each))));
-        }
+        let those = host.failed_by.iter().filter(|by| by.why.outcome == outcome);
+        let each = |by: &Tally<FailureCause>| {
+            let example = cut(by.example.as_deref().unwrap_or_default());
+            format!("{} because {} ({example})", by.urls, by.why.why)
+        };
+        lines.extend(list(word, those.map(each)));
     }
-    if !host.permissions.is_empty() {
-        let found =
-            host.permissions.iter().map(|(name, pages)| format!("{name} on {}", count(*pages, "page")));
-        lines.push(format!("permissions: {}", list(found)));
-    }
+    let found = host.permissions.iter().map(|(name, pages)| format!("{name} on {}", count(*pages, "page")));
+    lines.extend(list("permissions", found));
     lines
 }
 
 pub(crate) type Pick = fn(&HostLine) -> usize;
 
-/// What a URL can come to.
-const CLASSES: [(&str, Pick); 10] = [
-    ("ok", |host| host.ok),
-    ("redirected", |host| host.redirected),
-    ("client errors", |host| host.client_errors),
-    ("server errors", |host| host.server_errors),
-    ("sitemaps", |host| host.sitemaps),
-    ("denied", |host| host.denied),
-    ("deferred", |host| host.deferred),
-    ("refused", |host| host.refused),
-    ("failed", |host| host.errors),
-    ("left", |host| host.left),
+/// What a URL can come to, and the class that colours it in the HTML report.
+const CLASSES: [(&str, &str, Pick); 10] = [
+    ("ok", "good", |host| host.ok),
+    ("redirected", "moved", |host| host.redirected),
+    ("client errors", "bad", |host| host.client_errors),
+    ("server errors", "bad", |host| host.server_errors),
+    ("sitemaps", "good", |host| host.sitemaps),
+    ("denied", "denied", |host| host.denied),
+    ("deferred", "wait", |host| host.deferred),
+    ("refused", "bad", |host| host.refused),
+    ("failed", "bad", |host| host.errors),
+    ("left", "wait", |host| host.left),
 ];
 
-/// The classes that occurred, and `ok` in any case.
-pub(crate) fn classes(sum: impl Fn(Pick) -> usize) -> impl Iterator<Item = (&'static str, usize)> {
-    let counts = CLASSES.into_iter().map(move |(name, pick)| (name, sum(pick)));
-    counts.filter(|(name, count)| *count > 0 || *name == "ok")
-}
-
-/// `1 client error`, `2 client errors`.
-pub(crate) fn counted(name: &str, count: usize) -> String {
-    format!("{count} {}", if count == 1 { name.trim_end_matches('s') } else { name })
+/// The classes that occurred, and `ok` in any case: `1 client error`, `2 client errors`.
+pub(crate) fn classes(sum: impl Fn(Pick) -> usize) -> impl Iterator<Item = (&'static str, String)> {
+    let counts = CLASSES.into_iter().map(move |(name, colour, pick)| (name, colour, sum(pick)));
+    let counts = counts.filter(|(name, _, count)| *count > 0 || *name == "ok");
+    counts.map(|(name, colour, count)| {
+        let name = if count == 1 { name.trim_end_matches('s') } else { name };
+        (colour, format!("{count} {name}"))
+    })
 }
 
 fn outcomes(sum: impl Fn(Pick) -> usize) -> String {
-    classes(sum).map(|(name, count)| counted(name, count)).collect::<Vec<_>>().join(", ")
+    classes(sum).map(|(_, count)| count).collect::<Vec<_>>().join(", ")
 }
 
 fn pace(host: &HostLine) -> String {
@@ -147,23 +125,17 @@ fn pace(host: &HostLine) -> String {
     let others: Vec<String> = others.map(|(count, what)| format!("{count} for {what}")).collect();
     let others = if others.is_empty() { String::new() } else { format!(" ({})", others.join(", ")) };
     let mut parts = vec![format!("{}{others}", count(host.requests, "request"))];
-    if let Some(gap) = host.gap_min_ms {
-        parts.push(format!("at least {:.2} s apart", gap as f64 / 1e3));
-    }
+    parts.extend(host.gap_min_ms.map(|gap| format!("at least {:.2} s apart", gap as f64 / 1e3)));
     // Less is shown as 0.0 s.
-    if host.waited_ms >= 50 {
-        parts.push(format!("waited {:.1} s for permits", host.waited_ms as f64 / 1e3));
-    }
-    if host.requeued > 0 {
-        parts.push(format!("{} put back to wait", count(host.requeued, "URL")));
-    }
-    for backoff in host.backoffs.iter().take(SHOWN_MAX) {
+    let waited = Some(host.waited_ms).filter(|ms| *ms >= 50);
+    parts.extend(waited.map(|ms| format!("waited {:.1} s for permits", ms as f64 / 1e3)));
+    parts.extend((host.requeued > 0).then(|| format!("{} put back to wait", count(host.requeued, "URL"))));
+    parts.extend(host.backoffs.iter().take(SHOWN_MAX).map(|backoff| {
         let lasts = (backoff.until - backoff.from).as_secs();
-        parts.push(format!("backed off for {} ({})", span(lasts), backoff.why));
-    }
-    if host.backoffs.len() > SHOWN_MAX {
-        parts.push(format!("and backed off {}", count(host.backoffs.len() - SHOWN_MAX, "more time")));
-    }
+        format!("backed off for {} ({})", span(lasts), backoff.why)
+    }));
+    let more = host.backoffs.len().saturating_sub(SHOWN_MAX);
+    parts.extend((more > 0).then(|| format!("and backed off {}", count(more, "more time"))));
     parts.join(", ")
 }
 
@@ -194,13 +166,14 @@ fn denial(Tally { why, urls, .. }: &Tally<Denial>, own: &str) -> String {
     }
 }
 
-fn list(items: impl Iterator<Item = String>) -> String {
+/// The first of some, if there are any.
+fn list(what: &str, items: impl Iterator<Item = String>) -> Option<String> {
     let items: Vec<String> = items.collect();
-    let mut text = items.get(..SHOWN_MAX).unwrap_or(&items).join(", ");
+    let mut text = format!("{what}: {}", items.get(..SHOWN_MAX).unwrap_or(&items).join(", "));
     if items.len() > SHOWN_MAX {
         text.push_str(&format!(", and {} more", items.len() - SHOWN_MAX));
     }
-    text
+    (!items.is_empty()).then_some(text)
 }
 
 /// Of one list; `--json` has them all.
