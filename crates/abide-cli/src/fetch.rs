@@ -90,7 +90,10 @@ async fn fetch_to(args: &FetchArgs, url: &str, path: &Path, client: &Client) -> 
     if !is_piped {
         can_write(path)?;
     }
-    let named = |error: io::Error| anyhow::Error::new(error).context(path.display().to_string());
+    let named = |error: io::Error| match is_piped {
+        true => error.into(),
+        false => anyhow::anyhow!("{}: {error}", path.display()),
+    };
     let recorder = Recorder::with_page_max(args.page_timeout);
     let (mut out, mut written) = (None, Ok(()));
     let sink = |chunk: &[u8]| {

@@ -47,6 +47,13 @@ async fn a_file_is_kept_where_nothing_is_fetched() {
 }
 
 #[tokio::test]
+#[cfg(target_os = "linux")]
+async fn a_file_that_is_full_is_named() {
+    let ran = online(&site().await, "fetch -q -o /dev/full a.example/page").await;
+    assert_eq!(ran.ends_with(1).err, "abide: /dev/full: No space left on device (os error 28)\n");
+}
+
+#[tokio::test]
 async fn header_fields_of_the_caller_reach_pages_alone() {
     let server = site().await;
     let fields = "-H 'X-One: 1' -H 'Authorization: Basic c2VjcmV0'";
