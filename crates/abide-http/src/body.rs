@@ -309,7 +309,7 @@ mod tests {
         }
         let wire = StreamBody::new(futures_util::stream::iter(frames));
         let mut body = ResponseBody::new(wire, Version::HTTP_11, None);
-        body.read_head(head_reader()).await;
+        drop(body.read_head(head_reader()).await);
         body.take_what_is_here().await;
         body
     }

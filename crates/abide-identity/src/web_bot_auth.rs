@@ -40,6 +40,7 @@ use crate::signature::{Component, Message, field_value, parameters, sign, text};
 /// }
 /// ```
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct WebBotAuth {
     signer: Arc<dyn Signer>,
     keyid: String,
@@ -103,7 +104,6 @@ impl WebBotAuth {
     }
 
     /// Adds a `nonce` of 32 random bytes to each signature, so that a server can refuse a signature that it has seen before. Default: none.
-    #[must_use]
     pub fn with_nonce(mut self) -> Self {
         self.nonce = Nonce::Random;
         self
@@ -111,14 +111,12 @@ impl WebBotAuth {
 
     /// Covers only `@authority` and `Signature-Agent`, the draft's minimum: the signature is valid for every URL of the site, also behind
     /// proxies that rewrite URLs. Default: `@method` and `@target-uri` too.
-    #[must_use]
     pub fn with_authority_only(mut self) -> Self {
         self.covered = vec![Component::Authority];
         self
     }
 
     /// Sends `Signature-Agent` as a String, as deployments before draft-meunier-web-bot-auth-architecture-04 want it. Default: a Dictionary.
-    #[must_use]
     pub fn with_bare_agent(mut self) -> Self {
         self.agent.is_dictionary = false;
         self
@@ -128,7 +126,6 @@ impl WebBotAuth {
     /// is then sent once more, signed, after the delay. [`sign`](Self::sign) itself always signs. Default: every request is signed.
     ///
     /// A request whose body cannot be sent twice is not repeated: its response is the server's refusal.
-    #[must_use]
     pub fn with_signatures_only_when_asked(mut self) -> Self {
         self.signs_only_when_asked = true;
         self

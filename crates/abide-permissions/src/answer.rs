@@ -31,19 +31,16 @@ impl Answer {
     }
 
     /// Allow, disallow or unknown.
-    #[must_use]
     pub const fn preference(&self) -> Preference {
         self.preference
     }
 
     /// Whether the use is disallowed. False if it is unknown.
-    #[must_use]
     pub const fn is_disallowed(&self) -> bool {
         matches!(self.preference, Preference::Disallow)
     }
 
     /// The places of the statements that decided. Empty if nothing is stated.
-    #[must_use]
     pub fn sources(&self) -> &[Provenance] {
         &self.sources
     }

@@ -29,7 +29,6 @@ impl UnavailableAfter {
     /// Reads a date: RFC 822 and 1123 (weekday never checked), RFC 850, asctime, ISO 8601 (date, date-time, basic, ordinal, week), what
     /// `date` of Unix and `Date` of JavaScript print, or `@` and Unix seconds. A date without a time is its first second; a time without
     /// a zone, or with a zone of unknown name, is read as UTC and is [approximate](Self::is_approximate).
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim_matches(|c: char| c.is_ascii_whitespace());
         if let Some(seconds) = text.strip_prefix('@') {
@@ -45,25 +44,21 @@ impl UnavailableAfter {
     }
 
     /// From Unix seconds; beyond the years 0000 to 9999 it saturates.
-    #[must_use]
     pub fn from_unix_seconds(seconds: i64) -> Self {
         Self { unix_seconds: seconds.clamp(SECONDS_MIN, SECONDS_MAX), approximate: false }
     }
 
     /// Seconds since 1970-01-01T00:00:00Z.
-    #[must_use]
     pub const fn unix_seconds(self) -> i64 {
         self.unix_seconds
     }
 
     /// Whether the zone was missing or unknown, so that UTC had to be assumed.
-    #[must_use]
     pub const fn is_approximate(self) -> bool {
         self.approximate
     }
 
     /// The time as the standard library has it. `None` where the platform cannot express it.
-    #[must_use]
     pub fn time(self) -> Option<SystemTime> {
         let distance = Duration::from_secs(self.unix_seconds.unsigned_abs());
         if self.unix_seconds < 0 {
@@ -74,7 +69,6 @@ impl UnavailableAfter {
     }
 
     /// Whether `now` is later.
-    #[must_use]
     pub fn has_passed(self, now: SystemTime) -> bool {
         match self.time() {
             Some(time) => now > time,

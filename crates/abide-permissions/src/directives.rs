@@ -57,7 +57,6 @@ type Directives = Vec<(Box<str>, SfValue)>;
 impl AppDirectives {
     /// Reads the records of the group of `rules`. A record that is not a List is dropped by itself (RFC 9309 §2.3.1.5 takes precedence over
     /// joining the lines, X12).
-    #[must_use]
     pub fn of(rules: &Rules, target: &Target<'_>) -> Self {
         let mut found = Self::default();
         let group = rules.token().unwrap_or("*");
@@ -81,7 +80,6 @@ impl AppDirectives {
     ///
     /// Of the records that name it, all those with the longest path count (X13, X14). Names are compared case-insensitively (Lenient: SF
     /// Tokens are case-sensitive, X16).
-    #[must_use]
     pub fn for_app(&self, app: &str) -> Option<Vec<(&str, &SfValue, &Provenance)>> {
         let named = || self.members.iter().filter(|member| member.app.eq_ignore_ascii_case(app));
         let longest = named().map(|member| member.bytes).max()?;
@@ -92,7 +90,6 @@ impl AppDirectives {
     }
 
     /// The value of a directive for an application; of a repeated one the last (X15).
-    #[must_use]
     pub fn get(&self, app: &str, name: &str) -> Option<&SfValue> {
         let directives = self.for_app(app)?;
         directives.into_iter().rev().find(|(own, ..)| *own == name).map(|(_, value, _)| value)
@@ -104,7 +101,6 @@ impl AppDirectives {
     }
 
     /// The lines of records that could not be read.
-    #[must_use]
     pub fn dropped(&self) -> &[u32] {
         &self.dropped
     }

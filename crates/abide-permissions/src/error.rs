@@ -26,7 +26,6 @@ enum Kind {
 
 impl PermissionError {
     /// Wraps the error of a store.
-    #[must_use]
     pub fn new(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self(Kind::Store(error.into()))
     }

@@ -20,6 +20,7 @@ use crate::license::{LICENSES_MAX, is_license};
 /// assert!(unread.metas().is_empty() && !unread.end().is_complete(), "it may have metas");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
 pub struct Head {
     /// Absent when nothing was found, as with most responses that are not HTML.
     found: Option<Arc<FoundInHead>>,
@@ -58,13 +59,11 @@ impl FoundInHead {
 
 impl Head {
     /// No scan was made, for this reason.
-    #[must_use]
     pub const fn not_scanned(reason: HeadEnd) -> Self {
         Self { found: None, end: reason, bytes: 0 }
     }
 
     /// A head with these metas, in order.
-    #[must_use]
     pub fn from_metas(metas: impl IntoIterator<Item = Meta>, end: HeadEnd) -> Self {
         Self::new(FoundInHead { metas: metas.into_iter().collect(), ..FoundInHead::default() }, end, 0)
     }
@@ -76,7 +75,6 @@ impl Head {
     }
 
     /// Marks the metas as those of a part of the document.
-    #[must_use]
     pub const fn of_part(mut self) -> Self {
         if self.end.is_complete() {
             self.end = HeadEnd::Interrupted;
@@ -85,14 +83,12 @@ impl Head {
     }
 
     /// Every meta element of the head with a name, in order, as a browser with scripting sees them.
-    #[must_use]
     pub fn metas(&self) -> &[Meta] {
         self.found.as_deref().map_or(&[], |found| &found.metas)
     }
 
     /// The metas within the `noscript` elements of the head, which exist only for browsers without scripting. Their rules
     /// count too (X19).
-    #[must_use]
     pub fn noscript_metas(&self) -> &[Meta] {
         self.found.as_deref().map_or(&[], |found| &found.noscript_metas)
     }
@@ -103,19 +99,16 @@ impl Head {
     }
 
     /// How the scan ended, or why there was none.
-    #[must_use]
     pub const fn end(&self) -> HeadEnd {
         self.end
     }
 
     /// Bytes that were looked at, before charset decoding.
-    #[must_use]
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Whether a `noscript` held more than is looked at (64 KiB), or there were more of them (256).
-    #[must_use]
     pub fn noscript_cut(&self) -> bool {
         self.found.as_deref().is_some_and(|found| found.noscript_cut)
     }
@@ -146,19 +139,16 @@ pub struct Meta {
 
 impl Meta {
     /// A meta element.
-    #[must_use]
     pub fn new(name: impl Into<Box<str>>, content: impl Into<Box<str>>) -> Self {
         Self { name: name.into(), content: content.into() }
     }
 
     /// Its name; case and spaces as written.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Its content, empty when the attribute is missing.
-    #[must_use]
     pub fn content(&self) -> &str {
         &self.content
     }
@@ -202,7 +192,6 @@ pub enum HeadEnd {
 impl HeadEnd {
     /// The name in the command's JSON: `ended`, `eof`, `byte_limit`, `memory_limit`, or `none` without a scan. It is `eof` for a body that
     /// ended early, and for a head that was read but does not count as known.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ended => "ended",
@@ -214,13 +203,11 @@ impl HeadEnd {
     }
 
     /// Whether all metas are known: the head was read to its end, or there is no HTML.
-    #[must_use]
     pub const fn is_complete(self) -> bool {
         matches!(self, Self::Ended | Self::Eof | Self::NotHtml)
     }
 
     /// Whether a scan was begun but did not find all metas.
-    #[must_use]
     pub const fn is_incomplete_scan(self) -> bool {
         matches!(
             self,

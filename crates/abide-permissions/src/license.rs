@@ -20,7 +20,6 @@ use crate::quoted::{split, unquoted};
 /// let (url, source) = &found[0];
 /// assert_eq!((&**url, &*source.to_string()), ("/license.xml", "Link, field 1"));
 /// ```
-#[must_use]
 pub fn licenses<'a>(
     rules: Option<&Rules>,
     fields: impl IntoIterator<Item = (&'a str, &'a [u8])>,
@@ -48,7 +47,6 @@ pub fn licenses<'a>(
 /// let fields = [("WWW-Authenticate", b"Basic realm=\"a, b\", License error=\"invalid_request\"".as_slice())];
 /// assert_eq!(license_challenge(fields), Some(vec![("error".to_owned(), "invalid_request".to_owned())]));
 /// ```
-#[must_use]
 pub fn license_challenge<'a>(
     fields: impl IntoIterator<Item = (&'a str, &'a [u8])>,
 ) -> Option<Vec<(String, String)>> {

@@ -12,7 +12,6 @@
 /// assert!(!link_follow("noopener NoFollow"));
 /// assert!(link_follow("nofollowing"), "words are compared whole");
 /// ```
-#[must_use]
 pub fn link_follow(rel: &str) -> bool {
     let restricts = |word: &str| RESTRICTING.iter().any(|known| word.eq_ignore_ascii_case(known));
     !rel.split_ascii_whitespace().any(restricts)

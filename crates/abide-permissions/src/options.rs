@@ -23,6 +23,7 @@ use crate::preference::Usage;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct ReadOptions {
     tokens: Arc<[ProductToken]>,
     field_limit: usize,
@@ -61,13 +62,11 @@ pub(crate) struct PolicyToken {
 
 impl ReadOptions {
     /// Reads for one product token, within the default limits.
-    #[must_use]
     pub fn new(token: ProductToken) -> Self {
         Self::for_tokens([token])
     }
 
     /// Reads for every token of a chain. Without a token, only the rules for all crawlers apply.
-    #[must_use]
     pub fn for_tokens(tokens: impl IntoIterator<Item = ProductToken>) -> Self {
         Self {
             tokens: tokens.into_iter().collect(),
@@ -84,7 +83,6 @@ impl ReadOptions {
     }
 
     /// Replaces the tokens.
-    #[must_use]
     pub fn with_tokens(mut self, tokens: impl IntoIterator<Item = ProductToken>) -> Self {
         self.tokens = tokens.into_iter().collect();
         self
@@ -131,7 +129,6 @@ impl ReadOptions {
     /// Reads `Robots-Tag` strictly by RFC 9651: one bad member makes the whole field void unless the field is over the limit, names are
     /// lower-case only, and there is no legacy reading. An invalid Content-Usage or Content-Signal then states nothing. Off by default,
     /// because it loses restrictions that a publisher meant. `X-Robots-Tag` is not affected.
-    #[must_use]
     pub const fn with_strict_sf(mut self, strict: bool) -> Self {
         self.preferences.strict = strict;
         self
@@ -139,7 +136,6 @@ impl ReadOptions {
 
     /// Whether metas in the body count too, up to the limit, as they do for Google. Off by default, because others than the publisher may
     /// be able to write into the body (draft-illyes-repext-03 §4).
-    #[must_use]
     pub const fn with_body_metas(mut self, count: bool) -> Self {
         self.body_metas = count;
         self
@@ -148,7 +144,6 @@ impl ReadOptions {
     /// Whether the Content-Signal records of the `*` group count too if a group names the crawler; the most restrictive counts. Off by
     /// default, because by RFC 9309 §2.2.1 the `*` group does not apply then. Turn it on if you assume that a site with `ai-train=no` for
     /// all crawlers did not mean to except those that it has rules for.
-    #[must_use]
     pub const fn with_signals_united(mut self, unite: bool) -> Self {
         self.preferences.unites_signals = unite;
         self
@@ -157,7 +152,6 @@ impl ReadOptions {
     /// Adds a *policy token*: a site states a preference on `usage` by an ordinary group of robots.txt whose user-agent line names the
     /// token (draft-kelley-aipref-training-preference-signal). If that group disallows the URL, the usage is disallowed; it never decides
     /// whether the URL is fetched. With `fallback`, the `*` group counts if no group names the token. abide has no built-in policy tokens.
-    #[must_use]
     pub fn with_policy_token(mut self, token: ProductToken, usage: Usage, fallback: bool) -> Self {
         let added = [PolicyToken { token, usage, fallback }];
         let known = self.preferences.policies().iter().cloned();
@@ -167,7 +161,6 @@ impl ReadOptions {
 
     /// The percentage of the time since `Last-Modified` for which a response counts as fresh. Default 10, as in RFC 9111 §4.2.2; 0 turns
     /// the heuristic off.
-    #[must_use]
     pub const fn with_heuristic_percent(mut self, percent: u32) -> Self {
         self.heuristic_percent = percent;
         self
@@ -175,7 +168,6 @@ impl ReadOptions {
 
     /// The planned interval between fetches, for which a response counts as fresh if nothing else is known (draft-illyes-repext-03 §3.1.4:
     /// "typically matching the scheduled recrawl frequency of the resource"). Default 0: fetch again at any time.
-    #[must_use]
     pub const fn with_default_ttl(mut self, ttl: Duration) -> Self {
         self.default_ttl = ttl;
         self
@@ -186,32 +178,27 @@ impl ReadOptions {
     ///
     /// With it, a `noindex` that could not be read is not obeyed. Without it,
     /// [`Permissions::noindex_known`](crate::Permissions::noindex_known) distinguishes unknown from forbidden.
-    #[must_use]
     pub const fn danger_unknown_is_permitted(mut self, is_permitted: bool) -> Self {
         self.unknown_is_permitted = is_permitted;
         self
     }
 
     /// The chain of tokens.
-    #[must_use]
     pub fn tokens(&self) -> &[ProductToken] {
         &self.tokens
     }
 
     /// Bytes of one field that are read.
-    #[must_use]
     pub const fn field_limit(&self) -> usize {
         self.field_limit
     }
 
     /// Bytes of HTML that are read.
-    #[must_use]
     pub const fn head_limit(&self) -> usize {
         self.head_limit
     }
 
     /// Whether the metas of the body count too.
-    #[must_use]
     pub const fn has_body_metas(&self) -> bool {
         self.body_metas
     }

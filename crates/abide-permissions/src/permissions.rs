@@ -35,6 +35,7 @@ use crate::rules::TagRules;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[must_use]
 pub struct Permissions {
     rules: TagRules,
     findings: Findings,
@@ -47,7 +48,6 @@ pub struct Permissions {
 impl Permissions {
     /// Reads a response: its header fields as (name, value), one pair for each line, in order; and its head, or the reason
     /// why there is none. Fields of other names are passed over.
-    #[must_use]
     pub fn read<'a>(
         options: &ReadOptions,
         fields: impl IntoIterator<Item = (&'a str, &'a [u8])>,
@@ -70,7 +70,6 @@ impl Permissions {
 
     /// Reads header fields alone, as text, for content that is not HTML. The reading is as of the epoch; give the
     /// time with [`Permissions::with_received_at`] when an `unavailable_after` should count.
-    #[must_use]
     pub fn from_headers<'a>(
         options: &ReadOptions,
         fields: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -80,7 +79,6 @@ impl Permissions {
     }
 
     /// Sets when the response was received, as of which [`Permissions::may_index`] answers.
-    #[must_use]
     pub const fn with_received_at(mut self, received_at: SystemTime) -> Self {
         self.received_at = received_at;
         self
@@ -88,7 +86,6 @@ impl Permissions {
 
     /// Says that there may be field lines which [`Permissions::read`] was not given, because something on the way does not
     /// keep them, as HTTP caches do. What is stated stays, and nothing else is known.
-    #[must_use]
     pub const fn with_missing_fields(mut self) -> Self {
         self.fields_read = false;
         self
@@ -98,7 +95,6 @@ impl Permissions {
     ///
     /// What the initial source states stays in force, even if the DOM does not have it (draft-illyes-repext-03 §4: the final DOM MUST NOT be
     /// the exclusive source of truth).
-    #[must_use]
     pub fn union_rendered(mut self, options: &ReadOptions, metas: &[Meta]) -> Self {
         read_metas(options, metas, |index, name| Provenance::Rendered { index, name }, &mut self.findings);
         // Combined once more from all statements, of which none was taken back.
@@ -107,90 +103,76 @@ impl Permissions {
     }
 
     /// The effective rules for our tokens, whatever their source.
-    #[must_use]
     pub const fn rules(&self) -> &TagRules {
         &self.rules
     }
 
     /// The effective rules one by one with their sources: fields first, then metas, then metas in `noscript`.
-    #[must_use]
     pub fn statements(&self) -> &[(Provenance, TagRules)] {
         &self.findings.statements
     }
 
     /// Places that could not be read as their publisher may have meant them, and why; at most 32.
-    #[must_use]
     pub fn warnings(&self) -> &[(Provenance, String)] {
         &self.findings.warnings
     }
 
     /// The head as it was found, whichever crawlers its metas address.
-    #[must_use]
     pub const fn head(&self) -> &Head {
         &self.head
     }
 
     /// How the scan of the head ended, or why there was none.
-    #[must_use]
     pub const fn head_end(&self) -> HeadEnd {
         self.head.end()
     }
 
     /// Every meta element of the head with a name, in order, whichever crawler it addresses.
-    #[must_use]
     pub fn metas(&self) -> &[Meta] {
         self.head.metas()
     }
 
     /// Whether a limit cut a field, a `content`, or the head, or the head could not be read to its end: rules may be missing.
-    #[must_use]
     pub const fn is_truncated(&self) -> bool {
         self.findings.truncated
     }
 
     /// When the response was received.
-    #[must_use]
     pub const fn received_at(&self) -> SystemTime {
         self.received_at
     }
 
     /// Whether everything was read that could state a rule: every field line, and the head to its end unless there is no
     /// HTML. If not, only what [`Permissions::rules`] has is known.
-    #[must_use]
     pub const fn is_complete(&self) -> bool {
         self.fields_read && !self.findings.truncated && self.head_end().is_complete()
     }
 
     /// Whether the content may be in an index, as of when the response was received. Unknown is no: `true` only when
     /// [`Permissions::is_complete`], or with [`ReadOptions::danger_unknown_is_permitted`].
-    #[must_use]
     pub fn may_index(&self) -> bool {
         self.may_index_at(self.received_at)
     }
 
     /// Whether the content may be in an index at `now`. Later than the response, an `unavailable_after` may have passed.
     /// Unknown is no, as for [`Permissions::may_index`].
-    #[must_use]
     pub fn may_index_at(&self, now: SystemTime) -> bool {
         self.permits_what_is_not_stated() && self.rules.may_index_at(now)
     }
 
     /// Whether the page's links may be followed. Unknown is no, as for [`Permissions::may_index`]. For a single link see
     /// [`link_follow`](crate::link_follow).
-    #[must_use]
     pub const fn may_follow(&self) -> bool {
         self.permits_what_is_not_stated() && !self.rules.nofollow()
     }
 
     /// The longest text snippet in characters; 0 when `nosnippet`, or when that is unknown. `None`: there is no limit.
-    #[must_use]
     pub const fn snippet_limit(&self) -> Option<u64> {
         if self.permits_what_is_not_stated() { self.rules.snippet_limit() } else { Some(0) }
     }
 
     /// May the content be in an index? As of when the response was received. Allowed where
     /// [everything was read](Self::is_complete) and nothing forbids it; else unknown. No setting changes this.
-    #[must_use]
     pub fn indexing(&self) -> Answer {
         let now = self.received_at;
         self.answer(|rules| !rules.may_index_at(now))
@@ -198,7 +180,6 @@ impl Permissions {
 
     /// May a text snippet be shown? `nosnippet` and `max-snippet:0` forbid it; a longer [limit](Self::snippet_limit) does not.
     /// Allowed and unknown are as for [`indexing`](Self::indexing).
-    #[must_use]
     pub fn snippets(&self) -> Answer {
         self.answer(|rules| rules.snippet_limit() == Some(0))
     }
@@ -217,7 +198,6 @@ impl Permissions {
 
     /// What is known about `noindex`: `Some(true)` when any source states it; `Some(false)` when none does and the reading
     /// [`is_complete`](Permissions::is_complete); `None` when something was not read. No setting changes this.
-    #[must_use]
     pub const fn noindex_known(&self) -> Option<bool> {
         match (self.rules.noindex(), self.is_complete()) {
             (true, _) => Some(true),

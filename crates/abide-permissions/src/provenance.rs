@@ -108,7 +108,6 @@ impl Provenance {
     }
 
     /// Whether it is a record of robots.txt.
-    #[must_use]
     pub const fn is_robots_txt(&self) -> bool {
         matches!(self, Self::RobotsTxt { .. })
     }

@@ -73,6 +73,7 @@ pub struct PermissionRecord {
 /// assert!(fetched.is_whole_page());
 /// ```
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct Fetched<'a> {
     status: u16,
     fields: &'a [(&'a str, &'a [u8])],
@@ -84,7 +85,6 @@ pub struct Fetched<'a> {
 
 impl<'a> Fetched<'a> {
     /// A response: its status, its fields line by line, its head or the reason why there is none, and when it was received.
-    #[must_use]
     pub const fn new(
         status: u16,
         fields: &'a [(&'a str, &'a [u8])],
@@ -96,7 +96,6 @@ impl<'a> Fetched<'a> {
 
     /// Adds the fields of the request. A 304 without validators is about the version that `If-None-Match` or
     /// `If-Modified-Since` names, and a 206 to `If-Range` may leave out fields of the page.
-    #[must_use]
     pub const fn with_request(mut self, fields: &'a [(&'a str, &'a [u8])]) -> Self {
         self.request = fields;
         self
@@ -104,7 +103,6 @@ impl<'a> Fetched<'a> {
 
     /// Adds what robots.txt prefers for the URL: the copy that decided this very fetch. Later copies do not change what was
     /// fetched under this one (draft-ietf-aipref-attach).
-    #[must_use]
     pub fn with_preferences(mut self, preferences: &Preferences) -> Self {
         let of_robots =
             preferences.statements().iter().filter(|statement| statement.source().is_robots_txt());
@@ -114,7 +112,6 @@ impl<'a> Fetched<'a> {
     }
 
     /// Whether this is a whole page, all of whose permissions are known: its record replaces any other one.
-    #[must_use]
     pub fn is_whole_page(&self) -> bool {
         self.is_whole() && self.head.end().is_complete()
     }
@@ -152,7 +149,6 @@ impl<'a> Fetched<'a> {
 /// assert!(!is_whole(206, [b"bytes 0-20/100".as_slice()]));
 /// assert!(!is_whole(304, []));
 /// ```
-#[must_use]
 pub fn is_whole<'a>(status: u16, content_ranges: impl IntoIterator<Item = &'a [u8]>) -> bool {
     match status {
         206 => is_whole_range(content_ranges.into_iter()) == Some(true),
@@ -174,7 +170,6 @@ fn is_whole_range<'a>(mut ranges: impl Iterator<Item = &'a [u8]>) -> Option<bool
 
 impl PermissionRecord {
     /// A record of a first fetch with any status. The record of a redirect belongs to the URL that redirects.
-    #[must_use]
     pub fn new(url: impl Into<Box<str>>, fetched: &Fetched<'_>) -> Self {
         let mut record = Self::empty(url.into());
         record.replace(fetched);
@@ -237,13 +232,11 @@ impl PermissionRecord {
     }
 
     /// The last known rules for these tokens, fresh or stale.
-    #[must_use]
     pub fn rules(&self, options: &ReadOptions) -> TagRules {
         self.permissions(options).rules().clone()
     }
 
     /// The last known permissions for these tokens with their sources, fresh or stale.
-    #[must_use]
     pub fn permissions(&self, options: &ReadOptions) -> Permissions {
         let found = FoundInHead {
             metas: self.metas.clone(),
@@ -259,7 +252,6 @@ impl PermissionRecord {
 
     /// The preferences that were stated when the resource was fetched: by robots.txt, by the fields that are kept, and by
     /// TDMRep in fields and metas.
-    #[must_use]
     pub fn preferences(&self, options: &ReadOptions) -> Preferences {
         let read = Preferences::new(options)
             .with_statements(self.preferences.iter().cloned())
@@ -283,7 +275,6 @@ impl PermissionRecord {
     /// let (free, closed) = (of(b"*;noarchive"), of(b"*;noindex"));
     /// assert!(closed.covers(&closed) && !free.covers(&closed));
     /// ```
-    #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         let has_all = |own: &[Meta], others: &[Meta]| others.iter().all(|meta| own.contains(meta));
         let any = ReadOptions::for_tokens([]);
@@ -299,7 +290,6 @@ impl PermissionRecord {
 
     /// Until when the response is fresh: from then on it should be fetched again. Its rules stay in force
     /// (draft-illyes-repext-03 §3.1.4).
-    #[must_use]
     pub fn fresh_until(&self, options: &ReadOptions) -> SystemTime {
         let received = self.received_at();
         let lifetime = lifetime(|name| self.lines(name), received, options);
@@ -307,13 +297,11 @@ impl PermissionRecord {
     }
 
     /// The URL whose record this is.
-    #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
     /// When the resource was last received or revalidated, to the millisecond.
-    #[must_use]
     pub fn received_at(&self) -> SystemTime {
         let distance = Duration::from_millis(self.received_at.unsigned_abs());
         let epoch = SystemTime::UNIX_EPOCH;
@@ -324,7 +312,6 @@ impl PermissionRecord {
 
     /// Whether a store that has this record keeps it when `other` of the same URL is saved: it was received later, but by less than a day.
     /// A record that is dated further ahead has a wrong date, and would never be replaced.
-    #[must_use]
     pub const fn outlives(&self, other: &Self) -> bool {
         let later_by = self.received_at.saturating_sub(other.received_at);
         0 < later_by && later_by < 86_400_000
@@ -337,13 +324,11 @@ impl PermissionRecord {
     }
 
     /// How the scan of the head ended that found the metas, or why there was none.
-    #[must_use]
     pub const fn head_end(&self) -> HeadEnd {
         self.head_end
     }
 
     /// Whether the metas, or some of them, are those of an earlier version of the resource.
-    #[must_use]
     pub const fn metas_are_stale(&self) -> bool {
         self.metas_stale
     }

@@ -29,6 +29,7 @@ use crate::rule::{Flag, ImagePreview, Limit, ValuedRule};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Default, PartialEq, Eq)]
+#[must_use]
 pub struct TagRules {
     flags: u16,
     pub(crate) max_snippet: Option<Limit>,
@@ -47,7 +48,6 @@ impl TagRules {
     pub const VALUED: &[&str] = ValuedRule::NAMES;
 
     /// Whether the rule of this name, one of [`FLAGS`](Self::FLAGS), is stated.
-    #[must_use]
     pub fn states(&self, name: &str) -> bool {
         self.flags().any(|flag| flag == name)
     }
@@ -62,44 +62,37 @@ impl TagRules {
     }
 
     /// `noindex`: keep the content out of the publicly accessible index. Short for [`states`](Self::states), as are the next two.
-    #[must_use]
     pub const fn noindex(&self) -> bool {
         self.has(Flag::NoIndex)
     }
 
     /// `nofollow`: do not follow the page's links.
-    #[must_use]
     pub const fn nofollow(&self) -> bool {
         self.has(Flag::NoFollow)
     }
 
     /// `nosnippet`: reproduce no excerpt.
-    #[must_use]
     pub const fn nosnippet(&self) -> bool {
         self.has(Flag::NoSnippet)
     }
 
     /// `max-snippet` in characters, the smallest stated; -1 is stated to be without limit. `nosnippet` does not change it; see
     /// [`TagRules::snippet_limit`].
-    #[must_use]
     pub fn max_snippet(&self) -> Option<i64> {
         self.max_snippet.map(Limit::as_i64)
     }
 
     /// `max-image-preview`, the smallest stated: `none`, `standard` or `large`.
-    #[must_use]
     pub fn max_image_preview(&self) -> Option<&'static str> {
         self.max_image_preview.map(ImagePreview::as_str)
     }
 
     /// `max-video-preview` in seconds, the smallest stated; 0 is a static image, and -1 is stated to be without limit.
-    #[must_use]
     pub fn max_video_preview(&self) -> Option<i64> {
         self.max_video_preview.map(Limit::as_i64)
     }
 
     /// `unavailable_after`, the earliest stated.
-    #[must_use]
     pub const fn unavailable_after(&self) -> Option<UnavailableAfter> {
         self.unavailable_after
     }
@@ -111,7 +104,6 @@ impl TagRules {
     }
 
     /// Whether nothing is stated, not even an unknown rule.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.flags == 0
             && self.max_snippet.is_none()
@@ -128,7 +120,6 @@ impl TagRules {
     }
 
     /// The longest text snippet in characters: 0 when `nosnippet`, else [`TagRules::max_snippet`]. `None`: there is no limit.
-    #[must_use]
     pub const fn snippet_limit(&self) -> Option<u64> {
         match self.max_snippet {
             _ if self.nosnippet() => Some(0),
@@ -138,7 +129,6 @@ impl TagRules {
     }
 
     /// What either states. Commutative, associative, idempotent; it never takes a restriction away.
-    #[must_use]
     pub fn union(mut self, other: &Self) -> Self {
         self.unite(other);
         self

@@ -59,20 +59,17 @@ pub struct MemoryPermissionStore {
 
 impl MemoryPermissionStore {
     /// A store for at most `records_max` records.
-    #[must_use]
     pub fn new(records_max: std::num::NonZeroUsize) -> Self {
         // One with a bound takes the room for all of them at once.
         Self { records_max: records_max.get(), records: LruCache::unbounded().into() }
     }
 
     /// The number of records.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.lock().len()
     }
 
     /// Whether there are no records.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -36,19 +36,16 @@ pub enum SfValue {
 
 impl SfValue {
     /// The value of a Boolean.
-    #[must_use]
     pub const fn as_bool(&self) -> Option<bool> {
         if let Self::Boolean(value) = self { Some(*value) } else { None }
     }
 
     /// The value of an Integer.
-    #[must_use]
     pub const fn as_integer(&self) -> Option<i64> {
         if let Self::Integer(value) = self { Some(*value) } else { None }
     }
 
     /// The text of a Token, String or Display String.
-    #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         if let Self::String(value) | Self::Token(value) | Self::Display(value) = self {
             Some(value)

@@ -30,6 +30,7 @@ use crate::store::Store;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct Builder {
     pub(crate) cache_size: usize,
     pub(crate) max_records: u64,
@@ -55,7 +56,6 @@ impl Builder {
     }
 
     /// Bytes of the file that are kept in memory. Default 4 MiB.
-    #[must_use]
     pub fn cache_size(mut self, bytes: usize) -> Self {
         self.cache_size = bytes;
         self
@@ -63,14 +63,12 @@ impl Builder {
 
     /// Maximum number of records of each kind, robots.txt and permissions. Default 1,000,000. The oldest are dropped: robots.txt by its
     /// last attempt, permissions by the time of receipt. Backoffs do not count; they are dropped when they end.
-    #[must_use]
     pub fn max_records(mut self, records: u64) -> Self {
         self.max_records = records.max(1);
         self
     }
 
     /// Maximum size of the records of each kind, with their keys. Default 1 GiB, at least 1 MiB. The file is somewhat larger.
-    #[must_use]
     pub fn max_bytes(mut self, bytes: u64) -> Self {
         // Less would not hold two robots.txt of 500 KiB, the least that RFC 9309 §2.5 lets a crawler read.
         self.max_bytes = bytes.max(1 << 20);
@@ -80,7 +78,6 @@ impl Builder {
     /// How long a record may wait until it is written. Default 1 s. With zero, every save is on the disk when it returns.
     ///
     /// Backoffs, and records of unreachable sites, are always written at once.
-    #[must_use]
     pub fn write_behind(mut self, wait: Duration) -> Self {
         self.write_behind = wait;
         self
@@ -88,7 +85,6 @@ impl Builder {
 
     /// Whether the whole file is checked for damage when it is opened. Default true: a second for some hundred megabytes. After a crash it
     /// is always checked.
-    #[must_use]
     pub fn verify(mut self, verify: bool) -> Self {
         self.verify = verify;
         self
@@ -96,14 +92,12 @@ impl Builder {
 
     /// Moves a file that is damaged, or not a database of abide, aside (`abide.redb.corrupt-1800000000000`, with the time in milliseconds),
     /// and creates a new one. Default false: `open` returns an error, and the file stays as it is.
-    #[must_use]
     pub fn rebuild_if_corrupt(mut self, rebuild: bool) -> Self {
         self.rebuild = rebuild;
         self
     }
 
     /// Another clock, for tests. If it panics, the system's is used.
-    #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = caught_clock(clock);
         self

@@ -42,6 +42,7 @@ pub(crate) const GOOGLE_LINE_MAX: usize = 2083 * 8 - 1;
 /// assert_eq!(robots.groups().count(), 1);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[must_use]
 pub struct ParseOptions {
     pub(crate) profile: Profile,
     pub(crate) limit: usize,
@@ -62,7 +63,6 @@ impl ParseOptions {
     }
 
     /// Reads at most `bytes` of a file: between 512,000 (RFC 9309 §2.5) and 64 MiB. The line that the limit cuts is dropped.
-    #[must_use]
     pub fn with_limit(self, bytes: usize) -> Self {
         Self { limit: bytes.clamp(FILE_MAX, LIMIT_MAX), ..self }
     }

@@ -62,7 +62,6 @@ impl Grammar {
 /// assert_eq!(reading_of(b"noindex, nofollow", &options), "legacy");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[must_use]
 pub fn reading_of(line: &[u8], options: &ReadOptions) -> &'static str {
     line::read(&with_blanks(line), options).reading.as_str()
 }

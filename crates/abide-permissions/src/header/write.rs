@@ -22,7 +22,6 @@ use crate::rules::TagRules;
 /// assert_eq!((name, &*value), ("Robots-Tag", "*;noindex;max-snippet=20"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[must_use]
 pub fn write_field<'a>(
     members: impl IntoIterator<Item = (Option<&'a ProductToken>, &'a TagRules)>,
 ) -> Option<(&'static str, String)> {

@@ -55,13 +55,11 @@ impl HeadScanner {
     /// extracted as the Fetch standard does. `text/html` is read as HTML and `application/xhtml+xml` as XML; HTML is also what has no
     /// MIME type, or one that means "unknown" (`*/*`, `unknown/unknown`, `application/unknown`). Any other is
     /// [`HeadEnd::NotHtml`] at once.
-    #[must_use]
     pub fn new(options: &ReadOptions, content_type: Option<&str>) -> Self {
         Self::of(options, &ContentType::read(content_type.map(str::as_bytes)))
     }
 
     /// The same for a response whose page is to be scanned; `None` if it has none.
-    #[must_use]
     pub fn of_page(options: &ReadOptions, content_type: Option<&[u8]>) -> Option<Self> {
         let content_type = ContentType::read(content_type);
         content_type.syntax.map(|_| Self::of(options, &content_type))
@@ -97,7 +95,6 @@ impl HeadScanner {
     }
 
     /// The body has ended, or enough was seen.
-    #[must_use]
     pub fn finish(mut self) -> Head {
         if self.end.is_none() {
             self.write(b"", true);
@@ -106,7 +103,6 @@ impl HeadScanner {
     }
 
     /// The body broke off, or the caller stops reading: the head is what was found so far.
-    #[must_use]
     pub fn interrupt(self) -> Head {
         self.into_head(HeadEnd::Interrupted)
     }

@@ -81,7 +81,6 @@ pub enum Preference {
 
 impl Preference {
     /// `allow`, `disallow`, or `None` when nothing is stated.
-    #[must_use]
     pub const fn as_str(self) -> Option<&'static str> {
         match self {
             Self::Unknown => None,
@@ -120,25 +119,21 @@ impl PreferenceStatement {
     }
 
     /// The use that it is about.
-    #[must_use]
     pub const fn usage(&self) -> &Usage {
         &self.usage
     }
 
     /// What is preferred.
-    #[must_use]
     pub const fn preference(&self) -> Preference {
         self.preference
     }
 
     /// Where it stands.
-    #[must_use]
     pub const fn source(&self) -> &Provenance {
         &self.source
     }
 
     /// The text as written, at most 256 characters of it.
-    #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -165,6 +160,7 @@ const TEXT_CHARS_MAX: usize = 256;
 /// # Ok::<(), abide_robots::InvalidText>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
 pub struct Preferences {
     statements: Vec<PreferenceStatement>,
     warnings: Vec<(Provenance, String)>,
@@ -178,7 +174,6 @@ pub struct Preferences {
 impl Preferences {
     /// Nothing found yet; what is added is read as `options` say. By default (`Preferences::default()`) broken values are
     /// salvaged, the signals of `*` are not united with those of a named group, and there are no policy tokens.
-    #[must_use]
     pub fn new(options: &ReadOptions) -> Self {
         Self { options: options.preferences.clone(), ..Self::default() }
     }
@@ -186,7 +181,6 @@ impl Preferences {
     /// Adds what robots.txt states: of Content-Usage the records with the longest path that covers the URL; of Content-Signal
     /// all of the group, and all outside groups, which sites put there for every crawler. For a URL that it
     /// disallows it states nothing ("no preferences are implied for resources that are disallowed").
-    #[must_use]
     pub fn with_robots(mut self, rules: &Rules, target: &Target<'_>) -> Self {
         if !rules.is_allowed(target) {
             return self;
@@ -209,7 +203,6 @@ impl Preferences {
 
     /// Adds what the groups of the [policy tokens](ReadOptions::with_policy_token) state: `robots_txt` is the copy that decided
     /// the access. A group that disallows the URL disallows the usage; one that allows it states nothing.
-    #[must_use]
     pub fn with_policy_tokens(mut self, robots_txt: &[u8], target: &Target<'_>) -> Self {
         let options = self.options.clone();
         for policy in options.policies() {
@@ -231,7 +224,6 @@ impl Preferences {
 
     /// Adds what response fields state: `Content-Usage` and `Content-Signal`, each line by itself. Stricter: joined into one
     /// Dictionary, a later `y` would cancel an earlier `n`.
-    #[must_use]
     pub fn with_fields<'a>(mut self, fields: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Self {
         let (mut usages, mut signals) = (0_usize, 0_usize);
         for (name, value) in fields {
@@ -250,7 +242,6 @@ impl Preferences {
 
     /// Adds `noai` as a statement against training and AI input. Off unless called, because `noai` is about data sets, and this is
     /// an interpretation. The source of the statement is that of the rule.
-    #[must_use]
     pub fn with_noai(mut self, permissions: &Permissions) -> Self {
         if let Some((source, _)) = permissions.statements().iter().find(|(_, rules)| rules.states("noai")) {
             let text = match source {
@@ -265,21 +256,18 @@ impl Preferences {
     }
 
     /// Adds statements that were kept from an earlier fetch.
-    #[must_use]
     pub fn with_statements(mut self, statements: impl IntoIterator<Item = PreferenceStatement>) -> Self {
         self.statements.extend(statements);
         self
     }
 
     /// Says that something which may state preferences was not read: a head, a line of a field, a file of the site.
-    #[must_use]
     pub const fn with_unread_sources(mut self) -> Self {
         self.has_unread_sources = true;
         self
     }
 
     /// Whether everything was read that may state preferences. If not, nothing is *known* to be allowed.
-    #[must_use]
     pub const fn is_complete(&self) -> bool {
         !self.has_unread_sources
     }
@@ -287,14 +275,12 @@ impl Preferences {
     /// May the content be used to train models? The most restrictive of what is stated on training and on text and data mining, which
     /// training needs. Not allowed but unknown where [something was not read](Self::is_complete). `noai` counts where it was
     /// [added](Self::with_noai).
-    #[must_use]
     pub fn training(&self) -> Answer {
         self.answer(&[Usage::TrainAi, Usage::Tdm])
     }
 
     /// May the content be input to a model that answers a person? Not allowed but unknown where
     /// [something was not read](Self::is_complete). `noai` counts where it was [added](Self::with_noai).
-    #[must_use]
     pub fn input(&self) -> Answer {
         self.answer(&[Usage::AiInput])
     }
@@ -311,19 +297,16 @@ impl Preferences {
     }
 
     /// Everything that was found, in order.
-    #[must_use]
     pub fn statements(&self) -> &[PreferenceStatement] {
         &self.statements
     }
 
     /// Records and lines that could not be read, and why; at most 32.
-    #[must_use]
     pub fn warnings(&self) -> &[(Provenance, String)] {
         &self.warnings
     }
 
     /// The most restrictive statement on a usage. Nothing is inferred from one usage for another.
-    #[must_use]
     pub fn resolve(&self, usage: &Usage) -> Preference {
         self.most_restrictive(usage, |_| true)
     }
@@ -337,7 +320,6 @@ impl Preferences {
     /// The same without what some places state: their statements, their `use` of Content-Signal and their policy of TDMRep. An
     /// App-Directive may override the preferences of the *same robots.txt* within its own scope, which only the application knows; so nothing
     /// is overridden unless the caller leaves it out here. What was not read, and the warnings, stay.
-    #[must_use]
     pub fn without(mut self, leave_out: impl Fn(&Provenance) -> bool) -> Self {
         self.statements.retain(|statement| !leave_out(&statement.source));
         self.signal_uses.retain(|(source, _)| !leave_out(source));
@@ -356,7 +338,6 @@ impl Preferences {
     }
 
     /// The value of `use` in Content-Signal: `immediate`, `reference` or `full`; the most restrictive one stated.
-    #[must_use]
     pub fn content_signal_use(&self) -> Option<&str> {
         signal::USES.get(self.signal_uses.iter().map(|(_, rank)| *rank).min()?).copied()
     }
@@ -462,7 +443,6 @@ fn read_usage_record(path: Option<&[u8]>, value: &[u8], strict: bool) -> StatedL
 ///     Some("expected a signal such as `ai-train=no`, found `search=yes; ai-train=no`; of it only what is disallowed counts")
 /// );
 /// ```
-#[must_use]
 pub fn record_problem(record: &Record<'_>) -> Option<String> {
     match record.kind() {
         RecordKind::ContentUsage => {

@@ -34,7 +34,6 @@ impl Preferences {
     /// assert_eq!(mining("/a", &[]), Preference::Disallow);
     /// assert_eq!(mining("/a", &[Meta::new("tdm-reservation", "0")]), Preference::Allow);
     /// ```
-    #[must_use]
     pub fn with_tdm<'a>(
         mut self,
         file: Option<(&[u8], &Target<'_>)>,
@@ -62,7 +61,6 @@ impl Preferences {
     }
 
     /// The URL of a policy under which text and data mining may be licensed, of TDMRep.
-    #[must_use]
     pub fn tdm_policy(&self) -> Option<&str> {
         self.tdm_policy.as_ref().map(|(_, url)| &**url)
     }
