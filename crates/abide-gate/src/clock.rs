@@ -82,7 +82,7 @@ impl fmt::Debug for WallMillis {
 /// What is wrong where nothing can wait for a permit.
 pub(crate) const NO_TIMERS: &str = "expected a tokio runtime with timers, found none; call enable_time or enable_all on tokio::runtime::Builder";
 
-/// Whether this is called in a runtime without timers, where nothing could wait for a permit: for builders. Outside of one it is not known yet.
+/// Whether this is called in a runtime without timers, where nothing could wait for a permit. For builders; outside of a runtime it is not known.
 pub fn lacks_timers() -> bool {
     tokio::runtime::Handle::try_current().is_ok() && !has_timers()
 }
@@ -198,7 +198,8 @@ impl Clock for ManualClock {
     }
 }
 
-/// Nanoseconds on the monotonic clock, counted by a [`Timeline`]; zero is [`Moment::NEVER`]. All arithmetic saturates, at 584 years at the latest.
+/// Nanoseconds on the monotonic clock, counted by a [`Timeline`]; zero is [`Moment::NEVER`]. All arithmetic saturates, at zero
+/// and after 584 years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(u64);
 

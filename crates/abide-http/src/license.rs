@@ -104,6 +104,7 @@ mod tests {
             ("https://a.example/", 200, license, false),
             ("https://a.example/", 403, license, false),
             ("https://a.example/", 407, license, false),
+            ("https://a.example/", 429, license, false),
             ("https://a.example/", 401, "Basic realm=x", false),
         ] {
             let headers = HeaderMap::from_iter([(header::WWW_AUTHENTICATE, challenge.parse().unwrap())]);

@@ -74,6 +74,13 @@ mod tests {
     }
 
     #[test]
+    fn of_public_and_private_addresses_the_public_ones_are_left() {
+        let found = ["10.0.0.2:0", "93.184.216.34:0", "[::1]:0"].map(|address| address.parse().unwrap());
+        let left = permitted_addresses(&AddressGuard::default(), "a.example", found).unwrap();
+        assert_eq!(left, [found[1]]);
+    }
+
+    #[test]
     fn of_any_number_of_addresses_64_are_looked_at() {
         let public: SocketAddr = "93.184.216.34:443".parse().unwrap();
         let found =

@@ -169,7 +169,8 @@ impl<'a> Reading<'a> {
         persist(store, hop.url(), &info, status).await
     }
 
-    /// Reads the head of a page, if there is one. Only a final 2xx is about its URL, and only a body that begins as the page does, decoded, and HTML.
+    /// Reads the head of a page, if there is one. Only a final 2xx is about its URL, and only a body that begins where the page does,
+    /// decoded, and HTML.
     fn head_reader(
         &self,
         status: StatusCode,

@@ -217,6 +217,15 @@ mod tests {
     }
 
     #[test]
+    fn only_five_statuses_redirect() {
+        for status in 200..=599u16 {
+            let code = StatusCode::from_u16(status).unwrap();
+            let is_followed = matches!(met("http://a.example/a", code, &[b"/b"]), Redirect::Follow(_));
+            assert_eq!(is_followed, [301, 302, 303, 307, 308].contains(&status), "{status}");
+        }
+    }
+
+    #[test]
     fn unusable_locations_leave_the_answer_to_the_caller() {
         let cases: [(&[&[u8]], Stopped); 6] = [
             (&[], Stopped::NoLocation),
@@ -237,6 +246,7 @@ mod tests {
         for (from, to, keeps) in [
             ("http://a.example/", "/b", true),
             ("http://a.example/", "http://a.example:80/b", true),
+            ("http://a.example/", "https://a.example/b", false),
             ("http://a.example:443/", "https://a.example/b", false),
             ("http://a.example/", "http://a.example:8080/b", false),
             ("http://a.example/", "http://www.a.example/b", false),

@@ -53,7 +53,8 @@ pub(crate) enum Part {
     Pacing,
 }
 
-/// As `async_trait` would write it, but the call is made before the future, which else has room for the request twice, and is moved for each call.
+/// As `async_trait` would write it, but the call is made before the future: with the macro a future has room for the request twice, and it is
+/// allocated and moved for each call.
 impl Middleware for AbideMiddleware {
     fn handle<'m, 'e, 'n, 'f>(
         &'m self,

@@ -33,7 +33,7 @@ use crate::jitter::{Jitter, random_seed};
 use crate::origin::pacing_key;
 use crate::{Clock, DeniedKind, Host, SystemClock, WallMillis, caught};
 
-/// Knows when the next request to a host may go out: what all that use it share.
+/// Knows when the next request to a host may go out: what all that use it share. It keeps what [`pacing`](super) promises.
 pub(crate) struct Pacer {
     pub(crate) policy: PacePolicy,
     pub(crate) table: Table,

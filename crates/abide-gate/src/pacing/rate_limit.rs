@@ -144,6 +144,7 @@ mod tests {
             (r#""default";r=0;t=0"#, Some(1.0)),
             (r#""default";r=1"#, Some(61.0)),
             (r#""day";r=2;t=199;pk=:cHsdsRa894==:, "default";r=50;t=49"#, Some(100.0)),
+            (r#""default";r=50;t=49, "day";r=2;t=199;pk=:cHsdsRa894==:"#, Some(100.0)),
             (r#""unknown";r=6"#, None),
             (r#""default";t=6"#, None),
         ] {

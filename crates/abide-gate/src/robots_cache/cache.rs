@@ -85,7 +85,7 @@ impl RobotsCache {
         }
     }
 
-    /// The entry of the origin: from memory, or fetched, once for all callers that wait: dropping this future does not cancel it. Refused if
+    /// The entry of the origin: from memory, or by one fetch for all callers that wait, which goes on if this future is dropped. Refused if
     /// robots.txt could not be requested now; then nothing may be fetched from the origin, either. Within a tokio runtime only.
     pub(crate) async fn get(self: &Arc<Self>, origin: &Origin) -> Result<Arc<RobotsEntry>, Refusal> {
         self.get_within(origin, &mut { Duration::MAX }).await
@@ -249,7 +249,7 @@ impl RobotsCache {
 
 /// A caller that has no time left looks so often whether the fetch waits for a permit. The fetch itself is refused first, with a better reason.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// How many origins may be fetched or wait for it at a time, with 7 KB each: no more than a million known hosts take. More are deferred.
+/// How many origins may be fetched or wait for it at a time, each with 7 KB: together no more than a million known hosts. More are deferred.
 const FLIGHTS_MAX: usize = 100_000;
 /// Of how many origins a deferral is kept. For others the pacer decides again, which costs no request.
 const DEFERRALS_MAX: u64 = 10_000;

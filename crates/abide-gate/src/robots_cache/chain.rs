@@ -112,7 +112,7 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// For the URL that the copy came from: they mean nothing elsewhere. So a request that follows an unasked 304 has none either.
+    /// Those of the copy, for the URL that it came from alone: they mean nothing elsewhere. So a request that follows an unasked 304 has none either.
     fn validators(&self) -> Validators {
         let is_its_url = |copy: &&GoodCopy| match copy.redirected_to.as_deref() {
             Some(url) => url == self.here(),
@@ -175,7 +175,7 @@ impl<'a> Chain<'a> {
         let url = redirect::destination(self.here(), reply.headers(), &self.cache.policy)
             .map_err(|cause| FetchOutcome::Unreachable { cause, hold: reply.hold() })?;
         // §2.3.1.2: if there are more than five consecutive redirects, crawlers MAY assume that the robots.txt file is unavailable.
-        // Without cookies a URL met twice cannot end otherwise. The first one visited is robots.txt itself.
+        // Without cookies a URL met twice cannot end otherwise. The first of `visited` is robots.txt, so there were as many redirects as it has URLs.
         if self.visited.len() > self.cache.policy.redirects_max || self.visited.contains(&url) {
             return Err(FetchOutcome::TooManyRedirects);
         }

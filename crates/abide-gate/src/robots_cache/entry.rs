@@ -325,7 +325,7 @@ impl RobotsRecord {
             (true, true) => Reuse::UseAndRefresh,
             // §2.4: not more than 24 hours, unless the robots.txt is unreachable.
             (false, _) if !is_failing => Reuse::Fetch,
-            // Whether it still fails is unknown: every schedule has tried again since the last attempt, or that was dated by a wrong clock.
+            // Whether it still fails is unknown: every schedule would have tried again by now, or a wrong clock has dated the last attempt.
             (false, _) if now.since(self.asked_at) >= NEXT_TRY_MAX => Reuse::Fetch,
             (false, _) if self.is_from_the_future(now) => Reuse::Fetch,
             (false, false) => Reuse::Use,

@@ -101,7 +101,7 @@ fn coding(headers: &HeaderMap) -> Result<Option<Coding>, Failure> {
     Coding::of(headers)
 }
 
-/// Whether a body is still in a coding: in one that was not named, in a second one below it, or in what a client that decodes has left.
+/// Whether a body is still in a coding: in one that was not named, in a second one below the named one, or in what a decoding client left.
 pub(crate) fn looks_coded(body: &[u8]) -> bool {
     // The magic numbers of gzip (RFC 1952 §2.3.1) and zstd (RFC 8878 §3.1.1).
     let is_named = body.starts_with(&[0x1f, 0x8b]) || body.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]);
