@@ -92,7 +92,7 @@ async fn fetch_to(args: &FetchArgs, url: &str, path: &Path, client: &Client) -> 
     }
     let named = |error: io::Error| match is_piped {
         true => error.into(),
-        false => anyhow::anyhow!("{}: {error}", path.display()),
+        false => anyhow::Error::new(error).context(path.display().to_string()),
     };
     let recorder = Recorder::with_page_max(args.page_timeout);
     let (mut out, mut written) = (None, Ok(()));

@@ -75,7 +75,9 @@ fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // What concerns a file names it.
-            let is_bare = error.is::<std::io::Error>() || error.is::<serde_json::Error>();
+            let first = error.chain().next();
+            let is_bare =
+                first.is_some_and(|first| first.is::<std::io::Error>() || first.is::<serde_json::Error>());
             let place = if is_bare { "standard output: " } else { "" };
             style::to_stderr(format_args!("{place}{error:#}"));
             if error.is::<UsageError>() { Status::Usage.into() } else { Status::Failed.into() }

@@ -41,7 +41,7 @@ impl Outcome {
         }
     }
 
-    /// How a line for people begins: with the status, else with the outcome, an error being called `error`.
+    /// How a line for people begins: with the status, else with the outcome. `error` is the word for an error.
     pub(crate) fn mark(self, status: Option<u16>, error: &str) -> (Style, String) {
         match (self, status) {
             (Self::Fetched, Some(status)) => (style::of_status(status), status.to_string()),

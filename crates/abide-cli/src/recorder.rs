@@ -66,8 +66,8 @@ pub(crate) struct Client {
     pub(crate) http: ClientWithMiddleware,
 }
 
-/// The fields of `--header` come first, so a redirect elsewhere strips them as others. `prints_heads`: of each request and response, on
-/// standard error.
+/// The client with the whole middleware, and a recorder below it. The fields of `--header` are added above, so that a redirect to another
+/// origin strips credentials among them. `prints_heads`: of each request and response, on standard error.
 pub(crate) fn client(
     abide: Abide,
     inner: reqwest::Client,

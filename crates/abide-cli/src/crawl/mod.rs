@@ -518,7 +518,8 @@ fn is_new_sitemap(task: &Task) -> bool {
     task.kind == UrlKind::Sitemap && task.deferrals == 0
 }
 
-/// Whether the host of the task is what was refused: for another one, to which its page redirects, the rest of its queue need not wait.
+/// Whether what was refused is on the host of the task. A page may redirect to a host that is backed off; the others of its own host
+/// need not wait for that.
 fn is_of_its_host(task: &Task, answer: &FetchAnswer) -> bool {
     let last = answer.line.hops.last().and_then(|hop| hop.url.parse::<Url>().ok());
     last.is_none_or(|url| frontier::host_of(&url) == task.host)

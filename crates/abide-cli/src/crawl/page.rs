@@ -34,6 +34,7 @@ pub(crate) struct Page {
 /// What a response comes to, by its status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
+    /// 2xx.
     Ok,
     /// A redirect that was not followed, or that led to a page.
     Redirected,

@@ -68,7 +68,7 @@ pub(crate) struct HostLine {
     pub(crate) robots_requests: usize,
     /// Requests that were for sitemaps, hops among them.
     pub(crate) sitemap_requests: usize,
-    /// Those that were fetched, each by its [`Class`].
+    /// This field and the next three are those that were fetched, by their [`Class`].
     pub(crate) ok: usize,
     pub(crate) redirected: usize,
     pub(crate) client_errors: usize,

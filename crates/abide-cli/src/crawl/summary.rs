@@ -166,7 +166,7 @@ fn denial(Tally { why, urls, .. }: &Tally<Denial>, own: &str) -> String {
     }
 }
 
-/// The first of some, if there are any.
+/// `what: a, b, and 3 more`, if there are any.
 fn list(what: &str, items: impl Iterator<Item = String>) -> Option<String> {
     let items: Vec<String> = items.collect();
     let mut text = format!("{what}: {}", items.get(..SHOWN_MAX).unwrap_or(&items).join(", "));

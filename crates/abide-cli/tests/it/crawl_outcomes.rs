@@ -7,7 +7,7 @@ use std::time::Duration;
 use abide_tests::{Authority, Reply, Server};
 use serde_json::{Value, json};
 
-use crate::crawl::{page_lines, summary};
+use crate::crawl::{only_host, page_lines, summary};
 use crate::io::proxy_that;
 use crate::{Ran, abide, blocking, has, online, store};
 
@@ -94,13 +94,18 @@ async fn after_a_resume_the_whole_crawl_is_reported() {
     let report = directory.place("r.html");
     let args = format!("crawl --json --max-pages 3 --report {report} --store {store} a.example/");
     let mut lines = Vec::new();
-    let mut last = json!(null);
+    let (mut last, mut host) = (json!(null), json!(null));
     for _ in 0..3 {
         let ran = online(&server, &args).await;
         lines.extend(page_lines(&ran));
-        last = summary(&ran);
+        (last, host) = (summary(&ran), only_host(&ran));
     }
-    let whole = summary(&online(&classes().await, "crawl --json a.example/").await);
+    let ran = online(&classes().await, "crawl --json a.example/").await;
+    let (whole, whole_host) = (summary(&ran), only_host(&ran));
+    for key in ["permissions", "denied_by"] {
+        assert_ne!(host[key], json!(null));
+        assert_eq!(host[key], whole_host[key], "{key}");
+    }
     for key in "urls fetched ok redirected client_errors server_errors denied noindex bytes".split(' ') {
         assert_eq!(last[key], whole[key], "{key}: {last}");
     }

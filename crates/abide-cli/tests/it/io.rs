@@ -229,7 +229,7 @@ fn output_that_cannot_be_written_is_a_failure() {
 async fn a_reader_that_goes_away_is_no_failure() {
     let server = abide_tests::Server::start(|_| abide_tests::Reply::html("x")).await;
     let robots = file("User-agent: *\nDissallow: /\n".repeat(2000));
-    let online = ["check", "explain", "fetch --json", "crawl", "crawl --json"];
+    let online = ["check", "explain", "fetch --json", "fetch -o /dev/stdout", "crawl", "crawl --json"];
     let offline = [
         &*format!("lint --json {robots}"),
         &format!("lint {robots}"),
