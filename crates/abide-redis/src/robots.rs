@@ -58,10 +58,13 @@ impl RobotsStore for Store {
     }
 }
 
-/// What cannot be read is absent: it is fetched again.
+/// What cannot be read, or has another type, is absent: it is fetched again, and replaced.
 async fn load(store: &Store, key: &str) -> Result<Option<RobotsRecord>, Error> {
-    let bytes: Option<Vec<u8>> = store.link.query(cmd("GET").arg(key)).await?;
-    Ok(bytes.and_then(|bytes| RobotsRecord::decode(&bytes)))
+    let get = async |mut at: Connection| match at.query::<Option<Vec<u8>>>(cmd("GET").arg(key)).await {
+        Err(error) if error.code() == Some("WRONGTYPE") => Ok(None),
+        bytes => bytes,
+    };
+    Ok(store.link.ask(get).await?.and_then(|bytes| RobotsRecord::decode(&bytes)))
 }
 
 /// Takes or renews the lease, or gives it up if it lasts no time.

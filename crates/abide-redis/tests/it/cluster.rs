@@ -36,8 +36,9 @@ async fn a_slot_that_moves_takes_its_leases_and_records_along() {
     store.save(&origin, &sample_record(&origin, WallMillis::from_millis(0), "kept")).await.unwrap();
     let key =
         cluster.nodes.iter().find_map(|node| node.ask::<Vec<String>>(&["KEYS", "abide:*:robots:*"]).pop());
-    for key in [format!("abide:{BUCKET}:host:h3.example"), key.unwrap()] {
-        let (slot, from) = cluster.owner(&key);
+    let (host, record) = (format!("abide:{BUCKET}:host:h3.example"), key.unwrap());
+    for key in [&host, &record] {
+        let (slot, from) = cluster.owner(key);
         let way = (from, (from + 1) % 3);
         begin_move(&cluster, slot, way);
         migrate_one(&cluster, slot, way);
@@ -55,6 +56,9 @@ async fn a_slot_that_moves_takes_its_leases_and_records_along() {
     assert!(matches!(status(&store, 2, false).await, LeaseStatus::Busy { .. }));
     assert!(store.load(&origin).await.unwrap().is_some());
     assert_eq!(store.sweep(WallMillis::from_millis(1)).await.unwrap(), 1);
+    let (_, moved_from) = cluster.owner(&record);
+    cluster.nodes[(moved_from + 1) % 3].ask::<()>(&["HSET", &record, "a", "b"]);
+    assert_eq!(store.load(&origin).await.unwrap(), None, "another type is no record here, either");
 }
 
 /// A slot whose node was lost for good is given to another one, which has been there for long and knows nothing of its hosts.

@@ -63,16 +63,23 @@ fn flipped(redis: &Redis, key: &str) -> Vec<Vec<u8>> {
 }
 
 #[tokio::test]
-async fn a_record_with_a_changed_byte_is_absent() {
+async fn a_record_with_a_changed_byte_or_of_another_type_is_absent() {
     let Some(redis) = Redis::start() else { return };
     let store = connect(&redis.url()).await;
     let origin: Origin = "https://a.example".parse().unwrap();
-    store.save(&origin, &sample_record(&origin, WallMillis::from_millis(0), "")).await.unwrap();
+    let record = sample_record(&origin, WallMillis::from_millis(0), "");
+    store.save(&origin, &record).await.unwrap();
     let key = redis.ask::<Vec<String>>(&["KEYS", "abide:*:robots:*"]).remove(0);
     for value in flipped(&redis, &key) {
         redis.ask::<()>(&[b"SET", key.as_bytes(), &value]);
         assert_eq!(RobotsStore::load(&store, &origin).await.unwrap(), None, "{}", value.escape_ascii());
     }
+    redis.ask::<()>(&["DEL", &key]);
+    redis.ask::<()>(&["HSET", &key, "a", "b"]);
+    assert_eq!(RobotsStore::load(&store, &origin).await.unwrap(), None, "another type");
+    assert_eq!(store.sweep(WallMillis::from_millis(1)).await.unwrap(), 0, "a sweep passes over it");
+    store.save(&origin, &record).await.unwrap();
+    assert_eq!(RobotsStore::load(&store, &origin).await.unwrap(), Some(record), "and it is replaced");
     #[cfg(feature = "permissions")]
     {
         use abide_permissions::PermissionStore;
