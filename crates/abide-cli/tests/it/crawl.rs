@@ -192,6 +192,12 @@ async fn credentials_in_links_are_not_sent() {
     };
     assert!(sent("/").is_some(), "the credentials that the caller gave are sent");
     assert_eq!((sent("/x"), sent("/robots.txt")), (None, None));
+    let (_directory, store) = store();
+    let args = format!("crawl --max-pages 1 --store {store} a.example/1 http://u:own@a.example:PORT/2");
+    for left in ["/1", "/2"] {
+        online(&server, &args).await;
+        assert_eq!(sent(left).is_some(), left == "/2", "also by the run that goes on");
+    }
 }
 
 #[tokio::test]
