@@ -477,11 +477,8 @@ impl<'a> Call<'a> {
         self.step = Step::Done;
         let target = if head.is_repeatable && self.may_repeat() && self.may_wait() && self.gives(head) {
             RedirectTarget::repeat(self.method.clone(), self.url().clone())
-        } else if head.status.is_redirection() {
-            let Repetitions { signature, license, price } = self.given;
-            let repeated = [signature, license, price].into_iter().filter(|given| *given).count();
-            // A request that was repeated with what its server asked for was not redirected.
-            let hop = self.history.hops().len().saturating_sub(1).saturating_sub(repeated);
+        } else {
+            let hop = self.redirects().count().saturating_sub(1);
             let policy = self.options.redirects.as_ref().unwrap_or(&self.crawler.redirects);
             match redirect(policy, &self.method, self.url(), hop, head) {
                 Redirect::Follow(target) => {
@@ -497,12 +494,15 @@ impl<'a> Call<'a> {
                     return Ok(());
                 }
             }
-        } else {
-            return Ok(());
         };
         self.target = Some(Box::new(target));
         self.step = Step::Follow;
         Ok(())
+    }
+
+    /// The hops that redirected. A request that was repeated with what its server asked for was not redirected.
+    fn redirects(&self) -> impl Iterator<Item = &Hop> {
+        self.history.hops().iter().filter(|hop| hop.status.is_redirection())
     }
 
     /// Whether the next request to the host is due within what the call may still wait. Else the response is the caller's: by 429 it may
@@ -514,34 +514,26 @@ impl<'a> Call<'a> {
     /// Whether the same request goes out once more, with something that the response asks for.
     #[cold]
     fn gives(&mut self, head: ResponseHead<'_>) -> bool {
-        let signer = self.crawler.gate.signer();
-        let asked = signer.and_then(|signer| signer.asked(head.status, head.headers));
-        let gives = (asked.is_some() && !std::mem::replace(&mut self.given.signature, true))
-            || self.gives_for_access(head);
-        if gives && asked.is_some() {
-            // Also where it was given before: the nonce may be another.
-            self.signer = asked;
-        }
-        gives
-    }
-
-    /// The token of a licence, or an offer to pay.
-    fn gives_for_access(&mut self, head: ResponseHead<'_>) -> bool {
-        let crawler = self.crawler;
-        if let (Some(tokens), false) = (&crawler.license, self.given.license)
-            && let Some(token) = tokens.find(self.url(), head.status, head.headers)
+        let Crawler { gate, license, payment, .. } = self.crawler;
+        let signer = gate.signer().and_then(|signer| signer.asked(head.status, head.headers));
+        let token = || license.as_ref()?.find(self.url(), head.status, head.headers);
+        let offer = || payment.as_ref()?.accept(self.url(), self.history.last()?.payment()?);
+        if signer.is_some() && !self.given.signature {
+            self.given.signature = true;
+        } else if !self.given.license
+            && let Some(token) = token()
         {
             (self.license, self.given.license) = (Some(Box::new(token)), true);
-            return true;
-        }
-        if let (Some(policy), false) = (&crawler.payment, self.given.price)
-            && let Some(terms) = self.history.last().and_then(Hop::payment)
-            && let Some(payment) = policy.accept(self.url(), terms)
+        } else if !self.given.price
+            && let Some(payment) = offer()
         {
             (self.payment, self.given.price) = (Some(Box::new(payment)), true);
-            return true;
+        } else {
+            return false;
         }
-        false
+        // Also where it was given before: the nonce may be another.
+        self.signer = signer.or(self.signer.take());
+        true
     }
 
     /// Reports that there is no response; `None` if the host is not the reason. Await [`saved`](Self::saved) before the call, and its permit, ends.
@@ -674,9 +666,7 @@ impl<'a> Call<'a> {
     /// Ends the call with this refusal, adds the hops before it, and notifies observers.
     #[must_use]
     pub fn refused(&self, denied: Denied) -> Denied {
-        // A request that was repeated with what its server asked for was not redirected.
-        let redirects = self.history.hops().iter().filter(|hop| hop.status.is_redirection());
-        let denied = denied.after(redirects.map(|hop| (hop.url.clone(), hop.status)).collect());
+        let denied = denied.after(self.redirects().map(|hop| (hop.url.clone(), hop.status)).collect());
         self.crawler.gate.report_refused(&denied);
         denied
     }
