@@ -673,10 +673,8 @@ impl<'a> Call<'a> {
 
     /// The hops of a call that ends without a response, with how long it has waited.
     pub fn take_history(&mut self) -> RedirectHistory {
-        let max_wait = self.options.max_wait.unwrap_or(self.crawler.gate.max_wait());
-        let mut history = std::mem::take(&mut self.history);
-        history.unanswered = max_wait.saturating_sub(self.wait_left).saturating_sub(history.waited());
-        history
+        let unanswered = self.hop.as_ref().map_or(Duration::ZERO, |hop| hop.waited);
+        RedirectHistory { unanswered, ..std::mem::take(&mut self.history) }
     }
 }
 
