@@ -26,7 +26,7 @@ use reqwest_middleware::{Error, Middleware, Next, Result};
 use url::Url;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{BoxFuture, Denied, DeniedKind, Failure, decoder, without_userinfo};
+use abide_gate::{Denied, DeniedKind, Failure, decoder, without_userinfo};
 use abide_http::{
     Call, CallSpan, Options, RedirectHistory, ResponseBody, ResponseHead, Step, admit, body_failure_of,
     failure_of, is_of_the_caller, log_failed, with_read_timeout,
@@ -138,26 +138,19 @@ impl<'a> RedirectLoop<'a> {
             let request = self.request.as_mut().expect(ONE_REQUEST);
             self.call.sign(request.headers_mut()).map_err(|denied| self.refused(denied, extensions))?;
             admit(&mut self.call).await.map_err(|denied| self.refused(denied, extensions))?;
-            let mut place = None;
-            let answered = match self.part {
-                Part::Gate => {
-                    let is_repeatable = self.is_repeatable();
-                    let (call, request) = (&mut self.call, self.request.take().expect(ONE_REQUEST));
-                    let through = send_through_chain(call, request, is_repeatable, extensions, next.clone());
-                    Box::pin(through).await.map(|response| place = Some(response))
-                }
-                Part::Whole | Part::Pacing => {
-                    let request = self.request.as_mut().expect(ONE_REQUEST);
-                    let signed = self.call.add_signature(request.headers_mut());
-                    signed.map_err(|denied| self.refused(denied, extensions))?;
-                    let (is_repeatable, next) = (self.is_repeatable(), next.clone());
-                    let sending = sending(self.core, &mut self.call, &mut self.request, extensions, next);
-                    let answered =
-                        send_and_report(self.core, &mut self.call, sending, is_repeatable, &mut place).await;
-                    self.call.saved().await;
-                    let is_counted = |sends| sends > 0 || !self.core.counts_sends;
-                    answered.map(|sends| self.keeps_codings = self.core.decodes && is_counted(sends))
-                }
+            let (mut place, is_repeatable, next) = (None, self.is_repeatable(), next.clone());
+            let answered = if self.part == Part::Gate {
+                let (call, request) = (&mut self.call, self.request.take().expect(ONE_REQUEST));
+                let through = send_through_chain(call, request, is_repeatable, extensions, next);
+                Box::pin(through).await.map(|response| place = Some(response))
+            } else {
+                let (call, request) = (&mut self.call, &mut self.request);
+                let sent =
+                    send_and_report(self.core, call, request, is_repeatable, extensions, next, &mut place);
+                let answered = sent.await;
+                self.call.saved().await;
+                let is_counted = |sends| sends > 0 || !self.core.counts_sends;
+                answered.map(|sends| self.keeps_codings = self.core.decodes && is_counted(sends))
             };
             answered.map_err(|error| self.failed(error, extensions))?;
             if self.call.step() == Step::Follow {
@@ -251,7 +244,7 @@ const HOP_URL_SHOWN_MAX: usize = 2000;
 
 pub(crate) const ANSWERED: &str = "a hop has its response, unless it ends with an error";
 
-pub(crate) const ONE_REQUEST: &str = "a hop begins with its request, and ends when it has been sent";
+const ONE_REQUEST: &str = "a hop begins with its request, and ends when it has been sent";
 
 /// What the next hop may need of this request: taken before anything is added to it. The body is cloned, if it can be.
 #[derive(Default)]
@@ -289,15 +282,22 @@ impl RequestCopy {
     }
 }
 
-/// Sends a request that has its permit, and takes it at the last moment: it is 264 bytes, which every function on the way would copy.
-pub(crate) fn sending<'f>(
+/// Signs and sends a request that has its permit, within the span of the hop and the read timeout, and reports the result to the call. Returns how
+/// often the client counted it.
+///
+/// Takes the request at the last moment, and puts the response into `place`: every function and future on the way would copy their 264 and 136
+/// bytes. Await [`Call::saved`] before the caller of abide has it.
+pub(crate) async fn send_and_report(
     core: &Core,
     call: &mut Call<'_>,
     taken: &mut Option<Request>,
-    extensions: &'f mut Extensions,
-    next: Next<'f>,
-) -> BoxFuture<'f, Result<Response>> {
+    is_repeatable: bool,
+    extensions: &mut Extensions,
+    next: Next<'_>,
+    place: &mut Option<Response>,
+) -> Result<u32> {
     let request = taken.as_mut().expect(ONE_REQUEST);
+    call.add_signature(request.headers_mut()).map_err(refuse)?;
     // Setting it allocates among the request's extensions.
     if request.timeout().copied() != call.timeout() {
         *request.timeout_mut() = call.timeout();
@@ -308,19 +308,7 @@ pub(crate) fn sending<'f>(
         request.headers_mut().entry(ACCEPT_ENCODING).or_insert(IDENTITY);
     }
     call.sending();
-    call.within(|| next.run(taken.take().expect(ONE_REQUEST), extensions))
-}
-
-/// Sends within the span of the hop and the read timeout, and reports the result to the call. Returns how often the client counted it.
-///
-/// Puts the response into `place`: every future on the way would move its 136 bytes. Await [`Call::saved`] before the caller of abide has it.
-pub(crate) async fn send_and_report(
-    core: &Core,
-    call: &mut Call<'_>,
-    mut sending: BoxFuture<'_, Result<Response>>,
-    is_repeatable: bool,
-    place: &mut Option<Response>,
-) -> Result<u32> {
+    let mut sending = call.within(|| next.run(taken.take().expect(ONE_REQUEST), extensions));
     let mut sends = 0;
     let answer = {
         let sending = poll_fn(|context| {
