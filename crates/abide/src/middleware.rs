@@ -40,17 +40,15 @@ use crate::split_middleware::{send_paced, send_through_chain};
 pub(crate) struct AbideMiddleware {
     pub(crate) abide: Abide,
     pub(crate) part: Part,
-    /// Of a half: see [`Core::pacing_halves`].
-    pub(crate) _counted: Option<Arc<()>>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// `Gate` is the outer half: robots.txt, redirect hops, permissions. `Pacing` is the inner one, below an HTTP cache: permits and feedback. Halves are
+/// counted: see [`Core::pacing_halves`].
+#[derive(Debug, Clone)]
 pub(crate) enum Part {
     Whole,
-    /// The outer half: robots.txt, redirect hops, permissions.
-    Gate,
-    /// The inner half: permits and feedback, below an HTTP cache.
-    Pacing,
+    Gate { _counted: Arc<()> },
+    Pacing { _counted: Arc<()> },
 }
 
 /// As `async_trait` would write it, but the call is made before the future: with the macro a future has room for the request twice, and it is
@@ -68,17 +66,18 @@ impl Middleware for AbideMiddleware {
         'n: 'f,
     {
         let core = &*self.abide.core;
-        match self.part {
-            Part::Pacing => Box::pin(send_paced(core, request, extensions, next)),
-            Part::Gate if Arc::strong_count(&core.pacing_halves) == 1 => {
+        match &self.part {
+            Part::Pacing { .. } => Box::pin(send_paced(core, request, extensions, next)),
+            Part::Gate { .. } if Arc::strong_count(&core.pacing_halves) == 1 => {
                 let denied = Denied::new(DeniedKind::NoPacing, request.url(), core.crawler.gate().wall());
                 core.crawler.gate().report_refused(&denied);
                 Box::pin(ready(Err(refuse(denied))))
             }
-            Part::Whole | Part::Gate => {
+            part => {
+                let is_split = matches!(part, Part::Gate { .. });
                 // Allocated first, so that the future is built there and not copied.
                 let place = Box::new_uninit();
-                let call = Box::write(place, RedirectLoop::run(core, self.part, request, extensions, next));
+                let call = Box::write(place, RedirectLoop::run(core, is_split, request, extensions, next));
                 Box::into_pin(call)
             }
         }
@@ -87,7 +86,8 @@ impl Middleware for AbideMiddleware {
 
 struct RedirectLoop<'a> {
     core: &'a Core,
-    part: Part,
+    /// Whether a half below acquires the permits, and sends.
+    is_split: bool,
     /// Boxed apart from the future, which has the rest: each is below the 1,032 bytes up to which glibc's allocator has a cache for each
     /// thread, both together are not, and a larger block costs more than two small ones.
     call: Box<Call<'a>>,
@@ -102,7 +102,7 @@ impl<'a> RedirectLoop<'a> {
     /// The whole call, in its span. Not `async`, for then the future would have room twice for what it is given.
     fn run(
         core: &'a Core,
-        part: Part,
+        is_split: bool,
         request: Request,
         extensions: &mut Extensions,
         next: Next<'_>,
@@ -115,11 +115,11 @@ impl<'a> RedirectLoop<'a> {
         let call = Box::new_uninit();
         let mut call =
             Box::write(call, Call::new(&core.crawler, options, request.method(), request.url(), timeout));
-        if part == Part::Gate {
+        if is_split {
             call.paced_below();
         }
         let (copy, request) = (RequestCopy::of(&request), Some(request));
-        let mut new = Self { core, part, call, copy, request, keeps_codings: false };
+        let mut new = Self { core, is_split, call, copy, request, keeps_codings: false };
         async move {
             // Within the future: what is above may enter its own span only when it is polled.
             let span = CallSpan::begin(new.call.method(), new.call.url());
@@ -139,7 +139,7 @@ impl<'a> RedirectLoop<'a> {
             self.call.sign(request.headers_mut()).map_err(|denied| self.refused(denied, extensions))?;
             admit(&mut self.call).await.map_err(|denied| self.refused(denied, extensions))?;
             let (mut place, is_repeatable, next) = (None, self.is_repeatable(), next.clone());
-            let answered = if self.part == Part::Gate {
+            let answered = if self.is_split {
                 let (call, request) = (&mut self.call, self.request.take().expect(ONE_REQUEST));
                 let through = send_through_chain(call, request, is_repeatable, extensions, next);
                 Box::pin(through).await.map(|response| place = Some(response))
