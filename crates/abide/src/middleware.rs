@@ -446,8 +446,7 @@ fn decoded(mut response: Response) -> Response {
     let Some(decode) = decoder(response.headers()) else { return response };
     let mut head = take_head(response.url().clone(), &mut response, ());
     head.headers_mut().remove(CONTENT_ENCODING);
-    let body = http::Response::<reqwest::Body>::from(response).into_body();
-    Response::from(head.map(|()| reqwest::Body::wrap(decode(body))))
+    Response::from(head.map(|()| reqwest::Body::wrap(decode(reqwest::Body::from(response)))))
 }
 
 /// Moves the head out of a response, to another body, with its URL, which only reqwest's extension of the builder can set.
@@ -477,8 +476,7 @@ pub(crate) fn into_http(
         response.headers_mut().remove(CONTENT_LENGTH);
     }
     let head = take_head(url, &mut response, ());
-    let wire = http::Response::<reqwest::Body>::from(response).into_body();
-    let mut body = ResponseBody::new(wire, head.version(), permit).with_read_timeout(read_timeout);
+    let mut body = ResponseBody::new(response.into(), head.version(), permit).with_read_timeout(read_timeout);
     if let Some(taken) = taken {
         body = body.with_taken(taken.map_err(Into::into));
     }
