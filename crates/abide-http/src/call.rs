@@ -218,8 +218,8 @@ impl<'a> Call<'a> {
 
     /// Whether the request may have to be sent once more, because a server can ask for a signature, a licence or a price.
     pub fn may_repeat(&self) -> bool {
-        let Crawler { gate, license, payment, .. } = self.crawler;
-        gate.signer().is_some() || license.is_some() || payment.is_some()
+        let Crawler { gate, settings, .. } = self.crawler;
+        gate.signer().is_some() || settings.license.is_some() || settings.payment.is_some()
     }
 
     /// The URL of this hop, without user information.
@@ -332,7 +332,7 @@ impl<'a> Call<'a> {
     fn override_reason(&self) -> Option<&Arc<str>> {
         let for_one = self.options.ignore_robots.as_deref();
         let for_one = for_one.filter(|(origin, _)| Origin::of(self.url()).is_ok_and(|url| url == *origin));
-        for_one.map(|(_, why)| why).or(self.crawler.report_only.as_ref())
+        for_one.map(|(_, why)| why).or(self.crawler.settings.report_only.as_ref())
     }
 
     /// Reports that the client was not ready for a while. If the host is backed off meanwhile, or rules may have changed, this returns the
@@ -370,7 +370,7 @@ impl<'a> Call<'a> {
     /// # Errors
     /// [`DeniedKind::NotSigned`].
     pub fn add_signature(&mut self, headers: &mut HeaderMap) -> Result<(), Denied> {
-        if let Some(policy) = self.crawler.payment.as_ref().filter(|_| self.payment.is_none()) {
+        if let Some(policy) = self.crawler.settings.payment.as_ref().filter(|_| self.payment.is_none()) {
             self.payment = policy.offer(self.url()).map(Box::new);
         }
         self.add_given(headers);
@@ -479,7 +479,7 @@ impl<'a> Call<'a> {
             RedirectTarget::repeat(self.method.clone(), self.url().clone())
         } else {
             let hop = self.redirects().count().saturating_sub(1);
-            let policy = self.options.redirects.as_ref().unwrap_or(&self.crawler.redirects);
+            let policy = self.options.redirects.as_ref().unwrap_or(&self.crawler.settings.redirects);
             match redirect(policy, &self.method, self.url(), hop, head) {
                 Redirect::Follow(target) => {
                     self.signer = None;
@@ -514,10 +514,10 @@ impl<'a> Call<'a> {
     /// Whether the same request goes out once more, with something that the response asks for.
     #[cold]
     fn gives(&mut self, head: ResponseHead<'_>) -> bool {
-        let Crawler { gate, license, payment, .. } = self.crawler;
+        let Crawler { gate, settings, .. } = self.crawler;
         let signer = gate.signer().and_then(|signer| signer.asked(head.status, head.headers));
-        let token = || license.as_ref()?.find(self.url(), head.status, head.headers);
-        let offer = || payment.as_ref()?.accept(self.url(), self.history.last()?.payment()?);
+        let token = || settings.license.as_ref()?.find(self.url(), head.status, head.headers);
+        let offer = || settings.payment.as_ref()?.accept(self.url(), self.history.last()?.payment()?);
         if signer.is_some() && !self.given.signature {
             self.given.signature = true;
         } else if !self.given.license
@@ -630,7 +630,7 @@ impl<'a> Call<'a> {
         headers: &HeaderMap,
     ) -> Reading<'r> {
         let Self { crawler, options, method, source, history, .. } = self;
-        let scan = options.scan.unwrap_or(crawler.reader.scan);
+        let scan = options.scan.unwrap_or(crawler.settings.scan);
         let (source, fields, head) = (*source, RuleFields::default(), Err(HeadEnd::NotScanned));
         Reading { crawler, scan, method, request, source, history, fields, head }.begun(status, headers)
     }

@@ -20,14 +20,6 @@ use abide_permissions::{
     ReadOptions, is_whole,
 };
 
-#[derive(Clone, Debug)]
-pub(crate) struct ResponseReader {
-    pub(crate) options: ReadOptions,
-    pub(crate) scan: Scan,
-    /// Where permissions are kept between fetches. A head that is scanned lazily is not kept.
-    pub(crate) store: Option<Arc<dyn PermissionStore>>,
-}
-
 /// A response whose fields have been read, and whose body has not.
 ///
 /// ```
@@ -79,7 +71,7 @@ impl<'a> Reading<'a> {
     /// Where what the response says is kept: only these methods ask for the resource itself, and what may have lost fields says too little.
     fn store(&self) -> Option<&'a Arc<dyn PermissionStore>> {
         let asks = matches!(*self.method, Method::GET | Method::HEAD) && self.scan != Scan::Off;
-        self.crawler.reader.store.as_ref().filter(|_| asks && self.source != FieldSource::Unknown)
+        self.crawler.settings.permissions.as_ref().filter(|_| asks && self.source != FieldSource::Unknown)
     }
 
     /// The client takes no codings off by itself. So the end of a body that is framed is that of the document, also where no length says so.
@@ -112,7 +104,7 @@ impl<'a> Reading<'a> {
     /// A redirect that is followed: the last hop keeps its own rules.
     pub(crate) async fn followed(self, status: StatusCode, headers: &HeaderMap) {
         if let Some(hop) = self.history.hops.last_mut() {
-            let rules = self.fields.permissions(&self.crawler.reader.options, not_scanned());
+            let rules = self.fields.permissions(&self.crawler.settings.read, not_scanned());
             hop.permissions = Some(Arc::new(rules));
         }
         self.persist(status, headers, not_scanned()).await;
@@ -156,7 +148,7 @@ impl<'a> Reading<'a> {
     /// Keeps what the response says for later fetches, under the URL that the last hop asked for.
     async fn persist(&self, status: StatusCode, headers: &HeaderMap, head: Head) -> Option<PermissionRecord> {
         let (store, hop) = (self.store()?, self.history.last()?);
-        let robots = with_robots(Preferences::new(&self.crawler.reader.options), hop);
+        let robots = with_robots(Preferences::new(&self.crawler.settings.read), hop);
         let received = match self.source {
             FieldSource::Kept(time) => time,
             FieldSource::Wire | FieldSource::Unknown => self.fields.received,
@@ -188,7 +180,7 @@ impl<'a> Reading<'a> {
         if body.is_coded {
             return Err(HeadEnd::Undecoded);
         }
-        let read = &self.crawler.reader.options;
+        let read = &self.crawler.settings.read;
         match HeadScanner::of_page(read, body.content_type.as_deref()) {
             // A client that undoes a coding takes the length away, and some stop at the end of the first gzip member: a document that ends
             // within its head may go on then. Where the whole document is scanned, its end is always that of the body.
