@@ -295,13 +295,9 @@ impl<'a> Call<'a> {
         let is_allowed = verdict.is_allowed();
         self.spend(left);
         match permit {
-            Ok(permit) => {
-                self.permitted(permit);
-                Ok(())
-            }
             // The rules have changed during the wait. `checked` overrides them.
             Err(_) if !is_allowed && self.override_reason().is_some() => Ok(()),
-            Err(denied) => Err(denied),
+            permit => permit.map(|permit| self.permitted(permit)),
         }
     }
 
