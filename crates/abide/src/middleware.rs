@@ -26,7 +26,7 @@ use reqwest_middleware::{Error, Middleware, Next, Result};
 use url::Url;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{Denied, DeniedKind, Failure, decoder, without_userinfo};
+use abide_gate::{BoxFuture, Denied, DeniedKind, Failure, decoder, without_userinfo};
 use abide_http::{
     Call, CallSpan, Options, RedirectHistory, ResponseBody, ResponseHead, Step, admit, body_failure_of,
     failure_of, is_of_the_caller, log_failed, with_read_timeout,
@@ -138,7 +138,8 @@ impl<'a> RedirectLoop<'a> {
             let request = self.request.as_mut().expect(ONE_REQUEST);
             self.call.sign(request.headers_mut()).map_err(|denied| self.refused(denied, extensions))?;
             admit(&mut self.call).await.map_err(|denied| self.refused(denied, extensions))?;
-            let (mut place, is_repeatable, next) = (None, self.is_repeatable(), next.clone());
+            let is_repeatable = self.copy.as_ref().is_none_or(|copy| !copy.has_body || copy.body.is_some());
+            let (mut place, next) = (None, next.clone());
             let answered = if self.is_split {
                 let (call, request) = (&mut self.call, self.request.take().expect(ONE_REQUEST));
                 let through = send_through_chain(call, request, is_repeatable, extensions, next);
@@ -168,10 +169,6 @@ impl<'a> RedirectLoop<'a> {
         }
     }
 
-    fn is_repeatable(&self) -> bool {
-        self.copy.as_ref().is_none_or(|copy| !copy.has_body || copy.body.is_some())
-    }
-
     /// A redirect: the response is dropped unread, which ends it, and then its permit.
     async fn follow(&mut self, response: Response) {
         self.call.keep_rules(response.status(), response.headers()).await;
@@ -188,10 +185,7 @@ impl<'a> RedirectLoop<'a> {
     fn finish(
         &mut self,
         place: &mut Option<Response>,
-    ) -> std::result::Result<
-        Response,
-        Pin<Box<impl Future<Output = http::Response<ResponseBody<reqwest::Body>>>>>,
-    > {
+    ) -> std::result::Result<Response, BoxFuture<'_, http::Response<ResponseBody<reqwest::Body>>>> {
         let response = place.as_mut().expect(ANSWERED);
         let (url, permit) = (self.call.url().clone(), self.call.take_permit());
         // The half that paces counts the silence of its server.
