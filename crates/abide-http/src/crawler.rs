@@ -212,9 +212,8 @@ impl CrawlerBuilder {
             return Err(BuildError::NoTimers);
         }
         let identity = self.identity()?;
-        let tokens = identity.tokens.clone();
         let mut settings = self.settings;
-        settings.read = settings.read.with_tokens(tokens.iter().cloned());
+        settings.read = settings.read.with_tokens(identity.tokens.iter().cloned());
         for (token, usage, fallback) in self.policies {
             let token = ProductToken::new(&token).map_err(BuildError::Token)?;
             settings.read = settings.read.with_policy_token(token, usage, fallback);
@@ -224,7 +223,7 @@ impl CrawlerBuilder {
             Some(signer) => self.gate.sign_requests(signer),
             None => self.gate,
         };
-        Ok(Crawler { gate: gate.build(tokens, fetch), identity, settings })
+        Ok(Crawler { gate: gate.build(identity.tokens.clone(), fetch), identity, settings })
     }
 }
 
