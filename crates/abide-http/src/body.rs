@@ -41,10 +41,8 @@ pub(crate) type FrameResult = Result<Frame<Bytes>, BoxError>;
 /// ```
 pub struct ResponseBody<B> {
     replay: VecDeque<FrameResult>,
-    /// Dropped when it has failed, which closes the connection; then how much was left of it, which its length counts.
+    /// Dropped when it has ended, or failed, which closes the connection; then how much was left of it, which its length counts.
     wire: Result<B, SizeHint>,
-    /// The wire has said so; it is not asked again.
-    has_ended: bool,
     permit: Option<Permit>,
     ends_with_its_length: bool,
     read_timeout: ReadTimeout,
@@ -57,7 +55,6 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
         let mut body = Self {
             replay: VecDeque::new(),
             wire: Ok(wire),
-            has_ended: false,
             permit,
             // RFC 9112 §6.3: a message with a length ends there, also if the client does not say so, as reqwest, which may have a decoder in between.
             // RFC 9113 §8.1: a stream ends with END_STREAM, which may come later than the last byte, and the server counts the stream until then.
@@ -113,7 +110,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
     pub(crate) async fn take_what_is_here(&mut self) {
         let mut taken = 0_usize;
         let mut is_patient = true;
-        while !self.has_ended && taken < AHEAD_MAX {
+        while self.wire.is_ok() && taken < AHEAD_MAX {
             let Poll::Ready(frame) = poll_fn(|context| Poll::Ready(self.poll_wire(context))).await else {
                 // Where the length says that nothing more comes, only the end is to be waited for, and that is the reader's to do.
                 if !is_patient || self.is_wire_over() {
@@ -157,8 +154,8 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
         match frame {
             Some(Ok(frame)) if frame.is_trailers() => self.permit = None,
             Some(Ok(_)) => self.end_permit(),
-            Some(Err(error)) => {
-                if let Some(permit) = &self.permit
+            ended => {
+                if let (Some(Err(error)), Some(permit)) = (ended, &self.permit)
                     && body_failure_of(&**error) == Failure::EnhanceYourCalm
                 {
                     // RFC 9113 §7: it backs the host off, as it does in place of a response. A shared store is not awaited here: no other
@@ -166,9 +163,8 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
                     permit.failed(Failure::EnhanceYourCalm);
                 }
                 self.wire = Err(self.wire_hint());
-                (self.has_ended, self.permit) = (true, None);
+                self.permit = None;
             }
-            None => (self.has_ended, self.permit) = (true, None),
         }
         let missing = self.wire_hint().lower();
         // Its drop sends the result.
@@ -207,14 +203,11 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for ResponseBody
         if let Some(frame) = self.replay.pop_front() {
             return Poll::Ready(Some(frame));
         }
-        if self.has_ended {
-            return Poll::Ready(None);
-        }
         self.poll_wire(context)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.replay.is_empty() && (self.has_ended || self.is_wire_over())
+        self.replay.is_empty() && self.is_wire_over()
     }
 
     fn size_hint(&self) -> SizeHint {

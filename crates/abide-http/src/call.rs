@@ -218,8 +218,8 @@ impl<'a> Call<'a> {
 
     /// Whether the request may have to be sent once more, because a server can ask for a signature, a licence or a price.
     pub fn may_repeat(&self) -> bool {
-        let Crawler { gate, license, payment, .. } = self.crawler;
-        gate.signer().is_some() || license.is_some() || payment.is_some()
+        let Crawler { gate, settings, .. } = self.crawler;
+        gate.signer().is_some() || settings.license.is_some() || settings.payment.is_some()
     }
 
     /// The URL of this hop, without user information.
@@ -295,13 +295,9 @@ impl<'a> Call<'a> {
         let is_allowed = verdict.is_allowed();
         self.spend(left);
         match permit {
-            Ok(permit) => {
-                self.permitted(permit);
-                Ok(())
-            }
             // The rules have changed during the wait. `checked` overrides them.
             Err(_) if !is_allowed && self.override_reason().is_some() => Ok(()),
-            Err(denied) => Err(denied),
+            permit => permit.map(|permit| self.permitted(permit)),
         }
     }
 
@@ -332,7 +328,7 @@ impl<'a> Call<'a> {
     fn override_reason(&self) -> Option<&Arc<str>> {
         let for_one = self.options.ignore_robots.as_deref();
         let for_one = for_one.filter(|(origin, _)| Origin::of(self.url()).is_ok_and(|url| url == *origin));
-        for_one.map(|(_, why)| why).or(self.crawler.report_only.as_ref())
+        for_one.map(|(_, why)| why).or(self.crawler.settings.report_only.as_ref())
     }
 
     /// Reports that the client was not ready for a while. If the host is backed off meanwhile, or rules may have changed, this returns the
@@ -370,7 +366,7 @@ impl<'a> Call<'a> {
     /// # Errors
     /// [`DeniedKind::NotSigned`].
     pub fn add_signature(&mut self, headers: &mut HeaderMap) -> Result<(), Denied> {
-        if let Some(policy) = self.crawler.payment.as_ref().filter(|_| self.payment.is_none()) {
+        if let Some(policy) = self.crawler.settings.payment.as_ref().filter(|_| self.payment.is_none()) {
             self.payment = policy.offer(self.url()).map(Box::new);
         }
         self.add_given(headers);
@@ -477,12 +473,9 @@ impl<'a> Call<'a> {
         self.step = Step::Done;
         let target = if head.is_repeatable && self.may_repeat() && self.may_wait() && self.gives(head) {
             RedirectTarget::repeat(self.method.clone(), self.url().clone())
-        } else if head.status.is_redirection() {
-            let Repetitions { signature, license, price } = self.given;
-            let repeated = [signature, license, price].into_iter().filter(|given| *given).count();
-            // A request that was repeated with what its server asked for was not redirected.
-            let hop = self.history.hops().len().saturating_sub(1).saturating_sub(repeated);
-            let policy = self.options.redirects.as_ref().unwrap_or(&self.crawler.redirects);
+        } else {
+            let hop = self.redirects().count().saturating_sub(1);
+            let policy = self.options.redirects.as_ref().unwrap_or(&self.crawler.settings.redirects);
             match redirect(policy, &self.method, self.url(), hop, head) {
                 Redirect::Follow(target) => {
                     self.signer = None;
@@ -497,12 +490,15 @@ impl<'a> Call<'a> {
                     return Ok(());
                 }
             }
-        } else {
-            return Ok(());
         };
         self.target = Some(Box::new(target));
         self.step = Step::Follow;
         Ok(())
+    }
+
+    /// The hops that redirected. A request that was repeated with what its server asked for was not redirected.
+    fn redirects(&self) -> impl Iterator<Item = &Hop> {
+        self.history.hops().iter().filter(|hop| hop.status.is_redirection())
     }
 
     /// Whether the next request to the host is due within what the call may still wait. Else the response is the caller's: by 429 it may
@@ -514,34 +510,26 @@ impl<'a> Call<'a> {
     /// Whether the same request goes out once more, with something that the response asks for.
     #[cold]
     fn gives(&mut self, head: ResponseHead<'_>) -> bool {
-        let signer = self.crawler.gate.signer();
-        let asked = signer.and_then(|signer| signer.asked(head.status, head.headers));
-        let gives = (asked.is_some() && !std::mem::replace(&mut self.given.signature, true))
-            || self.gives_for_access(head);
-        if gives && asked.is_some() {
-            // Also where it was given before: the nonce may be another.
-            self.signer = asked;
-        }
-        gives
-    }
-
-    /// The token of a licence, or an offer to pay.
-    fn gives_for_access(&mut self, head: ResponseHead<'_>) -> bool {
-        let crawler = self.crawler;
-        if let (Some(tokens), false) = (&crawler.license, self.given.license)
-            && let Some(token) = tokens.find(self.url(), head.status, head.headers)
+        let Crawler { gate, settings, .. } = self.crawler;
+        let signer = gate.signer().and_then(|signer| signer.asked(head.status, head.headers));
+        let token = || settings.license.as_ref()?.find(self.url(), head.status, head.headers);
+        let offer = || settings.payment.as_ref()?.accept(self.url(), self.history.last()?.payment()?);
+        if signer.is_some() && !self.given.signature {
+            self.given.signature = true;
+        } else if !self.given.license
+            && let Some(token) = token()
         {
             (self.license, self.given.license) = (Some(Box::new(token)), true);
-            return true;
-        }
-        if let (Some(policy), false) = (&crawler.payment, self.given.price)
-            && let Some(terms) = self.history.last().and_then(Hop::payment)
-            && let Some(payment) = policy.accept(self.url(), terms)
+        } else if !self.given.price
+            && let Some(payment) = offer()
         {
             (self.payment, self.given.price) = (Some(Box::new(payment)), true);
-            return true;
+        } else {
+            return false;
         }
-        false
+        // Also where it was given before: the nonce may be another.
+        self.signer = signer.or(self.signer.take());
+        true
     }
 
     /// Reports that there is no response; `None` if the host is not the reason. Await [`saved`](Self::saved) before the call, and its permit, ends.
@@ -638,7 +626,7 @@ impl<'a> Call<'a> {
         headers: &HeaderMap,
     ) -> Reading<'r> {
         let Self { crawler, options, method, source, history, .. } = self;
-        let scan = options.scan.unwrap_or(crawler.reader.scan);
+        let scan = options.scan.unwrap_or(crawler.settings.scan);
         let (source, fields, head) = (*source, RuleFields::default(), Err(HeadEnd::NotScanned));
         Reading { crawler, scan, method, request, source, history, fields, head }.begun(status, headers)
     }
@@ -674,19 +662,15 @@ impl<'a> Call<'a> {
     /// Ends the call with this refusal, adds the hops before it, and notifies observers.
     #[must_use]
     pub fn refused(&self, denied: Denied) -> Denied {
-        // A request that was repeated with what its server asked for was not redirected.
-        let redirects = self.history.hops().iter().filter(|hop| hop.status.is_redirection());
-        let denied = denied.after(redirects.map(|hop| (hop.url.clone(), hop.status)).collect());
+        let denied = denied.after(self.redirects().map(|hop| (hop.url.clone(), hop.status)).collect());
         self.crawler.gate.report_refused(&denied);
         denied
     }
 
     /// The hops of a call that ends without a response, with how long it has waited.
     pub fn take_history(&mut self) -> RedirectHistory {
-        let max_wait = self.options.max_wait.unwrap_or(self.crawler.gate.max_wait());
-        let mut history = std::mem::take(&mut self.history);
-        history.unanswered = max_wait.saturating_sub(self.wait_left).saturating_sub(history.waited());
-        history
+        let unanswered = self.hop.as_ref().map_or(Duration::ZERO, |hop| hop.waited);
+        RedirectHistory { unanswered, ..std::mem::take(&mut self.history) }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::body::BoxError;
 use crate::identity::Identity;
 use crate::license::{LicenseToken, LicenseTokens};
 use crate::payment::PaymentPolicy;
-use crate::reader::{ResponseReader, Scan};
+use crate::reader::Scan;
 use crate::redirect::RedirectPolicy;
 use abide_gate::robots_cache::Fetch;
 use abide_gate::{Gate, GateBuilder, Origin, SignRequest, lacks_timers};
@@ -33,8 +33,16 @@ use url::Url;
 pub struct Crawler {
     pub(crate) gate: Gate,
     pub(crate) identity: Identity,
-    pub(crate) reader: ResponseReader,
-    /// Of requests without a policy of their own.
+    pub(crate) settings: CallSettings,
+}
+
+/// What calls go by, besides the gate and the options of their own.
+#[derive(Clone, Debug)]
+pub(crate) struct CallSettings {
+    pub(crate) read: ReadOptions,
+    pub(crate) scan: Scan,
+    /// Where permissions are kept between fetches. A head that is scanned lazily is not kept.
+    pub(crate) permissions: Option<Arc<dyn PermissionStore>>,
     pub(crate) redirects: RedirectPolicy,
     pub(crate) report_only: Option<Arc<str>>,
     pub(crate) payment: Option<PaymentPolicy>,
@@ -49,13 +57,17 @@ impl Crawler {
             fallbacks: Vec::new(),
             user_agent: None,
             gate: GateBuilder::new(),
-            reader: ResponseReader { options: ReadOptions::for_tokens([]), scan: Scan::Eager, store: None },
             policies: Vec::new(),
-            redirects: RedirectPolicy::default(),
-            report_only: None,
-            payment: None,
-            license: None,
             signer: None,
+            settings: CallSettings {
+                read: ReadOptions::for_tokens([]),
+                scan: Scan::Eager,
+                permissions: None,
+                redirects: RedirectPolicy::default(),
+                report_only: None,
+                payment: None,
+                license: None,
+            },
         }
     }
 
@@ -84,14 +96,10 @@ pub struct CrawlerBuilder {
     fallbacks: Vec<String>,
     user_agent: Option<String>,
     gate: GateBuilder,
-    reader: ResponseReader,
     policies: Vec<(String, Usage, bool)>,
-    redirects: RedirectPolicy,
-    report_only: Option<Arc<str>>,
-    payment: Option<PaymentPolicy>,
-    license: Option<LicenseTokens>,
     /// Apart from the gate's settings, which may be replaced by others afterwards.
     signer: Option<Arc<dyn SignRequest>>,
+    settings: CallSettings,
 }
 
 impl CrawlerBuilder {
@@ -121,13 +129,13 @@ impl CrawlerBuilder {
 
     /// How permissions are read. Default: [`Scan::Eager`].
     pub fn scan(mut self, scan: Scan) -> Self {
-        self.reader.scan = scan;
+        self.settings.scan = scan;
         self
     }
 
     /// Limits and strictness of reading permissions. The crawler's product tokens replace those of `options`.
     pub fn read_options(mut self, options: ReadOptions) -> Self {
-        self.reader.options = options;
+        self.settings.read = options;
         self
     }
 
@@ -141,13 +149,13 @@ impl CrawlerBuilder {
 
     /// Where permissions are kept between fetches, so that a 304 has the last known rules. Default: nowhere.
     pub fn permission_store(mut self, store: Arc<dyn PermissionStore>) -> Self {
-        self.reader.store = Some(store);
+        self.settings.permissions = Some(store);
         self
     }
 
     /// How page redirects are followed. Default: 10 hops. `abide-tower` follows none.
     pub fn redirects(mut self, policy: RedirectPolicy) -> Self {
-        self.redirects = policy;
+        self.settings.redirects = policy;
         self
     }
 
@@ -160,7 +168,7 @@ impl CrawlerBuilder {
 
     /// The most that may be paid for pages. Default: nothing.
     pub fn payment(mut self, policy: PaymentPolicy) -> Self {
-        self.payment = Some(policy);
+        self.settings.payment = Some(policy);
         self
     }
 
@@ -171,14 +179,14 @@ impl CrawlerBuilder {
         mut self,
         find: impl Fn(&Url, &[(String, String)]) -> Option<LicenseToken> + Send + Sync + 'static,
     ) -> Self {
-        self.license = Some(LicenseTokens(Arc::new(find)));
+        self.settings.license = Some(LicenseTokens(Arc::new(find)));
         self
     }
 
     /// Fetches URLs although robots.txt denies them, and only reports the denial: for checking links of your own pages. The verdict of each
     /// hop has the denial and the reason `why`. The rate limit and the site's `Crawl-delay` stay.
     pub fn danger_report_only(mut self, why: &str) -> Self {
-        self.report_only = Some(why.into());
+        self.settings.report_only = Some(why.into());
         self
     }
 
@@ -204,27 +212,18 @@ impl CrawlerBuilder {
             return Err(BuildError::NoTimers);
         }
         let identity = self.identity()?;
-        let tokens = identity.tokens.clone();
-        let mut reader = self.reader;
-        reader.options = reader.options.with_tokens(tokens.iter().cloned());
+        let mut settings = self.settings;
+        settings.read = settings.read.with_tokens(identity.tokens.iter().cloned());
         for (token, usage, fallback) in self.policies {
             let token = ProductToken::new(&token).map_err(BuildError::Token)?;
-            reader.options = reader.options.with_policy_token(token, usage, fallback);
+            settings.read = settings.read.with_policy_token(token, usage, fallback);
         }
         // Last, so that settings which were replaced after `sign_requests` are signed for as well.
         let gate = match self.signer {
             Some(signer) => self.gate.sign_requests(signer),
             None => self.gate,
         };
-        Ok(Crawler {
-            identity,
-            gate: gate.build(tokens, fetch),
-            reader,
-            redirects: self.redirects,
-            report_only: self.report_only,
-            payment: self.payment,
-            license: self.license,
-        })
+        Ok(Crawler { gate: gate.build(identity.tokens.clone(), fetch), identity, settings })
     }
 }
 

@@ -73,6 +73,10 @@ fn inner<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'stati
 }
 
 fn of_link(error: &(dyn Error + 'static)) -> Option<Failure> {
+    #[cfg(feature = "rustls")]
+    if let Some(error) = error.downcast_ref::<rustls::Error>() {
+        return Some(of_tls(error));
+    }
     if let Some(error) = error.downcast_ref::<io::Error>() {
         of_io(error.kind())
     } else if let Some(error) = error.downcast_ref::<hyper::Error>() {
@@ -85,7 +89,7 @@ fn of_link(error: &(dyn Error + 'static)) -> Option<Failure> {
         // The text is that of tower's `Elapsed`, whose type would bring all of tower. `failures.rs` in the tests of abide-tower pins it.
         Some(Failure::Timeout)
     } else {
-        of_tls(error)
+        None
     }
 }
 
@@ -118,11 +122,11 @@ fn of_hyper(error: &hyper::Error) -> Option<Failure> {
 }
 
 #[cfg(feature = "rustls")]
-fn of_tls(error: &(dyn Error + 'static)) -> Option<Failure> {
+fn of_tls(error: &rustls::Error) -> Failure {
     use rustls::CertificateError as Bad;
     use rustls::Error as Tls;
 
-    let problem = match error.downcast_ref::<Tls>()? {
+    match error {
         Tls::InvalidCertificate(Bad::Expired | Bad::ExpiredContext { .. }) => Failure::CertificateExpired,
         Tls::InvalidCertificate(Bad::NotValidForName | Bad::NotValidForNameContext { .. }) => {
             Failure::CertificateName
@@ -130,13 +134,7 @@ fn of_tls(error: &(dyn Error + 'static)) -> Option<Failure> {
         Tls::InvalidCertificate(_) => Failure::CertificateUntrusted,
         Tls::InvalidMessage(rustls::InvalidMessage::InvalidContentType) => Failure::NotTls,
         _ => Failure::Tls,
-    };
-    Some(problem)
-}
-
-#[cfg(not(feature = "rustls"))]
-fn of_tls(_: &(dyn Error + 'static)) -> Option<Failure> {
-    None
+    }
 }
 
 /// No client wraps its errors deeper than this, and a chain could be a ring.

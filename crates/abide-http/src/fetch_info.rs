@@ -60,7 +60,7 @@ impl FetchInfo {
         fields: RuleFields,
         outcome: HeadOutcome,
     ) -> Self {
-        let (read, history) = (crawler.reader.options.clone(), std::mem::take(history));
+        let (read, history) = (crawler.settings.read.clone(), std::mem::take(history));
         Self { inner: Arc::new(Inner { read, history, fields, outcome }) }
     }
 

@@ -21,9 +21,6 @@ pub(crate) struct Identity {
 
 impl Identity {
     /// The product token with the tokens to fall back to, and the User-Agent; without one it is the token.
-    ///
-    /// # Errors
-    /// [`BuildError`].
     pub(crate) fn new(
         token: &str,
         fallbacks: &[String],

@@ -26,54 +26,49 @@ pub(crate) async fn persist(
     info: &Fetched<'_>,
     status: StatusCode,
 ) -> Option<PermissionRecord> {
+    // Without what does not reach the server.
+    let mut key = without_userinfo(url);
+    key.set_fragment(None);
+    let key = key.as_str();
+    // It counts even if it cannot be saved, or not in time.
     let mut known = None;
-    let taking_in = take_in(store, url, info, status, &mut known);
+    let taking_in = async {
+        // A whole page replaces all that is known.
+        let loaded =
+            if info.is_whole_page() { None } else { caught(async { store.load(key).await }).await? };
+        let record = match loaded {
+            Some(mut record) => {
+                // Of another version nothing is known: the response's own rules are all there is.
+                if !record.update(info) {
+                    return Ok(());
+                }
+                &*known.insert(record)
+            }
+            // An error page says nothing about the resource, and a 304 nothing about what we never had.
+            None if !status.is_success() && !status.is_redirection()
+                || status == StatusCode::NOT_MODIFIED =>
+            {
+                return Ok(());
+            }
+            None => &PermissionRecord::new(key, info),
+        };
+        let saved = caught(async { store.save(record).await }).await;
+        if saved.is_err() {
+            match caught(async { store.load(key).await }).await {
+                Ok(None) => {}
+                // It is as good, or the record itself, which is to be written later.
+                Ok(Some(kept)) if kept.covers(record) => {}
+                // It would answer the next 304. That nothing is known is better.
+                _ => drop(caught(async { store.remove(key).await }).await),
+            }
+        }
+        saved
+    };
     let slow = |_| Err(PermissionError::new(format!("no answer within {STORE_TIME_MAX:?}")));
     if let Err(error) = timeout(STORE_TIME_MAX, taking_in).await.unwrap_or_else(slow) {
         not_persisted(url, &error);
     }
     known
-}
-
-/// `known` is what a store had, and what the fetch makes of it, where that is more than the response says. It counts whatever becomes of it.
-async fn take_in(
-    store: &Arc<dyn PermissionStore>,
-    url: &Url,
-    info: &Fetched<'_>,
-    status: StatusCode,
-    known: &mut Option<PermissionRecord>,
-) -> Result<(), PermissionError> {
-    // Without what does not reach the server.
-    let mut key = without_userinfo(url);
-    key.set_fragment(None);
-    let key = key.as_str();
-    // A whole page replaces all that is known.
-    let loaded = if info.is_whole_page() { None } else { caught(async { store.load(key).await }).await? };
-    let record = match loaded {
-        Some(mut record) => {
-            // Of another version nothing is known: the response's own rules are all there is.
-            if !record.update(info) {
-                return Ok(());
-            }
-            &*known.insert(record)
-        }
-        // An error page says nothing about the resource, and a 304 nothing about what we never had.
-        None if !status.is_success() && !status.is_redirection() || status == StatusCode::NOT_MODIFIED => {
-            return Ok(());
-        }
-        None => &PermissionRecord::new(key, info),
-    };
-    let saved = caught(async { store.save(record).await }).await;
-    if saved.is_err() {
-        match caught(async { store.load(key).await }).await {
-            Ok(None) => {}
-            // It is as good, or the record itself, which is to be written later.
-            Ok(Some(kept)) if kept.covers(record) => {}
-            // It would answer the next 304. That nothing is known is better.
-            _ => drop(caught(async { store.remove(key).await }).await),
-        }
-    }
-    saved
 }
 
 /// The store's answer. Its panic is an error.

@@ -62,29 +62,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_without_usable_addresses_differs_from_one_without_any() {
-        let private: SocketAddr = "10.0.0.1:443".parse().unwrap();
-        let error = |found: &[SocketAddr]| {
-            permitted_addresses(&AddressGuard::default(), "a.example", found.iter().copied())
-                .unwrap_err()
-                .to_string()
-        };
-        assert_eq!(error(&[private]), "a.example resolves to 10.0.0.1, which is not a public address");
-        assert_eq!(error(&[]), "a.example has no address");
-    }
-
-    #[test]
-    fn of_public_and_private_addresses_the_public_ones_are_left() {
-        let found = ["10.0.0.2:0", "93.184.216.34:0", "[::1]:0"].map(|address| address.parse().unwrap());
-        let left = permitted_addresses(&AddressGuard::default(), "a.example", found).unwrap();
-        assert_eq!(left, [found[1]]);
-    }
-
-    #[test]
-    fn of_any_number_of_addresses_64_are_looked_at() {
-        let public: SocketAddr = "93.184.216.34:443".parse().unwrap();
-        let found =
-            permitted_addresses(&AddressGuard::default(), "a.example", std::iter::repeat(public)).unwrap();
-        assert_eq!(found.len(), 64);
+    fn the_public_addresses_are_left_or_it_is_said_why_there_are_none() {
+        let [private, public, own] =
+            ["10.0.0.1:443", "93.184.216.34:443", "[::1]:443"].map(|address| address.parse().unwrap());
+        let not_public = "a.example resolves to 10.0.0.1, which is not a public address";
+        for (found, left) in [
+            (vec![], Err("a.example has no address")),
+            (vec![private, own], Err(not_public)),
+            (vec![private, public, own], Ok(vec![public])),
+            (vec![public; 65], Ok(vec![public; 64])),
+        ] {
+            let permitted = permitted_addresses(&AddressGuard::default(), "a.example", found.clone());
+            let permitted = permitted.map_err(|error| error.to_string());
+            assert_eq!(permitted, left.map_err(str::to_owned), "{found:?}");
+        }
     }
 }

@@ -12,22 +12,18 @@ use abide_gate::WallMillis;
 
 use crate::reader::FieldSource;
 
-const PRESERVED: [&str; 8] = [
-    "robots-tag",
-    "x-robots-tag",
-    "content-usage",
-    "content-signal",
-    "tdm-reservation",
-    "tdm-policy",
+/// Fields, and those that carry their lines past a cache.
+const PRESERVED: [(&str, &str); 8] = [
+    ("robots-tag", "abide-received-robots-tag"),
+    ("x-robots-tag", "abide-received-x-robots-tag"),
+    ("content-usage", "abide-received-content-usage"),
+    ("content-signal", "abide-received-content-signal"),
+    ("tdm-reservation", "abide-received-tdm-reservation"),
+    ("tdm-policy", "abide-received-tdm-policy"),
     // These two decide whether the head is read.
-    "content-type",
-    "content-encoding",
+    ("content-type", "abide-received-content-type"),
+    ("content-encoding", "abide-received-content-encoding"),
 ];
-
-/// The name of the field that carries the lines of another field past a cache.
-fn copy_of(name: &str) -> String {
-    format!("abide-received-{name}")
-}
 
 /// When the answer came, or was last said to be still good.
 const TIME: HeaderName = HeaderName::from_static("abide-received-at");
@@ -37,13 +33,10 @@ pub fn preserve_fields<B>(response: &mut Response<B>, now: WallMillis) {
     let is_update = response.status() == StatusCode::NOT_MODIFIED;
     let headers = response.headers_mut();
     headers.insert(TIME, HeaderValue::from(now.as_millis()));
-    for name in PRESERVED {
-        let copy = copy_of(name);
+    for (name, copy) in PRESERVED {
         // A server could send it as well.
-        headers.remove(&copy);
-        if let Ok(copy) = HeaderName::try_from(copy)
-            && (!is_update || headers.contains_key(name))
-        {
+        headers.remove(copy);
+        if !is_update || headers.contains_key(name) {
             let lines = encode(headers.get_all(name).iter().map(HeaderValue::as_bytes));
             headers.insert(copy, lines);
         }
@@ -55,8 +48,8 @@ pub(crate) fn restore_fields(status: StatusCode, headers: &mut HeaderMap) -> Fie
     let time =
         headers.remove(TIME).and_then(|time| time.to_str().ok()?.parse().ok().map(WallMillis::from_millis));
     let mut is_complete = true;
-    for name in PRESERVED {
-        match headers.remove(copy_of(name)).map(|preserved| decode(&preserved)) {
+    for (name, copy) in PRESERVED {
+        match headers.remove(copy).map(|preserved| decode(&preserved)) {
             Some(Some(lines)) => unite(headers, name, lines),
             // A 304 that is handed on says nothing of fields that it has not.
             None if status == StatusCode::NOT_MODIFIED => {}
@@ -122,33 +115,29 @@ mod tests {
 
     #[test]
     fn all_lines_come_back_whatever_a_cache_did_to_them() {
-        let lines: [(&'static str, &[u8]); 5] = [
+        let lines: [(&'static str, &[u8]); 7] = [
             ("x-robots-tag", b"noindex, caf\xe9"),
             ("x-robots-tag", b""),
             ("x-robots-tag", b"100% =x"),
             ("content-type", b"text/plain"),
             ("content-type", b"text/html"),
+            ("robots-tag", b"nofollow"),
+            // What the cache has besides counts, too.
+            ("robots-tag", b"noindex"),
         ];
-        let mut kept = preserved(200, &lines);
+        let mut kept = preserved(200, &lines[..6]);
         kept.remove("x-robots-tag");
         kept.insert("content-type", HeaderValue::from_static("text/html"));
+        kept.insert("robots-tag", HeaderValue::from_static("noindex"));
         assert_eq!(restore_fields(StatusCode::OK, &mut kept), KEPT);
         assert_eq!(kept, headers(&lines));
-    }
-
-    #[test]
-    fn what_the_cache_has_besides_counts_too() {
-        let mut kept = preserved(200, &[("x-robots-tag", b"nofollow")]);
-        kept.insert("x-robots-tag", HeaderValue::from_static("noindex"));
-        assert_eq!(restore_fields(StatusCode::OK, &mut kept), KEPT);
-        assert_eq!(kept, headers(&[("x-robots-tag", b"nofollow"), ("x-robots-tag", b"noindex")]));
     }
 
     #[test]
     fn what_was_not_told_is_unknown() {
         let whole = preserved(200, &[("x-robots-tag", b"nofollow")]);
         let mut without = vec![headers(&[("x-robots-tag", b"nofollow")])];
-        for name in PRESERVED.map(copy_of).iter().map(String::as_str).chain([TIME.as_str()]) {
+        for name in PRESERVED.map(|(_, copy)| copy).into_iter().chain([TIME.as_str()]) {
             let mut headers = whole.clone();
             headers.remove(name);
             without.push(headers);

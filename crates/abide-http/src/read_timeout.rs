@@ -28,7 +28,7 @@ pub async fn with_read_timeout<F: Future + Unpin>(
 ) -> io::Result<F::Output> {
     // Made before anything is sent, because tokio panics where it cannot be made. Pages are read with a timer in any case.
     let timer = match limit {
-        Some(limit) => Some(caught(|| Timer::after(limit)).ok_or(io::ErrorKind::Unsupported)?),
+        Some(limit) => Some(caught(|| timer_of(limit)).ok_or(io::ErrorKind::Unsupported)?),
         None if lacks_timers() => return Err(io::ErrorKind::Unsupported.into()),
         None => None,
     };
@@ -54,78 +54,71 @@ impl ReadTimeout {
         Self { limit, timer: None }
     }
 
-    /// Something has come.
-    pub(crate) fn end(&mut self) {
-        self.timer = None;
-    }
-
     /// To be polled while nothing has come: an error when that has lasted too long.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
         let Some(limit) = self.limit else { return Poll::Pending };
-        let late = ready!(self.timer.get_or_insert_with(|| Timer::after(limit)).poll(context));
+        let (_, timer) = self.timer.get_or_insert_with(|| timer_of(limit));
+        ready!(timer.as_mut().poll(context));
+        let late = SystemClock.now().saturating_duration_since(timer.deadline().into_std());
         // Not polled for long: what has come meanwhile may have given no decoded byte yet.
         if late > limit.checked_div(4).unwrap_or_default() {
-            ready!(self.timer.insert(Timer::after(limit)).poll(context));
+            self.end();
+            let (_, timer) = self.timer.insert(timer_of(limit));
+            ready!(timer.as_mut().poll(context));
         }
         let text = format!("the server sent nothing for {limit:?} (Builder::read_timeout)");
         Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, text))
     }
+
+    /// Something has come. The next request of the thread may have the timer.
+    pub(crate) fn end(&mut self) {
+        let mut timer = self.timer.take();
+        let Some(runtime) = timer.as_ref().map(|(runtime, _)| *runtime) else { return };
+        // While its thread ends, the list is gone.
+        let others = IDLE.try_with(|idle| {
+            let mut idle = idle.borrow_mut();
+            let is_of_another = idle.last().is_some_and(|(of, _)| *of != runtime);
+            let others = if is_of_another { mem::take(&mut *idle) } else { Vec::new() };
+            if idle.len() < IDLE_MAX {
+                idle.extend(timer.take());
+            }
+            others
+        });
+        // Only now: a waker goes with each, which may have a timer of its own.
+        drop((timer, others));
+    }
 }
 
-type Timed = (Id, Pin<Box<Sleep>>);
+impl Drop for ReadTimeout {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A timer, and its runtime.
+type Timer = (Id, Pin<Box<Sleep>>);
 
 thread_local! {
     /// The timers of one runtime that no request uses.
-    static IDLE: RefCell<Vec<Timed>> = const { RefCell::new(Vec::new()) };
+    static IDLE: RefCell<Vec<Timer>> = const { RefCell::new(Vec::new()) };
 }
 
 /// How many idle timers a thread keeps.
 const IDLE_MAX: usize = 64;
 
-/// Empty only while it is dropped.
-#[derive(Debug)]
-struct Timer(Option<Timed>);
-
-impl Timer {
-    /// # Panics
-    /// Like tokio's: outside of a runtime, and in one without timers.
-    fn after(limit: Duration) -> Self {
-        let runtime = Handle::current().id();
-        if let Some(deadline) = SystemClock.now().checked_add(limit) {
-            while let Some((of, mut timer)) = IDLE.with_borrow_mut(Vec::pop) {
-                if of == runtime {
-                    timer.as_mut().reset(deadline.into());
-                    return Self(Some((runtime, timer)));
-                }
+/// # Panics
+/// Like tokio's: outside of a runtime, and in one without timers.
+fn timer_of(limit: Duration) -> Timer {
+    let runtime = Handle::current().id();
+    if let Some(deadline) = SystemClock.now().checked_add(limit) {
+        while let Some((of, mut timer)) = IDLE.with_borrow_mut(Vec::pop) {
+            if of == runtime {
+                timer.as_mut().reset(deadline.into());
+                return (runtime, timer);
             }
         }
-        Self(Some((runtime, Box::pin(sleep(limit)))))
     }
-
-    /// Ready when its time has come, with how late that is noticed.
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Duration> {
-        let Some((_, timer)) = &mut self.0 else { return Poll::Pending };
-        let fired = timer.as_mut().poll(context);
-        fired.map(|()| SystemClock.now().saturating_duration_since(timer.deadline().into_std()))
-    }
-}
-
-impl Drop for Timer {
-    fn drop(&mut self) {
-        // While its thread ends, the list is gone.
-        let others = IDLE.try_with(|idle| {
-            let mut idle = idle.borrow_mut();
-            let is_of_another = |(of, _): &Timed| self.0.as_ref().is_some_and(|(runtime, _)| of != runtime);
-            let others =
-                if idle.last().is_some_and(is_of_another) { mem::take(&mut *idle) } else { Vec::new() };
-            if idle.len() < IDLE_MAX {
-                idle.extend(self.0.take());
-            }
-            others
-        });
-        // Only now: a waker goes with each, which may have a timer of its own.
-        drop(others);
-    }
+    (runtime, Box::pin(sleep(limit)))
 }
 
 #[cfg(test)]
@@ -147,15 +140,15 @@ mod tests {
     }
 
     /// Registers a timer, as a request does that waits for its response.
-    async fn begun(limit: Duration) -> Timer {
-        let mut timer = Timer::after(limit);
-        assert!(poll_fn(|context| Poll::Ready(timer.poll(context))).await.is_pending());
-        timer
+    async fn begun(limit: Duration) -> ReadTimeout {
+        let mut timeout = ReadTimeout::new(Some(limit));
+        assert!(poll_fn(|context| Poll::Ready(timeout.poll(context))).await.is_pending());
+        timeout
     }
 
-    async fn fires_after(mut timer: Timer) -> Duration {
+    async fn fires_after(mut timeout: ReadTimeout) -> Duration {
         let began = Instant::now();
-        let fires = poll_fn(|context| timer.poll(context));
+        let fires = poll_fn(|context| timeout.poll(context));
         tokio::time::timeout(Duration::from_secs(1_000), fires).await.expect("it fires");
         began.elapsed()
     }
@@ -190,7 +183,7 @@ mod tests {
     }
 
     /// A waker with a timer of its own, as that of a task has in which a request waits.
-    struct Holds(#[expect(dead_code, reason = "it is dropped")] std::sync::Mutex<Timer>);
+    struct Holds(#[expect(dead_code, reason = "it is dropped")] std::sync::Mutex<ReadTimeout>);
 
     impl std::task::Wake for Holds {
         fn wake(self: std::sync::Arc<Self>) {}
@@ -198,10 +191,9 @@ mod tests {
 
     /// Leaves a timer in the list with such a waker.
     fn leave_nested() {
-        let waker = std::sync::Arc::new(Holds(Timer::after(SECOND).into())).into();
-        let mut timer = Timer::after(SECOND);
-        assert!(timer.poll(&mut Context::from_waker(&waker)).is_pending());
-        drop(timer);
+        let timeout = || ReadTimeout { limit: Some(SECOND), timer: Some(timer_of(SECOND)) };
+        let waker = std::sync::Arc::new(Holds(timeout().into())).into();
+        assert!(timeout().poll(&mut Context::from_waker(&waker)).is_pending());
         assert_eq!(idle(), 1, "the other one lives in the waker");
     }
 
@@ -223,27 +215,13 @@ mod tests {
 
     #[test]
     fn a_thread_may_end_before_its_runtime_and_after_it() {
-        for ends_first in [true, false] {
-            let runtime = runtime();
-            let handle = runtime.handle().clone();
-            let (began, ending) = (std::sync::mpsc::channel(), std::sync::mpsc::channel::<()>());
-            let thread = std::thread::spawn(move || {
-                let _runtime = handle.enter();
-                leave_nested();
-                began.0.send(()).unwrap();
-                _ = ending.1.recv();
-            });
-            began.1.recv().unwrap();
-            if ends_first {
-                drop(ending.0);
-                thread.join().unwrap();
-                drop(runtime);
-            } else {
-                drop(runtime);
-                drop(ending.0);
-                thread.join().unwrap();
-            }
-        }
+        let lasting = runtime();
+        std::thread::scope(|scope| {
+            scope.spawn(|| lasting.block_on(async { leave_nested() })).join().unwrap();
+        });
+        drop(lasting);
+        let ending = runtime();
+        std::thread::spawn(move || ending.block_on(async { leave_nested() })).join().unwrap();
     }
 
     #[tokio::test(start_paused = true)]

@@ -20,14 +20,6 @@ use abide_permissions::{
     ReadOptions, is_whole,
 };
 
-#[derive(Clone, Debug)]
-pub(crate) struct ResponseReader {
-    pub(crate) options: ReadOptions,
-    pub(crate) scan: Scan,
-    /// Where permissions are kept between fetches. A head that is scanned lazily is not kept.
-    pub(crate) store: Option<Arc<dyn PermissionStore>>,
-}
-
 /// A response whose fields have been read, and whose body has not.
 ///
 /// ```
@@ -79,7 +71,7 @@ impl<'a> Reading<'a> {
     /// Where what the response says is kept: only these methods ask for the resource itself, and what may have lost fields says too little.
     fn store(&self) -> Option<&'a Arc<dyn PermissionStore>> {
         let asks = matches!(*self.method, Method::GET | Method::HEAD) && self.scan != Scan::Off;
-        self.crawler.reader.store.as_ref().filter(|_| asks && self.source != FieldSource::Unknown)
+        self.crawler.settings.permissions.as_ref().filter(|_| asks && self.source != FieldSource::Unknown)
     }
 
     /// The client takes no codings off by itself. So the end of a body that is framed is that of the document, also where no length says so.
@@ -112,7 +104,7 @@ impl<'a> Reading<'a> {
     /// A redirect that is followed: the last hop keeps its own rules.
     pub(crate) async fn followed(self, status: StatusCode, headers: &HeaderMap) {
         if let Some(hop) = self.history.hops.last_mut() {
-            let rules = self.fields.permissions(&self.crawler.reader.options, not_scanned());
+            let rules = self.fields.permissions(&self.crawler.settings.read, not_scanned());
             hop.permissions = Some(Arc::new(rules));
         }
         self.persist(status, headers, not_scanned()).await;
@@ -156,7 +148,7 @@ impl<'a> Reading<'a> {
     /// Keeps what the response says for later fetches, under the URL that the last hop asked for.
     async fn persist(&self, status: StatusCode, headers: &HeaderMap, head: Head) -> Option<PermissionRecord> {
         let (store, hop) = (self.store()?, self.history.last()?);
-        let robots = with_robots(Preferences::new(&self.crawler.reader.options), hop);
+        let robots = with_robots(Preferences::new(&self.crawler.settings.read), hop);
         let received = match self.source {
             FieldSource::Kept(time) => time,
             FieldSource::Wire | FieldSource::Unknown => self.fields.received,
@@ -188,7 +180,7 @@ impl<'a> Reading<'a> {
         if body.is_coded {
             return Err(HeadEnd::Undecoded);
         }
-        let read = &self.crawler.reader.options;
+        let read = &self.crawler.settings.read;
         match HeadScanner::of_page(read, body.content_type.as_deref()) {
             // A client that undoes a coding takes the length away, and some stop at the end of the first gzip member: a document that ends
             // within its head may go on then. Where the whole document is scanned, its end is always that of the body.
@@ -448,21 +440,29 @@ pub(crate) mod tests {
         head.finish()
     }
 
-    const DEFLATE: &[u8] =
-        b"\x78\x9c\xb3\xc9\x28\xc9\xcd\xb1\xb3\xc9\x48\x4d\x4c\x01\x92\xb9\xa9\x25\x89\x0a";
-    const BROTLI: &[u8] = b"\x1b\x68\x00\xf8\x05\xe0\x6c\xe9\x8b\x12\x06\x91\x1f\xb2\x38\x0e";
-
     #[test]
     fn a_coding_is_noticed_in_frames_of_any_size() {
-        let zstd = b"\x28\xb5\x2f\xfd\x04\x00abc";
-        for body in [DEFLATE, BROTLI, b"\x1f\x8b\x08\x00\x00", zstd] {
+        let deflate = b"\x78\x9c\xb3\xc9\x28\xc9\xcd\xb1\xb3\xc9\x48\x4d\x4c\x01\x92\xb9\xa9\x25\x89\x0a";
+        let brotli = b"\x1b\x68\x00\xf8\x05\xe0\x6c\xe9\x8b\x12\x06\x91\x1f\xb2\x38\x0e";
+        for (body, end) in [
+            (&deflate[..], HeadEnd::Undecoded),
+            (brotli, HeadEnd::Undecoded),
+            (b"\x1f\x8b\x08\x00\x00", HeadEnd::Undecoded),
+            (b"\x1f", HeadEnd::Undecoded),
+            (b"\x28\xb5\x2f\xfd\x04\x00abc", HeadEnd::Undecoded),
+            (b"text", HeadEnd::Ended),
+            (b"(text)", HeadEnd::Ended),
+            (b"<title>x</title><p>", HeadEnd::Ended),
+            (b"x <p>", HeadEnd::Ended),
+            // Windows-1251, UTF-16 without a mark, a stray control character, UTF-8 with many.
+            (b"<title>\xcf\xf0\xe8\xe2\xe5\xf2", HeadEnd::Eof),
+            (b"<\0t\0>\0\x1f\x04@\x048\x042\x045\x04", HeadEnd::Ended),
+            (b"<title>................................\xe9\x13</title><p>", HeadEnd::Ended),
+            (b"\x01\x02\x03 \xc3\xa9", HeadEnd::Ended),
+            (b"", HeadEnd::Eof),
+        ] {
             for size in [1, 2, 3, 1000] {
-                assert_eq!(read(body, size).end(), HeadEnd::Undecoded, "{body:?} by {size}");
-            }
-        }
-        for body in [&b"text"[..], b"(text)", b"<title>x</title><p>", b"x <p>"] {
-            for size in [1, 2, 3, 1000] {
-                assert_eq!(read(body, size).end(), HeadEnd::Ended, "{body:?} by {size}");
+                assert_eq!(read(body, size).end(), end, "{body:?} by {size}");
             }
         }
     }
@@ -473,24 +473,6 @@ pub(crate) mod tests {
             let mut head = head_reader();
             head.feed(start);
             assert_eq!(head.is_read, is_read, "{start:?}");
-        }
-    }
-
-    #[test]
-    fn streams_without_a_name_are_no_pages() {
-        for (coded, start) in [
-            (true, DEFLATE),
-            (true, BROTLI),
-            (true, b"\x1f\x8b\x08"),
-            (true, b"\x1f"),
-            // Windows-1251, UTF-16 without a mark, a stray control character, UTF-8 with many.
-            (false, b"<title>\xcf\xf0\xe8\xe2\xe5\xf2"),
-            (false, b"<\0t\0>\0\x1f\x04@\x048\x042\x045\x04"),
-            (false, b"<title>\xe9\x13</title><p>................................................"),
-            (false, b"\x01\x02\x03 \xc3\xa9"),
-            (false, b""),
-        ] {
-            assert_eq!(looks_coded(start), coded, "{start:?}");
         }
     }
 }

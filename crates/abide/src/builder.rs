@@ -42,6 +42,8 @@ pub struct Builder {
     fixed_names: HashMap<String, Vec<SocketAddr>>,
     resolver: Arc<dyn Resolve>,
     fetch: Option<Arc<dyn Fetch>>,
+    /// Of the client that is built: see [`Core::has_cookies`].
+    has_cookies: Arc<AtomicBool>,
 }
 
 impl Builder {
@@ -55,6 +57,7 @@ impl Builder {
             fixed_names: HashMap::new(),
             resolver: Arc::new(SystemResolver),
             fetch: None,
+            has_cookies: Arc::default(),
         }
     }
 
@@ -309,16 +312,15 @@ impl Builder {
             .dns_resolver(self.guarded_resolver())
             .connect_timeout(self.connect_timeout);
         let client = inner.build().map_err(|error| BuildError::Client(error.into()))?;
-        let has_cookies = Arc::new(AtomicBool::new(false));
         let fetch: Arc<dyn Fetch> = match self.fetch.take() {
             Some(fetch) => fetch,
             None => Arc::new(ReqwestFetch {
                 client: client.clone(),
                 user_agent: self.crawler.checked_user_agent()?,
-                has_cookies: Arc::clone(&has_cookies),
+                has_cookies: Arc::clone(&self.has_cookies),
             }),
         };
-        Ok((self.finish(fetch, has_cookies, counts_sends)?, client))
+        Ok((self.finish(fetch, counts_sends)?, client))
     }
 
     /// Builds the crawler alone, for a client of your own. It fetches robots.txt with a client that it builds.
@@ -329,7 +331,7 @@ impl Builder {
         // The codings of its pages are the client's own.
         self.decodes = false;
         match self.fetch.take() {
-            Some(fetch) => self.finish(fetch, Arc::default(), false),
+            Some(fetch) => self.finish(fetch, false),
             None => Ok(self.build_with(reqwest::Client::builder())?.0),
         }
     }
@@ -349,12 +351,7 @@ impl Builder {
         Arc::new(GuardedResolver { fixed, inner, addresses })
     }
 
-    fn finish(
-        self,
-        fetch: Arc<dyn Fetch>,
-        has_cookies: Arc<AtomicBool>,
-        counts_sends: bool,
-    ) -> Result<Abide, BuildError> {
+    fn finish(self, fetch: Arc<dyn Fetch>, counts_sends: bool) -> Result<Abide, BuildError> {
         let core = Core {
             resolver: self.guarded_resolver(),
             crawler: self.crawler.build(fetch)?,
@@ -362,7 +359,7 @@ impl Builder {
             read_timeout: Some(self.read_timeout).filter(|&limit| limit < Duration::MAX),
             decodes: self.decodes,
             counts_sends,
-            has_cookies,
+            has_cookies: self.has_cookies,
             pacing_halves: Arc::default(),
             gate_halves: Arc::default(),
         };

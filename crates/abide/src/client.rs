@@ -168,21 +168,16 @@ impl Abide {
     /// The outer half: robots.txt, redirect hops, permissions. Put an HTTP cache below it, and [`pacing`](Self::pacing) below the cache, so
     /// that cache hits do not wait. Without the pacing half, requests end with [`DeniedKind::NoPacing`](crate::DeniedKind::NoPacing).
     pub fn gate(&self) -> impl Middleware + Clone + use<> {
-        self.part(Part::Gate)
+        self.part(Part::Gate { _counted: Arc::clone(&self.core.gate_halves) })
     }
 
     /// The inner half: acquires permits, and reports responses to them.
     pub fn pacing(&self) -> impl Middleware + Clone + use<> {
-        self.part(Part::Pacing)
+        self.part(Part::Pacing { _counted: Arc::clone(&self.core.pacing_halves) })
     }
 
     fn part(&self, part: Part) -> AbideMiddleware {
-        let halves = match part {
-            Part::Whole => None,
-            Part::Gate => Some(&self.core.gate_halves),
-            Part::Pacing => Some(&self.core.pacing_halves),
-        };
-        AbideMiddleware { abide: self.clone(), part, _counted: halves.cloned() }
+        AbideMiddleware { abide: self.clone(), part }
     }
 }
 

@@ -40,17 +40,15 @@ use crate::split_middleware::{send_paced, send_through_chain};
 pub(crate) struct AbideMiddleware {
     pub(crate) abide: Abide,
     pub(crate) part: Part,
-    /// Of a half: see [`Core::pacing_halves`].
-    pub(crate) _counted: Option<Arc<()>>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// `Gate` is the outer half: robots.txt, redirect hops, permissions. `Pacing` is the inner one, below an HTTP cache: permits and feedback. Halves are
+/// counted: see [`Core::pacing_halves`].
+#[derive(Debug, Clone)]
 pub(crate) enum Part {
     Whole,
-    /// The outer half: robots.txt, redirect hops, permissions.
-    Gate,
-    /// The inner half: permits and feedback, below an HTTP cache.
-    Pacing,
+    Gate { _counted: Arc<()> },
+    Pacing { _counted: Arc<()> },
 }
 
 /// As `async_trait` would write it, but the call is made before the future: with the macro a future has room for the request twice, and it is
@@ -68,17 +66,18 @@ impl Middleware for AbideMiddleware {
         'n: 'f,
     {
         let core = &*self.abide.core;
-        match self.part {
-            Part::Pacing => Box::pin(send_paced(core, request, extensions, next)),
-            Part::Gate if Arc::strong_count(&core.pacing_halves) == 1 => {
+        match &self.part {
+            Part::Pacing { .. } => Box::pin(send_paced(core, request, extensions, next)),
+            Part::Gate { .. } if Arc::strong_count(&core.pacing_halves) == 1 => {
                 let denied = Denied::new(DeniedKind::NoPacing, request.url(), core.crawler.gate().wall());
                 core.crawler.gate().report_refused(&denied);
                 Box::pin(ready(Err(refuse(denied))))
             }
-            Part::Whole | Part::Gate => {
+            part => {
+                let is_split = matches!(part, Part::Gate { .. });
                 // Allocated first, so that the future is built there and not copied.
                 let place = Box::new_uninit();
-                let call = Box::write(place, RedirectLoop::run(core, self.part, request, extensions, next));
+                let call = Box::write(place, RedirectLoop::run(core, is_split, request, extensions, next));
                 Box::into_pin(call)
             }
         }
@@ -87,7 +86,8 @@ impl Middleware for AbideMiddleware {
 
 struct RedirectLoop<'a> {
     core: &'a Core,
-    part: Part,
+    /// Whether a half below acquires the permits, and sends.
+    is_split: bool,
     /// Boxed apart from the future, which has the rest: each is below the 1,032 bytes up to which glibc's allocator has a cache for each
     /// thread, both together are not, and a larger block costs more than two small ones.
     call: Box<Call<'a>>,
@@ -102,7 +102,7 @@ impl<'a> RedirectLoop<'a> {
     /// The whole call, in its span. Not `async`, for then the future would have room twice for what it is given.
     fn run(
         core: &'a Core,
-        part: Part,
+        is_split: bool,
         request: Request,
         extensions: &mut Extensions,
         next: Next<'_>,
@@ -115,11 +115,11 @@ impl<'a> RedirectLoop<'a> {
         let call = Box::new_uninit();
         let mut call =
             Box::write(call, Call::new(&core.crawler, options, request.method(), request.url(), timeout));
-        if part == Part::Gate {
+        if is_split {
             call.paced_below();
         }
         let (copy, request) = (RequestCopy::of(&request), Some(request));
-        let mut new = Self { core, part, call, copy, request, keeps_codings: false };
+        let mut new = Self { core, is_split, call, copy, request, keeps_codings: false };
         async move {
             // Within the future: what is above may enter its own span only when it is polled.
             let span = CallSpan::begin(new.call.method(), new.call.url());
@@ -138,26 +138,20 @@ impl<'a> RedirectLoop<'a> {
             let request = self.request.as_mut().expect(ONE_REQUEST);
             self.call.sign(request.headers_mut()).map_err(|denied| self.refused(denied, extensions))?;
             admit(&mut self.call).await.map_err(|denied| self.refused(denied, extensions))?;
-            let mut place = None;
-            let answered = match self.part {
-                Part::Gate => {
-                    let is_repeatable = self.is_repeatable();
-                    let (call, request) = (&mut self.call, self.request.take().expect(ONE_REQUEST));
-                    let through = send_through_chain(call, request, is_repeatable, extensions, next.clone());
-                    Box::pin(through).await.map(|response| place = Some(response))
-                }
-                Part::Whole | Part::Pacing => {
-                    let request = self.request.as_mut().expect(ONE_REQUEST);
-                    let signed = self.call.add_signature(request.headers_mut());
-                    signed.map_err(|denied| self.refused(denied, extensions))?;
-                    let (is_repeatable, next) = (self.is_repeatable(), next.clone());
-                    let sending = sending(self.core, &mut self.call, &mut self.request, extensions, next);
-                    let answered =
-                        send_and_report(self.core, &mut self.call, sending, is_repeatable, &mut place).await;
-                    self.call.saved().await;
-                    let is_counted = |sends| sends > 0 || !self.core.counts_sends;
-                    answered.map(|sends| self.keeps_codings = self.core.decodes && is_counted(sends))
-                }
+            let is_repeatable = self.copy.as_ref().is_none_or(|copy| !copy.has_body || copy.body.is_some());
+            let (mut place, next) = (None, next.clone());
+            let answered = if self.is_split {
+                let (call, request) = (&mut self.call, self.request.take().expect(ONE_REQUEST));
+                let through = send_through_chain(call, request, is_repeatable, extensions, next);
+                Box::pin(through).await.map(|response| place = Some(response))
+            } else {
+                let (call, request) = (&mut self.call, &mut self.request);
+                let sent =
+                    send_and_report(self.core, call, request, is_repeatable, extensions, next, &mut place);
+                let answered = sent.await;
+                self.call.saved().await;
+                let is_counted = |sends| sends > 0 || !self.core.counts_sends;
+                answered.map(|sends| self.keeps_codings = self.core.decodes && is_counted(sends))
             };
             answered.map_err(|error| self.failed(error, extensions))?;
             if self.call.step() == Step::Follow {
@@ -173,10 +167,6 @@ impl<'a> RedirectLoop<'a> {
             };
             return Ok(Response::from(reading.await.map(reqwest::Body::wrap)));
         }
-    }
-
-    fn is_repeatable(&self) -> bool {
-        self.copy.as_ref().is_none_or(|copy| !copy.has_body || copy.body.is_some())
     }
 
     /// A redirect: the response is dropped unread, which ends it, and then its permit.
@@ -195,10 +185,7 @@ impl<'a> RedirectLoop<'a> {
     fn finish(
         &mut self,
         place: &mut Option<Response>,
-    ) -> std::result::Result<
-        Response,
-        Pin<Box<impl Future<Output = http::Response<ResponseBody<reqwest::Body>>>>>,
-    > {
+    ) -> std::result::Result<Response, BoxFuture<'_, http::Response<ResponseBody<reqwest::Body>>>> {
         let response = place.as_mut().expect(ANSWERED);
         let (url, permit) = (self.call.url().clone(), self.call.take_permit());
         // The half that paces counts the silence of its server.
@@ -251,7 +238,7 @@ const HOP_URL_SHOWN_MAX: usize = 2000;
 
 pub(crate) const ANSWERED: &str = "a hop has its response, unless it ends with an error";
 
-pub(crate) const ONE_REQUEST: &str = "a hop begins with its request, and ends when it has been sent";
+const ONE_REQUEST: &str = "a hop begins with its request, and ends when it has been sent";
 
 /// What the next hop may need of this request: taken before anything is added to it. The body is cloned, if it can be.
 #[derive(Default)]
@@ -289,15 +276,22 @@ impl RequestCopy {
     }
 }
 
-/// Sends a request that has its permit, and takes it at the last moment: it is 264 bytes, which every function on the way would copy.
-pub(crate) fn sending<'f>(
+/// Signs and sends a request that has its permit, within the span of the hop and the read timeout, and reports the result to the call. Returns how
+/// often the client counted it.
+///
+/// Takes the request at the last moment, and puts the response into `place`: every function and future on the way would copy their 264 and 136
+/// bytes. Await [`Call::saved`] before the caller of abide has it.
+pub(crate) async fn send_and_report(
     core: &Core,
     call: &mut Call<'_>,
     taken: &mut Option<Request>,
-    extensions: &'f mut Extensions,
-    next: Next<'f>,
-) -> BoxFuture<'f, Result<Response>> {
+    is_repeatable: bool,
+    extensions: &mut Extensions,
+    next: Next<'_>,
+    place: &mut Option<Response>,
+) -> Result<u32> {
     let request = taken.as_mut().expect(ONE_REQUEST);
+    call.add_signature(request.headers_mut()).map_err(refuse)?;
     // Setting it allocates among the request's extensions.
     if request.timeout().copied() != call.timeout() {
         *request.timeout_mut() = call.timeout();
@@ -308,19 +302,7 @@ pub(crate) fn sending<'f>(
         request.headers_mut().entry(ACCEPT_ENCODING).or_insert(IDENTITY);
     }
     call.sending();
-    call.within(|| next.run(taken.take().expect(ONE_REQUEST), extensions))
-}
-
-/// Sends within the span of the hop and the read timeout, and reports the result to the call. Returns how often the client counted it.
-///
-/// Puts the response into `place`: every future on the way would move its 136 bytes. Await [`Call::saved`] before the caller of abide has it.
-pub(crate) async fn send_and_report(
-    core: &Core,
-    call: &mut Call<'_>,
-    mut sending: BoxFuture<'_, Result<Response>>,
-    is_repeatable: bool,
-    place: &mut Option<Response>,
-) -> Result<u32> {
+    let mut sending = call.within(|| next.run(taken.take().expect(ONE_REQUEST), extensions));
     let mut sends = 0;
     let answer = {
         let sending = poll_fn(|context| {
@@ -458,8 +440,7 @@ fn decoded(mut response: Response) -> Response {
     let Some(decode) = decoder(response.headers()) else { return response };
     let mut head = take_head(response.url().clone(), &mut response, ());
     head.headers_mut().remove(CONTENT_ENCODING);
-    let body = http::Response::<reqwest::Body>::from(response).into_body();
-    Response::from(head.map(|()| reqwest::Body::wrap(decode(body))))
+    Response::from(head.map(|()| reqwest::Body::wrap(decode(reqwest::Body::from(response)))))
 }
 
 /// Moves the head out of a response, to another body, with its URL, which only reqwest's extension of the builder can set.
@@ -489,8 +470,7 @@ pub(crate) fn into_http(
         response.headers_mut().remove(CONTENT_LENGTH);
     }
     let head = take_head(url, &mut response, ());
-    let wire = http::Response::<reqwest::Body>::from(response).into_body();
-    let mut body = ResponseBody::new(wire, head.version(), permit).with_read_timeout(read_timeout);
+    let mut body = ResponseBody::new(response.into(), head.version(), permit).with_read_timeout(read_timeout);
     if let Some(taken) = taken {
         body = body.with_taken(taken.map_err(Into::into));
     }

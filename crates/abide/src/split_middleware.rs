@@ -17,7 +17,7 @@ use reqwest_middleware::{Next, Result};
 use url::Url;
 
 use crate::client::Core;
-use crate::middleware::{ANSWERED, count_sends, head_of, into_http, refuse, send_and_report, sending};
+use crate::middleware::{ANSWERED, count_sends, head_of, into_http, refuse, send_and_report};
 
 /// A request that the outer half has checked, for the inner half.
 #[derive(Debug, Clone)]
@@ -126,12 +126,11 @@ pub(crate) async fn send_paced(
         // Also what the outer half has signed: something between the two may have changed it.
         call.sign(request.headers_mut()).map_err(refuse)?;
         admit(&mut call).await.map_err(refuse)?;
-        call.add_signature(request.headers_mut()).map_err(refuse)?;
-        let sending = sending(core, &mut call, &mut Some(request), extensions, next);
         let was_sent = handoff.as_ref().is_some_and(|handoff| replace(&mut handoff.report().is_sent, true));
-        let mut place = None;
+        let (mut taken, mut place) = (Some(request), None);
         // What is sent again, the half above decides.
-        let answered = send_and_report(core, &mut call, sending, false, &mut place).await;
+        let sent = send_and_report(core, &mut call, &mut taken, false, extensions, next, &mut place);
+        let answered = sent.await;
         if let Some(handoff) = &handoff {
             handoff.report().is_sent = was_sent || call.is_sent();
         }

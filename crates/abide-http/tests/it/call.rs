@@ -292,7 +292,8 @@ mod signed {
         let mut call = call(&crawler, Options::new(), "https://a.example/x");
         exchange(&mut call, 401, &challenge(Some("n-1"))).await;
         let signed = exchange(&mut call, 401, &challenge(Some("n-2"))).await;
-        let licensed = exchange(&mut call, 200, &HeaderMap::new()).await;
+        let licensed = exchange(&mut call, 401, &challenge(Some("n-3"))).await;
+        assert_eq!(call.step(), Step::Done, "each was given once");
         for (fields, nonce) in [(signed, "n-1"), (licensed, "n-2")] {
             let input = fields["signature-input"].to_str().unwrap();
             assert!(input.contains(&format!(";nonce=\"{nonce}\"")), "{input}");
