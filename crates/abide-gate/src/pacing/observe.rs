@@ -146,7 +146,7 @@ impl Pacer {
     /// those who ask with the delay that was last asked for.
     pub(crate) fn change_crawl_delay(&self, origin: &Origin, delay: Duration) {
         let (now, host) = (self.now_or_system(), origin.host());
-        let delay = self.policy.pace_of(host.as_str()).delay.max(delay.min(DELAY_MAX));
+        let delay = self.policy.terms_of(host.as_str()).at_least(delay.min(DELAY_MAX)).delay;
         self.act(|effects| {
             self.with_schedule(host.as_str(), |schedule| {
                 if let Some(queue) = schedule.queue_mut() {

@@ -109,9 +109,8 @@ impl Pacer {
     pub(crate) async fn acquire_unreported(self: &Arc<Self>, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
         let now = self.now()?;
         let request = self.request(url, &ask, now)?;
-        // A host of the operator's own may be left out.
-        let is_leased = self.policy.pace_of(&request.host.key).is_leased;
-        let leases = self.store.as_ref().filter(|_| is_leased).map(|store| Leases::new(Arc::clone(store)));
+        let store = self.store.as_ref().filter(|_| self.policy.is_leased(&request.host.key));
+        let leases = store.map(|store| Leases::new(Arc::clone(store)));
         let entered =
             self.act(|effects| acquire::enter(&self.table, &request, leases.is_some(), now, effects));
         let (claims, place) = entered.map_err(|exceeded| self.defer(&request, exceeded, now))?;
@@ -184,8 +183,7 @@ impl Pacer {
         if ask.crawl_delay > DELAY_MAX {
             return Err(DeniedKind::CrawlDelayTooLong { asked: ask.crawl_delay }.into());
         }
-        let pace = self.policy.pace_of(&key);
-        let terms = Terms { delay: pace.delay.max(ask.crawl_delay), limit: pace.max_in_flight };
+        let terms = self.policy.terms_of(&key).at_least(ask.crawl_delay);
         Ok(ScopeRequest { key, terms, feedback: true })
     }
 
@@ -195,10 +193,8 @@ impl Pacer {
         for scope in self.policy.scopes() {
             let key = catch("scope", || scope.key(url))?;
             let Some(key) = key.filter(|key| groups.iter().all(|group| group.key != *key)) else { continue };
-            let (mut terms, feedback) = (scope.terms, scope.feedback);
-            if feedback {
-                terms.delay = terms.delay.max(ask.crawl_delay);
-            }
+            let feedback = scope.feedback;
+            let terms = if feedback { scope.terms.at_least(ask.crawl_delay) } else { scope.terms };
             groups.push(ScopeRequest { key: key.into(), terms, feedback });
         }
         Ok(groups)
@@ -262,8 +258,7 @@ impl PacerBuilder {
             clock,
             jitter,
         });
-        for (scope, pace) in pacer.policy.exceptions() {
-            let (delay, max_in_flight) = (pace.delay, pace.max_in_flight);
+        for (scope, Terms { delay, limit: max_in_flight }) in pacer.policy.exceptions() {
             pacer.notify(&Event::Exception { scope, delay, max_in_flight });
         }
         pacer

@@ -38,9 +38,8 @@ impl Pacer {
     }
 
     fn slot_again(&self, host: &Host, now: Moment) -> NextSlot {
-        let pace = self.policy.pace_of(host.as_str());
         let last = self.with_schedule(host.as_str(), |schedule| schedule.last_delay()).unwrap_or_default();
-        self.slot_at(host.as_str(), Terms { delay: pace.delay.max(last), limit: pace.max_in_flight }, now)
+        self.slot_at(host.as_str(), self.policy.terms_of(host.as_str()).at_least(last), now)
     }
 
     fn slot_at(&self, key: &str, asked: Terms, now: Moment) -> NextSlot {
