@@ -250,7 +250,7 @@ impl PacerBuilder {
             store: store
                 .map(|store| Arc::new(SharedStore::new(store, policy.shared, pacer.clone(), jitter.bits()))),
             table: Table::new(policy.max_hosts, policy.min_delay()),
-            timeline: Timeline::starting(began),
+            timeline: Timeline(began),
             is_overgrown: AtomicBool::new(false),
             is_watched: AtomicBool::new(false),
             observers: Observers::new(observers),
