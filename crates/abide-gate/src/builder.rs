@@ -240,7 +240,7 @@ impl GateBuilder {
         let mut cache = RobotsCache::new(tokens, fetch, policy);
         cache.store.clone_from(&self.robots_store);
         cache.clock = caught_clock(Arc::clone(&self.clock));
-        cache.jitter = self.seed.map_or(cache.jitter, Jitter::new);
+        cache.jitter = Jitter::new(self.seed);
         cache
     }
 }

@@ -29,7 +29,7 @@ use super::table::{Effects, Table};
 use crate::clock::{Moment, Timeline};
 use crate::denied::Refusal;
 use crate::event::{Event, Observer, Observers};
-use crate::jitter::{Jitter, random_seed};
+use crate::jitter::Jitter;
 use crate::origin::pacing_key;
 use crate::{Clock, DeniedKind, Host, SystemClock, WallMillis, caught};
 
@@ -243,7 +243,7 @@ pub(crate) struct PacerBuilder {
 impl PacerBuilder {
     pub(crate) fn build(self) -> Arc<Pacer> {
         let Self { policy, store, clock, observers, seed } = self;
-        let jitter = Jitter::new(seed.unwrap_or_else(random_seed));
+        let jitter = Jitter::new(seed);
         let began = catch("clock", || clock.now()).unwrap_or_else(|_| SystemClock.now());
         // Cyclic, because the tasks that keep leases must not keep the pacer alive.
         let pacer = Arc::new_cyclic(|pacer| Pacer {
