@@ -249,7 +249,7 @@ impl fmt::Debug for GateBuilder {
 fn warn_of_dangers(addresses: &AddressGuard, robots: &RobotsPolicy) {
     let allows_unreachable = robots.long_outage == crate::robots_cache::LongOutage::AllowAtOnce;
     for (setting, is_set) in [
-        ("danger_allow_all_addresses", addresses.is_open()),
+        ("danger_allow_all_addresses", addresses.open),
         ("danger_allow_when_unreachable", allows_unreachable),
     ] {
         if is_set {
