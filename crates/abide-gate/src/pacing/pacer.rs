@@ -161,10 +161,7 @@ impl Pacer {
     pub(crate) fn act<T>(&self, step: impl FnOnce(&mut Effects) -> T) -> T {
         let mut effects = Effects::default();
         let result = step(&mut effects);
-        // Most requests wake none.
-        if !effects.wakers.is_empty() {
-            wake(effects.wakers);
-        }
+        wake(effects.wakers);
         if effects.is_overgrown && !self.is_overgrown.swap(true, Ordering::Relaxed) {
             self.notify(&Event::Overgrown { hosts: self.table.len() });
         }
