@@ -86,7 +86,7 @@ impl Origin {
     /// The host that rate limits of this origin are kept for.
     pub fn host(&self) -> Host {
         let (_, rest) = self.as_str().split_once("://").unwrap_or_default();
-        Host::from_ascii(rest.rsplit_once(':').map_or(rest, |(host, _)| host))
+        Host { text: pacing_key(rest.rsplit_once(':').map_or(rest, |(host, _)| host)).into() }
     }
 }
 
@@ -171,24 +171,23 @@ impl Host {
     /// # Errors
     /// [`UnsupportedUrl`] for any other scheme.
     pub fn of(url: &Url) -> Result<Self, UnsupportedUrl> {
-        match (url.scheme(), url.host_str()) {
-            ("http" | "https", Some(host)) => Ok(Self::from_ascii(host)),
-            _ => Err(UnsupportedUrl { scheme: url.scheme().to_owned() }),
-        }
+        let key = pacing_key_of(url).ok_or_else(|| UnsupportedUrl { scheme: url.scheme().to_owned() })?;
+        Ok(Self { text: key.into() })
     }
 
     /// The host as text.
     pub fn as_str(&self) -> &str {
         &self.text
     }
+}
 
-    fn from_ascii(host: &str) -> Self {
-        Self { text: pacing_key(host).into() }
-    }
+/// The pacing key of an http or https URL, as [`Host::of`] makes it.
+pub(crate) fn pacing_key_of(url: &Url) -> Option<Cow<'_, str>> {
+    url.host_str().filter(|_| default_port(url.scheme()).is_some()).map(pacing_key)
 }
 
 /// The pacing key of a host as a URL spells it. Names, and most addresses, cost no allocation.
-pub(crate) fn pacing_key(host: &str) -> Cow<'_, str> {
+fn pacing_key(host: &str) -> Cow<'_, str> {
     let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     match address.and_then(|text| text.parse::<Ipv6Addr>().ok()).map(|address| embedded(address.into())) {
         Some(IpAddr::V4(address)) => address.to_string().into(),

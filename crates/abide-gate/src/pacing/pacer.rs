@@ -8,7 +8,6 @@
 //! The delay counts from the end of the response, so the permit lives in the response body and ends when it is dropped, whatever happens to
 //! the caller. It owns all it needs, and its end awaits nothing: a `Drop` cannot.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +29,7 @@ use crate::clock::{Moment, Timeline};
 use crate::denied::Refusal;
 use crate::event::{Event, Observer, Observers};
 use crate::jitter::Jitter;
-use crate::origin::pacing_key;
+use crate::origin::pacing_key_of;
 use crate::{Clock, DeniedKind, Host, SystemClock, WallMillis, caught};
 
 /// Knows when the next request to a host may go out: what all that use it share. It keeps what [`pacing`](super) promises.
@@ -80,7 +79,7 @@ impl Pacer {
 
     /// Reports a permit that was acquired unreported, once it is certain that it is used.
     pub(crate) fn granted(&self, url: &Url, permit: &Permit) {
-        if let Ok(scope) = host_of(url) {
+        if let Some(scope) = pacing_key_of(url) {
             self.notify(&Event::Granted { scope: &scope, waited: permit.waited() });
         }
     }
@@ -176,7 +175,7 @@ impl Pacer {
     }
 
     fn host<'u>(&self, url: &'u Url, ask: &Ask) -> Result<ScopeRequest<'u>, Refusal> {
-        let key = host_of(url)?;
+        let key = pacing_key_of(url).ok_or(DeniedKind::UnsupportedUrl)?;
         if ask.crawl_delay > DELAY_MAX {
             return Err(DeniedKind::CrawlDelayTooLong { asked: ask.crawl_delay }.into());
         }
@@ -212,14 +211,6 @@ impl fmt::Debug for Pacer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pacer").field("policy", &self.policy).finish_non_exhaustive()
     }
-}
-
-/// The pacing key of a URL, as [`Host::of`] makes it, without allocating for names.
-fn host_of(url: &Url) -> Result<Cow<'_, str>, Refusal> {
-    if !matches!(url.scheme(), "http" | "https") {
-        Host::of(url).map_err(|_| DeniedKind::UnsupportedUrl)?;
-    }
-    Ok(pacing_key(url.host_str().unwrap_or_default()))
 }
 
 /// Runs user code. A panic in it goes no further.
