@@ -107,9 +107,11 @@ impl Pacer {
 
     pub(crate) async fn acquire_unreported(self: &Arc<Self>, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
         let now = self.now()?;
-        let request = self.request(url, &ask, now)?;
+        let (host, others) = (self.host(url, &ask)?, self.groups(url, &ask)?);
+        let deadline = now.plus(ask.budget.unwrap_or(self.policy.max_wait));
+        let request = Request { url, host, others, deadline, is_background: ask.is_background };
         let store = self.store.as_ref().filter(|_| self.policy.is_leased(&request.host.key));
-        let leases = store.map(|store| Leases::new(Arc::clone(store)));
+        let leases = store.map(|store| Leases { store: Arc::clone(store), users: Vec::new() });
         let entered =
             self.act(|effects| acquire::enter(&self.table, &request, leases.is_some(), now, effects));
         let (claims, place) = entered.map_err(|exceeded| self.defer(&request, exceeded, now))?;
@@ -167,14 +169,7 @@ impl Pacer {
         result
     }
 
-    pub(crate) fn request<'u>(&self, url: &'u Url, ask: &Ask, now: Moment) -> Result<Request<'u>, Refusal> {
-        let budget = ask.budget.unwrap_or(self.policy.max_wait);
-        let (host, others) = (self.host(url, ask)?, self.groups(url, ask)?);
-        let (deadline, is_background) = (now.plus(budget), ask.is_background);
-        Ok(Request { url, host, others, deadline, is_background })
-    }
-
-    fn host<'u>(&self, url: &'u Url, ask: &Ask) -> Result<ScopeRequest<'u>, Refusal> {
+    pub(crate) fn host<'u>(&self, url: &'u Url, ask: &Ask) -> Result<ScopeRequest<'u>, Refusal> {
         let key = pacing_key_of(url).ok_or(DeniedKind::UnsupportedUrl)?;
         if ask.crawl_delay > DELAY_MAX {
             return Err(DeniedKind::CrawlDelayTooLong { asked: ask.crawl_delay }.into());
@@ -184,7 +179,7 @@ impl Pacer {
     }
 
     /// The scopes beside the host. Two scopes that make the same key are one.
-    fn groups(&self, url: &Url, ask: &Ask) -> Result<Vec<ScopeRequest<'static>>, Refusal> {
+    pub(crate) fn groups(&self, url: &Url, ask: &Ask) -> Result<Vec<ScopeRequest<'static>>, Refusal> {
         let mut groups: Vec<ScopeRequest<'static>> = Vec::new();
         for scope in self.policy.scopes() {
             let key = catch("scope", || scope.key(url))?;

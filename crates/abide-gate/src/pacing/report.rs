@@ -19,11 +19,10 @@ impl Pacer {
     /// When this URL could go out, without waiting and without reserving anything. Asks this process only, not the shared store.
     /// Refuses as [`acquire`](Self::acquire) does, but never defers.
     pub(crate) fn next_slot(&self, url: &Url, ask: Ask) -> Result<NextSlot, Refusal> {
-        let now = self.now()?;
-        let request = self.request(url, &ask, now)?;
+        let (now, host, groups) = (self.now()?, self.host(url, &ask)?, self.groups(url, &ask)?);
         let slot = |scope: &ScopeRequest<'_>| self.slot_at(&scope.key, scope.terms, now);
-        let others = request.others.iter().map(slot);
-        Ok(others.fold(slot(&request.host), |last, other| if other.wait > last.wait { other } else { last }))
+        let groups = groups.iter().map(slot);
+        Ok(groups.fold(slot(&host), |last, other| if other.wait > last.wait { other } else { last }))
     }
 
     /// The host that has been free for the longest time, or else is free first, with the delay that was last asked for it. A host that
