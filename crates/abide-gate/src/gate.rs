@@ -80,7 +80,15 @@ impl Gate {
 
     /// Like [`check`](Self::check), without I/O. `None` if robots.txt is not in memory.
     pub fn check_cached(&self, url: &Url) -> Option<Verdict> {
-        self.verdict_at_once(url).or_else(|| self.verdict_by_cache(url))
+        if let Some(verdict) = self.verdict_at_once(url) {
+            return Some(verdict);
+        }
+        let origin = self.address_check(url).ok()?;
+        if is_robots_txt(url) {
+            return Some(Verdict::robots_txt());
+        }
+        let verdict = self.robots.cached(&origin)?.explain(&Target::of(url));
+        self.with_tdmrep(verdict, |cache| cache.cached(&origin))
     }
 
     fn verdict_at_once(&self, url: &Url) -> Option<Verdict> {
@@ -89,15 +97,6 @@ impl Gate {
         }
         let answer = self.robots.at_hand(url)?;
         self.with_tdmrep(answer.explain(&Target::of(url)), |cache| cache.at_hand(url))
-    }
-
-    fn verdict_by_cache(&self, url: &Url) -> Option<Verdict> {
-        let origin = self.address_check(url).ok()?;
-        if is_robots_txt(url) {
-            return Some(Verdict::robots_txt());
-        }
-        let verdict = self.robots.cached(&origin)?.explain(&Target::of(url));
-        self.with_tdmrep(verdict, |cache| cache.cached(&origin))
     }
 
     /// The verdict with the site's tdmrep.json, if the settings fetch it. `None`: it is not at hand, or it is required and unknown.

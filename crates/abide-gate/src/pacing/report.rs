@@ -32,13 +32,12 @@ impl Pacer {
         hosts: impl IntoIterator<Item = &'h Host>,
     ) -> Option<(&'h Host, NextSlot)> {
         let now = self.now_or_system();
-        let slots = hosts.into_iter().map(|host| (host, self.slot_again(host, now)));
+        let slots = hosts.into_iter().map(|host| {
+            let last =
+                self.with_schedule(host.as_str(), |schedule| schedule.last_delay()).unwrap_or_default();
+            (host, self.slot_at(host.as_str(), self.policy.terms_of(host.as_str()).at_least(last), now))
+        });
         slots.reduce(|best, next| if is_earlier(&next.1, &best.1) { next } else { best })
-    }
-
-    fn slot_again(&self, host: &Host, now: Moment) -> NextSlot {
-        let last = self.with_schedule(host.as_str(), |schedule| schedule.last_delay()).unwrap_or_default();
-        self.slot_at(host.as_str(), self.policy.terms_of(host.as_str()).at_least(last), now)
     }
 
     fn slot_at(&self, key: &str, asked: Terms, now: Moment) -> NextSlot {
