@@ -466,8 +466,11 @@ fn is_robots_txt(url: &Url) -> bool {
 /// ```
 #[derive(Clone)]
 pub struct Verdict {
-    /// `None` for `/robots.txt` itself: "The /robots.txt URI is implicitly allowed" (RFC 9309 §2.2.2).
-    ground: Option<Ground>,
+    /// What is known of the origin's robots.txt. `None` for `/robots.txt` itself: "The /robots.txt URI is implicitly allowed" (RFC 9309 §2.2.2).
+    entry: Option<Arc<RobotsEntry>>,
+    rules: Option<abide_robots::RobotsVerdict>,
+    /// By robots.txt.
+    is_allowed: bool,
     override_reason: Option<Arc<str>>,
     tdmrep: KeptTdmrep,
 }
@@ -481,25 +484,17 @@ enum KeptTdmrep {
     Entry(Arc<RobotsEntry>),
 }
 
-/// What is known of the origin's robots.txt, and what that says.
-#[derive(Clone)]
-struct Ground {
-    entry: Arc<RobotsEntry>,
-    rules: Option<abide_robots::RobotsVerdict>,
-    is_allowed: bool,
-}
-
 impl Verdict {
     pub(crate) fn robots(entry: Arc<RobotsEntry>, target: &Target<'_>) -> Self {
         let rules = entry.rules.as_ref().map(|rules| rules.verdict(target));
         let is_allowed =
             rules.as_ref().map_or_else(|| entry.is_allowed(target), |verdict| verdict.is_allowed());
-        let ground = Some(Ground { entry, rules, is_allowed });
-        Self { ground, override_reason: None, tdmrep: KeptTdmrep::NotAsked }
+        Self { entry: Some(entry), rules, is_allowed, ..Self::robots_txt() }
     }
 
     pub(crate) fn robots_txt() -> Self {
-        Self { ground: None, override_reason: None, tdmrep: KeptTdmrep::NotAsked }
+        let (override_reason, tdmrep) = (None, KeptTdmrep::NotAsked);
+        Self { entry: None, rules: None, is_allowed: true, override_reason, tdmrep }
     }
 
     /// The site's `/.well-known/tdmrep.json` as it was known when this was decided, or the last good copy of it. Its JSON is unread.
@@ -531,7 +526,7 @@ impl Verdict {
 
     /// Whether the URL may be fetched: robots.txt allows it, or its denial was overridden.
     pub fn is_allowed(&self) -> bool {
-        self.override_reason.is_some() || self.ground.as_ref().is_none_or(|ground| ground.is_allowed)
+        self.override_reason.is_some() || self.is_allowed
     }
 
     /// The rule that decided; `None` if no rule matches the URL, or there is no robots.txt.
@@ -541,12 +536,12 @@ impl Verdict {
 
     /// The verdict of the rules alone: group, token, line. `None` if there is no robots.txt.
     pub fn rules(&self) -> Option<&abide_robots::RobotsVerdict> {
-        self.ground.as_ref()?.rules.as_ref()
+        self.rules.as_ref()
     }
 
     /// The origin's robots.txt: where it came from, its age, when it is fetched again.
     pub fn entry(&self) -> Option<&Arc<RobotsEntry>> {
-        self.ground.as_ref().map(|ground| &ground.entry)
+        self.entry.as_ref()
     }
 
     /// Where the rules came from. `None` for `/robots.txt` itself.
@@ -565,7 +560,7 @@ impl Verdict {
     }
 
     pub(crate) fn is_robots_txt(&self) -> bool {
-        self.ground.is_none()
+        self.entry.is_none()
     }
 
     /// Why the request is sent although robots.txt denies it; `None` if robots.txt allows it.
@@ -588,13 +583,18 @@ impl Verdict {
     }
 }
 
-impl Ground {
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(why) = &self.override_reason {
+            write!(f, "fetched against robots.txt ({why}): ")?;
+        }
+        let Some(answer) = &self.entry else {
+            return f.write_str("allowed, because robots.txt itself always is");
+        };
         f.write_str(if self.is_allowed { "allowed" } else { "disallowed" })?;
         if let Some(rules) = &self.rules {
             write_verdict(f, rules)?;
         }
-        let answer = &self.entry;
         let url = answer.origin().robots_url();
         let url = Escaped(url.as_str().as_bytes());
         match answer.source() {
@@ -605,7 +605,7 @@ impl Ground {
             }
             Source::LastGood => {
                 write!(f, " of the last good copy of {url}, fetched {}", date(answer.fetched_at()))?;
-                self.write_failure(f)?;
+                write_failure(f, answer)?;
             }
             Source::Unavailable(status) => {
                 write!(f, ", because {url} is unavailable: it returned status {status}")?;
@@ -613,7 +613,7 @@ impl Ground {
             Source::TooManyRedirects => write!(f, ", because {url} is unavailable: it redirects too often")?,
             Source::LongOutage => {
                 write!(f, ", because {url} counts as unavailable")?;
-                self.write_failure(f)?;
+                write_failure(f, answer)?;
             }
             Source::Unreachable(cause) if self.is_allowed => {
                 write!(f, ", because robots.txt itself always is, though {url} is unreachable: {cause}")?;
@@ -633,28 +633,6 @@ impl Ground {
             f.write_str(", which is an HTML page without rules")?;
         }
         Ok(())
-    }
-
-    fn write_failure(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let answer = &self.entry;
-        match (answer.failing_since(), answer.failure()) {
-            (Some(since), Some(cause)) => write!(f, ", unreachable since {}: {cause}", date(Some(since))),
-            (Some(since), None) => write!(f, ", unreachable since {}", date(Some(since))),
-            (None, Some(cause)) => write!(f, ", because {cause}"),
-            (None, None) => Ok(()),
-        }
-    }
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(why) = &self.override_reason {
-            write!(f, "fetched against robots.txt ({why}): ")?;
-        }
-        match &self.ground {
-            Some(ground) => ground.write(f),
-            None => f.write_str("allowed, because robots.txt itself always is"),
-        }
     }
 }
 
@@ -680,6 +658,16 @@ fn write_verdict(f: &mut fmt::Formatter<'_>, verdict: &abide_robots::RobotsVerdi
         }
         None if !verdict.rules().has_group() => f.write_str(", because no group is for the crawler"),
         None => f.write_str(", because it matches no rule"),
+    }
+}
+
+/// Writes since when robots.txt has not been fetched, and why.
+fn write_failure(f: &mut fmt::Formatter<'_>, entry: &RobotsEntry) -> fmt::Result {
+    match (entry.failing_since(), entry.failure()) {
+        (Some(since), Some(cause)) => write!(f, ", unreachable since {}: {cause}", date(Some(since))),
+        (Some(since), None) => write!(f, ", unreachable since {}", date(Some(since))),
+        (None, Some(cause)) => write!(f, ", because {cause}"),
+        (None, None) => Ok(()),
     }
 }
 
