@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::hash::BuildHasher;
+use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -267,17 +268,13 @@ pub(crate) enum Short<const N: usize> {
 impl<const N: usize> Short<N> {
     /// The bytes of all parts, one after the other.
     pub(crate) fn concat(parts: &[&[u8]]) -> Self {
-        let length = parts.iter().map(|part| part.len()).sum::<usize>();
         let mut bytes = [0; N];
-        let (Some(mut rest), Ok(length)) = (bytes.get_mut(..length), u8::try_from(length)) else {
-            return Self::Shared(parts.concat().into());
-        };
-        for part in parts {
-            let Some((place, after)) = rest.split_at_mut_checked(part.len()) else { break };
-            place.copy_from_slice(part);
-            rest = after;
+        let mut room = bytes.as_mut_slice();
+        let fits = parts.iter().all(|part| room.write_all(part).is_ok());
+        match u8::try_from(N.saturating_sub(room.len())) {
+            Ok(length) if fits => Self::Inline { length, bytes },
+            _ => Self::Shared(parts.concat().into()),
         }
-        Self::Inline { length, bytes }
     }
 
     pub(crate) fn as_bytes(&self) -> &[u8] {

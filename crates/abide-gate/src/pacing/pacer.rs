@@ -257,21 +257,10 @@ impl PacerBuilder {
 /// Report the result: [`observe`](Self::observe) the head of the response, or that the request [`failed`](Self::failed).
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # use abide_gate::{BoxFuture, Failure, Gate, robots_cache::{FetchError, RobotsRequest, RobotsResponse}};
-/// # #[derive(Debug)]
-/// # struct Missing;
-/// # impl abide_gate::robots_cache::Fetch for Missing {
-/// #     fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
-/// #         let (status, now) = (http::StatusCode::NOT_FOUND, std::time::Instant::now());
-/// #         Box::pin(async move { Ok(RobotsResponse::whole(status, Default::default(), "", now)) })
-/// #     }
-/// # }
-/// # let fetch = std::sync::Arc::new(Missing);
-/// # let (gate, url) = (Gate::builder().build(vec!["ExampleBot".parse()?], fetch), "http://a.example/".parse()?);
+/// # use abide_gate::{Denied, Failure, Gate};
 /// # async fn send() -> Result<(http::StatusCode, http::HeaderMap), Failure> { Err(Failure::Reset) }
-/// let (_, permit) = gate.admit(&url, gate.max_wait()).await?;
+/// # async fn fetch(gate: &Gate, url: &url::Url) -> Result<(), Denied> {
+/// let (_, permit) = gate.admit(url, gate.max_wait()).await?;
 /// match send().await {
 ///     Ok((status, headers)) => permit.finish_with(status, &headers),
 ///     Err(fault) => drop(permit.failed(fault)),
