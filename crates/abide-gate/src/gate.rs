@@ -354,20 +354,11 @@ impl Gate {
     /// A time more than 27 h ahead is considered a mistake and cut to 24 h.
     ///
     /// ```
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use abide_gate::{DeniedKind, Gate, Host, pacing::DeferReason};
-    /// # use abide_gate::{BoxFuture, robots_cache::{FetchError, RobotsRequest, RobotsResponse}};
-    /// # #[derive(Debug)]
-    /// # struct Missing;
-    /// # impl abide_gate::robots_cache::Fetch for Missing {
-    /// #     fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
-    /// #         let (status, now) = (http::StatusCode::NOT_FOUND, std::time::Instant::now());
-    /// #         Box::pin(async move { Ok(RobotsResponse::whole(status, Default::default(), "", now)) })
-    /// #     }
-    /// # }
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let gate = Gate::builder().build(vec!["ExampleBot".parse()?], Arc::new(Missing));
+    /// # let gate = abide_gate::testing::hosts::gate(Gate::builder());
     /// let url = "http://a.example/".parse()?;
     /// gate.back_off(&Host::of(&url)?, gate.wall().plus(Duration::from_secs(3_600)));
     ///
