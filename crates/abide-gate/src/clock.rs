@@ -198,8 +198,7 @@ impl Clock for ManualClock {
     }
 }
 
-/// Nanoseconds on the monotonic clock, counted by a [`Timeline`]; zero is [`Moment::NEVER`]. All arithmetic saturates, at zero
-/// and after 584 years.
+/// Nanoseconds on the monotonic clock, counted by a [`Timeline`]; zero is [`Moment::NEVER`]. All arithmetic saturates, at zero and 584 years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(u64);
 

@@ -185,8 +185,7 @@ impl Gate {
         self.robots.cached(origin)
     }
 
-    /// Fetches the robots.txt files of these origins, unless they are in memory, as many at a time as the policy allows, and waits for
-    /// them.
+    /// Fetches the robots.txt files of these origins that are not in memory, as many at a time as the policy allows, and waits for them.
     pub async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {
         self.robots.prefetch(origins).await;
     }
@@ -244,8 +243,7 @@ impl Gate {
         Err(denied.with_retry_at(Some(slot.not_before.into())))
     }
 
-    /// Acquires a permit of the URL's host within `left`, for a URL that `verdict` allows. The wait is subtracted from `left`, also if it
-    /// ends in an error.
+    /// Acquires a permit of the host of a URL that `verdict` allows, within `left`. The wait is taken from that, also if it ends in an error.
     ///
     /// If rules expire or change during the wait, robots.txt is checked again and `verdict` is replaced.
     ///
@@ -267,8 +265,7 @@ impl Gate {
         Box::pin(self.acquire_after_waiting(url, verdict, left)).await
     }
 
-    /// Like [`acquire`](Self::acquire), if that needs no wait: the permit is there this instant, and no store is to be asked for it. `None`
-    /// otherwise.
+    /// Like [`acquire`](Self::acquire), if the permit is there this instant and no store is to be asked for it. `None` otherwise.
     ///
     /// `verdict` comes from [`check_at_once`](Self::check_at_once) just now: whether its rules have expired is not checked.
     pub fn acquire_at_once(&self, url: &Url, verdict: &Verdict) -> Option<Permit> {
@@ -348,8 +345,7 @@ impl Gate {
         self.pacer.next_ready(hosts)
     }
 
-    /// Backs off a host, or a group of hosts by its key, until `until`, unless it is already backed off for longer. Returns the end of the
-    /// backoff.
+    /// Backs off a host, or a group of hosts by its key, until `until`, unless it is backed off for longer. Returns the end of the backoff.
     ///
     /// A time more than 27 h ahead is considered a mistake and cut to 24 h.
     ///
@@ -390,8 +386,7 @@ impl Gate {
     /// Gives up all leases in the shared store and saves the last backoffs, within `limit`. Returns whether all of that is done. Without a
     /// store there is nothing to do.
     ///
-    /// Before a process ends, drop its responses, await this, and close the store. Otherwise, other processes wait for its hosts until the
-    /// leases end.
+    /// Before a process ends, drop its responses, await this, and close the store, or other processes wait for its hosts until the leases end.
     pub async fn settled(&self, limit: Duration) -> bool {
         self.pacer.settled(limit).await
     }
@@ -501,8 +496,7 @@ impl Verdict {
         entry.copy().filter(is_file).map(GoodCopy::body)
     }
 
-    /// Whether tdmrep.json was requested and is unknown: it could not be fetched and there is no copy, or it is empty, an HTML page, or
-    /// cut.
+    /// Whether tdmrep.json was requested and is unknown: it could not be fetched and there is no copy, or it is empty, cut, or an HTML page.
     pub fn is_tdmrep_unknown(&self) -> bool {
         match &self.tdmrep {
             KeptTdmrep::NotAsked => false,

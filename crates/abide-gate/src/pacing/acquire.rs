@@ -145,8 +145,7 @@ pub(crate) fn enter(
     Ok((claims, Some((ticket, notify))))
 }
 
-/// What most requests meet: one scope, whose host is known and free. It looks nothing up twice and allocates nothing. `place` is where the host's
-/// schedule was found last.
+/// What most requests meet: one scope, known and free. Looks nothing up twice, allocates nothing. `place` is where its schedule was last.
 pub(crate) fn enter_idle(table: &Table, host: &ScopeRequest<'_>, place: u32, now: Moment) -> Option<Claims> {
     let (mut locked, id) = table.lock_known(place, &host.key)?;
     let schedule = locked.schedule(id)?;

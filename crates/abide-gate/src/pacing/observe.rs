@@ -128,10 +128,7 @@ impl Permit {
 }
 
 impl Pacer {
-    /// Backs off a host, or a group of hosts by its key, until then, unless it is backed off for longer. Returns the end of the backoff
-    /// that is in force.
-    ///
-    /// More than 27 h ahead is taken for a mistake and cut to 24 h.
+    /// [`Gate::back_off`](crate::Gate::back_off), for any cause.
     pub(crate) fn back_off(&self, scope: &str, until: WallMillis, cause: BackoffCause) -> WallMillis {
         let now = self.now_or_system();
         let until = now.plus(credible(until.since(self.wall())));

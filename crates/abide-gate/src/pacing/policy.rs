@@ -137,8 +137,7 @@ impl PacePolicy {
         self
     }
 
-    /// Also limits the rate of a group of hosts. At most 8 scopes are kept. With a shared store, add the widest group last: a process
-    /// leases that first.
+    /// Also limits the rate of a group of hosts. At most 8 scopes are kept. With a shared store, add the widest last: it is leased first.
     pub fn with_scope(mut self, scope: Scope) -> Self {
         // Ignored beyond that, as documented: a builder of values returns no error.
         if self.scopes.len() < SCOPES_MAX {
@@ -167,8 +166,7 @@ impl PacePolicy {
         self
     }
 
-    /// How many processes share the store. While it is away, each process multiplies the delay of hosts that it has not leased by this
-    /// number. Default 1.
+    /// How many processes share the store. While it is away, each multiplies the delay of hosts that it has not leased by this. Default 1.
     pub fn with_expected_workers(mut self, workers: u32) -> Self {
         self.shared.expected_workers = workers.max(1);
         self

@@ -25,8 +25,7 @@ impl Pacer {
         Ok(groups.fold(slot(&host), |last, other| if other.wait > last.wait { other } else { last }))
     }
 
-    /// The host that has been free for the longest time, or else is free first, with the delay that was last asked for it. A host that
-    /// was never asked is free; among equals the first counts.
+    /// [`Gate::next_ready`](crate::Gate::next_ready), with the delay that was last asked for each host.
     pub(crate) fn next_ready<'h>(
         &self,
         hosts: impl IntoIterator<Item = &'h Host>,
@@ -61,7 +60,7 @@ impl Pacer {
         self.with_schedule(host.as_str(), |schedule| report(schedule, now, wall))
     }
 
-    /// What happened to every host and every group of hosts that is known, in no particular order.
+    /// The same for all hosts and groups of hosts that are known.
     pub(crate) fn reports(&self) -> Vec<HostReport> {
         let (now, wall) = (self.now_or_system(), self.wall());
         let mut reports = Vec::new();

@@ -97,8 +97,7 @@ pub(crate) struct Extra {
     open: Vec<Moment>,
 }
 
-/// So far behind the first, a deferred caller gets no later time: a caller that asks for ever more URLs would drive those of all others
-/// away.
+/// So far behind the first, a deferred caller gets no later time: one that asks for ever more URLs would drive those of others away.
 const LEAD_MAX: Duration = Duration::from_secs(3_600);
 
 impl Schedule {
