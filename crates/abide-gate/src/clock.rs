@@ -79,9 +79,6 @@ impl fmt::Debug for WallMillis {
     }
 }
 
-/// What is wrong where nothing can wait for a permit.
-pub(crate) const NO_TIMERS: &str = "expected a tokio runtime with timers, found none; call enable_time or enable_all on tokio::runtime::Builder";
-
 /// Whether this is called in a runtime without timers, where nothing could wait for a permit. For builders; outside of a runtime it is not known.
 pub fn lacks_timers() -> bool {
     tokio::runtime::Handle::try_current().is_ok() && !has_timers()

@@ -376,7 +376,9 @@ impl fmt::Display for Denied {
                 not_requested(f)?;
                 f.write_str("the site's tdmrep.json, which is required, could not be fetched")
             }
-            DeniedKind::NoTimers => f.write_str(crate::clock::NO_TIMERS),
+            DeniedKind::NoTimers => f.write_str(
+                "expected a tokio runtime with timers, found none; call enable_time or enable_all on tokio::runtime::Builder",
+            ),
             DeniedKind::Interrupted => f.write_str("the task that fetched robots.txt was lost; try again"),
         }
     }
