@@ -234,13 +234,12 @@ impl Gate {
     fn refuse_a_long_wait(&self, origin: &Origin, url: &Url, left: Duration) -> Result<(), Denied> {
         // As the request itself will ask.
         let crawl_delay = last_delay(&self.pacer, url).unwrap_or_default();
-        let slot = self.pacer.next_slot(&origin.robots_url(), Ask { crawl_delay, ..Ask::default() });
+        let slot = self.pacer.next_slot(&origin.robots_url(), crawl_delay);
         let slot = slot.map_err(|refusal| self.denied(refusal, url))?;
         if slot.wait <= left {
             return Ok(());
         }
-        let denied = self.denied(DeniedKind::Deferred { reason: DeferReason::Robots }, url);
-        Err(denied.with_retry_at(Some(slot.not_before.into())))
+        Err(self.denied(Refusal::deferred(DeferReason::Robots, slot.not_before.into(), None), url))
     }
 
     /// Acquires a permit of the host of a URL that `verdict` allows, within `left`. The wait is taken from that, also if it ends in an error.
@@ -270,11 +269,10 @@ impl Gate {
     /// `verdict` comes from [`check_at_once`](Self::check_at_once) just now: whether its rules have expired is not checked.
     pub fn acquire_at_once(&self, url: &Url, verdict: &Verdict) -> Option<Permit> {
         let place = &verdict.entry()?.place;
-        let crawl_delay = verdict.crawl_delay().unwrap_or_default();
-        let ask = Ask { crawl_delay, place: place.load(Ordering::Relaxed), ..Ask::default() };
-        let permit = self.pacer.at_once(url, &ask)?;
+        let known = place.load(Ordering::Relaxed);
+        let permit = self.pacer.at_once(url, verdict.crawl_delay().unwrap_or_default(), known)?;
         // Written only when it is news, because every other core then fetches the entry from memory again.
-        if permit.place() != ask.place {
+        if permit.place() != known {
             place.store(permit.place(), Ordering::Relaxed);
         }
         Some(permit)
@@ -335,8 +333,8 @@ impl Gate {
     pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Denied> {
         let origin = Origin::of(url).map_err(|_| self.denied(DeniedKind::UnsupportedUrl, url))?;
         let crawl_delay = self.robots.cached(&origin).and_then(|answer| answer.crawl_delay());
-        let ask = Ask { crawl_delay: crawl_delay.unwrap_or_default(), ..Ask::default() };
-        self.pacer.next_slot(url, ask).map_err(|refusal| self.denied(refusal, url))
+        let slot = self.pacer.next_slot(url, crawl_delay.unwrap_or_default());
+        slot.map_err(|refusal| self.denied(refusal, url))
     }
 
     /// The host that has been free for the longest time, or else will be free first. A host without a request so far is free; of equal

@@ -53,8 +53,6 @@ pub(crate) struct Ask {
     pub(crate) crawl_delay: Duration,
     /// How long this call may still wait, all hops together. Zero: now or not at all. `None`: the policy's `max_wait`.
     pub(crate) budget: Option<Duration>,
-    /// Where the host's schedule was found last: [`Permit::place`]. Zero: not known.
-    pub(crate) place: u32,
     /// No caller waits for it, or retries it if it is deferred.
     pub(crate) is_background: bool,
 }
@@ -66,7 +64,7 @@ impl Pacer {
     /// Cancelling it at any point gives its place to the next, without a hole and without an early start. It must be polled to keep its
     /// place: a queue head that is not polled is dropped one second after its deadline.
     pub(crate) async fn acquire(self: &Arc<Self>, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
-        match self.at_once(url, &ask) {
+        match self.at_once(url, ask.crawl_delay, 0) {
             Some(permit) => Ok(permit),
             // Boxed, so that a call that need not wait does not carry the room for waiting in its future.
             None => {
@@ -84,17 +82,18 @@ impl Pacer {
         }
     }
 
-    /// The permit, if it is there this instant and no store is to be asked for it. Takes no place in the queue.
+    /// The permit, if it is there this instant and no store is to be asked for it. Takes no place in the queue. `place` is where the host's
+    /// schedule was found last: [`Permit::place`]. Zero: not known.
     ///
     /// A second path beside `wait`, because most requests of a crawler that looks for a free host take it: it allocates nothing, and a permit
     /// acquired and ended costs 150 ns.
-    pub(crate) fn at_once(self: &Arc<Self>, url: &Url, ask: &Ask) -> Option<Permit> {
+    pub(crate) fn at_once(self: &Arc<Self>, url: &Url, crawl_delay: Duration, place: u32) -> Option<Permit> {
         if self.store.is_some() || !self.policy.scopes().is_empty() {
             return None;
         }
         let now = self.now().ok()?;
-        let (table, host) = (&self.table, self.host(url, ask).ok()?);
-        let claims = acquire::enter_idle(table, &host, ask.place, now)?;
+        let host = self.host(url, crawl_delay).ok()?;
+        let claims = acquire::enter_idle(&self.table, &host, place, now)?;
         let permit = Permit::new(Arc::clone(self), claims, now, Duration::ZERO, Box::default());
         self.notify(&Event::Granted { scope: &host.key, waited: Duration::ZERO });
         Some(permit)
@@ -107,7 +106,7 @@ impl Pacer {
 
     pub(crate) async fn acquire_unreported(self: &Arc<Self>, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
         let now = self.now()?;
-        let (host, others) = (self.host(url, &ask)?, self.groups(url, &ask)?);
+        let (host, others) = (self.host(url, ask.crawl_delay)?, self.groups(url, ask.crawl_delay)?);
         let deadline = now.plus(ask.budget.unwrap_or(self.policy.max_wait));
         let request = Request { url, host, others, deadline, is_background: ask.is_background };
         let store = self.store.as_ref().filter(|_| self.policy.is_leased(&request.host.key));
@@ -169,23 +168,24 @@ impl Pacer {
         result
     }
 
-    pub(crate) fn host<'u>(&self, url: &'u Url, ask: &Ask) -> Result<ScopeRequest<'u>, Refusal> {
+    /// The host of a request whose origin asks for this delay.
+    pub(crate) fn host<'u>(&self, url: &'u Url, asked: Duration) -> Result<ScopeRequest<'u>, Refusal> {
         let key = pacing_key_of(url).ok_or(DeniedKind::UnsupportedUrl)?;
-        if ask.crawl_delay > DELAY_MAX {
-            return Err(DeniedKind::CrawlDelayTooLong { asked: ask.crawl_delay }.into());
+        if asked > DELAY_MAX {
+            return Err(DeniedKind::CrawlDelayTooLong { asked }.into());
         }
-        let terms = self.policy.terms_of(&key).at_least(ask.crawl_delay);
+        let terms = self.policy.terms_of(&key).at_least(asked);
         Ok(ScopeRequest { key, terms, feedback: true })
     }
 
     /// The scopes beside the host. Two scopes that make the same key are one.
-    pub(crate) fn groups(&self, url: &Url, ask: &Ask) -> Result<Vec<ScopeRequest<'static>>, Refusal> {
+    pub(crate) fn groups(&self, url: &Url, asked: Duration) -> Result<Vec<ScopeRequest<'static>>, Refusal> {
         let mut groups: Vec<ScopeRequest<'static>> = Vec::new();
         for scope in self.policy.scopes() {
             let key = catch("scope", || scope.key(url))?;
             let Some(key) = key.filter(|key| groups.iter().all(|group| group.key != *key)) else { continue };
             let feedback = scope.feedback;
-            let terms = if feedback { scope.terms.at_least(ask.crawl_delay) } else { scope.terms };
+            let terms = if feedback { scope.terms.at_least(asked) } else { scope.terms };
             groups.push(ScopeRequest { key: key.into(), terms, feedback });
         }
         Ok(groups)

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use url::Url;
 
 use super::acquire::ScopeRequest;
-use super::pacer::{Ask, Pacer};
+use super::pacer::Pacer;
 use super::schedule::{Schedule, Terms};
 use crate::clock::Moment;
 use crate::denied::Refusal;
@@ -18,8 +18,8 @@ use crate::{Host, Stats, WallMillis};
 impl Pacer {
     /// When this URL could go out, without waiting and without reserving anything. Asks this process only, not the shared store.
     /// Refuses as [`acquire`](Self::acquire) does, but never defers.
-    pub(crate) fn next_slot(&self, url: &Url, ask: Ask) -> Result<NextSlot, Refusal> {
-        let (now, host, groups) = (self.now()?, self.host(url, &ask)?, self.groups(url, &ask)?);
+    pub(crate) fn next_slot(&self, url: &Url, asked: Duration) -> Result<NextSlot, Refusal> {
+        let (now, host, groups) = (self.now()?, self.host(url, asked)?, self.groups(url, asked)?);
         let slot = |scope: &ScopeRequest<'_>| self.slot_at(&scope.key, scope.terms, now);
         let groups = groups.iter().map(slot);
         Ok(groups.fold(slot(&host), |last, other| if other.wait > last.wait { other } else { last }))
