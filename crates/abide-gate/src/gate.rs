@@ -412,11 +412,10 @@ impl Gate {
     /// The origin, unless the URL names an address that must not be contacted.
     fn address_check(&self, url: &Url) -> Result<Origin, Denied> {
         let origin = Origin::of(url).map_err(|_| self.denied(DeniedKind::UnsupportedUrl, url))?;
-        self.addresses.check_url(url).map_err(|refused| {
-            let address = refused.address();
-            self.denied(DeniedKind::AddressRefused { address }, url)
-        })?;
-        Ok(origin)
+        match self.addresses.check_url(url) {
+            Ok(()) => Ok(origin),
+            Err(refused) => Err(self.denied(DeniedKind::AddressRefused { address: refused.address() }, url)),
+        }
     }
 
     /// The refusal of `url`, by the pacer's own reason also where its robots.txt was refused: the caller may hold an open response of the host.
