@@ -28,7 +28,7 @@ use crate::Failure;
 #[must_use]
 pub struct AddressGuard {
     allowed: Vec<IpNet>,
-    open: bool,
+    pub(crate) open: bool,
 }
 
 impl AddressGuard {
@@ -42,11 +42,6 @@ impl AddressGuard {
     pub fn danger_allow_all(mut self) -> Self {
         self.open = true;
         self
-    }
-
-    #[cfg(feature = "tracing")]
-    pub(crate) fn is_open(&self) -> bool {
-        self.open
     }
 
     /// Checks an address that a resolver returned, or that a proxy has.

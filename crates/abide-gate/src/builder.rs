@@ -32,7 +32,7 @@ use crate::{AddressGuard, Clock, SignRequest, SystemClock, caught_clock};
 /// assert!(settings.address_guard().check("127.0.0.1".parse()?).is_ok());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Default)]
 #[must_use]
 pub struct GateBuilder {
     pub(crate) robots: RobotsPolicy,
@@ -42,15 +42,17 @@ pub struct GateBuilder {
     robots_store: Option<Arc<dyn RobotsStore>>,
     host_store: Option<Arc<dyn HostStore>>,
     observers: Vec<Arc<Observer>>,
-    clock: Arc<dyn Clock>,
+    /// `None`: the system's.
+    clock: Option<Arc<dyn Clock>>,
     seed: Option<u64>,
     signer: Option<Arc<dyn SignRequest>>,
     tdmrep: Tdm,
 }
 
 /// Whether tdmrep.json is fetched.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Tdm {
+    #[default]
     Off,
     Fetched,
     Required,
@@ -59,19 +61,7 @@ enum Tdm {
 impl GateBuilder {
     /// The default settings.
     pub fn new() -> Self {
-        Self {
-            robots: RobotsPolicy::default(),
-            pace: PacePolicy::default(),
-            max_wait: None,
-            addresses: AddressGuard::default(),
-            robots_store: None,
-            host_store: None,
-            observers: Vec::new(),
-            clock: Arc::new(SystemClock),
-            seed: None,
-            signer: None,
-            tdmrep: Tdm::Off,
-        }
+        Self::default()
     }
 
     /// How robots.txt is fetched and cached, and what its absence means.
@@ -138,7 +128,7 @@ impl GateBuilder {
     /// The clock. Default: the system's, which is also used if this one panics; a request that needed it is refused with
     /// [`DeniedKind::Panicked`](crate::DeniedKind::Panicked).
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
+        self.clock = Some(clock);
         self
     }
 
@@ -177,16 +167,17 @@ impl GateBuilder {
         warn_of_dangers(&self.addresses, &self.robots);
         let mut pace = self.pace.clone();
         pace.max_wait = self.max_wait.unwrap_or(pace.max_wait);
-        let clock = caught_clock(Arc::clone(&self.clock));
+        let clock = self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock));
         // The pacer catches a panic of the clock itself and refuses the permit, because without a clock it cannot keep a delay.
         let pacer = PacerBuilder {
             policy: pace,
             store: self.host_store.clone(),
-            clock: Arc::clone(&self.clock),
+            clock: Arc::clone(&clock),
             observers: self.observers.clone(),
             seed: self.seed,
         }
         .build();
+        let clock = caught_clock(clock);
         let addresses = Arc::new(self.addresses.clone());
         let fetch: Arc<dyn Fetch> = Arc::new(PacedFetch {
             fetch,
@@ -239,15 +230,11 @@ impl GateBuilder {
     ) -> RobotsCache {
         let mut cache = RobotsCache::new(tokens, fetch, policy);
         cache.store.clone_from(&self.robots_store);
-        cache.clock = caught_clock(Arc::clone(&self.clock));
-        cache.jitter = self.seed.map_or(cache.jitter, Jitter::new);
+        if let Some(clock) = &self.clock {
+            cache.clock = caught_clock(Arc::clone(clock));
+        }
+        cache.jitter = Jitter::new(self.seed);
         cache
-    }
-}
-
-impl Default for GateBuilder {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -262,7 +249,7 @@ impl fmt::Debug for GateBuilder {
 fn warn_of_dangers(addresses: &AddressGuard, robots: &RobotsPolicy) {
     let allows_unreachable = robots.long_outage == crate::robots_cache::LongOutage::AllowAtOnce;
     for (setting, is_set) in [
-        ("danger_allow_all_addresses", addresses.is_open()),
+        ("danger_allow_all_addresses", addresses.open),
         ("danger_allow_when_unreachable", allows_unreachable),
     ] {
         if is_set {

@@ -79,9 +79,6 @@ impl fmt::Debug for WallMillis {
     }
 }
 
-/// What is wrong where nothing can wait for a permit.
-pub(crate) const NO_TIMERS: &str = "expected a tokio runtime with timers, found none; call enable_time or enable_all on tokio::runtime::Builder";
-
 /// Whether this is called in a runtime without timers, where nothing could wait for a permit. For builders; outside of a runtime it is not known.
 pub fn lacks_timers() -> bool {
     tokio::runtime::Handle::try_current().is_ok() && !has_timers()
@@ -190,7 +187,7 @@ impl ManualClock {
 #[cfg(feature = "testing")]
 impl Clock for ManualClock {
     fn now(&self) -> Instant {
-        tokio::time::Instant::now().into_std()
+        SystemClock.now()
     }
 
     fn wall(&self) -> WallMillis {
@@ -198,8 +195,7 @@ impl Clock for ManualClock {
     }
 }
 
-/// Nanoseconds on the monotonic clock, counted by a [`Timeline`]; zero is [`Moment::NEVER`]. All arithmetic saturates, at zero
-/// and after 584 years.
+/// Nanoseconds on the monotonic clock, counted by a [`Timeline`]; zero is [`Moment::NEVER`]. All arithmetic saturates, at zero and 584 years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(u64);
 
@@ -238,31 +234,21 @@ pub(crate) fn millisecond(n: u64) -> Moment {
     Moment(n * 1_000_000 + 1)
 }
 
-/// Turns instants into moments and back.
+/// Turns instants into moments and back. It begins with this instant.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Timeline {
-    began: Instant,
-}
+pub(crate) struct Timeline(pub(crate) Instant);
 
 impl Timeline {
-    pub(crate) fn starting(began: Instant) -> Self {
-        Self { began }
-    }
-
     /// An instant before the start counts as the start.
     pub(crate) fn moment(&self, at: Instant) -> Moment {
-        Moment::after(at.saturating_duration_since(self.began))
+        Moment::after(at.saturating_duration_since(self.0))
     }
 
-    /// Not earlier than `at`: a timer set to it never fires inside a delay.
-    pub(crate) fn instant(&self, at: Moment) -> Instant {
-        let after = Duration::from_nanos(at.0.saturating_sub(1)).min(LONGEST);
-        self.began + after
-    }
-
-    /// When a timer looks again whether it is `at`: not before a tick, so that a clock that lags behind tokio's does not keep the processor busy.
+    /// When a timer looks again whether it is `at`: never inside a delay, and not before a tick, so that a clock that lags behind tokio's does
+    /// not keep the processor busy.
     pub(crate) fn timer(&self, at: Moment) -> tokio::time::Instant {
-        self.instant(at).max(SystemClock.now() + TICK).into()
+        let after = Duration::from_nanos(at.0.saturating_sub(1)).min(LONGEST);
+        (self.0 + after).max(SystemClock.now() + TICK).into()
     }
 }
 
@@ -299,7 +285,7 @@ mod tests {
 
     #[test]
     fn never_stays_never_and_the_rest_saturates() {
-        let now = Timeline::starting(Instant::now()).moment(Instant::now());
+        let now = Timeline(Instant::now()).moment(Instant::now());
         assert_eq!(Moment::NEVER.plus(Duration::MAX), Moment::NEVER);
         assert!(Moment::NEVER < now);
         assert_eq!(now.plus(Duration::MAX), now.plus(Duration::MAX).plus(Duration::MAX));

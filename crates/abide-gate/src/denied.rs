@@ -376,7 +376,9 @@ impl fmt::Display for Denied {
                 not_requested(f)?;
                 f.write_str("the site's tdmrep.json, which is required, could not be fetched")
             }
-            DeniedKind::NoTimers => f.write_str(crate::clock::NO_TIMERS),
+            DeniedKind::NoTimers => f.write_str(
+                "expected a tokio runtime with timers, found none; call enable_time or enable_all on tokio::runtime::Builder",
+            ),
             DeniedKind::Interrupted => f.write_str("the task that fetched robots.txt was lost; try again"),
         }
     }
@@ -497,10 +499,7 @@ mod tests {
     #[test]
     fn a_refusal_is_found_in_any_depth_and_nowhere_else() {
         #[derive(Debug)]
-        struct Layer {
-            inner: Box<dyn Error>,
-            is_transparent: bool,
-        }
+        struct Layer(Box<dyn Error + Send + Sync>);
         impl fmt::Display for Layer {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a layer")
@@ -508,21 +507,18 @@ mod tests {
         }
         impl Error for Layer {
             fn source(&self) -> Option<&(dyn Error + 'static)> {
-                if self.is_transparent { self.inner.source() } else { Some(&*self.inner) }
+                Some(&*self.0)
             }
         }
-        let layer = |inner: Box<dyn Error>, is_transparent| -> Box<dyn Error> {
-            Box::new(Layer { inner, is_transparent })
-        };
-        let found = |error: &dyn Fn() -> Box<dyn Error>| {
-            let depths = [false, true].map(|outer| {
-                [false, true].map(|inner| Denied::find(&*layer(layer(error(), inner), outer)).is_some())
-            });
-            (Denied::find(&*error()).is_some(), depths)
-        };
-        assert_eq!(found(&|| Box::new(refused())), (true, [[true; 2]; 2]));
-        assert_eq!(found(&|| Box::new(fmt::Error)), (false, [[false; 2]; 2]));
-        let wrapped = layer(Box::new(refused().after(vec![(url(), StatusCode::FOUND)])), true);
-        assert_eq!(Denied::find(&*wrapped).unwrap().hop(), 1, "all of it is found");
+        for depth in 0..5 {
+            let find = |error: Box<dyn Error + Send + Sync>| {
+                Denied::find(&*(0..depth).fold(error, |inner, _| Layer(inner).into()))
+            };
+            assert!(find(refused().into()).is_some() && find(fmt::Error.into()).is_none());
+            let denied = refused().after(vec![(url(), StatusCode::FOUND)]);
+            // This has the source of what it wraps.
+            let transparent = std::io::Error::other(denied);
+            assert_eq!(find(transparent.into()).unwrap().hop(), 1, "all of it is found");
+        }
     }
 }

@@ -80,7 +80,15 @@ impl Gate {
 
     /// Like [`check`](Self::check), without I/O. `None` if robots.txt is not in memory.
     pub fn check_cached(&self, url: &Url) -> Option<Verdict> {
-        self.verdict_at_once(url).or_else(|| self.verdict_by_cache(url))
+        if let Some(verdict) = self.verdict_at_once(url) {
+            return Some(verdict);
+        }
+        let origin = self.address_check(url).ok()?;
+        if is_robots_txt(url) {
+            return Some(Verdict::robots_txt());
+        }
+        let verdict = self.robots.cached(&origin)?.explain(&Target::of(url));
+        self.with_tdmrep(verdict, |cache| cache.cached(&origin))
     }
 
     fn verdict_at_once(&self, url: &Url) -> Option<Verdict> {
@@ -89,15 +97,6 @@ impl Gate {
         }
         let answer = self.robots.at_hand(url)?;
         self.with_tdmrep(answer.explain(&Target::of(url)), |cache| cache.at_hand(url))
-    }
-
-    fn verdict_by_cache(&self, url: &Url) -> Option<Verdict> {
-        let origin = self.address_check(url).ok()?;
-        if is_robots_txt(url) {
-            return Some(Verdict::robots_txt());
-        }
-        let verdict = self.robots.cached(&origin)?.explain(&Target::of(url));
-        self.with_tdmrep(verdict, |cache| cache.cached(&origin))
     }
 
     /// The verdict with the site's tdmrep.json, if the settings fetch it. `None`: it is not at hand, or it is required and unknown.
@@ -186,8 +185,7 @@ impl Gate {
         self.robots.cached(origin)
     }
 
-    /// Fetches the robots.txt files of these origins, unless they are in memory, as many at a time as the policy allows, and waits for
-    /// them.
+    /// Fetches the robots.txt files of these origins that are not in memory, as many at a time as the policy allows, and waits for them.
     pub async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {
         self.robots.prefetch(origins).await;
     }
@@ -236,17 +234,15 @@ impl Gate {
     fn refuse_a_long_wait(&self, origin: &Origin, url: &Url, left: Duration) -> Result<(), Denied> {
         // As the request itself will ask.
         let crawl_delay = last_delay(&self.pacer, url).unwrap_or_default();
-        let slot = self.pacer.next_slot(&origin.robots_url(), Ask { crawl_delay, ..Ask::default() });
+        let slot = self.pacer.next_slot(&origin.robots_url(), crawl_delay);
         let slot = slot.map_err(|refusal| self.denied(refusal, url))?;
         if slot.wait <= left {
             return Ok(());
         }
-        let denied = self.denied(DeniedKind::Deferred { reason: DeferReason::Robots }, url);
-        Err(denied.with_retry_at(Some(slot.not_before.into())))
+        Err(self.denied(Refusal::deferred(DeferReason::Robots, slot.not_before.into(), None), url))
     }
 
-    /// Acquires a permit of the URL's host within `left`, for a URL that `verdict` allows. The wait is subtracted from `left`, also if it
-    /// ends in an error.
+    /// Acquires a permit of the host of a URL that `verdict` allows, within `left`. The wait is taken from that, also if it ends in an error.
     ///
     /// If rules expire or change during the wait, robots.txt is checked again and `verdict` is replaced.
     ///
@@ -268,17 +264,15 @@ impl Gate {
         Box::pin(self.acquire_after_waiting(url, verdict, left)).await
     }
 
-    /// Like [`acquire`](Self::acquire), if that needs no wait: the permit is there this instant, and no store is to be asked for it. `None`
-    /// otherwise.
+    /// Like [`acquire`](Self::acquire), if the permit is there this instant and no store is to be asked for it. `None` otherwise.
     ///
     /// `verdict` comes from [`check_at_once`](Self::check_at_once) just now: whether its rules have expired is not checked.
     pub fn acquire_at_once(&self, url: &Url, verdict: &Verdict) -> Option<Permit> {
         let place = &verdict.entry()?.place;
-        let crawl_delay = verdict.crawl_delay().unwrap_or_default();
-        let ask = Ask { crawl_delay, place: place.load(Ordering::Relaxed), ..Ask::default() };
-        let permit = self.pacer.at_once(url, &ask)?;
+        let known = place.load(Ordering::Relaxed);
+        let permit = self.pacer.at_once(url, verdict.crawl_delay().unwrap_or_default(), known)?;
         // Written only when it is news, because every other core then fetches the entry from memory again.
-        if permit.place() != ask.place {
+        if permit.place() != known {
             place.store(permit.place(), Ordering::Relaxed);
         }
         Some(permit)
@@ -339,8 +333,8 @@ impl Gate {
     pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Denied> {
         let origin = Origin::of(url).map_err(|_| self.denied(DeniedKind::UnsupportedUrl, url))?;
         let crawl_delay = self.robots.cached(&origin).and_then(|answer| answer.crawl_delay());
-        let ask = Ask { crawl_delay: crawl_delay.unwrap_or_default(), ..Ask::default() };
-        self.pacer.next_slot(url, ask).map_err(|refusal| self.denied(refusal, url))
+        let slot = self.pacer.next_slot(url, crawl_delay.unwrap_or_default());
+        slot.map_err(|refusal| self.denied(refusal, url))
     }
 
     /// The host that has been free for the longest time, or else will be free first. A host without a request so far is free; of equal
@@ -349,26 +343,16 @@ impl Gate {
         self.pacer.next_ready(hosts)
     }
 
-    /// Backs off a host, or a group of hosts by its key, until `until`, unless it is already backed off for longer. Returns the end of the
-    /// backoff.
+    /// Backs off a host, or a group of hosts by its key, until `until`, unless it is backed off for longer. Returns the end of the backoff.
     ///
     /// A time more than 27 h ahead is considered a mistake and cut to 24 h.
     ///
     /// ```
-    /// # use std::{sync::Arc, time::Duration};
+    /// # use std::time::Duration;
     /// # use abide_gate::{DeniedKind, Gate, Host, pacing::DeferReason};
-    /// # use abide_gate::{BoxFuture, robots_cache::{FetchError, RobotsRequest, RobotsResponse}};
-    /// # #[derive(Debug)]
-    /// # struct Missing;
-    /// # impl abide_gate::robots_cache::Fetch for Missing {
-    /// #     fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
-    /// #         let (status, now) = (http::StatusCode::NOT_FOUND, std::time::Instant::now());
-    /// #         Box::pin(async move { Ok(RobotsResponse::whole(status, Default::default(), "", now)) })
-    /// #     }
-    /// # }
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let gate = Gate::builder().build(vec!["ExampleBot".parse()?], Arc::new(Missing));
+    /// # let gate = abide_gate::testing::hosts::gate(Gate::builder());
     /// let url = "http://a.example/".parse()?;
     /// gate.back_off(&Host::of(&url)?, gate.wall().plus(Duration::from_secs(3_600)));
     ///
@@ -400,8 +384,7 @@ impl Gate {
     /// Gives up all leases in the shared store and saves the last backoffs, within `limit`. Returns whether all of that is done. Without a
     /// store there is nothing to do.
     ///
-    /// Before a process ends, drop its responses, await this, and close the store. Otherwise, other processes wait for its hosts until the
-    /// leases end.
+    /// Before a process ends, drop its responses, await this, and close the store, or other processes wait for its hosts until the leases end.
     pub async fn settled(&self, limit: Duration) -> bool {
         self.pacer.settled(limit).await
     }
@@ -429,11 +412,10 @@ impl Gate {
     /// The origin, unless the URL names an address that must not be contacted.
     fn address_check(&self, url: &Url) -> Result<Origin, Denied> {
         let origin = Origin::of(url).map_err(|_| self.denied(DeniedKind::UnsupportedUrl, url))?;
-        self.addresses.check_url(url).map_err(|refused| {
-            let address = refused.address();
-            self.denied(DeniedKind::AddressRefused { address }, url)
-        })?;
-        Ok(origin)
+        match self.addresses.check_url(url) {
+            Ok(()) => Ok(origin),
+            Err(refused) => Err(self.denied(DeniedKind::AddressRefused { address: refused.address() }, url)),
+        }
     }
 
     /// The refusal of `url`, by the pacer's own reason also where its robots.txt was refused: the caller may hold an open response of the host.
@@ -467,8 +449,11 @@ fn is_robots_txt(url: &Url) -> bool {
 /// ```
 #[derive(Clone)]
 pub struct Verdict {
-    /// `None` for `/robots.txt` itself: "The /robots.txt URI is implicitly allowed" (RFC 9309 §2.2.2).
-    ground: Option<Ground>,
+    /// What is known of the origin's robots.txt. `None` for `/robots.txt` itself: "The /robots.txt URI is implicitly allowed" (RFC 9309 §2.2.2).
+    entry: Option<Arc<RobotsEntry>>,
+    rules: Option<abide_robots::RobotsVerdict>,
+    /// By robots.txt.
+    is_allowed: bool,
     override_reason: Option<Arc<str>>,
     tdmrep: KeptTdmrep,
 }
@@ -482,25 +467,17 @@ enum KeptTdmrep {
     Entry(Arc<RobotsEntry>),
 }
 
-/// What is known of the origin's robots.txt, and what that says.
-#[derive(Clone)]
-struct Ground {
-    entry: Arc<RobotsEntry>,
-    rules: Option<abide_robots::RobotsVerdict>,
-    is_allowed: bool,
-}
-
 impl Verdict {
     pub(crate) fn robots(entry: Arc<RobotsEntry>, target: &Target<'_>) -> Self {
         let rules = entry.rules.as_ref().map(|rules| rules.verdict(target));
         let is_allowed =
             rules.as_ref().map_or_else(|| entry.is_allowed(target), |verdict| verdict.is_allowed());
-        let ground = Some(Ground { entry, rules, is_allowed });
-        Self { ground, override_reason: None, tdmrep: KeptTdmrep::NotAsked }
+        Self { entry: Some(entry), rules, is_allowed, ..Self::robots_txt() }
     }
 
     pub(crate) fn robots_txt() -> Self {
-        Self { ground: None, override_reason: None, tdmrep: KeptTdmrep::NotAsked }
+        let (override_reason, tdmrep) = (None, KeptTdmrep::NotAsked);
+        Self { entry: None, rules: None, is_allowed: true, override_reason, tdmrep }
     }
 
     /// The site's `/.well-known/tdmrep.json` as it was known when this was decided, or the last good copy of it. Its JSON is unread.
@@ -516,8 +493,7 @@ impl Verdict {
         entry.copy().filter(is_file).map(GoodCopy::body)
     }
 
-    /// Whether tdmrep.json was requested and is unknown: it could not be fetched and there is no copy, or it is empty, an HTML page, or
-    /// cut.
+    /// Whether tdmrep.json was requested and is unknown: it could not be fetched and there is no copy, or it is empty, cut, or an HTML page.
     pub fn is_tdmrep_unknown(&self) -> bool {
         match &self.tdmrep {
             KeptTdmrep::NotAsked => false,
@@ -532,7 +508,7 @@ impl Verdict {
 
     /// Whether the URL may be fetched: robots.txt allows it, or its denial was overridden.
     pub fn is_allowed(&self) -> bool {
-        self.override_reason.is_some() || self.ground.as_ref().is_none_or(|ground| ground.is_allowed)
+        self.override_reason.is_some() || self.is_allowed
     }
 
     /// The rule that decided; `None` if no rule matches the URL, or there is no robots.txt.
@@ -542,12 +518,12 @@ impl Verdict {
 
     /// The verdict of the rules alone: group, token, line. `None` if there is no robots.txt.
     pub fn rules(&self) -> Option<&abide_robots::RobotsVerdict> {
-        self.ground.as_ref()?.rules.as_ref()
+        self.rules.as_ref()
     }
 
     /// The origin's robots.txt: where it came from, its age, when it is fetched again.
     pub fn entry(&self) -> Option<&Arc<RobotsEntry>> {
-        self.ground.as_ref().map(|ground| &ground.entry)
+        self.entry.as_ref()
     }
 
     /// Where the rules came from. `None` for `/robots.txt` itself.
@@ -566,7 +542,7 @@ impl Verdict {
     }
 
     pub(crate) fn is_robots_txt(&self) -> bool {
-        self.ground.is_none()
+        self.entry.is_none()
     }
 
     /// Why the request is sent although robots.txt denies it; `None` if robots.txt allows it.
@@ -589,13 +565,18 @@ impl Verdict {
     }
 }
 
-impl Ground {
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(why) = &self.override_reason {
+            write!(f, "fetched against robots.txt ({why}): ")?;
+        }
+        let Some(answer) = &self.entry else {
+            return f.write_str("allowed, because robots.txt itself always is");
+        };
         f.write_str(if self.is_allowed { "allowed" } else { "disallowed" })?;
         if let Some(rules) = &self.rules {
             write_verdict(f, rules)?;
         }
-        let answer = &self.entry;
         let url = answer.origin().robots_url();
         let url = Escaped(url.as_str().as_bytes());
         match answer.source() {
@@ -606,7 +587,7 @@ impl Ground {
             }
             Source::LastGood => {
                 write!(f, " of the last good copy of {url}, fetched {}", date(answer.fetched_at()))?;
-                self.write_failure(f)?;
+                write_failure(f, answer)?;
             }
             Source::Unavailable(status) => {
                 write!(f, ", because {url} is unavailable: it returned status {status}")?;
@@ -614,7 +595,7 @@ impl Ground {
             Source::TooManyRedirects => write!(f, ", because {url} is unavailable: it redirects too often")?,
             Source::LongOutage => {
                 write!(f, ", because {url} counts as unavailable")?;
-                self.write_failure(f)?;
+                write_failure(f, answer)?;
             }
             Source::Unreachable(cause) if self.is_allowed => {
                 write!(f, ", because robots.txt itself always is, though {url} is unreachable: {cause}")?;
@@ -634,28 +615,6 @@ impl Ground {
             f.write_str(", which is an HTML page without rules")?;
         }
         Ok(())
-    }
-
-    fn write_failure(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let answer = &self.entry;
-        match (answer.failing_since(), answer.failure()) {
-            (Some(since), Some(cause)) => write!(f, ", unreachable since {}: {cause}", date(Some(since))),
-            (Some(since), None) => write!(f, ", unreachable since {}", date(Some(since))),
-            (None, Some(cause)) => write!(f, ", because {cause}"),
-            (None, None) => Ok(()),
-        }
-    }
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(why) = &self.override_reason {
-            write!(f, "fetched against robots.txt ({why}): ")?;
-        }
-        match &self.ground {
-            Some(ground) => ground.write(f),
-            None => f.write_str("allowed, because robots.txt itself always is"),
-        }
     }
 }
 
@@ -681,6 +640,16 @@ fn write_verdict(f: &mut fmt::Formatter<'_>, verdict: &abide_robots::RobotsVerdi
         }
         None if !verdict.rules().has_group() => f.write_str(", because no group is for the crawler"),
         None => f.write_str(", because it matches no rule"),
+    }
+}
+
+/// Writes since when robots.txt has not been fetched, and why.
+fn write_failure(f: &mut fmt::Formatter<'_>, entry: &RobotsEntry) -> fmt::Result {
+    match (entry.failing_since(), entry.failure()) {
+        (Some(since), Some(cause)) => write!(f, ", unreachable since {}: {cause}", date(Some(since))),
+        (Some(since), None) => write!(f, ", unreachable since {}", date(Some(since))),
+        (None, Some(cause)) => write!(f, ", because {cause}"),
+        (None, None) => Ok(()),
     }
 }
 

@@ -18,7 +18,9 @@ pub(crate) struct Jitter {
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Jitter {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// Without a seed, from one at random.
+    pub(crate) fn new(seed: Option<u64>) -> Self {
+        let seed = seed.unwrap_or_else(|| RandomState::new().hash_one("abide"));
         Self { state: AtomicU64::new(seed), spread: AtomicU64::new(mixed(seed)) }
     }
 
@@ -36,10 +38,6 @@ impl Jitter {
     pub(crate) fn spread(&self) -> f64 {
         unit(self.spread.fetch_add(GOLDEN, Ordering::Relaxed))
     }
-}
-
-pub(crate) fn random_seed() -> u64 {
-    RandomState::new().hash_one("abide")
 }
 
 fn mixed(state: u64) -> u64 {
@@ -60,7 +58,7 @@ mod tests {
 
     #[test]
     fn spread_numbers_leave_no_crowd() {
-        let jitter = Jitter::new(3);
+        let jitter = Jitter::new(Some(3));
         let mut cells = [0_u32; 100];
         for _ in 0..10_000 {
             cells[(jitter.spread() * 100.0) as usize] += 1;
@@ -72,7 +70,7 @@ mod tests {
     #[test]
     fn rolls_are_those_of_splitmix64() {
         assert_eq!([0, GOLDEN].map(mixed), [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4]);
-        let jitter = Jitter::new(0);
+        let jitter = Jitter::new(Some(0));
         assert_eq!([jitter.draw(), jitter.draw()], [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4].map(unit));
     }
 }

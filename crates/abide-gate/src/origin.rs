@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::hash::BuildHasher;
+use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -86,7 +87,7 @@ impl Origin {
     /// The host that rate limits of this origin are kept for.
     pub fn host(&self) -> Host {
         let (_, rest) = self.as_str().split_once("://").unwrap_or_default();
-        Host::from_ascii(rest.rsplit_once(':').map_or(rest, |(host, _)| host))
+        Host { text: pacing_key(rest.rsplit_once(':').map_or(rest, |(host, _)| host)).into() }
     }
 }
 
@@ -171,24 +172,23 @@ impl Host {
     /// # Errors
     /// [`UnsupportedUrl`] for any other scheme.
     pub fn of(url: &Url) -> Result<Self, UnsupportedUrl> {
-        match (url.scheme(), url.host_str()) {
-            ("http" | "https", Some(host)) => Ok(Self::from_ascii(host)),
-            _ => Err(UnsupportedUrl { scheme: url.scheme().to_owned() }),
-        }
+        let key = pacing_key_of(url).ok_or_else(|| UnsupportedUrl { scheme: url.scheme().to_owned() })?;
+        Ok(Self { text: key.into() })
     }
 
     /// The host as text.
     pub fn as_str(&self) -> &str {
         &self.text
     }
+}
 
-    fn from_ascii(host: &str) -> Self {
-        Self { text: pacing_key(host).into() }
-    }
+/// The pacing key of an http or https URL, as [`Host::of`] makes it.
+pub(crate) fn pacing_key_of(url: &Url) -> Option<Cow<'_, str>> {
+    url.host_str().filter(|_| default_port(url.scheme()).is_some()).map(pacing_key)
 }
 
 /// The pacing key of a host as a URL spells it. Names, and most addresses, cost no allocation.
-pub(crate) fn pacing_key(host: &str) -> Cow<'_, str> {
+fn pacing_key(host: &str) -> Cow<'_, str> {
     let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     match address.and_then(|text| text.parse::<Ipv6Addr>().ok()).map(|address| embedded(address.into())) {
         Some(IpAddr::V4(address)) => address.to_string().into(),
@@ -268,17 +268,13 @@ pub(crate) enum Short<const N: usize> {
 impl<const N: usize> Short<N> {
     /// The bytes of all parts, one after the other.
     pub(crate) fn concat(parts: &[&[u8]]) -> Self {
-        let length = parts.iter().map(|part| part.len()).sum::<usize>();
         let mut bytes = [0; N];
-        let (Some(mut rest), Ok(length)) = (bytes.get_mut(..length), u8::try_from(length)) else {
-            return Self::Shared(parts.concat().into());
-        };
-        for part in parts {
-            let Some((place, after)) = rest.split_at_mut_checked(part.len()) else { break };
-            place.copy_from_slice(part);
-            rest = after;
+        let mut room = bytes.as_mut_slice();
+        let fits = parts.iter().all(|part| room.write_all(part).is_ok());
+        match u8::try_from(N.saturating_sub(room.len())) {
+            Ok(length) if fits => Self::Inline { length, bytes },
+            _ => Self::Shared(parts.concat().into()),
         }
-        Self::Inline { length, bytes }
     }
 
     pub(crate) fn as_bytes(&self) -> &[u8] {

@@ -170,7 +170,7 @@ impl PacedFetch {
         let crawl_delay = last_delay(&self.pacer, request.url()).unwrap_or_default();
         let budget = self.pacer.policy.max_wait.saturating_sub(request.permit_wait.at(self.clock.now()).0);
         let is_background = request.permit_wait.lock().is_background;
-        Ask { crawl_delay, budget: Some(budget), is_background, ..Ask::default() }
+        Ask { crawl_delay, budget: Some(budget), is_background }
     }
 }
 

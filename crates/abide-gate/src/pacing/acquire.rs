@@ -145,8 +145,7 @@ pub(crate) fn enter(
     Ok((claims, Some((ticket, notify))))
 }
 
-/// What most requests meet: one scope, whose host is known and free. It looks nothing up twice and allocates nothing. `place` is where the host's
-/// schedule was found last.
+/// What most requests meet: one scope, known and free. Looks nothing up twice, allocates nothing. `place` is where its schedule was last.
 pub(crate) fn enter_idle(table: &Table, host: &ScopeRequest<'_>, place: u32, now: Moment) -> Option<Claims> {
     let (mut locked, id) = table.lock_known(place, &host.key)?;
     let schedule = locked.schedule(id)?;
@@ -202,11 +201,10 @@ fn past_deadline(locked: &mut Locked<'_>, claims: &Claims, ticket: u64, now: Mom
         let before = schedule.queue().map(|queue| queue.delays_before(ticket)).unwrap_or_default();
         let start = schedule.arrival(terms, before, now);
         // An open response is the reason also for those further back, if it has been open for longer than a delay.
-        let is_slow = schedule.is_full(terms) && now.since(schedule.open_since()) > terms.delay;
+        let since = schedule.open_since();
+        let is_slow = schedule.is_full(terms) && now.since(since) > terms.delay;
         match start.why {
-            WaitReason::Delay(_) if is_slow => {
-                Start { why: WaitReason::InFlight(schedule.open_since()), ..start }
-            }
+            WaitReason::Delay(_) if is_slow => Start { why: WaitReason::InFlight(since), ..start },
             _ => start,
         }
     });

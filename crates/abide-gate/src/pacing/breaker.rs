@@ -49,8 +49,7 @@ impl Breaker {
         self.opened == Moment::NEVER
     }
 
-    /// It holds nothing, or no request has come since long after its pause: a dead host is not kept for ever. Two or
-    /// five faults would open it again.
+    /// It holds nothing, or its pause is long over: a dead host is not kept for ever. Two or five faults would open it again.
     pub(crate) fn is_over(&self, now: Moment) -> bool {
         *self == Self::default() || (!self.is_closed() && self.until.plus(KEPT_AFTER_PAUSE) <= now)
     }
@@ -64,18 +63,14 @@ impl Breaker {
         let faults = self.faults.saturating_add(1);
         let lasting = if is_lasting(fault) { self.lasting.saturating_add(1) } else { 0 };
         let counted = Self { faults, lasting, cause: fault, ..*self };
-        if lasting >= LASTING_MAX || (is_lasting(fault) && !self.is_closed()) {
-            return counted.open(LONGEST_PAUSE, now);
-        }
-        if faults >= FAULTS_MAX || !self.is_closed() {
-            let pause = self.until.since(self.opened) * 2;
-            return counted.open(pause.clamp(FIRST_PAUSE, LONGEST_PAUSE), now);
-        }
-        counted
-    }
-
-    fn open(self, pause: Duration, now: Moment) -> Self {
-        Self { opened: now, until: now.plus(pause), ..self }
+        let pause = if lasting >= LASTING_MAX || (is_lasting(fault) && !self.is_closed()) {
+            LONGEST_PAUSE
+        } else if faults >= FAULTS_MAX || !self.is_closed() {
+            (self.until.since(self.opened) * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE)
+        } else {
+            return counted;
+        };
+        Self { opened: now, until: now.plus(pause), ..counted }
     }
 }
 

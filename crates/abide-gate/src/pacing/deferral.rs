@@ -92,9 +92,7 @@ impl DeferReason {
                 write!(f, "{scope} returned {status}")
             }
             Self::Backoff { status: None, .. } => write!(f, "{scope} is backed off"),
-            Self::Delay { delay } => {
-                write!(f, "requests to {scope} are {} apart", Span(*delay))
-            }
+            Self::Delay { delay } => write!(f, "requests to {scope} are {} apart", Span(*delay)),
             Self::InFlight { open, .. } => write!(
                 f,
                 "a response of {scope} has been open for {}: read its body to the end, or drop it",

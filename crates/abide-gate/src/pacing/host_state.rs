@@ -154,12 +154,9 @@ impl HostEntry {
 mod tests {
     use super::super::{Backoff, BackoffCause};
     use super::*;
+    use crate::parts::support::pacing::s;
 
     const TTL: Duration = Duration::from_secs(8);
-
-    fn s(seconds: u64) -> Duration {
-        Duration::from_secs(seconds)
-    }
 
     fn ask(holder: u128, is_held: bool) -> LeaseAsk {
         let want = Want::Lease { ttl: TTL, again_in: s(2), is_held };

@@ -22,17 +22,13 @@ const LEASE_WAIT_MIN: Duration = Duration::from_millis(250);
 /// The leases of one request: its place among the users of each.
 #[derive(Debug)]
 pub(crate) struct Leases {
-    store: Arc<SharedStore>,
+    pub(crate) store: Arc<SharedStore>,
     /// The widest scope first: the process that has its lease is the only one that sends to the others, and needs theirs only for what is
     /// known of them. So two processes never wait for each other.
     pub(crate) users: Vec<User>,
 }
 
 impl Leases {
-    pub(crate) fn new(store: Arc<SharedStore>) -> Self {
-        Self { store, users: Vec::new() }
-    }
-
     /// Marks the request as sent under all leases, if it has asked for all of them and nothing keeps it from being sent.
     pub(crate) fn try_begin(&mut self, request: &Request<'_>, claims: &Claims, now: Moment) -> bool {
         let has_all = self.users.len() > claims.others.len();

@@ -128,10 +128,7 @@ impl Permit {
 }
 
 impl Pacer {
-    /// Backs off a host, or a group of hosts by its key, until then, unless it is backed off for longer. Returns the end of the backoff
-    /// that is in force.
-    ///
-    /// More than 27 h ahead is taken for a mistake and cut to 24 h.
+    /// [`Gate::back_off`](crate::Gate::back_off), for any cause.
     pub(crate) fn back_off(&self, scope: &str, until: WallMillis, cause: BackoffCause) -> WallMillis {
         let now = self.now_or_system();
         let until = now.plus(credible(until.since(self.wall())));
@@ -146,7 +143,7 @@ impl Pacer {
     /// those who ask with the delay that was last asked for.
     pub(crate) fn change_crawl_delay(&self, origin: &Origin, delay: Duration) {
         let (now, host) = (self.now_or_system(), origin.host());
-        let delay = self.policy.pace_of(host.as_str()).delay.max(delay.min(DELAY_MAX));
+        let delay = self.policy.terms_of(host.as_str()).at_least(delay.min(DELAY_MAX)).delay;
         self.act(|effects| {
             self.with_schedule(host.as_str(), |schedule| {
                 if let Some(queue) = schedule.queue_mut() {

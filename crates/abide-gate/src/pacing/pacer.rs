@@ -8,7 +8,6 @@
 //! The delay counts from the end of the response, so the permit lives in the response body and ends when it is dropped, whatever happens to
 //! the caller. It owns all it needs, and its end awaits nothing: a `Drop` cannot.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,8 +28,8 @@ use super::table::{Effects, Table};
 use crate::clock::{Moment, Timeline};
 use crate::denied::Refusal;
 use crate::event::{Event, Observer, Observers};
-use crate::jitter::{Jitter, random_seed};
-use crate::origin::pacing_key;
+use crate::jitter::Jitter;
+use crate::origin::pacing_key_of;
 use crate::{Clock, DeniedKind, Host, SystemClock, WallMillis, caught};
 
 /// Knows when the next request to a host may go out: what all that use it share. It keeps what [`pacing`](super) promises.
@@ -54,8 +53,6 @@ pub(crate) struct Ask {
     pub(crate) crawl_delay: Duration,
     /// How long this call may still wait, all hops together. Zero: now or not at all. `None`: the policy's `max_wait`.
     pub(crate) budget: Option<Duration>,
-    /// Where the host's schedule was found last: [`Permit::place`]. Zero: not known.
-    pub(crate) place: u32,
     /// No caller waits for it, or retries it if it is deferred.
     pub(crate) is_background: bool,
 }
@@ -67,7 +64,7 @@ impl Pacer {
     /// Cancelling it at any point gives its place to the next, without a hole and without an early start. It must be polled to keep its
     /// place: a queue head that is not polled is dropped one second after its deadline.
     pub(crate) async fn acquire(self: &Arc<Self>, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
-        match self.at_once(url, &ask) {
+        match self.at_once(url, ask.crawl_delay, 0) {
             Some(permit) => Ok(permit),
             // Boxed, so that a call that need not wait does not carry the room for waiting in its future.
             None => {
@@ -80,22 +77,23 @@ impl Pacer {
 
     /// Reports a permit that was acquired unreported, once it is certain that it is used.
     pub(crate) fn granted(&self, url: &Url, permit: &Permit) {
-        if let Ok(scope) = host_of(url) {
+        if let Some(scope) = pacing_key_of(url) {
             self.notify(&Event::Granted { scope: &scope, waited: permit.waited() });
         }
     }
 
-    /// The permit, if it is there this instant and no store is to be asked for it. Takes no place in the queue.
+    /// The permit, if it is there this instant and no store is to be asked for it. Takes no place in the queue. `place` is where the host's
+    /// schedule was found last: [`Permit::place`]. Zero: not known.
     ///
     /// A second path beside `wait`, because most requests of a crawler that looks for a free host take it: it allocates nothing, and a permit
     /// acquired and ended costs 150 ns.
-    pub(crate) fn at_once(self: &Arc<Self>, url: &Url, ask: &Ask) -> Option<Permit> {
+    pub(crate) fn at_once(self: &Arc<Self>, url: &Url, crawl_delay: Duration, place: u32) -> Option<Permit> {
         if self.store.is_some() || !self.policy.scopes().is_empty() {
             return None;
         }
         let now = self.now().ok()?;
-        let (table, host) = (&self.table, self.host(url, ask).ok()?);
-        let claims = acquire::enter_idle(table, &host, ask.place, now)?;
+        let host = self.host(url, crawl_delay).ok()?;
+        let claims = acquire::enter_idle(&self.table, &host, place, now)?;
         let permit = Permit::new(Arc::clone(self), claims, now, Duration::ZERO, Box::default());
         self.notify(&Event::Granted { scope: &host.key, waited: Duration::ZERO });
         Some(permit)
@@ -108,10 +106,11 @@ impl Pacer {
 
     pub(crate) async fn acquire_unreported(self: &Arc<Self>, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
         let now = self.now()?;
-        let request = self.request(url, &ask, now)?;
-        // A host of the operator's own may be left out.
-        let is_leased = self.policy.pace_of(&request.host.key).is_leased;
-        let leases = self.store.as_ref().filter(|_| is_leased).map(|store| Leases::new(Arc::clone(store)));
+        let (host, others) = (self.host(url, ask.crawl_delay)?, self.groups(url, ask.crawl_delay)?);
+        let deadline = now.plus(ask.budget.unwrap_or(self.policy.max_wait));
+        let request = Request { url, host, others, deadline, is_background: ask.is_background };
+        let store = self.store.as_ref().filter(|_| self.policy.is_leased(&request.host.key));
+        let leases = store.map(|store| Leases { store: Arc::clone(store), users: Vec::new() });
         let entered =
             self.act(|effects| acquire::enter(&self.table, &request, leases.is_some(), now, effects));
         let (claims, place) = entered.map_err(|exceeded| self.defer(&request, exceeded, now))?;
@@ -162,43 +161,31 @@ impl Pacer {
     pub(crate) fn act<T>(&self, step: impl FnOnce(&mut Effects) -> T) -> T {
         let mut effects = Effects::default();
         let result = step(&mut effects);
-        // Most requests wake none.
-        if !effects.wakers.is_empty() {
-            wake(effects.wakers);
-        }
+        wake(effects.wakers);
         if effects.is_overgrown && !self.is_overgrown.swap(true, Ordering::Relaxed) {
             self.notify(&Event::Overgrown { hosts: self.table.len() });
         }
         result
     }
 
-    pub(crate) fn request<'u>(&self, url: &'u Url, ask: &Ask, now: Moment) -> Result<Request<'u>, Refusal> {
-        let budget = ask.budget.unwrap_or(self.policy.max_wait);
-        let (host, others) = (self.host(url, ask)?, self.groups(url, ask)?);
-        let (deadline, is_background) = (now.plus(budget), ask.is_background);
-        Ok(Request { url, host, others, deadline, is_background })
-    }
-
-    fn host<'u>(&self, url: &'u Url, ask: &Ask) -> Result<ScopeRequest<'u>, Refusal> {
-        let key = host_of(url)?;
-        if ask.crawl_delay > DELAY_MAX {
-            return Err(DeniedKind::CrawlDelayTooLong { asked: ask.crawl_delay }.into());
+    /// The host of a request whose origin asks for this delay.
+    pub(crate) fn host<'u>(&self, url: &'u Url, asked: Duration) -> Result<ScopeRequest<'u>, Refusal> {
+        let key = pacing_key_of(url).ok_or(DeniedKind::UnsupportedUrl)?;
+        if asked > DELAY_MAX {
+            return Err(DeniedKind::CrawlDelayTooLong { asked }.into());
         }
-        let pace = self.policy.pace_of(&key);
-        let terms = Terms { delay: pace.delay.max(ask.crawl_delay), limit: pace.max_in_flight };
+        let terms = self.policy.terms_of(&key).at_least(asked);
         Ok(ScopeRequest { key, terms, feedback: true })
     }
 
     /// The scopes beside the host. Two scopes that make the same key are one.
-    fn groups(&self, url: &Url, ask: &Ask) -> Result<Vec<ScopeRequest<'static>>, Refusal> {
+    pub(crate) fn groups(&self, url: &Url, asked: Duration) -> Result<Vec<ScopeRequest<'static>>, Refusal> {
         let mut groups: Vec<ScopeRequest<'static>> = Vec::new();
         for scope in self.policy.scopes() {
             let key = catch("scope", || scope.key(url))?;
             let Some(key) = key.filter(|key| groups.iter().all(|group| group.key != *key)) else { continue };
-            let (mut terms, feedback) = (scope.terms, scope.feedback);
-            if feedback {
-                terms.delay = terms.delay.max(ask.crawl_delay);
-            }
+            let feedback = scope.feedback;
+            let terms = if feedback { scope.terms.at_least(asked) } else { scope.terms };
             groups.push(ScopeRequest { key: key.into(), terms, feedback });
         }
         Ok(groups)
@@ -221,14 +208,6 @@ impl fmt::Debug for Pacer {
     }
 }
 
-/// The pacing key of a URL, as [`Host::of`] makes it, without allocating for names.
-fn host_of(url: &Url) -> Result<Cow<'_, str>, Refusal> {
-    if !matches!(url.scheme(), "http" | "https") {
-        Host::of(url).map_err(|_| DeniedKind::UnsupportedUrl)?;
-    }
-    Ok(pacing_key(url.host_str().unwrap_or_default()))
-}
-
 /// Runs user code. A panic in it goes no further.
 fn catch<T>(callback: &'static str, run: impl FnOnce() -> T) -> Result<T, Refusal> {
     caught(run).ok_or_else(|| DeniedKind::Panicked { callback }.into())
@@ -247,14 +226,14 @@ pub(crate) struct PacerBuilder {
 impl PacerBuilder {
     pub(crate) fn build(self) -> Arc<Pacer> {
         let Self { policy, store, clock, observers, seed } = self;
-        let jitter = Jitter::new(seed.unwrap_or_else(random_seed));
+        let jitter = Jitter::new(seed);
         let began = catch("clock", || clock.now()).unwrap_or_else(|_| SystemClock.now());
         // Cyclic, because the tasks that keep leases must not keep the pacer alive.
         let pacer = Arc::new_cyclic(|pacer| Pacer {
             store: store
                 .map(|store| Arc::new(SharedStore::new(store, policy.shared, pacer.clone(), jitter.bits()))),
             table: Table::new(policy.max_hosts, policy.min_delay()),
-            timeline: Timeline::starting(began),
+            timeline: Timeline(began),
             is_overgrown: AtomicBool::new(false),
             is_watched: AtomicBool::new(false),
             observers: Observers::new(observers),
@@ -262,8 +241,7 @@ impl PacerBuilder {
             clock,
             jitter,
         });
-        for (scope, pace) in pacer.policy.exceptions() {
-            let (delay, max_in_flight) = (pace.delay, pace.max_in_flight);
+        for (scope, Terms { delay, limit: max_in_flight }) in pacer.policy.exceptions() {
             pacer.notify(&Event::Exception { scope, delay, max_in_flight });
         }
         pacer
@@ -279,21 +257,10 @@ impl PacerBuilder {
 /// Report the result: [`observe`](Self::observe) the head of the response, or that the request [`failed`](Self::failed).
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # use abide_gate::{BoxFuture, Failure, Gate, robots_cache::{FetchError, RobotsRequest, RobotsResponse}};
-/// # #[derive(Debug)]
-/// # struct Missing;
-/// # impl abide_gate::robots_cache::Fetch for Missing {
-/// #     fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
-/// #         let (status, now) = (http::StatusCode::NOT_FOUND, std::time::Instant::now());
-/// #         Box::pin(async move { Ok(RobotsResponse::whole(status, Default::default(), "", now)) })
-/// #     }
-/// # }
-/// # let fetch = std::sync::Arc::new(Missing);
-/// # let (gate, url) = (Gate::builder().build(vec!["ExampleBot".parse()?], fetch), "http://a.example/".parse()?);
+/// # use abide_gate::{Denied, Failure, Gate};
 /// # async fn send() -> Result<(http::StatusCode, http::HeaderMap), Failure> { Err(Failure::Reset) }
-/// let (_, permit) = gate.admit(&url, gate.max_wait()).await?;
+/// # async fn fetch(gate: &Gate, url: &url::Url) -> Result<(), Denied> {
+/// let (_, permit) = gate.admit(url, gate.max_wait()).await?;
 /// match send().await {
 ///     Ok((status, headers)) => permit.finish_with(status, &headers),
 ///     Err(fault) => drop(permit.failed(fault)),

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use super::schedule::Terms;
 use super::scope::Scope;
 use crate::Host;
 
@@ -29,7 +30,7 @@ use crate::Host;
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct PacePolicy {
-    pace: Pace,
+    terms: Terms,
     hosts: HashMap<Host, HostPace>,
     scopes: Vec<Scope>,
     pub(crate) max_wait: Duration,
@@ -45,9 +46,6 @@ pub const DELAY_MAX: Duration = Duration::from_secs(86_400);
 /// What a site of one's own can bear: the delay, and how many requests in flight.
 const OWN_SITE: (Duration, u16) = (Duration::from_millis(100), 4);
 
-/// Bounds of the life of a lease.
-const LEASE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(3_600));
-
 /// A million hosts take about 100 MB.
 const MAX_HOSTS: usize = 1_000_000;
 
@@ -57,7 +55,7 @@ const SCOPES_MAX: usize = 8;
 impl Default for PacePolicy {
     fn default() -> Self {
         Self {
-            pace: Pace { delay: Self::DELAY, max_in_flight: 1, is_leased: true },
+            terms: Terms { delay: Self::DELAY, limit: 1 },
             hosts: HashMap::new(),
             scopes: Vec::new(),
             max_wait: Self::MAX_WAIT,
@@ -88,19 +86,19 @@ impl PacePolicy {
 
     /// Sets the least time between the end of a response and the next request to the host. Never lowers the delay; at most 24 h.
     pub fn with_delay(mut self, delay: Duration) -> Self {
-        self.pace.delay = self.pace.delay.max(delay).min(DELAY_MAX);
+        self.terms.delay = self.terms.delay.max(delay).min(DELAY_MAX);
         self
     }
 
     /// Sets the delay, also below 1 s. A site's longer Crawl-delay still applies.
     pub fn danger_min_delay(mut self, delay: Duration) -> Self {
-        self.pace.delay = delay.min(DELAY_MAX);
+        self.terms.delay = delay.min(DELAY_MAX);
         self
     }
 
     /// Allows more than one request in flight per host.
     pub fn danger_max_in_flight(mut self, max: u16) -> Self {
-        self.pace.max_in_flight = max.max(1);
+        self.terms.limit = max.max(1);
         self
     }
 
@@ -120,7 +118,8 @@ impl PacePolicy {
     /// Sets the delay of one host, also below 1 s, and how many requests may be in flight, at least 1.
     pub fn danger_host(mut self, host: Host, delay: Duration, max_in_flight: u16) -> Self {
         let pace = self.hosts.entry(host).or_default();
-        (pace.own, pace.at_least) = (Some((delay.min(DELAY_MAX), max_in_flight.max(1))), Duration::ZERO);
+        pace.terms = Some(Terms { delay: delay.min(DELAY_MAX), limit: max_in_flight.max(1) });
+        pace.at_least = Duration::ZERO;
         self
     }
 
@@ -138,8 +137,7 @@ impl PacePolicy {
         self
     }
 
-    /// Also limits the rate of a group of hosts. At most 8 scopes are kept. With a shared store, add the widest group last: a process
-    /// leases that first.
+    /// Also limits the rate of a group of hosts. At most 8 scopes are kept. With a shared store, add the widest last: it is leased first.
     pub fn with_scope(mut self, scope: Scope) -> Self {
         // Ignored beyond that, as documented: a builder of values returns no error.
         if self.scopes.len() < SCOPES_MAX {
@@ -168,8 +166,7 @@ impl PacePolicy {
         self
     }
 
-    /// How many processes share the store. While it is away, each process multiplies the delay of hosts that it has not leased by this
-    /// number. Default 1.
+    /// How many processes share the store. While it is away, each multiplies the delay of hosts that it has not leased by this. Default 1.
     pub fn with_expected_workers(mut self, workers: u32) -> Self {
         self.shared.expected_workers = workers.max(1);
         self
@@ -190,13 +187,13 @@ impl PacePolicy {
     /// How long a lease of a host lasts. It is renewed after half of that. If a process dies, others send to its hosts after this time and
     /// one delay. Default 7 s; from 250 ms to one hour.
     pub fn with_lease(mut self, ttl: Duration) -> Self {
-        self.shared.lease = ttl.clamp(LEASE.0, LEASE.1);
+        self.shared.lease = ttl.clamp(Duration::from_millis(250), Duration::from_secs(3_600));
         self
     }
 
     /// The delay of hosts without a setting of their own.
     pub fn min_delay(&self) -> Duration {
-        self.pace.delay
+        self.terms.delay
     }
 
     /// The scopes beside the host.
@@ -205,17 +202,20 @@ impl PacePolicy {
     }
 
     #[inline]
-    pub(crate) fn pace_of(&self, host: &str) -> Pace {
-        // Most policies name no host, and then none is hashed.
-        let own = if self.hosts.is_empty() { None } else { self.hosts.get(host) };
-        own.map_or(self.pace, |own| own.over(self.pace))
+    pub(crate) fn terms_of(&self, host: &str) -> Terms {
+        self.hosts.get(host).map_or(self.terms, |own| own.terms.unwrap_or(self.terms).at_least(own.at_least))
+    }
+
+    /// A host of the operator's own may be left out.
+    pub(crate) fn is_leased(&self, host: &str) -> bool {
+        self.hosts.get(host).is_none_or(|own| !own.is_unleased)
     }
 
     /// What should be said once in the log, since it differs from the polite default.
-    pub(crate) fn exceptions(&self) -> impl Iterator<Item = (&str, Pace)> {
-        let is_less_polite = self.pace.delay < Self::DELAY || self.pace.max_in_flight > 1;
-        let all = is_less_polite.then_some(("every host", self.pace));
-        all.into_iter().chain(self.hosts.iter().map(|(host, own)| (host.as_str(), own.over(self.pace))))
+    pub(crate) fn exceptions(&self) -> impl Iterator<Item = (&str, Terms)> {
+        let is_less_polite = self.terms.delay < Self::DELAY || self.terms.limit > 1;
+        let all = is_less_polite.then_some(("every host", self.terms));
+        all.into_iter().chain(self.hosts.keys().map(|host| (host.as_str(), self.terms_of(host.as_str()))))
     }
 }
 
@@ -232,24 +232,9 @@ pub(crate) struct Sharing {
 /// What is set for one host. The rest is as for all hosts, in whatever order they are set.
 #[derive(Clone, Copy, Debug, Default)]
 struct HostPace {
-    /// The delay and the requests in flight.
-    own: Option<(Duration, u16)>,
+    terms: Option<Terms>,
     at_least: Duration,
     is_unleased: bool,
-}
-
-impl HostPace {
-    fn over(&self, all: Pace) -> Pace {
-        let (delay, max_in_flight) = self.own.unwrap_or((all.delay, all.max_in_flight));
-        Pace { delay: delay.max(self.at_least), max_in_flight, is_leased: !self.is_unleased }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pace {
-    pub(crate) delay: Duration,
-    pub(crate) max_in_flight: u16,
-    pub(crate) is_leased: bool,
 }
 
 #[cfg(test)]
@@ -266,11 +251,12 @@ mod tests {
             let policy = policy.with_host_delay(slow.clone(), seconds(5)).danger_unleased([alone.clone()]);
             policy.with_own_sites([own.clone()])
         };
-        let pace = |delay, max_in_flight, is_leased| Pace { delay, max_in_flight, is_leased };
         for policy in [single(all(PacePolicy::default())), all(single(PacePolicy::default()))] {
-            assert_eq!(policy.pace_of("slow.example"), pace(seconds(10), 2, true), "never lowered");
-            assert_eq!(policy.pace_of("alone.example"), pace(seconds(10), 2, false));
-            assert_eq!(policy.pace_of("own.example"), pace(OWN_SITE.0, OWN_SITE.1, true));
+            let pace = |host| (policy.terms_of(host), policy.is_leased(host));
+            let terms = |delay, limit| Terms { delay, limit };
+            assert_eq!(pace("slow.example"), (terms(seconds(10), 2), true), "never lowered");
+            assert_eq!(pace("alone.example"), (terms(seconds(10), 2), false));
+            assert_eq!(pace("own.example"), (terms(OWN_SITE.0, OWN_SITE.1), true));
         }
     }
 

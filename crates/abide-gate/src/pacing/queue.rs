@@ -104,11 +104,9 @@ impl Queue {
         self.waiters.push_back(waiter);
     }
 
-    pub(crate) fn remove(&mut self, ticket: u64) -> Option<Waiter> {
-        let place = self.place_of(ticket)?;
-        let waiter = self.waiters.remove(place)?;
-        self.delays = self.delays.saturating_sub(waiter.delay);
-        Some(waiter)
+    pub(crate) fn remove(&mut self, ticket: u64) {
+        let waiter = self.place_of(ticket).and_then(|place| self.waiters.remove(place));
+        self.delays = self.delays.saturating_sub(waiter.map_or(Duration::ZERO, |waiter| waiter.delay));
     }
 
     /// A waiter goes away. The one that becomes first by that is woken.

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use url::Url;
 
 use super::acquire::ScopeRequest;
-use super::pacer::{Ask, Pacer};
+use super::pacer::Pacer;
 use super::schedule::{Schedule, Terms};
 use crate::clock::Moment;
 use crate::denied::Refusal;
@@ -18,29 +18,25 @@ use crate::{Host, Stats, WallMillis};
 impl Pacer {
     /// When this URL could go out, without waiting and without reserving anything. Asks this process only, not the shared store.
     /// Refuses as [`acquire`](Self::acquire) does, but never defers.
-    pub(crate) fn next_slot(&self, url: &Url, ask: Ask) -> Result<NextSlot, Refusal> {
-        let now = self.now()?;
-        let request = self.request(url, &ask, now)?;
+    pub(crate) fn next_slot(&self, url: &Url, asked: Duration) -> Result<NextSlot, Refusal> {
+        let (now, host, groups) = (self.now()?, self.host(url, asked)?, self.groups(url, asked)?);
         let slot = |scope: &ScopeRequest<'_>| self.slot_at(&scope.key, scope.terms, now);
-        let others = request.others.iter().map(slot);
-        Ok(others.fold(slot(&request.host), |last, other| if other.wait > last.wait { other } else { last }))
+        let groups = groups.iter().map(slot);
+        Ok(groups.fold(slot(&host), |last, other| if other.wait > last.wait { other } else { last }))
     }
 
-    /// The host that has been free for the longest time, or else is free first, with the delay that was last asked for it. A host that
-    /// was never asked is free; among equals the first counts.
+    /// [`Gate::next_ready`](crate::Gate::next_ready), with the delay that was last asked for each host.
     pub(crate) fn next_ready<'h>(
         &self,
         hosts: impl IntoIterator<Item = &'h Host>,
     ) -> Option<(&'h Host, NextSlot)> {
         let now = self.now_or_system();
-        let slots = hosts.into_iter().map(|host| (host, self.slot_again(host, now)));
+        let slots = hosts.into_iter().map(|host| {
+            let last =
+                self.with_schedule(host.as_str(), |schedule| schedule.last_delay()).unwrap_or_default();
+            (host, self.slot_at(host.as_str(), self.policy.terms_of(host.as_str()).at_least(last), now))
+        });
         slots.reduce(|best, next| if is_earlier(&next.1, &best.1) { next } else { best })
-    }
-
-    fn slot_again(&self, host: &Host, now: Moment) -> NextSlot {
-        let pace = self.policy.pace_of(host.as_str());
-        let last = self.with_schedule(host.as_str(), |schedule| schedule.last_delay()).unwrap_or_default();
-        self.slot_at(host.as_str(), Terms { delay: pace.delay.max(last), limit: pace.max_in_flight }, now)
     }
 
     fn slot_at(&self, key: &str, asked: Terms, now: Moment) -> NextSlot {
@@ -64,7 +60,7 @@ impl Pacer {
         self.with_schedule(host.as_str(), |schedule| report(schedule, now, wall))
     }
 
-    /// What happened to every host and every group of hosts that is known, in no particular order.
+    /// The same for all hosts and groups of hosts that are known.
     pub(crate) fn reports(&self) -> Vec<HostReport> {
         let (now, wall) = (self.now_or_system(), self.wall());
         let mut reports = Vec::new();

@@ -26,6 +26,12 @@ pub(crate) struct Terms {
     pub(crate) limit: u16,
 }
 
+impl Terms {
+    pub(crate) fn at_least(self, delay: Duration) -> Self {
+        Self { delay: self.delay.max(delay), ..self }
+    }
+}
+
 /// What keeps a request from starting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitReason {
@@ -91,8 +97,7 @@ pub(crate) struct Extra {
     open: Vec<Moment>,
 }
 
-/// So far behind the first, a deferred caller gets no later time: a caller that asks for ever more URLs would drive those of all others
-/// away.
+/// So far behind the first, a deferred caller gets no later time: one that asks for ever more URLs would drive those of others away.
 const LEAD_MAX: Duration = Duration::from_secs(3_600);
 
 impl Schedule {
@@ -155,8 +160,8 @@ impl Schedule {
     /// The terms as they are now: a slow site's delay is longer, and a host that could not be reached is probed by one request.
     pub(crate) fn terms(&self, asked: Terms) -> Terms {
         let Some(extra) = self.extra.as_deref() else { return asked };
-        let delay = asked.delay.max(millis(extra.feedback.adaptive_millis));
-        Terms { delay, limit: if extra.feedback.breaker.is_closed() { asked.limit } else { 1 } }
+        let limit = if extra.feedback.breaker.is_closed() { asked.limit } else { 1 };
+        Terms { limit, ..asked }.at_least(millis(extra.feedback.adaptive_millis))
     }
 
     /// A request starts, on terms that were made here.
@@ -266,9 +271,7 @@ impl Schedule {
         let Some(extra) = self.extra.as_deref_mut() else { return };
         let Some(mut queue) = extra.queue.take() else { return };
         let terms = self.terms(Terms { delay: Duration::ZERO, limit: queue.limit });
-        let first = |delay: Duration| -> Start {
-            self.arrival(Terms { delay: delay.max(terms.delay), ..terms }, Duration::ZERO, now)
-        };
+        let first = |delay| self.arrival(terms.at_least(delay), Duration::ZERO, now);
         queue.drop_unpolled(now, wakers);
         queue.drop_exceeded(now, first, wakers);
         wakers.extend(queue.first().cloned());

@@ -165,11 +165,9 @@ pub(crate) struct Locked<'a> {
 
 impl Locked<'_> {
     fn shard(&mut self, shard: u16) -> &mut HostShard {
-        if self.first.0 == shard {
-            return &mut self.first.1;
-        }
-        let other = self.others.iter_mut().find(|(number, _)| *number == shard);
-        &mut other.expect("the shards of all keys of the request were locked").1
+        let mut all = std::iter::once(&mut self.first).chain(&mut self.others);
+        let locked = all.find(|(number, _)| *number == shard);
+        &mut locked.expect("the shards of all keys of the request were locked").1
     }
 
     fn find(&mut self, hash: u64, key: &str) -> Option<ScheduleId> {

@@ -27,7 +27,7 @@ use url::Url;
 
 use crate::denied::Refusal;
 use crate::event::Observers;
-use crate::jitter::{Jitter, random_seed};
+use crate::jitter::Jitter;
 use crate::origin::OriginOf;
 use crate::robots_cache::chain::DeferredFetch;
 use crate::robots_cache::entry::Reuse;
@@ -79,7 +79,7 @@ impl RobotsCache {
             texts: Interner::new(),
             deferrals: Cache::new(DEFERRALS_MAX),
             in_flight: SingleFlight::new(FLIGHTS_MAX),
-            jitter: Jitter::new(random_seed()),
+            jitter: Jitter::new(None),
             stats: Mutex::default(),
             policy,
         }

@@ -278,7 +278,7 @@ async fn a_queue_head_that_is_not_polled_is_passed_over() {
 #[tokio::test(start_paused = true)]
 async fn a_known_free_host_without_waiters_takes_the_short_way() {
     let pacer = Pacer::new(one_second());
-    let short_from = |place| pacer.at_once(&page("a.example"), &Ask { place, ..Ask::default() });
+    let short_from = |place| pacer.at_once(&page("a.example"), s(0), place);
     assert!(short_from(0).is_none(), "it is not known");
     let open = pacer.take("a.example").await;
     sleep(s(5)).await;
@@ -354,6 +354,6 @@ async fn a_clock_that_lags_behind_is_waited_for() {
 fn other_schemes_are_refused() {
     let pacer = Pacer::new(one_second());
     let ftp = url("ftp://a.example/");
-    let refused = pacer.next_slot(&ftp, Ask::default()).unwrap_err();
+    let refused = pacer.next_slot(&ftp, s(0)).unwrap_err();
     assert!(matches!(refused.kind, DeniedKind::UnsupportedUrl), "{refused:?}");
 }

@@ -122,7 +122,7 @@ impl Pacer {
     }
 
     pub(crate) fn slot(&self, host: &str) -> NextSlot {
-        self.next_slot(&page(host), Ask::default()).unwrap()
+        self.next_slot(&page(host), s(0)).unwrap()
     }
 
     pub(crate) fn report_of(&self, name: &str) -> HostReport {

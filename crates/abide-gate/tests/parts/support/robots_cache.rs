@@ -140,7 +140,7 @@ impl World {
         let mut cache = RobotsCache::new(tokens(), Arc::new(fetch.clone()), policy);
         cache.clock = clock.clone();
         cache.store = Some(store.clone());
-        cache.jitter = Jitter::new(7);
+        cache.jitter = Jitter::new(Some(7));
         Self { fetch, clock, store, cache: Arc::new(cache) }
     }
 
