@@ -61,8 +61,9 @@ pub struct RobotsEntry {
     record: RobotsRecord,
     /// Those of the copy's text, if it applies. Here too, because a check reads them: by way of the text it would wait for memory once more.
     pub(crate) rules: Option<Rules>,
-    serving: Serving,
     was_fresh: bool,
+    /// Without a copy, an outage allows everything.
+    outage_allows: bool,
     /// Whether it was used since the table's hand last passed it.
     pub(super) used: AtomicBool,
     /// Where the pacer found the schedule of its host, kept for the next permit. Zero at first.
@@ -78,18 +79,24 @@ impl RobotsEntry {
         tokens: &[ProductToken],
         texts: &Interner,
     ) -> Self {
-        let serving = record.serving(now, policy);
-        let copy = record.copy.as_mut().filter(|_| serving == Serving::Copy);
-        let rules = copy.and_then(|copy| {
+        let was_fresh = record.is_fresh(now);
+        let outage_allows = match policy.long_outage {
+            LongOutage::Unavailable => record.outage().is_long(now),
+            LongOutage::Disallow => false,
+            LongOutage::AllowAtOnce => true,
+        };
+        let source = record.source(was_fresh, outage_allows);
+        let applies = matches!(source, Source::Fresh | Source::Revalidated | Source::LastGood);
+        let rules = record.copy.as_mut().filter(|_| applies).and_then(|copy| {
             // The body was cut at the policy's limit, so the reader must not cut it at a lower one.
             let options = ParseOptions::new().with_limit(policy.body_limit);
             // The record's own text is dropped here: all hosts that send it keep one.
             copy.text = texts.get(&copy.text.body, |body| Rules::parse_with(body, tokens, options));
             copy.text.rules.clone()
         });
-        let was_fresh = record.is_fresh(now);
         // A new entry counts as used, or the table's hand could forget it before its first caller has come back.
-        Self { record, rules, serving, was_fresh, used: AtomicBool::new(true), place: AtomicU32::new(0) }
+        let used = AtomicBool::new(true);
+        Self { record, rules, was_fresh, outage_allows, used, place: AtomicU32::new(0) }
     }
 
     /// What to do with this entry at `now`; `None` if it must be compiled again, because it has become stale.
@@ -116,10 +123,10 @@ impl RobotsEntry {
         match &self.rules {
             Some(rules) => rules.is_allowed(target),
             // Only these allow everything. A copy without rules would be a mistake here, and disallows.
-            None => {
-                matches!(self.serving, Serving::Unavailable | Serving::LongOutage)
-                    || target.as_str() == "/robots.txt"
-            }
+            None => match self.source() {
+                Source::Unavailable(_) | Source::TooManyRedirects | Source::LongOutage => true,
+                _ => target.as_str() == "/robots.txt",
+            },
         }
     }
 
@@ -140,27 +147,12 @@ impl RobotsEntry {
 
     /// Where it came from.
     pub fn source(&self) -> Source {
-        match (self.serving, self.record.last()) {
-            (Serving::Copy, LastResult::Rules) => {
-                let is_confirmed = self.copy().is_some_and(|copy| copy.validated_at() > copy.fetched_at());
-                if is_confirmed { Source::Revalidated } else { Source::Fresh }
-            }
-            (Serving::Copy, _) => Source::LastGood,
-            (Serving::LongOutage, _) => Source::LongOutage,
-            (Serving::Unavailable, LastResult::Unavailable(status)) => Source::Unavailable(status),
-            (Serving::Unavailable, _) => Source::TooManyRedirects,
-            (Serving::Unreachable, LastResult::Unreachable(cause)) => Source::Unreachable(cause),
-            // In an outage a 408 or 429 allows only while it is fresh; then the outage disallows again.
-            (Serving::Unreachable, LastResult::Unavailable(status)) => {
-                Source::Unreachable(Failure::Status(status))
-            }
-            (Serving::Unreachable, _) => Source::Unreachable(Failure::Other),
-        }
+        self.record.source(self.was_fresh, self.outage_allows)
     }
 
     /// The robots.txt that decides, as received. `None` if none does.
     pub fn copy(&self) -> Option<&GoodCopy> {
-        self.record.copy().filter(|_| self.serving == Serving::Copy)
+        self.record.copy().filter(|_| self.rules.is_some())
     }
 
     /// Where the robots.txt came from after its redirects.
@@ -294,17 +286,6 @@ pub(crate) enum Reuse {
     Fetch,
 }
 
-/// What applies, if the record is used. The record has the reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Serving {
-    /// The copy: as the server last sent or confirmed it, or the last good one.
-    Copy,
-    Unavailable,
-    /// It can't be fetched for so long that it counts as unavailable.
-    LongOutage,
-    Unreachable,
-}
-
 /// A record from further in the future than this was written by a wrong clock.
 const FUTURE_MAX: Duration = Duration::from_secs(5 * 60);
 /// No schedule reaches further: a backoff of 24 hours and its jitter.
@@ -340,22 +321,23 @@ impl RobotsRecord {
             || self.copy.as_ref().is_some_and(|copy| copy.fetched_at.max(copy.validated_at) > latest)
     }
 
-    /// What the record says at `now`, if it is used.
-    pub(crate) fn serving(&self, now: WallMillis, policy: &RobotsPolicy) -> Serving {
-        match self.last() {
+    /// Where the rules come from, if the record is used. `outage_allows`: so does an outage by now, without a copy.
+    fn source(&self, is_fresh: bool, outage_allows: bool) -> Source {
+        match (self.last(), &self.copy) {
+            (LastResult::Rules, Some(copy)) if copy.validated_at > copy.fetched_at => Source::Revalidated,
+            (LastResult::Rules, Some(_)) => Source::Fresh,
             // Stricter: after 408, 421, 425 and 429, which alone leave a copy, the file has not been taken away.
-            LastResult::Rules | LastResult::Unavailable(_) if self.copy.is_some() => Serving::Copy,
-            LastResult::Unavailable(_) | LastResult::TooManyRedirects if self.is_fresh(now) => {
-                Serving::Unavailable
-            }
+            (LastResult::Unavailable(_), Some(_)) => Source::LastGood,
+            (LastResult::Unavailable(status), None) if is_fresh => Source::Unavailable(status),
+            (LastResult::TooManyRedirects, _) if is_fresh => Source::TooManyRedirects,
             // §2.3.1.4: an undefined robots.txt means complete disallow. After a reasonably long period of time crawlers MAY assume that
             // it is unavailable, or continue to use a cached copy.
-            _ if self.copy.is_some() => Serving::Copy,
-            _ => match policy.long_outage {
-                LongOutage::Unavailable if self.outage().is_long(now) => Serving::LongOutage,
-                LongOutage::AllowAtOnce => Serving::LongOutage,
-                LongOutage::Unavailable | LongOutage::Disallow => Serving::Unreachable,
-            },
+            (_, Some(_)) => Source::LastGood,
+            (_, None) if outage_allows => Source::LongOutage,
+            (LastResult::Unreachable(cause), None) => Source::Unreachable(cause),
+            // In an outage a 408 or 429 allows only while it is fresh; then the outage disallows again.
+            (LastResult::Unavailable(status), None) => Source::Unreachable(Failure::Status(status)),
+            (LastResult::Rules | LastResult::TooManyRedirects, None) => Source::Unreachable(Failure::Other),
         }
     }
 }
