@@ -86,13 +86,13 @@ impl RobotsEntry {
             LongOutage::AllowAtOnce => true,
         };
         let source = record.source(was_fresh, outage_allows);
-        let applies = matches!(source, Source::Fresh | Source::Revalidated | Source::LastGood);
-        let rules = record.copy.as_mut().filter(|_| applies).and_then(|copy| {
+        let rules = record.copy.as_mut().and_then(|copy| {
             // The body was cut at the policy's limit, so the reader must not cut it at a lower one.
             let options = ParseOptions::new().with_limit(policy.body_limit);
             // The record's own text is dropped here: all hosts that send it keep one.
             copy.text = texts.get(&copy.text.body, |body| Rules::parse_with(body, tokens, options));
-            copy.text.rules.clone()
+            let applies = matches!(source, Source::Fresh | Source::Revalidated | Source::LastGood);
+            copy.text.rules.clone().filter(|_| applies)
         });
         // A new entry counts as used, or the table's hand could forget it before its first caller has come back.
         let used = AtomicBool::new(true);
@@ -240,12 +240,7 @@ impl RobotsEntry {
 
     /// With its place in the table, and without its text, whose weight is counted once for all that have it.
     fn weight(&self) -> u64 {
-        // A copy that does not apply now may be kept all the same.
-        let bytes = match self.text() {
-            Some(_) => self.record.weight_without_body(),
-            None => self.record.weight(),
-        };
-        bytes.saturating_add(ENTRY_WEIGHT) as u64
+        self.record.weight_without_body().saturating_add(ENTRY_WEIGHT) as u64
     }
 
     /// It comes into the table. Returns by how many bytes that grows: its own, and those of its text if no other entry there has it.
@@ -258,9 +253,9 @@ impl RobotsEntry {
         self.weight().saturating_add(self.text().map_or(0, RobotsText::leave))
     }
 
-    /// The text that applies, which all origins share that send the same.
+    /// The text that is kept, also one that does not apply now. All origins share it that send the same.
     fn text(&self) -> Option<&RobotsText> {
-        self.copy().map(|copy| &*copy.text)
+        self.record.copy().map(|copy| &*copy.text)
     }
 }
 
@@ -383,8 +378,7 @@ mod tests {
         let mut record = record();
         record.exception = Exception::boxed(LastResult::TooManyRedirects, Outage::NONE);
         let entry = entry(record, &Interner::new());
-        assert!(entry.copy().is_none() && entry.weight() >= BODY, "{}", entry.weight());
-        assert_eq!(entry.enter(), entry.weight());
+        assert!(entry.copy().is_none() && entry.enter() >= BODY);
     }
 
     const MINUTE: Duration = Duration::from_secs(60);
