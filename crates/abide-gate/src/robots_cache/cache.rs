@@ -169,27 +169,25 @@ impl RobotsCache {
 
     async fn wait(
         &self,
-        mut progress: watch::Receiver<Option<FetchProgress>>,
+        mut progress: watch::Receiver<FetchProgress>,
         left: &mut Duration,
     ) -> Result<Arc<RobotsEntry>, Refusal> {
         let (budget, mut before) = (*left, None);
         loop {
             // Cloned, because a borrow locks the channel; marked as seen, so that `changed` waits for the next.
-            let last = progress.borrow_and_update().clone();
-            if let Some(FetchProgress { result, early, permit_wait }) = last {
-                let (waited, present) = permit_wait.at(self.clock.now());
-                // Callers can join a fetch at any time: the waits of before are not their own.
-                *left = budget.saturating_sub(waited.saturating_sub(*before.get_or_insert(waited)));
-                // The early entry was usable when it was announced, but this caller may have come later.
-                let now = self.clock.wall();
-                let early = early.filter(|answer| answer.next(now).is_some_and(|next| next != Reuse::Fetch));
-                if let Some(result) = result.or(early.map(Ok)) {
-                    return result;
-                }
-                // Every permit is waited for, if only for an instant.
-                if left.is_zero() && present >= LOOK_AGAIN {
-                    return Err(full(now));
-                }
+            let FetchProgress { result, early, permit_wait } = progress.borrow_and_update().clone();
+            let (waited, present) = permit_wait.at(self.clock.now());
+            // Callers can join a fetch at any time: the waits of before are not their own.
+            *left = budget.saturating_sub(waited.saturating_sub(*before.get_or_insert(waited)));
+            // The early entry was usable when it was announced, but this caller may have come later.
+            let now = self.clock.wall();
+            let early = early.filter(|answer| answer.next(now).is_some_and(|next| next != Reuse::Fetch));
+            if let Some(result) = result.or(early.map(Ok)) {
+                return result;
+            }
+            // Every permit is waited for, if only for an instant.
+            if left.is_zero() && present >= LOOK_AGAIN {
+                return Err(full(now));
             }
             let look_again = left.saturating_add(LOOK_AGAIN);
             if let Ok(Err(_)) = timeout(look_again, progress.changed()).await {
