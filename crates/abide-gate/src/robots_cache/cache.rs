@@ -76,7 +76,7 @@ impl RobotsCache {
             reading_fails: AtomicBool::new(false),
             writing_fails: AtomicBool::new(false),
             entries: BoundedTable::new(policy.memory_max),
-            texts: Interner::new(),
+            texts: Interner::default(),
             deferrals: Cache::new(DEFERRALS_MAX),
             in_flight: SingleFlight::new(FLIGHTS_MAX),
             jitter: Jitter::new(random_seed()),
@@ -400,7 +400,7 @@ mod tests {
     fn entry(n: u64, body_len: usize) -> Arc<RobotsEntry> {
         let now = WallMillis::from_millis(1_800_000_000_000);
         let record = RobotsRecord::sample(&origin(n), now, vec![b'#'; body_len].into());
-        Arc::new(RobotsEntry::new(record, now, &RobotsPolicy::default(), &[], &Interner::new()))
+        Arc::new(RobotsEntry::new(record, now, &RobotsPolicy::default(), &[], &Interner::default()))
     }
 
     fn weight(body_len: usize) -> u64 {

@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn a_text_is_weighed_with_the_first_that_has_it_and_with_the_last() {
-        let texts = Interner::new();
+        let texts = Interner::default();
         let (first, second) = (entry(record(), &texts), entry(record(), &texts));
         let weight = first.enter();
         assert!(weight >= BODY, "{weight}");
@@ -377,7 +377,7 @@ mod tests {
     fn a_copy_that_is_kept_weighs_though_it_does_not_count() {
         let mut record = record();
         record.exception = Exception::boxed(LastResult::TooManyRedirects, Outage::NONE);
-        let entry = entry(record, &Interner::new());
+        let entry = entry(record, &Interner::default());
         assert!(entry.copy().is_none() && entry.enter() >= BODY);
     }
 
