@@ -205,15 +205,12 @@ impl RobotsCache {
 
     /// The entry in memory, and what to do with it. Compiled again if it means something else now than when it was made.
     pub(super) fn lookup(&self, origin: &Origin, now: WallMillis) -> Option<(Arc<RobotsEntry>, Reuse)> {
-        let answer = self.entries.get(origin.as_slice())?;
-        match answer.next(now) {
-            Some(next) => Some((answer, next)),
-            None => {
-                // The record is the same, so nothing is fetched: only what it says has changed with the time.
-                let answer = self.publish(answer.record().clone());
-                answer.next(now).map(|next| (answer, next))
-            }
+        let mut answer = self.entries.get(origin.as_slice())?;
+        if answer.next(now).is_none() {
+            // The record is the same, so nothing is fetched: only what it says has changed with the time.
+            answer = self.publish(answer.record().clone());
         }
+        answer.next(now).map(|next| (answer, next))
     }
 
     /// Compiles a record and keeps it in memory.
@@ -323,13 +320,13 @@ impl BoundedTable {
         let mut shard = self.shard(hash);
         let rehash = |value: &Arc<RobotsEntry>| value.origin().as_slice().hash(&self.hasher);
         let replaced = match shard.values.entry(hash, |other| origin.is(other.origin()), rehash) {
-            Entry::Occupied(mut place) => Some(replace(place.get_mut(), Arc::clone(&value))),
+            Entry::Occupied(mut place) => replace(place.get_mut(), value).leave(),
             Entry::Vacant(place) => {
-                place.insert(Arc::clone(&value));
-                None
+                place.insert(value);
+                0
             }
         };
-        self.weight.fetch_sub(replaced.map_or(0, |replaced| replaced.leave()), Ordering::Relaxed);
+        self.weight.fetch_sub(replaced, Ordering::Relaxed);
     }
 
     #[cfg(test)]
