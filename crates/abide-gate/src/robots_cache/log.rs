@@ -110,15 +110,11 @@ pub(crate) fn store_back() {
 }
 
 /// Puts a fetch into a span of its own, because it belongs to no request.
-#[cfg(feature = "tracing")]
-pub(crate) fn in_span<F: Future>(origin: &Origin, fetching: F) -> tracing::instrument::Instrumented<F> {
-    use tracing::Instrument;
-    fetching.instrument(
+pub(crate) fn in_span<F: Future>(origin: &Origin, fetching: F) -> impl Future<Output = F::Output> + use<F> {
+    #[cfg(feature = "tracing")]
+    let fetching = tracing::Instrument::instrument(
+        fetching,
         tracing::debug_span!(target: "abide::robots", parent: None, "abide.robots.fetch", %origin),
-    )
-}
-
-#[cfg(not(feature = "tracing"))]
-pub(crate) fn in_span<F: Future>(_: &Origin, fetching: F) -> F {
+    );
     fetching
 }
