@@ -302,11 +302,11 @@ impl fmt::Debug for Validators {
 /// assert!(response.status().is_success());
 /// ```
 pub struct RobotsResponse {
-    status: StatusCode,
-    headers: HeaderMap,
-    body: FetchBody,
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: FetchBody,
     pub(crate) started: Instant,
-    backed_off_until: Option<WallMillis>,
+    pub(crate) backed_off_until: Option<WallMillis>,
 }
 
 impl RobotsResponse {
