@@ -32,7 +32,7 @@ use crate::origin::OriginOf;
 use crate::robots_cache::chain::DeferredFetch;
 use crate::robots_cache::entry::Reuse;
 use crate::robots_cache::fetch::Fetch;
-use crate::robots_cache::fetch_task::{FetchProgress, Urgency, full};
+use crate::robots_cache::fetch_task::{FetchProgress, full};
 use crate::robots_cache::interner::Interner;
 use crate::robots_cache::single_flight::SingleFlight;
 use crate::robots_cache::{RobotsEntry, RobotsPolicy, RobotsRecord, RobotsStore};
@@ -98,18 +98,17 @@ impl RobotsCache {
         left: &mut Duration,
     ) -> Result<Arc<RobotsEntry>, Refusal> {
         let now = self.clock.wall();
-        match self.lookup(origin, now) {
-            Some((answer, Reuse::Use)) => Ok(answer),
-            Some((answer, Reuse::UseAndRefresh)) => {
-                // No caller waits for it, so it does not matter whether it could begin.
-                let _ = self.join(origin, now, Urgency::Background);
-                Ok(answer)
-            }
-            Some((_, Reuse::Fetch)) | None => {
-                let progress = self.join(origin, now, Urgency::Now)?;
-                // Boxed, because waits are rare: other calls do not carry the room for one.
-                Box::pin(self.wait(progress, left)).await
-            }
+        let usable = match self.lookup(origin, now) {
+            Some((answer, Reuse::Use)) => return Ok(answer),
+            Some((answer, Reuse::UseAndRefresh)) => Some(answer),
+            Some((_, Reuse::Fetch)) | None => None,
+        };
+        let progress = self.join(origin, now, usable.is_some());
+        match usable {
+            // No caller waits for the fetch, so it does not matter whether it could begin.
+            Some(answer) => Ok(answer),
+            // Boxed, because waits are rare: other calls do not carry the room for one.
+            None => Box::pin(self.wait(progress?, left)).await,
         }
     }
 

@@ -29,28 +29,21 @@ pub(super) struct FetchProgress {
     pub(super) permit_wait: PermitWait,
 }
 
-/// Whether a caller waits for a fetch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Urgency {
-    Now,
-    Background,
-}
-
 /// When a caller may come back for whose fetch there is no room. As long as the default deadline: the fetches on the wire now have ended then.
 const FULL_WAIT: Duration = Duration::from_secs(30);
 
 impl RobotsCache {
-    /// The progress of the fetch for `origin`, which begins if there is none.
+    /// The progress of the fetch for `origin`, which begins if there is none. `is_background`: no caller waits for it.
     pub(super) fn join(
         self: &Arc<Self>,
         origin: &Origin,
         now: WallMillis,
-        urgency: Urgency,
+        is_background: bool,
     ) -> Result<watch::Receiver<FetchProgress>, Refusal> {
         if let Some((DeferredFetch { why, sent, .. }, until)) = self.deferrals.get(origin) {
             let is_over = why.retry_at.is_none_or(|at| now >= at) || self.clock.now() >= until;
             // For a caller that waits, the pacer decides again, if that costs the origin no request.
-            if !is_over && (sent || urgency == Urgency::Background) {
+            if !is_over && (sent || is_background) {
                 return Err(*why);
             }
         }
