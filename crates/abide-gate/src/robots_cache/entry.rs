@@ -157,7 +157,8 @@ impl RobotsEntry {
 
     /// Where the robots.txt came from after its redirects.
     pub fn final_url(&self) -> Option<Url> {
-        self.copy().map(|copy| copy.final_url(self.origin()))
+        let redirected_to = self.copy()?.redirected_to.as_deref();
+        Some(redirected_to.cloned().unwrap_or_else(|| self.origin().robots_url()))
     }
 
     /// The status of the response that decided.
@@ -376,7 +377,7 @@ mod tests {
     #[test]
     fn a_copy_that_is_kept_weighs_though_it_does_not_count() {
         let mut record = record();
-        record.exception = Exception::boxed(LastResult::TooManyRedirects, Outage::NONE);
+        record.exception = Exception::boxed(LastResult::TooManyRedirects, Outage::default());
         let entry = entry(record, &Interner::default());
         assert!(entry.copy().is_none() && entry.enter() >= BODY);
     }
@@ -394,7 +395,7 @@ mod tests {
             asked_at: at(asked),
             fresh_until: at(fresh),
             next_try: at(next),
-            exception: Exception::boxed(LastResult::Rules, Outage { since, ..Outage::NONE }),
+            exception: Exception::boxed(LastResult::Rules, Outage { since, ..Outage::default() }),
             copy: sample.copy.clone().filter(|_| has_copy),
             ..sample
         }
