@@ -104,14 +104,12 @@ fn coding(headers: &HeaderMap) -> Result<Option<Coding>, Failure> {
 /// Whether a body is still in a coding: in one that was not named, in a second one below the named one, or in what a decoding client left.
 pub(crate) fn looks_coded(body: &[u8]) -> bool {
     // The magic numbers of gzip (RFC 1952 §2.3.1) and zstd (RFC 8878 §3.1.1).
-    let is_named = body.starts_with(&[0x1f, 0x8b]) || body.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]);
-    is_named || is_no_text(body)
-}
-
-/// Brotli and deflate have no magic number. Stricter: bytes that are in neither UTF-8 nor any other text are taken for one of them, not for a
-/// text without rules, which would mean allow all. An exception is a body that has records and does not begin like such a stream: a text too
-/// short to compress is stored as it is, behind some bytes of which one occurs in no text.
-fn is_no_text(body: &[u8]) -> bool {
+    if body.starts_with(&[0x1f, 0x8b]) || body.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+        return true;
+    }
+    // Brotli and deflate have none. Stricter: bytes that are in neither UTF-8 nor any other text are taken for one of them, not for a text
+    // without rules, which would mean allow all. An exception is a body that has records and does not begin like such a stream: a text too
+    // short to compress is stored as it is, behind some bytes of which one occurs in no text.
     let start = body.get(..TEXT_LEN_LOOKED_AT).unwrap_or(body);
     if !start.iter().copied().any(is_odd) || is_wide(start) {
         return false;
