@@ -49,11 +49,6 @@ pub(crate) fn back_off(attempts: u32, jitter: f64, policy: &RobotsPolicy) -> Dur
     step.mul_f64(0.9 + 0.2 * jitter.clamp(0.0, 1.0))
 }
 
-/// When a fresh answer may be renewed ahead: at 80 % to 100 % of its lifetime, by `jitter`, so that the hosts of one crawl don't expire together.
-pub(crate) fn refresh_ahead(lifetime: Duration, jitter: f64) -> Duration {
-    lifetime.mul_f64(0.8 + 0.2 * jitter.clamp(0.0, 1.0))
-}
-
 #[cfg(test)]
 mod tests {
     use http::HeaderValue;
