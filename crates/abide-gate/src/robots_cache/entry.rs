@@ -12,7 +12,7 @@ use std::time::Duration;
 use abide_robots::{ParseOptions, ProductToken, Remark, Robots, Rules, Target};
 use url::Url;
 
-use crate::robots_cache::interner::{Interner, RobotsText};
+use crate::robots_cache::interner::Interner;
 use crate::robots_cache::policy::{BODY_LIMIT_MAX, LIFETIME_MAX, LongOutage};
 use crate::robots_cache::record::LastResult;
 use crate::robots_cache::{GoodCopy, RobotsPolicy, RobotsRecord};
@@ -175,9 +175,7 @@ impl RobotsEntry {
         match self.record.last() {
             LastResult::Unreachable(cause) => Some(cause),
             // A 408, 421, 425 or 429, for which the copy stands in: other 4xx leave no copy.
-            LastResult::Unavailable(status) if self.source() == Source::LastGood => {
-                Some(Failure::Status(status))
-            }
+            LastResult::Unavailable(status) if self.copy().is_some() => Some(Failure::Status(status)),
             _ => None,
         }
     }
@@ -246,17 +244,12 @@ impl RobotsEntry {
 
     /// It comes into the table. Returns by how many bytes that grows: its own, and those of its text if no other entry there has it.
     pub(super) fn enter(&self) -> u64 {
-        self.weight().saturating_add(self.text().map_or(0, RobotsText::enter))
+        self.weight().saturating_add(self.record.copy().map_or(0, |copy| copy.text.enter()))
     }
 
     /// It has left the table. Returns by how many bytes that shrinks.
     pub(super) fn leave(&self) -> u64 {
-        self.weight().saturating_add(self.text().map_or(0, RobotsText::leave))
-    }
-
-    /// The text that is kept, also one that does not apply now. All origins share it that send the same.
-    fn text(&self) -> Option<&RobotsText> {
-        self.record.copy().map(|copy| &*copy.text)
+        self.weight().saturating_add(self.record.copy().map_or(0, |copy| copy.text.leave()))
     }
 }
 
