@@ -58,6 +58,7 @@ pub(crate) fn asked(answer: &RobotsEntry) {
 fn warn_sometimes(origin: &Origin, cause: Option<Failure>) {
     // At most one for each cause.
     static WARNED: Mutex<Vec<(Option<Discriminant<Failure>>, Instant)>> = Mutex::new(Vec::new());
+    const WARN_EVERY: Duration = Duration::from_secs(10 * 60);
     let (now, mut warned) = (SystemClock.now(), WARNED.lock().unwrap_or_else(PoisonError::into_inner));
     let kind = cause.as_ref().map(std::mem::discriminant);
     match warned.iter_mut().find(|(other, _)| *other == kind) {
@@ -73,9 +74,6 @@ fn warn_sometimes(origin: &Origin, cause: Option<Failure>) {
         "robots.txt is unreachable; this cause is logged once in ten minutes, and each origin at the level debug"
     );
 }
-
-#[cfg(feature = "tracing")]
-const WARN_EVERY: Duration = Duration::from_secs(10 * 60);
 
 pub(crate) fn deferred(origin: &Origin) {
     #[cfg(feature = "tracing")]

@@ -347,7 +347,6 @@ impl GoodCopy {
         self.validated_at
     }
 
-    /// What its `Cache-Control` asked for, within bounds.
     pub(super) fn lifetime(&self) -> Option<Duration> {
         self.lifetime.map(|seconds| Duration::from_secs(seconds.get().into()))
     }
