@@ -95,21 +95,22 @@ impl<'a> Chain<'a> {
             let (status, hold) = (reply.status(), reply.hold());
             let unreachable = |cause| FetchOutcome::Unreachable { cause, hold };
             match classify(status, reply.headers(), hold, conditional, &self.cache.policy) {
-                AfterHead::ReadBody(coding) => {
+                Ok(AfterHead::ReadBody(coding)) => {
                     let read = self.read(reply, coding).await;
                     return Ok(read.map_or_else(unreachable, FetchOutcome::Rules));
                 }
-                AfterHead::Follow => match self.follow(&reply) {
+                Ok(AfterHead::Follow) => match self.follow(&reply) {
                     Ok(()) => {}
                     Err(outcome) => return Ok(outcome),
                 },
                 // Once, because a server that says 304 to everything would be asked for ever.
-                AfterHead::AskAgain if !self.asked_again => {
+                Ok(AfterHead::AskAgain) if !self.asked_again => {
                     self.asked_again = true;
                     self.budget = self.left(&reply);
                 }
-                AfterHead::AskAgain => return Ok(unreachable(Failure::RedirectStatus)),
-                AfterHead::Done(outcome) => return Ok(outcome),
+                Ok(AfterHead::AskAgain) => return Ok(unreachable(Failure::RedirectStatus)),
+                Ok(AfterHead::Done(outcome)) => return Ok(outcome),
+                Err(cause) => return Ok(unreachable(cause)),
             }
         }
     }
