@@ -121,8 +121,7 @@ impl RobotsCache {
 
     /// The entry in memory, if it may be used. No I/O, not even with the store.
     pub(crate) fn cached(&self, origin: &Origin) -> Option<Arc<RobotsEntry>> {
-        let now = self.clock.wall();
-        let (answer, next) = self.lookup(origin, now)?;
+        let (answer, next) = self.lookup(origin, self.clock.wall())?;
         (next != Reuse::Fetch).then_some(answer)
     }
 

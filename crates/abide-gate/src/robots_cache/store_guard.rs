@@ -111,19 +111,11 @@ impl RobotsCache {
     }
 
     fn note<T>(&self, origin: &Origin, result: Result<T, StoreError>, fails: &AtomicBool) -> Option<T> {
-        match result {
-            Ok(value) => {
-                // Read first: in good times nothing is written.
-                if fails.load(Ordering::Relaxed) && fails.swap(false, Ordering::Relaxed) {
-                    log::store_back();
-                }
-                Some(value)
-            }
-            Err(error) => {
-                self.fault(origin, &error, fails);
-                None
-            }
+        // Read first: in good times nothing is written.
+        if result.is_ok() && fails.load(Ordering::Relaxed) && fails.swap(false, Ordering::Relaxed) {
+            log::store_back();
         }
+        result.inspect_err(|error| self.fault(origin, error, fails)).ok()
     }
 
     fn fault(&self, origin: &Origin, error: &StoreError, fails: &AtomicBool) {
