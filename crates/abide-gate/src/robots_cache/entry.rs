@@ -375,8 +375,6 @@ mod tests {
         assert!(entry.copy().is_none() && entry.enter() >= BODY);
     }
 
-    const MINUTE: Duration = Duration::from_secs(60);
-
     /// Minutes from now: asked at, fresh until, next try.
     fn timed(asked: i64, fresh: i64, next: i64, is_failing: bool, has_copy: bool) -> RobotsRecord {
         let at = |minutes: i64| {
@@ -434,7 +432,7 @@ mod tests {
     #[test]
     fn freshness_ends_with_its_last_millisecond() {
         let record = timed(0, 1, 1, false, true);
-        assert!(record.is_fresh(NOW.plus(MINUTE).minus(Duration::from_millis(1))));
-        assert!(!record.is_fresh(NOW.plus(MINUTE)));
+        assert!(record.is_fresh(record.fresh_until.minus(Duration::from_millis(1))));
+        assert!(!record.is_fresh(record.fresh_until));
     }
 }
