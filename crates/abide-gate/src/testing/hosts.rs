@@ -168,9 +168,8 @@ pub async fn throttle_counts_are_forgiven<F>(
     let (subject, host) = (Subject { store, pass }, fresh("forgiven"));
     subject.reports(&host, backoff(MINUTE, 3), "a backoff of 1 min", |state| lasts(state, MINUTE)).await;
     (subject.pass)(THROTTLES_KEPT).await;
-    subject
-        .reports(&host, QUIET, "the throttle count 3 after 29 quiet minutes", |state| counts(state) == 3)
-        .await;
+    let kept = "the throttle count 3 after 29 quiet minutes";
+    subject.reports(&host, QUIET, kept, |state| counts(state) == 3).await;
     (subject.pass)(MINUTE + BLUR).await;
     let forgiven = "no backoff, because its throttle count is forgiven after 30 quiet minutes";
     subject.reports(&host, QUIET, forgiven, |state| state.backoff.is_none()).await;
@@ -418,10 +417,8 @@ impl<F: Future<Output = ()>, P: Fn(Duration) -> F> Subject<P> {
     async fn a_backoff_beyond_27_hours_is_cut_to_24(&self) {
         for (given, kept) in [(26, 26), (27, 27), (28, 24), (24 * 365, 24)] {
             let expected = format!("a backoff of {kept} h, because one beyond 27 h is cut to 24 h");
-            self.reports(&fresh("cut"), backoff(given * HOUR, 1), &expected, |state| {
-                lasts(state, kept * HOUR)
-            })
-            .await;
+            let is_kept_so = |state| lasts(state, kept * HOUR);
+            self.reports(&fresh("cut"), backoff(given * HOUR, 1), &expected, is_kept_so).await;
         }
     }
 
