@@ -79,33 +79,28 @@ impl PacedFetch {
         match self.fetch.fetch(request).await {
             Ok(reply) => {
                 let before = self.clock.wall();
-                let backoff = permit.observe(reply.status(), reply.headers());
+                let mut backoff = permit.observe(reply.status(), reply.headers());
                 waits.add_gap(permit.gap());
-                let backoff = match throttle {
-                    Some(throttle) if reply.status() == StatusCode::TOO_MANY_REQUESTS => {
-                        self.back_off_longer(&url, backoff, throttle)
-                    }
-                    _ => backoff,
-                };
+                if let Some(throttle) = throttle
+                    && reply.status() == StatusCode::TOO_MANY_REQUESTS
+                {
+                    backoff = self.back_off_longer(&url, backoff, throttle);
+                }
                 // A backoff counts on the monotonic clock, this entry on the wall clock, and must have expired when the host is requested again,
                 // first for robots.txt. The thread may have stood still between the two readings, and each is off by a rounding.
                 let apart = self.clock.wall().since(before).saturating_add(Duration::from_millis(2));
                 // Before the body is read, which may take long: other processes must not send to a host that is backed off.
                 permit.saved().await;
-                let (status, headers) = (reply.status(), reply.headers().clone());
                 // The permit lives as long as the body, which is dropped when enough of it has been read.
-                let body = reply.into_body().map_err(move |error| {
+                let body = reply.body.map_err(move |error| {
                     let _until_the_end = &fetching;
                     if error.failure() == Some(Failure::EnhanceYourCalm) {
                         permit.failed(Failure::EnhanceYourCalm);
                     }
                     error
                 });
-                let reply = RobotsResponse::new(status, headers, body.boxed_unsync(), started);
-                Ok(match backoff {
-                    Some(until) => reply.with_backoff_until(until.minus(apart)),
-                    None => reply,
-                })
+                let backed_off_until = backoff.map(|until| until.minus(apart));
+                Ok(RobotsResponse { body: body.boxed_unsync(), started, backed_off_until, ..reply })
             }
             Err(error) => {
                 match error.failure() {

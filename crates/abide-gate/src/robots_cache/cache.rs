@@ -32,7 +32,7 @@ use crate::origin::OriginOf;
 use crate::robots_cache::chain::DeferredFetch;
 use crate::robots_cache::entry::Reuse;
 use crate::robots_cache::fetch::Fetch;
-use crate::robots_cache::fetch_task::{FetchProgress, Urgency, full};
+use crate::robots_cache::fetch_task::{FetchProgress, full};
 use crate::robots_cache::interner::Interner;
 use crate::robots_cache::single_flight::SingleFlight;
 use crate::robots_cache::{RobotsEntry, RobotsPolicy, RobotsRecord, RobotsStore};
@@ -76,7 +76,7 @@ impl RobotsCache {
             reading_fails: AtomicBool::new(false),
             writing_fails: AtomicBool::new(false),
             entries: BoundedTable::new(policy.memory_max),
-            texts: Interner::new(),
+            texts: Interner::default(),
             deferrals: Cache::new(DEFERRALS_MAX),
             in_flight: SingleFlight::new(FLIGHTS_MAX),
             jitter: Jitter::new(None),
@@ -98,18 +98,17 @@ impl RobotsCache {
         left: &mut Duration,
     ) -> Result<Arc<RobotsEntry>, Refusal> {
         let now = self.clock.wall();
-        match self.lookup(origin, now) {
-            Some((answer, Reuse::Use)) => Ok(answer),
-            Some((answer, Reuse::UseAndRefresh)) => {
-                // No caller waits for it, so it does not matter whether it could begin.
-                let _ = self.join(origin, now, Urgency::Background);
-                Ok(answer)
-            }
-            Some((_, Reuse::Fetch)) | None => {
-                let progress = self.join(origin, now, Urgency::Now)?;
-                // Boxed, because waits are rare: other calls do not carry the room for one.
-                Box::pin(self.wait(progress, left)).await
-            }
+        let usable = match self.lookup(origin, now) {
+            Some((answer, Reuse::Use)) => return Ok(answer),
+            Some((answer, Reuse::UseAndRefresh)) => Some(answer),
+            Some((_, Reuse::Fetch)) | None => None,
+        };
+        let progress = self.join(origin, now, usable.is_some());
+        match usable {
+            // No caller waits for the fetch, so it does not matter whether it could begin.
+            Some(answer) => Ok(answer),
+            // Boxed, because waits are rare: other calls do not carry the room for one.
+            None => Box::pin(self.wait(progress?, left)).await,
         }
     }
 
@@ -122,8 +121,7 @@ impl RobotsCache {
 
     /// The entry in memory, if it may be used. No I/O, not even with the store.
     pub(crate) fn cached(&self, origin: &Origin) -> Option<Arc<RobotsEntry>> {
-        let now = self.clock.wall();
-        let (answer, next) = self.lookup(origin, now)?;
+        let (answer, next) = self.lookup(origin, self.clock.wall())?;
         (next != Reuse::Fetch).then_some(answer)
     }
 
@@ -169,27 +167,25 @@ impl RobotsCache {
 
     async fn wait(
         &self,
-        mut progress: watch::Receiver<Option<FetchProgress>>,
+        mut progress: watch::Receiver<FetchProgress>,
         left: &mut Duration,
     ) -> Result<Arc<RobotsEntry>, Refusal> {
         let (budget, mut before) = (*left, None);
         loop {
             // Cloned, because a borrow locks the channel; marked as seen, so that `changed` waits for the next.
-            let last = progress.borrow_and_update().clone();
-            if let Some(FetchProgress { result, early, permit_wait }) = last {
-                let (waited, present) = permit_wait.at(self.clock.now());
-                // Callers can join a fetch at any time: the waits of before are not their own.
-                *left = budget.saturating_sub(waited.saturating_sub(*before.get_or_insert(waited)));
-                // The early entry was usable when it was announced, but this caller may have come later.
-                let now = self.clock.wall();
-                let early = early.filter(|answer| answer.next(now).is_some_and(|next| next != Reuse::Fetch));
-                if let Some(result) = result.or(early.map(Ok)) {
-                    return result;
-                }
-                // Every permit is waited for, if only for an instant.
-                if left.is_zero() && present >= LOOK_AGAIN {
-                    return Err(full(now));
-                }
+            let FetchProgress { result, early, permit_wait } = progress.borrow_and_update().clone();
+            let (waited, present) = permit_wait.at(self.clock.now());
+            // Callers can join a fetch at any time: the waits of before are not their own.
+            *left = budget.saturating_sub(waited.saturating_sub(*before.get_or_insert(waited)));
+            // The early entry was usable when it was announced, but this caller may have come later.
+            let now = self.clock.wall();
+            let early = early.filter(|answer| answer.next(now).is_some_and(|next| next != Reuse::Fetch));
+            if let Some(result) = result.or(early.map(Ok)) {
+                return result;
+            }
+            // Every permit is waited for, if only for an instant.
+            if left.is_zero() && present >= LOOK_AGAIN {
+                return Err(full(now));
             }
             let look_again = left.saturating_add(LOOK_AGAIN);
             if let Ok(Err(_)) = timeout(look_again, progress.changed()).await {
@@ -207,15 +203,12 @@ impl RobotsCache {
 
     /// The entry in memory, and what to do with it. Compiled again if it means something else now than when it was made.
     pub(super) fn lookup(&self, origin: &Origin, now: WallMillis) -> Option<(Arc<RobotsEntry>, Reuse)> {
-        let answer = self.entries.get(origin.as_slice())?;
-        match answer.next(now) {
-            Some(next) => Some((answer, next)),
-            None => {
-                // The record is the same, so nothing is fetched: only what it says has changed with the time.
-                let answer = self.publish(answer.record().clone());
-                answer.next(now).map(|next| (answer, next))
-            }
+        let mut answer = self.entries.get(origin.as_slice())?;
+        if answer.next(now).is_none() {
+            // The record is the same, so nothing is fetched: only what it says has changed with the time.
+            answer = self.publish(answer.record().clone());
         }
+        answer.next(now).map(|next| (answer, next))
     }
 
     /// Compiles a record and keeps it in memory.
@@ -325,13 +318,13 @@ impl BoundedTable {
         let mut shard = self.shard(hash);
         let rehash = |value: &Arc<RobotsEntry>| value.origin().as_slice().hash(&self.hasher);
         let replaced = match shard.values.entry(hash, |other| origin.is(other.origin()), rehash) {
-            Entry::Occupied(mut place) => Some(replace(place.get_mut(), Arc::clone(&value))),
+            Entry::Occupied(mut place) => replace(place.get_mut(), value).leave(),
             Entry::Vacant(place) => {
-                place.insert(Arc::clone(&value));
-                None
+                place.insert(value);
+                0
             }
         };
-        self.weight.fetch_sub(replaced.map_or(0, |replaced| replaced.leave()), Ordering::Relaxed);
+        self.weight.fetch_sub(replaced, Ordering::Relaxed);
     }
 
     #[cfg(test)]
@@ -402,7 +395,7 @@ mod tests {
     fn entry(n: u64, body_len: usize) -> Arc<RobotsEntry> {
         let now = WallMillis::from_millis(1_800_000_000_000);
         let record = RobotsRecord::sample(&origin(n), now, vec![b'#'; body_len].into());
-        Arc::new(RobotsEntry::new(record, now, &RobotsPolicy::default(), &[], &Interner::new()))
+        Arc::new(RobotsEntry::new(record, now, &RobotsPolicy::default(), &[], &Interner::default()))
     }
 
     fn weight(body_len: usize) -> u64 {

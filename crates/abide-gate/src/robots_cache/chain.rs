@@ -93,21 +93,24 @@ impl<'a> Chain<'a> {
                 Err(error) => return self.failed(error),
             };
             let (status, hold) = (reply.status(), reply.hold());
+            let unreachable = |cause| FetchOutcome::Unreachable { cause, hold };
             match classify(status, reply.headers(), hold, conditional, &self.cache.policy) {
-                AfterHead::ReadBody(coding) => return Ok(self.read(reply, coding).await),
-                AfterHead::Follow => match self.follow(&reply) {
+                Ok(AfterHead::ReadBody(coding)) => {
+                    let read = self.read(reply, coding).await;
+                    return Ok(read.map_or_else(unreachable, FetchOutcome::Rules));
+                }
+                Ok(AfterHead::Follow) => match self.follow(&reply) {
                     Ok(()) => {}
                     Err(outcome) => return Ok(outcome),
                 },
                 // Once, because a server that says 304 to everything would be asked for ever.
-                AfterHead::AskAgain if !self.asked_again => {
+                Ok(AfterHead::AskAgain) if !self.asked_again => {
                     self.asked_again = true;
                     self.budget = self.left(&reply);
                 }
-                AfterHead::AskAgain => {
-                    return Ok(FetchOutcome::Unreachable { cause: Failure::RedirectStatus, hold });
-                }
-                AfterHead::Done(outcome) => return Ok(outcome),
+                Ok(AfterHead::AskAgain) => return Ok(unreachable(Failure::RedirectStatus)),
+                Ok(AfterHead::Done(outcome)) => return Ok(outcome),
+                Err(cause) => return Ok(unreachable(cause)),
             }
         }
     }
@@ -185,36 +188,33 @@ impl<'a> Chain<'a> {
     }
 
     /// §2.3.1.1: reads the body within what is left of the deadline, counted from the request's start.
-    async fn read(&self, reply: RobotsResponse, coding: Option<Coding>) -> FetchOutcome {
-        let (status, hold, headers) = (reply.status().as_u16(), reply.hold(), reply.headers().clone());
+    async fn read(&self, reply: RobotsResponse, coding: Option<Coding>) -> Result<GoodCopy, Failure> {
         // A span, because the clock may be another than that of the timer.
         let left = self.left(&reply);
-        let body = body::decoded(reply.into_body(), coding);
-        let text = match timeout(left, body::read(body, self.cache.policy.body_limit)).await {
-            Ok(Ok(text)) => text,
-            Ok(Err(error)) => {
-                log::failed(self.origin, &error);
-                return FetchOutcome::Unreachable { cause: error.failure().unwrap_or(Failure::Body), hold };
-            }
-            Err(_) => return FetchOutcome::Unreachable { cause: Failure::Timeout, hold },
-        };
+        let RobotsResponse { status, headers, body, .. } = reply;
+        let body = body::decoded(body, coding);
+        let read = timeout(left, body::read(body, self.cache.policy.body_limit)).await;
+        let text = read.map_err(|_| Failure::Timeout)?.map_err(|error| {
+            log::failed(self.origin, &error);
+            error.failure().unwrap_or(Failure::Body)
+        })?;
         self.cache.count(text.bytes.len() as u64, |stats| &mut stats.robots_bytes);
         // A text that is still in a coding has no line that the parser reads: it would allow everything.
         if looks_coded(&text.bytes) {
-            return FetchOutcome::Unreachable { cause: Failure::StillCoded, hold };
+            return Err(Failure::StillCoded);
         }
         let content_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
         let html = is_html(content_type, &text.bytes) && !has_rule(&text.bytes);
         // Stricter (option): a page that only looks like a success says nothing about the rules.
         if html && self.cache.policy.html_is_unreachable {
-            return FetchOutcome::Unreachable { cause: Failure::Html, hold };
+            return Err(Failure::Html);
         }
         let now = self.cache.clock.wall();
-        FetchOutcome::Rules(GoodCopy {
+        Ok(GoodCopy {
             text: RobotsText::new(text.bytes),
             truncated: text.truncated,
             html,
-            status,
+            status: status.as_u16(),
             // Left out where it is robots.txt of the origin, because a million records are kept.
             redirected_to: (self.visited.len() > 1).then(|| Box::new(self.here().clone())),
             validators: Validators::of(&headers),

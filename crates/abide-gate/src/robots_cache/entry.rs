@@ -12,7 +12,7 @@ use std::time::Duration;
 use abide_robots::{ParseOptions, ProductToken, Remark, Robots, Rules, Target};
 use url::Url;
 
-use crate::robots_cache::interner::{Interner, RobotsText};
+use crate::robots_cache::interner::Interner;
 use crate::robots_cache::policy::{BODY_LIMIT_MAX, LIFETIME_MAX, LongOutage};
 use crate::robots_cache::record::LastResult;
 use crate::robots_cache::{GoodCopy, RobotsPolicy, RobotsRecord};
@@ -61,8 +61,9 @@ pub struct RobotsEntry {
     record: RobotsRecord,
     /// Those of the copy's text, if it applies. Here too, because a check reads them: by way of the text it would wait for memory once more.
     pub(crate) rules: Option<Rules>,
-    serving: Serving,
     was_fresh: bool,
+    /// Without a copy, an outage allows everything.
+    outage_allows: bool,
     /// Whether it was used since the table's hand last passed it.
     pub(super) used: AtomicBool,
     /// Where the pacer found the schedule of its host, kept for the next permit. Zero at first.
@@ -78,18 +79,24 @@ impl RobotsEntry {
         tokens: &[ProductToken],
         texts: &Interner,
     ) -> Self {
-        let serving = record.serving(now, policy);
-        let copy = record.copy.as_mut().filter(|_| serving == Serving::Copy);
-        let rules = copy.and_then(|copy| {
+        let was_fresh = record.is_fresh(now);
+        let outage_allows = match policy.long_outage {
+            LongOutage::Unavailable => record.outage().is_long(now),
+            LongOutage::Disallow => false,
+            LongOutage::AllowAtOnce => true,
+        };
+        let source = record.source(was_fresh, outage_allows);
+        let rules = record.copy.as_mut().and_then(|copy| {
             // The body was cut at the policy's limit, so the reader must not cut it at a lower one.
             let options = ParseOptions::new().with_limit(policy.body_limit);
             // The record's own text is dropped here: all hosts that send it keep one.
             copy.text = texts.get(&copy.text.body, |body| Rules::parse_with(body, tokens, options));
-            copy.text.rules.clone()
+            let applies = matches!(source, Source::Fresh | Source::Revalidated | Source::LastGood);
+            copy.text.rules.clone().filter(|_| applies)
         });
-        let was_fresh = record.is_fresh(now);
         // A new entry counts as used, or the table's hand could forget it before its first caller has come back.
-        Self { record, rules, serving, was_fresh, used: AtomicBool::new(true), place: AtomicU32::new(0) }
+        let used = AtomicBool::new(true);
+        Self { record, rules, was_fresh, outage_allows, used, place: AtomicU32::new(0) }
     }
 
     /// What to do with this entry at `now`; `None` if it must be compiled again, because it has become stale.
@@ -116,10 +123,10 @@ impl RobotsEntry {
         match &self.rules {
             Some(rules) => rules.is_allowed(target),
             // Only these allow everything. A copy without rules would be a mistake here, and disallows.
-            None => {
-                matches!(self.serving, Serving::Unavailable | Serving::LongOutage)
-                    || target.as_str() == "/robots.txt"
-            }
+            None => match self.source() {
+                Source::Unavailable(_) | Source::TooManyRedirects | Source::LongOutage => true,
+                _ => target.as_str() == "/robots.txt",
+            },
         }
     }
 
@@ -140,32 +147,18 @@ impl RobotsEntry {
 
     /// Where it came from.
     pub fn source(&self) -> Source {
-        match (self.serving, self.record.last()) {
-            (Serving::Copy, LastResult::Rules) => {
-                let is_confirmed = self.copy().is_some_and(|copy| copy.validated_at() > copy.fetched_at());
-                if is_confirmed { Source::Revalidated } else { Source::Fresh }
-            }
-            (Serving::Copy, _) => Source::LastGood,
-            (Serving::LongOutage, _) => Source::LongOutage,
-            (Serving::Unavailable, LastResult::Unavailable(status)) => Source::Unavailable(status),
-            (Serving::Unavailable, _) => Source::TooManyRedirects,
-            (Serving::Unreachable, LastResult::Unreachable(cause)) => Source::Unreachable(cause),
-            // In an outage a 408 or 429 allows only while it is fresh; then the outage disallows again.
-            (Serving::Unreachable, LastResult::Unavailable(status)) => {
-                Source::Unreachable(Failure::Status(status))
-            }
-            (Serving::Unreachable, _) => Source::Unreachable(Failure::Other),
-        }
+        self.record.source(self.was_fresh, self.outage_allows)
     }
 
     /// The robots.txt that decides, as received. `None` if none does.
     pub fn copy(&self) -> Option<&GoodCopy> {
-        self.record.copy().filter(|_| self.serving == Serving::Copy)
+        self.record.copy().filter(|_| self.rules.is_some())
     }
 
     /// Where the robots.txt came from after its redirects.
     pub fn final_url(&self) -> Option<Url> {
-        self.copy().map(|copy| copy.final_url(self.origin()))
+        let redirected_to = self.copy()?.redirected_to.as_deref();
+        Some(redirected_to.cloned().unwrap_or_else(|| self.origin().robots_url()))
     }
 
     /// The status of the response that decided.
@@ -182,9 +175,7 @@ impl RobotsEntry {
         match self.record.last() {
             LastResult::Unreachable(cause) => Some(cause),
             // A 408, 421, 425 or 429, for which the copy stands in: other 4xx leave no copy.
-            LastResult::Unavailable(status) if self.source() == Source::LastGood => {
-                Some(Failure::Status(status))
-            }
+            LastResult::Unavailable(status) if self.copy().is_some() => Some(Failure::Status(status)),
             _ => None,
         }
     }
@@ -248,27 +239,17 @@ impl RobotsEntry {
 
     /// With its place in the table, and without its text, whose weight is counted once for all that have it.
     fn weight(&self) -> u64 {
-        // A copy that does not apply now may be kept all the same.
-        let bytes = match self.text() {
-            Some(_) => self.record.weight_without_body(),
-            None => self.record.weight(),
-        };
-        bytes.saturating_add(ENTRY_WEIGHT) as u64
+        self.record.weight_without_body().saturating_add(ENTRY_WEIGHT) as u64
     }
 
     /// It comes into the table. Returns by how many bytes that grows: its own, and those of its text if no other entry there has it.
     pub(super) fn enter(&self) -> u64 {
-        self.weight().saturating_add(self.text().map_or(0, RobotsText::enter))
+        self.weight().saturating_add(self.record.copy().map_or(0, |copy| copy.text.enter()))
     }
 
     /// It has left the table. Returns by how many bytes that shrinks.
     pub(super) fn leave(&self) -> u64 {
-        self.weight().saturating_add(self.text().map_or(0, RobotsText::leave))
-    }
-
-    /// The text that applies, which all origins share that send the same.
-    fn text(&self) -> Option<&RobotsText> {
-        self.copy().map(|copy| &*copy.text)
+        self.weight().saturating_add(self.record.copy().map_or(0, |copy| copy.text.leave()))
     }
 }
 
@@ -292,17 +273,6 @@ pub(crate) enum Reuse {
     /// Use it, and start a fetch that no caller waits for.
     UseAndRefresh,
     Fetch,
-}
-
-/// What applies, if the record is used. The record has the reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Serving {
-    /// The copy: as the server last sent or confirmed it, or the last good one.
-    Copy,
-    Unavailable,
-    /// It can't be fetched for so long that it counts as unavailable.
-    LongOutage,
-    Unreachable,
 }
 
 /// A record from further in the future than this was written by a wrong clock.
@@ -340,22 +310,23 @@ impl RobotsRecord {
             || self.copy.as_ref().is_some_and(|copy| copy.fetched_at.max(copy.validated_at) > latest)
     }
 
-    /// What the record says at `now`, if it is used.
-    pub(crate) fn serving(&self, now: WallMillis, policy: &RobotsPolicy) -> Serving {
-        match self.last() {
+    /// Where the rules come from, if the record is used. `outage_allows`: so does an outage by now, without a copy.
+    fn source(&self, is_fresh: bool, outage_allows: bool) -> Source {
+        match (self.last(), &self.copy) {
+            (LastResult::Rules, Some(copy)) if copy.validated_at > copy.fetched_at => Source::Revalidated,
+            (LastResult::Rules, Some(_)) => Source::Fresh,
             // Stricter: after 408, 421, 425 and 429, which alone leave a copy, the file has not been taken away.
-            LastResult::Rules | LastResult::Unavailable(_) if self.copy.is_some() => Serving::Copy,
-            LastResult::Unavailable(_) | LastResult::TooManyRedirects if self.is_fresh(now) => {
-                Serving::Unavailable
-            }
+            (LastResult::Unavailable(_), Some(_)) => Source::LastGood,
+            (LastResult::Unavailable(status), None) if is_fresh => Source::Unavailable(status),
+            (LastResult::TooManyRedirects, _) if is_fresh => Source::TooManyRedirects,
             // §2.3.1.4: an undefined robots.txt means complete disallow. After a reasonably long period of time crawlers MAY assume that
             // it is unavailable, or continue to use a cached copy.
-            _ if self.copy.is_some() => Serving::Copy,
-            _ => match policy.long_outage {
-                LongOutage::Unavailable if self.outage().is_long(now) => Serving::LongOutage,
-                LongOutage::AllowAtOnce => Serving::LongOutage,
-                LongOutage::Unavailable | LongOutage::Disallow => Serving::Unreachable,
-            },
+            (_, Some(_)) => Source::LastGood,
+            (_, None) if outage_allows => Source::LongOutage,
+            (LastResult::Unreachable(cause), None) => Source::Unreachable(cause),
+            // In an outage a 408 or 429 allows only while it is fresh; then the outage disallows again.
+            (LastResult::Unavailable(status), None) => Source::Unreachable(Failure::Status(status)),
+            (LastResult::Rules | LastResult::TooManyRedirects, None) => Source::Unreachable(Failure::Other),
         }
     }
 }
@@ -385,7 +356,7 @@ mod tests {
 
     #[test]
     fn a_text_is_weighed_with_the_first_that_has_it_and_with_the_last() {
-        let texts = Interner::new();
+        let texts = Interner::default();
         let (first, second) = (entry(record(), &texts), entry(record(), &texts));
         let weight = first.enter();
         assert!(weight >= BODY, "{weight}");
@@ -399,13 +370,10 @@ mod tests {
     #[test]
     fn a_copy_that_is_kept_weighs_though_it_does_not_count() {
         let mut record = record();
-        record.exception = Exception::boxed(LastResult::TooManyRedirects, Outage::NONE);
-        let entry = entry(record, &Interner::new());
-        assert!(entry.copy().is_none() && entry.weight() >= BODY, "{}", entry.weight());
-        assert_eq!(entry.enter(), entry.weight());
+        record.exception = Exception::boxed(LastResult::TooManyRedirects, Outage::default());
+        let entry = entry(record, &Interner::default());
+        assert!(entry.copy().is_none() && entry.enter() >= BODY);
     }
-
-    const MINUTE: Duration = Duration::from_secs(60);
 
     /// Minutes from now: asked at, fresh until, next try.
     fn timed(asked: i64, fresh: i64, next: i64, is_failing: bool, has_copy: bool) -> RobotsRecord {
@@ -418,7 +386,7 @@ mod tests {
             asked_at: at(asked),
             fresh_until: at(fresh),
             next_try: at(next),
-            exception: Exception::boxed(LastResult::Rules, Outage { since, ..Outage::NONE }),
+            exception: Exception::boxed(LastResult::Rules, Outage { since, ..Outage::default() }),
             copy: sample.copy.clone().filter(|_| has_copy),
             ..sample
         }
@@ -464,7 +432,7 @@ mod tests {
     #[test]
     fn freshness_ends_with_its_last_millisecond() {
         let record = timed(0, 1, 1, false, true);
-        assert!(record.is_fresh(NOW.plus(MINUTE).minus(Duration::from_millis(1))));
-        assert!(!record.is_fresh(NOW.plus(MINUTE)));
+        assert!(record.is_fresh(record.fresh_until.minus(Duration::from_millis(1))));
+        assert!(!record.is_fresh(record.fresh_until));
     }
 }

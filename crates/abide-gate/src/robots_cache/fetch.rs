@@ -196,7 +196,7 @@ impl PermitWait {
 /// `ETag` and `Last-Modified` of a copy, as the server wrote them (RFC 9110 §8.8).
 /// Packed, because a million are kept: the entity tag, a mark, and the date, in four bytes where it is written as all servers should. So they
 /// are in place for tags of up to 25 bytes. Empty: none.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Validators(Short<30>);
 
 impl Default for Validators {
@@ -282,16 +282,6 @@ fn date_of(seconds: u32) -> String {
     fmt_http_date(WallMillis::from_millis(0).plus(Duration::from_secs(seconds.into())).to_system_time())
 }
 
-impl fmt::Debug for Validators {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = |value: Option<Cow<'_, [u8]>>| value.map(|value| Escaped(&value).to_string());
-        f.debug_struct("Validators")
-            .field("etag", &shown(self.etag().map(Cow::from)))
-            .field("last_modified", &shown(self.last_modified()))
-            .finish()
-    }
-}
-
 /// The head of a response, with its unread body.
 ///
 /// ```
@@ -302,11 +292,11 @@ impl fmt::Debug for Validators {
 /// assert!(response.status().is_success());
 /// ```
 pub struct RobotsResponse {
-    status: StatusCode,
-    headers: HeaderMap,
-    body: FetchBody,
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: FetchBody,
     pub(crate) started: Instant,
-    backed_off_until: Option<WallMillis>,
+    pub(crate) backed_off_until: Option<WallMillis>,
 }
 
 impl RobotsResponse {

@@ -29,28 +29,21 @@ pub(super) struct FetchProgress {
     pub(super) permit_wait: PermitWait,
 }
 
-/// Whether a caller waits for a fetch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Urgency {
-    Now,
-    Background,
-}
-
 /// When a caller may come back for whose fetch there is no room. As long as the default deadline: the fetches on the wire now have ended then.
 const FULL_WAIT: Duration = Duration::from_secs(30);
 
 impl RobotsCache {
-    /// The progress of the fetch for `origin`, which begins if there is none.
+    /// The progress of the fetch for `origin`, which begins if there is none. `is_background`: no caller waits for it.
     pub(super) fn join(
         self: &Arc<Self>,
         origin: &Origin,
         now: WallMillis,
-        urgency: Urgency,
-    ) -> Result<watch::Receiver<Option<FetchProgress>>, Refusal> {
+        is_background: bool,
+    ) -> Result<watch::Receiver<FetchProgress>, Refusal> {
         if let Some((DeferredFetch { why, sent, .. }, until)) = self.deferrals.get(origin) {
             let is_over = why.retry_at.is_none_or(|at| now >= at) || self.clock.now() >= until;
             // For a caller that waits, the pacer decides again, if that costs the origin no request.
-            if !is_over && (sent || urgency == Urgency::Background) {
+            if !is_over && (sent || is_background) {
                 return Err(*why);
             }
         }
@@ -67,32 +60,28 @@ impl RobotsCache {
     async fn run(self: Arc<Self>, leader: Leader<Origin, FetchProgress>, origin: Origin) {
         self.count(1, |stats| &mut stats.robots_fetches);
         let lost = Lost(&self);
-        let progress = FetchProgress::default();
-        leader.announce(progress.clone());
-        let result = Some(self.load_or_fetch(&leader, &origin, &progress).await);
+        let result = self.load_or_fetch(&leader.sender, &origin).await;
         std::mem::forget(lost);
-        leader.finish(FetchProgress { result, ..progress });
+        leader.finish(|progress| progress.result = Some(result));
     }
 
     /// From the store, from another process, or from the network.
     async fn load_or_fetch(
         &self,
-        leader: &Leader<Origin, FetchProgress>,
+        progress: &watch::Sender<FetchProgress>,
         origin: &Origin,
-        progress: &FetchProgress,
     ) -> Result<Arc<RobotsEntry>, Refusal> {
-        let permit_wait = &progress.permit_wait;
+        let permit_wait = progress.borrow().permit_wait.clone();
         let deferred = self.deferrals.remove(origin).map(|(deferred, _)| deferred);
         // Loaded by the task, so that a slow store is asked once for all callers.
         let previous = self.newest_record(origin).await;
-        let mut early = None;
         if let Some(record) = &previous {
             match record.reuse(self.clock.wall()) {
                 Reuse::Use => return Ok(self.publish(record.clone())),
                 Reuse::UseAndRefresh => {
-                    early = Some(self.publish(record.clone()));
+                    let early = Some(self.publish(record.clone()));
                     permit_wait.lock().is_background = true;
-                    leader.announce(FetchProgress { early: early.clone(), ..progress.clone() });
+                    progress.send_modify(|progress| progress.early = early);
                 }
                 Reuse::Fetch => {}
             }
@@ -101,12 +90,12 @@ impl RobotsCache {
             return Ok(self.publish(record));
         }
         let began = self.clock.now();
-        let chain = Chain::new(self, origin, previous.as_ref(), permit_wait, deferred);
+        let chain = Chain::new(self, origin, previous.as_ref(), &permit_wait, deferred);
         let ended = chain.run().await;
         let took = self.clock.now().saturating_duration_since(began);
         self.observers.notify(&Event::RobotsAttempted { origin, took });
         match ended {
-            Ok(outcome) => Ok(self.conclude(origin, previous.as_ref(), outcome, permit_wait).await),
+            Ok(outcome) => Ok(self.conclude(origin, previous.as_ref(), outcome, &permit_wait).await),
             Err(deferred) => {
                 self.count(1, |stats| &mut stats.robots_deferred);
                 log::deferred(origin);
@@ -118,7 +107,7 @@ impl RobotsCache {
                 // No record will come of this lease, so the followers in other processes need not wait for its end.
                 self.release_lease(origin).await;
                 // Callers that were not woken yet get the entry that could be used before.
-                early.ok_or(*deferred.why)
+                progress.borrow().early.clone().ok_or(*deferred.why)
             }
         }
     }

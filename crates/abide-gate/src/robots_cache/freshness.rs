@@ -24,23 +24,21 @@ pub(crate) fn stated_lifetime(headers: &HeaderMap, policy: &RobotsPolicy) -> Opt
 /// What one directive says. Several: the smallest counts.
 fn directive_lifetime(directive: &[u8]) -> Option<Duration> {
     let directive = directive.trim_ascii();
-    // Lenient: `no-store` text is kept for our own use; a fetch for every page would burden the host more.
-    if directive.eq_ignore_ascii_case(b"no-store") || starts_with(directive, b"no-cache") {
-        return Some(Duration::ZERO);
+    let name_len = directive.iter().take_while(|&&b| b.is_ascii_alphanumeric() || b == b'-').count();
+    let (name, argument) = directive.split_at_checked(name_len)?;
+    match &*name.to_ascii_lowercase() {
+        // Lenient: `no-store` text is kept for our own use; a fetch for every page would burden the host more.
+        b"no-store" if argument.is_empty() => Some(Duration::ZERO),
+        b"no-cache" => Some(Duration::ZERO),
+        b"max-age" => {
+            let value = argument.trim_ascii_start().strip_prefix(b"=")?.trim_ascii_start();
+            // RFC 9111 §5.2: recipients ought to accept both forms of an argument, a token and a quoted string.
+            let inner = value.strip_prefix(b"\"").and_then(|inner| inner.strip_suffix(b"\""));
+            // §1.2.2: more than can be held is as long as can be.
+            digits(inner.unwrap_or(value)).map(Duration::from_secs)
+        }
+        _ => None,
     }
-    if !starts_with(directive, b"max-age") {
-        return None;
-    }
-    let value = directive.get(b"max-age".len()..)?.trim_ascii_start().strip_prefix(b"=")?.trim_ascii_start();
-    // RFC 9111 §5.2: recipients ought to accept both forms of an argument, a token and a quoted string.
-    let value = value.strip_prefix(b"\"").and_then(|inner| inner.strip_suffix(b"\"")).unwrap_or(value);
-    // §1.2.2: more than can be held is as long as can be.
-    digits(value).map(Duration::from_secs)
-}
-
-fn starts_with(directive: &[u8], name: &[u8]) -> bool {
-    let Some((head, tail)) = directive.split_at_checked(name.len()) else { return false };
-    head.eq_ignore_ascii_case(name) && !tail.first().is_some_and(|&b| b.is_ascii_alphanumeric() || b == b'-')
 }
 
 /// How long until the next try after `attempts` failures in a row: doubling, bounded, ±10 % by `jitter` in `0.0..1.0`.
@@ -49,11 +47,6 @@ pub(crate) fn back_off(attempts: u32, jitter: f64, policy: &RobotsPolicy) -> Dur
     let doublings = attempts.saturating_sub(1).min(31);
     let step = policy.retry_first.saturating_mul(1 << doublings).min(policy.retry_max);
     step.mul_f64(0.9 + 0.2 * jitter.clamp(0.0, 1.0))
-}
-
-/// When a fresh answer may be renewed ahead: at 80 % to 100 % of its lifetime, by `jitter`, so that the hosts of one crawl don't expire together.
-pub(crate) fn refresh_ahead(lifetime: Duration, jitter: f64) -> Duration {
-    lifetime.mul_f64(0.8 + 0.2 * jitter.clamp(0.0, 1.0))
 }
 
 #[cfg(test)]

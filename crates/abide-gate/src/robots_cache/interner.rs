@@ -52,11 +52,13 @@ impl PartialEq for RobotsText {
 }
 
 /// The texts in use, by a hash of their body.
+#[derive(Default)]
 pub(super) struct Interner {
     texts: Mutex<Texts>,
     hasher: RandomState,
 }
 
+#[derive(Default)]
 struct Texts {
     by_hash: HashMap<u64, Weak<RobotsText>>,
     /// With so many, those that are no longer in use are removed.
@@ -67,11 +69,6 @@ struct Texts {
 const SWEEP_MIN: usize = 1024;
 
 impl Interner {
-    pub(super) fn new() -> Self {
-        let texts = Texts { by_hash: HashMap::new(), sweep_at: SWEEP_MIN };
-        Self { texts: Mutex::new(texts), hasher: RandomState::new() }
-    }
-
     /// The text in use with this body. If there is none, its rules are compiled.
     pub(super) fn get(&self, body: &Arc<[u8]>, compile: impl FnOnce(&[u8]) -> Rules) -> Arc<RobotsText> {
         let hash = self.hasher.hash_one(body);
@@ -84,10 +81,10 @@ impl Interner {
         let (body, rules) = (Arc::clone(body), Some(compile(body)));
         let text = Arc::new(RobotsText { body, rules, ..RobotsText::default() });
         let mut texts = self.lock();
-        if texts.by_hash.len() >= texts.sweep_at {
+        if texts.by_hash.len() >= texts.sweep_at.max(SWEEP_MIN) {
             texts.by_hash.retain(|_, text| text.strong_count() > 0);
             // At twice what is left, so that the cost of a sweep is spread over as many insertions.
-            texts.sweep_at = texts.by_hash.len().saturating_mul(2).max(SWEEP_MIN);
+            texts.sweep_at = texts.by_hash.len().saturating_mul(2);
         }
         // Another task may have put an equal one in meanwhile: that one goes with its entries.
         texts.by_hash.insert(hash, Arc::downgrade(&text));
@@ -113,7 +110,7 @@ mod tests {
 
     #[test]
     fn texts_that_nothing_uses_are_forgotten() {
-        let interner = Interner::new();
+        let interner = Interner::default();
         let kept: Vec<_> = (0..10).map(|n| interner.get(&body(n), compile)).collect();
         for n in 10..10 * SWEEP_MIN {
             interner.get(&body(n), compile);

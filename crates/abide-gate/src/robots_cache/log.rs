@@ -58,6 +58,7 @@ pub(crate) fn asked(answer: &RobotsEntry) {
 fn warn_sometimes(origin: &Origin, cause: Option<Failure>) {
     // At most one for each cause.
     static WARNED: Mutex<Vec<(Option<Discriminant<Failure>>, Instant)>> = Mutex::new(Vec::new());
+    const WARN_EVERY: Duration = Duration::from_secs(10 * 60);
     let (now, mut warned) = (SystemClock.now(), WARNED.lock().unwrap_or_else(PoisonError::into_inner));
     let kind = cause.as_ref().map(std::mem::discriminant);
     match warned.iter_mut().find(|(other, _)| *other == kind) {
@@ -73,9 +74,6 @@ fn warn_sometimes(origin: &Origin, cause: Option<Failure>) {
         "robots.txt is unreachable; this cause is logged once in ten minutes, and each origin at the level debug"
     );
 }
-
-#[cfg(feature = "tracing")]
-const WARN_EVERY: Duration = Duration::from_secs(10 * 60);
 
 pub(crate) fn deferred(origin: &Origin) {
     #[cfg(feature = "tracing")]
@@ -110,15 +108,11 @@ pub(crate) fn store_back() {
 }
 
 /// Puts a fetch into a span of its own, because it belongs to no request.
-#[cfg(feature = "tracing")]
-pub(crate) fn in_span<F: Future>(origin: &Origin, fetching: F) -> tracing::instrument::Instrumented<F> {
-    use tracing::Instrument;
-    fetching.instrument(
+pub(crate) fn in_span<F: Future>(origin: &Origin, fetching: F) -> impl Future<Output = F::Output> + use<F> {
+    #[cfg(feature = "tracing")]
+    let fetching = tracing::Instrument::instrument(
+        fetching,
         tracing::debug_span!(target: "abide::robots", parent: None, "abide.robots.fetch", %origin),
-    )
-}
-
-#[cfg(not(feature = "tracing"))]
-pub(crate) fn in_span<F: Future>(_: &Origin, fetching: F) -> F {
+    );
     fetching
 }

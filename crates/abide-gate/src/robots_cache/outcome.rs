@@ -45,28 +45,25 @@ pub(crate) enum AfterHead {
 }
 
 /// Reads the head of a response that has backed its host off until `hold`, by RFC 9309 §2.3.1. `conditional`: the request had validators.
+/// A failure: robots.txt is unreachable.
 pub(crate) fn classify(
     status: StatusCode,
     headers: &HeaderMap,
     hold: Option<WallMillis>,
     conditional: bool,
     policy: &RobotsPolicy,
-) -> AfterHead {
+) -> Result<AfterHead, Failure> {
     let status = status.as_u16();
     let lifetime = || stated_lifetime(headers, policy);
-    let failed = |cause| AfterHead::Done(FetchOutcome::Unreachable { cause, hold });
-    let unreachable = failed(Failure::Status(status));
-    match status {
+    let unreachable = Err(Failure::Status(status));
+    Ok(match status {
         // Stricter: we sent no Range, so this is a part of the file, and a part is never parsed.
-        206 => unreachable,
+        206 => return unreachable,
         // RFC 9110 §15.3.5 and §15.3.6: without content there is nothing that could be in a coding.
         204 | 205 => AfterHead::ReadBody(None),
-        200..=299 => match coding(headers) {
-            // §2.3.1.1: if the crawler successfully downloads the file, it MUST follow the parseable rules.
-            Ok(coding) => AfterHead::ReadBody(coding),
-            // What cannot be decoded, the parser cannot read: no rules would mean allow all.
-            Err(cause) => failed(cause),
-        },
+        // §2.3.1.1: if the crawler successfully downloads the file, it MUST follow the parseable rules. What cannot be decoded, the parser
+        // cannot read: no rules would mean allow all.
+        200..=299 => AfterHead::ReadBody(coding(headers)?),
         // §2.3.1.2: crawlers SHOULD follow at least five consecutive redirects.
         301 | 302 | 303 | 307 | 308 => AfterHead::Follow,
         304 if conditional => AfterHead::Done(FetchOutcome::NotModified {
@@ -74,9 +71,9 @@ pub(crate) fn classify(
             lifetime: lifetime(),
         }),
         304 => AfterHead::AskAgain,
-        300..=399 => failed(Failure::RedirectStatus),
+        300..=399 => return Err(Failure::RedirectStatus),
         // Stricter (preset `cautious`): these say "not you" or "not now" rather than "there is none".
-        401 | 403 | 407 | 408 | 421 | 425 | 429 if policy.cautious => unreachable,
+        401 | 403 | 407 | 408 | 421 | 425 | 429 if policy.cautious => return unreachable,
         // §2.3.1.3, and the host asks us to slow down: the pacer backs it off.
         429 => AfterHead::Done(FetchOutcome::TooManyRequests { hold }),
         // §2.3.1.3, but these are temporary: fetched again soon, and a copy stays in force.
@@ -87,8 +84,8 @@ pub(crate) fn classify(
             AfterHead::Done(FetchOutcome::Unavailable { status, lifetime })
         }
         // §2.3.1.4: server errors, 500-599: the crawler MUST assume complete disallow. Stricter: so are statuses unknown to HTTP, and a final 1xx.
-        _ => unreachable,
-    }
+        _ => return unreachable,
+    })
 }
 
 /// The content coding, unless one is named that is not taken off. Clients take `chunked` off, and may leave any other transfer coding as it is.
@@ -104,14 +101,12 @@ fn coding(headers: &HeaderMap) -> Result<Option<Coding>, Failure> {
 /// Whether a body is still in a coding: in one that was not named, in a second one below the named one, or in what a decoding client left.
 pub(crate) fn looks_coded(body: &[u8]) -> bool {
     // The magic numbers of gzip (RFC 1952 §2.3.1) and zstd (RFC 8878 §3.1.1).
-    let is_named = body.starts_with(&[0x1f, 0x8b]) || body.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]);
-    is_named || is_no_text(body)
-}
-
-/// Brotli and deflate have no magic number. Stricter: bytes that are in neither UTF-8 nor any other text are taken for one of them, not for a
-/// text without rules, which would mean allow all. An exception is a body that has records and does not begin like such a stream: a text too
-/// short to compress is stored as it is, behind some bytes of which one occurs in no text.
-fn is_no_text(body: &[u8]) -> bool {
+    if body.starts_with(&[0x1f, 0x8b]) || body.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+        return true;
+    }
+    // Brotli and deflate have none. Stricter: bytes that are in neither UTF-8 nor any other text are taken for one of them, not for a text
+    // without rules, which would mean allow all. An exception is a body that has records and does not begin like such a stream: a text too
+    // short to compress is stored as it is, behind some bytes of which one occurs in no text.
     let start = body.get(..TEXT_LEN_LOOKED_AT).unwrap_or(body);
     if !start.iter().copied().any(is_odd) || is_wide(start) {
         return false;
@@ -172,23 +167,22 @@ mod tests {
         let (default, cautious) = (RobotsPolicy::default(), RobotsPolicy::cautious());
         let hold = Some(WallMillis::from_millis(7));
         for status in 100..=999 {
-            let failed = |cause| AfterHead::Done(FetchOutcome::Unreachable { cause, hold });
-            let unreachable = || failed(Failure::Status(status));
-            let gone =
-                || AfterHead::Done(FetchOutcome::Unavailable { status, lifetime: default.lifetime_max });
-            let (expected, if_cautious) = match status {
-                206 => (unreachable(), unreachable()),
-                200..=299 => (AfterHead::ReadBody(None), AfterHead::ReadBody(None)),
-                301 | 302 | 303 | 307 | 308 => (AfterHead::Follow, AfterHead::Follow),
-                304 => (AfterHead::AskAgain, AfterHead::AskAgain),
-                300..=399 => (failed(Failure::RedirectStatus), failed(Failure::RedirectStatus)),
-                429 => (AfterHead::Done(FetchOutcome::TooManyRequests { hold }), unreachable()),
-                408 | 421 | 425 => {
-                    (AfterHead::Done(FetchOutcome::UnavailableForNow { status }), unreachable())
-                }
-                401 | 403 | 407 => (gone(), unreachable()),
-                400..=499 => (gone(), gone()),
-                _ => (unreachable(), unreachable()),
+            let unreachable = Err(Failure::Status(status));
+            let gone = FetchOutcome::Unavailable { status, lifetime: default.lifetime_max };
+            let expected = match status {
+                206 => unreachable.clone(),
+                200..=299 => Ok(AfterHead::ReadBody(None)),
+                301 | 302 | 303 | 307 | 308 => Ok(AfterHead::Follow),
+                304 => Ok(AfterHead::AskAgain),
+                300..=399 => Err(Failure::RedirectStatus),
+                429 => Ok(AfterHead::Done(FetchOutcome::TooManyRequests { hold })),
+                408 | 421 | 425 => Ok(AfterHead::Done(FetchOutcome::UnavailableForNow { status })),
+                400..=499 => Ok(AfterHead::Done(gone)),
+                _ => unreachable.clone(),
+            };
+            let if_cautious = match status {
+                401 | 403 | 407 | 408 | 421 | 425 | 429 => unreachable,
+                _ => expected.clone(),
             };
             for (policy, expected) in [(&default, expected), (&cautious, if_cautious)] {
                 let code = StatusCode::from_u16(status).unwrap();
@@ -196,7 +190,7 @@ mod tests {
             }
         }
         let conditional = classify(StatusCode::NOT_MODIFIED, &HeaderMap::new(), None, true, &default);
-        assert!(matches!(conditional, AfterHead::Done(FetchOutcome::NotModified { .. })));
+        assert!(matches!(conditional, Ok(AfterHead::Done(FetchOutcome::NotModified { .. }))));
     }
 
     #[test]

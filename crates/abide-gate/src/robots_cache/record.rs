@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::robots_cache::freshness::{back_off, refresh_ahead};
+use crate::robots_cache::freshness::back_off;
 use crate::robots_cache::interner::RobotsText;
 use crate::robots_cache::outcome::FetchOutcome;
 use crate::robots_cache::policy::LIFETIME_MAX;
@@ -64,7 +64,7 @@ pub(crate) enum LastResult {
 /// For how long an origin has been unreachable.
 ///
 /// An attempt *counts* when it is 20 hours or more after the last that counted: a clock that jumps a year ahead adds one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Outage {
     pub(super) since: Option<WallMillis>,
     pub(super) attempts: u32,
@@ -80,8 +80,6 @@ const OUTAGE_ATTEMPTS: u32 = 20;
 const COUNTED_APART: Duration = Duration::from_secs(20 * 60 * 60);
 
 impl Outage {
-    pub(super) const NONE: Self = Self { since: None, attempts: 0, counted: 0, last_counted: None };
-
     fn again(self, now: WallMillis) -> Self {
         let mut next = self.attempted();
         // A time in the future is a clock that was wrong then, or is now: count from here.
@@ -107,11 +105,9 @@ impl Outage {
 }
 
 impl Exception {
-    const NONE: Self = Self { last: LastResult::Rules, outage: Outage::NONE };
-
     pub(super) fn boxed(last: LastResult, outage: Outage) -> Option<Box<Self>> {
-        let exception = Self { last, outage };
-        (exception != Self::NONE).then(|| Box::new(exception))
+        let is_usual = last == LastResult::Rules && outage == Outage::default();
+        (!is_usual).then(|| Box::new(Self { last, outage }))
     }
 }
 
@@ -147,7 +143,7 @@ impl RobotsRecord {
             validated_at: copy.validated_at.min(now),
             ..copy
         });
-        let failing = previous.map_or(Outage::NONE, Self::outage);
+        let failing = previous.map(Self::outage).unwrap_or_default();
         let new = |last, copy, failing| Self {
             origin: origin.clone(),
             asked_at: now,
@@ -159,7 +155,7 @@ impl RobotsRecord {
         match outcome {
             FetchOutcome::Rules(fetched) => {
                 let lifetime = fetched.lifetime().unwrap_or(policy.lifetime_max);
-                new(LastResult::Rules, Some(fetched), Outage::NONE).fresh_for(lifetime, at)
+                new(LastResult::Rules, Some(fetched), Outage::default()).fresh_for(lifetime, at)
             }
             FetchOutcome::NotModified { validators, lifetime } => {
                 // Only a copy makes a request conditional, so there is one. Were there none, nothing would be known.
@@ -177,12 +173,12 @@ impl RobotsRecord {
                 // A store may have it from a process with another policy.
                 let lifetime = copy.lifetime().unwrap_or(policy.lifetime_max);
                 let lifetime = lifetime.clamp(policy.lifetime_min, policy.lifetime_max);
-                new(LastResult::Rules, Some(copy), Outage::NONE).fresh_for(lifetime, at)
+                new(LastResult::Rules, Some(copy), Outage::default()).fresh_for(lifetime, at)
             }
             // The owner has taken the file away, so the copy goes, too.
             FetchOutcome::Unavailable { status, lifetime } => {
                 let lifetime = lifetime.max(outlasting(at.gap));
-                new(LastResult::Unavailable(status), None, Outage::NONE).fresh_for(lifetime, at)
+                new(LastResult::Unavailable(status), None, Outage::default()).fresh_for(lifetime, at)
             }
             FetchOutcome::UnavailableForNow { status } => {
                 // The number of attempts grows, and so does the pause, but it is no outage: §2.3.1.3, not §2.3.1.4.
@@ -204,8 +200,9 @@ impl RobotsRecord {
         }
     }
 
+    /// Fresh for so long, and renewed ahead at 80 % to 100 % of that, so that the hosts of one crawl don't expire together.
     fn fresh_for(self, lifetime: Duration, at: AttemptEnd) -> Self {
-        let next_try = at.now.plus(refresh_ahead(lifetime, at.spread));
+        let next_try = at.now.plus(lifetime.mul_f64(0.8 + 0.2 * at.spread.clamp(0.0, 1.0)));
         Self { fresh_until: at.now.plus(lifetime), next_try, ..self }
     }
 
@@ -274,15 +271,11 @@ impl RobotsRecord {
 
     /// For how long it has been unreachable; nothing if it is not.
     pub(super) fn outage(&self) -> Outage {
-        self.exception().outage
+        self.exception.as_ref().map(|exception| exception.outage).unwrap_or_default()
     }
 
     pub(super) fn last(&self) -> LastResult {
-        self.exception().last
-    }
-
-    fn exception(&self) -> &Exception {
-        self.exception.as_deref().unwrap_or(&Exception::NONE)
+        self.exception.as_ref().map_or(LastResult::Rules, |exception| exception.last)
     }
 
     /// About how many bytes it takes in memory.
@@ -354,14 +347,8 @@ impl GoodCopy {
         self.validated_at
     }
 
-    /// What its `Cache-Control` asked for, within bounds.
     pub(super) fn lifetime(&self) -> Option<Duration> {
         self.lifetime.map(|seconds| Duration::from_secs(seconds.get().into()))
-    }
-
-    /// Where it was received from. `origin` is the record's.
-    pub(super) fn final_url(&self, origin: &Origin) -> Url {
-        self.redirected_to.as_deref().cloned().unwrap_or_else(|| origin.robots_url())
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::sync::{Arc, Mutex, PoisonError};
 
-/// The fetches in flight, at most one for each key. Cheap to clone.
+/// The fetches in flight, at most one for each key.
 ///
 /// The lock is held for a look-up, never across an await or a callback.
 pub(crate) struct SingleFlight<K, T> {
@@ -17,19 +17,19 @@ pub(crate) struct SingleFlight<K, T> {
     limit: usize,
 }
 
-type InFlight<K, T> = Arc<Mutex<HashMap<K, watch::Receiver<Option<T>>>>>;
+type InFlight<K, T> = Arc<Mutex<HashMap<K, watch::Receiver<T>>>>;
 
 /// What a caller that needs a fetch does next.
 pub(crate) enum Join<K: Eq + Hash, T> {
     /// There was none: run the fetch.
-    Leader(Leader<K, T>, watch::Receiver<Option<T>>),
+    Leader(Leader<K, T>, watch::Receiver<T>),
     /// There is one: its progress comes here.
-    Follower(watch::Receiver<Option<T>>),
+    Follower(watch::Receiver<T>),
     /// There are as many as allowed.
     Full,
 }
 
-impl<K: Clone + Eq + Hash, T> SingleFlight<K, T> {
+impl<K: Clone + Eq + Hash, T: Default> SingleFlight<K, T> {
     pub(crate) fn new(limit: usize) -> Self {
         Self { in_flight: Arc::new(Mutex::new(HashMap::new())), limit }
     }
@@ -44,7 +44,7 @@ impl<K: Clone + Eq + Hash, T> SingleFlight<K, T> {
         if in_flight.len() >= self.limit {
             return Join::Full;
         }
-        let (sender, progress) = watch::channel(None);
+        let (sender, progress) = watch::channel(T::default());
         in_flight.insert(key.clone(), progress.clone());
         let leader = Leader { in_flight: Arc::clone(&self.in_flight), key: key.clone(), sender };
         Join::Leader(leader, progress)
@@ -59,20 +59,17 @@ impl<K: Clone + Eq + Hash, T> SingleFlight<K, T> {
 pub(crate) struct Leader<K: Eq + Hash, T> {
     in_flight: InFlight<K, T>,
     key: K,
-    sender: watch::Sender<Option<T>>,
+    /// The progress, which the followers see.
+    pub(super) sender: watch::Sender<T>,
 }
 
 impl<K: Eq + Hash, T> Leader<K, T> {
-    pub(crate) fn announce(&self, progress: T) {
-        self.sender.send_replace(Some(progress));
-    }
-
     /// Ends the fetch: it leaves the map first, so that a caller that comes now sees what was stored, and then the followers are notified.
-    pub(crate) fn finish(self, progress: T) {
+    pub(crate) fn finish(self, change: impl FnOnce(&mut T)) {
         // A second sender, or the followers would see that the fetch was lost.
         let sender = self.sender.clone();
         drop(self);
-        sender.send_replace(Some(progress));
+        sender.send_modify(change);
     }
 }
 

@@ -2,7 +2,6 @@
 //!
 //! A store can fail, hang or panic. Then memory and network decide, and one warning is logged for each outage.
 
-use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -10,7 +9,8 @@ use tokio::time::{sleep, timeout};
 
 use crate::event::Event;
 use crate::robots_cache::entry::Reuse;
-use crate::robots_cache::{RobotsCache, RobotsRecord, log};
+use crate::robots_cache::{RobotsCache, RobotsRecord, RobotsStore, log};
+use crate::store::StoreFuture;
 use crate::{Origin, StoreError, WallMillis, caught_future};
 
 /// How often a follower looks whether the other process has the record.
@@ -23,32 +23,28 @@ const FOLLOW_AGAIN: Duration = Duration::from_millis(10);
 impl RobotsCache {
     /// The stored record, if there is one that can be used.
     pub(super) async fn load_record(&self, origin: &Origin) -> Option<RobotsRecord> {
-        let store = self.store.as_ref()?;
-        let loaded = self.guarded(async { store.load(origin).await }).await;
+        let loaded = self.guarded(|store| store.load(origin)).await?;
         let record = self.note(origin, loaded, &self.reading_fails)??;
         // A store that mixes up keys must not give one site's rules to another.
         (record.origin() == origin).then(|| record.cut(self.policy.body_limit))
     }
 
     pub(super) async fn save_record(&self, record: &RobotsRecord) {
-        let Some(store) = &self.store else { return };
-        let saved = self.guarded(async { store.save(record.origin(), record).await }).await;
-        self.note(record.origin(), saved, &self.writing_fails);
+        if let Some(saved) = self.guarded(|store| store.save(record.origin(), record)).await {
+            self.note(record.origin(), saved, &self.writing_fails);
+        }
     }
 
     pub(super) async fn release_lease(&self, origin: &Origin) {
-        let Some(store) = &self.store else { return };
-        let released = self.guarded(async { store.release(origin, self.holder).await }).await;
-        if let Err(error) = released {
+        if let Some(Err(error)) = self.guarded(|store| store.release(origin, self.holder)).await {
             self.fault(origin, &error, &self.writing_fails);
         }
     }
 
     /// The end of the lease that another process has of the origin. `None`: none has one, and now it is ours.
     pub(super) async fn lease(&self, origin: &Origin) -> Result<Option<WallMillis>, StoreError> {
-        let Some(store) = &self.store else { return Ok(None) };
         let (now, ttl) = (self.clock.wall(), self.lease_time());
-        self.guarded(async { store.lease(origin, self.holder, now, ttl).await }).await
+        self.guarded(|store| store.lease(origin, self.holder, now, ttl)).await.unwrap_or(Ok(None))
     }
 
     /// Waits for another process that fetches this robots.txt already. `None`: we are to fetch it.
@@ -100,32 +96,26 @@ impl RobotsCache {
         self.policy.deadline.saturating_add(self.policy.slot_wait_max).saturating_add(Duration::from_secs(5))
     }
 
-    /// Runs an operation of the store for a limited time, and catches its panic.
-    async fn guarded<T>(
-        &self,
-        operation: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
+    /// Runs an operation of the store, if there is one, for a limited time, and catches its panic.
+    async fn guarded<'a, T>(
+        &'a self,
+        operation: impl FnOnce(&'a dyn RobotsStore) -> StoreFuture<'a, T>,
+    ) -> Option<Result<T, StoreError>> {
+        let store = self.store.as_deref()?;
         let fault = |what| Err(StoreError::new(what));
-        match timeout(self.policy.store_timeout, caught_future(operation)).await {
+        let caught = caught_future(async { operation(store).await });
+        Some(match timeout(self.policy.store_timeout, caught).await {
             Ok(result) => result.unwrap_or_else(|| fault("it panicked")),
             Err(_) => fault("it did not answer in time"),
-        }
+        })
     }
 
     fn note<T>(&self, origin: &Origin, result: Result<T, StoreError>, fails: &AtomicBool) -> Option<T> {
-        match result {
-            Ok(value) => {
-                // Read first: in good times nothing is written.
-                if fails.load(Ordering::Relaxed) && fails.swap(false, Ordering::Relaxed) {
-                    log::store_back();
-                }
-                Some(value)
-            }
-            Err(error) => {
-                self.fault(origin, &error, fails);
-                None
-            }
+        // Read first: in good times nothing is written.
+        if result.is_ok() && fails.load(Ordering::Relaxed) && fails.swap(false, Ordering::Relaxed) {
+            log::store_back();
         }
+        result.inspect_err(|error| self.fault(origin, error, fails)).ok()
     }
 
     fn fault(&self, origin: &Origin, error: &StoreError, fails: &AtomicBool) {

@@ -3,7 +3,6 @@
 //! Every fact uses hosts of its own, so one store serves them all. `docs/stores.md` shows how to run it.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -118,10 +117,10 @@ pub async fn survives_a_clock_set_back<F>(
     (subject.pass)(SHORT).await;
     let is_kept_so =
         |state: HostState| state.quiet.is_some_and(|quiet| quiet + BLUR >= SHORT) && lasts(state, MINUTE);
-    subject.reports(&host, quiet(), "a request 50 ms ago, and a backoff of 1 min", is_kept_so).await;
+    subject.reports(&host, QUIET, "a request 50 ms ago, and a backoff of 1 min", is_kept_so).await;
     set_back(HOUR);
     let expected = "a request 50 ms ago, and a backoff of 1 min, although the clock was set back";
-    subject.reports(&host, quiet(), expected, is_kept_so).await;
+    subject.reports(&host, QUIET, expected, is_kept_so).await;
     subject.refused(&host, other, true, "the lease is not longer although the clock was set back").await;
     (subject.pass)(TTL + BLUR).await;
     subject.leases(&host, other, TTL, false, "the lease has ended although the clock was set back").await;
@@ -145,7 +144,7 @@ where
     let subject = Subject { store: reopen(subject.store).await, pass: sleep };
     let expected = "the backoff of 1 h from before the restart (if the clock was set back, 24 h at most), and its throttle count 4; and a request, which may have been sent until the restart";
     subject
-        .reports(&host, quiet(), expected, |state| {
+        .reports(&host, QUIET, expected, |state| {
             let is_kept = |kept: Backoff| {
                 kept.left + MINUTE > HOUR && kept.left <= 24 * HOUR && kept.cause == THROTTLED
             };
@@ -153,7 +152,7 @@ where
         })
         .await;
     let expected = "the throttle count 2 from before the restart, which outlives its backoff";
-    subject.reports(&over, quiet(), expected, |state| counts(state) == 2).await;
+    subject.reports(&over, QUIET, expected, |state| counts(state) == 2).await;
 }
 
 /// Throttle counts are kept for [`THROTTLES_KEPT`] after the end of the backoff, and no longer. `pass` lets that time pass, an hour in all.
@@ -169,40 +168,34 @@ pub async fn throttle_counts_are_forgiven<F>(
     let (subject, host) = (Subject { store, pass }, fresh("forgiven"));
     subject.reports(&host, backoff(MINUTE, 3), "a backoff of 1 min", |state| lasts(state, MINUTE)).await;
     (subject.pass)(THROTTLES_KEPT).await;
-    subject
-        .reports(&host, quiet(), "the throttle count 3 after 29 quiet minutes", |state| counts(state) == 3)
-        .await;
+    let kept = "the throttle count 3 after 29 quiet minutes";
+    subject.reports(&host, QUIET, kept, |state| counts(state) == 3).await;
     (subject.pass)(MINUTE + BLUR).await;
     let forgiven = "no backoff, because its throttle count is forgiven after 30 quiet minutes";
-    subject.reports(&host, quiet(), forgiven, |state| state.backoff.is_none()).await;
+    subject.reports(&host, QUIET, forgiven, |state| state.backoff.is_none()).await;
     let ended =
-        |over| HostState { backoff: Some(Backoff { left: Duration::ZERO, over, ..THROTTLE }), ..quiet() };
+        |over| HostState { backoff: Some(Backoff { left: Duration::ZERO, over, ..THROTTLE }), ..QUIET };
     subject.reports(&host, ended(THROTTLES_KEPT + MINUTE), forgiven, |state| state.backoff.is_none()).await;
     let late = "a throttle count that is reported late";
     subject.reports(&host, ended(THROTTLES_KEPT - MINUTE), late, |state| counts(state) == 1).await;
     (subject.pass)(MINUTE + BLUR).await;
-    subject.reports(&host, quiet(), forgiven, |state| state.backoff.is_none()).await;
+    subject.reports(&host, QUIET, forgiven, |state| state.backoff.is_none()).await;
 }
 
 /// A host that no other fact uses, also not in another run against the same server.
-fn fresh(name: &str) -> Arc<str> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let (run, n) = (HolderId::random(), NEXT.fetch_add(1, Ordering::Relaxed));
-    Arc::from(&*format!("{name}-{n}-{run}.example"))
+fn fresh(name: &str) -> String {
+    format!("{name}-{}.example", HolderId::random())
 }
 
 fn processes<const N: usize>() -> [HolderId; N] {
     [(); N].map(|()| HolderId::random())
 }
 
-fn quiet() -> HostState {
-    HostState::default()
-}
-
+const QUIET: HostState = HostState { quiet: None, delay: Duration::ZERO, backoff: None };
 const THROTTLE: Backoff = Backoff { left: MINUTE, over: Duration::ZERO, throttles: 1, cause: THROTTLED };
 
 fn backoff(left: Duration, throttles: u8) -> HostState {
-    HostState { backoff: Some(Backoff { left, throttles, ..THROTTLE }), ..quiet() }
+    HostState { backoff: Some(Backoff { left, throttles, ..THROTTLE }), ..QUIET }
 }
 
 /// Whether there is a backoff of about so long.
@@ -216,7 +209,7 @@ fn counts(state: HostState) -> u8 {
 
 fn asks(holder: HolderId, ttl: Duration) -> LeaseAsk {
     let want = Want::Lease { ttl, again_in: TTL, is_held: false };
-    LeaseAsk { holder, want, state: quiet() }
+    LeaseAsk { holder, want, state: QUIET }
 }
 
 /// What the facts are checked on.
@@ -247,7 +240,7 @@ impl<F: Future<Output = ()>, P: Fn(Duration) -> F> Subject<P> {
     }
 
     /// A host of its own, whose lease the first of these processes has.
-    async fn leased<const N: usize>(&self, name: &str, ttl: Duration) -> (Arc<str>, [HolderId; N]) {
+    async fn leased<const N: usize>(&self, name: &str, ttl: Duration) -> (String, [HolderId; N]) {
         let (host, processes) = (fresh(name), processes());
         self.leases(&host, processes[0], ttl, false, "the host is free").await;
         (host, processes)
@@ -264,7 +257,7 @@ impl<F: Future<Output = ()>, P: Fn(Duration) -> F> Subject<P> {
     }
 
     async fn gives_up(&self, host: &str, holder: HolderId) {
-        let ask = LeaseAsk { holder, want: Want::Release, state: quiet() };
+        let ask = LeaseAsk { holder, want: Want::Release, state: QUIET };
         self.exchange(host, ask, "Released", |(lease, _)| lease == LeaseStatus::Released).await;
     }
 
@@ -337,7 +330,7 @@ impl<F: Future<Output = ()>, P: Fn(Duration) -> F> Subject<P> {
         self.leases(&host, one, TTL, false, "its first call was dropped").await;
         self.refused(&host, other, true, "another process has the lease").await;
         let expected = "the backoff of 1 min from before the dropped call";
-        self.reports(&host, quiet(), expected, |state| lasts(state, MINUTE)).await;
+        self.reports(&host, QUIET, expected, |state| lasts(state, MINUTE)).await;
     }
 
     async fn waiting_processes_are_served_in_order(&self) {
@@ -358,7 +351,7 @@ impl<F: Future<Output = ()>, P: Fn(Duration) -> F> Subject<P> {
     async fn the_place_of_a_process_that_has_gone_is_not_kept(&self) {
         let (host, [one, gone, other]) = self.leased("gone", TTL).await;
         let want = Want::Lease { ttl: TTL, again_in: SHORT, is_held: false };
-        let ask = LeaseAsk { holder: gone, want, state: quiet() };
+        let ask = LeaseAsk { holder: gone, want, state: QUIET };
         let is_busy = |(lease, _)| matches!(lease, LeaseStatus::Busy { .. });
         self.exchange(&host, ask, "Busy (it is leased)", is_busy).await;
         self.gives_up(&host, one).await;
@@ -399,7 +392,7 @@ impl<F: Future<Output = ()>, P: Fn(Duration) -> F> Subject<P> {
             |state: HostState| state.quiet.is_some_and(|quiet| quiet < TTL) && lasts(state, MINUTE);
         self.reports(&host, given, "what a process without the lease has reported", is_saved).await;
         self.leases(&host, one, TTL, false, "a report takes no lease away").await;
-        self.reports(&host, quiet(), "what a process without the lease has reported", is_saved).await;
+        self.reports(&host, QUIET, "what a process without the lease has reported", is_saved).await;
     }
 
     async fn the_latest_request_and_the_longest_delay_win(&self) {
@@ -424,10 +417,8 @@ impl<F: Future<Output = ()>, P: Fn(Duration) -> F> Subject<P> {
     async fn a_backoff_beyond_27_hours_is_cut_to_24(&self) {
         for (given, kept) in [(26, 26), (27, 27), (28, 24), (24 * 365, 24)] {
             let expected = format!("a backoff of {kept} h, because one beyond 27 h is cut to 24 h");
-            self.reports(&fresh("cut"), backoff(given * HOUR, 1), &expected, |state| {
-                lasts(state, kept * HOUR)
-            })
-            .await;
+            let is_kept_so = |state| lasts(state, kept * HOUR);
+            self.reports(&fresh("cut"), backoff(given * HOUR, 1), &expected, is_kept_so).await;
         }
     }
 
@@ -441,8 +432,8 @@ impl<F: Future<Output = ()>, P: Fn(Duration) -> F> Subject<P> {
 
     async fn an_operators_backoff_leaves_nothing_behind(&self) {
         let given = |left| {
-            let backoff = Backoff { left, over: Duration::ZERO, throttles: 0, cause: BackoffCause::Operator };
-            HostState { backoff: Some(backoff), ..quiet() }
+            let backoff = Backoff { left, throttles: 0, cause: BackoffCause::Operator, ..THROTTLE };
+            HostState { backoff: Some(backoff), ..QUIET }
         };
         let is_kept_so =
             |state: HostState| state.backoff.is_some_and(|found| found.cause == BackoffCause::Operator);
@@ -451,11 +442,11 @@ impl<F: Future<Output = ()>, P: Fn(Duration) -> F> Subject<P> {
         self.reports(&host, given(SHORT), "any state", |_| true).await;
         (self.pass)(SHORT + BLUR).await;
         let expected = "no backoff, because without a throttle count nothing outlives its end";
-        self.reports(&host, quiet(), expected, |state| state.backoff.is_none()).await;
+        self.reports(&host, QUIET, expected, |state| state.backoff.is_none()).await;
     }
 
     async fn values_at_the_edges_of_the_types(&self) {
-        let (host, odd, [one]) = (fresh("edges"), Arc::from("domain/{\u{e4} }:*"), processes());
+        let (host, odd, [one]) = (fresh("edges"), "domain/{\u{e4} }:*", processes());
         let cause = BackoffCause::EnhanceYourCalm;
         let backoff = Backoff { left: DELAY_MAX, throttles: u8::MAX, cause, ..THROTTLE };
         let given = HostState { quiet: Some(Duration::MAX), delay: DELAY_MAX, backoff: Some(backoff) };
@@ -469,8 +460,8 @@ impl<F: Future<Output = ()>, P: Fn(Duration) -> F> Subject<P> {
                 && lasts(state, DELAY_MAX)
         })
         .await;
-        self.leases(&odd, one, TTL, false, "a key may have any characters").await;
-        self.gives_up(&odd, one).await;
+        self.leases(odd, one, TTL, false, "a key may have any characters").await;
+        self.gives_up(odd, one).await;
     }
 
     /// The whole pacing on top: requests of four processes to one host, and the delay between any two.

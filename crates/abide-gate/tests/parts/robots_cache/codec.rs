@@ -35,7 +35,7 @@ fn records() -> Vec<RobotsRecord> {
     for last in results.into_iter().chain(failures.map(LastResult::Unreachable)) {
         for (copy, time, outage) in [
             (Some(large.clone()), most, outage),
-            (Some(small.clone()), least, Outage::NONE),
+            (Some(small.clone()), least, Outage::default()),
             (None, least, outage),
         ] {
             records.push(RobotsRecord {

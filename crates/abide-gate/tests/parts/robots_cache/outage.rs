@@ -193,6 +193,32 @@ async fn a_429_in_an_outage_leaves_the_copy_in_force() {
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn too_many_redirects_in_an_outage_give_way_to_the_copy() {
+    let world = good_503_then(Scripted::redirect("/robots.txt"));
+    world.ask().await;
+    sleep(DAY).await;
+    sleep(world.ask().await.retry_at().since(world.wall())).await;
+    let momentary = world.ask_and_settle().await;
+    assert!(allows_all(&momentary) && momentary.source() == Source::TooManyRedirects, "{momentary:?}");
+    sleep(HOUR).await;
+    let after = world.ask().await;
+    assert!(is_good(&after) && after.source() == Source::LastGood, "{after:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_429_in_an_outage_without_a_copy_allows_for_a_day() {
+    let held = START.plus(DAY * 2);
+    let world = World::in_turn([Scripted::status(503), Scripted::status(429).backed_off_until(held)]);
+    sleep(world.ask().await.retry_at().since(world.wall())).await;
+    let momentary = world.ask().await;
+    assert!(allows_all(&momentary) && momentary.source() == Source::Unavailable(429), "{momentary:?}");
+    sleep(DAY).await;
+    let after = world.ask().await;
+    assert_eq!(after.source(), Source::Unreachable(Failure::Status(429)));
+    assert!(disallows_all(&after) && world.fetch.count() == 2, "it is not fetched before the backoff ends");
+}
+
 /// Good rules, one 503 a day later, and from then on a file that closes the site.
 fn closed_after_a_503() -> World {
     let closed = Scripted::text("User-agent: *\nDisallow: /\n");

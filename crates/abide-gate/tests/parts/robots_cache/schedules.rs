@@ -40,7 +40,7 @@ struct Web {
 
 #[derive(Clone)]
 struct Crawler {
-    flights: Arc<SingleFlight<Key, u32>>,
+    flights: Arc<SingleFlight<Key, Option<u32>>>,
     web: Arc<Mutex<Web>>,
 }
 
@@ -67,10 +67,10 @@ impl Crawler {
         }
     }
 
-    async fn fly(self, flight: Leader<Key, u32>, key: Key) {
+    async fn fly(self, flight: Leader<Key, Option<u32>>, key: Key) {
         // As the driver does: what has come in since is used. A flight that landed has stored before it left the air.
         if let Some(&answer) = self.web.lock().unwrap().cache.get(&key) {
-            return flight.finish(answer);
+            return flight.finish(|news| *news = Some(answer));
         }
         let number = {
             let mut web = self.web.lock().unwrap();
@@ -95,7 +95,7 @@ impl Crawler {
             web.cache.insert(key, answer);
         }
         drop(web);
-        flight.finish(answer);
+        flight.finish(|news| *news = Some(answer));
     }
 
     /// As a caller that asks again after each flight that brought nothing.
