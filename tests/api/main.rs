@@ -15,8 +15,8 @@ use std::path::Path;
 
 use syn::visit_mut::{VisitMut, visit_item_struct_mut};
 use syn::{
-    Attribute, Block, Field, Fields, File, Ident, ImplItem, Item, ItemImpl, ItemMod, ItemStruct, Type,
-    UseTree, Visibility, parse_quote,
+    Attribute, Block, Field, Fields, File, Ident, ImplItem, Item, ItemImpl, ItemMod, ItemStruct, PatIdent,
+    Receiver, Type, UseTree, Visibility, parse_quote,
 };
 
 #[test]
@@ -54,12 +54,14 @@ fn a_line_has_a_signature_and_nothing_private() {
         pub struct A { #[doc = "x"] pub a: u8, b: u8 }
         pub struct B(u8, pub u8);
         impl A { #[must_use] pub fn f(&self, long: impl Fn(&str) -> Option<String>) -> u8 { 1 } fn g() {} }
+        impl A { pub fn h(mut self, mut by: u8) -> Self { self } }
         impl From<u8> for A { fn from(_: u8) -> Self { Self } }
         pub enum E { V { x: u8 } }
         pub use other::{One, Two as Three};
         #[cfg(test)] mod tests { pub struct T; }
     });
-    let expected = "impl A { pub fn f(&self, long: impl Fn(&str) -> Option<String>) -> u8 }\nimpl From<u8> for A\n\
+    let expected = "impl A { pub fn f(&self, long: impl Fn(&str) -> Option<String>) -> u8 }\n\
+                    impl A { pub fn h(self, by: u8) -> Self }\nimpl From<u8> for A\n\
                     pub enum E\npub enum E { V { x: u8 } }\npub struct A { pub a: u8 }\n\
                     pub struct B(_, pub u8)\npub use other::One\npub use other::Two as Three";
     assert_eq!(api.lines().into_iter().collect::<Vec<_>>().join("\n"), expected);
@@ -202,6 +204,15 @@ impl VisitMut for Signatures {
 
     fn visit_block_mut(&mut self, block: &mut Block) {
         block.stmts.clear();
+    }
+
+    /// By value, it is the function's own business whether it changes what it got.
+    fn visit_receiver_mut(&mut self, receiver: &mut Receiver) {
+        receiver.mutability = receiver.mutability.filter(|_| receiver.reference.is_some());
+    }
+
+    fn visit_pat_ident_mut(&mut self, name: &mut PatIdent) {
+        name.mutability = None;
     }
 
     fn visit_item_struct_mut(&mut self, item: &mut ItemStruct) {
