@@ -166,6 +166,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_caller_that_was_busy_waits_once_more() {
+        let mut timeout = begun(4 * SECOND).await;
+        tokio::time::sleep(6 * SECOND).await;
+        assert!(poll_fn(|context| Poll::Ready(timeout.poll(context))).await.is_pending());
+        assert_eq!(fires_after(timeout).await, 4 * SECOND);
+        let timeout = begun(4 * SECOND).await;
+        tokio::time::sleep(5 * SECOND).await;
+        assert_eq!(fires_after(timeout).await, Duration::ZERO, "a quarter of the limit is in time");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn each_request_has_a_timer_of_its_own() {
         let mut timers = Vec::new();
         for seconds in 1..=100 {
