@@ -74,7 +74,6 @@ pub struct Call<'a> {
     options: Options,
     /// Whether a permit is acquired here, and not by a middleware below.
     paces: bool,
-    step: Step,
     history: RedirectHistory,
     /// How long the call may still wait for permits.
     pub(crate) wait_left: Duration,
@@ -156,7 +155,6 @@ impl<'a> Call<'a> {
             options,
             crawler,
             paces: true,
-            step: Step::Check,
             history: RedirectHistory::default(),
             method: method.clone(),
             hop: Some(PendingHop::to(if has_userinfo(url) { without_userinfo(url) } else { url.clone() })),
@@ -183,7 +181,6 @@ impl<'a> Call<'a> {
     pub fn checked_above(mut self, verdict: Verdict, wait_left: Duration) -> Self {
         self.wait_left = wait_left;
         self.pending().verdict = Some(verdict);
-        self.step = Step::Acquire;
         self
     }
 
@@ -213,7 +210,13 @@ impl<'a> Call<'a> {
 
     /// What to do next.
     pub fn step(&self) -> Step {
-        self.step
+        match &self.hop {
+            Some(PendingHop { verdict: None, .. }) => Step::Check,
+            Some(_) if self.paces && self.permit.is_none() => Step::Acquire,
+            Some(_) => Step::Send,
+            None if self.target.is_some() => Step::Follow,
+            None => Step::Done,
+        }
     }
 
     /// Whether the request may have to be sent once more, because a server can ask for a signature, a licence or a price.
@@ -280,41 +283,39 @@ impl<'a> Call<'a> {
         }
         self.pending().verdict = Some(verdict);
         self.span = CallSpan::hop(self.history.hops().len(), self.url());
-        self.step = if self.paces { Step::Acquire } else { Step::Send };
         Ok(())
     }
 
     /// Acquires the permit of a hop that was checked, whose verdict the gate replaces if rules change during the wait.
     async fn acquire(&mut self) -> Result<(), Denied> {
-        // If the wait for the permit is cancelled, the call checks again.
-        self.step = Step::Check;
         let (gate, mut left) = (&self.crawler.gate, self.wait_left);
         let hop = self.hop.as_mut().expect("see `pending`");
-        let verdict = hop.verdict.as_mut().expect("`checked` or `checked_above` has put it in");
-        let permit = self.span.cover(pin!(gate.acquire(&hop.url, verdict, &mut left))).await;
-        let is_allowed = verdict.is_allowed();
+        // Taken: if the wait for the permit is cancelled, the call checks again.
+        let mut verdict = hop.verdict.take().expect("`checked` or `checked_above` has put it in");
+        let permit = self.span.cover(pin!(gate.acquire(&hop.url, &mut verdict, &mut left))).await;
         self.spend(left);
         match permit {
             // The rules have changed during the wait. `checked` overrides them.
-            Err(_) if !is_allowed && self.override_reason().is_some() => Ok(()),
-            permit => permit.map(|permit| self.permitted(permit)),
+            Err(_) if !verdict.is_allowed() && self.override_reason().is_some() => return Ok(()),
+            permit => self.permitted(permit?),
         }
+        self.pending().verdict = Some(verdict);
+        Ok(())
     }
 
     fn permitted(&mut self, permit: Permit) {
         (self.permit, self.is_sent) = (Some(permit), false);
-        self.step = Step::Send;
     }
 
     /// Checks and acquires, if neither needs a wait. A second path beside `acquire`, because most requests take it: the clock is read once less,
     /// and no future is made. That is 1,300 of the 10,400 instructions that abide would add to a small request (bench `overhead`).
     fn admit_at_once(&mut self) -> Result<(), Denied> {
         let gate = &self.crawler.gate;
-        if self.step == Step::Check
+        if self.step() == Step::Check
             && let Some(verdict) = gate.check_at_once(self.url())
         {
             self.checked(verdict)?;
-            if self.step == Step::Acquire
+            if self.step() == Step::Acquire
                 && let Some(verdict) = self.verdict()
                 && let Some(permit) = self.span.within(|| gate.acquire_at_once(self.url(), verdict))
             {
@@ -345,7 +346,7 @@ impl<'a> Call<'a> {
             Some(now) => self.pending().verdict = Some(now),
             None => {
                 self.give_back();
-                self.step = Step::Check;
+                self.pending().verdict = None;
             }
         }
     }
@@ -470,7 +471,6 @@ impl<'a> Call<'a> {
     }
 
     fn follow_or_finish(&mut self, head: ResponseHead<'_>) -> Result<(), Denied> {
-        self.step = Step::Done;
         let target = if head.is_repeatable && self.may_repeat() && self.may_wait() && self.gives(head) {
             RedirectTarget::repeat(self.method.clone(), self.url().clone())
         } else {
@@ -492,7 +492,6 @@ impl<'a> Call<'a> {
             }
         };
         self.target = Some(Box::new(target));
-        self.step = Step::Follow;
         Ok(())
     }
 
@@ -610,7 +609,6 @@ impl<'a> Call<'a> {
         target.change(headers);
         self.permit = None;
         self.is_redirected = true;
-        self.step = Step::Check;
         self.method = target.method;
         self.source = FieldSource::Wire;
         self.hop = Some(PendingHop::to(target.url));
