@@ -17,6 +17,7 @@ use url::Url;
 use crate::body::{BoxError, ResponseBody};
 use crate::crawler::{Crawler, Options};
 use crate::fetch_info::{CallSpan, Hop, RedirectHistory};
+use crate::halves::SharedHandoff;
 use crate::identity::{excerpt, foreign_host};
 use crate::license::LicenseToken;
 use crate::payment::{Payment, PaymentTerms};
@@ -73,16 +74,18 @@ pub struct Call<'a> {
     pub(crate) crawler: &'a Crawler,
     options: Options,
     /// Whether a permit is acquired here, and not by a middleware below.
-    paces: bool,
+    pub(crate) paces: bool,
+    /// The hop that was handed down, to the call below or to this one.
+    pub(crate) handoff: Option<SharedHandoff>,
     history: RedirectHistory,
     /// How long the call may still wait for permits.
     pub(crate) wait_left: Duration,
     /// How long the call may still be on the wire.
     wire_left: Option<Duration>,
     /// Whether earlier hops have used some of that.
-    is_redirected: bool,
+    pub(crate) is_redirected: bool,
     method: Method,
-    hop: Option<PendingHop>,
+    pub(crate) hop: Option<PendingHop>,
     span: CallSpan,
     permit: Option<Permit>,
     /// Whether the request of the permit is on the wire. Before that, the permit is given back, and the next request needs no delay.
@@ -92,7 +95,7 @@ pub struct Call<'a> {
     target: Option<Box<RedirectTarget>>,
     source: FieldSource,
     /// What signs this hop, in place of what signs all, because the server has asked for it.
-    signer: Option<Arc<dyn SignRequest>>,
+    pub(crate) signer: Option<Arc<dyn SignRequest>>,
     /// The token of a licence, for the origin that has asked for one.
     license: Option<Box<LicenseToken>>,
     /// What the next request offers to pay.
@@ -108,11 +111,13 @@ struct Repetitions {
     price: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct PendingHop {
     pub(crate) url: Url,
     pub(crate) verdict: Option<Verdict>,
     pub(crate) waited: Duration,
+    /// How long a middleware below had it on the wire.
+    pub(crate) wire: Duration,
 }
 
 /// The head of a response.
@@ -155,6 +160,7 @@ impl<'a> Call<'a> {
             options,
             crawler,
             paces: true,
+            handoff: None,
             history: RedirectHistory::default(),
             method: method.clone(),
             hop: Some(PendingHop::to(if has_userinfo(url) { without_userinfo(url) } else { url.clone() })),
@@ -169,38 +175,6 @@ impl<'a> Call<'a> {
             payment: None,
             given: Repetitions::default(),
         }
-    }
-
-    /// A middleware below acquires the permits, in place of this call.
-    pub fn paced_below(&mut self) {
-        self.paces = false;
-    }
-
-    /// The same, already checked by a middleware above, which may wait so long.
-    #[must_use]
-    pub fn checked_above(mut self, verdict: Verdict, wait_left: Duration) -> Self {
-        self.wait_left = wait_left;
-        self.pending().verdict = Some(verdict);
-        self
-    }
-
-    /// The same, to be signed as a server has asked a middleware above. `None`: like every request.
-    #[must_use]
-    pub fn signed_by(mut self, signer: Option<Arc<dyn SignRequest>>) -> Self {
-        self.signer = signer;
-        self
-    }
-
-    /// The same, behind redirects that a middleware above has followed: they have used some of the timeout.
-    #[must_use]
-    pub fn redirected(mut self) -> Self {
-        self.is_redirected = true;
-        self
-    }
-
-    /// What signs this hop because the server has asked for it.
-    pub fn signer(&self) -> Option<&Arc<dyn SignRequest>> {
-        self.signer.as_ref()
     }
 
     /// The method of this hop.
@@ -233,11 +207,6 @@ impl<'a> Call<'a> {
             .expect("a hop is pending, or it is in the history")
     }
 
-    /// How long the call may still wait for permits.
-    pub fn wait_left(&self) -> Duration {
-        self.wait_left
-    }
-
     /// How long the request may be on the wire.
     pub fn timeout(&self) -> Option<Duration> {
         self.wire_left
@@ -259,12 +228,12 @@ impl<'a> Call<'a> {
     }
 
     /// The constructor and `follow` put it in; `answered` takes it and ends the hop.
-    fn pending(&mut self) -> &mut PendingHop {
+    pub(crate) fn pending(&mut self) -> &mut PendingHop {
         self.hop.as_mut().expect("a hop is checked, permitted and sent before its response comes")
     }
 
     /// The call, or a middleware below it, has waited for permits until so much is left.
-    pub fn spend(&mut self, left: Duration) {
+    pub(crate) fn spend(&mut self, left: Duration) {
         let waited = self.wait_left.saturating_sub(left);
         self.wait_left = left;
         let pending = self.pending();
@@ -291,7 +260,7 @@ impl<'a> Call<'a> {
         let (gate, mut left) = (&self.crawler.gate, self.wait_left);
         let hop = self.hop.as_mut().expect("see `pending`");
         // Taken: if the wait for the permit is cancelled, the call checks again.
-        let mut verdict = hop.verdict.take().expect("`checked` or `checked_above` has put it in");
+        let mut verdict = hop.verdict.take().expect("`checked` or `one_hop` has put it in");
         let permit = self.span.cover(pin!(gate.acquire(&hop.url, &mut verdict, &mut left))).await;
         self.spend(left);
         match permit {
@@ -377,9 +346,8 @@ impl<'a> Call<'a> {
         signed.map_err(|error| self.denied(DeniedKind::NotSigned { reason: error.to_string() }))
     }
 
-    /// Adds what a server has asked for, a price or the token of a licence. [`add_signature`](Self::add_signature) does so, too: this is for a
-    /// middleware that leaves signing to another one below it.
-    pub fn add_given(&self, headers: &mut HeaderMap) {
+    /// Adds what a server has asked for, a price or the token of a licence.
+    pub(crate) fn add_given(&self, headers: &mut HeaderMap) {
         if let Some(token) = &self.license {
             token.add(headers);
         }
@@ -397,7 +365,7 @@ impl<'a> Call<'a> {
     }
 
     /// Whether the request was sent. One that could not be connected was not.
-    pub fn is_sent(&self) -> bool {
+    fn is_sent(&self) -> bool {
         self.is_sent && !self.is_unconnected
     }
 
@@ -410,43 +378,14 @@ impl<'a> Call<'a> {
     /// [`DeniedKind::RedirectBypass`] if it is the response to another URL: the client has followed a redirect past the gate.
     pub fn answered(&mut self, head: ResponseHead<'_>) -> Result<(), Denied> {
         self.observe(head.status, head.headers);
-        // A look at the clock, which only a limit or a span needs.
-        let is_needed = self.wire_left.is_some() || self.span.is_enabled();
-        let wire = self.permit().filter(|_| is_needed).map(Permit::elapsed).unwrap_or_default();
-        self.end(head, wire)
-    }
-
-    /// Reports a response to its host: 429 and 503 back it off.
-    pub fn observe(&mut self, status: StatusCode, headers: &HeaderMap) {
-        // A request that was answered was sent.
-        self.sending();
-        if let Some(permit) = self.permit() {
-            self.span.within(|| permit.observe(status, headers));
-        }
-    }
-
-    /// The same as [`answered`](Self::answered) of a request that a middleware below has sent, by this verdict, or that a cache has answered.
-    ///
-    /// # Errors
-    /// Those of [`answered`](Self::answered).
-    pub fn answered_below(
-        &mut self,
-        head: ResponseHead<'_>,
-        sent: Option<Verdict>,
-        wire: Duration,
-    ) -> Result<(), Denied> {
-        if let Some(verdict) = sent {
-            self.pending().verdict = Some(verdict);
-        }
-        self.end(head, wire)
-    }
-
-    fn end(&mut self, head: ResponseHead<'_>, wire: Duration) -> Result<(), Denied> {
         if let Some(got) = head.url.filter(|got| !same_resource(got, self.url())) {
             return Err(self.denied(DeniedKind::RedirectBypass { got: without_userinfo(got) }));
         }
+        let PendingHop { waited, wire, .. } = *self.pending();
+        // A look at the clock, which only a limit or a span needs.
+        let is_needed = self.wire_left.is_some() || self.span.is_enabled();
+        let wire = self.permit().filter(|_| is_needed).map_or(wire, Permit::elapsed);
         self.wire_left = self.wire_left.map(|left| left.saturating_sub(wire));
-        let waited = self.pending().waited;
         std::mem::replace(&mut self.span, CallSpan::none()).hop_answered(head.status, waited, wire);
         let terms = PaymentTerms::of(head.status, head.headers);
         if let Some(payment) = self.payment.take() {
@@ -468,6 +407,15 @@ impl<'a> Call<'a> {
             payment: terms.map(Box::new),
         });
         self.follow_or_finish(head)
+    }
+
+    /// Reports a response to its host: 429 and 503 back it off.
+    pub fn observe(&mut self, status: StatusCode, headers: &HeaderMap) {
+        // A request that was answered was sent.
+        self.sending();
+        if let Some(permit) = self.permit() {
+            self.span.within(|| permit.observe(status, headers));
+        }
     }
 
     fn follow_or_finish(&mut self, head: ResponseHead<'_>) -> Result<(), Denied> {
@@ -674,12 +622,18 @@ impl<'a> Call<'a> {
 
 impl PendingHop {
     fn to(url: Url) -> Self {
-        Self { url, verdict: None, waited: Duration::ZERO }
+        Self { url, verdict: None, waited: Duration::ZERO, wire: Duration::ZERO }
     }
 }
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
+        if let Some(mut above) = self.above() {
+            above.is_sent |= self.is_sent();
+        } else {
+            // A call that is cancelled after it was handed down.
+            self.take_back();
+        }
         if !self.is_sent {
             self.give_back();
         }

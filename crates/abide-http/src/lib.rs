@@ -49,6 +49,7 @@
 
 // One call: what is decided for each hop.
 mod call;
+mod halves;
 mod identity;
 mod license;
 mod payment;

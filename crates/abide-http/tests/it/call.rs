@@ -8,7 +8,7 @@ use abide_gate::{Clock, Denied, DeniedKind, Failure, ManualClock, SystemClock};
 use abide_http::{
     Call, Crawler, LicenseToken, Options, PaymentPolicy, Price, RedirectPolicy, ResponseHead, Step, admit,
 };
-use http::{HeaderMap, Method, StatusCode};
+use http::{Extensions, HeaderMap, Method, StatusCode};
 use tokio::time::{Instant, advance};
 use url::Url;
 
@@ -116,10 +116,16 @@ async fn an_override_survives(is_checked_above: bool) {
     let mut first = call(&crawler, mine.clone(), "http://a.example/x");
     admit(&mut first).await.unwrap();
     assert_eq!(first.verdict().unwrap().override_reason(), None, "robots.txt allows it");
-    let mut second = call(&crawler, mine, "http://a.example/y");
+    let (mut extensions, to) = (Extensions::new(), url("http://a.example/y"));
+    extensions.insert(mine.clone());
+    let mut above = call(&crawler, mine, to.as_str());
     if is_checked_above {
-        second = second.checked_above(first.verdict().unwrap().clone(), 30 * SECOND);
+        above.paced_below();
+        admit(&mut above).await.unwrap();
+        above.hand_down(&mut HeaderMap::new(), &mut extensions);
     }
+    let mut second = Call::one_hop(&crawler, &extensions, &Method::GET, &to, None);
+    assert_eq!(second.step(), if is_checked_above { Step::Acquire } else { Step::Check });
     let changes = async {
         advance(DELAY).await;
         crawler.gate().invalidate(&"http://a.example".parse().unwrap()).await;
