@@ -82,8 +82,6 @@ pub struct Call<'a> {
     pub(crate) wait_left: Duration,
     /// How long the call may still be on the wire.
     wire_left: Option<Duration>,
-    /// Whether earlier hops have used some of that.
-    pub(crate) is_redirected: bool,
     method: Method,
     pub(crate) hop: Option<PendingHop>,
     span: CallSpan,
@@ -118,6 +116,8 @@ pub(crate) struct PendingHop {
     pub(crate) waited: Duration,
     /// How long a middleware below had it on the wire.
     pub(crate) wire: Duration,
+    /// Whether hops before it have used some of the timeout.
+    pub(crate) is_later: bool,
 }
 
 /// The head of a response.
@@ -156,7 +156,6 @@ impl<'a> Call<'a> {
         Self {
             wait_left: options.max_wait.unwrap_or(crawler.gate.max_wait()),
             wire_left: timeout,
-            is_redirected: false,
             options,
             crawler,
             paces: true,
@@ -496,7 +495,7 @@ impl<'a> Call<'a> {
         let permit = self.permit()?;
         // What earlier hops have left of the timeout may be too short for any server.
         let is_ours = failure == Some(Failure::Timeout)
-            && self.is_redirected
+            && self.hop.as_ref().is_some_and(|hop| hop.is_later)
             && self.wire_left.is_some_and(|left| permit.elapsed() >= left);
         if let Some(failure) = failure.filter(|_| !is_ours) {
             self.span.within(|| permit.failed(failure));
@@ -556,10 +555,9 @@ impl<'a> Call<'a> {
         let target = *self.target.take().expect("Step::Follow");
         target.change(headers);
         self.permit = None;
-        self.is_redirected = true;
         self.method = target.method;
         self.source = FieldSource::Wire;
-        self.hop = Some(PendingHop::to(target.url));
+        self.hop = Some(PendingHop { is_later: true, ..PendingHop::to(target.url) });
         target.keeps_body
     }
 
@@ -622,7 +620,7 @@ impl<'a> Call<'a> {
 
 impl PendingHop {
     fn to(url: Url) -> Self {
-        Self { url, verdict: None, waited: Duration::ZERO, wire: Duration::ZERO }
+        Self { url, verdict: None, waited: Duration::ZERO, wire: Duration::ZERO, is_later: false }
     }
 }
 

@@ -21,7 +21,6 @@ pub(crate) struct Handoff {
     hop: PendingHop,
     wait_left: Duration,
     signer: Option<Arc<dyn SignRequest>>,
-    is_redirected: bool,
     /// The verdict by which the request went out. `None`: a cache answered.
     sent_by: Option<Verdict>,
     denied: Option<Denied>,
@@ -50,9 +49,8 @@ impl<'a> Call<'a> {
         call.handoff = extensions.get::<SharedHandoff>().cloned();
         let above = call.above().map(|above| above.clone());
         if let Some(above) = above.filter(|above| same_resource(&above.hop.url, call.url())) {
-            call.pending().verdict = above.hop.verdict;
-            (call.wait_left, call.signer, call.is_redirected) =
-                (above.wait_left, above.signer, above.is_redirected);
+            call.hop = Some(PendingHop { waited: Duration::ZERO, wire: Duration::ZERO, ..above.hop });
+            (call.wait_left, call.signer) = (above.wait_left, above.signer);
             // What is between the halves may have taken long, as a retry that pauses does.
             call.was_late();
         }
@@ -71,7 +69,6 @@ impl<'a> Call<'a> {
             hop: self.pending().clone(),
             wait_left: self.wait_left,
             signer: self.signer.clone(),
-            is_redirected: self.is_redirected,
             sent_by: None,
             denied: None,
             is_sent: false,
