@@ -9,12 +9,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{HeaderMap, Method, Response, StatusCode};
-use http_body::Body;
+use http::{HeaderMap, Method, StatusCode};
 use url::Url;
 
-use crate::body::{BoxError, ResponseBody};
 use crate::crawler::{Crawler, Options};
 use crate::fetch_info::{CallSpan, Hop, RedirectHistory};
 use crate::halves::SharedHandoff;
@@ -22,11 +19,10 @@ use crate::identity::{excerpt, foreign_host};
 use crate::license::LicenseToken;
 use crate::payment::{Payment, PaymentTerms};
 use crate::preserved_fields::restore_fields;
-use crate::reader::{FieldSource, Reading, RuleFields};
+use crate::reader::FieldSource;
 use crate::redirect::{Redirect, RedirectTarget, redirect, same_resource};
 use abide_gate::pacing::Permit;
 use abide_gate::{Denied, DeniedKind, Failure, Origin, SignRequest, Verdict, has_userinfo, without_userinfo};
-use abide_permissions::HeadEnd;
 
 /// What to do next.
 ///
@@ -72,17 +68,17 @@ pub enum Step {
 #[derive(Debug)]
 pub struct Call<'a> {
     pub(crate) crawler: &'a Crawler,
-    options: Options,
+    pub(crate) options: Options,
     /// Whether a permit is acquired here, and not by a middleware below.
     pub(crate) paces: bool,
     /// The hop that was handed down, to the call below or to this one.
     pub(crate) handoff: Option<SharedHandoff>,
-    history: RedirectHistory,
+    pub(crate) history: RedirectHistory,
     /// How long the call may still wait for permits.
     pub(crate) wait_left: Duration,
     /// How long the call may still be on the wire.
     wire_left: Option<Duration>,
-    method: Method,
+    pub(crate) method: Method,
     pub(crate) hop: Option<PendingHop>,
     span: CallSpan,
     permit: Option<Permit>,
@@ -91,7 +87,7 @@ pub struct Call<'a> {
     /// Whether it failed before anything was sent. Its host was contacted, so the permit ends as that of a request that was sent.
     is_unconnected: bool,
     target: Option<Box<RedirectTarget>>,
-    source: FieldSource,
+    pub(crate) source: FieldSource,
     /// What signs this hop, in place of what signs all, because the server has asked for it.
     pub(crate) signer: Option<Arc<dyn SignRequest>>,
     /// The token of a licence, for the origin that has asked for one.
@@ -561,41 +557,9 @@ impl<'a> Call<'a> {
         target.keeps_body
     }
 
-    /// Reads the fields of the last response, and decides whether its body is read for permissions. `request` has the fields that were
-    /// sent, if it has any that a 304 may be the response to.
-    pub fn reading<'r>(
-        &'r mut self,
-        request: Option<&'r HeaderMap>,
-        status: StatusCode,
-        headers: &HeaderMap,
-    ) -> Reading<'r> {
-        let Self { crawler, options, method, source, history, .. } = self;
-        let scan = options.scan.unwrap_or(crawler.settings.scan);
-        let (source, fields, head) = (*source, RuleFields::default(), Err(HeadEnd::NotScanned));
-        Reading { crawler, scan, method, request, source, history, fields, head }.begun(status, headers)
-    }
-
-    /// The response for the caller: its head is read, and a [`FetchInfo`](crate::FetchInfo) put into its extensions.
-    // Not `async`: a future that takes things by value has room for them twice.
-    pub fn finish<'r, B>(
-        &'r mut self,
-        request: Option<&'r HeaderMap>,
-        response: Response<ResponseBody<B>>,
-    ) -> impl Future<Output = Response<ResponseBody<B>>> + use<'r, 'a, B>
-    where
-        B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
-    {
-        self.reading(request, response.status(), response.headers()).finish(response)
-    }
-
     /// The hops so far.
     pub fn history(&self) -> &RedirectHistory {
         &self.history
-    }
-
-    /// The redirect that is about to be followed keeps its own permissions: they are for its own URL only.
-    pub async fn keep_rules(&mut self, status: StatusCode, headers: &HeaderMap) {
-        self.reading(None, status, headers).followed(status, headers).await;
     }
 
     /// Creates a refusal of this hop.

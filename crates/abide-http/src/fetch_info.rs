@@ -17,7 +17,7 @@ use thiserror::Error;
 use tokio::sync::watch;
 use url::Url;
 
-use crate::crawler::Crawler;
+use crate::call::Call;
 #[cfg(feature = "tracing")]
 use crate::failure::root_cause;
 use crate::payment::PaymentTerms;
@@ -54,17 +54,13 @@ pub(crate) enum HeadOutcome {
 }
 
 impl FetchInfo {
-    pub(crate) fn new(
-        crawler: &Crawler,
-        history: &mut RedirectHistory,
-        fields: RuleFields,
-        outcome: HeadOutcome,
-    ) -> Self {
-        let (read, history) = (crawler.settings.read.clone(), std::mem::take(history));
+    /// Of the last response of the call, which loses its history to it.
+    pub(crate) fn new(call: &mut Call<'_>, fields: RuleFields, outcome: HeadOutcome) -> Self {
+        let (read, history) = (call.crawler.settings.read.clone(), std::mem::take(&mut call.history));
         Self { inner: Arc::new(Inner { read, history, fields, outcome }) }
     }
 
-    /// The fetch info that [`Call::finish`](crate::Call::finish) attached to a response.
+    /// The fetch info that [`Reading::finish`](crate::Reading::finish) attached to a response.
     pub fn of(extensions: &Extensions) -> Option<&Self> {
         extensions.get()
     }

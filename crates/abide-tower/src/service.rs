@@ -170,7 +170,8 @@ where
     };
     let (version, permit) = (response.version(), call.take_permit());
     let response = response.map(|body| ResponseBody::new(Box::pin(body), version, permit));
-    Ok(call.finish(Some(&conditions), response).await)
+    let reading = call.reading(Some(&conditions), response.status(), response.headers());
+    Ok(reading.finish(response).await)
 }
 
 /// Checked, and with a permit.
