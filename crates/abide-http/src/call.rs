@@ -332,7 +332,7 @@ impl<'a> Call<'a> {
     /// [`DeniedKind::NotSigned`].
     pub fn add_signature(&mut self, headers: &mut HeaderMap) -> Result<(), Denied> {
         if let Some(policy) = self.crawler.settings.payment.as_ref().filter(|_| self.payment.is_none()) {
-            self.payment = policy.offer(self.url()).map(Box::new);
+            self.payment = policy.offer(self.url(), None).map(Box::new);
         }
         self.add_given(headers);
         let gate = &self.crawler.gate;
@@ -455,7 +455,7 @@ impl<'a> Call<'a> {
         let Crawler { gate, settings, .. } = self.crawler;
         let signer = gate.signer().and_then(|signer| signer.asked(head.status, head.headers));
         let token = || settings.license.as_ref()?.find(self.url(), head.status, head.headers);
-        let offer = || settings.payment.as_ref()?.accept(self.url(), self.history.last()?.payment()?);
+        let offer = || settings.payment.as_ref()?.offer(self.url(), Some(self.history.last()?.payment()?));
         if signer.is_some() && !self.given.signature {
             self.given.signature = true;
         } else if !self.given.license
