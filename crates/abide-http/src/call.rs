@@ -9,6 +9,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::header::AUTHORIZATION;
 use http::{HeaderMap, Method, StatusCode};
 use url::Url;
 
@@ -81,7 +82,7 @@ pub struct Call<'a> {
     pub(crate) method: Method,
     pub(crate) hop: Option<PendingHop>,
     span: CallSpan,
-    permit: Option<Permit>,
+    pub(crate) permit: Option<Permit>,
     /// Whether the request of the permit is on the wire. Before that, the permit is given back, and the next request needs no delay.
     is_sent: bool,
     /// Whether it failed before anything was sent. Its host was contacted, so the permit ends as that of a request that was sent.
@@ -212,14 +213,9 @@ impl<'a> Call<'a> {
         self.hop.as_ref()?.verdict.as_ref()
     }
 
-    /// A part of this hop, polled within its span, and pinned elsewhere.
-    pub fn cover<F: Future + Unpin>(&self, sending: F) -> impl Future<Output = F::Output> {
-        self.span.cover(sending)
-    }
-
-    /// A part of this hop in which nothing is awaited, within its span.
-    pub fn within<T>(&self, sending: impl FnOnce() -> T) -> T {
-        self.span.within(sending)
+    /// The span of this hop.
+    pub fn span(&self) -> &CallSpan {
+        &self.span
     }
 
     /// The constructor and `follow` put it in; `answered` takes it and ends the hop.
@@ -305,7 +301,7 @@ impl<'a> Call<'a> {
             None => self.crawler.gate.check_cached(self.url()),
         };
         let is_current = |now: &Verdict| now.is_allowed() && now.crawl_delay() <= verdict.crawl_delay();
-        let is_backed_off = self.permit().is_some_and(Permit::is_backed_off);
+        let is_backed_off = self.permit.as_ref().is_some_and(Permit::is_backed_off);
         match now.filter(|now| is_current(now) && !is_backed_off) {
             Some(now) => self.pending().verdict = Some(now),
             None => {
@@ -344,7 +340,8 @@ impl<'a> Call<'a> {
     /// Adds what a server has asked for, a price or the token of a licence.
     pub(crate) fn add_given(&self, headers: &mut HeaderMap) {
         if let Some(token) = &self.license {
-            token.add(headers);
+            // In place of any other credentials.
+            headers.insert(AUTHORIZATION, token.0.clone());
         }
         if let Some(payment) = &self.payment {
             payment.add(headers);
@@ -379,7 +376,7 @@ impl<'a> Call<'a> {
         let PendingHop { waited, wire, .. } = *self.pending();
         // A look at the clock, which only a limit or a span needs.
         let is_needed = self.wire_left.is_some() || self.span.is_enabled();
-        let wire = self.permit().filter(|_| is_needed).map_or(wire, Permit::elapsed);
+        let wire = self.permit.as_ref().filter(|_| is_needed).map_or(wire, Permit::elapsed);
         self.wire_left = self.wire_left.map(|left| left.saturating_sub(wire));
         std::mem::replace(&mut self.span, CallSpan::none()).hop_answered(head.status, waited, wire);
         let terms = PaymentTerms::of(head.status, head.headers);
@@ -408,7 +405,7 @@ impl<'a> Call<'a> {
     pub fn observe(&mut self, status: StatusCode, headers: &HeaderMap) {
         // A request that was answered was sent.
         self.sending();
-        if let Some(permit) = self.permit() {
+        if let Some(permit) = &self.permit {
             self.span.within(|| permit.observe(status, headers));
         }
     }
@@ -488,7 +485,7 @@ impl<'a> Call<'a> {
         if let Some(mut payment) = self.payment.take_if(|_| self.is_unconnected) {
             payment.is_sent = false;
         }
-        let permit = self.permit()?;
+        let permit = self.permit.as_ref()?;
         // What earlier hops have left of the timeout may be too short for any server.
         let is_ours = failure == Some(Failure::Timeout)
             && self.hop.as_ref().is_some_and(|hop| hop.is_later)
@@ -516,7 +513,7 @@ impl<'a> Call<'a> {
 
     /// Waits until a backoff by the response is in the shared store.
     pub async fn saved(&self) {
-        if let Some(permit) = self.permit().filter(|permit| !permit.is_saved()) {
+        if let Some(permit) = self.permit.as_ref().filter(|permit| !permit.is_saved()) {
             self.span.cover(Box::pin(permit.saved())).await;
         }
     }
@@ -529,11 +526,6 @@ impl<'a> Call<'a> {
     /// Takes away what [`preserve_fields`](crate::preserve_fields) has added before a cache, and unites it with the fields that are there.
     pub fn restore_fields(&mut self, status: StatusCode, headers: &mut HeaderMap) {
         self.source = restore_fields(status, headers);
-    }
-
-    /// The permit of the request that was sent.
-    pub fn permit(&self) -> Option<&Permit> {
-        self.permit.as_ref()
     }
 
     /// The permit, for the body of the response.

@@ -413,7 +413,7 @@ impl CallSpan {
     }
 
     /// A part of the call in which nothing is awaited.
-    pub(crate) fn within<T>(&self, sending: impl FnOnce() -> T) -> T {
+    pub fn within<T>(&self, sending: impl FnOnce() -> T) -> T {
         #[cfg(feature = "tracing")]
         let _entered = self.span.enter();
         sending()

@@ -103,7 +103,7 @@ impl<'a> Call<'a> {
         above.wait_left = above.wait_left.saturating_sub(waited);
         above.hop.waited = above.hop.waited.saturating_add(waited);
         if let Some(hop) = history.last() {
-            let wire = self.permit().map(Permit::elapsed).unwrap_or_default();
+            let wire = self.permit.as_ref().map(Permit::elapsed).unwrap_or_default();
             above.hop.wire = above.hop.wire.saturating_add(wire);
             above.sent_by = Some(hop.verdict().clone());
         } else {

@@ -173,7 +173,14 @@ impl<'a> RedirectLoop<'a> {
     async fn follow(&mut self, response: Response) {
         self.call.keep_rules(response.status(), response.headers()).await;
         drop(response);
-        let request = self.copy.take().unwrap_or_default().follow(&mut self.call);
+        let mut copy = *self.copy.take().unwrap_or_default();
+        let keeps_body = self.call.follow(&mut copy.headers);
+        let mut request = Request::new(self.call.method().clone(), self.call.url().clone());
+        *request.headers_mut() = copy.headers;
+        *request.version_mut() = copy.version;
+        if keeps_body {
+            *request.body_mut() = copy.body;
+        }
         self.copy = RequestCopy::of(&request);
         self.request = Some(request);
     }
@@ -263,17 +270,6 @@ impl RequestCopy {
             body: request.body().and_then(|_| request.try_clone()?.body_mut().take()),
         }))
     }
-
-    fn follow(mut self, call: &mut Call<'_>) -> Request {
-        let keeps_body = call.follow(&mut self.headers);
-        let mut request = Request::new(call.method().clone(), call.url().clone());
-        *request.headers_mut() = self.headers;
-        *request.version_mut() = self.version;
-        if keeps_body {
-            *request.body_mut() = self.body;
-        }
-        request
-    }
 }
 
 /// Signs and sends a request that has its permit, within the span of the hop and the read timeout, and reports the result to the call. Returns how
@@ -302,7 +298,7 @@ pub(crate) async fn send_and_report(
         request.headers_mut().entry(ACCEPT_ENCODING).or_insert(IDENTITY);
     }
     call.sending();
-    let mut sending = call.within(|| next.run(taken.take().expect(ONE_REQUEST), extensions));
+    let mut sending = call.span().within(|| next.run(taken.take().expect(ONE_REQUEST), extensions));
     let mut sends = 0;
     let answer = {
         let sending = poll_fn(|context| {
@@ -310,7 +306,7 @@ pub(crate) async fn send_and_report(
             polled.map(|result| result.map(|response| *place = Some(response)))
         });
         let sending = pin!(with_read_timeout(core.read_timeout, sending));
-        count_sends(&mut sends, call.cover(sending)).await
+        count_sends(&mut sends, call.span().cover(sending)).await
     };
     // A request that is given up has ended before that is reported.
     drop(sending);

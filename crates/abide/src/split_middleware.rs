@@ -27,7 +27,7 @@ pub(crate) async fn send_through_chain(
     call.hand_down(request.headers_mut(), extensions);
     let mut times_unpaced = 0;
     // The inner half counts for itself, so what is counted here went past it.
-    let sending = call.cover(next.run(request, extensions));
+    let sending = call.span().cover(next.run(request, extensions));
     let response = count_sends(&mut times_unpaced, sending).await;
     let (is_paced, denied) = call.take_back();
     // With a client that counts nothing, an address says the same, if nothing on the way has rebuilt the response.

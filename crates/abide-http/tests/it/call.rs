@@ -89,12 +89,12 @@ async fn a_client_that_was_late_checks_again_if_anything_may_have_changed() {
     assert_eq!(call.step(), Step::Send, "the rules are the same");
     advance(Duration::from_secs(2 * 24 * 60 * 60)).await;
     call.was_late();
-    assert_eq!((call.step(), call.permit().is_none()), (Step::Check, true));
+    assert_eq!((call.step(), call.take_permit().is_none()), (Step::Check, true));
     admit(&mut call).await.unwrap();
     assert_eq!(call.step(), Step::Send);
     crawler.gate().back_off("a.example", crawler.gate().wall().plus(Duration::from_secs(60)));
     call.was_late();
-    assert_eq!((call.step(), call.permit().is_none()), (Step::Check, true));
+    assert_eq!((call.step(), call.take_permit().is_none()), (Step::Check, true));
     let denied = admit(&mut call).await.unwrap_err();
     assert!(matches!(denied.kind(), DeniedKind::Deferred { .. }), "{denied}");
 }
