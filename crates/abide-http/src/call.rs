@@ -257,14 +257,10 @@ impl<'a> Call<'a> {
         match permit {
             // The rules have changed during the wait. `checked` overrides them.
             Err(_) if !verdict.is_allowed() && self.override_reason().is_some() => return Ok(()),
-            permit => self.permitted(permit?),
+            permit => (self.permit, self.is_sent) = (Some(permit?), false),
         }
         self.pending().verdict = Some(verdict);
         Ok(())
-    }
-
-    fn permitted(&mut self, permit: Permit) {
-        (self.permit, self.is_sent) = (Some(permit), false);
     }
 
     /// Checks and acquires, if neither needs a wait. A second path beside `acquire`, because most requests take it: the clock is read once less,
@@ -279,7 +275,7 @@ impl<'a> Call<'a> {
                 && let Some(verdict) = self.verdict()
                 && let Some(permit) = self.span.within(|| gate.acquire_at_once(self.url(), verdict))
             {
-                self.permitted(permit);
+                (self.permit, self.is_sent) = (Some(permit), false);
             }
         }
         Ok(())
@@ -354,11 +350,6 @@ impl<'a> Call<'a> {
         if let Some(payment) = &mut self.payment {
             payment.is_sent = true;
         }
-    }
-
-    /// Whether the request was sent. One that could not be connected was not.
-    fn is_sent(&self) -> bool {
-        self.is_sent && !self.is_unconnected
     }
 
     /// Reports the head of the response.
@@ -583,7 +574,7 @@ impl PendingHop {
 impl Drop for Call<'_> {
     fn drop(&mut self) {
         if let Some(mut above) = self.above() {
-            above.is_sent |= self.is_sent();
+            above.is_sent |= self.is_sent && !self.is_unconnected;
         } else {
             // A call that is cancelled after it was handed down.
             self.take_back();
