@@ -142,7 +142,8 @@ impl FetchInfo {
     /// The URLs of licence terms for the content (RSL 1.0), as written, each with its place: the robots.txt of the last hop, `Link` fields,
     /// or the head. abide does not fetch the documents.
     pub fn licenses(&self) -> Vec<(Box<str>, Provenance)> {
-        let (rules, permissions) = (self.rules_and_url().map(|(rules, _)| rules), self.permissions());
+        let (rules, permissions) = (self.verdict().and_then(Verdict::rules), self.permissions());
+        let rules = rules.map(|entry| entry.rules());
         match &self.inner.outcome {
             HeadOutcome::Stored(known) => {
                 let links = known.lines("link").map(|line| ("link", line));
@@ -159,13 +160,8 @@ impl FetchInfo {
 
     /// The App-Directives of robots.txt for the last hop's URL (draft-nottingham-plan-b).
     pub fn app_directives(&self) -> Option<AppDirectives> {
-        let (rules, url) = self.rules_and_url()?;
-        Some(AppDirectives::of(rules, &Target::of(url)))
-    }
-
-    fn rules_and_url(&self) -> Option<(&abide_robots::Rules, &Url)> {
         let hop = self.inner.history.last()?;
-        Some((hop.verdict().rules()?.rules(), hop.url()))
+        Some(AppDirectives::of(hop.verdict().rules()?.rules(), &Target::of(hop.url())))
     }
 
     /// Waits until the head was read to its end, or the body was dropped, and returns the permissions.
