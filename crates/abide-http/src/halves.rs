@@ -96,7 +96,9 @@ impl<'a> Call<'a> {
     pub fn report(&mut self, denied: Option<Denied>) {
         let history = self.take_history();
         let Some(mut above) = self.above() else {
-            denied.iter().for_each(|denied| self.crawler.gate.report_refused(denied));
+            if let Some(denied) = denied {
+                self.crawler.gate.report_refused(&denied);
+            }
             return;
         };
         let waited = history.waited();

@@ -116,15 +116,12 @@ async fn an_override_survives(is_checked_above: bool) {
     let mut first = call(&crawler, mine.clone(), "http://a.example/x");
     admit(&mut first).await.unwrap();
     assert_eq!(first.verdict().unwrap().override_reason(), None, "robots.txt allows it");
-    let (mut extensions, to) = (Extensions::new(), url("http://a.example/y"));
-    extensions.insert(mine.clone());
-    let mut above = call(&crawler, mine, to.as_str());
-    if is_checked_above {
-        above.paced_below();
-        admit(&mut above).await.unwrap();
-        above.hand_down(&mut HeaderMap::new(), &mut extensions);
+    let (above, mut extensions) = handed_down(call(&crawler, mine.clone(), "http://a.example/y")).await;
+    if !is_checked_above {
+        extensions.clear();
     }
-    let mut second = Call::one_hop(&crawler, &extensions, &Method::GET, &to, None);
+    extensions.insert(mine);
+    let mut second = below(&crawler, &above, &extensions);
     assert_eq!(second.step(), if is_checked_above { Step::Acquire } else { Step::Check });
     let changes = async {
         advance(DELAY).await;
@@ -183,6 +180,66 @@ async fn a_timeout_that_earlier_hops_have_used_is_not_the_hosts_fault() {
         let wait = crawler.gate().next_slot(&url("http://b.example/")).unwrap().wait;
         assert_eq!(wait > DELAY, !is_redirected, "{wait:?}");
     }
+}
+
+/// A call whose permits are acquired below, and the extensions by which its hop is handed down.
+async fn handed_down(mut above: Call<'_>) -> (Call<'_>, Extensions) {
+    let mut extensions = Extensions::new();
+    above.paced_below();
+    admit(&mut above).await.unwrap();
+    above.hand_down(&mut HeaderMap::new(), &mut extensions);
+    (above, extensions)
+}
+
+fn below<'a>(crawler: &'a Crawler, above: &Call<'_>, extensions: &Extensions) -> Call<'a> {
+    Call::one_hop(crawler, extensions, above.method(), above.url(), above.timeout())
+}
+
+#[tokio::test(start_paused = true)]
+async fn halves_wait_no_longer_together_than_a_whole_call() {
+    let crawler = crawler("");
+    let patient = Options::new().with_max_wait(DELAY * 3 / 2);
+    let (mut above, extensions) = handed_down(call(&crawler, patient, "http://a.example/x")).await;
+    let mut first = call(&crawler, Options::new(), "http://a.example/y");
+    admit(&mut first).await.unwrap();
+    first.sending();
+    drop(first);
+    // Something between the halves sends again what failed.
+    let mut again = below(&crawler, &above, &extensions);
+    admit(&mut again).await.unwrap();
+    again.sending();
+    again.failed(None);
+    again.report(None);
+    drop(again);
+    let mut third = below(&crawler, &above, &extensions);
+    let denied = admit(&mut third).await.unwrap_err();
+    assert!(matches!(denied.kind(), DeniedKind::Deferred { .. }), "{denied}");
+    third.report(Some(denied));
+    let (is_paced, denied) = above.take_back();
+    assert_eq!((is_paced, denied.unwrap().name()), (false, "deferred"));
+    assert_eq!(above.take_history().waited(), DELAY);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_half_below_knows_that_earlier_hops_have_used_the_timeout() {
+    let crawler = crawler("");
+    for _ in 0..5 {
+        let to = url("http://a.example/x");
+        let mut above = Call::new(&crawler, Options::new(), &Method::GET, &to, Some(10 * SECOND));
+        above.paced_below();
+        admit(&mut above).await.unwrap();
+        above.answered(head(302, &location("http://b.example/y"))).unwrap();
+        above.follow(&mut HeaderMap::new());
+        let (above, extensions) = handed_down(above).await;
+        let mut below = below(&crawler, &above, &extensions);
+        admit(&mut below).await.unwrap();
+        below.sending();
+        advance(10 * SECOND).await;
+        below.failed(Some(Failure::Timeout));
+        below.report(None);
+    }
+    let wait = crawler.gate().next_slot(&url("http://b.example/")).unwrap().wait;
+    assert!(wait <= DELAY, "{wait:?}");
 }
 
 #[tokio::test(start_paused = true)]
