@@ -223,8 +223,8 @@ impl<'a> Call<'a> {
         self.hop.as_mut().expect("a hop is checked, permitted and sent before its response comes")
     }
 
-    /// The call, or a middleware below it, has waited for permits until so much is left.
-    pub(crate) fn spend(&mut self, left: Duration) {
+    /// The call has waited for permits until so much is left.
+    fn spend(&mut self, left: Duration) {
         let waited = self.wait_left.saturating_sub(left);
         self.wait_left = left;
         let pending = self.pending();
@@ -402,7 +402,9 @@ impl<'a> Call<'a> {
     }
 
     fn follow_or_finish(&mut self, head: ResponseHead<'_>) -> Result<(), Denied> {
-        let target = if head.is_repeatable && self.may_repeat() && self.may_wait() && self.gives(head) {
+        // Within what the call may still wait. Else the response is the caller's: by 429 it may have backed its host off.
+        let is_due = || self.crawler.gate.next_slot(self.url()).is_ok_and(|slot| slot.wait <= self.wait_left);
+        let target = if head.is_repeatable && self.may_repeat() && is_due() && self.gives(head) {
             RedirectTarget::repeat(self.method.clone(), self.url().clone())
         } else {
             let hop = self.redirects().count().saturating_sub(1);
@@ -429,12 +431,6 @@ impl<'a> Call<'a> {
     /// The hops that redirected. A request that was repeated with what its server asked for was not redirected.
     fn redirects(&self) -> impl Iterator<Item = &Hop> {
         self.history.hops().iter().filter(|hop| hop.status.is_redirection())
-    }
-
-    /// Whether the next request to the host is due within what the call may still wait. Else the response is the caller's: by 429 it may
-    /// have backed its host off.
-    fn may_wait(&self) -> bool {
-        self.crawler.gate.next_slot(self.url()).is_ok_and(|slot| slot.wait <= self.wait_left)
     }
 
     /// Whether the same request goes out once more, with something that the response asks for.

@@ -237,7 +237,7 @@ pub enum Scan {
 }
 
 /// The field lines of one response that hold rules, and when they came.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct RuleFields {
     lines: Vec<(HeaderName, HeaderValue)>,
     /// Whether these are all lines that the server sent.
