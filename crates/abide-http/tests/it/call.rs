@@ -116,7 +116,7 @@ async fn an_override_survives(is_checked_above: bool) {
     let mut first = call(&crawler, mine.clone(), "http://a.example/x");
     admit(&mut first).await.unwrap();
     assert_eq!(first.verdict().unwrap().override_reason(), None, "robots.txt allows it");
-    let (above, mut extensions) = handed_down(call(&crawler, mine.clone(), "http://a.example/y")).await;
+    let (mut above, mut extensions) = handed_down(call(&crawler, mine.clone(), "http://a.example/y")).await;
     if !is_checked_above {
         extensions.clear();
     }
@@ -131,6 +131,11 @@ async fn an_override_survives(is_checked_above: bool) {
     let (admitted, ()) = tokio::join!(admit(&mut second), changes);
     admitted.unwrap();
     assert_eq!(second.verdict().unwrap().override_reason(), Some("our own site"));
+    second.answered(head(200, &HeaderMap::new())).unwrap();
+    second.report(None);
+    assert_eq!(above.take_back().0, is_checked_above);
+    let known_above = above.verdict().unwrap().override_reason();
+    assert_eq!(known_above.is_some(), is_checked_above, "the verdict by which the request went out");
 }
 
 #[tokio::test(start_paused = true)]
@@ -199,7 +204,7 @@ fn below<'a>(crawler: &'a Crawler, above: &Call<'_>, extensions: &Extensions) ->
 async fn halves_wait_no_longer_together_than_a_whole_call() {
     let crawler = crawler("");
     let patient = Options::new().with_max_wait(DELAY * 3 / 2);
-    let (mut above, extensions) = handed_down(call(&crawler, patient, "http://a.example/x")).await;
+    let (mut above, mut extensions) = handed_down(call(&crawler, patient, "http://a.example/x")).await;
     let mut first = call(&crawler, Options::new(), "http://a.example/y");
     admit(&mut first).await.unwrap();
     first.sending();
@@ -217,7 +222,19 @@ async fn halves_wait_no_longer_together_than_a_whole_call() {
     third.report(Some(denied));
     let (is_paced, denied) = above.take_back();
     assert_eq!((is_paced, denied.unwrap().name()), (false, "deferred"));
+    above.hand_down(&mut HeaderMap::new(), &mut extensions);
+    assert_eq!(admit(&mut below(&crawler, &above, &extensions)).await.unwrap_err().name(), "deferred");
+    above.take_back();
     assert_eq!(above.take_history().waited(), DELAY);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_sent_below_in_place_of_a_hop_is_checked() {
+    let crawler = crawler("User-agent: *\nDisallow: /secret");
+    let (above, extensions) = handed_down(call(&crawler, Options::new(), "http://a.example/x")).await;
+    let to = url("http://a.example/secret");
+    let mut other = Call::one_hop(&crawler, &extensions, above.method(), &to, None);
+    assert!(admit(&mut other).await.unwrap_err().is_disallowed());
 }
 
 #[tokio::test(start_paused = true)]
