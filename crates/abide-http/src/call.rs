@@ -9,23 +9,21 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{HeaderMap, Method, Response, StatusCode};
-use http_body::Body;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, Method, StatusCode};
 use url::Url;
 
-use crate::body::{BoxError, ResponseBody};
 use crate::crawler::{Crawler, Options};
 use crate::fetch_info::{CallSpan, Hop, RedirectHistory};
+use crate::halves::SharedHandoff;
 use crate::identity::{excerpt, foreign_host};
 use crate::license::LicenseToken;
 use crate::payment::{Payment, PaymentTerms};
 use crate::preserved_fields::restore_fields;
-use crate::reader::{FieldSource, Reading, RuleFields};
+use crate::reader::FieldSource;
 use crate::redirect::{Redirect, RedirectTarget, redirect, same_resource};
 use abide_gate::pacing::Permit;
 use abide_gate::{Denied, DeniedKind, Failure, Origin, SignRequest, Verdict, has_userinfo, without_userinfo};
-use abide_permissions::HeadEnd;
 
 /// What to do next.
 ///
@@ -71,29 +69,28 @@ pub enum Step {
 #[derive(Debug)]
 pub struct Call<'a> {
     pub(crate) crawler: &'a Crawler,
-    options: Options,
+    pub(crate) options: Options,
     /// Whether a permit is acquired here, and not by a middleware below.
-    paces: bool,
-    step: Step,
-    history: RedirectHistory,
+    pub(crate) paces: bool,
+    /// The hop that was handed down, to the call below or to this one.
+    pub(crate) handoff: Option<SharedHandoff>,
+    pub(crate) history: RedirectHistory,
     /// How long the call may still wait for permits.
     pub(crate) wait_left: Duration,
     /// How long the call may still be on the wire.
     wire_left: Option<Duration>,
-    /// Whether earlier hops have used some of that.
-    is_redirected: bool,
-    method: Method,
-    hop: Option<PendingHop>,
+    pub(crate) method: Method,
+    pub(crate) hop: Option<PendingHop>,
     span: CallSpan,
-    permit: Option<Permit>,
+    pub(crate) permit: Option<Permit>,
     /// Whether the request of the permit is on the wire. Before that, the permit is given back, and the next request needs no delay.
     is_sent: bool,
     /// Whether it failed before anything was sent. Its host was contacted, so the permit ends as that of a request that was sent.
     is_unconnected: bool,
     target: Option<Box<RedirectTarget>>,
-    source: FieldSource,
+    pub(crate) source: FieldSource,
     /// What signs this hop, in place of what signs all, because the server has asked for it.
-    signer: Option<Arc<dyn SignRequest>>,
+    pub(crate) signer: Option<Arc<dyn SignRequest>>,
     /// The token of a licence, for the origin that has asked for one.
     license: Option<Box<LicenseToken>>,
     /// What the next request offers to pay.
@@ -109,11 +106,15 @@ struct Repetitions {
     price: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct PendingHop {
     pub(crate) url: Url,
     pub(crate) verdict: Option<Verdict>,
     pub(crate) waited: Duration,
+    /// How long a middleware below had it on the wire.
+    pub(crate) wire: Duration,
+    /// Whether hops before it have used some of the timeout.
+    pub(crate) is_later: bool,
 }
 
 /// The head of a response.
@@ -152,11 +153,10 @@ impl<'a> Call<'a> {
         Self {
             wait_left: options.max_wait.unwrap_or(crawler.gate.max_wait()),
             wire_left: timeout,
-            is_redirected: false,
             options,
             crawler,
             paces: true,
-            step: Step::Check,
+            handoff: None,
             history: RedirectHistory::default(),
             method: method.clone(),
             hop: Some(PendingHop::to(if has_userinfo(url) { without_userinfo(url) } else { url.clone() })),
@@ -173,39 +173,6 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// A middleware below acquires the permits, in place of this call.
-    pub fn paced_below(&mut self) {
-        self.paces = false;
-    }
-
-    /// The same, already checked by a middleware above, which may wait so long.
-    #[must_use]
-    pub fn checked_above(mut self, verdict: Verdict, wait_left: Duration) -> Self {
-        self.wait_left = wait_left;
-        self.pending().verdict = Some(verdict);
-        self.step = Step::Acquire;
-        self
-    }
-
-    /// The same, to be signed as a server has asked a middleware above. `None`: like every request.
-    #[must_use]
-    pub fn signed_by(mut self, signer: Option<Arc<dyn SignRequest>>) -> Self {
-        self.signer = signer;
-        self
-    }
-
-    /// The same, behind redirects that a middleware above has followed: they have used some of the timeout.
-    #[must_use]
-    pub fn redirected(mut self) -> Self {
-        self.is_redirected = true;
-        self
-    }
-
-    /// What signs this hop because the server has asked for it.
-    pub fn signer(&self) -> Option<&Arc<dyn SignRequest>> {
-        self.signer.as_ref()
-    }
-
     /// The method of this hop.
     pub fn method(&self) -> &Method {
         &self.method
@@ -213,7 +180,13 @@ impl<'a> Call<'a> {
 
     /// What to do next.
     pub fn step(&self) -> Step {
-        self.step
+        match &self.hop {
+            Some(PendingHop { verdict: None, .. }) => Step::Check,
+            Some(_) if self.paces && self.permit.is_none() => Step::Acquire,
+            Some(_) => Step::Send,
+            None if self.target.is_some() => Step::Follow,
+            None => Step::Done,
+        }
     }
 
     /// Whether the request may have to be sent once more, because a server can ask for a signature, a licence or a price.
@@ -230,11 +203,6 @@ impl<'a> Call<'a> {
             .expect("a hop is pending, or it is in the history")
     }
 
-    /// How long the call may still wait for permits.
-    pub fn wait_left(&self) -> Duration {
-        self.wait_left
-    }
-
     /// How long the request may be on the wire.
     pub fn timeout(&self) -> Option<Duration> {
         self.wire_left
@@ -245,23 +213,18 @@ impl<'a> Call<'a> {
         self.hop.as_ref()?.verdict.as_ref()
     }
 
-    /// A part of this hop, polled within its span, and pinned elsewhere.
-    pub fn cover<F: Future + Unpin>(&self, sending: F) -> impl Future<Output = F::Output> {
-        self.span.cover(sending)
-    }
-
-    /// A part of this hop in which nothing is awaited, within its span.
-    pub fn within<T>(&self, sending: impl FnOnce() -> T) -> T {
-        self.span.within(sending)
+    /// The span of this hop.
+    pub fn span(&self) -> &CallSpan {
+        &self.span
     }
 
     /// The constructor and `follow` put it in; `answered` takes it and ends the hop.
-    fn pending(&mut self) -> &mut PendingHop {
+    pub(crate) fn pending(&mut self) -> &mut PendingHop {
         self.hop.as_mut().expect("a hop is checked, permitted and sent before its response comes")
     }
 
-    /// The call, or a middleware below it, has waited for permits until so much is left.
-    pub fn spend(&mut self, left: Duration) {
+    /// The call has waited for permits until so much is left.
+    fn spend(&mut self, left: Duration) {
         let waited = self.wait_left.saturating_sub(left);
         self.wait_left = left;
         let pending = self.pending();
@@ -280,45 +243,39 @@ impl<'a> Call<'a> {
         }
         self.pending().verdict = Some(verdict);
         self.span = CallSpan::hop(self.history.hops().len(), self.url());
-        self.step = if self.paces { Step::Acquire } else { Step::Send };
         Ok(())
     }
 
     /// Acquires the permit of a hop that was checked, whose verdict the gate replaces if rules change during the wait.
     async fn acquire(&mut self) -> Result<(), Denied> {
-        // If the wait for the permit is cancelled, the call checks again.
-        self.step = Step::Check;
         let (gate, mut left) = (&self.crawler.gate, self.wait_left);
         let hop = self.hop.as_mut().expect("see `pending`");
-        let verdict = hop.verdict.as_mut().expect("`checked` or `checked_above` has put it in");
-        let permit = self.span.cover(pin!(gate.acquire(&hop.url, verdict, &mut left))).await;
-        let is_allowed = verdict.is_allowed();
+        // Taken: if the wait for the permit is cancelled, the call checks again.
+        let mut verdict = hop.verdict.take().expect("`checked` or `one_hop` has put it in");
+        let permit = self.span.cover(pin!(gate.acquire(&hop.url, &mut verdict, &mut left))).await;
         self.spend(left);
         match permit {
             // The rules have changed during the wait. `checked` overrides them.
-            Err(_) if !is_allowed && self.override_reason().is_some() => Ok(()),
-            permit => permit.map(|permit| self.permitted(permit)),
+            Err(_) if !verdict.is_allowed() && self.override_reason().is_some() => return Ok(()),
+            permit => (self.permit, self.is_sent) = (Some(permit?), false),
         }
-    }
-
-    fn permitted(&mut self, permit: Permit) {
-        (self.permit, self.is_sent) = (Some(permit), false);
-        self.step = Step::Send;
+        self.pending().verdict = Some(verdict);
+        Ok(())
     }
 
     /// Checks and acquires, if neither needs a wait. A second path beside `acquire`, because most requests take it: the clock is read once less,
     /// and no future is made. That is 1,300 of the 10,400 instructions that abide would add to a small request (bench `overhead`).
     fn admit_at_once(&mut self) -> Result<(), Denied> {
         let gate = &self.crawler.gate;
-        if self.step == Step::Check
+        if self.step() == Step::Check
             && let Some(verdict) = gate.check_at_once(self.url())
         {
             self.checked(verdict)?;
-            if self.step == Step::Acquire
+            if self.step() == Step::Acquire
                 && let Some(verdict) = self.verdict()
                 && let Some(permit) = self.span.within(|| gate.acquire_at_once(self.url(), verdict))
             {
-                self.permitted(permit);
+                (self.permit, self.is_sent) = (Some(permit), false);
             }
         }
         Ok(())
@@ -340,12 +297,12 @@ impl<'a> Call<'a> {
             None => self.crawler.gate.check_cached(self.url()),
         };
         let is_current = |now: &Verdict| now.is_allowed() && now.crawl_delay() <= verdict.crawl_delay();
-        let is_backed_off = self.permit().is_some_and(Permit::is_backed_off);
+        let is_backed_off = self.permit.as_ref().is_some_and(Permit::is_backed_off);
         match now.filter(|now| is_current(now) && !is_backed_off) {
             Some(now) => self.pending().verdict = Some(now),
             None => {
                 self.give_back();
-                self.step = Step::Check;
+                self.pending().verdict = None;
             }
         }
     }
@@ -367,7 +324,7 @@ impl<'a> Call<'a> {
     /// [`DeniedKind::NotSigned`].
     pub fn add_signature(&mut self, headers: &mut HeaderMap) -> Result<(), Denied> {
         if let Some(policy) = self.crawler.settings.payment.as_ref().filter(|_| self.payment.is_none()) {
-            self.payment = policy.offer(self.url()).map(Box::new);
+            self.payment = policy.offer(self.url(), None).map(Box::new);
         }
         self.add_given(headers);
         let gate = &self.crawler.gate;
@@ -376,11 +333,11 @@ impl<'a> Call<'a> {
         signed.map_err(|error| self.denied(DeniedKind::NotSigned { reason: error.to_string() }))
     }
 
-    /// Adds what a server has asked for, a price or the token of a licence. [`add_signature`](Self::add_signature) does so, too: this is for a
-    /// middleware that leaves signing to another one below it.
-    pub fn add_given(&self, headers: &mut HeaderMap) {
+    /// Adds what a server has asked for, a price or the token of a licence.
+    pub(crate) fn add_given(&self, headers: &mut HeaderMap) {
         if let Some(token) = &self.license {
-            token.add(headers);
+            // In place of any other credentials.
+            headers.insert(AUTHORIZATION, token.0.clone());
         }
         if let Some(payment) = &self.payment {
             payment.add(headers);
@@ -395,11 +352,6 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Whether the request was sent. One that could not be connected was not.
-    pub fn is_sent(&self) -> bool {
-        self.is_sent && !self.is_unconnected
-    }
-
     /// Reports the head of the response.
     ///
     /// # Panics
@@ -409,43 +361,14 @@ impl<'a> Call<'a> {
     /// [`DeniedKind::RedirectBypass`] if it is the response to another URL: the client has followed a redirect past the gate.
     pub fn answered(&mut self, head: ResponseHead<'_>) -> Result<(), Denied> {
         self.observe(head.status, head.headers);
-        // A look at the clock, which only a limit or a span needs.
-        let is_needed = self.wire_left.is_some() || self.span.is_enabled();
-        let wire = self.permit().filter(|_| is_needed).map(Permit::elapsed).unwrap_or_default();
-        self.end(head, wire)
-    }
-
-    /// Reports a response to its host: 429 and 503 back it off.
-    pub fn observe(&mut self, status: StatusCode, headers: &HeaderMap) {
-        // A request that was answered was sent.
-        self.sending();
-        if let Some(permit) = self.permit() {
-            self.span.within(|| permit.observe(status, headers));
-        }
-    }
-
-    /// The same as [`answered`](Self::answered) of a request that a middleware below has sent, by this verdict, or that a cache has answered.
-    ///
-    /// # Errors
-    /// Those of [`answered`](Self::answered).
-    pub fn answered_below(
-        &mut self,
-        head: ResponseHead<'_>,
-        sent: Option<Verdict>,
-        wire: Duration,
-    ) -> Result<(), Denied> {
-        if let Some(verdict) = sent {
-            self.pending().verdict = Some(verdict);
-        }
-        self.end(head, wire)
-    }
-
-    fn end(&mut self, head: ResponseHead<'_>, wire: Duration) -> Result<(), Denied> {
         if let Some(got) = head.url.filter(|got| !same_resource(got, self.url())) {
             return Err(self.denied(DeniedKind::RedirectBypass { got: without_userinfo(got) }));
         }
+        let PendingHop { waited, wire, .. } = *self.pending();
+        // A look at the clock, which only a limit or a span needs.
+        let is_needed = self.wire_left.is_some() || self.span.is_enabled();
+        let wire = self.permit.as_ref().filter(|_| is_needed).map_or(wire, Permit::elapsed);
         self.wire_left = self.wire_left.map(|left| left.saturating_sub(wire));
-        let waited = self.pending().waited;
         std::mem::replace(&mut self.span, CallSpan::none()).hop_answered(head.status, waited, wire);
         let terms = PaymentTerms::of(head.status, head.headers);
         if let Some(payment) = self.payment.take() {
@@ -469,9 +392,19 @@ impl<'a> Call<'a> {
         self.follow_or_finish(head)
     }
 
+    /// Reports a response to its host: 429 and 503 back it off.
+    pub fn observe(&mut self, status: StatusCode, headers: &HeaderMap) {
+        // A request that was answered was sent.
+        self.sending();
+        if let Some(permit) = &self.permit {
+            self.span.within(|| permit.observe(status, headers));
+        }
+    }
+
     fn follow_or_finish(&mut self, head: ResponseHead<'_>) -> Result<(), Denied> {
-        self.step = Step::Done;
-        let target = if head.is_repeatable && self.may_repeat() && self.may_wait() && self.gives(head) {
+        // Within what the call may still wait. Else the response is the caller's: by 429 it may have backed its host off.
+        let is_due = || self.crawler.gate.next_slot(self.url()).is_ok_and(|slot| slot.wait <= self.wait_left);
+        let target = if head.is_repeatable && self.may_repeat() && is_due() && self.gives(head) {
             RedirectTarget::repeat(self.method.clone(), self.url().clone())
         } else {
             let hop = self.redirects().count().saturating_sub(1);
@@ -492,7 +425,6 @@ impl<'a> Call<'a> {
             }
         };
         self.target = Some(Box::new(target));
-        self.step = Step::Follow;
         Ok(())
     }
 
@@ -501,19 +433,13 @@ impl<'a> Call<'a> {
         self.history.hops().iter().filter(|hop| hop.status.is_redirection())
     }
 
-    /// Whether the next request to the host is due within what the call may still wait. Else the response is the caller's: by 429 it may
-    /// have backed its host off.
-    fn may_wait(&self) -> bool {
-        self.crawler.gate.next_slot(self.url()).is_ok_and(|slot| slot.wait <= self.wait_left)
-    }
-
     /// Whether the same request goes out once more, with something that the response asks for.
     #[cold]
     fn gives(&mut self, head: ResponseHead<'_>) -> bool {
         let Crawler { gate, settings, .. } = self.crawler;
         let signer = gate.signer().and_then(|signer| signer.asked(head.status, head.headers));
         let token = || settings.license.as_ref()?.find(self.url(), head.status, head.headers);
-        let offer = || settings.payment.as_ref()?.accept(self.url(), self.history.last()?.payment()?);
+        let offer = || settings.payment.as_ref()?.offer(self.url(), Some(self.history.last()?.payment()?));
         if signer.is_some() && !self.given.signature {
             self.given.signature = true;
         } else if !self.given.license
@@ -546,10 +472,10 @@ impl<'a> Call<'a> {
         if let Some(mut payment) = self.payment.take_if(|_| self.is_unconnected) {
             payment.is_sent = false;
         }
-        let permit = self.permit()?;
+        let permit = self.permit.as_ref()?;
         // What earlier hops have left of the timeout may be too short for any server.
         let is_ours = failure == Some(Failure::Timeout)
-            && self.is_redirected
+            && self.hop.as_ref().is_some_and(|hop| hop.is_later)
             && self.wire_left.is_some_and(|left| permit.elapsed() >= left);
         if let Some(failure) = failure.filter(|_| !is_ours) {
             self.span.within(|| permit.failed(failure));
@@ -574,7 +500,7 @@ impl<'a> Call<'a> {
 
     /// Waits until a backoff by the response is in the shared store.
     pub async fn saved(&self) {
-        if let Some(permit) = self.permit().filter(|permit| !permit.is_saved()) {
+        if let Some(permit) = self.permit.as_ref().filter(|permit| !permit.is_saved()) {
             self.span.cover(Box::pin(permit.saved())).await;
         }
     }
@@ -587,11 +513,6 @@ impl<'a> Call<'a> {
     /// Takes away what [`preserve_fields`](crate::preserve_fields) has added before a cache, and unites it with the fields that are there.
     pub fn restore_fields(&mut self, status: StatusCode, headers: &mut HeaderMap) {
         self.source = restore_fields(status, headers);
-    }
-
-    /// The permit of the request that was sent.
-    pub fn permit(&self) -> Option<&Permit> {
-        self.permit.as_ref()
     }
 
     /// The permit, for the body of the response.
@@ -609,49 +530,15 @@ impl<'a> Call<'a> {
         let target = *self.target.take().expect("Step::Follow");
         target.change(headers);
         self.permit = None;
-        self.is_redirected = true;
-        self.step = Step::Check;
         self.method = target.method;
         self.source = FieldSource::Wire;
-        self.hop = Some(PendingHop::to(target.url));
+        self.hop = Some(PendingHop { is_later: true, ..PendingHop::to(target.url) });
         target.keeps_body
-    }
-
-    /// Reads the fields of the last response, and decides whether its body is read for permissions. `request` has the fields that were
-    /// sent, if it has any that a 304 may be the response to.
-    pub fn reading<'r>(
-        &'r mut self,
-        request: Option<&'r HeaderMap>,
-        status: StatusCode,
-        headers: &HeaderMap,
-    ) -> Reading<'r> {
-        let Self { crawler, options, method, source, history, .. } = self;
-        let scan = options.scan.unwrap_or(crawler.settings.scan);
-        let (source, fields, head) = (*source, RuleFields::default(), Err(HeadEnd::NotScanned));
-        Reading { crawler, scan, method, request, source, history, fields, head }.begun(status, headers)
-    }
-
-    /// The response for the caller: its head is read, and a [`FetchInfo`](crate::FetchInfo) put into its extensions.
-    // Not `async`: a future that takes things by value has room for them twice.
-    pub fn finish<'r, B>(
-        &'r mut self,
-        request: Option<&'r HeaderMap>,
-        response: Response<ResponseBody<B>>,
-    ) -> impl Future<Output = Response<ResponseBody<B>>> + use<'r, 'a, B>
-    where
-        B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
-    {
-        self.reading(request, response.status(), response.headers()).finish(response)
     }
 
     /// The hops so far.
     pub fn history(&self) -> &RedirectHistory {
         &self.history
-    }
-
-    /// The redirect that is about to be followed keeps its own permissions: they are for its own URL only.
-    pub async fn keep_rules(&mut self, status: StatusCode, headers: &HeaderMap) {
-        self.reading(None, status, headers).followed(status, headers).await;
     }
 
     /// Creates a refusal of this hop.
@@ -676,12 +563,18 @@ impl<'a> Call<'a> {
 
 impl PendingHop {
     fn to(url: Url) -> Self {
-        Self { url, verdict: None, waited: Duration::ZERO }
+        Self { url, verdict: None, waited: Duration::ZERO, wire: Duration::ZERO, is_later: false }
     }
 }
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
+        if let Some(mut above) = self.above() {
+            above.is_sent |= self.is_sent && !self.is_unconnected;
+        } else {
+            // A call that is cancelled after it was handed down.
+            self.take_back();
+        }
         if !self.is_sent {
             self.give_back();
         }

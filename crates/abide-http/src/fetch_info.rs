@@ -17,7 +17,7 @@ use thiserror::Error;
 use tokio::sync::watch;
 use url::Url;
 
-use crate::crawler::Crawler;
+use crate::call::Call;
 #[cfg(feature = "tracing")]
 use crate::failure::root_cause;
 use crate::payment::PaymentTerms;
@@ -54,17 +54,13 @@ pub(crate) enum HeadOutcome {
 }
 
 impl FetchInfo {
-    pub(crate) fn new(
-        crawler: &Crawler,
-        history: &mut RedirectHistory,
-        fields: RuleFields,
-        outcome: HeadOutcome,
-    ) -> Self {
-        let (read, history) = (crawler.settings.read.clone(), std::mem::take(history));
+    /// Of the last response of the call, which loses its history to it.
+    pub(crate) fn new(call: &mut Call<'_>, fields: RuleFields, outcome: HeadOutcome) -> Self {
+        let (read, history) = (call.crawler.settings.read.clone(), std::mem::take(&mut call.history));
         Self { inner: Arc::new(Inner { read, history, fields, outcome }) }
     }
 
-    /// The fetch info that [`Call::finish`](crate::Call::finish) attached to a response.
+    /// The fetch info that [`Reading::finish`](crate::Reading::finish) attached to a response.
     pub fn of(extensions: &Extensions) -> Option<&Self> {
         extensions.get()
     }
@@ -146,7 +142,8 @@ impl FetchInfo {
     /// The URLs of licence terms for the content (RSL 1.0), as written, each with its place: the robots.txt of the last hop, `Link` fields,
     /// or the head. abide does not fetch the documents.
     pub fn licenses(&self) -> Vec<(Box<str>, Provenance)> {
-        let (rules, permissions) = (self.rules_and_url().map(|(rules, _)| rules), self.permissions());
+        let (rules, permissions) = (self.verdict().and_then(Verdict::rules), self.permissions());
+        let rules = rules.map(|entry| entry.rules());
         match &self.inner.outcome {
             HeadOutcome::Stored(known) => {
                 let links = known.lines("link").map(|line| ("link", line));
@@ -163,13 +160,8 @@ impl FetchInfo {
 
     /// The App-Directives of robots.txt for the last hop's URL (draft-nottingham-plan-b).
     pub fn app_directives(&self) -> Option<AppDirectives> {
-        let (rules, url) = self.rules_and_url()?;
-        Some(AppDirectives::of(rules, &Target::of(url)))
-    }
-
-    fn rules_and_url(&self) -> Option<(&abide_robots::Rules, &Url)> {
         let hop = self.inner.history.last()?;
-        Some((hop.verdict().rules()?.rules(), hop.url()))
+        Some(AppDirectives::of(hop.verdict().rules()?.rules(), &Target::of(hop.url())))
     }
 
     /// Waits until the head was read to its end, or the body was dropped, and returns the permissions.
@@ -417,7 +409,7 @@ impl CallSpan {
     }
 
     /// A part of the call in which nothing is awaited.
-    pub(crate) fn within<T>(&self, sending: impl FnOnce() -> T) -> T {
+    pub fn within<T>(&self, sending: impl FnOnce() -> T) -> T {
         #[cfg(feature = "tracing")]
         let _entered = self.span.enter();
         sending()

@@ -32,7 +32,8 @@
 //!         // Step::Done: its head is read for permissions and replayed; its permit ends with its body.
 //!         let (version, permit) = (response.version(), call.take_permit());
 //!         let response = response.map(|body| ResponseBody::new(body, version, permit));
-//!         return Ok(call.finish(None, response).await);
+//!         let reading = call.reading(None, response.status(), response.headers());
+//!         return Ok(reading.finish(response).await);
 //!     }
 //! }
 //! ```
@@ -49,6 +50,7 @@
 
 // One call: what is decided for each hop.
 mod call;
+mod halves;
 mod identity;
 mod license;
 mod payment;

@@ -6,8 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use http::header::{HeaderMap, HeaderValue};
-use http::{StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use url::Url;
 
 use abide_gate::caught;
@@ -24,7 +23,7 @@ use crate::payment::InvalidValue;
 /// # Ok::<(), abide_http::InvalidValue>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct LicenseToken(HeaderValue);
+pub struct LicenseToken(pub(crate) HeaderValue);
 
 impl LicenseToken {
     /// A token as the licence server has given it.
@@ -40,11 +39,6 @@ impl LicenseToken {
         let mut value = value.ok_or_else(|| InvalidValue(expected.to_owned()))?;
         value.set_sensitive(true);
         Ok(Self(value))
-    }
-
-    /// Adds it to a request, in place of any other credentials.
-    pub(crate) fn add(&self, headers: &mut HeaderMap) {
-        headers.insert(header::AUTHORIZATION, self.0.clone());
     }
 }
 
@@ -75,6 +69,8 @@ impl fmt::Debug for LicenseTokens {
 
 #[cfg(test)]
 mod tests {
+    use http::header::WWW_AUTHENTICATE;
+
     use super::*;
 
     #[test]
@@ -84,10 +80,8 @@ mod tests {
             assert!(text.is_empty() || !format!("{error} {error:?}").contains(text), "{text}");
         }
         let token = LicenseToken::new("s3cret.x-y_z~+/==").unwrap();
-        let mut headers = HeaderMap::new();
-        token.add(&mut headers);
-        assert_eq!(headers["authorization"], "License s3cret.x-y_z~+/==");
-        assert!(!format!("{headers:?}").contains("s3cret"));
+        assert_eq!(token.0, "License s3cret.x-y_z~+/==");
+        assert!(!format!("{token:?}").contains("s3cret"));
     }
 
     #[test]
@@ -107,7 +101,7 @@ mod tests {
             ("https://a.example/", 429, license, false),
             ("https://a.example/", 401, "Basic realm=x", false),
         ] {
-            let headers = HeaderMap::from_iter([(header::WWW_AUTHENTICATE, challenge.parse().unwrap())]);
+            let headers = HeaderMap::from_iter([(WWW_AUTHENTICATE, challenge.parse().unwrap())]);
             let found = tokens.find(&url.parse().unwrap(), StatusCode::from_u16(status).unwrap(), &headers);
             assert_eq!(found.is_some(), is_found, "{url} {status} {challenge}");
         }

@@ -9,7 +9,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use thiserror::Error;
 use url::Url;
 
@@ -229,17 +229,13 @@ impl PaymentPolicy {
         self.spent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the first request for `url` offers.
-    pub(crate) fn offer(&self, url: &Url) -> Option<Payment> {
-        if self.is_upfront { self.payment(url, self.page, MAX_PRICE) } else { None }
-    }
-
-    /// What is paid to a response with these terms.
-    pub(crate) fn accept(&self, url: &Url, terms: &PaymentTerms) -> Option<Payment> {
-        if self.is_upfront { None } else { self.payment(url, terms.price()?, EXACT_PRICE) }
-    }
-
-    fn payment(&self, url: &Url, price: Price, field: &'static str) -> Option<Payment> {
+    /// What the next request for `url` offers: after a response with these terms, or upfront.
+    pub(crate) fn offer(&self, url: &Url, terms: Option<&PaymentTerms>) -> Option<Payment> {
+        let price = match terms {
+            None if self.is_upfront => self.page,
+            Some(terms) if !self.is_upfront => terms.price()?,
+            _ => return None,
+        };
         // Over http anyone on the way could ask for money.
         let host = url.host_str().filter(|_| url.scheme() == "https")?;
         let mut spent = self.lock();
@@ -257,7 +253,7 @@ impl PaymentPolicy {
         spent.run = run.billionths;
         spent.hosts.insert(host.to_owned(), on_host.billionths);
         drop(spent);
-        Some(Payment { policy: self.clone(), host: host.to_owned(), price, field, is_sent: false })
+        Some(Payment { policy: self.clone(), host: host.to_owned(), price, is_sent: false })
     }
 }
 
@@ -267,15 +263,15 @@ pub(crate) struct Payment {
     policy: PaymentPolicy,
     host: String,
     price: Price,
-    field: &'static str,
     /// From when the request goes out, only a response says that nothing was charged; unless it did not go out after all.
     pub(crate) is_sent: bool,
 }
 
 impl Payment {
     pub(crate) fn add(&self, headers: &mut HeaderMap) {
+        let name = if self.policy.is_upfront { MAX_PRICE } else { EXACT_PRICE };
         if let Ok(value) = HeaderValue::from_str(&self.price.to_string()) {
-            headers.insert(HeaderName::from_static(self.field), value);
+            headers.insert(name, value);
         }
     }
 
@@ -285,7 +281,7 @@ impl Payment {
         let charged = PaymentTerms::of(status, headers).and_then(|terms| terms.charged());
         self.charge(match charged.filter(|charged| charged.currency == self.price.currency) {
             Some(charged) => charged.billionths.min(self.price.billionths),
-            None if !status.is_success() || self.field == MAX_PRICE && !headers.contains_key(CHARGED) => 0,
+            None if !status.is_success() || self.policy.is_upfront && !headers.contains_key(CHARGED) => 0,
             None => self.price.billionths,
         });
         self.is_sent = true;
@@ -374,7 +370,7 @@ mod tests {
             PaymentPolicy::new(price("USD 0.05"), price("USD 0.12")).with_host_cap(price("USD 0.08"));
         let pay = |url: &str, text: &str| {
             let terms = PaymentTerms { price: Some(price(text)), ..PaymentTerms::default() };
-            policy.accept(&url.parse().unwrap(), &terms)
+            policy.offer(&url.parse().unwrap(), Some(&terms))
         };
         assert!(pay("https://a.example/", "USD 0.051").is_none(), "the page");
         assert!(pay("https://a.example/", "EUR 0.01").is_none(), "another currency");
@@ -406,7 +402,7 @@ mod tests {
             (vec![charged("two cents")], "USD 0.05"),
         ] {
             let policy = PaymentPolicy::new(price("USD 0.05"), price("USD 1")).with_upfront_offer();
-            let offer = policy.offer(&"https://a.example/".parse().unwrap()).unwrap();
+            let offer = policy.offer(&"https://a.example/".parse().unwrap(), None).unwrap();
             offer.settled(StatusCode::OK, &headers(&fields));
             assert_eq!(policy.spent(), price(spent), "{fields:?}");
         }

@@ -11,8 +11,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Ver
 use http_body::Body;
 
 use crate::body::{BoxError, FrameResult, ResponseBody};
-use crate::crawler::Crawler;
-use crate::fetch_info::{FetchInfo, HeadOutcome, RedirectHistory, with_robots};
+use crate::call::Call;
+use crate::fetch_info::{FetchInfo, HeadOutcome, with_robots};
 use crate::permission_history::persist;
 use abide_gate::WallMillis;
 use abide_permissions::{
@@ -29,17 +29,14 @@ use abide_permissions::{
 /// }
 /// ```
 #[derive(Debug)]
-pub struct Reading<'a> {
-    pub(crate) crawler: &'a Crawler,
-    pub(crate) scan: Scan,
-    pub(crate) method: &'a Method,
+pub struct Reading<'r, 'a> {
+    call: &'r mut Call<'a>,
+    scan: Scan,
     /// The fields that were sent with the request: a 304 may be about the version that they name, and a 206 be without some.
-    pub(crate) request: Option<&'a HeaderMap>,
-    pub(crate) source: FieldSource,
-    pub(crate) history: &'a mut RedirectHistory,
-    pub(crate) fields: RuleFields,
+    request: Option<&'r HeaderMap>,
+    fields: RuleFields,
     /// What reads the head, or why it is not read.
-    pub(crate) head: Result<HeadReader, HeadEnd>,
+    head: Result<HeadReader, HeadEnd>,
 }
 
 /// Where an answer comes from, as far as its fields are concerned.
@@ -52,26 +49,80 @@ pub(crate) enum FieldSource {
     Unknown,
 }
 
-impl<'a> Reading<'a> {
-    /// Reads the fields, and decides whether the head is read.
-    pub(crate) fn begun(mut self, status: StatusCode, headers: &HeaderMap) -> Self {
+impl<'a> Call<'a> {
+    /// Reads the fields of the last response, and decides whether its body is read for permissions. `request` has the fields that were
+    /// sent, if it has any that a 304 may be the response to.
+    pub fn reading<'r>(
+        &'r mut self,
+        request: Option<&'r HeaderMap>,
+        status: StatusCode,
+        headers: &HeaderMap,
+    ) -> Reading<'r, 'a> {
+        let scan = self.options.scan.unwrap_or(self.crawler.settings.scan);
         // RFC 9110 §15.3.7: such a response may leave out fields of the page, because the client should have them.
         let is_resumed = status == StatusCode::PARTIAL_CONTENT
-            && self.request.is_some_and(|request| request.contains_key(header::IF_RANGE));
+            && request.is_some_and(|request| request.contains_key(header::IF_RANGE));
         let are_all = self.source != FieldSource::Unknown && !is_resumed;
-        let (fields, body) = RuleFields::of(self.scan, headers, are_all);
-        (self.head, self.fields) = (self.head_reader(status, headers, &body), fields);
+        let (fields, body) = RuleFields::of(scan, headers, are_all);
+        let head = self.head_reader(scan, status, headers, &body);
+        let mut reading = Reading { call: self, scan, request, fields, head };
         // Only what a field or a page says depends on the time.
-        if self.head.is_ok() || !self.fields.lines.is_empty() || self.store().is_some() {
-            self.fields.received = self.crawler.gate.wall();
+        if reading.head.is_ok() || !reading.fields.lines.is_empty() || reading.store().is_some() {
+            reading.fields.received = reading.call.crawler.gate.wall();
         }
-        self
+        reading
     }
 
+    /// The redirect that is about to be followed keeps its own permissions: they are for its own URL only.
+    pub async fn keep_rules(&mut self, status: StatusCode, headers: &HeaderMap) {
+        let reading = self.reading(None, status, headers);
+        let rules = reading.fields.permissions(&reading.call.crawler.settings.read, not_scanned());
+        if let Some(hop) = reading.call.history.hops.last_mut() {
+            hop.permissions = Some(Arc::new(rules));
+        }
+        reading.persist(status, headers, not_scanned()).await;
+    }
+
+    /// Reads the head of a page, if there is one. Only a final 2xx is about its URL, and only a body that begins where the page does,
+    /// decoded, and HTML.
+    fn head_reader(
+        &self,
+        scan: Scan,
+        status: StatusCode,
+        headers: &HeaderMap,
+        body: &BodyFields<'_>,
+    ) -> Result<HeadReader, HeadEnd> {
+        let skipped = matches!(scan, Scan::Off | Scan::Headers)
+            || !status.is_success()
+            || self.method == Method::HEAD
+            || matches!(status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::IM_USED)
+            || (status == StatusCode::PARTIAL_CONTENT && !starts_at_zero(headers));
+        if skipped {
+            return Err(HeadEnd::NotScanned);
+        }
+        if body.is_coded {
+            return Err(HeadEnd::Undecoded);
+        }
+        let read = &self.crawler.settings.read;
+        match HeadScanner::of_page(read, body.content_type.as_deref()) {
+            // A client that undoes a coding takes the length away, and some stop at the end of the first gzip member: a document that ends
+            // within its head may go on then. Where the whole document is scanned, its end is always that of the body.
+            Some(scanner) => {
+                let has_sure_end = headers.contains_key(header::CONTENT_LENGTH) || read.has_body_metas();
+                Ok(HeadReader { has_sure_end, ..HeadReader::new(scanner, is_all(status, headers)) })
+            }
+            // The type of a part may be that of several parts.
+            None => Err(if is_all(status, headers) { HeadEnd::NotHtml } else { HeadEnd::NotScanned }),
+        }
+    }
+}
+
+impl<'r, 'a> Reading<'r, 'a> {
     /// Where what the response says is kept: only these methods ask for the resource itself, and what may have lost fields says too little.
     fn store(&self) -> Option<&'a Arc<dyn PermissionStore>> {
-        let asks = matches!(*self.method, Method::GET | Method::HEAD) && self.scan != Scan::Off;
-        self.crawler.settings.permissions.as_ref().filter(|_| asks && self.source != FieldSource::Unknown)
+        let Call { crawler, method, source, .. } = &*self.call;
+        let asks = matches!(*method, Method::GET | Method::HEAD) && self.scan != Scan::Off;
+        crawler.settings.permissions.as_ref().filter(|_| asks && *source != FieldSource::Unknown)
     }
 
     /// The client takes no codings off by itself. So the end of a body that is framed is that of the document, also where no length says so.
@@ -98,16 +149,7 @@ impl<'a> Reading<'a> {
                 reader.finish()
             }
         };
-        FetchInfo::new(self.crawler, self.history, self.fields, HeadOutcome::Known(head))
-    }
-
-    /// A redirect that is followed: the last hop keeps its own rules.
-    pub(crate) async fn followed(self, status: StatusCode, headers: &HeaderMap) {
-        if let Some(hop) = self.history.hops.last_mut() {
-            let rules = self.fields.permissions(&self.crawler.settings.read, not_scanned());
-            hop.permissions = Some(Arc::new(rules));
-        }
-        self.persist(status, headers, not_scanned()).await;
+        FetchInfo::new(self.call, self.fields, HeadOutcome::Known(head))
     }
 
     /// The answer that the caller gets: its head is read, and a [`FetchInfo`] put into its extensions.
@@ -117,7 +159,7 @@ impl<'a> Reading<'a> {
     pub fn finish<B>(
         mut self,
         mut response: Response<ResponseBody<B>>,
-    ) -> impl Future<Output = Response<ResponseBody<B>>> + use<'a, B>
+    ) -> impl Future<Output = Response<ResponseBody<B>>> + use<'r, 'a, B>
     where
         B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
     {
@@ -139,7 +181,7 @@ impl<'a> Reading<'a> {
                     outcome = HeadOutcome::Stored(Box::new(known));
                 }
             }
-            let info = FetchInfo::new(self.crawler, self.history, self.fields, outcome);
+            let info = FetchInfo::new(self.call, self.fields, outcome);
             response.extensions_mut().insert(info);
             response
         }
@@ -147,9 +189,9 @@ impl<'a> Reading<'a> {
 
     /// Keeps what the response says for later fetches, under the URL that the last hop asked for.
     async fn persist(&self, status: StatusCode, headers: &HeaderMap, head: Head) -> Option<PermissionRecord> {
-        let (store, hop) = (self.store()?, self.history.last()?);
-        let robots = with_robots(Preferences::new(&self.crawler.settings.read), hop);
-        let received = match self.source {
+        let (store, hop) = (self.store()?, self.call.history.last()?);
+        let robots = with_robots(Preferences::new(&self.call.crawler.settings.read), hop);
+        let received = match self.call.source {
             FieldSource::Kept(time) => time,
             FieldSource::Wire | FieldSource::Unknown => self.fields.received,
         };
@@ -159,38 +201,6 @@ impl<'a> Reading<'a> {
             .with_request(&asked)
             .with_preferences(&robots);
         persist(store, hop.url(), &info, status).await
-    }
-
-    /// Reads the head of a page, if there is one. Only a final 2xx is about its URL, and only a body that begins where the page does,
-    /// decoded, and HTML.
-    fn head_reader(
-        &self,
-        status: StatusCode,
-        headers: &HeaderMap,
-        body: &BodyFields<'_>,
-    ) -> Result<HeadReader, HeadEnd> {
-        let skipped = matches!(self.scan, Scan::Off | Scan::Headers)
-            || !status.is_success()
-            || *self.method == Method::HEAD
-            || matches!(status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::IM_USED)
-            || (status == StatusCode::PARTIAL_CONTENT && !starts_at_zero(headers));
-        if skipped {
-            return Err(HeadEnd::NotScanned);
-        }
-        if body.is_coded {
-            return Err(HeadEnd::Undecoded);
-        }
-        let read = &self.crawler.settings.read;
-        match HeadScanner::of_page(read, body.content_type.as_deref()) {
-            // A client that undoes a coding takes the length away, and some stop at the end of the first gzip member: a document that ends
-            // within its head may go on then. Where the whole document is scanned, its end is always that of the body.
-            Some(scanner) => {
-                let has_sure_end = headers.contains_key(header::CONTENT_LENGTH) || read.has_body_metas();
-                Ok(HeadReader { has_sure_end, ..HeadReader::new(scanner, is_all(status, headers)) })
-            }
-            // The type of a part may be that of several parts.
-            None => Err(if is_all(status, headers) { HeadEnd::NotHtml } else { HeadEnd::NotScanned }),
-        }
     }
 }
 
@@ -227,7 +237,7 @@ pub enum Scan {
 }
 
 /// The field lines of one response that hold rules, and when they came.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct RuleFields {
     lines: Vec<(HeaderName, HeaderValue)>,
     /// Whether these are all lines that the server sent.

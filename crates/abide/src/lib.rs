@@ -108,7 +108,6 @@ mod extension;
 
 // A call: its hops, and one request of it.
 mod middleware;
-mod split_middleware;
 
 // robots.txt and addresses.
 mod resolver;

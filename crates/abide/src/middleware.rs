@@ -29,11 +29,10 @@ use abide_gate::pacing::Permit;
 use abide_gate::{BoxFuture, Denied, DeniedKind, Failure, decoder, without_userinfo};
 use abide_http::{
     Call, CallSpan, Options, RedirectHistory, ResponseBody, ResponseHead, Step, admit, body_failure_of,
-    failure_of, is_of_the_caller, log_failed, with_read_timeout,
+    failure_of, is_of_the_caller, log_failed, preserve_fields, with_read_timeout,
 };
 
 use crate::client::{Abide, Core};
-use crate::split_middleware::{send_paced, send_through_chain};
 
 /// Both halves in one, which is the default, or one of them.
 #[derive(Debug, Clone)]
@@ -141,8 +140,7 @@ impl<'a> RedirectLoop<'a> {
             let is_repeatable = self.copy.as_ref().is_none_or(|copy| !copy.has_body || copy.body.is_some());
             let (mut place, next) = (None, next.clone());
             let answered = if self.is_split {
-                let (call, request) = (&mut self.call, self.request.take().expect(ONE_REQUEST));
-                let through = send_through_chain(call, request, is_repeatable, extensions, next);
+                let through = self.send_through_chain(is_repeatable, extensions, next);
                 Box::pin(through).await.map(|response| place = Some(response))
             } else {
                 let (call, request) = (&mut self.call, &mut self.request);
@@ -169,11 +167,44 @@ impl<'a> RedirectLoop<'a> {
         }
     }
 
+    /// The outer half: hands a hop to the inner one, and reports its response to the call.
+    async fn send_through_chain(
+        &mut self,
+        is_repeatable: bool,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> Result<Response> {
+        let (call, mut request) = (&mut self.call, self.request.take().expect(ONE_REQUEST));
+        *request.timeout_mut() = call.timeout();
+        call.hand_down(request.headers_mut(), extensions);
+        let mut times_unpaced = 0;
+        // The inner half counts for itself, so what is counted here went past it.
+        let sending = call.span().cover(next.run(request, extensions));
+        let response = count_sends(&mut times_unpaced, sending).await;
+        let (is_paced, denied) = call.take_back();
+        // With a client that counts nothing, an address says the same, if nothing on the way has rebuilt the response.
+        let has_address = response.as_ref().is_ok_and(|response| response.remote_addr().is_some());
+        if times_unpaced > 0 || !is_paced && has_address {
+            return Err(refuse(call.denied(DeniedKind::NoPacing)));
+        }
+        let mut response = response.map_err(|error| denied.map_or(error, refuse))?;
+        call.restore_fields(response.status(), response.headers_mut());
+        call.answered(head_of(&response, is_repeatable)).map_err(refuse)?;
+        Ok(response)
+    }
+
     /// A redirect: the response is dropped unread, which ends it, and then its permit.
     async fn follow(&mut self, response: Response) {
         self.call.keep_rules(response.status(), response.headers()).await;
         drop(response);
-        let request = self.copy.take().unwrap_or_default().follow(&mut self.call);
+        let mut copy = *self.copy.take().unwrap_or_default();
+        let keeps_body = self.call.follow(&mut copy.headers);
+        let mut request = Request::new(self.call.method().clone(), self.call.url().clone());
+        *request.headers_mut() = copy.headers;
+        *request.version_mut() = copy.version;
+        if keeps_body {
+            *request.body_mut() = copy.body;
+        }
         self.copy = RequestCopy::of(&request);
         self.request = Some(request);
     }
@@ -236,7 +267,7 @@ impl<'a> RedirectLoop<'a> {
 /// Honest URLs are shorter. With one that is not, an error of reqwest has no URL.
 const HOP_URL_SHOWN_MAX: usize = 2000;
 
-pub(crate) const ANSWERED: &str = "a hop has its response, unless it ends with an error";
+const ANSWERED: &str = "a hop has its response, unless it ends with an error";
 
 const ONE_REQUEST: &str = "a hop begins with its request, and ends when it has been sent";
 
@@ -263,17 +294,37 @@ impl RequestCopy {
             body: request.body().and_then(|_| request.try_clone()?.body_mut().take()),
         }))
     }
+}
 
-    fn follow(mut self, call: &mut Call<'_>) -> Request {
-        let keeps_body = call.follow(&mut self.headers);
-        let mut request = Request::new(call.method().clone(), call.url().clone());
-        *request.headers_mut() = self.headers;
-        *request.version_mut() = self.version;
-        if keeps_body {
-            *request.body_mut() = self.body;
-        }
-        request
+/// The inner half: acquires the permit, and sends. Without an outer half, as when a cache revalidates in the background, it checks robots.txt itself.
+async fn send_paced(
+    core: &Core,
+    mut request: Request,
+    extensions: &mut Extensions,
+    next: Next<'_>,
+) -> Result<Response> {
+    let timeout = request.timeout().copied().or(core.timeout);
+    let mut call = Call::one_hop(&core.crawler, extensions, request.method(), request.url(), timeout);
+    let mut place = None;
+    let sent = async {
+        // Also what the outer half has signed: something between the two may have changed it.
+        call.sign(request.headers_mut()).map_err(refuse)?;
+        admit(&mut call).await.map_err(refuse)?;
+        let mut taken = Some(request);
+        // What is sent again, the half above decides.
+        send_and_report(core, &mut call, &mut taken, false, extensions, next, &mut place).await
     }
+    .await;
+    call.report(sent.as_ref().err().and_then(|error| Denied::find(error)));
+    call.saved().await;
+    sent?;
+    let response = place.expect(ANSWERED);
+    let url = response.url().clone();
+    let mut response = into_http(url, None, response, call.take_permit(), core.read_timeout);
+    if Arc::strong_count(&core.gate_halves) > 1 {
+        preserve_fields(&mut response, core.crawler.gate().wall());
+    }
+    Ok(Response::from(response.map(reqwest::Body::wrap)))
 }
 
 /// Signs and sends a request that has its permit, within the span of the hop and the read timeout, and reports the result to the call. Returns how
@@ -281,7 +332,7 @@ impl RequestCopy {
 ///
 /// Takes the request at the last moment, and puts the response into `place`: every function and future on the way would copy their 264 and 136
 /// bytes. Await [`Call::saved`] before the caller of abide has it.
-pub(crate) async fn send_and_report(
+async fn send_and_report(
     core: &Core,
     call: &mut Call<'_>,
     taken: &mut Option<Request>,
@@ -302,7 +353,7 @@ pub(crate) async fn send_and_report(
         request.headers_mut().entry(ACCEPT_ENCODING).or_insert(IDENTITY);
     }
     call.sending();
-    let mut sending = call.within(|| next.run(taken.take().expect(ONE_REQUEST), extensions));
+    let mut sending = call.span().within(|| next.run(taken.take().expect(ONE_REQUEST), extensions));
     let mut sends = 0;
     let answer = {
         let sending = poll_fn(|context| {
@@ -310,7 +361,7 @@ pub(crate) async fn send_and_report(
             polled.map(|result| result.map(|response| *place = Some(response)))
         });
         let sending = pin!(with_read_timeout(core.read_timeout, sending));
-        count_sends(&mut sends, call.cover(sending)).await
+        count_sends(&mut sends, call.span().cover(sending)).await
     };
     // A request that is given up has ended before that is reported.
     drop(sending);
@@ -374,7 +425,7 @@ pub(crate) fn observe_cookie(has_cookies: &AtomicBool, name: &HeaderName) {
     }
 }
 
-pub(crate) fn head_of(response: &Response, is_repeatable: bool) -> ResponseHead<'_> {
+fn head_of(response: &Response, is_repeatable: bool) -> ResponseHead<'_> {
     ResponseHead {
         status: response.status(),
         headers: response.headers(),
@@ -400,7 +451,7 @@ fn failed(call: &mut Call<'_>, mut error: Error) -> Error {
 }
 
 #[cold]
-pub(crate) fn refuse(denied: Denied) -> Error {
+fn refuse(denied: Denied) -> Error {
     Error::middleware(denied)
 }
 
@@ -459,7 +510,7 @@ fn take_head<B>(url: Url, response: &mut Response, body: B) -> http::Response<B>
 
 /// The response with its permit in its body, and the bytes taken so far in front. URL, version, header fields and extensions
 /// stay, but for a length that is not that of the body, because a coding was taken off.
-pub(crate) fn into_http(
+fn into_http(
     url: Url,
     taken: Option<reqwest::Result<Bytes>>,
     mut response: Response,
@@ -511,10 +562,7 @@ tokio::task_local! {
 /// Sends, and counts how often the client of [`Builder::build_with`](crate::Builder::build_with) was used for it. Another client counts nothing.
 ///
 /// The count is set for each poll. `LocalKey::scope` would move the future about in memory.
-pub(crate) fn count_sends<F: Future + Unpin>(
-    sends: &mut u32,
-    mut sending: F,
-) -> impl Future<Output = F::Output> {
+fn count_sends<F: Future + Unpin>(sends: &mut u32, mut sending: F) -> impl Future<Output = F::Output> {
     poll_fn(move |context| {
         SENDS.sync_scope(Cell::new(*sends), || {
             let polled = Pin::new(&mut sending).poll(context);
