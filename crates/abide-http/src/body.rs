@@ -68,9 +68,8 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
 
     /// Makes the body fail, and its permit end, if the server sends nothing for `limit` while the body is read.
     #[must_use]
-    pub fn with_read_timeout(mut self, limit: Option<Duration>) -> Self {
-        self.read_timeout = ReadTimeout::new(limit);
-        self
+    pub fn with_read_timeout(self, limit: Option<Duration>) -> Self {
+        Self { read_timeout: ReadTimeout::new(limit), ..self }
     }
 
     /// Puts the part that was read ahead, or the error, in front.

@@ -111,15 +111,13 @@ impl CrawlerBuilder {
     }
 
     /// The User-Agent of every request that has none. It must contain the first product token (RFC 9309 §2.2.1). Default: that token.
-    pub fn user_agent(mut self, header: &str) -> Self {
-        self.user_agent = Some(header.to_owned());
-        self
+    pub fn user_agent(self, header: &str) -> Self {
+        Self { user_agent: Some(header.to_owned()), ..self }
     }
 
     /// How robots.txt is fetched, how hosts are rate-limited, which addresses may be contacted, and where that is stored.
-    pub fn gate(mut self, change: impl FnOnce(GateBuilder) -> GateBuilder) -> Self {
-        self.gate = change(self.gate);
-        self
+    pub fn gate(self, change: impl FnOnce(GateBuilder) -> GateBuilder) -> Self {
+        Self { gate: change(self.gate), ..self }
     }
 
     /// What [`gate`](Self::gate) has changed so far.
@@ -161,9 +159,8 @@ impl CrawlerBuilder {
 
     /// Signs every request, robots.txt and each redirect hop included. Default: off, because some sites treat a signed crawler worse.
     #[cfg(feature = "identity")]
-    pub fn sign_requests(mut self, identity: abide_identity::WebBotAuth) -> Self {
-        self.signer = Some(Arc::new(Signing(identity)));
-        self
+    pub fn sign_requests(self, identity: abide_identity::WebBotAuth) -> Self {
+        Self { signer: Some(Arc::new(Signing(identity))), ..self }
     }
 
     /// The most that may be paid for pages. Default: nothing.
@@ -324,30 +321,26 @@ impl Options {
     }
 
     /// How long this call may wait for permits, all hops together. A call that would wait longer is deferred at once.
-    pub fn with_max_wait(mut self, wait: Duration) -> Self {
-        self.max_wait = Some(wait);
-        self
+    pub fn with_max_wait(self, wait: Duration) -> Self {
+        Self { max_wait: Some(wait), ..self }
     }
 
     /// How the permissions of this response are read.
-    pub fn with_scan(mut self, scan: Scan) -> Self {
-        self.scan = Some(scan);
-        self
+    pub fn with_scan(self, scan: Scan) -> Self {
+        Self { scan: Some(scan), ..self }
     }
 
     /// How redirects of this request are followed. `abide-tower` follows none.
-    pub fn with_redirects(mut self, policy: RedirectPolicy) -> Self {
-        self.redirects = Some(policy);
-        self
+    pub fn with_redirects(self, policy: RedirectPolicy) -> Self {
+        Self { redirects: Some(policy), ..self }
     }
 
     /// Ignores the robots.txt of `origin`, for the reason `why`, for instance on your own site.
     ///
     /// Each such request is logged and counted, and its verdict names the reason. Other origins are checked as always, also after a
     /// redirect, and the rate limit stays.
-    pub fn danger_ignore_robots(mut self, origin: Origin, why: &str) -> Self {
-        self.ignore_robots = Some(Box::new((origin, why.into())));
-        self
+    pub fn danger_ignore_robots(self, origin: Origin, why: &str) -> Self {
+        Self { ignore_robots: Some(Box::new((origin, why.into()))), ..self }
     }
 
     /// Fills options that are not set from `others`.

@@ -204,15 +204,13 @@ impl PaymentPolicy {
     }
 
     /// Pays at most `host` for all pages of one host. Default: as much as for the run.
-    pub fn with_host_cap(mut self, host: Price) -> Self {
-        self.host = Some(host);
-        self
+    pub fn with_host_cap(self, host: Price) -> Self {
+        Self { host: Some(host), ..self }
     }
 
     /// Sends `crawler-max-price` with every https request, instead of waiting for a 402. So every site knows what it may charge.
-    pub fn with_upfront_offer(mut self) -> Self {
-        self.is_upfront = true;
-        self
+    pub fn with_upfront_offer(self) -> Self {
+        Self { is_upfront: true, ..self }
     }
 
     /// What was paid for all pages so far, pending payments included.

@@ -32,22 +32,19 @@ pub struct RedirectPolicy {
 
 impl RedirectPolicy {
     /// At most this many hops, 10 by default; one more is [`DeniedKind::TooManyRedirects`](abide_gate::DeniedKind::TooManyRedirects).
-    pub fn with_hops_max(mut self, hops: usize) -> Self {
-        self.hops_max = hops;
-        self
+    pub fn with_hops_max(self, hops: usize) -> Self {
+        Self { hops_max: hops, ..self }
     }
 
     /// Whether the redirect that exceeds [`with_hops_max`](Self::with_hops_max) is returned as the response, with
     /// [`Stopped::AtLimit`], instead of an error. Off by default.
-    pub fn with_response_at_limit(mut self, on: bool) -> Self {
-        self.returns_at_limit = on;
-        self
+    pub fn with_response_at_limit(self, on: bool) -> Self {
+        Self { returns_at_limit: on, ..self }
     }
 
     /// Sends a `Referer`, without user information and fragment, and never from https to http. Off by default.
-    pub fn with_referer(mut self, on: bool) -> Self {
-        self.referer = on;
-        self
+    pub fn with_referer(self, on: bool) -> Self {
+        Self { referer: on, ..self }
     }
 
     /// Returns every 3xx to the caller.

@@ -84,9 +84,8 @@ impl Builder {
     /// let builder = AbideLayer::builder("ExampleBot-News")
     ///     .crawler(|crawler| crawler.fallback("ExampleBot").scan(Scan::Headers));
     /// ```
-    pub fn crawler(mut self, change: impl FnOnce(CrawlerBuilder) -> CrawlerBuilder) -> Self {
-        self.crawler = change(self.crawler);
-        self
+    pub fn crawler(self, change: impl FnOnce(CrawlerBuilder) -> CrawlerBuilder) -> Self {
+        Self { crawler: change(self.crawler), ..self }
     }
 
     /// Wraps `client` in the layer. A clone of the client fetches robots.txt. For a client with a decompression layer use [`build`](Self::build).

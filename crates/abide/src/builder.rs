@@ -93,18 +93,16 @@ impl Builder {
     }
 
     /// How long the client that we build waits for a connection. Default: 10 s.
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
-        self
+    pub fn connect_timeout(self, timeout: Duration) -> Self {
+        Self { connect_timeout: timeout, ..self }
     }
 
     /// How long a call may take on the wire: all hops, and the body of the last. Waiting for permits and for robots.txt does not
     /// count. A request's own `timeout` takes precedence. Default: no limit.
     ///
     /// In contrast, `reqwest::ClientBuilder::timeout` limits each hop, because abide follows the redirects.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
-        self
+    pub fn timeout(self, timeout: Duration) -> Self {
+        Self { timeout: Some(timeout), ..self }
     }
 
     /// How long a server may send nothing: before the head of its response (1xx responses do not count), and between the bytes of its body
@@ -113,18 +111,16 @@ impl Builder {
     ///
     /// Set it here and not on `reqwest::ClientBuilder`. The error is a `reqwest_middleware::Error::Middleware` before the head, and reqwest's own
     /// error with `is_timeout` in the body. Both have an [`io::Error`](std::io::Error) of the kind `TimedOut` among their sources.
-    pub fn read_timeout(mut self, timeout: Duration) -> Self {
-        self.read_timeout = timeout;
-        self
+    pub fn read_timeout(self, timeout: Duration) -> Self {
+        Self { read_timeout: timeout, ..self }
     }
 
     /// Whether abide requests pages in gzip, brotli, deflate and zstd, and decodes them, whatever features reqwest has. On by default.
     ///
     /// The client that is built asks for them by a default field. A request's own `Accept-Encoding` is kept, and one with `Range` asks for no
     /// coding. If this is off, no `Accept-Encoding` is sent, and bodies stay as the server encoded them.
-    pub fn decode(mut self, on: bool) -> Self {
-        self.decodes = on;
-        self
+    pub fn decode(self, on: bool) -> Self {
+        Self { decodes: on, ..self }
     }
 
     /// How page redirects are followed. Default: 10 hops.
@@ -182,9 +178,8 @@ impl Builder {
     }
 
     /// The resolver of the client. Its addresses are checked. Default: the operating system's.
-    pub fn resolver(mut self, resolver: Arc<dyn Resolve>) -> Self {
-        self.resolver = resolver;
-        self
+    pub fn resolver(self, resolver: Arc<dyn Resolve>) -> Self {
+        Self { resolver, ..self }
     }
 
     /// Where robots.txt records are kept. Default: in memory.
@@ -239,9 +234,8 @@ impl Builder {
     }
 
     /// The client that fetches robots.txt. Default: a clone of the client that is built.
-    pub fn fetch(mut self, fetch: Arc<dyn Fetch>) -> Self {
-        self.fetch = Some(fetch);
-        self
+    pub fn fetch(self, fetch: Arc<dyn Fetch>) -> Self {
+        Self { fetch: Some(fetch), ..self }
     }
 
     /// The clock. Default: the system's.
@@ -340,9 +334,8 @@ impl Builder {
         self.shared(|crawler| crawler.gate(change))
     }
 
-    fn shared(mut self, change: impl FnOnce(CrawlerBuilder) -> CrawlerBuilder) -> Self {
-        self.crawler = change(self.crawler);
-        self
+    fn shared(self, change: impl FnOnce(CrawlerBuilder) -> CrawlerBuilder) -> Self {
+        Self { crawler: change(self.crawler), ..self }
     }
 
     fn guarded_resolver(&self) -> Arc<GuardedResolver> {
