@@ -194,25 +194,25 @@ impl<'a> Chain<'a> {
         let RobotsResponse { status, headers, body, .. } = reply;
         let body = body::decoded(body, coding);
         let read = timeout(left, body::read(body, self.cache.policy.body_limit)).await;
-        let text = read.map_err(|_| Failure::Timeout)?.map_err(|error| {
+        let (text, truncated) = read.map_err(|_| Failure::Timeout)?.map_err(|error| {
             log::failed(self.origin, &error);
             error.failure().unwrap_or(Failure::Body)
         })?;
-        self.cache.count(text.bytes.len() as u64, |stats| &mut stats.robots_bytes);
+        self.cache.count(text.len() as u64, |stats| &mut stats.robots_bytes);
         // A text that is still in a coding has no line that the parser reads: it would allow everything.
-        if looks_coded(&text.bytes) {
+        if looks_coded(&text) {
             return Err(Failure::StillCoded);
         }
         let content_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
-        let html = is_html(content_type, &text.bytes) && !has_rule(&text.bytes);
+        let html = is_html(content_type, &text) && !has_rule(&text);
         // Stricter (option): a page that only looks like a success says nothing about the rules.
         if html && self.cache.policy.html_is_unreachable {
             return Err(Failure::Html);
         }
         let now = self.cache.clock.wall();
         Ok(GoodCopy {
-            text: RobotsText::new(text.bytes),
-            truncated: text.truncated,
+            text: RobotsText::new(text),
+            truncated,
             html,
             status: status.as_u16(),
             // Left out where it is robots.txt of the origin, because a million records are kept.

@@ -244,7 +244,7 @@ impl RobotsRecord {
     pub(super) fn cut(mut self, limit: usize) -> Self {
         let Some(copy) = self.copy.as_mut() else { return self };
         let Some(over) = copy.body().get(..=limit) else { return self };
-        let text = RobotsText::new(body::cut(over.to_vec(), limit).bytes);
+        let text = RobotsText::new(body::cut(over.to_vec(), limit));
         (copy.text, copy.truncated, copy.validators) = (text, true, Validators::default());
         self.expired()
     }
