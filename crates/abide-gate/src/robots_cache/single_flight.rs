@@ -19,13 +19,16 @@ pub(crate) struct SingleFlight<K, T> {
 
 type InFlight<K, T> = Arc<Mutex<HashMap<K, watch::Receiver<T>>>>;
 
+/// The progress of a fetch; and its leader if there was none: run the fetch.
+type Joined<K, T> = (watch::Receiver<T>, Option<Leader<K, T>>);
+
 impl<K: Clone + Eq + Hash, T: Default> SingleFlight<K, T> {
     pub(crate) fn new(limit: usize) -> Self {
         Self { in_flight: Arc::new(Mutex::new(HashMap::new())), limit }
     }
 
-    /// The progress of the fetch for `key`, and its leader if there was none: run the fetch. `None`: there are as many as allowed.
-    pub(crate) fn join(&self, key: &K) -> Option<(watch::Receiver<T>, Option<Leader<K, T>>)> {
+    /// Follows the fetch for `key`, or becomes its leader. `None`: there are as many as allowed.
+    pub(crate) fn join(&self, key: &K) -> Option<Joined<K, T>> {
         let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
         // Looked up and put in under one lock: of two callers that come at once, one leads.
         if let Some(progress) = in_flight.get(key) {
