@@ -280,7 +280,7 @@ impl RobotsRecord {
             self.origin.heap_size(),
             self.exception.as_ref().map_or(0, |_| size_of::<Exception>()),
             url.map_or(0, |url| size_of::<Url>().saturating_add(url.as_str().len())),
-            self.copy().map_or(0, |copy| copy.validators.heap_size()),
+            self.copy().map_or(0, |copy| copy.validators.0.heap_size()),
         ];
         parts.into_iter().fold(0, usize::saturating_add)
     }
