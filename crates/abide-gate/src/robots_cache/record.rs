@@ -429,14 +429,16 @@ mod tests {
     fn a_clock_set_back_leaves_no_copy_from_the_future() {
         let first = after(None, good(NOW), NOW);
         let not_modified = FetchOutcome::NotModified(first.copy.clone().unwrap());
-        let confirmed = after(Some(&first), not_modified, NOW.plus(2 * HOUR));
+        let confirmed = after(Some(&first), not_modified.clone(), NOW.plus(2 * HOUR));
         for (back, fetched_at) in
             [(NOW.minus(300 * 24 * HOUR), NOW.minus(300 * 24 * HOUR)), (NOW.plus(HOUR), NOW)]
         {
-            let record = after(Some(&confirmed), FetchOutcome::UnavailableForNow { status: 408 }, back);
-            let copy = record.copy.as_ref().unwrap();
-            assert_eq!((copy.fetched_at, copy.validated_at), (fetched_at, back));
-            assert!(record.is_fresh(back), "it would be asked for with every page");
+            for outcome in [FetchOutcome::UnavailableForNow { status: 408 }, not_modified.clone()] {
+                let record = after(Some(&confirmed), outcome, back);
+                let copy = record.copy.as_ref().unwrap();
+                assert_eq!((copy.fetched_at, copy.validated_at), (fetched_at, back));
+                assert!(record.is_fresh(back), "it would be asked for with every page");
+            }
         }
     }
 
