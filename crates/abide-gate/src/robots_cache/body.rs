@@ -9,21 +9,15 @@ use crate::coding::DecodedBody;
 use crate::robots_cache::fetch::{FetchBody, FetchError};
 use crate::{Coding, Failure};
 
-/// What was read, whole lines only.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct WholeLines {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) truncated: bool,
-}
-
 /// The decoded body. It counts as read only when its whole coded stream was consumed: a gzip member left over may be what disallows.
 pub(crate) fn decoded(body: FetchBody, coding: Option<Coding>) -> FetchBody {
     let Some(coding) = coding else { return body };
     DecodedBody::new(body, coding, |why| FetchError::new(Failure::Body, why)).strict().boxed_unsync()
 }
 
-/// Reads at most two bytes more than `limit` and drops the rest unread. Any error before that is an error. `Content-Length` allocates nothing.
-pub(crate) async fn read(mut body: FetchBody, limit: usize) -> Result<WholeLines, FetchError> {
+/// Whole lines of at most `limit` bytes, and whether there was more. At most two bytes more are read, and the rest is dropped unread. Any error
+/// before that is an error. `Content-Length` allocates nothing.
+pub(crate) async fn read(mut body: FetchBody, limit: usize) -> Result<(Vec<u8>, bool), FetchError> {
     let mut read = Vec::new();
     // A unit of UTF-16 more shows whether the last line is complete.
     let len_max = limit.saturating_add(2);
@@ -40,7 +34,7 @@ pub(crate) async fn read(mut body: FetchBody, limit: usize) -> Result<WholeLines
         let Ok(data) = frame.into_data() else { continue };
         append(&mut read, &data, len_max);
     }
-    Ok(if read.len() > limit { cut(read, limit) } else { WholeLines { bytes: read, truncated: false } })
+    Ok(if read.len() > limit { (cut(read, limit), true) } else { (read, false) })
 }
 
 /// Appends what still fits. The buffer doubles, but never beyond what it may hold.
@@ -58,7 +52,7 @@ fn append(read: &mut Vec<u8>, data: &[u8], len_max: usize) {
 
 /// Cuts `read`, which is longer than the limit, at its last line end. What follows the limit shows whether the last line is complete. A line
 /// that the limit cuts is dropped, because it could be the `Allow: /` of `Allow: /x`.
-pub(super) fn cut(mut read: Vec<u8>, limit: usize) -> WholeLines {
+pub(super) fn cut(mut read: Vec<u8>, limit: usize) -> Vec<u8> {
     // U+0A41 has a byte that is a line feed in ASCII.
     let (units, _) = read.as_chunks::<2>();
     let whole = match *read {
@@ -67,7 +61,7 @@ pub(super) fn cut(mut read: Vec<u8>, limit: usize) -> WholeLines {
         _ => whole_lines(&read, limit, |byte| u16::from(*byte)),
     };
     read.truncate(whole);
-    WholeLines { bytes: read, truncated: true }
+    read
 }
 
 fn whole_lines<T>(units: &[T], limit: usize, value: fn(&T) -> u16) -> usize {
@@ -87,14 +81,14 @@ mod tests {
 
     const LIMIT: usize = 64;
 
-    async fn read_all(bytes: Vec<u8>) -> WholeLines {
+    async fn read_all(bytes: Vec<u8>) -> (Vec<u8>, bool) {
         let body = Full::new(Bytes::from(bytes)).map_err(|never| match never {}).boxed_unsync();
         read(body, LIMIT).await.unwrap()
     }
 
     #[tokio::test]
     async fn one_endless_line_leaves_nothing() {
-        assert_eq!(read_all(vec![b'a'; 10_000]).await, WholeLines { bytes: Vec::new(), truncated: true });
+        assert_eq!(read_all(vec![b'a'; 10_000]).await, (Vec::new(), true));
     }
 
     #[tokio::test]
@@ -112,10 +106,9 @@ mod tests {
             for unit in [u16::to_le_bytes as fn(u16) -> [u8; 2], u16::to_be_bytes] {
                 let bytes: Vec<u8> =
                     std::iter::once(0xfeff).chain(text.encode_utf16()).flat_map(unit).collect();
-                let expected = WholeLines { bytes: bytes[..kept].to_vec(), truncated: true };
-                assert_eq!(read_all(bytes.clone()).await, expected, "{text:?}");
-                let half = read_all(bytes[..=LIMIT].to_vec()).await;
-                assert!(half.truncated && half.bytes.len() < 30, "half a unit ends no line");
+                assert_eq!(read_all(bytes.clone()).await, (bytes[..kept].to_vec(), true), "{text:?}");
+                let (half, truncated) = read_all(bytes[..=LIMIT].to_vec()).await;
+                assert!(truncated && half.len() < 30, "half a unit ends no line");
             }
         }
     }

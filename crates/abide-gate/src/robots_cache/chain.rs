@@ -86,15 +86,14 @@ impl<'a> Chain<'a> {
     /// Follows redirects to an outcome. Every round but one adds a URL to `visited`, which is bounded.
     pub(super) async fn run(mut self) -> Result<FetchOutcome, DeferredFetch> {
         loop {
-            let validators = self.validators();
-            let conditional = !validators.is_empty();
-            let reply = match self.send(validators).await {
+            let copy = self.confirmable();
+            let reply = match self.send(copy).await {
                 Ok(reply) => reply,
                 Err(error) => return self.failed(error),
             };
             let (status, hold) = (reply.status(), reply.hold());
             let unreachable = |cause| FetchOutcome::Unreachable { cause, hold };
-            match classify(status, reply.headers(), hold, conditional, &self.cache.policy) {
+            match classify(status, reply.headers(), hold, copy, &self.cache.policy) {
                 Ok(AfterHead::ReadBody(coding)) => {
                     let read = self.read(reply, coding).await;
                     return Ok(read.map_or_else(unreachable, FetchOutcome::Rules));
@@ -115,13 +114,14 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// Those of the copy, for the URL that it came from alone: they mean nothing elsewhere. So a request that follows an unasked 304 has none either.
-    fn validators(&self) -> Validators {
+    /// The copy, if it has validators, and for the URL that it came from alone: they mean nothing elsewhere. So a request that follows an unasked
+    /// 304 has none either.
+    fn confirmable(&self) -> Option<&'a GoodCopy> {
         let is_its_url = |copy: &&GoodCopy| match copy.redirected_to.as_deref() {
             Some(url) => url == self.here(),
             None => self.visited.len() == 1,
         };
-        self.copy.filter(is_its_url).map(|copy| copy.validators.clone()).unwrap_or_default()
+        self.copy.filter(is_its_url).filter(|copy| !copy.validators.is_empty())
     }
 
     #[expect(clippy::expect_used, reason = "the constructor puts one in, and nothing takes any out")]
@@ -129,13 +129,13 @@ impl<'a> Chain<'a> {
         self.visited.last().expect("the chain begins with /robots.txt")
     }
 
-    async fn send(&mut self, validators: Validators) -> Result<RobotsResponse, FetchError> {
+    async fn send(&mut self, copy: Option<&GoodCopy>) -> Result<RobotsResponse, FetchError> {
         // Not sent: the host would get a request whose reply nothing waits for.
         if self.budget.is_zero() {
             return Err(FetchError::new(Failure::Timeout, "the time for all hops was over"));
         }
         let request = RobotsRequest {
-            validators,
+            validators: copy.map(|copy| copy.validators.clone()).unwrap_or_default(),
             permit_wait: self.permit_wait.clone(),
             throttle: self.throttle,
             hop: self.visited.len().saturating_sub(1),
@@ -194,25 +194,25 @@ impl<'a> Chain<'a> {
         let RobotsResponse { status, headers, body, .. } = reply;
         let body = body::decoded(body, coding);
         let read = timeout(left, body::read(body, self.cache.policy.body_limit)).await;
-        let text = read.map_err(|_| Failure::Timeout)?.map_err(|error| {
+        let (text, truncated) = read.map_err(|_| Failure::Timeout)?.map_err(|error| {
             log::failed(self.origin, &error);
             error.failure().unwrap_or(Failure::Body)
         })?;
-        self.cache.count(text.bytes.len() as u64, |stats| &mut stats.robots_bytes);
+        self.cache.count(text.len() as u64, |stats| &mut stats.robots_bytes);
         // A text that is still in a coding has no line that the parser reads: it would allow everything.
-        if looks_coded(&text.bytes) {
+        if looks_coded(&text) {
             return Err(Failure::StillCoded);
         }
         let content_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
-        let html = is_html(content_type, &text.bytes) && !has_rule(&text.bytes);
+        let html = is_html(content_type, &text) && !has_rule(&text);
         // Stricter (option): a page that only looks like a success says nothing about the rules.
         if html && self.cache.policy.html_is_unreachable {
             return Err(Failure::Html);
         }
         let now = self.cache.clock.wall();
         Ok(GoodCopy {
-            text: RobotsText::new(text.bytes),
-            truncated: text.truncated,
+            text: RobotsText::new(text),
+            truncated,
             html,
             status: status.as_u16(),
             // Left out where it is robots.txt of the origin, because a million records are kept.

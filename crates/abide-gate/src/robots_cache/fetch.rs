@@ -197,7 +197,7 @@ impl PermitWait {
 /// Packed, because a million are kept: the entity tag, a mark, and the date, in four bytes where it is written as all servers should. So they
 /// are in place for tags of up to 25 bytes. Empty: none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Validators(Short<30>);
+pub(crate) struct Validators(pub(super) Short<30>);
 
 impl Default for Validators {
     fn default() -> Self {
@@ -262,11 +262,6 @@ impl Validators {
         // RFC 9110 §15.4.5: a 304 repeats the ETag, but Last-Modified only where it is needed.
         let (date, older_date) = (self.last_modified(), older.last_modified());
         Self::new(self.etag().or(older.etag()), date.or(older_date).as_deref())
-    }
-
-    /// How many bytes they take besides their own.
-    pub(super) fn heap_size(&self) -> usize {
-        self.0.heap_size()
     }
 }
 

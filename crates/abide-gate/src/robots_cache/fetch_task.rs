@@ -16,7 +16,7 @@ use crate::robots_cache::entry::{Reuse, RobotsEntry, Source};
 use crate::robots_cache::fetch::PermitWait;
 use crate::robots_cache::outcome::FetchOutcome;
 use crate::robots_cache::record::{AttemptEnd, LastResult};
-use crate::robots_cache::single_flight::{Join, Leader};
+use crate::robots_cache::single_flight::Leader;
 use crate::robots_cache::{GoodCopy, RobotsCache, RobotsRecord, log};
 use crate::{Origin, WallMillis};
 
@@ -47,14 +47,11 @@ impl RobotsCache {
                 return Err(*why);
             }
         }
-        match self.in_flight.join(origin) {
-            Join::Follower(progress) => Ok(progress),
-            Join::Leader(leader, progress) => {
-                tokio::spawn(log::in_span(origin, Arc::clone(self).run(leader, origin.clone())));
-                Ok(progress)
-            }
-            Join::Full => Err(full(now)),
+        let (progress, leader) = self.in_flight.join(origin).ok_or_else(|| full(now))?;
+        if let Some(leader) = leader {
+            tokio::spawn(log::in_span(origin, Arc::clone(self).run(leader, origin.clone())));
         }
+        Ok(progress)
     }
 
     async fn run(self: Arc<Self>, leader: Leader<Origin, FetchProgress>, origin: Origin) {

@@ -9,6 +9,7 @@ use http::header::TRANSFER_ENCODING;
 use http::{HeaderMap, StatusCode};
 
 use crate::robots_cache::freshness::stated_lifetime;
+use crate::robots_cache::record::whole_seconds;
 use crate::robots_cache::{GoodCopy, RobotsPolicy, Validators};
 use crate::{Coding, Failure, WallMillis};
 
@@ -17,8 +18,8 @@ use crate::{Coding, Failure, WallMillis};
 pub(crate) enum FetchOutcome {
     /// §2.3.1.1: a complete 2xx body.
     Rules(GoodCopy),
-    /// 304 to our validators.
-    NotModified { validators: Validators, lifetime: Option<Duration> },
+    /// 304 to the validators of this copy, which has the fields of the 304 now.
+    NotModified(GoodCopy),
     /// §2.3.1.3: the server says that there is none, and will say so for a while.
     Unavailable { status: u16, lifetime: Duration },
     /// 408, 421, 425: unavailable unless there is a copy, and it may be different in a minute.
@@ -44,13 +45,13 @@ pub(crate) enum AfterHead {
     Done(FetchOutcome),
 }
 
-/// Reads the head of a response that has backed its host off until `hold`, by RFC 9309 §2.3.1. `conditional`: the request had validators.
+/// Reads the head of a response that has backed its host off until `hold`, by RFC 9309 §2.3.1. The request had the validators of `copy`.
 /// A failure: robots.txt is unreachable.
 pub(crate) fn classify(
     status: StatusCode,
     headers: &HeaderMap,
     hold: Option<WallMillis>,
-    conditional: bool,
+    copy: Option<&GoodCopy>,
     policy: &RobotsPolicy,
 ) -> Result<AfterHead, Failure> {
     let status = status.as_u16();
@@ -66,11 +67,14 @@ pub(crate) fn classify(
         200..=299 => AfterHead::ReadBody(coding(headers)?),
         // §2.3.1.2: crawlers SHOULD follow at least five consecutive redirects.
         301 | 302 | 303 | 307 | 308 => AfterHead::Follow,
-        304 if conditional => AfterHead::Done(FetchOutcome::NotModified {
-            validators: Validators::of(headers),
-            lifetime: lifetime(),
+        // RFC 9111 §3.2: the fields that the 304 has replace the old ones; the others stay.
+        304 => copy.map_or(AfterHead::AskAgain, |copy| {
+            AfterHead::Done(FetchOutcome::NotModified(GoodCopy {
+                validators: Validators::of(headers).or(&copy.validators),
+                lifetime: lifetime().and_then(whole_seconds).or(copy.lifetime),
+                ..copy.clone()
+            }))
         }),
-        304 => AfterHead::AskAgain,
         300..=399 => return Err(Failure::RedirectStatus),
         // Stricter (preset `cautious`): these say "not you" or "not now" rather than "there is none".
         401 | 403 | 407 | 408 | 421 | 425 | 429 if policy.cautious => return unreachable,
@@ -160,6 +164,7 @@ mod tests {
     use http::HeaderValue;
 
     use super::*;
+    use crate::robots_cache::RobotsRecord;
 
     /// Each status from 100 to 999, by default and by the preset `cautious`.
     #[test]
@@ -186,11 +191,14 @@ mod tests {
             };
             for (policy, expected) in [(&default, expected), (&cautious, if_cautious)] {
                 let code = StatusCode::from_u16(status).unwrap();
-                assert_eq!(classify(code, &HeaderMap::new(), hold, false, policy), expected, "{status}");
+                assert_eq!(classify(code, &HeaderMap::new(), hold, None, policy), expected, "{status}");
             }
         }
-        let conditional = classify(StatusCode::NOT_MODIFIED, &HeaderMap::new(), None, true, &default);
-        assert!(matches!(conditional, Ok(AfterHead::Done(FetchOutcome::NotModified { .. }))));
+        let record =
+            RobotsRecord::sample(&"https://a.example".parse().unwrap(), WallMillis::default(), "".into());
+        let conditional =
+            classify(StatusCode::NOT_MODIFIED, &HeaderMap::new(), None, record.copy(), &default);
+        assert!(matches!(conditional, Ok(AfterHead::Done(FetchOutcome::NotModified(_)))));
     }
 
     #[test]

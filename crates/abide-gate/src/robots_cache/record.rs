@@ -157,19 +157,9 @@ impl RobotsRecord {
                 let lifetime = fetched.lifetime().unwrap_or(policy.lifetime_max);
                 new(LastResult::Rules, Some(fetched), Outage::default()).fresh_for(lifetime, at)
             }
-            FetchOutcome::NotModified { validators, lifetime } => {
-                // Only a copy makes a request conditional, so there is one. Were there none, nothing would be known.
-                let Some(copy) = copy else {
-                    return new(LastResult::Unreachable(Failure::Status(304)), None, failing.again(now))
-                        .retried(None, at, policy);
-                };
-                // RFC 9111 §4.3.4: it is confirmed now. §3.2: the fields that the 304 has replace the old ones; the others stay.
-                let copy = GoodCopy {
-                    validated_at: now,
-                    validators: validators.or(&copy.validators),
-                    lifetime: lifetime.and_then(whole_seconds).or(copy.lifetime),
-                    ..copy
-                };
+            FetchOutcome::NotModified(copy) => {
+                // RFC 9111 §4.3.4: it is confirmed now.
+                let copy = GoodCopy { fetched_at: copy.fetched_at.min(now), validated_at: now, ..copy };
                 // A store may have it from a process with another policy.
                 let lifetime = copy.lifetime().unwrap_or(policy.lifetime_max);
                 let lifetime = lifetime.clamp(policy.lifetime_min, policy.lifetime_max);
@@ -244,7 +234,7 @@ impl RobotsRecord {
     pub(super) fn cut(mut self, limit: usize) -> Self {
         let Some(copy) = self.copy.as_mut() else { return self };
         let Some(over) = copy.body().get(..=limit) else { return self };
-        let text = RobotsText::new(body::cut(over.to_vec(), limit).bytes);
+        let text = RobotsText::new(body::cut(over.to_vec(), limit));
         (copy.text, copy.truncated, copy.validators) = (text, true, Validators::default());
         self.expired()
     }
@@ -290,7 +280,7 @@ impl RobotsRecord {
             self.origin.heap_size(),
             self.exception.as_ref().map_or(0, |_| size_of::<Exception>()),
             url.map_or(0, |url| size_of::<Url>().saturating_add(url.as_str().len())),
-            self.copy().map_or(0, |copy| copy.validators.heap_size()),
+            self.copy().map_or(0, |copy| copy.validators.0.heap_size()),
         ];
         parts.into_iter().fold(0, usize::saturating_add)
     }
@@ -438,24 +428,25 @@ mod tests {
     #[test]
     fn a_clock_set_back_leaves_no_copy_from_the_future() {
         let first = after(None, good(NOW), NOW);
-        let not_modified = FetchOutcome::NotModified { validators: Validators::default(), lifetime: None };
-        let confirmed = after(Some(&first), not_modified, NOW.plus(2 * HOUR));
+        let not_modified = FetchOutcome::NotModified(first.copy.clone().unwrap());
+        let confirmed = after(Some(&first), not_modified.clone(), NOW.plus(2 * HOUR));
         for (back, fetched_at) in
             [(NOW.minus(300 * 24 * HOUR), NOW.minus(300 * 24 * HOUR)), (NOW.plus(HOUR), NOW)]
         {
-            let record = after(Some(&confirmed), FetchOutcome::UnavailableForNow { status: 408 }, back);
-            let copy = record.copy.as_ref().unwrap();
-            assert_eq!((copy.fetched_at, copy.validated_at), (fetched_at, back));
-            assert!(record.is_fresh(back), "it would be asked for with every page");
+            for outcome in [FetchOutcome::UnavailableForNow { status: 408 }, not_modified.clone()] {
+                let record = after(Some(&confirmed), outcome, back);
+                let copy = record.copy.as_ref().unwrap();
+                assert_eq!((copy.fetched_at, copy.validated_at), (fetched_at, back));
+                assert!(record.is_fresh(back), "it would be asked for with every page");
+            }
         }
     }
 
     #[test]
     fn a_304_is_used_for_as_long_as_the_policy_has_it() {
-        let mut first = after(None, good(NOW), NOW);
-        first.copy.as_mut().unwrap().lifetime = whole_seconds(Duration::from_secs(1));
-        let not_modified = FetchOutcome::NotModified { validators: Validators::default(), lifetime: None };
-        assert_eq!(after(Some(&first), not_modified, NOW).fresh_until, NOW.plus(HOUR / 12));
+        let mut copy = after(None, good(NOW), NOW).copy.unwrap();
+        copy.lifetime = whole_seconds(Duration::from_secs(1));
+        assert_eq!(after(None, FetchOutcome::NotModified(copy), NOW).fresh_until, NOW.plus(HOUR / 12));
     }
 
     #[test]

@@ -19,35 +19,28 @@ pub(crate) struct SingleFlight<K, T> {
 
 type InFlight<K, T> = Arc<Mutex<HashMap<K, watch::Receiver<T>>>>;
 
-/// What a caller that needs a fetch does next.
-pub(crate) enum Join<K: Eq + Hash, T> {
-    /// There was none: run the fetch.
-    Leader(Leader<K, T>, watch::Receiver<T>),
-    /// There is one: its progress comes here.
-    Follower(watch::Receiver<T>),
-    /// There are as many as allowed.
-    Full,
-}
+/// The progress of a fetch; and its leader if there was none: run the fetch.
+type Joined<K, T> = (watch::Receiver<T>, Option<Leader<K, T>>);
 
 impl<K: Clone + Eq + Hash, T: Default> SingleFlight<K, T> {
     pub(crate) fn new(limit: usize) -> Self {
         Self { in_flight: Arc::new(Mutex::new(HashMap::new())), limit }
     }
 
-    /// Follows the fetch for `key`, or becomes its leader.
-    pub(crate) fn join(&self, key: &K) -> Join<K, T> {
+    /// Follows the fetch for `key`, or becomes its leader. `None`: there are as many as allowed.
+    pub(crate) fn join(&self, key: &K) -> Option<Joined<K, T>> {
         let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
         // Looked up and put in under one lock: of two callers that come at once, one leads.
         if let Some(progress) = in_flight.get(key) {
-            return Join::Follower(progress.clone());
+            return Some((progress.clone(), None));
         }
         if in_flight.len() >= self.limit {
-            return Join::Full;
+            return None;
         }
         let (sender, progress) = watch::channel(T::default());
         in_flight.insert(key.clone(), progress.clone());
         let leader = Leader { in_flight: Arc::clone(&self.in_flight), key: key.clone(), sender };
-        Join::Leader(leader, progress)
+        Some((progress, Some(leader)))
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -79,14 +79,12 @@ where
 {
     let subject = Subject { store, pass };
     subject.grace_ends().await;
-    subject.one_process_has_the_lease().await;
+    subject.one_process_has_the_lease_until_it_gives_it_up().await;
     subject.the_holder_renews_and_asks_again_at_will().await;
     subject.a_lease_ends_by_itself_and_the_delay_counts_from_its_end().await;
-    subject.only_the_holder_gives_up_its_lease().await;
     subject.a_dropped_call_can_be_asked_again().await;
     subject.waiting_processes_are_served_in_order().await;
-    subject.the_place_of_a_process_that_has_gone_is_not_kept().await;
-    subject.a_process_that_leaves_gives_up_its_place().await;
+    subject.the_place_of_a_process_that_leaves_or_has_gone_is_not_kept().await;
     subject.the_state_goes_to_the_next_holder().await;
     subject.the_state_is_saved_without_a_lease().await;
     subject.the_latest_request_and_the_longest_delay_win().await;
@@ -208,7 +206,7 @@ fn counts(state: HostState) -> u8 {
 }
 
 fn asks(holder: HolderId, ttl: Duration) -> LeaseAsk {
-    let want = Want::Lease { ttl, again_in: TTL, is_held: false };
+    let want = Want::Lease { ttl, again_in: ttl, is_held: false };
     LeaseAsk { holder, want, state: QUIET }
 }
 
@@ -287,10 +285,16 @@ impl<F: Future<Output = ()>, P: Fn(Duration) -> F> Subject<P> {
         self.leases(&host, one, TTL, false, "a new store leases after one ttl at the latest").await;
     }
 
-    async fn one_process_has_the_lease(&self) {
-        let (host, [_, other]) = self.leased("one", TTL).await;
+    async fn one_process_has_the_lease_until_it_gives_it_up(&self) {
+        let (host, [one, other]) = self.leased("one", TTL).await;
         self.refused(&host, other, true, "another process has the lease").await;
         self.leases(&fresh("another"), other, TTL, false, "each host has a lease of its own").await;
+        // Its place, and then nothing.
+        self.gives_up(&host, other).await;
+        self.gives_up(&host, other).await;
+        self.refused(&host, other, true, "only the holder gives up its lease").await;
+        self.gives_up(&host, one).await;
+        self.leases(&host, other, TTL, false, "the holder has given it up").await;
     }
 
     async fn the_holder_renews_and_asks_again_at_will(&self) {
@@ -312,15 +316,6 @@ impl<F: Future<Output = ()>, P: Fn(Duration) -> F> Subject<P> {
             lease == LeaseStatus::Leased { is_wanted: false } && since_its_end(state.quiet)
         })
         .await;
-    }
-
-    async fn only_the_holder_gives_up_its_lease(&self) {
-        let (host, [one, other]) = self.leased("foreign", TTL).await;
-        self.gives_up(&host, other).await;
-        self.refused(&host, other, true, "only the holder gives up its lease").await;
-        self.gives_up(&host, other).await;
-        self.gives_up(&host, one).await;
-        self.leases(&host, other, TTL, false, "the holder has given it up").await;
     }
 
     async fn a_dropped_call_can_be_asked_again(&self) {
@@ -348,24 +343,17 @@ impl<F: Future<Output = ()>, P: Fn(Duration) -> F> Subject<P> {
         self.refused(&host, one, true, "now it is the first to wait").await;
     }
 
-    async fn the_place_of_a_process_that_has_gone_is_not_kept(&self) {
-        let (host, [one, gone, other]) = self.leased("gone", TTL).await;
-        let want = Want::Lease { ttl: TTL, again_in: SHORT, is_held: false };
-        let ask = LeaseAsk { holder: gone, want, state: QUIET };
-        let is_busy = |(lease, _)| matches!(lease, LeaseStatus::Busy { .. });
-        self.exchange(&host, ask, "Busy (it is leased)", is_busy).await;
+    async fn the_place_of_a_process_that_leaves_or_has_gone_is_not_kept(&self) {
+        let (host, [one, leaves, gone, other]) = self.leased("gone", TTL).await;
+        self.refused(&host, leaves, true, "it is leased").await;
+        self.gives_up(&host, leaves).await;
+        let is_next = |(lease, _)| matches!(lease, LeaseStatus::Busy { is_next: true, .. });
+        let expected = "Busy, and next, because the process that was next has given up its place";
+        self.exchange(&host, asks(gone, SHORT), expected, is_next).await;
         self.gives_up(&host, one).await;
         (self.pass)(SHORT + BLUR).await;
         self.leases(&host, other, TTL, false, "the process that was next did not ask within its `again_in`")
             .await;
-    }
-
-    async fn a_process_that_leaves_gives_up_its_place(&self) {
-        let (host, [one, leaves, other]) = self.leased("leaves", TTL).await;
-        self.refused(&host, leaves, true, "it is leased").await;
-        self.gives_up(&host, leaves).await;
-        self.gives_up(&host, one).await;
-        self.leases(&host, other, TTL, false, "the process that was next has given up its place").await;
     }
 
     async fn the_state_goes_to_the_next_holder(&self) {
@@ -431,15 +419,11 @@ impl<F: Future<Output = ()>, P: Fn(Duration) -> F> Subject<P> {
     }
 
     async fn an_operators_backoff_leaves_nothing_behind(&self) {
-        let given = |left| {
-            let backoff = Backoff { left, throttles: 0, cause: BackoffCause::Operator, ..THROTTLE };
-            HostState { backoff: Some(backoff), ..QUIET }
-        };
-        let is_kept_so =
-            |state: HostState| state.backoff.is_some_and(|found| found.cause == BackoffCause::Operator);
-        self.reports(&fresh("operator"), given(MINUTE), "the operator's backoff", is_kept_so).await;
-        let host = fresh("operator-over");
-        self.reports(&host, given(SHORT), "any state", |_| true).await;
+        let (host, cause) = (fresh("operator"), BackoffCause::Operator);
+        let given = Backoff { left: SHORT, throttles: 0, cause, ..THROTTLE };
+        let given = HostState { backoff: Some(given), ..QUIET };
+        let is_kept = |state: HostState| state.backoff.is_some_and(|found| found.cause == cause);
+        self.reports(&host, given, "the operator's backoff", is_kept).await;
         (self.pass)(SHORT + BLUR).await;
         let expected = "no backoff, because without a throttle count nothing outlives its end";
         self.reports(&host, QUIET, expected, |state| state.backoff.is_none()).await;

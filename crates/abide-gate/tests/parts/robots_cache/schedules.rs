@@ -23,7 +23,7 @@ mod sync {
 mod flight;
 
 use crate::parts::support::{at_most, number};
-use flight::{Join, Leader, SingleFlight};
+use flight::{Leader, SingleFlight};
 
 type Key = u8;
 
@@ -49,14 +49,10 @@ impl Crawler {
         if let Some(&answer) = self.web.lock().unwrap().cache.get(&key) {
             return Ok(answer);
         }
-        let mut news = match self.flights.join(&key) {
-            Join::Follower(news) => news,
-            Join::Leader(flight, news) => {
-                spawn(self.clone().fly(flight, key));
-                news
-            }
-            Join::Full => panic!("there is room"),
-        };
+        let (mut news, flight) = self.flights.join(&key).expect("there is room");
+        if let Some(flight) = flight {
+            spawn(self.clone().fly(flight, key));
+        }
         loop {
             if let Some(answer) = *news.borrow_and_update() {
                 return Ok(answer);
