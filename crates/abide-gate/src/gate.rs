@@ -17,7 +17,7 @@ use crate::clock::has_timers;
 use crate::denied::{Denied, DeniedKind, Refusal};
 use crate::event::{Event, Observers};
 use crate::paced::last_delay;
-use crate::pacing::{Ask, BackoffCause, DeferReason, HostReport, NextSlot, Pacer, Permit};
+use crate::pacing::{BackoffCause, DeferReason, HostReport, NextSlot, Pacer, Permit};
 use crate::robots_cache::{GoodCopy, RobotsCache, RobotsEntry, Source, TDMREP};
 use crate::text::Escaped;
 use crate::{AddressGuard, Clock, Host, Origin, SignRequest, Stats, WallMillis};
@@ -285,7 +285,13 @@ impl Gate {
         left: &mut Duration,
     ) -> Result<Permit, Denied> {
         loop {
-            let permit = self.permit(url, verdict, left).await?;
+            let delay =
+                if verdict.is_robots_txt() { last_delay(&self.pacer, url) } else { verdict.crawl_delay() };
+            let began = self.clock.now();
+            let permit = self.pacer.acquire(url, delay.unwrap_or_default(), *left).await;
+            let until_now = |_: &Refusal| self.clock.now().saturating_duration_since(began);
+            *left = left.saturating_sub(permit.as_ref().map_or_else(until_now, Permit::waited));
+            let permit = permit.map_err(|refusal| self.denied(refusal, url))?;
             // After a wait the rules are checked again: they may have changed meanwhile, also those of a fresh entry.
             let is_current = permit.waited().is_zero() && !verdict.has_lapsed(self.clock.wall());
             if is_current || verdict.override_reason().is_some() {
@@ -310,20 +316,6 @@ impl Gate {
                 }
             }
         }
-    }
-
-    /// A permit of the host. The wait is taken from what is `left`.
-    async fn permit(&self, url: &Url, verdict: &Verdict, left: &mut Duration) -> Result<Permit, Denied> {
-        let delay =
-            if verdict.is_robots_txt() { last_delay(&self.pacer, url) } else { verdict.crawl_delay() };
-        let crawl_delay = delay.unwrap_or_default();
-        let ask = Ask { crawl_delay, budget: Some(*left), ..Ask::default() };
-        let began = self.clock.now();
-        let permit = self.pacer.acquire(url, ask).await;
-        let until_now = |_: &Refusal| self.clock.now().saturating_duration_since(began);
-        let waited = permit.as_ref().map_or_else(until_now, Permit::waited);
-        *left = left.saturating_sub(waited);
-        permit.map_err(|refusal| self.denied(refusal, url))
     }
 
     /// When the next request to the URL's host could be sent. Neither waits nor reserves.

@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use url::Url;
 
-use crate::pacing::{Ask, BackoffCause, Pacer, Permit};
+use crate::pacing::{BackoffCause, Pacer, Permit};
 use crate::robots_cache::{Fetch, FetchError, RobotsCache, RobotsRequest, RobotsResponse, full};
 use crate::{AddressGuard, BoxFuture, Clock, Failure, Host, Origin, SignRequest, WallMillis};
 
@@ -125,7 +125,7 @@ impl PacedFetch {
             return Ok((permit, fetching));
         }
         permit.give_back();
-        let (began, left) = (self.clock.now(), self.ask(request).budget.unwrap_or_default());
+        let (began, left) = (self.clock.now(), self.budget(request));
         request.permit_wait.begin(began);
         let fetching = timeout(left, Arc::clone(&self.fetch_limit).acquire_owned()).await;
         request.permit_wait.add(self.clock.now().saturating_duration_since(began));
@@ -136,7 +136,11 @@ impl PacedFetch {
     async fn permit(&self, request: &RobotsRequest) -> Result<Permit, FetchError> {
         let asked = self.clock.now();
         request.permit_wait.begin(asked);
-        let permit = self.pacer.acquire_unreported(request.url(), self.ask(request)).await;
+        // robots.txt keeps the same delay as the pages of its host.
+        let crawl_delay = last_delay(&self.pacer, request.url()).unwrap_or_default();
+        let (url, is_background) = (request.url(), request.permit_wait.lock().is_background);
+        let permit =
+            self.pacer.acquire_unreported(url, crawl_delay, self.budget(request), is_background).await;
         let now = self.clock.now();
         request.permit_wait.add(permit.as_ref().map_or(now.saturating_duration_since(asked), Permit::waited));
         permit.map_err(FetchError::deferred)
@@ -160,12 +164,9 @@ impl PacedFetch {
         Some(self.pacer.back_off(host.as_str(), until, cause))
     }
 
-    /// robots.txt keeps the same delay as the pages of its host. All hops together wait as long as a call may.
-    fn ask(&self, request: &RobotsRequest) -> Ask {
-        let crawl_delay = last_delay(&self.pacer, request.url()).unwrap_or_default();
-        let budget = self.pacer.policy.max_wait.saturating_sub(request.permit_wait.at(self.clock.now()).0);
-        let is_background = request.permit_wait.lock().is_background;
-        Ask { crawl_delay, budget: Some(budget), is_background }
+    /// All hops together wait as long as a call may.
+    fn budget(&self, request: &RobotsRequest) -> Duration {
+        self.pacer.policy.max_wait.saturating_sub(request.permit_wait.at(self.clock.now()).0)
     }
 }
 

@@ -38,6 +38,7 @@ pub(crate) struct Request<'u> {
     pub(crate) host: ScopeRequest<'u>,
     pub(crate) others: Vec<ScopeRequest<'u>>,
     pub(crate) deadline: Moment,
+    /// No caller waits for it, or retries it if it is deferred.
     pub(crate) is_background: bool,
 }
 

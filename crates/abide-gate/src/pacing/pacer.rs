@@ -46,29 +46,24 @@ pub(crate) struct Pacer {
     pub(crate) is_watched: AtomicBool,
 }
 
-/// What one request asks: the delay of its origin, and how long it is ready to wait.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ask {
-    /// That of this request's own origin. The larger of this and ours counts.
-    pub(crate) crawl_delay: Duration,
-    /// How long this call may still wait, all hops together. Zero: now or not at all. `None`: the policy's `max_wait`.
-    pub(crate) budget: Option<Duration>,
-    /// No caller waits for it, or retries it if it is deferred.
-    pub(crate) is_background: bool,
-}
-
 impl Pacer {
     /// Acquires a permit for this URL: of its host, and of the policy's other scopes, all or none. Defers the request as soon as it is certain
-    /// that the permit cannot come within the budget, most often at once; other refusals come at once.
+    /// that the permit cannot come within the budget, most often at once; other refusals come at once. A budget of zero is now or not at all.
+    /// The larger one of the origin's Crawl-delay and ours counts.
     ///
     /// Cancelling it at any point gives its place to the next, without a hole and without an early start. It must be polled to keep its
     /// place: a queue head that is not polled is dropped one second after its deadline.
-    pub(crate) async fn acquire(self: &Arc<Self>, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
-        match self.at_once(url, ask.crawl_delay, 0) {
+    pub(crate) async fn acquire(
+        self: &Arc<Self>,
+        url: &Url,
+        crawl_delay: Duration,
+        budget: Duration,
+    ) -> Result<Permit, Refusal> {
+        match self.at_once(url, crawl_delay, 0) {
             Some(permit) => Ok(permit),
             // Boxed, so that a call that need not wait does not carry the room for waiting in its future.
             None => {
-                let permit = Box::pin(self.acquire_unreported(url, ask)).await?;
+                let permit = Box::pin(self.acquire_unreported(url, crawl_delay, budget, false)).await?;
                 self.granted(url, &permit);
                 Ok(permit)
             }
@@ -104,11 +99,16 @@ impl Pacer {
         self.table.lock_found(host.as_str()).map_or(0, |(_, schedule)| schedule.place())
     }
 
-    pub(crate) async fn acquire_unreported(self: &Arc<Self>, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
+    pub(crate) async fn acquire_unreported(
+        self: &Arc<Self>,
+        url: &Url,
+        crawl_delay: Duration,
+        budget: Duration,
+        is_background: bool,
+    ) -> Result<Permit, Refusal> {
         let now = self.now()?;
-        let (host, others) = (self.host(url, ask.crawl_delay)?, self.groups(url, ask.crawl_delay)?);
-        let deadline = now.plus(ask.budget.unwrap_or(self.policy.max_wait));
-        let request = Request { url, host, others, deadline, is_background: ask.is_background };
+        let (host, others) = (self.host(url, crawl_delay)?, self.groups(url, crawl_delay)?);
+        let request = Request { url, host, others, deadline: now.plus(budget), is_background };
         let store = self.store.as_ref().filter(|_| self.policy.is_leased(&request.host.key));
         let leases = store.map(|store| Leases { store: Arc::clone(store), users: Vec::new() });
         let entered =

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crate::denied::Refusal;
-use crate::pacing::{Ask, Pacer, PacerBuilder};
+use crate::pacing::{Pacer, PacerBuilder};
 use abide_gate::pacing::{
     BackoffCause, DeferReason, HostReport, HostStore, NextSlot, PacePolicy, Permit, Scope,
 };
@@ -91,7 +91,12 @@ impl Pacer {
     }
 
     pub(crate) async fn try_take(self: &Arc<Self>, host: &str) -> Result<Permit, Refusal> {
-        self.acquire(&page(host), Ask::default()).await
+        self.get(&page(host)).await
+    }
+
+    /// For a URL, as long as the policy waits.
+    pub(crate) async fn get(self: &Arc<Self>, url: &Url) -> Result<Permit, Refusal> {
+        self.acquire(url, s(0), self.policy.max_wait).await
     }
 
     /// For a page of its own: one that is asked for again would keep its time.
@@ -102,7 +107,7 @@ impl Pacer {
     ) -> Result<Permit, Refusal> {
         static PAGES: AtomicUsize = AtomicUsize::new(0);
         let page = url(&format!("http://{host}/{}", PAGES.fetch_add(1, Ordering::Relaxed)));
-        self.acquire(&page, Ask { budget: Some(budget), ..Ask::default() }).await
+        self.acquire(&page, s(0), budget).await
     }
 
     /// The same in a task of its own, which ends the response at once and says when.
@@ -280,7 +285,7 @@ impl Log {
         url: &Url,
         wire: Duration,
     ) -> Result<(), Refusal> {
-        let permit = pacer.acquire(url, Ask::default()).await?;
+        let permit = pacer.get(url).await?;
         self.serve(who, url, wire, permit).await;
         Ok(())
     }
