@@ -27,7 +27,7 @@ use super::store::HostStore;
 use super::table::{Effects, Table};
 use crate::clock::{Moment, Timeline};
 use crate::denied::Refusal;
-use crate::event::{Event, Observer, Observers};
+use crate::event::{Event, Observers};
 use crate::jitter::Jitter;
 use crate::origin::pacing_key_of;
 use crate::{Clock, DeniedKind, Host, SystemClock, WallMillis, caught};
@@ -36,7 +36,7 @@ use crate::{Clock, DeniedKind, Host, SystemClock, WallMillis, caught};
 pub(crate) struct Pacer {
     pub(crate) policy: PacePolicy,
     pub(crate) table: Table,
-    clock: Arc<dyn Clock>,
+    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) timeline: Timeline,
     observers: Observers,
     pub(crate) jitter: Jitter,
@@ -47,6 +47,34 @@ pub(crate) struct Pacer {
 }
 
 impl Pacer {
+    /// Hosts are leased from the store, so that all processes that share it keep the promises together.
+    pub(crate) fn build(
+        policy: PacePolicy,
+        store: Option<Arc<dyn HostStore>>,
+        clock: Arc<dyn Clock>,
+        observers: Observers,
+        jitter: Jitter,
+    ) -> Arc<Self> {
+        let began = catch("clock", || clock.now()).unwrap_or_else(|_| SystemClock.now());
+        // Cyclic, because the tasks that keep leases must not keep the pacer alive.
+        let pacer = Arc::new_cyclic(|pacer| Self {
+            store: store
+                .map(|store| Arc::new(SharedStore::new(store, policy.shared, pacer.clone(), jitter.bits()))),
+            table: Table::new(policy.max_hosts, policy.min_delay()),
+            timeline: Timeline(began),
+            is_overgrown: AtomicBool::new(false),
+            is_watched: AtomicBool::new(false),
+            observers,
+            policy,
+            clock,
+            jitter,
+        });
+        for (scope, Terms { delay, limit: max_in_flight }) in pacer.policy.exceptions() {
+            pacer.notify(&Event::Exception { scope, delay, max_in_flight });
+        }
+        pacer
+    }
+
     /// Acquires a permit for this URL: of its host, and of the policy's other scopes, all or none. Defers the request as soon as it is certain
     /// that the permit cannot come within the budget, most often at once; other refusals come at once. A budget of zero is now or not at all.
     /// The larger one of the origin's Crawl-delay and ours counts.
@@ -211,41 +239,6 @@ impl fmt::Debug for Pacer {
 /// Runs user code. A panic in it goes no further.
 fn catch<T>(callback: &'static str, run: impl FnOnce() -> T) -> Result<T, Refusal> {
     caught(run).ok_or_else(|| DeniedKind::Panicked { callback }.into())
-}
-
-pub(crate) struct PacerBuilder {
-    pub(crate) policy: PacePolicy,
-    /// Hosts are leased from it, so that all processes that share it keep the promises together.
-    pub(crate) store: Option<Arc<dyn HostStore>>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) observers: Vec<Arc<Observer>>,
-    /// Of the jitter of backoffs, so that a run can be repeated.
-    pub(crate) seed: Option<u64>,
-}
-
-impl PacerBuilder {
-    pub(crate) fn build(self) -> Arc<Pacer> {
-        let Self { policy, store, clock, observers, seed } = self;
-        let jitter = Jitter::new(seed);
-        let began = catch("clock", || clock.now()).unwrap_or_else(|_| SystemClock.now());
-        // Cyclic, because the tasks that keep leases must not keep the pacer alive.
-        let pacer = Arc::new_cyclic(|pacer| Pacer {
-            store: store
-                .map(|store| Arc::new(SharedStore::new(store, policy.shared, pacer.clone(), jitter.bits()))),
-            table: Table::new(policy.max_hosts, policy.min_delay()),
-            timeline: Timeline(began),
-            is_overgrown: AtomicBool::new(false),
-            is_watched: AtomicBool::new(false),
-            observers: Observers::new(observers),
-            policy,
-            clock,
-            jitter,
-        });
-        for (scope, Terms { delay, limit: max_in_flight }) in pacer.policy.exceptions() {
-            pacer.notify(&Event::Exception { scope, delay, max_in_flight });
-        }
-        pacer
-    }
 }
 
 /// The right to send one request to a host, now.

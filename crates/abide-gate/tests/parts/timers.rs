@@ -26,7 +26,7 @@ fn a_permit_that_must_be_waited_for_is_refused() {
 
 #[test]
 fn a_pacer_with_a_shared_store_is_refused() {
-    let pacer = Pacer::builder(one_second()).store(Arc::new(MemoryStore::new())).build();
+    let pacer = Pacer::builder(one_second()).host_store(Arc::new(MemoryStore::new())).pacer();
     let refused = without_timers().block_on(pacer.try_take("a.example"));
     assert!(matches!(refused.unwrap_err().kind, DeniedKind::NoTimers));
     assert_eq!(pacer.stats().in_flight, 0);

@@ -303,7 +303,7 @@ async fn a_wall_clock_that_jumps_a_year_changes_no_delay() {
     const START: WallMillis = WallMillis::from_millis(1_700_000_000_000);
     const YEAR: Duration = Duration::from_secs(366 * 86_400);
     let clock = Arc::new(ManualClock::starting_at(START));
-    let pacer = Pacer::builder(one_second()).clock(clock.clone()).build();
+    let pacer = Pacer::builder(one_second()).clock(clock.clone()).pacer();
     for wall in [START.plus(YEAR), START.minus(YEAR)] {
         sleep(s(10)).await;
         let permit = pacer.take("a.example").await;
@@ -342,7 +342,7 @@ async fn a_budget_without_end_is_a_budget() {
 
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_lags_behind_is_waited_for() {
-    let pacer = Pacer::builder(one_second()).clock(Arc::new(Lagging(Instant::now()))).build();
+    let pacer = Pacer::builder(one_second()).clock(Arc::new(Lagging(Instant::now()))).pacer();
     let began = Instant::now();
     pacer.take("a.example").await.finish();
     pacer.take("a.example").await.finish();

@@ -94,7 +94,7 @@ async fn a_new_backoff_defers_impatient_waiters_at_once() {
 #[tokio::test(start_paused = true)]
 async fn equal_backoffs_do_not_end_at_once() {
     // This seed's first draws are spread well.
-    let pacer = Pacer::builder(one_second()).seed(0).build();
+    let pacer = Pacer::builder(one_second()).seed(0).pacer();
     let mut ends = Vec::new();
     for n in 0..100 {
         let permit = pacer.take(&format!("h{n}.example")).await;
@@ -307,7 +307,7 @@ async fn panics_of_the_users_code_stay_there() {
     let scope = Scope::custom(|url| if url.path() == "/bad" { panic!("mistake") } else { None });
     let clock = Arc::new(BrokenClock::default());
     let policy = PacePolicy::default().with_scope(scope);
-    let pacer = Pacer::builder(policy).observer(Arc::new(observer)).clock(clock.clone()).build();
+    let pacer = Pacer::builder(policy).observer(Arc::new(observer)).clock(clock.clone()).pacer();
     let refusal = pacer.get(&url("http://a.example/bad")).await.unwrap_err();
     assert!(matches!(refusal.kind, DeniedKind::Panicked { callback: "scope" }), "{refusal:?}");
     let permit = pacer.take("a.example").await;

@@ -37,7 +37,7 @@ impl Clock for Standstill {
 fn pacer(policy: PacePolicy) -> Arc<Pacer> {
     Pacer::builder(policy.danger_min_delay(Duration::ZERO))
         .clock(Arc::new(Standstill(Instant::now())))
-        .build()
+        .pacer()
 }
 
 /// Runs a test under many schedules. A runtime is entered, but not run: timers can be made, and never fire.
