@@ -205,7 +205,6 @@ impl GateBuilder {
             addresses,
             clock,
             overrides: Arc::default(),
-            observers: Observers::new(self.observers),
             signer: self.signer,
         }
     }

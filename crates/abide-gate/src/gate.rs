@@ -15,7 +15,7 @@ use url::Url;
 use crate::builder::GateBuilder;
 use crate::clock::has_timers;
 use crate::denied::{Denied, DeniedKind, Refusal};
-use crate::event::{Event, Observers};
+use crate::event::Event;
 use crate::paced::last_delay;
 use crate::pacing::{BackoffCause, DeferReason, HostReport, NextSlot, Pacer, Permit};
 use crate::robots_cache::{GoodCopy, RobotsCache, RobotsEntry, Source, TDMREP};
@@ -32,7 +32,6 @@ pub struct Gate {
     pub(crate) addresses: Arc<AddressGuard>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) overrides: Arc<AtomicU64>,
-    pub(crate) observers: Observers,
     pub(crate) signer: Option<Arc<dyn SignRequest>>,
 }
 
@@ -140,7 +139,7 @@ impl Gate {
 
     fn observed(&self, verdict: Verdict) -> Verdict {
         if let Some(answer) = verdict.entry() {
-            self.observers.notify(&Event::Checked { origin: answer.origin(), verdict: &verdict });
+            self.pacer.observers.notify(&Event::Checked { origin: answer.origin(), verdict: &verdict });
         }
         verdict
     }
@@ -149,9 +148,7 @@ impl Gate {
     pub fn override_denial(&self, verdict: Verdict, why: &Arc<str>) -> Verdict {
         let Some(origin) = verdict.entry().map(|answer| answer.origin()) else { return verdict };
         self.overrides.fetch_add(1, Ordering::Relaxed);
-        #[cfg(feature = "tracing")]
-        tracing::warn!(name: "abide.robots.overridden", target: "abide::robots", %origin, reason = ?why, "robots.txt is passed over");
-        self.observers.notify(&Event::Overridden { origin, reason: why });
+        self.pacer.observers.notify(&Event::Overridden { origin, reason: why });
         let mut verdict = Verdict { override_reason: Some(Arc::clone(why)), ..verdict };
         // The page was not going to be fetched, so tdmrep.json was not looked up.
         if self.tdmrep.is_some() && matches!(verdict.tdmrep, KeptTdmrep::NotAsked) {
@@ -162,14 +159,7 @@ impl Gate {
 
     /// Reports to the observers that a request ended with this refusal: for adapters to HTTP clients.
     pub fn report_refused(&self, denied: &Denied) {
-        let hop = denied.hop();
-        #[cfg(feature = "tracing")]
-        {
-            let origin = Origin::of(denied.url()).ok();
-            let origin = origin.as_ref().map(tracing::field::display);
-            tracing::debug!(name: "abide.request.refused", target: "abide::request", origin, hop, refusal = denied.name(), "refused");
-        }
-        self.observers.notify(&Event::Refused { denied, hop });
+        self.pacer.observers.notify(&Event::Refused { denied, hop: denied.hop() });
     }
 
     /// The robots.txt of an origin, fetched if needed.

@@ -127,7 +127,7 @@ impl Pacer {
             })
             .unwrap_or((exceeded.start.at, DeferReason::OtherProcess));
         let wait = at.since(now);
-        self.notify(&Event::Deferred { scope, wait, reason: &reason });
+        self.observers.notify(&Event::Deferred { scope, wait, reason: &reason });
         Refusal::deferred(reason, self.wall_at(now, at), Some(scope))
     }
 }

@@ -38,7 +38,7 @@ pub(crate) struct Pacer {
     pub(crate) table: Table,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) timeline: Timeline,
-    observers: Observers,
+    pub(crate) observers: Observers,
     pub(crate) jitter: Jitter,
     pub(crate) store: Option<Arc<SharedStore>>,
     is_overgrown: AtomicBool,
@@ -70,7 +70,7 @@ impl Pacer {
             jitter,
         });
         for (scope, Terms { delay, limit: max_in_flight }) in pacer.policy.exceptions() {
-            pacer.notify(&Event::Exception { scope, delay, max_in_flight });
+            pacer.observers.notify(&Event::Exception { scope, delay, max_in_flight });
         }
         pacer
     }
@@ -101,7 +101,7 @@ impl Pacer {
     /// Reports a permit that was acquired unreported, once it is certain that it is used.
     pub(crate) fn granted(&self, url: &Url, permit: &Permit) {
         if let Some(scope) = pacing_key_of(url) {
-            self.notify(&Event::Granted { scope: &scope, waited: permit.waited() });
+            self.observers.notify(&Event::Granted { scope: &scope, waited: permit.waited() });
         }
     }
 
@@ -118,7 +118,7 @@ impl Pacer {
         let host = self.host(url, crawl_delay).ok()?;
         let claims = acquire::enter_idle(&self.table, &host, place, now)?;
         let permit = Permit::new(Arc::clone(self), claims, now, Duration::ZERO, Box::default());
-        self.notify(&Event::Granted { scope: &host.key, waited: Duration::ZERO });
+        self.observers.notify(&Event::Granted { scope: &host.key, waited: Duration::ZERO });
         Some(permit)
     }
 
@@ -178,20 +178,13 @@ impl Pacer {
         self.wall().plus(Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX)))
     }
 
-    /// Reports what happened. Never under a lock.
-    pub(crate) fn notify(&self, event: &Event<'_>) {
-        #[cfg(feature = "tracing")]
-        event.trace();
-        self.observers.notify(event);
-    }
-
     /// Runs a step that takes locks. When it has released them, wakes and reports what it has brought about.
     pub(crate) fn act<T>(&self, step: impl FnOnce(&mut Effects) -> T) -> T {
         let mut effects = Effects::default();
         let result = step(&mut effects);
         wake(effects.wakers);
         if effects.is_overgrown && !self.is_overgrown.swap(true, Ordering::Relaxed) {
-            self.notify(&Event::Overgrown { hosts: self.table.len() });
+            self.observers.notify(&Event::Overgrown { hosts: self.table.len() });
         }
         result
     }

@@ -295,7 +295,7 @@ impl SharedStore {
         match reply {
             Ok(_) => {
                 lock(&self.health).outage.back = now;
-                pacer.notify(&Event::StoreBack);
+                pacer.observers.notify(&Event::StoreBack);
                 self.look_again(pacer);
             }
             Err(error) => self.failed(pacer, &key, &error, asked, now),
@@ -320,7 +320,7 @@ impl SharedStore {
         health.reason = Some(Arc::clone(&reason));
         drop(health);
         if is_news {
-            pacer.notify(&Event::StoreDown { reason: &reason });
+            pacer.observers.notify(&Event::StoreDown { reason: &reason });
             // The requests that wait for a lease go by local limits.
             self.look_again(pacer);
         }
