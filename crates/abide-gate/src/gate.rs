@@ -104,16 +104,12 @@ impl Gate {
         mut verdict: Verdict,
         at_hand: impl FnOnce(&RobotsCache) -> Option<Arc<RobotsEntry>>,
     ) -> Option<Verdict> {
-        let Some(cache) = self.tdmrep_for(&verdict) else { return Some(verdict) };
-        let is_denied = !may_fetch_tdmrep(&verdict);
-        verdict.tdmrep = if is_denied { KeptTdmrep::Denied } else { KeptTdmrep::Entry(at_hand(cache)?) };
+        // For a page that is going to be fetched.
+        let Some(cache) = self.tdmrep.as_ref().filter(|_| verdict.is_allowed()) else { return Some(verdict) };
+        let may_fetch = may_fetch_tdmrep(&verdict);
+        verdict.tdmrep = if may_fetch { KeptTdmrep::Entry(at_hand(cache)?) } else { KeptTdmrep::Denied };
         let is_refused = self.requires_tdmrep && verdict.is_tdmrep_unknown();
         (!is_refused).then_some(verdict)
-    }
-
-    /// The cache of tdmrep.json, for a page that is going to be fetched.
-    fn tdmrep_for(&self, verdict: &Verdict) -> Option<&Arc<RobotsCache>> {
-        self.tdmrep.as_ref().filter(|_| verdict.is_allowed())
     }
 
     async fn check_after_fetching(&self, url: &Url, left: &mut Duration) -> Result<Verdict, Denied> {
@@ -123,7 +119,8 @@ impl Gate {
         }
         let verdict = self.entry(&self.robots, &origin, url, left).await?.explain(&Target::of(url));
         let mut tdmrep = None;
-        if let Some(cache) = self.tdmrep_for(&verdict)
+        if let Some(cache) = &self.tdmrep
+            && verdict.is_allowed()
             && may_fetch_tdmrep(&verdict)
         {
             // Its request is the first that keeps the site's delay, so the pacer does not know it yet.
