@@ -15,7 +15,7 @@ use crate::event::{Event, Observer, Observers};
 use crate::gate::Gate;
 use crate::jitter::Jitter;
 use crate::paced::{PacedFetch, RuledFetch};
-use crate::pacing::{HostStore, PacePolicy, PacerBuilder};
+use crate::pacing::{HostStore, PacePolicy, Pacer};
 use crate::robots_cache::{Fetch, RobotsCache, RobotsPolicy, RobotsStore};
 use crate::sign::CaughtSigner;
 use crate::{AddressGuard, Clock, SignRequest, SystemClock, caught_clock};
@@ -165,19 +165,8 @@ impl GateBuilder {
     pub fn build(self, tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> Gate {
         #[cfg(feature = "tracing")]
         warn_of_dangers(&self.addresses, &self.robots);
-        let mut pace = self.pace.clone();
-        pace.max_wait = self.max_wait.unwrap_or(pace.max_wait);
-        let clock = self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock));
-        // The pacer catches a panic of the clock itself and refuses the permit, because without a clock it cannot keep a delay.
-        let pacer = PacerBuilder {
-            policy: pace,
-            store: self.host_store.clone(),
-            clock: Arc::clone(&clock),
-            observers: self.observers.clone(),
-            seed: self.seed,
-        }
-        .build();
-        let clock = caught_clock(clock);
+        let pacer = self.pacer();
+        let clock = caught_clock(Arc::clone(&pacer.clock));
         let addresses = Arc::new(self.addresses.clone());
         let fetch: Arc<dyn Fetch> = Arc::new(PacedFetch {
             fetch,
@@ -216,9 +205,18 @@ impl GateBuilder {
             addresses,
             clock,
             overrides: Arc::default(),
-            observers: Observers::new(self.observers),
             signer: self.signer,
         }
+    }
+
+    /// A pacer with these settings.
+    pub(crate) fn pacer(&self) -> Arc<Pacer> {
+        let mut policy = self.pace.clone();
+        policy.max_wait = self.max_wait.unwrap_or(policy.max_wait);
+        // It catches a panic of the clock itself and refuses the permit, because without a clock it cannot keep a delay.
+        let clock = self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock));
+        let (observers, jitter) = (Observers::new(self.observers.clone()), Jitter::new(self.seed));
+        Pacer::build(policy, self.host_store.clone(), clock, observers, jitter)
     }
 
     /// A cache of robots.txt with these settings, without observers.

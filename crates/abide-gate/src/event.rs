@@ -155,8 +155,9 @@ pub enum Event<'a> {
 
 #[cfg(feature = "tracing")]
 impl Event<'_> {
-    /// Says the events of pacing in `tracing` (feature). The names are listed in `docs/observability.md`. The others are said where they happen.
-    pub(crate) fn trace(&self) {
+    /// Says the events of pacing, and what came of a request, in `tracing` (feature). The names are listed in `docs/observability.md`. What
+    /// happens to a robots.txt is said there.
+    fn trace(&self) {
         use tracing::{debug, info, trace, warn};
         match self {
             Event::Granted { scope, waited } => {
@@ -196,6 +197,15 @@ impl Event<'_> {
                 name: "abide.pacing.exception", target: "abide::pacing", scope, ?delay, max_in_flight,
                 "not paced by the polite default, as configured"
             ),
+            Event::Overridden { origin, reason } => warn!(
+                name: "abide.robots.overridden", target: "abide::robots", %origin, ?reason,
+                "robots.txt is passed over"
+            ),
+            Event::Refused { denied, hop } => {
+                let origin = Origin::of(denied.url()).ok();
+                let origin = origin.as_ref().map(tracing::field::display);
+                debug!(name: "abide.request.refused", target: "abide::request", origin, hop, refusal = denied.name(), "refused");
+            }
             // The rest is reported elsewhere.
             _ => {}
         }
@@ -213,8 +223,10 @@ impl Observers {
         Self(observers.into())
     }
 
-    /// Calls foreign code, and survives it.
+    /// Reports what happened, never under a lock. Calls foreign code, and survives it.
     pub(crate) fn notify(&self, event: &Event<'_>) {
+        #[cfg(feature = "tracing")]
+        event.trace();
         for observer in self.0.iter() {
             if caught(|| observer(event)).is_none() {
                 #[cfg(feature = "tracing")]

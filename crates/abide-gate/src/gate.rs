@@ -15,9 +15,9 @@ use url::Url;
 use crate::builder::GateBuilder;
 use crate::clock::has_timers;
 use crate::denied::{Denied, DeniedKind, Refusal};
-use crate::event::{Event, Observers};
+use crate::event::Event;
 use crate::paced::last_delay;
-use crate::pacing::{Ask, BackoffCause, DeferReason, HostReport, NextSlot, Pacer, Permit};
+use crate::pacing::{BackoffCause, DeferReason, HostReport, NextSlot, Pacer, Permit};
 use crate::robots_cache::{GoodCopy, RobotsCache, RobotsEntry, Source, TDMREP};
 use crate::text::Escaped;
 use crate::{AddressGuard, Clock, Host, Origin, SignRequest, Stats, WallMillis};
@@ -32,7 +32,6 @@ pub struct Gate {
     pub(crate) addresses: Arc<AddressGuard>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) overrides: Arc<AtomicU64>,
-    pub(crate) observers: Observers,
     pub(crate) signer: Option<Arc<dyn SignRequest>>,
 }
 
@@ -105,16 +104,12 @@ impl Gate {
         mut verdict: Verdict,
         at_hand: impl FnOnce(&RobotsCache) -> Option<Arc<RobotsEntry>>,
     ) -> Option<Verdict> {
-        let Some(cache) = self.tdmrep_for(&verdict) else { return Some(verdict) };
-        let is_denied = !may_fetch_tdmrep(&verdict);
-        verdict.tdmrep = if is_denied { KeptTdmrep::Denied } else { KeptTdmrep::Entry(at_hand(cache)?) };
+        // For a page that is going to be fetched.
+        let Some(cache) = self.tdmrep.as_ref().filter(|_| verdict.is_allowed()) else { return Some(verdict) };
+        let may_fetch = may_fetch_tdmrep(&verdict);
+        verdict.tdmrep = if may_fetch { KeptTdmrep::Entry(at_hand(cache)?) } else { KeptTdmrep::Denied };
         let is_refused = self.requires_tdmrep && verdict.is_tdmrep_unknown();
         (!is_refused).then_some(verdict)
-    }
-
-    /// The cache of tdmrep.json, for a page that is going to be fetched.
-    fn tdmrep_for(&self, verdict: &Verdict) -> Option<&Arc<RobotsCache>> {
-        self.tdmrep.as_ref().filter(|_| verdict.is_allowed())
     }
 
     async fn check_after_fetching(&self, url: &Url, left: &mut Duration) -> Result<Verdict, Denied> {
@@ -124,7 +119,8 @@ impl Gate {
         }
         let verdict = self.entry(&self.robots, &origin, url, left).await?.explain(&Target::of(url));
         let mut tdmrep = None;
-        if let Some(cache) = self.tdmrep_for(&verdict)
+        if let Some(cache) = &self.tdmrep
+            && verdict.is_allowed()
             && may_fetch_tdmrep(&verdict)
         {
             // Its request is the first that keeps the site's delay, so the pacer does not know it yet.
@@ -140,7 +136,7 @@ impl Gate {
 
     fn observed(&self, verdict: Verdict) -> Verdict {
         if let Some(answer) = verdict.entry() {
-            self.observers.notify(&Event::Checked { origin: answer.origin(), verdict: &verdict });
+            self.pacer.observers.notify(&Event::Checked { origin: answer.origin(), verdict: &verdict });
         }
         verdict
     }
@@ -149,9 +145,7 @@ impl Gate {
     pub fn override_denial(&self, verdict: Verdict, why: &Arc<str>) -> Verdict {
         let Some(origin) = verdict.entry().map(|answer| answer.origin()) else { return verdict };
         self.overrides.fetch_add(1, Ordering::Relaxed);
-        #[cfg(feature = "tracing")]
-        tracing::warn!(name: "abide.robots.overridden", target: "abide::robots", %origin, reason = ?why, "robots.txt is passed over");
-        self.observers.notify(&Event::Overridden { origin, reason: why });
+        self.pacer.observers.notify(&Event::Overridden { origin, reason: why });
         let mut verdict = Verdict { override_reason: Some(Arc::clone(why)), ..verdict };
         // The page was not going to be fetched, so tdmrep.json was not looked up.
         if self.tdmrep.is_some() && matches!(verdict.tdmrep, KeptTdmrep::NotAsked) {
@@ -162,14 +156,7 @@ impl Gate {
 
     /// Reports to the observers that a request ended with this refusal: for adapters to HTTP clients.
     pub fn report_refused(&self, denied: &Denied) {
-        let hop = denied.hop();
-        #[cfg(feature = "tracing")]
-        {
-            let origin = Origin::of(denied.url()).ok();
-            let origin = origin.as_ref().map(tracing::field::display);
-            tracing::debug!(name: "abide.request.refused", target: "abide::request", origin, hop, refusal = denied.name(), "refused");
-        }
-        self.observers.notify(&Event::Refused { denied, hop });
+        self.pacer.observers.notify(&Event::Refused { denied, hop: denied.hop() });
     }
 
     /// The robots.txt of an origin, fetched if needed.
@@ -285,7 +272,13 @@ impl Gate {
         left: &mut Duration,
     ) -> Result<Permit, Denied> {
         loop {
-            let permit = self.permit(url, verdict, left).await?;
+            let delay =
+                if verdict.is_robots_txt() { last_delay(&self.pacer, url) } else { verdict.crawl_delay() };
+            let began = self.clock.now();
+            let permit = self.pacer.acquire(url, delay.unwrap_or_default(), *left).await;
+            let until_now = |_: &Refusal| self.clock.now().saturating_duration_since(began);
+            *left = left.saturating_sub(permit.as_ref().map_or_else(until_now, Permit::waited));
+            let permit = permit.map_err(|refusal| self.denied(refusal, url))?;
             // After a wait the rules are checked again: they may have changed meanwhile, also those of a fresh entry.
             let is_current = permit.waited().is_zero() && !verdict.has_lapsed(self.clock.wall());
             if is_current || verdict.override_reason().is_some() {
@@ -310,20 +303,6 @@ impl Gate {
                 }
             }
         }
-    }
-
-    /// A permit of the host. The wait is taken from what is `left`.
-    async fn permit(&self, url: &Url, verdict: &Verdict, left: &mut Duration) -> Result<Permit, Denied> {
-        let delay =
-            if verdict.is_robots_txt() { last_delay(&self.pacer, url) } else { verdict.crawl_delay() };
-        let crawl_delay = delay.unwrap_or_default();
-        let ask = Ask { crawl_delay, budget: Some(*left), ..Ask::default() };
-        let began = self.clock.now();
-        let permit = self.pacer.acquire(url, ask).await;
-        let until_now = |_: &Refusal| self.clock.now().saturating_duration_since(began);
-        let waited = permit.as_ref().map_or_else(until_now, Permit::waited);
-        *left = left.saturating_sub(waited);
-        permit.map_err(|refusal| self.denied(refusal, url))
     }
 
     /// When the next request to the URL's host could be sent. Neither waits nor reserves.

@@ -12,9 +12,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use url::Url;
 
-use crate::pacing::{Ask, BackoffCause, Pacer, Permit};
+use crate::pacing::{BackoffCause, Pacer, Permit};
 use crate::robots_cache::{Fetch, FetchError, RobotsCache, RobotsRequest, RobotsResponse, full};
-use crate::{AddressGuard, BoxFuture, Clock, Failure, Host, Origin, SignRequest, WallMillis};
+use crate::{AddressGuard, BoxFuture, Clock, Failure, Host, Origin, SignRequest};
 
 /// The user's transport, behind the address guard and the pacer.
 #[derive(Debug)]
@@ -81,10 +81,15 @@ impl PacedFetch {
                 let before = self.clock.wall();
                 let mut backoff = permit.observe(reply.status(), reply.headers());
                 waits.add_gap(permit.gap());
+                // Stricter: robots.txt returned 429 before, and again after the time that it had asked for. For a page, Retry-After alone
+                // counts, because its caller decides when to come back. robots.txt would be requested with every page, every second.
                 if let Some(throttle) = throttle
                     && reply.status() == StatusCode::TOO_MANY_REQUESTS
+                    && let Ok(host) = Host::of(&url)
                 {
-                    backoff = self.back_off_longer(&url, backoff, throttle);
+                    let cause = BackoffCause::Answer { status: reply.status().as_u16(), retry_after: None };
+                    let until = self.clock.wall().plus(throttle);
+                    backoff = Some(self.pacer.back_off(host.as_str(), until, cause));
                 }
                 // A backoff counts on the monotonic clock, this entry on the wall clock, and must have expired when the host is requested again,
                 // first for robots.txt. The thread may have stood still between the two readings, and each is off by a rounding.
@@ -125,7 +130,7 @@ impl PacedFetch {
             return Ok((permit, fetching));
         }
         permit.give_back();
-        let (began, left) = (self.clock.now(), self.ask(request).budget.unwrap_or_default());
+        let (began, left) = (self.clock.now(), self.budget(request));
         request.permit_wait.begin(began);
         let fetching = timeout(left, Arc::clone(&self.fetch_limit).acquire_owned()).await;
         request.permit_wait.add(self.clock.now().saturating_duration_since(began));
@@ -136,36 +141,19 @@ impl PacedFetch {
     async fn permit(&self, request: &RobotsRequest) -> Result<Permit, FetchError> {
         let asked = self.clock.now();
         request.permit_wait.begin(asked);
-        let permit = self.pacer.acquire_unreported(request.url(), self.ask(request)).await;
+        // robots.txt keeps the same delay as the pages of its host.
+        let crawl_delay = last_delay(&self.pacer, request.url()).unwrap_or_default();
+        let (url, is_background) = (request.url(), request.permit_wait.lock().is_background);
+        let permit =
+            self.pacer.acquire_unreported(url, crawl_delay, self.budget(request), is_background).await;
         let now = self.clock.now();
         request.permit_wait.add(permit.as_ref().map_or(now.saturating_duration_since(asked), Permit::waited));
         permit.map_err(FetchError::deferred)
     }
 
-    /// Stricter: robots.txt returned 429 before, and again after the time that it had asked for. For a page, Retry-After alone counts, because
-    /// its caller decides when to come back. robots.txt would be requested with every page, every second.
-    fn back_off_longer(
-        &self,
-        url: &Url,
-        backoff: Option<WallMillis>,
-        throttle: Duration,
-    ) -> Option<WallMillis> {
-        let until = self.clock.wall().plus(throttle);
-        let Ok(host) = Host::of(url) else { return backoff };
-        if backoff.is_some_and(|backoff| backoff >= until) {
-            return backoff;
-        }
-        let cause =
-            BackoffCause::Answer { status: StatusCode::TOO_MANY_REQUESTS.as_u16(), retry_after: None };
-        Some(self.pacer.back_off(host.as_str(), until, cause))
-    }
-
-    /// robots.txt keeps the same delay as the pages of its host. All hops together wait as long as a call may.
-    fn ask(&self, request: &RobotsRequest) -> Ask {
-        let crawl_delay = last_delay(&self.pacer, request.url()).unwrap_or_default();
-        let budget = self.pacer.policy.max_wait.saturating_sub(request.permit_wait.at(self.clock.now()).0);
-        let is_background = request.permit_wait.lock().is_background;
-        Ask { crawl_delay, budget: Some(budget), is_background }
+    /// All hops together wait as long as a call may.
+    fn budget(&self, request: &RobotsRequest) -> Duration {
+        self.pacer.policy.max_wait.saturating_sub(request.permit_wait.at(self.clock.now()).0)
     }
 }
 

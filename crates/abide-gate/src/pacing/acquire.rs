@@ -38,6 +38,7 @@ pub(crate) struct Request<'u> {
     pub(crate) host: ScopeRequest<'u>,
     pub(crate) others: Vec<ScopeRequest<'u>>,
     pub(crate) deadline: Moment,
+    /// No caller waits for it, or retries it if it is deferred.
     pub(crate) is_background: bool,
 }
 
@@ -173,7 +174,7 @@ fn in_time(
         let queued = schedule.queue().map(|queue| queue.delays).unwrap_or_default();
         schedule.arrival(terms, queued, now)
     });
-    if is_full || last.start.at > deadline { Err(last.not_at_once(now)) } else { Ok(()) }
+    if is_full || last.start.at > deadline { Err(last) } else { Ok(()) }
 }
 
 fn last_scope(
@@ -197,7 +198,7 @@ fn last_scope(
 
 /// Why the wait was in vain: a response that is still open, or the requests that are still before this one.
 fn past_deadline(locked: &mut Locked<'_>, claims: &Claims, ticket: u64, now: Moment) -> DeadlineExceeded {
-    let last = last_scope(locked, claims, |schedule, terms| {
+    last_scope(locked, claims, |schedule, terms| {
         let before = schedule.queue().map(|queue| queue.delays_before(ticket)).unwrap_or_default();
         let start = schedule.arrival(terms, before, now);
         // An open response is the reason also for those further back, if it has been open for longer than a delay.
@@ -207,9 +208,7 @@ fn past_deadline(locked: &mut Locked<'_>, claims: &Claims, ticket: u64, now: Mom
             WaitReason::Delay(_) if is_slow => Start { why: WaitReason::InFlight(since), ..start },
             _ => start,
         }
-    });
-    // A request that is not first in one of its queues may find all hosts free: those before it wait for another scope.
-    last.not_at_once(now)
+    })
 }
 
 fn grant(

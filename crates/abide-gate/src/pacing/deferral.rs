@@ -115,19 +115,21 @@ impl Pacer {
         let (asked, wall) = (request.scope(exceeded.scope), self.wall());
         let (scope, url) =
             (&*asked.key, BuildHasherDefault::<DefaultHasher>::default().hash_one(request.url));
+        // No caller is asked to come back this instant, which would be a busy loop. A request that is not first in one of its queues may find
+        // all hosts free: those before it wait for another scope.
+        let earliest = exceeded.start.at.max(now.plus(Duration::from_millis(1)));
         let (at, reason) = self
             .with_schedule(scope, |schedule| {
                 schedule.counts.deferrals = schedule.counts.deferrals.saturating_add(1);
-                let at = if request.is_background {
-                    exceeded.start.at
-                } else {
-                    schedule.come_back(url, exceeded.start.at, asked.terms.delay)
+                let at = match request.is_background {
+                    true => earliest,
+                    false => schedule.come_back(url, earliest, asked.terms.delay),
                 };
                 (at, DeferReason::of(exceeded.start.why, schedule, now, wall))
             })
-            .unwrap_or((exceeded.start.at, DeferReason::OtherProcess));
+            .unwrap_or((earliest, DeferReason::OtherProcess));
         let wait = at.since(now);
-        self.notify(&Event::Deferred { scope, wait, reason: &reason });
+        self.observers.notify(&Event::Deferred { scope, wait, reason: &reason });
         Refusal::deferred(reason, self.wall_at(now, at), Some(scope))
     }
 }

@@ -15,7 +15,7 @@
 //! the spellings of one address ([`Host`](crate::Host)).
 //!
 //! ```text
-//! acquire(url, ask) ─▶ scope    the host, and groups that the policy adds
+//! acquire(url, ..) ──▶ scope    the host, and groups that the policy adds
 //!                     schedule when: state × terms × now          (plain functions)
 //!                     queue    who waits
 //!                     lease    whether this process has the lease of the host, if processes share a HostStore
@@ -67,8 +67,8 @@ mod store;
 pub use backoff::{BackoffCause, THROTTLES_KEPT};
 pub use deferral::DeferReason;
 pub use host_state::HostEntry;
+pub(crate) use pacer::Pacer;
 pub use pacer::Permit;
-pub(crate) use pacer::{Ask, Pacer, PacerBuilder};
 pub use policy::{DELAY_MAX, PacePolicy};
 pub use report::{HostReport, NextSlot};
 pub use retry_after::{RETRY_AFTER_MAX, retry_after};

@@ -86,7 +86,7 @@ impl Permit {
                 let host = claims.host.schedule;
                 let scope = claims.lock(&pacer.table).schedule(host).map(|host| host.key.as_str().to_owned());
                 if let Some(scope) = &scope {
-                    pacer.notify(&Event::RateLimitIgnored { scope, field });
+                    pacer.observers.notify(&Event::RateLimitIgnored { scope, field });
                 }
                 None
             }),
@@ -190,14 +190,15 @@ impl Pacer {
         for (scope, before, after) in &news {
             let (was, is) = (before.backoff, after.backoff);
             if was.until < is.until {
-                self.notify(&Event::BackedOff { scope, lasts: is.until.since(now), cause: is.cause });
+                let (lasts, cause) = (is.until.since(now), is.cause);
+                self.observers.notify(&Event::BackedOff { scope, lasts, cause });
             }
             if was.until < is.until || was.throttles < is.throttles {
                 self.share(scope);
             }
             if before.breaker.until < after.breaker.until {
                 let (lasts, failure) = (after.breaker.until.since(now), after.breaker.cause);
-                self.notify(&Event::BreakerOpened { scope, lasts, failure });
+                self.observers.notify(&Event::BreakerOpened { scope, lasts, failure });
             }
         }
         (until > now).then(|| self.wall_at(now, until))
@@ -257,7 +258,7 @@ impl Pacer {
         });
         let (backoff, is_extended) = extended.unwrap_or_default();
         if is_extended {
-            self.notify(&Event::BackedOff { scope: key, lasts: backoff.until.since(now), cause });
+            self.observers.notify(&Event::BackedOff { scope: key, lasts: backoff.until.since(now), cause });
         }
         (backoff, is_extended)
     }

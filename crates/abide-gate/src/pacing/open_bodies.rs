@@ -55,7 +55,7 @@ impl Pacer {
             }
         });
         for (scope, open) in open {
-            self.notify(&Event::BodyOpen { scope: &scope, open });
+            self.observers.notify(&Event::BodyOpen { scope: &scope, open });
         }
         next.map(|at| at.since(now).max(PAUSE_MIN))
     }

@@ -27,7 +27,7 @@ use super::store::HostStore;
 use super::table::{Effects, Table};
 use crate::clock::{Moment, Timeline};
 use crate::denied::Refusal;
-use crate::event::{Event, Observer, Observers};
+use crate::event::{Event, Observers};
 use crate::jitter::Jitter;
 use crate::origin::pacing_key_of;
 use crate::{Clock, DeniedKind, Host, SystemClock, WallMillis, caught};
@@ -36,9 +36,9 @@ use crate::{Clock, DeniedKind, Host, SystemClock, WallMillis, caught};
 pub(crate) struct Pacer {
     pub(crate) policy: PacePolicy,
     pub(crate) table: Table,
-    clock: Arc<dyn Clock>,
+    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) timeline: Timeline,
-    observers: Observers,
+    pub(crate) observers: Observers,
     pub(crate) jitter: Jitter,
     pub(crate) store: Option<Arc<SharedStore>>,
     is_overgrown: AtomicBool,
@@ -46,29 +46,52 @@ pub(crate) struct Pacer {
     pub(crate) is_watched: AtomicBool,
 }
 
-/// What one request asks: the delay of its origin, and how long it is ready to wait.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ask {
-    /// That of this request's own origin. The larger of this and ours counts.
-    pub(crate) crawl_delay: Duration,
-    /// How long this call may still wait, all hops together. Zero: now or not at all. `None`: the policy's `max_wait`.
-    pub(crate) budget: Option<Duration>,
-    /// No caller waits for it, or retries it if it is deferred.
-    pub(crate) is_background: bool,
-}
-
 impl Pacer {
+    /// Hosts are leased from the store, so that all processes that share it keep the promises together.
+    pub(crate) fn build(
+        policy: PacePolicy,
+        store: Option<Arc<dyn HostStore>>,
+        clock: Arc<dyn Clock>,
+        observers: Observers,
+        jitter: Jitter,
+    ) -> Arc<Self> {
+        let began = catch("clock", || clock.now()).unwrap_or_else(|_| SystemClock.now());
+        // Cyclic, because the tasks that keep leases must not keep the pacer alive.
+        let pacer = Arc::new_cyclic(|pacer| Self {
+            store: store
+                .map(|store| Arc::new(SharedStore::new(store, policy.shared, pacer.clone(), jitter.bits()))),
+            table: Table::new(policy.max_hosts, policy.min_delay()),
+            timeline: Timeline(began),
+            is_overgrown: AtomicBool::new(false),
+            is_watched: AtomicBool::new(false),
+            observers,
+            policy,
+            clock,
+            jitter,
+        });
+        for (scope, Terms { delay, limit: max_in_flight }) in pacer.policy.exceptions() {
+            pacer.observers.notify(&Event::Exception { scope, delay, max_in_flight });
+        }
+        pacer
+    }
+
     /// Acquires a permit for this URL: of its host, and of the policy's other scopes, all or none. Defers the request as soon as it is certain
-    /// that the permit cannot come within the budget, most often at once; other refusals come at once.
+    /// that the permit cannot come within the budget, most often at once; other refusals come at once. A budget of zero is now or not at all.
+    /// The larger one of the origin's Crawl-delay and ours counts.
     ///
     /// Cancelling it at any point gives its place to the next, without a hole and without an early start. It must be polled to keep its
     /// place: a queue head that is not polled is dropped one second after its deadline.
-    pub(crate) async fn acquire(self: &Arc<Self>, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
-        match self.at_once(url, ask.crawl_delay, 0) {
+    pub(crate) async fn acquire(
+        self: &Arc<Self>,
+        url: &Url,
+        crawl_delay: Duration,
+        budget: Duration,
+    ) -> Result<Permit, Refusal> {
+        match self.at_once(url, crawl_delay, 0) {
             Some(permit) => Ok(permit),
             // Boxed, so that a call that need not wait does not carry the room for waiting in its future.
             None => {
-                let permit = Box::pin(self.acquire_unreported(url, ask)).await?;
+                let permit = Box::pin(self.acquire_unreported(url, crawl_delay, budget, false)).await?;
                 self.granted(url, &permit);
                 Ok(permit)
             }
@@ -78,7 +101,7 @@ impl Pacer {
     /// Reports a permit that was acquired unreported, once it is certain that it is used.
     pub(crate) fn granted(&self, url: &Url, permit: &Permit) {
         if let Some(scope) = pacing_key_of(url) {
-            self.notify(&Event::Granted { scope: &scope, waited: permit.waited() });
+            self.observers.notify(&Event::Granted { scope: &scope, waited: permit.waited() });
         }
     }
 
@@ -95,7 +118,7 @@ impl Pacer {
         let host = self.host(url, crawl_delay).ok()?;
         let claims = acquire::enter_idle(&self.table, &host, place, now)?;
         let permit = Permit::new(Arc::clone(self), claims, now, Duration::ZERO, Box::default());
-        self.notify(&Event::Granted { scope: &host.key, waited: Duration::ZERO });
+        self.observers.notify(&Event::Granted { scope: &host.key, waited: Duration::ZERO });
         Some(permit)
     }
 
@@ -104,11 +127,16 @@ impl Pacer {
         self.table.lock_found(host.as_str()).map_or(0, |(_, schedule)| schedule.place())
     }
 
-    pub(crate) async fn acquire_unreported(self: &Arc<Self>, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
+    pub(crate) async fn acquire_unreported(
+        self: &Arc<Self>,
+        url: &Url,
+        crawl_delay: Duration,
+        budget: Duration,
+        is_background: bool,
+    ) -> Result<Permit, Refusal> {
         let now = self.now()?;
-        let (host, others) = (self.host(url, ask.crawl_delay)?, self.groups(url, ask.crawl_delay)?);
-        let deadline = now.plus(ask.budget.unwrap_or(self.policy.max_wait));
-        let request = Request { url, host, others, deadline, is_background: ask.is_background };
+        let (host, others) = (self.host(url, crawl_delay)?, self.groups(url, crawl_delay)?);
+        let request = Request { url, host, others, deadline: now.plus(budget), is_background };
         let store = self.store.as_ref().filter(|_| self.policy.is_leased(&request.host.key));
         let leases = store.map(|store| Leases { store: Arc::clone(store), users: Vec::new() });
         let entered =
@@ -150,20 +178,13 @@ impl Pacer {
         self.wall().plus(Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX)))
     }
 
-    /// Reports what happened. Never under a lock.
-    pub(crate) fn notify(&self, event: &Event<'_>) {
-        #[cfg(feature = "tracing")]
-        event.trace();
-        self.observers.notify(event);
-    }
-
     /// Runs a step that takes locks. When it has released them, wakes and reports what it has brought about.
     pub(crate) fn act<T>(&self, step: impl FnOnce(&mut Effects) -> T) -> T {
         let mut effects = Effects::default();
         let result = step(&mut effects);
         wake(effects.wakers);
         if effects.is_overgrown && !self.is_overgrown.swap(true, Ordering::Relaxed) {
-            self.notify(&Event::Overgrown { hosts: self.table.len() });
+            self.observers.notify(&Event::Overgrown { hosts: self.table.len() });
         }
         result
     }
@@ -211,41 +232,6 @@ impl fmt::Debug for Pacer {
 /// Runs user code. A panic in it goes no further.
 fn catch<T>(callback: &'static str, run: impl FnOnce() -> T) -> Result<T, Refusal> {
     caught(run).ok_or_else(|| DeniedKind::Panicked { callback }.into())
-}
-
-pub(crate) struct PacerBuilder {
-    pub(crate) policy: PacePolicy,
-    /// Hosts are leased from it, so that all processes that share it keep the promises together.
-    pub(crate) store: Option<Arc<dyn HostStore>>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) observers: Vec<Arc<Observer>>,
-    /// Of the jitter of backoffs, so that a run can be repeated.
-    pub(crate) seed: Option<u64>,
-}
-
-impl PacerBuilder {
-    pub(crate) fn build(self) -> Arc<Pacer> {
-        let Self { policy, store, clock, observers, seed } = self;
-        let jitter = Jitter::new(seed);
-        let began = catch("clock", || clock.now()).unwrap_or_else(|_| SystemClock.now());
-        // Cyclic, because the tasks that keep leases must not keep the pacer alive.
-        let pacer = Arc::new_cyclic(|pacer| Pacer {
-            store: store
-                .map(|store| Arc::new(SharedStore::new(store, policy.shared, pacer.clone(), jitter.bits()))),
-            table: Table::new(policy.max_hosts, policy.min_delay()),
-            timeline: Timeline(began),
-            is_overgrown: AtomicBool::new(false),
-            is_watched: AtomicBool::new(false),
-            observers: Observers::new(observers),
-            policy,
-            clock,
-            jitter,
-        });
-        for (scope, Terms { delay, limit: max_in_flight }) in pacer.policy.exceptions() {
-            pacer.notify(&Event::Exception { scope, delay, max_in_flight });
-        }
-        pacer
-    }
 }
 
 /// The right to send one request to a host, now.

@@ -30,14 +30,6 @@ pub(crate) struct DeadlineExceeded {
     pub(crate) scope: u8,
 }
 
-impl DeadlineExceeded {
-    /// No caller is asked to come back this instant, which would be a busy loop.
-    pub(crate) fn not_at_once(self, now: Moment) -> Self {
-        let at = self.start.at.max(now.plus(Duration::from_millis(1)));
-        Self { start: Start { at, ..self.start }, ..self }
-    }
-}
-
 /// How a waiter is woken, and why if its permit cannot come in time.
 #[derive(Debug, Default)]
 pub(crate) struct WaiterNotify {
@@ -201,13 +193,5 @@ mod tests {
         for (ticket, seconds) in [(3, 0), (5, 1), (8, 3), (9, 7)] {
             assert_eq!(queue.delays_before(ticket), Duration::from_secs(seconds), "{ticket}");
         }
-    }
-
-    #[test]
-    fn no_deferral_says_to_come_back_this_instant() {
-        let exceeded = |at| DeadlineExceeded { start: Start { at, why: WaitReason::Backoff }, scope: 2 };
-        let soon = at(10).plus(Duration::from_millis(1));
-        assert_eq!(exceeded(at(4)).not_at_once(at(10)), exceeded(soon));
-        assert_eq!(exceeded(at(11)).not_at_once(at(10)), exceeded(at(11)));
     }
 }

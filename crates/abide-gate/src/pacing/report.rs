@@ -43,11 +43,11 @@ impl Pacer {
         let found = self.with_schedule(key, |schedule| {
             let terms = schedule.terms(asked);
             let queued = schedule.queue().map(|queue| queue.delays).unwrap_or_default();
-            let (start, waiting) = (schedule.start(terms).at, schedule.waiting());
+            let start = schedule.start(terms).at;
             // A host that was never asked is free as well, but not overdue.
-            let free = waiting == 0 && !schedule.is_full(terms) && start <= now && start > Moment::NEVER;
-            let overdue = free.then(|| now.since(start));
-            (schedule.arrival(terms, queued, now).at, overdue, waiting, schedule.in_flight)
+            let is_overdue = schedule.is_free(terms, now) && start > Moment::NEVER;
+            let (at, overdue) = (schedule.arrival(terms, queued, now).at, now.since(start));
+            (at, is_overdue.then_some(overdue), schedule.waiting(), schedule.in_flight)
         });
         let (at, overdue, waiting, in_flight) = found.unwrap_or((now, None, 0, 0));
         let (not_before, wait) = (self.wall_at(now, at).to_system_time(), at.since(now));

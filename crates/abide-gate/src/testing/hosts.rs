@@ -12,7 +12,7 @@ use url::Url;
 
 use super::{check, poll_once, replied};
 use crate::pacing::{
-    Ask, Backoff, BackoffCause, DELAY_MAX, HostState, HostStore, LeaseAsk, LeaseStatus, PacePolicy, Permit,
+    Backoff, BackoffCause, DELAY_MAX, HostState, HostStore, LeaseAsk, LeaseStatus, PacePolicy, Permit,
     THROTTLES_KEPT, Want,
 };
 use crate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse};
@@ -42,8 +42,7 @@ pub async fn acquire(
     crawl_delay: Duration,
     budget: Duration,
 ) -> Result<Permit, Denied> {
-    let ask = Ask { crawl_delay, budget: Some(budget), ..Ask::default() };
-    gate.pacer.acquire(url, ask).await.map_err(|refusal| gate.denied(refusal, url))
+    gate.pacer.acquire(url, crawl_delay, budget).await.map_err(|refusal| gate.denied(refusal, url))
 }
 
 /// A lease that outlives a fact on a slow machine, and how late a store may reply on one.

@@ -3,7 +3,7 @@
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
 use std::sync::Arc;
 
-use crate::pacing::{Ask, Pacer};
+use crate::pacing::Pacer;
 use abide_gate::{DeniedKind, Gate, MemoryStore, lacks_timers};
 
 use crate::parts::support::pacing::one_second;
@@ -17,8 +17,8 @@ fn a_permit_that_must_be_waited_for_is_refused() {
     let pacer = Pacer::new(one_second());
     let url = "http://a.example/".parse().unwrap();
     without_timers().block_on(async {
-        pacer.acquire(&url, Ask::default()).await.expect("nothing is to be waited for").finish();
-        let refused = pacer.acquire(&url, Ask::default()).await.unwrap_err();
+        pacer.get(&url).await.expect("nothing is to be waited for").finish();
+        let refused = pacer.get(&url).await.unwrap_err();
         assert!(matches!(refused.kind, DeniedKind::NoTimers));
         assert_eq!(pacer.stats().waiting, 0, "its place is given up");
     });
@@ -26,9 +26,8 @@ fn a_permit_that_must_be_waited_for_is_refused() {
 
 #[test]
 fn a_pacer_with_a_shared_store_is_refused() {
-    let pacer = Pacer::builder(one_second()).store(Arc::new(MemoryStore::new())).build();
-    let refused =
-        without_timers().block_on(pacer.acquire(&"http://a.example/".parse().unwrap(), Ask::default()));
+    let pacer = Pacer::builder(one_second()).host_store(Arc::new(MemoryStore::new())).pacer();
+    let refused = without_timers().block_on(pacer.try_take("a.example"));
     assert!(matches!(refused.unwrap_err().kind, DeniedKind::NoTimers));
     assert_eq!(pacer.stats().in_flight, 0);
 }

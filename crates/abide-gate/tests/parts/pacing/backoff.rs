@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::pacing::{Ask, Pacer};
+use crate::pacing::Pacer;
 use abide_gate::DeniedKind;
 use abide_gate::pacing::{BackoffCause, DeferReason, PacePolicy, Scope};
 use abide_gate::{Clock, Event, Failure, WallMillis};
@@ -38,7 +38,7 @@ async fn a_429_with_retry_after_backs_off_its_host_only() {
     assert_about(answer(&pacer, TOO_MANY, &retry_after("120")).await.unwrap(), s(120));
     let reported = events.take();
     assert!(reported.len() == 1 && reported[0].starts_with("backed off a.example 1"), "{reported:?}");
-    let deferral = deferral(pacer.acquire(&url("https://a.example:8443/x"), Ask::default()).await);
+    let deferral = deferral(pacer.get(&url("https://a.example:8443/x")).await);
     let reason = DeferReason::Backoff { status: Some(429), retry_after: Some(s(120)) };
     assert_eq!(deferral.reason, reason);
     assert_about(deferral.wait, s(120));
@@ -94,7 +94,7 @@ async fn a_new_backoff_defers_impatient_waiters_at_once() {
 #[tokio::test(start_paused = true)]
 async fn equal_backoffs_do_not_end_at_once() {
     // This seed's first draws are spread well.
-    let pacer = Pacer::builder(one_second()).seed(0).build();
+    let pacer = Pacer::builder(one_second()).seed(0).pacer();
     let mut ends = Vec::new();
     for n in 0..100 {
         let permit = pacer.take(&format!("h{n}.example")).await;
@@ -228,9 +228,7 @@ async fn scopes_are_taken_all_or_none() {
     assert_eq!(log.starts("b.example"), [s(5)]);
     assert_eq!(log.starts("c.example"), [s(10)]);
     // A deferral in the group reserves nothing on the host, and names the group.
-    deferral(
-        pacer.acquire(&url("http://d.example/shop/1"), Ask { budget: Some(s(1)), ..Ask::default() }).await,
-    );
+    deferral(pacer.acquire(&url("http://d.example/shop/1"), s(0), s(1)).await);
     assert_eq!(events.of("deferred"), ["deferred custom/shops"]);
     assert_eq!(pacer.take("d.example").await.waited(), s(0));
 }
@@ -309,8 +307,8 @@ async fn panics_of_the_users_code_stay_there() {
     let scope = Scope::custom(|url| if url.path() == "/bad" { panic!("mistake") } else { None });
     let clock = Arc::new(BrokenClock::default());
     let policy = PacePolicy::default().with_scope(scope);
-    let pacer = Pacer::builder(policy).observer(Arc::new(observer)).clock(clock.clone()).build();
-    let refusal = pacer.acquire(&url("http://a.example/bad"), Ask::default()).await.unwrap_err();
+    let pacer = Pacer::builder(policy).observer(Arc::new(observer)).clock(clock.clone()).pacer();
+    let refusal = pacer.get(&url("http://a.example/bad")).await.unwrap_err();
     assert!(matches!(refusal.kind, DeniedKind::Panicked { callback: "scope" }), "{refusal:?}");
     let permit = pacer.take("a.example").await;
     clock.0.store(true, Ordering::SeqCst);

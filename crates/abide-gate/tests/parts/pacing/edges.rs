@@ -30,7 +30,7 @@ async fn a_backoff_is_over_in_the_instant_of_its_end() {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_down_is_asked_again_every_second() {
     let (store, events) = (Faulty::from_the_start(), Arc::new(Events::default()));
-    let pacer = Pacer::builder(one_second()).store(store.clone()).observer(events.observer()).build();
+    let pacer = Pacer::builder(one_second()).host_store(store.clone()).observer(events.observer()).pacer();
     let _open = pacer.take("a.example").await;
     let _another = pacer.take("b.example").await;
     let before = store.calls();
@@ -46,7 +46,7 @@ async fn a_store_that_is_down_is_asked_again_every_second() {
 async fn a_request_is_in_flight_since_its_host_is_leased() {
     let store = Arc::new(MemoryStore::new());
     let policy = || one_second().danger_max_in_flight(3);
-    let pacers = [0, 1].map(|_| Pacer::builder(policy()).store(store.clone()).build());
+    let pacers = [0, 1].map(|_| Pacer::builder(policy()).host_store(store.clone()).pacer());
     pacers[0].take("a.example").await.finish();
     assert!(pacers[0].settled(s(1)).await);
     let permit = pacers[1].take("a.example").await;

@@ -28,7 +28,7 @@ use crate::parts::support::pacing::{
 const LEASE: Duration = Duration::from_secs(7);
 
 fn process(store: &Arc<Faulty>, policy: PacePolicy) -> Arc<Pacer> {
-    Pacer::builder(policy).store(store.clone()).build()
+    Pacer::builder(policy).host_store(store.clone()).pacer()
 }
 
 fn healthy() -> Arc<Faulty> {
@@ -47,7 +47,7 @@ async fn crowd(processes: usize, delay: Duration) -> (Vec<usize>, usize) {
     let policy = one_second().danger_min_delay(delay).with_max_wait(s(120));
     let mut tasks = JoinSet::new();
     for who in 0..processes {
-        let pacer = Pacer::builder(policy.clone()).store(store.clone()).seed(who as u64).build();
+        let pacer = Pacer::builder(policy.clone()).host_store(store.clone()).seed(who as u64).pacer();
         for n in 0..4 {
             let (end, host) = (Instant::now() + s(60), format!("h{n}.example"));
             tasks.spawn(log.clone().send_until(end, who, pacer.clone(), host, ms(5)));
@@ -123,7 +123,7 @@ impl HostStore for Far {
 #[tokio::test(start_paused = true)]
 async fn a_backoff_does_not_grow_on_its_way_to_the_store_and_back() {
     let store = Arc::new(Far::default());
-    let pacers = [0, 1].map(|_| Pacer::builder(one_second()).store(store.clone()).build());
+    let pacers = [0, 1].map(|_| Pacer::builder(one_second()).host_store(store.clone()).pacer());
     let permit = pacers[0].take("a.example").await;
     let until = permit.observe(StatusCode::TOO_MANY_REQUESTS, &retry_after("60")).unwrap();
     permit.saved().await;
@@ -320,7 +320,7 @@ async fn the_store_may_fail_at_any_call() {
 async fn a_store_outage_means_a_longer_delay_and_one_warning() {
     let (store, events, log) = (Faulty::from_the_start(), Arc::new(Events::default()), Log::default());
     let policy = one_second().with_expected_workers(4).with_max_wait(s(100));
-    let pacer = Pacer::builder(policy).store(store.clone()).observer(events.observer()).build();
+    let pacer = Pacer::builder(policy).host_store(store.clone()).observer(events.observer()).pacer();
     for _ in 0..6 {
         log.send(0, &pacer, "a.example", ms(0)).await;
     }
@@ -435,7 +435,8 @@ impl HostStore for Yes {
 
 #[tokio::test(start_paused = true)]
 async fn local_pacing_runs_on_top_of_any_store() {
-    let (pacer, log) = (Pacer::builder(one_second()).store(Arc::new(Yes(ms(0)))).build(), Log::default());
+    let (pacer, log) =
+        (Pacer::builder(one_second()).host_store(Arc::new(Yes(ms(0)))).pacer(), Log::default());
     joined(log.crowd(20, &pacer, ms(50))).await;
     log.check(s(1));
     assert_eq!(log.order(), (0..20).collect::<Vec<_>>());
@@ -443,7 +444,7 @@ async fn local_pacing_runs_on_top_of_any_store() {
 
 #[tokio::test(start_paused = true)]
 async fn a_backoff_set_during_an_exchange_is_seen() {
-    let pacer = Pacer::builder(one_second()).store(Arc::new(Yes(ms(500)))).build();
+    let pacer = Pacer::builder(one_second()).host_store(Arc::new(Yes(ms(500)))).pacer();
     let (result, ()) = tokio::join!(pacer.try_take("a.example"), async {
         sleep(ms(200)).await;
         pacer.back_off_for("a.example", s(600));
@@ -455,7 +456,7 @@ async fn a_backoff_set_during_an_exchange_is_seen() {
 #[test]
 fn a_permit_with_a_lease_may_outlive_its_runtime() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let pacer = Pacer::builder(one_second()).store(Arc::new(MemoryStore::new())).build();
+    let pacer = Pacer::builder(one_second()).host_store(Arc::new(MemoryStore::new())).pacer();
     let permit = runtime.block_on(pacer.take("a.example"));
     drop(runtime);
     permit.finish_with(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new());
@@ -466,7 +467,7 @@ fn a_permit_with_a_lease_may_outlive_its_runtime() {
 fn a_pacer_outlives_the_runtime_that_asked_for_its_leases() {
     let runtime =
         || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    let pacer = Pacer::builder(one_second()).store(Arc::new(MemoryStore::new())).build();
+    let pacer = Pacer::builder(one_second()).host_store(Arc::new(MemoryStore::new())).pacer();
     for n in 0..2 {
         let permit = runtime().block_on(pacer.try_take("a.example"));
         assert!(permit.is_ok(), "in runtime {n}: {permit:?}");
@@ -542,7 +543,7 @@ async fn groups_of_hosts_are_leased_too() {
     let policy = one_second().with_scope(group).with_max_wait(s(300));
     let mut tasks = JoinSet::new();
     for who in 0..3 {
-        let pacer = Pacer::builder(policy.clone()).store(store.clone()).build();
+        let pacer = Pacer::builder(policy.clone()).host_store(store.clone()).pacer();
         for n in 0..2 {
             let (pacer, log) = (pacer.clone(), log.clone());
             tasks.spawn(async move {
@@ -592,7 +593,7 @@ async fn a_lease_that_was_given_up_meanwhile_is_none() {
     let policy = policy.with_scope(group("farm").with_delay(s(1))).with_max_wait(s(3_000));
     let (end, mut tasks) = (Instant::now() + s(10_000), JoinSet::new());
     for who in 0..2 {
-        let pacer = Pacer::builder(policy.clone()).store(store.clone()).seed(who as u64).build();
+        let pacer = Pacer::builder(policy.clone()).host_store(store.clone()).seed(who as u64).pacer();
         for n in 0..6 {
             let (log, pacer, store) = (log.clone(), pacer.clone(), store.clone());
             tasks.spawn(async move {
@@ -624,7 +625,7 @@ impl HostStore for BusyForEver {
 #[tokio::test(start_paused = true)]
 async fn a_store_may_name_any_wait() {
     let store = Arc::new(BusyForEver::default());
-    let pacer = Pacer::builder(one_second()).store(store.clone()).build();
+    let pacer = Pacer::builder(one_second()).host_store(store.clone()).pacer();
     deferral(pacer.take_within("a.example", s(60)).await);
     assert!(store.0.load(SeqCst) > 15, "it is asked again");
 }

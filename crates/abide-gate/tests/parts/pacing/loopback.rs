@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::pacing::{Ask, Pacer};
+use crate::pacing::Pacer;
 use abide_gate::pacing::Permit;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -96,7 +96,7 @@ impl Client {
     /// One request, which goes away after so long on the wire. Returns the time on the wire, if it did not.
     async fn request(&self, host: usize, patience: Duration) -> Option<Duration> {
         let url: Url = format!("http://h{host}.example/").parse().unwrap();
-        let permit = self.pacer.acquire(&url, Ask::default()).await.unwrap();
+        let permit = self.pacer.get(&url).await.unwrap();
         let request =
             Request { requests: Arc::clone(&self.requests), host, began: Instant::now(), _permit: permit };
         tokio::time::timeout(patience, self.exchange(host)).await.ok()?;

@@ -97,7 +97,7 @@ async fn processes_that_share_a_store_share_the_quota() {
         let (server, store) = (Server::new(kind), Arc::new(MemoryStore::new()));
         let mut tasks = JoinSet::new();
         for seed in 0..2 {
-            let pacer = Pacer::builder(one_second()).store(store.clone()).seed(seed).build();
+            let pacer = Pacer::builder(one_second()).host_store(store.clone()).seed(seed).pacer();
             tasks.spawn(crawl(pacer, Arc::clone(&server)));
         }
         let pages = tasks.join_all().await;

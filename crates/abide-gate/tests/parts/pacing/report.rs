@@ -127,7 +127,7 @@ async fn a_deferral_by_the_store_names_its_scope() {
     let (store, events) = (Arc::new(MemoryStore::new()), Arc::new(Events::default()));
     let pacer = || {
         let policy = one_second().with_scope(group("farm").with_delay(s(50)));
-        Pacer::builder(policy).store(store.clone()).observer(events.observer()).build()
+        Pacer::builder(policy).host_store(store.clone()).observer(events.observer()).pacer()
     };
     drop(pacer().take("a.example").await);
     sleep(s(3)).await;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::denied::Refusal;
-use crate::pacing::{Ask, Pacer};
+use crate::pacing::Pacer;
 use abide_gate::pacing::{PacePolicy, Permit, Scope};
 use abide_gate::{Clock, WallMillis};
 use shuttle::rand::{Rng, thread_rng};
@@ -37,7 +37,7 @@ impl Clock for Standstill {
 fn pacer(policy: PacePolicy) -> Arc<Pacer> {
     Pacer::builder(policy.danger_min_delay(Duration::ZERO))
         .clock(Arc::new(Standstill(Instant::now())))
-        .build()
+        .pacer()
 }
 
 /// Runs a test under many schedules. A runtime is entered, but not run: timers can be made, and never fire.
@@ -126,7 +126,7 @@ fn crossing_scopes_are_no_deadlock_under_any_schedule() {
             let (pacer, to) = (pacer.clone(), url(&format!("http://h{}.example/?{}", n % 2, groups[n])));
             let group = wires[&groups[n].chars().next().unwrap()].clone();
             async move {
-                let acquire = pacer.acquire(&to, Ask::default());
+                let acquire = pacer.get(&to);
                 let permit = if n == 3 { at_most(1, acquire).await } else { Some(acquire.await) };
                 if let Some(permit) = permit {
                     group.send(n, permit.unwrap()).await;

@@ -5,11 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crate::denied::Refusal;
-use crate::pacing::{Ask, Pacer, PacerBuilder};
-use abide_gate::pacing::{
-    BackoffCause, DeferReason, HostReport, HostStore, NextSlot, PacePolicy, Permit, Scope,
-};
-use abide_gate::{Clock, DeniedKind, Event, Host, SystemClock, WallMillis};
+use crate::pacing::Pacer;
+use abide_gate::pacing::{BackoffCause, DeferReason, HostReport, NextSlot, PacePolicy, Permit, Scope};
+use abide_gate::{Clock, DeniedKind, Event, Gate, GateBuilder, Host, SystemClock, WallMillis};
 use http::HeaderMap;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
@@ -57,33 +55,14 @@ pub(crate) async fn joined<T>(tasks: impl IntoIterator<Item = JoinHandle<T>>) ->
     results
 }
 
-impl PacerBuilder {
-    pub(crate) fn store(self, store: Arc<dyn HostStore>) -> Self {
-        Self { store: Some(store), ..self }
-    }
-
-    pub(crate) fn clock(self, clock: Arc<dyn Clock>) -> Self {
-        Self { clock, ..self }
-    }
-
-    pub(crate) fn observer(mut self, observer: Arc<dyn Fn(&Event<'_>) + Send + Sync>) -> Self {
-        self.observers.push(observer);
-        self
-    }
-
-    pub(crate) fn seed(self, seed: u64) -> Self {
-        Self { seed: Some(seed), ..self }
-    }
-}
-
 impl Pacer {
-    pub(crate) fn builder(policy: PacePolicy) -> PacerBuilder {
-        PacerBuilder { policy, store: None, clock: Arc::new(TokioClock), observers: Vec::new(), seed: None }
+    pub(crate) fn builder(policy: PacePolicy) -> GateBuilder {
+        Gate::builder().pace(policy).clock(Arc::new(TokioClock))
     }
 
     /// Alone.
     pub(crate) fn new(policy: PacePolicy) -> Arc<Self> {
-        Self::builder(policy).build()
+        Self::builder(policy).pacer()
     }
 
     pub(crate) async fn take(self: &Arc<Self>, host: &str) -> Permit {
@@ -91,7 +70,12 @@ impl Pacer {
     }
 
     pub(crate) async fn try_take(self: &Arc<Self>, host: &str) -> Result<Permit, Refusal> {
-        self.acquire(&page(host), Ask::default()).await
+        self.get(&page(host)).await
+    }
+
+    /// For a URL, as long as the policy waits.
+    pub(crate) async fn get(self: &Arc<Self>, url: &Url) -> Result<Permit, Refusal> {
+        self.acquire(url, s(0), self.policy.max_wait).await
     }
 
     /// For a page of its own: one that is asked for again would keep its time.
@@ -102,7 +86,7 @@ impl Pacer {
     ) -> Result<Permit, Refusal> {
         static PAGES: AtomicUsize = AtomicUsize::new(0);
         let page = url(&format!("http://{host}/{}", PAGES.fetch_add(1, Ordering::Relaxed)));
-        self.acquire(&page, Ask { budget: Some(budget), ..Ask::default() }).await
+        self.acquire(&page, s(0), budget).await
     }
 
     /// The same in a task of its own, which ends the response at once and says when.
@@ -179,7 +163,7 @@ impl Events {
 
 pub(crate) fn observed(policy: PacePolicy) -> (Arc<Pacer>, Arc<Events>) {
     let events = Arc::new(Events::default());
-    (Pacer::builder(policy).observer(events.observer()).build(), events)
+    (Pacer::builder(policy).observer(events.observer()).pacer(), events)
 }
 
 /// Why a request was deferred, and for how long.
@@ -280,7 +264,7 @@ impl Log {
         url: &Url,
         wire: Duration,
     ) -> Result<(), Refusal> {
-        let permit = pacer.acquire(url, Ask::default()).await?;
+        let permit = pacer.get(url).await?;
         self.serve(who, url, wire, permit).await;
         Ok(())
     }
