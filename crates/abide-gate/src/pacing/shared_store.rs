@@ -18,7 +18,7 @@ use super::policy::Sharing;
 use super::store::{Backoff, HostState, HostStore, LeaseAsk, LeaseStatus, Want};
 use crate::clock::Moment;
 use crate::event::Event;
-use crate::{HolderId, StoreError, caught_future};
+use crate::{HolderId, StoreError};
 
 #[derive(Debug)]
 pub(crate) struct SharedStore {
@@ -263,13 +263,17 @@ impl SharedStore {
         Some(lease)
     }
 
-    /// A store may panic. Without a reply in time it has failed.
-    async fn command(&self, key: &str, ask: LeaseAsk) -> Result<(LeaseStatus, HostState), StoreError> {
-        let limit = self.options.timeout;
-        match timeout(limit, caught_future(async { self.store.exchange(key, ask).await })).await {
-            Ok(Some(reply)) => reply,
-            Ok(None) => Err(StoreError::new("the store panicked, or the runtime is going down")),
-            Err(_) => Err(StoreError::new(format_args!("no answer within {limit:?}"))),
+    /// In a task of its own, because a store may panic. Without a reply in time it has failed.
+    async fn command(&self, key: &Arc<str>, ask: LeaseAsk) -> Result<(LeaseStatus, HostState), StoreError> {
+        let (store, key, limit) = (Arc::clone(&self.store), Arc::clone(key), self.options.timeout);
+        let mut command = tokio::spawn(async move { store.exchange(&key, ask).await });
+        match timeout(limit, &mut command).await {
+            Ok(Ok(reply)) => reply,
+            Ok(Err(_)) => Err(StoreError::new("the store panicked, or the runtime is going down")),
+            Err(_) => {
+                command.abort();
+                Err(StoreError::new(format_args!("no answer within {limit:?}")))
+            }
         }
     }
 
