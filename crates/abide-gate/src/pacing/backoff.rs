@@ -191,6 +191,12 @@ mod tests {
         let over = own.extended(BackoffCause::Shared, second(9), 0, second(15));
         assert_eq!(over, own, "one that is over, without a count, is none");
         let late = second(130 + 31 * 60);
+        let again = own.after(PLAIN, late, late, 0.0);
+        assert_eq!(
+            again.extended(BackoffCause::Shared, second(9), 5, late),
+            again,
+            "nor one that is forgiven"
+        );
         let forgiven = own.extended(BackoffCause::Operator, late.plus(FIRST), 0, late);
         assert_eq!(forgiven.throttles, 0);
     }

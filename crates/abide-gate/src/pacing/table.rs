@@ -244,7 +244,6 @@ impl HostShard {
         for _ in 0..CLEAN_STEPS.min(self.schedules.capacity()) {
             let (place, crowded) = (self.advance(), self.schedules.len() > table.shard_max);
             let Some(schedule) = self.schedules.get_mut(place) else { continue };
-            // Before the question whether it may go: what is over must not keep it.
             schedule.tidy(now);
             if crowded && schedule.owes_nothing(table.min_delay, now) {
                 self.forget(place, &table.hasher);
