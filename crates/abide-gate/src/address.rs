@@ -39,9 +39,8 @@ impl AddressGuard {
     }
 
     /// Opens every address, the crawler's own network included.
-    pub fn danger_allow_all(mut self) -> Self {
-        self.open = true;
-        self
+    pub fn danger_allow_all(self) -> Self {
+        Self { open: true, ..self }
     }
 
     /// Checks an address that a resolver returned, or that a proxy has.

@@ -65,40 +65,34 @@ impl GateBuilder {
     }
 
     /// How robots.txt is fetched and cached, and what its absence means.
-    pub fn robots(mut self, policy: RobotsPolicy) -> Self {
-        self.robots = policy;
-        self
+    pub fn robots(self, policy: RobotsPolicy) -> Self {
+        Self { robots: policy, ..self }
     }
 
     /// The rate limit of each host.
-    pub fn pace(mut self, policy: PacePolicy) -> Self {
-        self.pace = policy;
-        self
+    pub fn pace(self, policy: PacePolicy) -> Self {
+        Self { pace: policy, ..self }
     }
 
     /// How long a call, or a robots.txt request, may wait for its permits. A call that would wait longer is deferred at once. Default: that
     /// of the pace policy, 30 s.
-    pub fn max_wait(mut self, wait: Duration) -> Self {
-        self.max_wait = Some(wait);
-        self
+    pub fn max_wait(self, wait: Duration) -> Self {
+        Self { max_wait: Some(wait), ..self }
     }
 
     /// Allows requests to exactly this network, although it is not public: `127.0.0.1/32` does not open `127.0.0.2`.
-    pub fn allow_net(mut self, net: IpNet) -> Self {
-        self.addresses = self.addresses.with_allowed_net(net);
-        self
+    pub fn allow_net(self, net: IpNet) -> Self {
+        Self { addresses: self.addresses.with_allowed_net(net), ..self }
     }
 
     /// Allows requests to every address, private ones included.
-    pub fn danger_allow_all_addresses(mut self) -> Self {
-        self.addresses = self.addresses.danger_allow_all();
-        self
+    pub fn danger_allow_all_addresses(self) -> Self {
+        Self { addresses: self.addresses.danger_allow_all(), ..self }
     }
 
     /// Replaces the guard that decides which addresses may be contacted.
-    pub fn addresses(mut self, guard: AddressGuard) -> Self {
-        self.addresses = guard;
-        self
+    pub fn addresses(self, guard: AddressGuard) -> Self {
+        Self { addresses: guard, ..self }
     }
 
     /// The guard that decides which addresses may be contacted, for resolvers and connectors.
@@ -107,15 +101,13 @@ impl GateBuilder {
     }
 
     /// Where robots.txt records are kept. Default: in memory, bounded.
-    pub fn robots_store(mut self, store: Arc<dyn RobotsStore>) -> Self {
-        self.robots_store = Some(store);
-        self
+    pub fn robots_store(self, store: Arc<dyn RobotsStore>) -> Self {
+        Self { robots_store: Some(store), ..self }
     }
 
     /// Where leases and backoffs of hosts are kept, for restarts and other processes. Default: in memory only.
-    pub fn host_store(mut self, store: Arc<dyn HostStore>) -> Self {
-        self.host_store = Some(store);
-        self
+    pub fn host_store(self, store: Arc<dyn HostStore>) -> Self {
+        Self { host_store: Some(store), ..self }
     }
 
     /// Adds an observer of everything: robots.txt, permits, decisions and refusals. Requests wait while it runs, so it should return soon.
@@ -127,38 +119,33 @@ impl GateBuilder {
 
     /// The clock. Default: the system's, which is also used if this one panics; a request that needed it is refused with
     /// [`DeniedKind::Panicked`](crate::DeniedKind::Panicked).
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = Some(clock);
-        self
+    pub fn clock(self, clock: Arc<dyn Clock>) -> Self {
+        Self { clock: Some(clock), ..self }
     }
 
     /// Derives all random numbers (the jitter of backoffs, the spread of refreshes) from `seed`, so that a run can be repeated.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = Some(seed);
-        self
+    pub fn seed(self, seed: u64) -> Self {
+        Self { seed: Some(seed), ..self }
     }
 
     /// Signs every request, robots.txt included. For a `WebBotAuth` of `abide-identity` use the `sign_requests` of your client's builder.
     /// Default: off, because some sites treat a signed crawler worse.
-    pub fn sign_requests(mut self, signer: Arc<dyn SignRequest>) -> Self {
-        self.signer = Some(Arc::new(CaughtSigner(signer)));
-        self
+    pub fn sign_requests(self, signer: Arc<dyn SignRequest>) -> Self {
+        Self { signer: Some(Arc::new(CaughtSigner(signer))), ..self }
     }
 
     /// Fetches the `/.well-known/tdmrep.json` of a site before its first page, in the way of robots.txt: rate-limited, with checked
     /// addresses, cached for at most 24 hours, at most 512,000 bytes, 5 redirects. 404 and 410 mean that there is none. If it can't be
     /// fetched, the last good copy applies; without one, [`Verdict::tdmrep`](crate::Verdict::tdmrep) is unknown. It is kept in memory. Off
     /// by default.
-    pub fn fetch_tdmrep(mut self) -> Self {
-        self.tdmrep = Tdm::Fetched;
-        self
+    pub fn fetch_tdmrep(self) -> Self {
+        Self { tdmrep: Tdm::Fetched, ..self }
     }
 
     /// Like [`fetch_tdmrep`](Self::fetch_tdmrep), and refuses pages of a site whose tdmrep.json is unknown:
     /// [`DeniedKind::TdmrepUnknown`](crate::DeniedKind::TdmrepUnknown).
-    pub fn require_tdmrep(mut self) -> Self {
-        self.tdmrep = Tdm::Required;
-        self
+    pub fn require_tdmrep(self) -> Self {
+        Self { tdmrep: Tdm::Required, ..self }
     }
 
     /// Builds a gate for a chain of product tokens. In a robots.txt, the first token that has a group counts. `fetch` fetches robots.txt.

@@ -85,7 +85,7 @@ impl Builder {
     ///     .crawler(|crawler| crawler.fallback("ExampleBot").scan(Scan::Headers));
     /// ```
     pub fn crawler(self, change: impl FnOnce(CrawlerBuilder) -> CrawlerBuilder) -> Self {
-        Self { crawler: change(self.crawler), ..self }
+        Self { crawler: change(self.crawler) }
     }
 
     /// Wraps `client` in the layer. A clone of the client fetches robots.txt. For a client with a decompression layer use [`build`](Self::build).

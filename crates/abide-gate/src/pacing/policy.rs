@@ -103,9 +103,8 @@ impl PacePolicy {
     }
 
     /// How long a call may wait for permits, unless the call sets its own limit. Default 30 s.
-    pub fn with_max_wait(mut self, wait: Duration) -> Self {
-        self.max_wait = wait;
-        self
+    pub fn with_max_wait(self, wait: Duration) -> Self {
+        Self { max_wait: wait, ..self }
     }
 
     /// Sets the delay of one host. Never lowers it; at most 24 h.
@@ -148,22 +147,19 @@ impl PacePolicy {
 
     /// Makes the delay follow the site: five times the time to its last response head, never below the configured delay, at most 30 s. Only
     /// 2xx responses shorten it, because errors are often quick.
-    pub fn with_adaptive_delay(mut self) -> Self {
-        self.adaptive = true;
-        self
+    pub fn with_adaptive_delay(self) -> Self {
+        Self { adaptive: true, ..self }
     }
 
     /// Backs the host off after a 403, as after a 429, because some sites throttle with it.
-    pub fn with_backoff_on_forbidden(mut self) -> Self {
-        self.backoff_on_forbidden = true;
-        self
+    pub fn with_backoff_on_forbidden(self) -> Self {
+        Self { backoff_on_forbidden: true, ..self }
     }
 
     /// How many hosts are kept in memory. Default 1,000,000, about 100 MB. A host with a delay or backoff that has not ended is never
     /// dropped, even if the table grows beyond this.
-    pub fn with_hosts_max(mut self, max: usize) -> Self {
-        self.max_hosts = max.max(1);
-        self
+    pub fn with_hosts_max(self, max: usize) -> Self {
+        Self { max_hosts: max.max(1), ..self }
     }
 
     /// How many processes share the store. While it is away, each multiplies the delay of hosts that it has not leased by this. Default 1.

@@ -78,9 +78,8 @@ impl Scope {
     }
 
     /// Applies Crawl-delay, backoffs and the circuit breaker of a host to the whole scope.
-    pub fn with_feedback(mut self) -> Self {
-        self.feedback = true;
-        self
+    pub fn with_feedback(self) -> Self {
+        Self { feedback: true, ..self }
     }
 
     /// The key of this request. May run user code.

@@ -308,9 +308,8 @@ impl RobotsResponse {
 
     /// Notes that the response has backed its host off until `until`. robots.txt is not requested before.
     #[must_use]
-    pub fn with_backoff_until(mut self, until: WallMillis) -> Self {
-        self.backed_off_until = Some(until);
-        self
+    pub fn with_backoff_until(self, until: WallMillis) -> Self {
+        Self { backed_off_until: Some(until), ..self }
     }
 
     /// The status.

@@ -111,39 +111,34 @@ impl RobotsPolicy {
     }
 
     /// How many redirects of a robots.txt are followed, between 5 (the default) and 20. With more, it counts as unavailable.
-    pub fn with_redirects_max(mut self, hops: usize) -> Self {
+    pub fn with_redirects_max(self, hops: usize) -> Self {
         // §2.3.1.2 SHOULD follow five: with fewer, rules that exist would count as unavailable.
-        self.redirects_max = hops.clamp(REDIRECTS_MIN, REDIRECTS_MAX);
-        self
+        Self { redirects_max: hops.clamp(REDIRECTS_MIN, REDIRECTS_MAX), ..self }
     }
 
     /// Whether a redirect from https to http is followed. Off by default.
     ///
     /// Lenient: rules that are fetched without TLS can be changed on the way.
-    pub fn with_downgrade(mut self, follow: bool) -> Self {
-        self.follow_downgrade = follow;
-        self
+    pub fn with_downgrade(self, follow: bool) -> Self {
+        Self { follow_downgrade: follow, ..self }
     }
 
     /// Stricter: a 2xx HTML document without one rule line is unreachable, because challenge and error pages are often sent with
     /// status 200. Without it such a document is a robots.txt without rules (RFC 9309 §2.3.1.5).
-    pub fn with_html_unreachable(mut self) -> Self {
-        self.html_is_unreachable = true;
-        self
+    pub fn with_html_unreachable(self) -> Self {
+        Self { html_is_unreachable: true, ..self }
     }
 
     /// Keeps everything disallowed even if robots.txt has been unreachable for 30 days.
-    pub fn with_lasting_disallow(mut self) -> Self {
-        self.long_outage = LongOutage::Disallow;
-        self
+    pub fn with_lasting_disallow(self) -> Self {
+        Self { long_outage: LongOutage::Disallow, ..self }
     }
 
     /// Allows everything on a host whose robots.txt can't be fetched, if there is no last good copy.
     ///
     /// Against RFC 9309 §2.3.1.4: "the crawler MUST assume complete disallow".
-    pub fn danger_allow_when_unreachable(mut self) -> Self {
-        self.long_outage = LongOutage::AllowAtOnce;
-        self
+    pub fn danger_allow_when_unreachable(self) -> Self {
+        Self { long_outage: LongOutage::AllowAtOnce, ..self }
     }
 
     /// How long a robots.txt is used: at least `shortest`, whatever `Cache-Control` says, and at most `longest`, which is never more than
@@ -165,16 +160,14 @@ impl RobotsPolicy {
     }
 
     /// How many decoded bytes of a robots.txt are read, between 500 KiB (RFC 9309 §2.5, the default) and 16 MiB.
-    pub fn with_body_limit(mut self, bytes: usize) -> Self {
-        self.body_limit = bytes.clamp(BODY_LIMIT_MIN, BODY_LIMIT_MAX);
-        self
+    pub fn with_body_limit(self, bytes: usize) -> Self {
+        Self { body_limit: bytes.clamp(BODY_LIMIT_MIN, BODY_LIMIT_MAX), ..self }
     }
 
     /// How long one robots.txt may take on the wire, over all redirects, without waits for permits. Default: 30 seconds.
-    pub fn with_deadline(mut self, deadline: Duration) -> Self {
+    pub fn with_deadline(self, deadline: Duration) -> Self {
         // A deadline of zero would make every site unreachable.
-        self.deadline = deadline.clamp(Duration::from_millis(1), Duration::from_secs(60 * 60));
-        self
+        Self { deadline: deadline.clamp(Duration::from_millis(1), Duration::from_secs(60 * 60)), ..self }
     }
 
     /// The time for all hops of one robots.txt on the wire.
@@ -183,25 +176,22 @@ impl RobotsPolicy {
     }
 
     /// How many robots.txt a process fetches at a time, at least one; others queue in order. Default: 64.
-    pub fn with_fetches_max(mut self, fetches: usize) -> Self {
+    pub fn with_fetches_max(self, fetches: usize) -> Self {
         // With none, no fetch would ever begin. The upper bound is that of leases in memory.
-        self.fetches_max = fetches.clamp(1, 65_536);
-        self
+        Self { fetches_max: fetches.clamp(1, 65_536), ..self }
     }
 
     /// How long an operation of the store may take before it counts as failed. Default: 2 seconds.
-    pub fn with_store_timeout(mut self, timeout: Duration) -> Self {
-        self.store_timeout = timeout.clamp(Duration::from_millis(1), Duration::from_secs(60));
-        self
+    pub fn with_store_timeout(self, timeout: Duration) -> Self {
+        Self { store_timeout: timeout.clamp(Duration::from_millis(1), Duration::from_secs(60)), ..self }
     }
 
     /// How much memory a process uses for robots.txt, at least 4 MiB. Default: 1 GiB, enough for a million hosts with files of some hundred bytes.
     ///
     /// Beyond this, the robots.txt of a host that was not used for long is dropped, and loaded from the store or fetched when it is needed.
     /// Copies that verdicts and responses hold do not count.
-    pub fn with_memory_max(mut self, bytes: u64) -> Self {
-        self.memory_max = bytes.max(4 * 1024 * 1024);
-        self
+    pub fn with_memory_max(self, bytes: u64) -> Self {
+        Self { memory_max: bytes.max(4 * 1024 * 1024), ..self }
     }
 }
 
