@@ -406,6 +406,8 @@ impl<'a> Call<'a> {
         let is_due = || self.crawler.gate.next_slot(self.url()).is_ok_and(|slot| slot.wait <= self.wait_left);
         let target = if head.is_repeatable && self.may_repeat() && is_due() && self.gives(head) {
             RedirectTarget::repeat(self.method.clone(), self.url().clone())
+        } else if !head.status.is_redirection() {
+            return Ok(());
         } else {
             let hop = self.redirects().count().saturating_sub(1);
             let policy = self.options.redirects.as_ref().unwrap_or(&self.crawler.settings.redirects);
@@ -569,7 +571,9 @@ impl PendingHop {
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
-        if let Some(mut above) = self.above() {
+        if self.handoff.is_none() {
+            // Nothing is above or below it, as with most calls.
+        } else if let Some(mut above) = self.above() {
             above.is_sent |= self.is_sent && !self.is_unconnected;
         } else {
             // A call that is cancelled after it was handed down.

@@ -128,9 +128,12 @@ impl PaymentTerms {
     /// What these fields say. `None`: nothing. A field that occurs twice, or has no price in it, says nothing.
     pub(crate) fn of(status: StatusCode, headers: &HeaderMap) -> Option<Self> {
         // A look at the few names of a response is less than a look-up.
-        if !headers.keys().any(|name| name.as_str().starts_with("crawler-")) {
-            return None;
-        }
+        let is_priced = headers.keys().any(|name| name.as_str().starts_with("crawler-"));
+        if is_priced { Self::read(status, headers) } else { None }
+    }
+
+    #[cold]
+    fn read(status: StatusCode, headers: &HeaderMap) -> Option<Self> {
         let price = |name, counts: bool| if counts { one(headers, name)?.parse().ok() } else { None };
         let terms = Self {
             price: price(PRICE, status == StatusCode::PAYMENT_REQUIRED),

@@ -182,7 +182,10 @@ impl Pacer {
     pub(crate) fn act<T>(&self, step: impl FnOnce(&mut Effects) -> T) -> T {
         let mut effects = Effects::default();
         let result = step(&mut effects);
-        wake(effects.wakers);
+        // Most requests wake none.
+        if !effects.wakers.is_empty() {
+            wake(effects.wakers);
+        }
         if effects.is_overgrown && !self.is_overgrown.swap(true, Ordering::Relaxed) {
             self.observers.notify(&Event::Overgrown { hosts: self.table.len() });
         }
