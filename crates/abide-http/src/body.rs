@@ -41,7 +41,7 @@ pub(crate) type FrameResult = Result<Frame<Bytes>, BoxError>;
 /// ```
 pub struct ResponseBody<B> {
     replay: VecDeque<FrameResult>,
-    /// Dropped when it has ended, or failed, which closes the connection; then how much was left of it, which its length counts.
+    /// Dropped when it has ended, or when it has failed, which closes the connection; then how much was left of it, which its length counts.
     wire: Result<B, SizeHint>,
     permit: Option<Permit>,
     ends_with_its_length: bool,
@@ -299,7 +299,11 @@ mod tests {
             let size = sizes.next().unwrap().min(rest.len());
             frames.push(Ok(Frame::data(rest.split_to(size))));
         }
-        let wire = StreamBody::new(futures_util::stream::iter(frames));
+        // Not to be polled after its end, or it panics.
+        let frames = futures_util::stream::unfold(frames.into_iter(), async |mut frames| {
+            Some((frames.next()?, frames))
+        });
+        let wire = StreamBody::new(Box::pin(frames));
         let mut body = ResponseBody::new(wire, Version::HTTP_11, None);
         drop(body.read_head(head_reader()).await);
         body.take_what_is_here().await;

@@ -388,6 +388,7 @@ impl<'a> Call<'a> {
             remote: head.remote_addr,
             permissions: None,
             payment: terms.map(Box::new),
+            is_repeated: false,
         });
         self.follow_or_finish(head)
     }
@@ -405,6 +406,7 @@ impl<'a> Call<'a> {
         // Within what the call may still wait. Else the response is the caller's: by 429 it may have backed its host off.
         let is_due = || self.crawler.gate.next_slot(self.url()).is_ok_and(|slot| slot.wait <= self.wait_left);
         let target = if head.is_repeatable && self.may_repeat() && is_due() && self.gives(head) {
+            self.history.hops.last_mut().expect("its response ended one").is_repeated = true;
             RedirectTarget::repeat(self.method.clone(), self.url().clone())
         } else if !head.status.is_redirection() {
             return Ok(());
@@ -432,7 +434,7 @@ impl<'a> Call<'a> {
 
     /// The hops that redirected. A request that was repeated with what its server asked for was not redirected.
     fn redirects(&self) -> impl Iterator<Item = &Hop> {
-        self.history.hops().iter().filter(|hop| hop.status.is_redirection())
+        self.history.hops().iter().filter(|hop| hop.status.is_redirection() && !hop.is_repeated)
     }
 
     /// Whether the same request goes out once more, with something that the response asks for.

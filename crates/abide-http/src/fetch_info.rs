@@ -258,6 +258,8 @@ pub struct Hop {
     pub(crate) remote: Option<SocketAddr>,
     pub(crate) permissions: Option<Arc<Permissions>>,
     pub(crate) payment: Option<Box<PaymentTerms>>,
+    /// The same request was sent once more, with what the response asked for.
+    pub(crate) is_repeated: bool,
 }
 
 impl Hop {

@@ -193,23 +193,27 @@ impl Pacer {
     }
 
     /// The host of a request whose origin asks for this delay.
-    pub(crate) fn host<'u>(&self, url: &'u Url, asked: Duration) -> Result<ScopeRequest<'u>, Refusal> {
+    pub(crate) fn host<'u>(&self, url: &'u Url, crawl_delay: Duration) -> Result<ScopeRequest<'u>, Refusal> {
         let key = pacing_key_of(url).ok_or(DeniedKind::UnsupportedUrl)?;
-        if asked > DELAY_MAX {
-            return Err(DeniedKind::CrawlDelayTooLong { asked }.into());
+        if crawl_delay > DELAY_MAX {
+            return Err(DeniedKind::CrawlDelayTooLong { asked: crawl_delay }.into());
         }
-        let terms = self.policy.terms_of(&key).at_least(asked);
+        let terms = self.policy.terms_of(&key).at_least(crawl_delay);
         Ok(ScopeRequest { key, terms, feedback: true })
     }
 
     /// The scopes beside the host. Two scopes that make the same key are one.
-    pub(crate) fn groups(&self, url: &Url, asked: Duration) -> Result<Vec<ScopeRequest<'static>>, Refusal> {
+    pub(crate) fn groups(
+        &self,
+        url: &Url,
+        crawl_delay: Duration,
+    ) -> Result<Vec<ScopeRequest<'static>>, Refusal> {
         let mut groups: Vec<ScopeRequest<'static>> = Vec::new();
         for scope in self.policy.scopes() {
             let key = catch("scope", || scope.key(url))?;
             let Some(key) = key.filter(|key| groups.iter().all(|group| group.key != *key)) else { continue };
             let feedback = scope.feedback;
-            let terms = if feedback { scope.terms.at_least(asked) } else { scope.terms };
+            let terms = if feedback { scope.terms.at_least(crawl_delay) } else { scope.terms };
             groups.push(ScopeRequest { key: key.into(), terms, feedback });
         }
         Ok(groups)

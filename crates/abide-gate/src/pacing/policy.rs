@@ -46,6 +46,9 @@ pub const DELAY_MAX: Duration = Duration::from_secs(86_400);
 /// What a site of one's own can bear: the delay, and how many requests in flight.
 const OWN_SITE: (Duration, u16) = (Duration::from_millis(100), 4);
 
+/// Bounds of the life of a lease.
+const LEASE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(3_600));
+
 /// A million hosts take about 100 MB.
 const MAX_HOSTS: usize = 1_000_000;
 
@@ -183,7 +186,7 @@ impl PacePolicy {
     /// How long a lease of a host lasts. It is renewed after half of that. If a process dies, others send to its hosts after this time and
     /// one delay. Default 7 s; from 250 ms to one hour.
     pub fn with_lease(mut self, ttl: Duration) -> Self {
-        self.shared.lease = ttl.clamp(Duration::from_millis(250), Duration::from_secs(3_600));
+        self.shared.lease = ttl.clamp(LEASE.0, LEASE.1);
         self
     }
 
@@ -199,6 +202,7 @@ impl PacePolicy {
 
     #[inline]
     pub(crate) fn terms_of(&self, host: &str) -> Terms {
+        // Most policies name no host, and an empty map hashes nothing.
         self.hosts.get(host).map_or(self.terms, |own| own.terms.unwrap_or(self.terms).at_least(own.at_least))
     }
 

@@ -18,8 +18,8 @@ use crate::{Host, Stats, WallMillis};
 impl Pacer {
     /// When this URL could go out, without waiting and without reserving anything. Asks this process only, not the shared store.
     /// Refuses as [`acquire`](Self::acquire) does, but never defers.
-    pub(crate) fn next_slot(&self, url: &Url, asked: Duration) -> Result<NextSlot, Refusal> {
-        let (now, host, groups) = (self.now()?, self.host(url, asked)?, self.groups(url, asked)?);
+    pub(crate) fn next_slot(&self, url: &Url, crawl_delay: Duration) -> Result<NextSlot, Refusal> {
+        let (now, host, groups) = (self.now()?, self.host(url, crawl_delay)?, self.groups(url, crawl_delay)?);
         let slot = |scope: &ScopeRequest<'_>| self.slot_at(&scope.key, scope.terms, now);
         let groups = groups.iter().map(slot);
         Ok(groups.fold(slot(&host), |last, other| if other.wait > last.wait { other } else { last }))

@@ -344,10 +344,12 @@ async fn a_repeated_request_is_no_redirect_and_redirects_stay_bounded() {
 
 #[cfg(feature = "identity")]
 mod signed {
-    use abide_gate::GateBuilder;
+    use abide_gate::{GateBuilder, SignRequest, WallMillis};
     use abide_identity::{Key, WebBotAuth};
 
     use super::*;
+
+    type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
     fn identity() -> WebBotAuth {
         WebBotAuth::new(Key::generate().unwrap(), "https://bot.example").unwrap()
@@ -360,6 +362,36 @@ mod signed {
         let crawler = builder.build(fetch).unwrap();
         let mut call = call(&crawler, Options::new(), "https://a.example/x");
         assert!(exchange(&mut call, 200, &HeaderMap::new()).await.contains_key("signature"));
+    }
+
+    /// A signer of one's own, which a redirect asks for a signature.
+    #[derive(Debug, Clone)]
+    struct WhenAsked;
+
+    impl SignRequest for WhenAsked {
+        fn sign(&self, _: &Method, _: &Url, _: &mut HeaderMap, _: WallMillis) -> Result<(), BoxError> {
+            Ok(())
+        }
+
+        fn asked(&self, _: StatusCode, headers: &HeaderMap) -> Option<Arc<dyn SignRequest>> {
+            headers.contains_key("accept-signature").then(|| Arc::new(Self) as _)
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_redirect_that_asks_for_a_signature_is_followed_after_it() {
+        let fetch = Arc::new(ScriptedFetch::always(Scripted::text("")));
+        let builder = Crawler::builder("ExampleBot").gate(|gate| gate.sign_requests(Arc::new(WhenAsked)));
+        let crawler = builder.build(fetch).unwrap();
+        let options = Options::new().with_redirects(RedirectPolicy::default().with_hops_max(1));
+        let mut call = call(&crawler, options, "https://a.example/x");
+        let mut asks = location("/login");
+        asks.extend(challenge(Some("n-1")));
+        for (headers, next) in [(asks, "/x"), (location("/y"), "/y")] {
+            exchange(&mut call, 302, &headers).await;
+            call.follow(&mut HeaderMap::new());
+            assert_eq!(call.url().path(), next, "one redirect is allowed, and a repetition is none");
+        }
     }
 
     #[tokio::test(start_paused = true)]
