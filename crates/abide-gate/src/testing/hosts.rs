@@ -418,11 +418,15 @@ impl<F: Future<Output = ()>, P: Fn(Duration) -> F> Subject<P> {
     }
 
     async fn an_operators_backoff_leaves_nothing_behind(&self) {
-        let (host, cause) = (fresh("operator"), BackoffCause::Operator);
-        let given = Backoff { left: SHORT, throttles: 0, cause, ..THROTTLE };
-        let given = HostState { backoff: Some(given), ..QUIET };
-        let is_kept = |state: HostState| state.backoff.is_some_and(|found| found.cause == cause);
-        self.reports(&host, given, "the operator's backoff", is_kept).await;
+        let given = |left| {
+            let backoff = Backoff { left, throttles: 0, cause: BackoffCause::Operator, ..THROTTLE };
+            HostState { backoff: Some(backoff), ..QUIET }
+        };
+        let is_kept_so =
+            |state: HostState| state.backoff.is_some_and(|found| found.cause == BackoffCause::Operator);
+        self.reports(&fresh("operator"), given(MINUTE), "the operator's backoff", is_kept_so).await;
+        let host = fresh("operator-over");
+        self.reports(&host, given(SHORT), "any state", |_| true).await;
         (self.pass)(SHORT + BLUR).await;
         let expected = "no backoff, because without a throttle count nothing outlives its end";
         self.reports(&host, QUIET, expected, |state| state.backoff.is_none()).await;
