@@ -1,11 +1,13 @@
 //! Prices: a 402 is a typed answer, and nothing is paid without a policy.
 
 use std::future::pending;
+use std::sync::Arc;
 use std::time::Duration;
 
 use abide::{PaymentPolicy, Price, ResponseExt};
 use abide_tests::{Authority, Reply, Server, until};
 use reqwest_middleware::{ClientBuilder, Error};
+use tokio::sync::Notify;
 
 use crate::layered::{follow, layered};
 use crate::{between, builder, secure, status, trusting};
@@ -150,6 +152,47 @@ async fn what_ends_between_the_halves_costs_nothing_unless_it_was_sent() {
         };
         assert_eq!((is_stopped, policy.spent()), (ends.starts_with("is "), price(cost)), "it {ends}");
     }
+}
+
+/// As one that shares a fetch among its callers may.
+#[tokio::test]
+async fn what_is_on_the_wire_is_paid_though_what_is_between_the_halves_gives_up() {
+    let (authority, server) = shop().await;
+    let policy = PaymentPolicy::new(price("USD 0.05"), price("USD 0.02"));
+    let (abide, inner) = builder(&server).payment(policy.clone()).build_with(trusting(&authority)).unwrap();
+    let pays = |request: &reqwest::Request| request.headers().contains_key("crawler-exact-price");
+    let arrived = Arc::new(Notify::new());
+    let on_wire = Arc::clone(&arrived);
+    let silent = between(move |request, extensions, next| {
+        if !pays(&request) {
+            return next.run(request, extensions);
+        }
+        let on_wire = Arc::clone(&on_wire);
+        Box::pin(async move {
+            let answered = next.run(request, extensions).await;
+            on_wire.notify_one();
+            drop(answered);
+            pending().await
+        })
+    });
+    let below = ClientBuilder::new(inner.clone()).with(abide.pacing()).with(silent).build();
+    let sharing = between(move |request, extensions, next| {
+        let (below, arrived, mut shared) = (below.clone(), Arc::clone(&arrived), extensions.clone());
+        Box::pin(async move {
+            if !pays(&request) {
+                return next.run(request, extensions).await;
+            }
+            let fetch =
+                tokio::spawn(async move { below.execute_with_extensions(request, &mut shared).await });
+            arrived.notified().await;
+            drop(fetch);
+            Err(Error::middleware(std::io::Error::other("gave up")))
+        })
+    });
+    let client = ClientBuilder::new(inner).with(abide.gate()).with(sharing).with(abide.pacing()).build();
+    assert!(client.get("https://a.example/page").send().await.is_err());
+    let offers = server.log().iter().filter(|seen| seen.header("crawler-exact-price").is_some()).count();
+    assert_eq!((offers, policy.spent()), (1, price("USD 0.01")));
 }
 
 #[tokio::test]

@@ -346,7 +346,11 @@ impl<'a> Call<'a> {
 
     /// Reports that the request is sent now: its permit counts until the response ends.
     pub fn sending(&mut self) {
-        (self.is_sent, self.is_unconnected) = (true, false);
+        // At once, and not when it ends: what is between two halves may give up while the request is on the wire.
+        if !std::mem::replace(&mut self.is_sent, true) {
+            self.count_for_above(true);
+        }
+        self.is_unconnected = false;
         if let Some(payment) = &mut self.payment {
             payment.is_sent = true;
         }
@@ -489,7 +493,9 @@ impl<'a> Call<'a> {
 
     /// Reports that the request was not sent: its permit is returned, and the next request needs no delay.
     pub fn not_sent(&mut self) {
-        self.is_sent = false;
+        if std::mem::take(&mut self.is_sent) {
+            self.count_for_above(false);
+        }
         self.give_back();
         if let Some(mut payment) = self.payment.take() {
             payment.is_sent = false;
@@ -573,12 +579,11 @@ impl PendingHop {
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
-        if self.handoff.is_none() {
-            // Nothing is above or below it, as with most calls.
-        } else if let Some(mut above) = self.above() {
-            above.is_sent |= self.is_sent && !self.is_unconnected;
-        } else {
-            // A call that is cancelled after it was handed down.
+        if self.is_sent && self.is_unconnected {
+            self.count_for_above(false);
+        }
+        // None in most calls; one that is cancelled after it was handed down has one.
+        if self.handoff.is_some() && !self.paces {
             self.take_back();
         }
         if !self.is_sent {

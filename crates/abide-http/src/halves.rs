@@ -24,7 +24,8 @@ pub(crate) struct Handoff {
     /// The verdict by which the request went out. `None`: a cache answered.
     sent_by: Option<Verdict>,
     denied: Option<Denied>,
-    pub(crate) is_sent: bool,
+    /// How many requests are on the wire for it, or have been.
+    sends: u32,
 }
 
 pub(crate) type SharedHandoff = Arc<Mutex<Handoff>>;
@@ -71,7 +72,7 @@ impl<'a> Call<'a> {
             signer: self.signer.clone(),
             sent_by: None,
             denied: None,
-            is_sent: false,
+            sends: 0,
         }));
         self.handoff = Some(Arc::clone(&handoff));
         extensions.insert(handoff);
@@ -80,8 +81,8 @@ impl<'a> Call<'a> {
     /// Takes back the hop that was handed down. Returns whether its request was paced below, and not answered by a cache, and the refusal from there.
     pub fn take_back(&mut self) -> (bool, Option<Denied>) {
         let Some(handoff) = self.handoff.take() else { return (false, None) };
-        let Handoff { hop, wait_left, sent_by, denied, is_sent, .. } = lock(&handoff).clone();
-        if is_sent {
+        let Handoff { hop, wait_left, sent_by, denied, sends, .. } = lock(&handoff).clone();
+        if sends > 0 {
             self.sending();
         } else {
             self.not_sent();
@@ -95,6 +96,8 @@ impl<'a> Call<'a> {
     /// Reports the end of a call of one hop to the call above; without one, a refusal to observers. Takes the hop of the call.
     pub fn report(&mut self, denied: Option<Denied>) {
         let history = self.take_history();
+        // Apart from the lock, because the clock is the user's.
+        let wire = self.permit.as_ref().filter(|_| self.handoff.is_some()).map(Permit::elapsed);
         let Some(mut above) = self.above() else {
             if let Some(denied) = denied {
                 self.crawler.gate.report_refused(&denied);
@@ -105,16 +108,23 @@ impl<'a> Call<'a> {
         above.wait_left = above.wait_left.saturating_sub(waited);
         above.hop.waited = above.hop.waited.saturating_add(waited);
         if let Some(hop) = history.last() {
-            let wire = self.permit.as_ref().map(Permit::elapsed).unwrap_or_default();
-            above.hop.wire = above.hop.wire.saturating_add(wire);
+            above.hop.wire = above.hop.wire.saturating_add(wire.unwrap_or_default());
             above.sent_by = Some(hop.verdict().clone());
         } else {
             above.denied = denied;
         }
     }
 
+    /// Counts for the call above that the request of this one is sent, or that it was not after all.
+    pub(crate) fn count_for_above(&self, is_sent: bool) {
+        if let Some(mut above) = self.above() {
+            let sends = above.sends;
+            above.sends = if is_sent { sends.saturating_add(1) } else { sends.saturating_sub(1) };
+        }
+    }
+
     /// The hop of the call above, if there is one.
-    pub(crate) fn above(&self) -> Option<MutexGuard<'_, Handoff>> {
+    fn above(&self) -> Option<MutexGuard<'_, Handoff>> {
         self.handoff.as_ref().filter(|_| self.paces).map(lock)
     }
 }

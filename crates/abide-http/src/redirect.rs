@@ -183,7 +183,7 @@ fn same_origin(a: &Url, b: &Url) -> bool {
 /// The same resource: equal but for fragment and user information.
 #[inline(always)]
 pub fn same_resource(a: &Url, b: &Url) -> bool {
-    // Most often they are the same altogether, which each response is asked.
+    // Asked of each response; most often they are the same altogether.
     a == b || same_origin(a, b) && a.path() == b.path() && a.query() == b.query()
 }
 
