@@ -318,7 +318,8 @@ impl<'a> Call<'a> {
         self.crawler.identity.sign(headers).map_err(|kind| self.denied(kind))
     }
 
-    /// Signs the request, if requests are signed. Call this last before sending: a signature is valid for seconds, and for this request as it is.
+    /// Adds what a server has asked for, and signs the request, if requests are signed. Call this last before sending: a signature is valid for
+    /// seconds, and for this request as it is.
     ///
     /// # Errors
     /// [`DeniedKind::NotSigned`].

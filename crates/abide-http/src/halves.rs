@@ -93,7 +93,7 @@ impl<'a> Call<'a> {
         (is_paced, denied)
     }
 
-    /// Reports the end of a call of one hop to the call above; without one, a refusal to observers. Takes the hop of the call.
+    /// Reports the end of a call of one hop to the call above; without one, a refusal to observers. The call has no hop from then on, and no URL.
     pub fn report(&mut self, denied: Option<Denied>) {
         let history = self.take_history();
         // Apart from the lock, because the clock is the user's.
