@@ -10,15 +10,14 @@
 //! forgets the first that was not. That is nearly the least recently used one, and a use writes one byte instead of moving a list.
 
 use std::fmt;
-use std::hash::RandomState;
 use std::mem::replace;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use abide_robots::ProductToken;
-use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
+use hashbrown::{DefaultHashBuilder, HashTable};
 use moka::sync::Cache;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -259,7 +258,7 @@ impl fmt::Debug for RobotsCache {
 pub(super) struct BoundedTable {
     shards: Box<[Mutex<Shard>]>,
     /// Keyed, because the owners of names could choose many with one hash.
-    hasher: RandomState,
+    hasher: DefaultHashBuilder,
     /// Of what is in the table. What a caller holds beyond that is not counted, because forgetting an entry would not free it.
     weight: AtomicU64,
     weight_max: u64,
@@ -283,7 +282,7 @@ impl BoundedTable {
         let shard = || Mutex::new(Shard { values: HashTable::new(), hand: 0 });
         let shards = std::iter::repeat_with(shard).take(SHARDS).collect();
         let (weight, hand) = (AtomicU64::new(0), AtomicUsize::new(0));
-        Self { shards, hasher: RandomState::new(), weight, weight_max, hand }
+        Self { shards, hasher: DefaultHashBuilder::default(), weight, weight_max, hand }
     }
 
     pub(super) fn get(&self, origin: OriginOf<'_>) -> Option<Arc<RobotsEntry>> {
