@@ -1,9 +1,9 @@
 //! The read timeout, and its timers, which requests reuse.
 //!
 //! Nearly every request needs a timer, and has its response long before. To register one with tokio, and to take it back, each locks what all
-//! threads of the runtime share; to move one that is registered to a later time does not. So a timer stays registered when its request has
-//! ended, and the next request of the thread moves it. If none comes, it fires once, and wakes the last task in vain; a clock of tokio's that
-//! is paused goes on to there, as it does to the timers of reqwest's own pool.
+//! threads of the runtime share. So a timer stays registered when its request has ended, and the next request of the thread has it: when it fires
+//! too early for that one, it is moved to the right time. If no request comes, it fires once, and wakes the last task in vain; a clock of tokio's
+//! that is paused goes on to there, as it does to the timers of reqwest's own pool.
 //!
 //! Until it fires, an idle timer keeps the memory of the last task, and the handle of its runtime until the thread ends, or sends in another one.
 
@@ -16,28 +16,28 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::runtime::{Handle, Id};
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep};
 
 use abide_gate::{Clock, SystemClock, caught, lacks_timers};
 
 /// `sending`, which waits no longer than `limit` for the head of its response. Its error is of the kind `TimedOut`, by which reqwest's `is_timeout`
-/// knows it; or `Unsupported`, and nothing is sent, where the runtime has no timers. The future is not `Unpin`: pin it to poll it by hand.
-pub async fn with_read_timeout<F: Future + Unpin>(
+/// knows it; or `Unsupported`, and nothing is sent, where the runtime has no timers.
+pub fn with_read_timeout<F: Future + Unpin>(
     limit: Option<Duration>,
     mut sending: F,
-) -> io::Result<F::Output> {
-    // Made before anything is sent, because tokio panics where it cannot be made. Pages are read with a timer in any case.
-    let timer = match limit {
-        Some(limit) => Some(caught(|| timer_of(limit)).ok_or(io::ErrorKind::Unsupported)?),
-        None if lacks_timers() => return Err(io::ErrorKind::Unsupported.into()),
-        None => None,
-    };
-    let mut timeout = ReadTimeout { limit, timer };
-    poll_fn(|context| match Pin::new(&mut sending).poll(context) {
-        Poll::Ready(sent) => Poll::Ready(Ok(sent)),
-        Poll::Pending => timeout.poll(context).map(Err),
+) -> impl Future<Output = io::Result<F::Output>> {
+    // Not `async`: a future that takes things by value moves them once more when it is polled first.
+    let mut timeout = ReadTimeout::new(limit);
+    let mut is_begun = false;
+    poll_fn(move |context| {
+        if !mem::replace(&mut is_begun, true) && !timeout.begin() {
+            return Poll::Ready(Err(io::ErrorKind::Unsupported.into()));
+        }
+        match Pin::new(&mut sending).poll(context) {
+            Poll::Ready(sent) => Poll::Ready(Ok(sent)),
+            Poll::Pending => timeout.poll(context).map(Err),
+        }
     })
-    .await
 }
 
 /// Counts only while a byte is awaited. reqwest's `read_timeout` goes on while a caller is busy with what it has, and then fails the body
@@ -54,17 +54,24 @@ impl ReadTimeout {
         Self { limit, timer: None }
     }
 
+    /// Makes the timer, before anything is sent, because tokio panics where it cannot be made. Returns whether it can: without a limit, pages are
+    /// read with a timer all the same.
+    fn begin(&mut self) -> bool {
+        let Some(limit) = self.limit else { return !lacks_timers() };
+        self.timer = caught(|| timer_of(limit));
+        self.timer.is_some()
+    }
+
     /// To be polled while nothing has come: an error when that has lasted too long.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
         let Some(limit) = self.limit else { return Poll::Pending };
-        let (_, timer) = self.timer.get_or_insert_with(|| timer_of(limit));
-        ready!(timer.as_mut().poll(context));
-        let late = SystemClock.now().saturating_duration_since(timer.deadline().into_std());
+        let timer = self.timer.get_or_insert_with(|| timer_of(limit));
+        ready!(timer.poll(context));
+        let late = SystemClock.now().saturating_duration_since(timer.deadline.into_std());
         // Not polled for long: what has come meanwhile may have given no decoded byte yet.
         if late > limit.checked_div(4).unwrap_or_default() {
             self.end();
-            let (_, timer) = self.timer.insert(timer_of(limit));
-            ready!(timer.as_mut().poll(context));
+            ready!(self.timer.insert(timer_of(limit)).poll(context));
         }
         let text = format!("the server sent nothing for {limit:?} (Builder::read_timeout)");
         Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, text))
@@ -73,11 +80,11 @@ impl ReadTimeout {
     /// Something has come. The next request of the thread may have the timer.
     pub(crate) fn end(&mut self) {
         let mut timer = self.timer.take();
-        let Some(runtime) = timer.as_ref().map(|(runtime, _)| *runtime) else { return };
+        let Some(runtime) = timer.as_ref().map(|timer| timer.runtime) else { return };
         // While its thread ends, the list is gone.
         let others = IDLE.try_with(|idle| {
             let mut idle = idle.borrow_mut();
-            let is_of_another = idle.last().is_some_and(|(of, _)| *of != runtime);
+            let is_of_another = idle.last().is_some_and(|timer| timer.runtime != runtime);
             let others = if is_of_another { mem::take(&mut *idle) } else { Vec::new() };
             if idle.len() < IDLE_MAX {
                 idle.extend(timer.take());
@@ -95,8 +102,24 @@ impl Drop for ReadTimeout {
     }
 }
 
-/// A timer, and its runtime.
-type Timer = (Id, Pin<Box<Sleep>>);
+#[derive(Debug)]
+struct Timer {
+    runtime: Id,
+    deadline: Instant,
+    /// May be registered for an earlier time, that of a request before.
+    sleep: Pin<Box<Sleep>>,
+}
+
+impl Timer {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        ready!(self.sleep.as_mut().poll(context));
+        if self.sleep.deadline() < self.deadline {
+            self.sleep.as_mut().reset(self.deadline);
+            ready!(self.sleep.as_mut().poll(context));
+        }
+        Poll::Ready(())
+    }
+}
 
 thread_local! {
     /// The timers of one runtime that no request uses.
@@ -110,22 +133,24 @@ const IDLE_MAX: usize = 64;
 /// Like tokio's: outside of a runtime, and in one without timers.
 fn timer_of(limit: Duration) -> Timer {
     let runtime = Handle::current().id();
-    if let Some(deadline) = SystemClock.now().checked_add(limit) {
-        while let Some((of, mut timer)) = IDLE.with_borrow_mut(Vec::pop) {
-            if of == runtime {
-                timer.as_mut().reset(deadline.into());
-                return (runtime, timer);
+    if let Some(deadline) = SystemClock.now().checked_add(limit).map(Instant::from_std) {
+        while let Some(mut timer) = IDLE.with_borrow_mut(Vec::pop) {
+            if timer.runtime == runtime {
+                if timer.sleep.deadline() > deadline {
+                    timer.sleep.as_mut().reset(deadline);
+                }
+                return Timer { deadline, ..timer };
             }
         }
     }
-    (runtime, Box::pin(sleep(limit)))
+    let sleep = Box::pin(sleep(limit));
+    Timer { runtime, deadline: sleep.deadline(), sleep }
 }
 
 #[cfg(test)]
 mod tests {
     use abide_gate::Failure;
     use tokio::runtime::{Builder, Runtime};
-    use tokio::time::Instant;
 
     use super::*;
 
