@@ -86,7 +86,7 @@ impl Gate {
         if is_robots_txt(url) {
             return Some(Verdict::robots_txt());
         }
-        let verdict = self.robots.cached(&origin)?.explain(&Target::of(url));
+        let verdict = Verdict::robots(self.robots.cached(&origin)?, &Target::of(url));
         self.with_tdmrep(verdict, |cache| cache.cached(&origin))
     }
 
@@ -94,8 +94,8 @@ impl Gate {
         if is_robots_txt(url) || self.addresses.check_url(url).is_err() {
             return None;
         }
-        let answer = self.robots.at_hand(url)?;
-        self.with_tdmrep(answer.explain(&Target::of(url)), |cache| cache.at_hand(url))
+        let verdict = Verdict::robots(self.robots.at_hand(url)?, &Target::of(url));
+        self.with_tdmrep(verdict, |cache| cache.at_hand(url))
     }
 
     /// The verdict with the site's tdmrep.json, if the settings fetch it. `None`: it is not at hand, or it is required and unknown.
@@ -117,7 +117,7 @@ impl Gate {
         if is_robots_txt(url) {
             return Ok(Verdict::robots_txt());
         }
-        let verdict = self.entry(&self.robots, &origin, url, left).await?.explain(&Target::of(url));
+        let verdict = Verdict::robots(self.entry(&self.robots, &origin, url, left).await?, &Target::of(url));
         let mut tdmrep = None;
         if let Some(cache) = &self.tdmrep
             && verdict.is_allowed()
@@ -254,6 +254,7 @@ impl Gate {
     /// Like [`acquire`](Self::acquire), if the permit is there this instant and no store is to be asked for it. `None` otherwise.
     ///
     /// `verdict` comes from [`check_at_once`](Self::check_at_once) just now: whether its rules have expired is not checked.
+    #[inline]
     pub fn acquire_at_once(&self, url: &Url, verdict: &Verdict) -> Option<Permit> {
         let place = &verdict.entry()?.place;
         let known = place.load(Ordering::Relaxed);

@@ -33,6 +33,8 @@ use crate::origin::pacing_key_of;
 use crate::{Clock, DeniedKind, Host, SystemClock, WallMillis, caught};
 
 /// Knows when the next request to a host may go out: what all that use it share. It keeps what [`pacing`](super) promises.
+// Aligned, because each permit counts a use of the pacer: what is beside the count would be fetched again from the core that wrote it last.
+#[repr(align(64))]
 pub(crate) struct Pacer {
     pub(crate) policy: PacePolicy,
     pub(crate) table: Table,
@@ -194,7 +196,7 @@ impl Pacer {
 
     /// The host of a request whose origin asks for this delay.
     pub(crate) fn host<'u>(&self, url: &'u Url, crawl_delay: Duration) -> Result<ScopeRequest<'u>, Refusal> {
-        let key = pacing_key_of(url).ok_or(DeniedKind::UnsupportedUrl)?;
+        let Some(key) = pacing_key_of(url) else { return Err(DeniedKind::UnsupportedUrl.into()) };
         if crawl_delay > DELAY_MAX {
             return Err(DeniedKind::CrawlDelayTooLong { asked: crawl_delay }.into());
         }
