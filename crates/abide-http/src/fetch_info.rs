@@ -29,21 +29,16 @@ use abide_permissions::{
 };
 use abide_robots::Target;
 
-/// What abide attaches to a response: hops, verdicts, waits, permissions, preferences. Cheap to clone.
+/// What abide attaches to a response: hops, verdicts, waits, permissions, preferences.
 #[derive(Debug, Clone)]
 pub struct FetchInfo {
-    inner: Arc<Inner>,
-}
-
-#[derive(Debug)]
-struct Inner {
     read: ReadOptions,
     history: RedirectHistory,
     fields: RuleFields,
     outcome: HeadOutcome,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum HeadOutcome {
     /// The head, or why none was looked at. What it permits is read on request: many callers never ask.
     Known(Head),
@@ -57,7 +52,7 @@ impl FetchInfo {
     /// Of the last response of the call, which loses its history to it.
     pub(crate) fn new(call: &mut Call<'_>, fields: RuleFields, outcome: HeadOutcome) -> Self {
         let (read, history) = (call.crawler.settings.read.clone(), std::mem::take(&mut call.history));
-        Self { inner: Arc::new(Inner { read, history, fields, outcome }) }
+        Self { read, history, fields, outcome }
     }
 
     /// The fetch info that [`Reading::finish`](crate::Reading::finish) attached to a response.
@@ -67,35 +62,35 @@ impl FetchInfo {
 
     /// The requests of the call, first to last.
     pub fn hops(&self) -> &[Hop] {
-        self.inner.history.hops()
+        self.history.hops()
     }
 
     /// The verdict of the last hop.
     pub fn verdict(&self) -> Option<&Verdict> {
-        self.inner.history.last().map(Hop::verdict)
+        self.history.last().map(Hop::verdict)
     }
 
     /// What the response says about payment: the price in a 402, or what was charged. Nothing is paid without a
     /// [`PaymentPolicy`](crate::PaymentPolicy).
     pub fn payment(&self) -> Option<&PaymentTerms> {
-        self.inner.history.last().and_then(Hop::payment)
+        self.history.last().and_then(Hop::payment)
     }
 
     /// How long this call waited for permits, all hops together.
     pub fn waited(&self) -> Duration {
-        self.inner.history.waited()
+        self.history.waited()
     }
 
     /// Why a 3xx was returned and not followed; `None` if the response is not a redirect.
     pub fn stopped(&self) -> Option<Stopped> {
-        self.inner.history.stopped()
+        self.history.stopped()
     }
 
     /// What the site permits you to do with the page, as far as is known now. Each call reads it again.
     ///
     /// With [`Scan::Lazy`](crate::Scan::Lazy) the head's part is missing until the body has been read that far.
     pub fn permissions(&self) -> Permissions {
-        let Inner { read, fields, outcome, .. } = &*self.inner;
+        let Self { read, fields, outcome, .. } = self;
         let head = match outcome {
             HeadOutcome::Stored(known) => return known.permissions(read),
             HeadOutcome::Known(head) => head.clone(),
@@ -116,11 +111,11 @@ impl FetchInfo {
     /// # }
     /// ```
     pub fn preferences(&self) -> Preferences {
-        let hop = self.inner.history.last();
+        let hop = self.history.last();
         let target = hop.map(|hop| Target::of(hop.url()));
         let file = hop.and_then(|hop| hop.verdict().tdmrep()).zip(target.as_ref());
         let is_unknown = hop.is_some_and(|hop| hop.verdict().is_tdmrep_unknown());
-        let Inner { read, fields, outcome, .. } = &*self.inner;
+        let Self { read, fields, outcome, .. } = self;
         if let HeadOutcome::Stored(known) = outcome {
             let known = known.preferences(read);
             // What fields and metas of the page said supersedes the file.
@@ -144,23 +139,23 @@ impl FetchInfo {
     pub fn licenses(&self) -> Vec<(Box<str>, Provenance)> {
         let (rules, permissions) = (self.verdict().and_then(Verdict::rules), self.permissions());
         let rules = rules.map(|entry| entry.rules());
-        match &self.inner.outcome {
+        match &self.outcome {
             HeadOutcome::Stored(known) => {
                 let links = known.lines("link").map(|line| ("link", line));
                 licenses(rules, links, Some(permissions.head()))
             }
-            _ => licenses(rules, self.inner.fields.lines(), Some(permissions.head())),
+            _ => licenses(rules, self.fields.lines(), Some(permissions.head())),
         }
     }
 
     /// The parameters of `WWW-Authenticate: License`, if there is one, names in lower case: with 401 or 402 the content is for licensees only.
     pub fn license_challenge(&self) -> Option<Vec<(String, String)>> {
-        license_challenge(self.inner.fields.lines())
+        license_challenge(self.fields.lines())
     }
 
     /// The App-Directives of robots.txt for the last hop's URL (draft-nottingham-plan-b).
     pub fn app_directives(&self) -> Option<AppDirectives> {
-        let hop = self.inner.history.last()?;
+        let hop = self.history.last()?;
         Some(AppDirectives::of(hop.verdict().rules()?.rules(), &Target::of(hop.url())))
     }
 
@@ -170,7 +165,7 @@ impl FetchInfo {
     pub fn settled(&self) -> impl Future<Output = Permissions> + Send + 'static + use<> {
         let info = self.clone();
         async move {
-            if let HeadOutcome::Later(head) = &info.inner.outcome {
+            if let HeadOutcome::Later(head) = &info.outcome {
                 // A closed channel means that the body is gone; its last value still stands.
                 let _ = head.clone().wait_for(Option::is_some).await;
             }
@@ -411,6 +406,7 @@ impl CallSpan {
     }
 
     /// A part of the call in which nothing is awaited.
+    #[inline(always)]
     pub fn within<T>(&self, sending: impl FnOnce() -> T) -> T {
         #[cfg(feature = "tracing")]
         let _entered = self.span.enter();
