@@ -264,7 +264,7 @@ impl<'a> Call<'a> {
     }
 
     /// Checks and acquires, if neither needs a wait. A second path beside `acquire`, because most requests take it: the clock is read once less,
-    /// and no future is made. That is 1,300 of the 10,400 instructions that abide would add to a small request (bench `overhead`).
+    /// and no future is made: 1,300 instructions less for a small request (bench `overhead`).
     fn admit_at_once(&mut self) -> Result<(), Denied> {
         let gate = &self.crawler.gate;
         if self.step() == Step::Check

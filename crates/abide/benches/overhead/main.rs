@@ -49,7 +49,7 @@ fn main() {
         ["--count", client, path, requests, in_flight @ ..] => {
             let requests = requests.parse().expect("a number of requests");
             let in_flight = in_flight.first().map_or(1, |text| text.parse().expect("how many are in flight"));
-            runtime(2).block_on(count(Server::start().address, client, path, requests, in_flight));
+            runtime(1).block_on(count(Server::start().address, client, path, requests, in_flight));
         }
         _ => {
             let server = Server::start();
