@@ -144,6 +144,21 @@ async fn a_crawl_delay_that_grows_counts_in_groups_with_feedback() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_crawl_delay_counts_in_groups_with_feedback_alone() {
+    for (group, wait) in [(group("all"), 1), (group("all").with_feedback(), 10)] {
+        let pacer = Pacer::new(one_second().with_scope(group));
+        let crawl_delay = s(10);
+        pacer.acquire(&page("a.example"), crawl_delay, s(0)).await.unwrap().finish();
+        sleep(crawl_delay).await;
+        pacer.take("b.example").await.finish();
+        // The host is free, so that only its group makes it wait.
+        let began = Instant::now();
+        pacer.acquire(&page("a.example"), crawl_delay, s(60)).await.unwrap().finish();
+        assert_eq!(began.elapsed(), s(wait));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_wait_beyond_max_wait_is_deferred_at_once() {
     let pacer = Pacer::new(one_second());
     pacer.take("a.example").await.finish();

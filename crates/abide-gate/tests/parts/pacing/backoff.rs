@@ -294,6 +294,8 @@ async fn a_group_can_be_backed_off_by_its_key() {
 async fn an_exception_to_politeness_is_reported_once_at_the_start() {
     let (_, events) = observed(one_second().danger_min_delay(ms(5)).with_own_sites([host("mine.example")]));
     assert_eq!(events.of("exception"), ["exception every host", "exception mine.example"]);
+    let (_, events) = observed(one_second().danger_max_in_flight(2));
+    assert_eq!(events.of("exception"), ["exception every host"], "by the requests in flight alone");
 }
 
 #[tokio::test(start_paused = true)]

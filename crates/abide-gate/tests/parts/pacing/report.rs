@@ -8,7 +8,7 @@ use abide_gate::MemoryStore;
 use abide_gate::pacing::{DeferReason, Permit};
 use tokio::time::sleep;
 
-use crate::parts::support::pacing::{Events, deferral, group, host, left, ms, one_second, s};
+use crate::parts::support::pacing::{Events, deferral, group, host, left, ms, one_second, page, s};
 
 /// A response of `a.example` has been open for one second, and two requests wait.
 async fn busy(pacer: &Arc<Pacer>) -> Permit {
@@ -103,6 +103,9 @@ async fn the_next_ready_is_new_or_free_for_longest_or_free_first() {
     assert!(pacer.next_ready(&[]).is_none());
     let equals = ["new", "newer", "newest"].map(|name| host(&format!("{name}.example")));
     assert_eq!(pacer.next_ready(&equals).unwrap().0, &equals[0], "the first of equals");
+    pacer.acquire(&page("slow.example"), s(60), s(0)).await.unwrap().finish();
+    let slow = [host("slow.example")];
+    assert_eq!(pacer.next_ready(&slow).unwrap().1.wait, s(60), "by the Crawl-delay that was asked last");
 }
 
 #[tokio::test(start_paused = true)]
