@@ -163,7 +163,9 @@ impl FetchInfo {
     ///
     /// Resolves at once unless [`Scan::Lazy`](crate::Scan::Lazy) is in use; then the caller must read or drop the body.
     pub fn settled(&self) -> impl Future<Output = Permissions> + Send + 'static + use<> {
-        let info = self.clone();
+        // Without the hops, which it does not need.
+        let (read, fields, outcome) = (self.read.clone(), self.fields.clone(), self.outcome.clone());
+        let info = Self { read, fields, outcome, history: RedirectHistory::default() };
         async move {
             if let HeadOutcome::Later(head) = &info.outcome {
                 // A closed channel means that the body is gone; its last value still stands.

@@ -1,9 +1,10 @@
 //! The read timeout, and its timers, which requests reuse.
 //!
 //! Nearly every request needs a timer, and has its response long before. To register one with tokio, and to take it back, each locks what all
-//! threads of the runtime share. So a timer stays registered when its request has ended, and the next request of the thread has it: when it fires
-//! too early for that one, it is moved to the right time. If no request comes, it fires once, and wakes the last task in vain; a clock of tokio's
-//! that is paused goes on to there, as it does to the timers of reqwest's own pool.
+//! threads of the runtime share. So a timer stays registered when its request has ended, and the next request of the thread reuses it. It fires at
+//! the deadline of an earlier request, about once in a limit: then it is moved to that of the request that waits, or wakes the last task in vain.
+//! Only a request with an earlier deadline moves it at once. A clock of tokio's that is paused goes on to the deadlines of idle timers, as it does
+//! to the timers of reqwest's own pool.
 //!
 //! Until it fires, an idle timer keeps the memory of the last task, and the handle of its runtime until the thread ends, or sends in another one.
 
@@ -30,7 +31,8 @@ pub fn with_read_timeout<F: Future + Unpin>(
     let mut timeout = ReadTimeout::new(limit);
     let mut is_begun = false;
     poll_fn(move |context| {
-        if !mem::replace(&mut is_begun, true) && !timeout.begin() {
+        is_begun = is_begun || timeout.begin();
+        if !is_begun {
             return Poll::Ready(Err(io::ErrorKind::Unsupported.into()));
         }
         match Pin::new(&mut sending).poll(context) {
@@ -54,8 +56,8 @@ impl ReadTimeout {
         Self { limit, timer: None }
     }
 
-    /// Makes the timer, before anything is sent, because tokio panics where it cannot be made. Returns whether it can: without a limit, pages are
-    /// read with a timer all the same.
+    /// Makes the timer, before anything is sent, because tokio panics where it cannot be made. Returns whether timers work here: also without a
+    /// limit, because abide needs one wherever it waits.
     fn begin(&mut self) -> bool {
         let Some(limit) = self.limit else { return !lacks_timers() };
         self.timer = caught(|| timer_of(limit));
@@ -105,8 +107,9 @@ impl Drop for ReadTimeout {
 #[derive(Debug)]
 struct Timer {
     runtime: Id,
+    /// When the request has waited for too long.
     deadline: Instant,
-    /// May be registered for an earlier time, that of a request before.
+    /// Registered for then, or for the deadline of an earlier request.
     sleep: Pin<Box<Sleep>>,
 }
 
@@ -258,6 +261,22 @@ mod tests {
         drop(lasting);
         let ending = runtime();
         std::thread::spawn(move || ending.block_on(async { leave_nested() })).join().unwrap();
+    }
+
+    #[test]
+    fn nothing_is_sent_where_no_timer_can_be_made() {
+        let sending = || poll_fn(|_| -> Poll<()> { panic!("it was sent") });
+        let untimed = Builder::new_current_thread().build().unwrap();
+        for limit in [None, Some(SECOND)] {
+            let error = untimed.block_on(with_read_timeout(limit, sending())).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+        }
+        // Outside of any runtime, and polled again.
+        let mut outside = std::pin::pin!(with_read_timeout(Some(SECOND), sending()));
+        for _ in 0..2 {
+            let polled = outside.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop()));
+            assert!(matches!(polled, Poll::Ready(Err(_))));
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -561,21 +561,29 @@ thread_local! {
 
 /// Sends, and counts how often the client of [`Builder::build_with`](crate::Builder::build_with) was used for it. Another client counts nothing.
 ///
-/// The count is set for each poll, as a task-local of tokio's is, for a tenth of its instructions. What a panic leaves is read by nothing, because
-/// each poll sets it first.
+/// The count is set for each poll, as tokio's task-local does it with ten times the instructions.
 fn count_sends<F: Future + Unpin>(sends: &mut u32, mut sending: F) -> impl Future<Output = F::Output> {
     poll_fn(move |context| {
-        let of_others = SENDS.replace(*sends);
+        let _before = Restore(SENDS.replace(*sends));
         let polled = Pin::new(&mut sending).poll(context);
-        *sends = SENDS.replace(of_others);
+        *sends = SENDS.get();
         polled
     })
+}
+
+/// Gives an outer count back to the thread, also if the poll panics: a middleware between the halves may catch that.
+struct Restore(u32);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        SENDS.set(self.0);
+    }
 }
 
 /// A policy of reqwest that never sends again: one permit, one request. It counts each response; a request that times out is dropped before.
 pub(crate) fn never_again() -> reqwest::retry::Builder {
     reqwest::retry::never().classify_fn(|answer| {
-        // A request without a permit of its own is robots.txt, which acquires its permit in the gate, and is counted for none.
+        // Outside of `count_sends` the request is robots.txt, which acquires its permit in the gate: the next count overwrites this one.
         SENDS.set(SENDS.get().saturating_add(1));
         answer.success()
     })
@@ -589,5 +597,26 @@ mod tests {
     fn a_timeout_of_a_middleware_below_is_none_of_the_host() {
         let waited = io::Error::from(io::ErrorKind::TimedOut);
         assert_eq!(failure(&Error::middleware(waited)), None);
+    }
+
+    #[test]
+    fn a_panic_in_an_inner_count_leaves_the_outer_one_as_it_was() {
+        let mut context = Context::from_waker(Waker::noop());
+        let (mut outer, mut inner) = (7, 0);
+        let inner = count_sends(
+            &mut inner,
+            poll_fn(|_| -> Poll<()> {
+                SENDS.set(SENDS.get() + 1);
+                panic!("in a middleware between the halves")
+            }),
+        );
+        let mut inner = pin!(inner);
+        let caught = poll_fn(|context| {
+            let poll = std::panic::AssertUnwindSafe(|| inner.as_mut().poll(context));
+            assert!(std::panic::catch_unwind(poll).is_err());
+            Poll::Ready(())
+        });
+        assert!(pin!(count_sends(&mut outer, caught)).poll(&mut context).is_ready());
+        assert_eq!((outer, SENDS.get()), (7, 0));
     }
 }

@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
 use slab::Slab;
 
 use super::queue::Wakers;
@@ -44,7 +45,7 @@ impl ScheduleId {
 #[derive(Debug)]
 pub(crate) struct Table {
     shards: Box<[Mutex<HostShard>]>,
-    hasher: DefaultHashBuilder,
+    hasher: RandomState,
     tickets: AtomicU64,
     /// How often the feedback of a host has changed. Most responses find it as it was, and so need no lock.
     pub(crate) feedbacks: AtomicU64,
@@ -85,7 +86,7 @@ impl Table {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         Self {
             shards,
-            hasher: DefaultHashBuilder::default(),
+            hasher: RandomState::default(),
             tickets: AtomicU64::new(1),
             feedbacks: AtomicU64::new(0),
             shard_max: max.div_ceil(SHARDS.into()),
@@ -224,7 +225,7 @@ impl Locked<'_> {
 }
 
 impl HostShard {
-    fn insert(&mut self, key: &str, hash: u64, hasher: &DefaultHashBuilder) -> u32 {
+    fn insert(&mut self, key: &str, hash: u64, hasher: &RandomState) -> u32 {
         // By an eighth rather than by doubling: with a million hosts, doubling would keep up to 64 MB empty.
         if self.schedules.len() == self.schedules.capacity() {
             self.schedules.reserve_exact(self.schedules.len() / 8 + 4);
@@ -267,7 +268,7 @@ impl HostShard {
         self.hand
     }
 
-    fn forget(&mut self, place: usize, hasher: &DefaultHashBuilder) {
+    fn forget(&mut self, place: usize, hasher: &RandomState) {
         let schedule = self.schedules.remove(place);
         let hash = hasher.hash_one(schedule.key.as_str());
         // The index keeps numbers and no names, which would be there twice.
@@ -304,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_shard_grows_by_an_eighth() {
-        let (mut shard, hasher, mut growths) = (HostShard::default(), DefaultHashBuilder::default(), 0);
+        let (mut shard, hasher, mut growths) = (HostShard::default(), RandomState::default(), 0);
         for n in 0_usize..4_000 {
             let (key, before) = (n.to_string(), shard.schedules.capacity());
             shard.insert(&key, hasher.hash_one(&key), &hasher);

@@ -16,8 +16,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use abide_robots::ProductToken;
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
-use hashbrown::{DefaultHashBuilder, HashTable};
 use moka::sync::Cache;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -257,8 +258,9 @@ impl fmt::Debug for RobotsCache {
 
 pub(super) struct BoundedTable {
     shards: Box<[Mutex<Shard>]>,
-    /// Keyed, because the owners of names could choose many with one hash.
-    hasher: DefaultHashBuilder,
+    /// With a seed of this table, because the owners of names could choose many with one hash. To find the seed they would have to see hashes,
+    /// or time single look-ups: for that, it is weaker than the hasher of std.
+    hasher: RandomState,
     /// Of what is in the table. What a caller holds beyond that is not counted, because forgetting an entry would not free it.
     weight: AtomicU64,
     weight_max: u64,
@@ -282,7 +284,7 @@ impl BoundedTable {
         let shard = || Mutex::new(Shard { values: HashTable::new(), hand: 0 });
         let shards = std::iter::repeat_with(shard).take(SHARDS).collect();
         let (weight, hand) = (AtomicU64::new(0), AtomicUsize::new(0));
-        Self { shards, hasher: DefaultHashBuilder::default(), weight, weight_max, hand }
+        Self { shards, hasher: RandomState::default(), weight, weight_max, hand }
     }
 
     pub(super) fn get(&self, origin: OriginOf<'_>) -> Option<Arc<RobotsEntry>> {
