@@ -74,7 +74,7 @@ async fn after_thirty_days_of_failures_without_a_copy_unavailable() {
     assert!(allows_all(&answer));
     let shown = answer.explain(&"/x".into()).to_string();
     let start = "allowed, because https://a.example/robots.txt counts as unavailable, unreachable since ";
-    assert!(shown.starts_with(start), "{shown}");
+    assert!(shown.starts_with(start) && shown.ends_with(": it returned status 503"), "{shown}");
     // It is still asked on schedule, and the first answer ends it.
     let before = world.fetch.count();
     sleep(2 * HOUR).await;
