@@ -33,6 +33,7 @@ async fn site() -> (Authority, Server) {
         "/2?x=y" => Reply::redirect(307, "/3"),
         "/3" => Reply::redirect(301, "https://a.site.example/page#part"),
         "/asks" if seen.header("signature").is_none() => asks(403),
+        "/to-asks" => Reply::redirect(302, "/asks"),
         "/busy" => asks(429),
         "/down" => Reply::new(500, ""),
         _ => Reply::html("page"),
@@ -208,6 +209,9 @@ async fn what_cannot_be_signed_is_not_sent() {
             )
         );
         assert_eq!(server.asked(), ["a.site.example/robots.txt", "a.site.example/asks"]);
+        let denied = refused(&client, "https://a.site.example/to-asks").await;
+        assert!(matches!(denied.kind(), DeniedKind::NotSigned { .. }), "{denied:?}");
+        assert_eq!((denied.hop(), denied.redirects()[0].0.path()), (1, "/to-asks"));
     }
 }
 
