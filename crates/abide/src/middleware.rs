@@ -561,7 +561,7 @@ thread_local! {
 
 /// Sends, and counts how often the client of [`Builder::build_with`](crate::Builder::build_with) was used for it. Another client counts nothing.
 ///
-/// The count is set for each poll, as tokio's task-local does it with ten times the instructions.
+/// The count is set for each poll, as tokio's task-local does, which takes 160 instructions of a request for it.
 fn count_sends<F: Future + Unpin>(sends: &mut u32, mut sending: F) -> impl Future<Output = F::Output> {
     poll_fn(move |context| {
         let _before = Restore(SENDS.replace(*sends));
