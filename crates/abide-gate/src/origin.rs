@@ -121,8 +121,8 @@ impl<'u> OriginOf<'u> {
     }
 }
 
-/// Eight bytes at a time, and none by a call of `memcmp`: here that takes a hundredth of a small request, and two of one on two threads (bench
-/// `overhead`).
+/// Eight bytes at a time and without a call of `memcmp`, which made a small request 1 % dearer than plain reqwest, and 2.5 % on two threads (bench
+/// `overhead`, with this and without it).
 fn is_equal(a: &[u8], b: &[u8]) -> bool {
     let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a == b) && a_rest.iter().eq(b_rest)
@@ -389,6 +389,8 @@ mod tests {
             "http://a.example:8080/",
             "http://[2001:db8::1]:81/",
             "http://a.example:808/",
+            // As long as the default port.
+            "http://a.example:81/",
             "http://a.exampl/",
         ];
         let urls = urls.map(|text| text.parse::<Url>().unwrap());
