@@ -33,10 +33,10 @@ async fn preferences_come_from_robots_txt_the_fields_and_the_head() {
     assert_eq!(ask("/free/no", Usage::TrainAi).await, Preference::Disallow, "the field, most restrictively");
     assert_eq!(ask("/x", Usage::AiInput).await, Preference::Disallow);
     assert_eq!(ask("/x", Usage::Search).await, Preference::Allow);
-    assert_eq!(ask("/x", Usage::Tdm).await, Preference::Unknown);
+    assert_eq!(ask("/x", Usage::Tdm).await, Preference::Unset);
     assert_eq!(ask("/tdm", Usage::Tdm).await, Preference::Disallow);
     // After a redirect the final URL counts, under the robots.txt of its own origin; one that is unavailable states nothing.
-    assert_eq!(ask("/away", Usage::TrainAi).await, Preference::Unknown);
+    assert_eq!(ask("/away", Usage::TrainAi).await, Preference::Unset);
 
     let page = client.get("http://a.example/x").send().await.unwrap();
     let directives = page.fetch_info().unwrap().app_directives().unwrap();
@@ -53,7 +53,7 @@ async fn a_policy_token_is_asked_of_the_copy_that_let_the_request_out() {
     let builder = crate::builder(&server).policy_token("training", Usage::TrainAi, false);
     let (abide, inner) = builder.parts();
     let client = abide.wrap(inner);
-    for (path, train) in [("/poems/1", Preference::Disallow), ("/prose", Preference::Unknown)] {
+    for (path, train) in [("/poems/1", Preference::Disallow), ("/prose", Preference::Unset)] {
         let page = client.get(format!("http://a.example{path}")).send().await.unwrap();
         let preferences = page.fetch_info().unwrap().preferences();
         assert_eq!(preferences.resolve(&Usage::TrainAi), train, "{path}");

@@ -326,7 +326,7 @@ fn lines(answer: &FetchAnswer) -> Vec<Vec<(Style, String)>> {
         let indexing = match answer.indexing {
             Preference::Disallow => "not to be indexed",
             Preference::Allow => "may be indexed",
-            Preference::Unknown => "indexing permission unknown",
+            Preference::Unset | Preference::Unknown => "indexing permission unknown",
         };
         details.push(format!("{bytes} bytes, waited {} ms, {indexing}", line.waited_ms));
     }

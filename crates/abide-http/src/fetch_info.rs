@@ -119,7 +119,7 @@ impl FetchInfo {
         if let HeadOutcome::Stored(known) = outcome {
             let known = known.preferences(read);
             // What fields and metas of the page said supersedes the file.
-            let is_stated = known.resolve(&Usage::Tdm) != Preference::Unknown;
+            let is_stated = known.resolve(&Usage::Tdm) != Preference::Unset;
             let known = if is_stated { known } else { known.with_tdm(file, [], &[]) };
             return if is_unknown { known.with_unread_sources() } else { known };
         }

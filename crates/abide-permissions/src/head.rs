@@ -33,15 +33,30 @@ pub(crate) struct FoundInHead {
     pub(crate) metas: Vec<Meta>,
     pub(crate) noscript_metas: Vec<Meta>,
     pub(crate) noscript_cut: bool,
+    pub(crate) strays: Vec<Stray>,
     pub(crate) license_links: Vec<Box<str>>,
 }
 
 #[cfg(feature = "html")]
 impl FoundInHead {
-    /// Takes a meta with these attributes, if it has a name.
+    /// Takes a meta of the head with these attributes, if it has a name. One that is named by another attribute is a stray.
     pub(crate) fn add_meta(&mut self, attribute: impl Fn(&'static str) -> Option<String>) {
         if let Some(name) = attribute("name").filter(|name| !name.is_empty()) {
             self.metas.push(Meta::new(name, attribute("content").unwrap_or_default()));
+            return;
+        }
+        for (other, place) in [("property", StrayPlace::Property), ("http-equiv", StrayPlace::HttpEquiv)] {
+            // `og:title` and its like are many, and no crawler's name has a colon.
+            if let Some(name) = attribute(other).filter(|name| !name.is_empty() && !name.contains(':')) {
+                self.add_stray(place, name, attribute("content").unwrap_or_default());
+            }
+        }
+    }
+
+    /// Keeps a meta that no reader honours where it stands, while there is room.
+    pub(crate) fn add_stray(&mut self, place: StrayPlace, name: String, content: String) {
+        if self.strays.len() < STRAYS_MAX {
+            self.strays.push(Stray { place, meta: Meta::new(name, content) });
         }
     }
 
@@ -56,6 +71,30 @@ impl FoundInHead {
         }
     }
 }
+
+/// A meta that looks like a robots meta and stands where readers do not look for one. If it addresses us, the questions that its rules are
+/// about are unknown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) struct Stray {
+    pub(crate) place: StrayPlace,
+    pub(crate) meta: Meta,
+}
+
+/// Where such a meta stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) enum StrayPlace {
+    /// Its name is in `property`.
+    Property,
+    /// Its name is in `http-equiv`.
+    HttpEquiv,
+    /// It stands behind the end of the head.
+    Body,
+}
+
+/// Strays that are kept of one page. An honest one has one or two.
+const STRAYS_MAX: usize = 64;
 
 impl Head {
     /// No scan was made, for this reason.
@@ -91,6 +130,10 @@ impl Head {
     /// count too (X19).
     pub fn noscript_metas(&self) -> &[Meta] {
         self.found.as_deref().map_or(&[], |found| &found.noscript_metas)
+    }
+
+    pub(crate) fn strays(&self) -> &[Stray] {
+        self.found.as_deref().map_or(&[], |found| &found.strays)
     }
 
     /// The URLs of the `<link rel="license" type="application/rsl+xml">` elements, as written.

@@ -31,6 +31,7 @@ pub struct ReadOptions {
     head_limit: usize,
     pub(crate) memory_limit: usize,
     body_metas: bool,
+    whole_document: bool,
     pub(crate) heuristic_percent: u32,
     pub(crate) default_ttl: Duration,
     pub(crate) unknown_is_permitted: bool,
@@ -75,6 +76,7 @@ impl ReadOptions {
             head_limit: HEAD_LIMIT,
             memory_limit: MEMORY_LIMIT,
             body_metas: false,
+            whole_document: false,
             heuristic_percent: 10,
             default_ttl: Duration::ZERO,
             unknown_is_permitted: false,
@@ -141,6 +143,14 @@ impl ReadOptions {
         self
     }
 
+    /// Whether the scan goes on behind the head, to the limit on bytes: a robots meta for us out there, where no standard puts one and some
+    /// search engines read it, makes the questions that it is about unknown. Off by default: a response is then ready when its head is,
+    /// and only what has arrived with the head is searched.
+    pub const fn with_whole_document(mut self, scan: bool) -> Self {
+        self.whole_document = scan;
+        self
+    }
+
     /// Whether the Content-Signal records of the `*` group count too if a group names the crawler; the most restrictive counts. Off by
     /// default, because by RFC 9309 §2.2.1 the `*` group does not apply then. Turn it on if you assume that a site with `ai-train=no` for
     /// all crawlers did not mean to except those that it has rules for.
@@ -201,6 +211,11 @@ impl ReadOptions {
     /// Whether the metas of the body count too.
     pub const fn has_body_metas(&self) -> bool {
         self.body_metas
+    }
+
+    /// Whether the scan goes on behind the head.
+    pub const fn has_whole_document(&self) -> bool {
+        self.whole_document
     }
 
     /// Whether the name of a meta, or the text before a colon, is one of ours, or one of those in `global` for all crawlers.

@@ -241,6 +241,7 @@ impl PermissionRecord {
         let found = FoundInHead {
             metas: self.metas.clone(),
             noscript_metas: self.noscript_metas.clone(),
+            strays: Vec::new(),
             license_links: self.license_links.clone(),
             noscript_cut: false,
         };

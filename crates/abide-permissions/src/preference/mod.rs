@@ -63,7 +63,8 @@ impl fmt::Display for Usage {
 /// let training = Preferences::default().with_fields([("Content-Usage", b"train-ai=n".as_slice())]).training();
 /// let may_train = match training.preference() {
 ///     Preference::Allow => true,
-///     Preference::Disallow | Preference::Unknown => false, // Where nothing is stated, the choice is yours.
+///     Preference::Disallow | Preference::Unknown => false,
+///     Preference::Unset => false, // Where nothing is stated, the choice is yours.
 /// };
 /// assert!(!may_train);
 /// ```
@@ -72,18 +73,20 @@ impl fmt::Display for Usage {
 pub enum Preference {
     /// Nothing is stated. What follows from that is the caller's choice; the drafts take no position.
     #[default]
-    Unknown,
+    Unset,
     /// The use is allowed.
     Allow,
+    /// Something is stated that was not understood, or something was not read. It is never allowed.
+    Unknown,
     /// The use is disallowed.
     Disallow,
 }
 
 impl Preference {
-    /// `allow`, `disallow`, or `None` when nothing is stated.
+    /// `allow`, `disallow`, or `None` when neither is known.
     pub const fn as_str(self) -> Option<&'static str> {
         match self {
-            Self::Unknown => None,
+            Self::Unset | Self::Unknown => None,
             Self::Allow => Some("allow"),
             Self::Disallow => Some("disallow"),
         }
@@ -349,7 +352,7 @@ impl Preferences {
     ) -> impl Iterator<Item = (&'static str, Preference)> {
         let resolve = move |usage| self.most_restrictive(usage, |source| source.is_carried_by(carrier));
         let resolved = labels.iter().map(move |(label, usage)| (*label, resolve(usage)));
-        resolved.filter(|(_, preference)| *preference != Preference::Unknown)
+        resolved.filter(|(_, preference)| preference.as_str().is_some())
     }
 
     fn most_restrictive(&self, usage: &Usage, counts: impl Fn(&Provenance) -> bool) -> Preference {

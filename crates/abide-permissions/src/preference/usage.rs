@@ -23,23 +23,23 @@ pub(super) fn read(value: &[u8], strict: bool) -> StatedLine {
     // In the order of the labels, so that the order of the members changes nothing.
     let labels: BTreeMap<&str, Preference> =
         members.iter().map(|(label, member)| (label.as_str(), preference_of(member, strict))).collect();
-    for (label, _) in LABELS.iter().filter(|(label, _)| labels.get(label) == Some(&Preference::Unknown)) {
+    for (label, _) in LABELS.iter().filter(|(label, _)| labels.get(label) == Some(&Preference::Unset)) {
         line.problem = Some(format!("expected `{label}=y` or `{label}=n`; its value states nothing"));
     }
-    let stated = labels.into_iter().filter(|(_, preference)| *preference != Preference::Unknown);
+    let stated = labels.into_iter().filter(|(_, preference)| *preference != Preference::Unset);
     line.stated = bounded(stated.map(|(label, preference)| (usage_of(label), preference)));
     line
 }
 
 /// "Any unknown parameters MUST be ignored": all are, because none is known.
 fn preference_of(member: &ListEntry, strict: bool) -> Preference {
-    let ListEntry::Item(item) = member else { return Preference::Unknown };
+    let ListEntry::Item(item) = member else { return Preference::Unset };
     match item.bare_item.as_token().map(|token| token.as_str()) {
         Some("y") => Preference::Allow,
         Some("n") => Preference::Disallow,
         // Stricter: in `train-ai=n.` the full stop ends a sentence, though it is part of the token.
         Some(token) if !strict && is_no(token) => Preference::Disallow,
-        _ => Preference::Unknown,
+        _ => Preference::Unset,
     }
 }
 

@@ -136,7 +136,7 @@ fn an_application_may_leave_the_preferences_of_the_same_file_out() {
     check(&preferences, Preference::Disallow, Some("immediate"), Some("/p"));
     let without = preferences.without(Provenance::is_robots_txt);
     check(&without, Preference::Allow, Some("full"), Some("/p"));
-    check(&without.without(|_| true), Preference::Unknown, None, None);
+    check(&without.without(|_| true), Preference::Unset, None, None);
 }
 
 fn of_tdmrep(json: &str, path: &str) -> Preferences {
@@ -145,7 +145,7 @@ fn of_tdmrep(json: &str, path: &str) -> Preferences {
 
 fn is_reserved(preferences: &Preferences) -> Option<bool> {
     match preferences.resolve(&Usage::Tdm) {
-        Preference::Unknown => None,
+        Preference::Unset | Preference::Unknown => None,
         preference => Some(preference == Preference::Disallow),
     }
 }
@@ -318,7 +318,7 @@ fn what_was_not_read_is_not_allowed_but_unknown() {
     let forbidden =
         partly.with_fields([("tdm-reservation", b"1".as_slice()), ("Content-Signal", b"ai-train=no")]);
     assert_eq!(forbidden.training().to_string(), "disallow: Content-Signal, field 1");
-    assert_eq!(forbidden.input().preference(), Preference::Unknown);
+    assert_eq!(forbidden.input().preference(), Preference::Unset);
     let both = forbidden.with_tdm(None, [("tdm-reservation", b"1".as_slice())], &[]).training();
     assert_eq!(both.to_string(), "disallow: Content-Signal, field 1; tdm-reservation, field 1");
     assert!(both.is_disallowed());

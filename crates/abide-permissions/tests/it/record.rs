@@ -305,7 +305,7 @@ fn preferences_are_those_of_the_time_of_the_fetch() {
         .with_preferences(&robots("Content-Usage: train-ai=y"));
     record.update(&newer);
     assert_eq!(resolve(&record, Usage::TrainAi), Preference::Allow);
-    assert_eq!(resolve(&record, Usage::Tdm), Preference::Unknown);
+    assert_eq!(resolve(&record, Usage::Tdm), Preference::Unset);
 }
 
 #[test]
