@@ -1,5 +1,6 @@
 //! Any field lines are read: a further line takes no restriction away, the rules of all lines are the union of those of each, the order of
-//! lines does not matter, what is read up to a limit is what stands before it, and what is written again states nothing new.
+//! lines does not matter, what is read up to a limit is what stands before it, what is written again states nothing new, and no marks around a
+//! restriction make it a permission.
 
 use std::time::SystemTime;
 
@@ -49,14 +50,16 @@ pub fn run(bytes: &[u8]) {
         assert!(contains(whole.rules(), rules) && !place.to_string().contains('\n'));
     }
     // A field that was cut permits nothing.
-    assert!(whole.is_complete() != whole.is_truncated());
-    assert!(whole.is_complete() || !(whole.may_index() || whole.may_follow()));
+    assert!(!whole.is_truncated() || !(whole.is_complete() || whole.may_index() || whole.may_follow()));
+    assert_eq!(whole.is_complete(), whole.unknown_because().is_empty());
     for (place, problem) in whole.warnings() {
         assert!(!format!("{place}: {problem}").contains('\n'));
     }
 
     at_the_limit(&options, &lines, bytes.first().copied().unwrap_or_default());
     let _ = read(&options.clone().with_strict_sf(true), &lines);
+
+    in_marks(&options, bytes);
 
     lines.reverse();
     assert!(contains(read(&options, &lines).rules(), whole.rules()), "the order of lines");
@@ -70,6 +73,23 @@ pub fn run(bytes: &[u8]) {
             assert!(contains(whole.rules(), again.rules()), "{value}");
         }
         assert!(again.rules().flags().eq(whole.rules().flags()), "{value}");
+    }
+}
+
+/// Puts a restriction between what the input has of marks, blanks and characters that are no letters or digits.
+fn in_marks(options: &ReadOptions, bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    // A colon may end the name of a crawler, and `\u{fffd}` stands for what is no text.
+    let marks: String = text
+        .chars()
+        .filter(|char| !char.is_alphanumeric() && !matches!(char, '\n' | '\u{fffd}'))
+        .take(16)
+        .collect();
+    let (before, behind) =
+        marks.split_at(marks.char_indices().nth(marks.chars().count() / 2).map_or(0, |(at, _)| at));
+    let value = format!("{before}noindex{behind}");
+    for name in NAMES {
+        assert!(!read(options, &[(name, value.as_bytes())]).may_index(), "{name}: {value:?}");
     }
 }
 

@@ -97,7 +97,7 @@ async fn licences_are_reported_and_unread_ones_are_unknown() {
     assert_eq!(urls(info), ["https://a.example/all.xml", "/page.xml"]);
     assert_eq!(info.license_challenge(), None);
     assert_eq!(page.preferences().training().to_string(), "allow: Content-Usage, field 1");
-    assert_eq!(page.permissions().indexing().to_string(), "allow");
+    assert_eq!(page.permissions().answer(Question::Index).to_string(), "allow");
 
     let sold = get("/sold").await;
     let info = sold.fetch_info().unwrap();

@@ -10,14 +10,14 @@ use std::time::{Duration, SystemTime};
 
 use abide::{Abide, Denied, DeniedKind, Failure, Options, RedirectHistory, RequestBuilderExt, ResponseExt};
 use abide_http::root_cause;
-use abide_permissions::Preference;
+use abide_permissions::{Preference, Question};
 use anstyle::Style;
 use serde::Serialize;
 use url::Url;
 
 use crate::args::FetchArgs;
 use crate::input::{Given, absolute_urls, can_write};
-use crate::json::{OnlineVerdict, StatedPreference, Tags, millis, not_before};
+use crate::json::{Answers, OnlineVerdict, StatedPreference, Tags, millis, not_before};
 use crate::online;
 use crate::outcome::{self, Outcome};
 use crate::recorder::{self, Client, Recorder, Sent};
@@ -39,6 +39,8 @@ pub(crate) struct FetchLine {
     /// Whether all was read that may state them.
     pub(crate) preferences_known: Option<bool>,
     pub(crate) noindex: Option<bool>,
+    #[serde(flatten)]
+    pub(crate) answers: Answers,
     pub(crate) waited_ms: u64,
     pub(crate) bytes: Option<u64>,
     pub(crate) why: String,
@@ -226,13 +228,14 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> FetchAnsw
         line.preferences = StatedPreference::all(&preferences);
         line.preferences_known = Some(preferences.is_complete());
         line.noindex = permissions.noindex_known();
+        line.answers = Answers::new(&permissions, &preferences);
         line.waited_ms = millis(info.waited());
         line.why = info.verdict().map(ToString::to_string).unwrap_or_default();
         if let Some(stopped) = info.stopped() {
             line.why.push_str(&format!("; {stopped}"));
         }
         answer.may_follow = permissions.may_follow();
-        answer.indexing = permissions.indexing().preference();
+        answer.indexing = permissions.answer(Question::Index).preference();
         let rules = permissions.statements().iter().map(|(place, rules)| format!("{place}: {rules}"));
         let usages = line.preferences.iter();
         let usages =

@@ -2,12 +2,12 @@
 //!
 //! `docs/dev/command-contract.md` states them. One place, because programs rely on names and order, whichever call prints an object.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use abide::robots_cache::Source;
 use abide::{Denied, WallMillis};
-use abide_permissions::{Meta, Permissions, Preferences, TagRules};
+use abide_permissions::{Answer, Meta, Permissions, Preferences, Question, TagRules};
 use abide_robots::{RecordKind, RobotsVerdict};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -123,6 +123,37 @@ impl Tags {
             head: permissions.head_end().as_str(),
             truncated: permissions.is_truncated(),
             preferences: StatedPreference::all(preferences),
+        }
+    }
+}
+
+/// May the page be used so? What the library answers, word for word.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Answers {
+    /// `yes`, `no` or `unknown` for each question, and besides `unset` for training. `None`: nothing was fetched.
+    #[serde(default)]
+    pub(crate) answers: Option<BTreeMap<String, String>>,
+    /// Why an answer is unknown, a sentence each.
+    #[serde(default)]
+    pub(crate) unknown_because: Vec<String>,
+}
+
+impl Answers {
+    pub(crate) fn new(permissions: &Permissions, preferences: &Preferences) -> Self {
+        let of_page = Question::ALL.map(|question| (question.as_str(), permissions.answer(question)));
+        let mut found = Self::default();
+        for (question, answer) in of_page.into_iter().chain([("train", preferences.training())]) {
+            found.add(question, &answer);
+        }
+        found
+    }
+
+    fn add(&mut self, question: &str, answer: &Answer) {
+        self.answers.get_or_insert_default().insert(question.to_owned(), answer.as_str().to_owned());
+        for reason in answer.unknown_because() {
+            if !self.unknown_because.contains(reason) {
+                self.unknown_because.push(reason.clone());
+            }
         }
     }
 }

@@ -10,12 +10,12 @@ use abide_permissions::{
 };
 use http::HeaderName;
 use lol_html::{Settings, element};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::args::TagsArgs;
 use crate::batch::{self, OneOrMore};
 use crate::input::{read_file, tokens};
-use crate::json::Tags;
+use crate::json::{Answers, Tags};
 use crate::nearest;
 use crate::status::{Status, UsageError, wrong_usage};
 use crate::style::{self, PLAIN};
@@ -33,7 +33,7 @@ pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
         args.headers.into_iter().map(|header| (header.name.to_string(), header.value)).collect();
     let (permissions, preferences) = read(tokens, &headers, html.as_deref(), args.content_type.as_deref());
     if args.output.json {
-        style::print_json(&Tags::new(&permissions, &preferences))?;
+        style::print_json(&TagsLine::new(&permissions, &preferences))?;
     } else {
         print(&permissions, &preferences)?;
         headers.iter().try_for_each(|(name, value)| note_misspelt(name, value, &permissions))?;
@@ -53,7 +53,22 @@ struct TagsQuestion {
     content_type: Option<String>,
 }
 
-fn answer(question: TagsQuestion) -> Result<Tags, String> {
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+struct TagsLine {
+    #[serde(flatten)]
+    tags: Tags,
+    #[serde(flatten)]
+    answers: Answers,
+}
+
+impl TagsLine {
+    fn new(permissions: &Permissions, preferences: &Preferences) -> Self {
+        Self { tags: Tags::new(permissions, preferences), answers: Answers::new(permissions, preferences) }
+    }
+}
+
+fn answer(question: TagsQuestion) -> Result<TagsLine, String> {
     let tokens = tokens(&question.agent.into_vec())?;
     let html = batch::bytes("html", question.html, question.html_base64)?;
     let mut headers = question.headers.unwrap_or_default();
@@ -65,7 +80,7 @@ fn answer(question: TagsQuestion) -> Result<Tags, String> {
     }
     let (permissions, preferences) =
         read(tokens, &headers, html.as_deref(), question.content_type.as_deref());
-    Ok(Tags::new(&permissions, &preferences))
+    Ok(TagsLine::new(&permissions, &preferences))
 }
 
 /// What the fields and the head permit, and what they ask of those who use the content: Content-Usage, Content-Signal, TDMRep.
@@ -104,13 +119,8 @@ fn print(permissions: &Permissions, preferences: &Preferences) -> anyhow::Result
     let rules = rules.join(", ");
     let none = if permissions.is_complete() { "no restrictions stated" } else { "no restrictions found" };
     style::say(&[(PLAIN, if rules.is_empty() { none } else { &rules })])?;
-    if !permissions.is_complete() {
-        let why = if permissions.head_end().is_complete() {
-            "a limit cut a field or a meta".to_owned()
-        } else {
-            permissions.head_end().to_string()
-        };
-        style::say(&[(PLAIN, &format!("  what else is stated is unknown: {why}"))])?;
+    for reason in permissions.unknown_because() {
+        style::say(&[(style::WAIT, &format!("  unknown because {reason}"))])?;
     }
     for (place, rules) in permissions.statements() {
         style::say(&[(style::DIM, &format!("  {place}: {rules}"))])?;

@@ -27,7 +27,8 @@ pub struct UnavailableAfter {
 
 impl UnavailableAfter {
     /// Reads a date: RFC 822 and 1123 (weekday never checked), RFC 850, asctime, ISO 8601 (date, date-time, basic, ordinal, week), what
-    /// `date` of Unix and `Date` of JavaScript print, or `@` and Unix seconds. A date without a time is its first second; a time without
+    /// `date` of Unix, `Date` of JavaScript and Go's `Time` print, numbers between slashes or dots that can be read in one order only, or
+    /// `@` and Unix seconds. A date without a time is its first second; a time without
     /// a zone, or with a zone of unknown name, is read as UTC and is [approximate](Self::is_approximate).
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim_matches(|c: char| c.is_ascii_whitespace());
@@ -36,7 +37,7 @@ impl UnavailableAfter {
         }
         let (head, tail) = split_first_word(text)?;
         let text = if is_weekday(head) { tail } else { text };
-        let (day, time) = iso_date(text).or_else(|| written_date(text))?;
+        let (day, time) = iso_date(text).or_else(|| written_date(text)).or_else(|| numeric_date(text))?;
         let (seconds, zone) = time.unwrap_or((0, Zone::UTC));
         let midnight = day.midnight().assume_utc().unix_timestamp();
         let seconds = midnight.saturating_add(seconds).saturating_sub(zone.east_seconds);
@@ -122,8 +123,8 @@ fn day_of(year: i32, month: u8, day: u8) -> Option<Date> {
 
 /// Seconds since midnight.
 fn seconds_of(hour: i64, minute: i64, second: i64) -> Option<i64> {
-    // 60 is a leap second.
-    let valid = hour <= 23 && minute <= 59 && second <= 60;
+    // 60 is a leap second, and ISO 8601 calls the end of a day 24:00:00.
+    let valid = (hour <= 23 && minute <= 59 && second <= 60) || (hour == 24 && minute == 0 && second == 0);
     let seconds = hour.checked_mul(3600)?.checked_add(minute.checked_mul(60)?)?.checked_add(second)?;
     valid.then_some(seconds)
 }
@@ -242,8 +243,40 @@ fn week_date(year: i32, week: &str, day: u8) -> Option<Date> {
 fn iso_time(text: &str) -> Option<(i64, Zone)> {
     let end = text.find(|c: char| !matches!(c, '0'..='9' | ':' | '.' | ',')).unwrap_or(text.len());
     let (clock, zone) = text.split_at_checked(end)?;
-    let zone = zone.trim_ascii();
-    Some((time(clock)?, if zone.is_empty() { Zone::ASSUMED } else { Zone::parse(zone)? }))
+    let zone = match split_first_word(zone) {
+        None => Zone::ASSUMED,
+        // Go prints the offset and its name: `+0000 UTC`.
+        Some((offset, name))
+            if name.is_empty() || (offset.starts_with(['+', '-']) && Zone::parse(name).is_some()) =>
+        {
+            Zone::parse(offset)?
+        }
+        Some(_) => return None,
+    };
+    Some((time(clock)?, zone))
+}
+
+/// Numbers between slashes or dots, where they can be read in one order only: `2025/12/31`, `31.12.2025`, `12/31/2025`. The year has four
+/// digits and stands first or last; `03/04/2025` is a day in March or in April.
+fn numeric_date(text: &str) -> Option<Read> {
+    let end = text.find(|char: char| char.is_ascii_whitespace()).unwrap_or(text.len());
+    let (date, rest) = text.split_at_checked(end)?;
+    let separator = date.chars().find(|char| matches!(char, '/' | '.'))?;
+    let parts: Vec<&str> = date.trim_end_matches('.').split(separator).collect();
+    let [first, second, third] = *parts else { return None };
+    let (year, two) = (|text| digits(text, 4..=4), |text| digits::<u8>(text, 1..=2));
+    let day = match year(first) {
+        Some(year) => day_of(year, two(second)?, two(third)?)?,
+        None => {
+            let (year, first, second) = (year(third)?, two(first)?, two(second)?);
+            match (day_of(year, second, first), day_of(year, first, second)) {
+                (Some(day), Some(other)) if day != other => return None,
+                (day, other) => day.or(other)?,
+            }
+        }
+    };
+    let rest = rest.trim_ascii();
+    Some((day, if rest.is_empty() { None } else { Some(iso_time(rest)?) }))
 }
 
 /// RFC 822, 1123, 850, asctime, and JavaScript's `Date`, the weekday gone: words in one of two orders.

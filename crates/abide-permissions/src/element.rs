@@ -9,19 +9,27 @@ use crate::options::ReadOptions;
 use crate::rule::{KnownRule, ValuedRule, known};
 use crate::stated::Stated;
 
-/// Reads the elements of `text`. With `agents` a foreign name before a colon is a user agent, and what follows is
-/// scoped to it until the next one; without, such an element is an unknown rule.
-pub(crate) fn read_elements(text: &[u8], agents: Option<&ReadOptions>) -> Stated {
+/// In which carrier the elements stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carrier {
+    /// A field: another crawler's name before a colon is a user agent, and what follows is for it until the next name.
+    Field,
+    /// A meta, which is for one crawler as a whole: an element with another's name is an unknown rule.
+    Meta,
+}
+
+/// Reads the elements of `text`.
+pub(crate) fn read_elements(text: &[u8], options: &ReadOptions, carrier: Carrier) -> Stated {
     let mut stated = Stated::default();
     let mut applies = true;
     let mut elements = text.split(|byte| matches!(byte, b',' | b';')).map(<[u8]>::trim_ascii).peekable();
     while let Some(element) = elements.next() {
         let mut rest = element;
         while !rest.is_empty() {
-            rest = match ElementHead::of(rest, agents) {
+            rest = match ElementHead::of(rest, options, carrier) {
                 ElementHead::Absent => {
                     if applies {
-                        read_words(rest, &mut stated);
+                        stated.name(rest);
                     }
                     b""
                 }
@@ -33,7 +41,7 @@ pub(crate) fn read_elements(text: &[u8], agents: Option<&ReadOptions>) -> Stated
                         value = [&*value, b" ", next].concat().into();
                     }
                     if applies {
-                        stated.value(rule, &value);
+                        stated.value_and_more(rule, &value);
                     }
                     b""
                 }
@@ -47,11 +55,24 @@ pub(crate) fn read_elements(text: &[u8], agents: Option<&ReadOptions>) -> Stated
                     applies = binds_us;
                     rest
                 }
-                ElementHead::NoName(rest) => rest,
+                ElementHead::Unknown => {
+                    stated.rules.add_unknown(rest);
+                    b""
+                }
+                ElementHead::NoCrawler(rest) => rest,
             };
         }
     }
     stated
+}
+
+/// Reads a piece of a structured field that is no member of it. `_bot;noindex` is for another crawler: its semicolon is that of a member.
+pub(crate) fn read_salvaged(piece: &[u8], options: &ReadOptions) -> Stated {
+    let is_foreign = |name: &[u8]| !options.token_binds_us(name) && names_crawler(name);
+    match split_once(piece, |byte| byte == b';') {
+        Some((name, _)) if is_foreign(name) => Stated::default(),
+        _ => read_elements(piece, options, Carrier::Field).without_unknown(),
+    }
 }
 
 /// What is before the first colon of an element.
@@ -64,97 +85,80 @@ enum ElementHead<'a> {
     Flag(KnownRule, &'a [u8], &'a [u8]),
     /// A user agent, whether it is ours, and the rest.
     Agent(bool, &'a [u8]),
-    /// A colon with no name before it, and the rest.
-    NoName(&'a [u8]),
+    /// Another crawler's name in a meta, which has no user agents.
+    Unknown,
+    /// What names no crawler, or nothing, and the rest.
+    NoCrawler(&'a [u8]),
 }
 
 impl<'a> ElementHead<'a> {
-    fn of(element: &'a [u8], agents: Option<&ReadOptions>) -> Self {
+    fn of(element: &'a [u8], options: &ReadOptions, carrier: Carrier) -> Self {
         if let Some((name, value)) = split_once(element, |byte| matches!(byte, b':' | b'='))
             && let Some(KnownRule::Valued(rule)) = known(name)
         {
             return Self::Valued(rule, value);
         }
         let Some((name, rest)) = split_once(element, |byte| byte == b':') else { return Self::Absent };
-        let is_ours = agents.is_some_and(|options| options.token_is_ours(name));
-        let last_word = name.rsplit(u8::is_ascii_whitespace).next().unwrap_or_default();
-        match (known(name), agents) {
-            (Some(flag), _) if flag.is_flag() && !is_ours => Self::Flag(flag, name, rest),
-            (_, Some(options)) if options.token_binds_us(name) => Self::Agent(true, rest),
-            // Stricter: a colon without a name (`: noindex`, `31 Dec 2025, 23:59 GMT`), or behind the hour of a time (`Jun 25, 2010 at 15:00`),
-            // does not change which crawlers the rules are for.
-            (_, Some(_)) if !last_word.iter().any(u8::is_ascii_alphabetic) => Self::NoName(rest),
-            (_, Some(_)) => Self::Agent(false, rest),
-            (_, None) => Self::Absent,
+        match known(name) {
+            Some(flag) if flag.is_flag() && !options.token_is_ours(name) => Self::Flag(flag, name, rest),
+            _ if options.token_binds_us(name) => Self::Agent(true, rest),
+            _ if names_crawler(name) && carrier == Carrier::Field => Self::Agent(false, rest),
+            _ if names_crawler(name) => Self::Unknown,
+            // Stricter: a colon without a name (`: noindex`, `31 Dec 2025, 23:59 GMT`) does not change which crawlers the rules are for.
+            _ if is_no_crawler(name) => Self::NoCrawler(rest),
+            _ => Self::Absent,
         }
     }
 }
 
-/// One rule; or several, when all the words are known flags: `noindex nofollow`.
-fn read_words(element: &[u8], stated: &mut Stated) {
-    let words = || element.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-    if words().all(|word| known(word).is_some_and(KnownRule::is_flag)) {
-        words().for_each(|word| stated.name(word));
-    } else {
-        stated.name(element);
-    }
+/// Whether the text before a colon is the name of a crawler: one product token, perhaps with its version, that is no rule's name.
+///
+/// Stricter: anything else is a part of the value (`noindex nofollow max-snippet: -1`), so that no restriction is taken for a name.
+pub(crate) fn names_crawler(name: &[u8]) -> bool {
+    let is_of_token = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    let (name, version) = split_once(name, |byte| byte == b'/').unwrap_or((name, b"1"));
+    // Quotes and brackets may stand around it.
+    let is_inside = |byte: &u8| is_of_token(byte) || !byte.is_ascii();
+    let start = name.iter().position(is_inside).unwrap_or(name.len());
+    let end = name.iter().rposition(is_inside).map_or(name.len(), |last| last.saturating_add(1));
+    let name = name.get(start..end).unwrap_or_default();
+    let is_token = |text: &[u8]| text.iter().all(|byte| is_of_token(byte) || *byte == b'.');
+    let has_letters = name.iter().any(u8::is_ascii_alphabetic);
+    has_letters && is_token(name) && is_token(version) && !is_no_crawler(name) && !names_rule(name)
 }
 
-/// The known rules in a piece of a structured field that is no member of it, where spaces separate its words as well:
-/// `noindex nofollow`, `noindex really`. Stricter: other words in the piece do not cancel them; the name of another crawler does, for what
-/// follows it.
-pub(crate) fn read_salvaged(piece: &[u8], options: &ReadOptions) -> Stated {
+/// Whether a rule is named, in whole or in part.
+pub(crate) fn names_rule(text: &[u8]) -> bool {
+    // As nearly all names are.
+    if text.iter().all(u8::is_ascii_alphanumeric) {
+        return known(text).is_some();
+    }
     let mut stated = Stated::default();
-    let words = piece.split(u8::is_ascii_whitespace).map(|word| word.strip_prefix(b";").unwrap_or(word));
-    let words = words.map(|word| word.strip_suffix(b";").unwrap_or(word));
-    let mut words = words.filter(|word| !word.is_empty()).peekable();
-    while let Some(word) = words.next() {
-        let mut rest = word;
-        while !rest.is_empty() {
-            rest = match ElementHead::of(rest, Some(options)) {
-                ElementHead::Absent => {
-                    if let Some(flag) = known(rest).filter(|known| known.is_flag()) {
-                        stated.flag(flag, rest);
-                    }
-                    b""
-                }
-                ElementHead::Valued(rule, value) => {
-                    let mut value = value.to_vec();
-                    // A date has several words.
-                    while let Some(word) = words.next_if(|word| {
-                        (value.is_empty() || rule == ValuedRule::UnavailableAfter) && !names_rule(word)
-                    }) {
-                        value.extend_from_slice(b" ");
-                        value.extend_from_slice(word);
-                    }
-                    stated.value(rule, value.trim_ascii());
-                    b""
-                }
-                ElementHead::Flag(flag, name, rest) => {
-                    stated.flag(flag, name);
-                    rest
-                }
-                ElementHead::Agent(false, _) => return stated,
-                ElementHead::Agent(true, rest) | ElementHead::NoName(rest) => rest,
-            };
-        }
-    }
-    stated
+    stated.salvage(&String::from_utf8_lossy(text));
+    known(text).is_some() || !stated.is_empty()
 }
 
-fn names_rule(word: &[u8]) -> bool {
-    let name = word.split(|byte| matches!(byte, b':' | b'=')).next();
-    name.is_some_and(|name| known(name).is_some())
+/// Whether the text before a colon is nothing, or a word that people put before a value.
+fn is_no_crawler(name: &[u8]) -> bool {
+    !name.iter().any(u8::is_ascii_alphabetic)
+        || NO_CRAWLERS.iter().any(|word| name.eq_ignore_ascii_case(word.as_bytes()))
 }
 
-/// Stricter: a no-break space and its like, which come with copied text (`noindex,&nbsp;nofollow`), are blanks as well.
-pub(crate) fn with_blanks(text: &[u8]) -> Cow<'_, [u8]> {
-    if text.is_ascii() {
-        return Cow::Borrowed(text);
-    }
-    let is_blank = |c: char| !c.is_ascii() && (c.is_whitespace() || matches!(c, '\u{200b}' | '\u{feff}'));
-    String::from_utf8_lossy(text).replace(is_blank, " ").into_bytes().into()
-}
+/// Words before a colon that are no crawler's name.
+const NO_CRAWLERS: [&str; 12] = [
+    "x-robots-tag",
+    "x-robots",
+    "robots-tag",
+    "robots",
+    "robot",
+    "value",
+    "content",
+    "meta",
+    "header",
+    "name",
+    "http",
+    "https",
+];
 
 /// Both sides of the first byte of the kind, trimmed.
 pub(crate) fn split_once(text: &[u8], kind: impl Fn(u8) -> bool) -> Option<(&[u8], &[u8])> {

@@ -93,6 +93,17 @@ pub(crate) enum StrayPlace {
     Body,
 }
 
+impl StrayPlace {
+    /// As it is shown: `property`, `http-equiv`, `body`.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Property => "property",
+            Self::HttpEquiv => "http-equiv",
+            Self::Body => "body",
+        }
+    }
+}
+
 /// Strays that are kept of one page. An honest one has one or two.
 const STRAYS_MAX: usize = 64;
 

@@ -41,6 +41,7 @@ mod error;
 mod options;
 mod permissions;
 mod provenance;
+mod question;
 mod rules;
 
 mod head;
@@ -65,6 +66,7 @@ mod quoted;
 mod rule;
 mod stated;
 mod value;
+mod words;
 
 pub use answer::Answer;
 pub use date::UnavailableAfter;
@@ -82,6 +84,7 @@ pub use options::ReadOptions;
 pub use permissions::Permissions;
 pub use preference::{Preference, PreferenceStatement, Preferences, Usage, record_problem};
 pub use provenance::Provenance;
+pub use question::Question;
 pub use record::{Fetched, PermissionRecord, is_whole};
 pub use rules::TagRules;
 pub use store::{MemoryPermissionStore, PermissionStore};

@@ -12,6 +12,7 @@ use crate::meta::{read_head, read_metas};
 use crate::options::ReadOptions;
 use crate::preference::Preference;
 use crate::provenance::{Findings, Provenance};
+use crate::question::{Asked, Question};
 use crate::rules::TagRules;
 
 /// What a site permits with a page: the rules of all sources combined, and where each rule comes from.
@@ -142,14 +143,71 @@ impl Permissions {
         self.received_at
     }
 
-    /// Whether everything was read that could state a rule: every field line, and the head to its end unless there is no
-    /// HTML. If not, only what [`Permissions::rules`] has is known.
+    /// Whether everything was read and understood that could state a rule: every field line, and the head to its end unless there is no
+    /// HTML. If not, some [answer](Self::answer) is unknown, unless something forbids it.
     pub const fn is_complete(&self) -> bool {
+        self.is_read() && self.findings.doubted.is_empty()
+    }
+
+    const fn is_read(&self) -> bool {
         self.fields_read && !self.findings.truncated && self.head_end().is_complete()
     }
 
-    /// Whether the content may be in an index, as of when the response was received. Unknown is no: `true` only when
-    /// [`Permissions::is_complete`], or with [`ReadOptions::danger_unknown_is_permitted`].
+    /// May the page be used so? As of when the response was received. Yes where everything was read that could forbid it, all that was
+    /// stated about it was understood, and nothing forbids it; else no, or unknown with the reasons. No setting changes this.
+    ///
+    /// ```
+    /// use abide_permissions::{Permissions, Question, ReadOptions};
+    ///
+    /// let options = ReadOptions::new("ExampleBot".parse()?);
+    /// let permissions = Permissions::from_headers(&options, [("X-Robots-Tag", "unavailable_after: 03/04/2025, nofollow")]);
+    /// let index = permissions.answer(Question::Index);
+    /// assert_eq!(index.unknown_because(), ["X-Robots-Tag 1: unavailable_after: 03/04/2025 is no date that has one reading"]);
+    /// assert!(permissions.answer(Question::Follow).is_disallowed());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn answer(&self, question: Question) -> Answer {
+        let forbids = |rules: &TagRules| question.is_forbidden_by(rules, self.received_at);
+        let sources =
+            self.findings.statements.iter().filter(|(_, rules)| forbids(rules)).map(|(source, _)| source);
+        let sources: Vec<_> = sources.cloned().collect();
+        // What is stated holds, however much was not read or not understood.
+        if !sources.is_empty() {
+            Answer::new(Preference::Disallow, sources)
+        } else if self.is_known(question) {
+            Answer::new(Preference::Allow, None)
+        } else {
+            Answer::unknown(self.reasons_for(Asked::of(question)))
+        }
+    }
+
+    /// Why something is unknown, a sentence for each reason, whatever it is about. Empty if everything [is known](Self::is_complete).
+    pub fn unknown_because(&self) -> Vec<String> {
+        self.reasons_for(Asked::ALL)
+    }
+
+    const fn is_known(&self, question: Question) -> bool {
+        self.is_read() && !self.findings.doubted.has(question)
+    }
+
+    fn reasons_for(&self, asked: Asked) -> Vec<String> {
+        let doubts = self.findings.doubts.iter().filter(|(about, _)| about.meets(asked));
+        let mut reasons: Vec<String> = doubts.map(|(_, reason)| reason.clone()).collect();
+        if !self.fields_read {
+            reasons.push("fields: something on the way may have dropped lines".to_owned());
+        }
+        if self.head.noscript_cut() {
+            reasons.push("head: a noscript element is over the limit".to_owned());
+        }
+        if !self.head_end().is_complete() {
+            reasons.push(format!("head: {}", self.head_end()));
+        }
+        reasons.dedup();
+        reasons
+    }
+
+    /// Whether the content may be in an index, as of when the response was received. Unknown is no: `true` only when the
+    /// [answer](Self::answer) is yes, or with [`ReadOptions::danger_unknown_is_permitted`].
     pub fn may_index(&self) -> bool {
         self.may_index_at(self.received_at)
     }
@@ -157,57 +215,32 @@ impl Permissions {
     /// Whether the content may be in an index at `now`. Later than the response, an `unavailable_after` may have passed.
     /// Unknown is no, as for [`Permissions::may_index`].
     pub fn may_index_at(&self, now: SystemTime) -> bool {
-        self.permits_what_is_not_stated() && self.rules.may_index_at(now)
+        self.permits_what_is_not_stated(Question::Index) && self.rules.may_index_at(now)
     }
 
     /// Whether the page's links may be followed. Unknown is no, as for [`Permissions::may_index`]. For a single link see
     /// [`link_follow`](crate::link_follow).
     pub const fn may_follow(&self) -> bool {
-        self.permits_what_is_not_stated() && !self.rules.nofollow()
+        self.permits_what_is_not_stated(Question::Follow) && !self.rules.nofollow()
     }
 
     /// The longest text snippet in characters; 0 when `nosnippet`, or when that is unknown. `None`: there is no limit.
     pub const fn snippet_limit(&self) -> Option<u64> {
-        if self.permits_what_is_not_stated() { self.rules.snippet_limit() } else { Some(0) }
+        if self.permits_what_is_not_stated(Question::Snippet) { self.rules.snippet_limit() } else { Some(0) }
     }
 
-    /// May the content be in an index? As of when the response was received. Allowed where
-    /// [everything was read](Self::is_complete) and nothing forbids it; else unknown. No setting changes this.
-    pub fn indexing(&self) -> Answer {
-        let now = self.received_at;
-        self.answer(|rules| !rules.may_index_at(now))
-    }
-
-    /// May a text snippet be shown? `nosnippet` and `max-snippet:0` forbid it; a longer [limit](Self::snippet_limit) does not.
-    /// Allowed and unknown are as for [`indexing`](Self::indexing).
-    pub fn snippets(&self) -> Answer {
-        self.answer(|rules| rules.snippet_limit() == Some(0))
-    }
-
-    fn answer(&self, forbids: impl Fn(&TagRules) -> bool) -> Answer {
-        let forbidding = self.findings.statements.iter().filter(|(_, rules)| forbids(rules));
-        let sources: Vec<_> = forbidding.map(|(source, _)| source.clone()).collect();
-        let preference = match (sources.is_empty(), self.is_complete()) {
-            // What is stated holds, however much was not read.
-            (false, _) => Preference::Disallow,
-            (true, true) => Preference::Allow,
-            (true, false) => Preference::Unknown,
-        };
-        Answer::new(preference, sources)
-    }
-
-    /// What is known about `noindex`: `Some(true)` when any source states it; `Some(false)` when none does and the reading
-    /// [`is_complete`](Permissions::is_complete); `None` when something was not read. No setting changes this.
-    pub const fn noindex_known(&self) -> Option<bool> {
-        match (self.rules.noindex(), self.is_complete()) {
-            (true, _) => Some(true),
-            (false, true) => Some(false),
-            (false, false) => None,
+    /// The answer on [indexing](Question::Index) in reverse: `Some(true)` when it is forbidden, `Some(false)` when it is allowed, `None`
+    /// when it is unknown. No setting changes this.
+    pub fn noindex_known(&self) -> Option<bool> {
+        match self.answer(Question::Index).preference() {
+            Preference::Disallow => Some(true),
+            Preference::Allow => Some(false),
+            Preference::Unset | Preference::Unknown => None,
         }
     }
 
-    const fn permits_what_is_not_stated(&self) -> bool {
-        self.unknown_is_permitted || self.is_complete()
+    const fn permits_what_is_not_stated(&self, question: Question) -> bool {
+        self.unknown_is_permitted || self.is_known(question)
     }
 }
 

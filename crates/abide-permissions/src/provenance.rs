@@ -7,6 +7,7 @@ use std::fmt;
 
 use abide_robots::Record;
 
+use crate::question::Asked;
 use crate::rules::TagRules;
 use crate::stated::Stated;
 
@@ -65,6 +66,14 @@ pub enum Provenance {
         /// Its name as written.
         name: Box<str>,
     },
+    /// A meta element that stands where no standard puts a robots meta: behind the head, or named by another attribute than `name`.
+    #[non_exhaustive]
+    Stray {
+        /// `body`, `property` or `http-equiv`.
+        place: Box<str>,
+        /// Its name as written, character references decoded.
+        name: Box<str>,
+    },
     /// A record of robots.txt.
     #[non_exhaustive]
     RobotsTxt {
@@ -107,6 +116,14 @@ impl Provenance {
         }
     }
 
+    /// The place alone, without what stands there: `X-Robots-Tag 1`, `meta 2 named robots`.
+    pub(crate) fn place(&self) -> String {
+        match self {
+            Self::Field { name, line, .. } => format!("{name} {}", line.saturating_add(1)),
+            other => other.to_string(),
+        }
+    }
+
     /// Whether it is a record of robots.txt.
     pub const fn is_robots_txt(&self) -> bool {
         matches!(self, Self::RobotsTxt { .. })
@@ -134,6 +151,10 @@ impl fmt::Display for Provenance {
             Self::Rendered { index, name } => {
                 write!(f, "meta {} of the rendered document named {}", index.saturating_add(1), Shown(name))
             }
+            Self::Stray { place, name } if &**place == "body" => {
+                write!(f, "meta behind the head named {}", Shown(name))
+            }
+            Self::Stray { place, name } => write!(f, "meta with {place}={}", Shown(name)),
             Self::RobotsTxt { record, line, path, group } => {
                 write!(f, "robots.txt line {line} (")?;
                 match group {
@@ -164,21 +185,24 @@ const SHOWN_CHARS_MAX: usize = 120;
 /// Of a path: each of many labels of a record has a copy of it, and it may be as long as a line.
 const PATH_BYTES_MAX: usize = 256;
 
-/// Statements and warnings while they are gathered.
+/// Statements, warnings and doubts while they are gathered.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Findings {
     pub(crate) statements: Vec<(Provenance, TagRules)>,
     pub(crate) warnings: Vec<(Provenance, String)>,
     pub(crate) truncated: bool,
+    /// The questions about which something is stated that was not understood or not read. All of them, however many reasons are kept.
+    pub(crate) doubted: Asked,
+    /// Why, with the questions that each reason is about; bounded as the warnings are.
+    pub(crate) doubts: Vec<(Asked, String)>,
 }
 
 impl Findings {
     /// Adds what a place states, if it states anything.
     pub(crate) fn add(&mut self, stated: Stated, source: impl Fn() -> Provenance) {
-        for (rule, value) in &stated.invalid {
-            let problem = format!("expected a value for {}, found `{}`", rule.as_str(), Shown(value));
-            warn(&mut self.warnings, source(), &problem);
-        }
+        stated.remarks.iter().for_each(|remark| self.warn(source(), remark));
+        stated.doubts.iter().for_each(|(asked, problem)| self.doubt(*asked, source(), problem));
+        self.doubted = self.doubted.and(stated.doubted);
         if !stated.rules.is_empty() {
             self.statements.push((source(), stated.rules));
         }
@@ -194,9 +218,21 @@ impl Findings {
         warn(&mut self.warnings, source, problem);
     }
 
+    /// Something is stated at this place that was not understood. Without a question that it is about, that matters to nobody.
+    pub(crate) fn doubt(&mut self, asked: Asked, source: Provenance, problem: &str) {
+        if asked.is_empty() {
+            return;
+        }
+        self.doubted = self.doubted.and(asked);
+        if self.doubts.len() < WARNINGS_MAX {
+            self.doubts.push((asked, format!("{}: {problem}", source.place())));
+        }
+        self.warn(source, problem);
+    }
+
     pub(crate) fn truncated(&mut self, source: Provenance) {
         self.truncated = true;
-        self.warn(source, "over the limit, so the rest is not read");
+        self.doubt(Asked::ALL, source, "over the limit, so the rest is not read");
     }
 }
 

@@ -1,6 +1,6 @@
 //! The vocabulary that all carriers share: fields, metas, draft-00 and legacy values.
 //!
-//! A new rule is one line in one of the two tables below, and for a rule with a value also a field of `TagRules`.
+//! A new rule is one line in one of the two tables below and one in `Asked::by`, and for a rule with a value also a field of `TagRules`.
 //! draft-illyes-repext-03 §5.2: the names of the registry are parameters of the field *and* words of a meta's content.
 
 /// Makes an enum of the rules that are listed with their names on the wire. Whatever lists rules follows from it: the
@@ -152,6 +152,17 @@ pub(crate) enum KnownRule {
 }
 
 impl KnownRule {
+    /// Its name on the wire.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Flag(flag) => flag.as_str(),
+            Self::Valued(rule) => rule.as_str(),
+            Self::None => "none",
+            Self::Permits => "all",
+            Self::Data => "",
+        }
+    }
+
     /// Whether the name takes no value, as the 20 flags of the legacy grammar.
     pub(crate) const fn is_flag(self) -> bool {
         !matches!(self, Self::Valued(_))
@@ -167,11 +178,23 @@ pub(crate) fn known(name: &[u8]) -> Option<KnownRule> {
     match &*lower {
         b"all" | b"index" | b"follow" | b"archive" => return Some(KnownRule::Permits),
         b"none" => return Some(KnownRule::None),
-        b"nositelinkssearchbox" | b"noodp" | b"noydir" | b"noyaca" | b"noml" => return Some(KnownRule::Data),
+        b"nositelinkssearchbox" | b"noodp" | b"noydir" | b"noyaca" => return Some(KnownRule::Data),
+        // What they say of training is a preference.
+        b"noml" | b"disallowaitraining" => return Some(KnownRule::Data),
         _ => {}
     }
     Flag::named(lower).map(KnownRule::Flag).or_else(|| ValuedRule::named(lower).map(KnownRule::Valued))
 }
 
+/// The rule whose name this is but for hyphens and underscores, in any case: `no-index`, `max_snippet`.
+pub(crate) fn named_like(joined: &str) -> Option<KnownRule> {
+    let is_like = |name: &&'static str| {
+        let letters = name.bytes().filter(u8::is_ascii_alphanumeric);
+        letters.eq(joined.bytes().map(|byte| byte.to_ascii_lowercase()))
+    };
+    let name = Flag::NAMES.iter().chain(ValuedRule::NAMES).copied().find(is_like)?;
+    known(name.as_bytes())
+}
+
 /// The length of `nositelinkssearchbox`, the longest name.
-const NAME_BYTES_MAX: usize = 20;
+pub(crate) const NAME_BYTES_MAX: usize = 20;

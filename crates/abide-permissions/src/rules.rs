@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use indexmap::IndexSet;
 
 use crate::date::UnavailableAfter;
-use crate::rule::{Flag, ImagePreview, Limit, ValuedRule};
+use crate::rule::{Flag, ImagePreview, KnownRule, Limit, ValuedRule};
 
 /// A set of rules. The default is empty.
 ///
@@ -57,7 +57,7 @@ impl TagRules {
         Flag::ALL.iter().filter(|flag| self.has(**flag)).map(|flag| flag.as_str())
     }
 
-    const fn has(&self, flag: Flag) -> bool {
+    pub(crate) const fn has(&self, flag: Flag) -> bool {
         self.flags & flag.bit() != 0
     }
 
@@ -95,6 +95,23 @@ impl TagRules {
     /// `unavailable_after`, the earliest stated.
     pub const fn unavailable_after(&self) -> Option<UnavailableAfter> {
         self.unavailable_after
+    }
+
+    /// The restrictions that are stated, however much they restrict. `max-snippet:-1` and a large preview are none.
+    pub(crate) fn stated(&self) -> impl Iterator<Item = KnownRule> + '_ {
+        let is_limit = |limit: Option<Limit>| limit.is_some_and(|limit| limit != Limit::Unlimited);
+        let valued = [
+            (ValuedRule::MaxSnippet, is_limit(self.max_snippet)),
+            (
+                ValuedRule::MaxImagePreview,
+                self.max_image_preview.is_some_and(|size| size != ImagePreview::Large),
+            ),
+            (ValuedRule::MaxVideoPreview, is_limit(self.max_video_preview)),
+            (ValuedRule::UnavailableAfter, self.unavailable_after.is_some()),
+        ];
+        let flags = Flag::ALL.iter().filter(|flag| self.has(**flag)).map(|flag| KnownRule::Flag(*flag));
+        let valued = valued.into_iter().filter(|(_, is_stated)| *is_stated);
+        flags.chain(valued.map(|(rule, _)| KnownRule::Valued(rule)))
     }
 
     /// Rules that enforce nothing here, in lower case, without repetition, in order of appearance; at most 1,024.
@@ -154,6 +171,13 @@ impl TagRules {
 
     pub(crate) fn add_unknown(&mut self, name: &[u8]) {
         self.add_name(String::from_utf8_lossy(name).to_ascii_lowercase().into());
+    }
+
+    pub(crate) fn retain_unknown(&mut self, keep: impl Fn(&str) -> bool) {
+        if let Some(names) = &mut self.unknown {
+            names.retain(|name| keep(name));
+            self.unknown = self.unknown.take().filter(|names| !names.is_empty());
+        }
     }
 
     fn add_name(&mut self, name: Arc<str>) {

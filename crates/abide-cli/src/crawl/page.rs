@@ -7,7 +7,7 @@ use url::Url;
 
 use crate::crawl::frontier::{Task, UrlKind, known_as};
 use crate::fetch::FetchAnswer;
-use crate::json::StatedPreference;
+use crate::json::{Answers, StatedPreference};
 use crate::outcome::{Outcome, without_url};
 
 /// One URL, as `--json` has it.
@@ -29,6 +29,8 @@ pub(crate) struct Page {
     pub(crate) preferences: Vec<StatedPreference>,
     #[serde(default)]
     pub(crate) preferences_known: Option<bool>,
+    #[serde(flatten)]
+    pub(crate) answers: Answers,
 }
 
 /// What a response comes to, by its status.
@@ -108,6 +110,7 @@ impl PageRecord {
             kind: task.kind,
             preferences: line.preferences.clone(),
             preferences_known: line.preferences_known,
+            answers: line.answers.clone(),
         };
         let cause = (line.outcome != Outcome::Fetched).then(|| cause(task, answer));
         let stated = line.permissions.iter().flat_map(|tags| &tags.stated).map(|name| (*name).to_owned());
@@ -121,6 +124,7 @@ impl PageRecord {
     /// Drops what no report counts, and what does not fit a line of the journal: a site may state more than that.
     pub(crate) fn cut(&mut self) {
         self.page.preferences.clear();
+        self.page.answers = Answers::default();
         self.permissions.retain(|stated| stated.len() <= STATED_LEN_MAX);
         self.permissions.truncate(STATED_MAX);
     }

@@ -3,9 +3,8 @@
 //! Its ABNF allows one rule for each token, against its own example; the example is followed. That `ExampleBot=;` would
 //! exempt ExampleBot is overruled by repext-03 §3.1.1: a restriction for all crawlers binds all of them (X5).
 
-use crate::element::{read_elements, split_once};
-use crate::options::{ReadOptions, is_token_byte};
-use crate::rule::{KnownRule, known};
+use crate::element::{Carrier, names_crawler, read_elements, split_once};
+use crate::options::ReadOptions;
 use crate::stated::Stated;
 
 /// Whether some group of the line says `token=`.
@@ -26,7 +25,7 @@ pub(super) fn read(line: &[u8], options: &ReadOptions) -> Stated {
             None => (true, group),
         };
         if binds_us {
-            stated.unite(read_elements(rules, None));
+            stated.unite(read_elements(rules, options, Carrier::Meta));
         }
     }
     stated
@@ -39,14 +38,10 @@ fn groups(line: &[u8]) -> impl Iterator<Item = &[u8]> {
 fn token_and_rules(group: &[u8]) -> Option<(&[u8], &[u8])> {
     let (token, rules) = split_once(group, |byte| matches!(byte, b'=' | b','))?;
     let is_group = group.iter().find(|byte| matches!(byte, b'=' | b',')) == Some(&b'=');
-    (is_group && !is_valued_name(token)).then_some((token, rules))
+    (is_group && is_token(token)).then_some((token, rules))
 }
 
+/// Stricter: the name of a rule is no token, so that `noindex=true` is for all crawlers.
 fn is_token(name: &[u8]) -> bool {
-    let of_token_bytes = !name.is_empty() && name.iter().all(|byte| is_token_byte(*byte));
-    name == b"*" || (of_token_bytes && !is_valued_name(name))
-}
-
-fn is_valued_name(name: &[u8]) -> bool {
-    matches!(known(name), Some(KnownRule::Valued(_)))
+    name == b"*" || name.eq_ignore_ascii_case(b"robots") || names_crawler(name)
 }

@@ -10,10 +10,9 @@ use super::draft00;
 use super::split::{lower_case_outside_strings, pieces};
 use super::structured::{Member, parse_member};
 use crate::date::is_parted;
-use crate::element::{read_elements, read_salvaged};
+use crate::element::{self, Carrier, read_elements, read_salvaged};
 use crate::options::ReadOptions;
 use crate::provenance::{Findings, Provenance};
-use crate::rule::{KnownRule, known};
 use crate::stated::Stated;
 
 pub(super) struct FieldLine<'a> {
@@ -44,36 +43,32 @@ pub(super) fn read<'a>(line: &'a [u8], options: &ReadOptions) -> FieldLine<'a> {
             folded = fold(text);
             member = parse_member(&folded, options);
         }
-        let shape = member.as_ref().and_then(|member| legacy_shape(member, options));
-        let stated = match (member, shape) {
-            (Some(member), None) if !member.names_crawler || !member.has_parameters => {
-                continue;
-            }
-            (Some(member), None) => {
+        let stated = match member {
+            Some(member) if member.name.is_some() && member.has_parameters && !names_rule(&member) => {
                 is_good = true;
                 if !member.binds_us {
                     continue;
                 }
                 Some(member.stated())
             }
-            // Stricter: beside members that are meant for the structured field, a bare `noindex` is meant too.
-            (Some(member), Some(Some(flag))) if flag.is_flag() && !member.has_parameters => {
-                is_bad = true;
-                let mut stated = Stated::default();
-                stated.flag(flag, text);
-                Some(stated)
+            // What is no crawler's name has parameters that mean nothing here (repext-03 §3.1.1).
+            Some(member)
+                if member.name.is_none() && (member.has_parameters || is_list_with_parameters(text)) =>
+            {
+                continue;
             }
-            (member, _) => {
+            // A name without rules states nothing, if it is a name.
+            Some(member) if !names_rule(&member) && read_salvaged(text, options).is_empty() => continue,
+            _ => {
                 is_bad = true;
-                let is_text = member.is_none() || text.iter().any(u8::is_ascii_whitespace);
                 let mut text = Cow::Borrowed(text);
                 while let Some(date) = rest.next_if(|next| {
                     let value = text.rsplit(|byte| matches!(byte, b':' | b'=')).next().unwrap_or_default();
-                    is_text && is_parted(value.trim_ascii(), next)
+                    is_parted(value.trim_ascii(), next)
                 }) {
                     text = [&*text, b" ", date].concat().into();
                 }
-                is_text.then(|| read_salvaged(&text, options)).filter(|salvaged| !salvaged.rules.is_empty())
+                Some(read_salvaged(&text, options)).filter(|salvaged| !salvaged.is_empty())
             }
         };
         parts.push(LinePart { text, stated });
@@ -89,7 +84,7 @@ pub(super) fn read<'a>(line: &'a [u8], options: &ReadOptions) -> FieldLine<'a> {
     match reading {
         Grammar::Sf | Grammar::SfSalvage => {}
         Grammar::Draft00 => parts = vec![part(draft00::read(line, options))],
-        Grammar::Legacy => parts = vec![part(read_elements(line, Some(options)))],
+        Grammar::Legacy => parts = vec![part(read_elements(line, options, Carrier::Field))],
     }
     FieldLine { reading, parts }
 }
@@ -140,14 +135,15 @@ fn written(text: &[u8]) -> Box<str> {
     std::str::from_utf8(text).map_or_else(|_| String::from_utf8_lossy(text).into(), Into::into)
 }
 
-/// A Token that is no product token but a rule of the older grammars (X6): one with a colon in it (`Some(None)`), or the
-/// name of a rule, unless we are called that.
-fn legacy_shape(member: &Member<'_>, options: &ReadOptions) -> Option<Option<KnownRule>> {
-    let token = member.token?.as_bytes();
-    if token.contains(&b':') {
-        return Some(None);
-    }
-    known(token).filter(|_| !options.token_is_ours(token)).map(Some)
+/// Whether the token of a member is no crawler's name but a rule of the older grammars (X6): `googlebot:noindex`, `noindex`, `"noindex."`.
+fn names_rule(member: &Member<'_>) -> bool {
+    let is_rule = |name: &str| name.contains(':') || element::names_rule(name.as_bytes());
+    !member.binds_us && member.name.as_deref().is_some_and(is_rule)
+}
+
+/// `(a b);noindex`; in `(noindex;nofollow)` they are those of an item.
+fn is_list_with_parameters(text: &[u8]) -> bool {
+    text.starts_with(b"(") && !text.ends_with(b")")
 }
 
 /// Folds case where it has no meaning.

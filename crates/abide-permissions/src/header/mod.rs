@@ -11,9 +11,9 @@ mod write;
 
 pub use write::write_field;
 
-use crate::element::with_blanks;
 use crate::options::ReadOptions;
 use crate::provenance::{Findings, Provenance};
+use crate::words::folded;
 pub(crate) use split::complete_members;
 
 /// draft-illyes-repext-03 §3.1.1.
@@ -63,7 +63,7 @@ impl Grammar {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn reading_of(line: &[u8], options: &ReadOptions) -> &'static str {
-    line::read(&with_blanks(line), options).reading.as_str()
+    line::read(&folded(line), options).reading.as_str()
 }
 
 /// Reads the lines of both fields, in the order of the response. Fields of other names are passed over.
@@ -87,7 +87,7 @@ pub(crate) fn read_fields<'a>(
         if admitted.len() < value.len() {
             findings.truncated(Provenance::field(field, line));
         }
-        line::read(&with_blanks(admitted), options).report(field, line, findings);
+        line::read(&folded(admitted), options).report(field, line, findings);
     }
     if let Some(field) = strict {
         field.read(options, findings);

@@ -2,6 +2,7 @@
 //!
 //! sfv's visitor is used, and not its list, because most members are for other crawlers and nothing need be kept of them.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::convert::Infallible;
 
@@ -10,6 +11,8 @@ use sfv::{BareItemFromInput, KeyRef, Parser};
 
 use crate::date::UnavailableAfter;
 use crate::options::ReadOptions;
+use crate::provenance::Shown;
+use crate::question::Asked;
 use crate::rule::{KnownRule, ValuedRule, known};
 use crate::rules::tighten;
 use crate::stated::Stated;
@@ -28,10 +31,8 @@ pub(super) fn parse_member<'a>(piece: &'a [u8], options: &ReadOptions) -> Option
 /// A member of the List. Its rules are collected only when its token binds us.
 #[derive(Default)]
 pub(super) struct Member<'a> {
-    /// Its product token if that is a Token of SF, which the names of rules in the older grammars look like.
-    pub(super) token: Option<&'a str>,
-    /// Whether it has a product token: a Token, or a String, because RFC 9309 tokens may begin with `_` or `-`, and SF Tokens may not (X3).
-    pub(super) names_crawler: bool,
+    /// Its product token: a Token, or a String, because RFC 9309 tokens may begin with `_` or `-`, and SF Tokens may not (X3).
+    pub(super) name: Option<Cow<'a, str>>,
     pub(super) has_parameters: bool,
     pub(super) binds_us: bool,
     parameters: Parameters<'a>,
@@ -51,8 +52,8 @@ struct Parameters<'a> {
     flags: u16,
     /// One for each valued rule at most.
     values: Vec<(ValuedRule, BareItemFromInput<'a>)>,
-    /// Other names, and whether they are stated.
-    unknown: Vec<(&'a str, bool)>,
+    /// Other names with their values.
+    unknown: Vec<(&'a str, BareItemFromInput<'a>)>,
 }
 
 const NONE_BIT: u16 = 1 << 15;
@@ -68,7 +69,7 @@ impl<'a> Parameters<'a> {
                 Some((_, earlier)) => *earlier = value,
                 None => self.values.push((rule, value)),
             },
-            Some(KnownRule::Data) | None => self.unknown.push((name, stated)),
+            Some(KnownRule::Data) | None => self.unknown.push((name, value)),
         }
     }
 
@@ -89,13 +90,33 @@ impl<'a> Parameters<'a> {
         for (rule, value) in self.values {
             state_value(rule, &value, &mut stated);
         }
-        if self.unknown.is_empty() {
-            return stated;
+        let last: HashMap<&str, usize> =
+            self.unknown.iter().enumerate().map(|(at, (name, _))| (*name, at)).collect();
+        for (at, (name, value)) in self.unknown.iter().enumerate() {
+            if !matches!(
+                self.unknown.get(last.get(name).copied().unwrap_or(at)),
+                Some((_, BareItemFromInput::Boolean(false)))
+            ) {
+                state_unknown(name, value, &mut stated);
+            }
         }
-        let last: HashMap<&str, bool> = self.unknown.iter().copied().collect();
-        let kept = self.unknown.iter().filter(|(name, _)| last.get(name) == Some(&true));
-        kept.for_each(|(name, _)| stated.rules.add_unknown(name.as_bytes()));
         stated
+    }
+}
+
+/// A parameter of a name that is no rule. What its value names is not stated either, but then its question is unknown.
+fn state_unknown(name: &str, value: &BareItemFromInput<'_>, stated: &mut Stated) {
+    stated.name(name.as_bytes());
+    let text = match value {
+        BareItemFromInput::Token(text) => text.as_str(),
+        BareItemFromInput::String(text) => text.as_str(),
+        _ => return,
+    };
+    let mut named = Stated::default();
+    named.salvage(text);
+    let asked = named.doubted.and(Asked::by_all(&named.rules));
+    if !asked.is_empty() {
+        stated.doubt(asked, format!("`{name}` is not a rule, and its value names one: {}", Shown(text)));
     }
 }
 
@@ -157,11 +178,13 @@ impl<'a> ItemVisitor<'a> for &mut Collector<'a, '_> {
         item: BareItemFromInput<'a>,
     ) -> Result<impl ParameterVisitor<'a, Out = ()>, Infallible> {
         let binds = |text: &str| self.options.token_binds_us(text.trim_ascii().as_bytes());
-        (self.member.token, self.member.names_crawler, self.member.binds_us) = match item {
-            BareItemFromInput::Token(token) => (Some(token.as_str()), true, binds(token.as_str())),
-            BareItemFromInput::String(text) => (None, true, binds(text.as_str())),
-            _ => (None, false, false),
+        self.member.name = match item {
+            BareItemFromInput::Token(token) => Some(Cow::Borrowed(token.as_str())),
+            BareItemFromInput::String(Cow::Borrowed(text)) => Some(Cow::Borrowed(text.as_str())),
+            BareItemFromInput::String(Cow::Owned(text)) => Some(Cow::Owned(text.into())),
+            _ => None,
         };
+        self.member.binds_us = self.member.name.as_deref().is_some_and(binds);
         Ok(&mut self.member)
     }
 }

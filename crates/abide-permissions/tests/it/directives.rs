@@ -1,8 +1,8 @@
 //! App-Directives (C), Content-Usage, Content-Signal, TDMRep, and how their statements are resolved.
 
 use abide_permissions::{
-    AppDirectives, Head, HeadScanner, Meta, Permissions, Preference, Preferences, Provenance, SfValue, Usage,
-    licenses,
+    AppDirectives, Head, HeadScanner, Meta, Permissions, Preference, Preferences, Provenance, Question,
+    SfValue, Usage, licenses,
 };
 use abide_robots::{ProductToken, Rules, Target};
 use proptest::prelude::*;
@@ -327,14 +327,22 @@ fn what_was_not_read_is_not_allowed_but_unknown() {
 #[test]
 fn permissions_answer_with_the_places_that_decided() {
     let permissions = read(&[("X-Robots-Tag", "noindex"), ("X-Robots-Tag", "max-snippet:0, nofollow")]);
-    assert_eq!(permissions.indexing().to_string(), "disallow: X-Robots-Tag, field 1 (legacy): noindex");
-    assert_eq!(permissions.snippets().sources().len(), 1);
-    assert_eq!(permissions.snippets().preference(), Preference::Disallow);
+    assert_eq!(
+        permissions.answer(Question::Index).to_string(),
+        "disallow: X-Robots-Tag, field 1 (legacy): noindex"
+    );
+    assert_eq!(permissions.answer(Question::Snippet).sources().len(), 1);
+    assert_eq!(permissions.answer(Question::Snippet).preference(), Preference::Disallow);
     let free = read(&[("X-Robots-Tag", "max-snippet:20")]);
-    assert_eq!([free.indexing(), free.snippets()].map(|answer| answer.to_string()), ["allow", "allow"]);
+    assert_eq!(
+        [Question::Index, Question::Snippet]
+            .map(|question| free.answer(question))
+            .map(|answer| answer.to_string()),
+        ["allow", "allow"]
+    );
     let unread = Permissions::default();
-    assert_eq!(unread.indexing().preference(), Preference::Unknown);
-    assert_eq!(unread.snippets().preference(), Preference::Unknown);
+    assert_eq!(unread.answer(Question::Index).preference(), Preference::Unknown);
+    assert_eq!(unread.answer(Question::Snippet).preference(), Preference::Unknown);
 }
 
 #[test]

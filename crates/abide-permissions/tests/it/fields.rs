@@ -2,7 +2,9 @@
 
 use std::time::SystemTime;
 
-use abide_permissions::{Head, HeadEnd, Meta, Permissions, TagRules, reading_of, write_field};
+use abide_permissions::{
+    Head, HeadEnd, Meta, Permissions, Preference, Question, TagRules, reading_of, write_field,
+};
 
 use crate::{options, page, read, read_with, rows};
 
@@ -13,19 +15,28 @@ fn known(rules: &TagRules) -> String {
     words[..words.len() - rules.unknown().count()].join(", ")
 }
 
+/// The questions whose answer is unknown.
+fn unknown(permissions: &Permissions) -> String {
+    let is_unknown = |question: &Question| permissions.answer(*question).preference() == Preference::Unknown;
+    let names: Vec<_> = Question::ALL.into_iter().filter(is_unknown).map(Question::as_str).collect();
+    names.join(", ")
+}
+
 #[test]
 fn every_row_of_the_table_is_read_as_it_says() {
     let mut count = 0;
     for columns in rows(include_str!("../vectors/fields.tsv")) {
         let value = &columns[0];
+        let column = |index: usize| columns.get(index).map(String::as_str).unwrap_or_default();
         for name in ["Robots-Tag", "x-robots-tag"] {
             let permissions = read(&[(name, value)]);
             let rules = permissions.rules();
             assert_eq!(reading_of(value.as_bytes(), &options()), columns[1], "{value}");
             assert_eq!(known(rules), columns[2], "{value}");
+            assert_eq!(unknown(&permissions), column(4), "{value}");
             // No other rule lifts a noindex: neither `indexifembedded` nor `all`.
-            let is_noindex = columns[2].split(", ").any(|rule| rule == "noindex");
-            assert_eq!(permissions.may_index(), !is_noindex, "{value}");
+            let is_free = !columns[2].contains("noindex") && !column(4).contains("index");
+            assert_eq!(permissions.may_index(), is_free, "{value}");
             if let Some(unknown) = columns.get(3) {
                 assert_eq!(rules.unknown().collect::<Vec<_>>().join(", "), *unknown, "{value}");
             }
@@ -42,6 +53,12 @@ fn every_row_of_metas_is_read_as_it_says() {
         let permissions = page(&columns[0]);
         assert_eq!(permissions.rules().to_string(), columns[1], "{}", columns[0]);
         assert_eq!(permissions.rules().is_empty(), columns[1].is_empty(), "{}", columns[0]);
+        assert_eq!(
+            unknown(&permissions),
+            columns.get(2).map(String::as_str).unwrap_or_default(),
+            "{}",
+            columns[0]
+        );
     }
 }
 
@@ -130,18 +147,26 @@ fn unknown_rules_are_the_same_in_any_order_and_others_are_not() {
 #[test]
 fn invalid_values_are_remarked_with_rule_and_place() {
     for (field, value, expected) in [
-        ("X-Robots-Tag", "max-snippet: lots", "expected a value for max-snippet, found `lots`"),
-        ("Robots-Tag", "*;max-image-preview=huge", "expected a value for max-image-preview, found `huge`"),
-        ("Robots-Tag", "*;max-image-preview=HUGE", "expected a value for max-image-preview, found `HUGE`"),
-        ("Robots-Tag", "*;max-video-preview", "expected a value for max-video-preview, found ``"),
-        ("Robots-Tag", "*;unavailable_after=never", "expected a value for unavailable_after, found `never`"),
+        ("X-Robots-Tag", "max-snippet: lots", "max-snippet: lots is no number"),
         (
             "Robots-Tag",
-            r#"*;NoIndex;Max-Snippet="L\"Ots""#,
-            r#"expected a value for max-snippet, found `L\"Ots`"#,
+            "*;max-image-preview=huge",
+            "max-image-preview: huge is none of none, standard and large",
         ),
-        ("Robots-Tag", r#"*;max-snippet="\"20""#, r#"expected a value for max-snippet, found `\"20`"#),
-        ("Robots-Tag", "*;noindex, max-snippet", "expected a product token with rules as parameters"),
+        (
+            "Robots-Tag",
+            "*;max-image-preview=HUGE",
+            "max-image-preview: HUGE is none of none, standard and large",
+        ),
+        ("Robots-Tag", "*;max-video-preview", "max-video-preview has no value"),
+        (
+            "Robots-Tag",
+            "*;unavailable_after=never",
+            "unavailable_after: never is no date that has one reading",
+        ),
+        ("Robots-Tag", r#"*;NoIndex;Max-Snippet="L\"Ots""#, r#"max-snippet: L\"Ots is no number"#),
+        ("Robots-Tag", r#"*;max-snippet="\"20""#, r#"max-snippet: \"20 is no number"#),
+        ("Robots-Tag", "*;noindex, max-snippet", "max-snippet has no value"),
     ] {
         let read = read(&[(field, value)]);
         let [(place, problem)] = read.warnings() else { panic!("{value}: {:?}", read.warnings()) };

@@ -14,6 +14,7 @@ mod repext03;
 mod store;
 mod support;
 mod unknown;
+mod wrapped;
 
 use std::time::SystemTime;
 
