@@ -2,7 +2,7 @@
 //!
 //! `docs/dev/command-contract.md` states them. One place, because programs rely on names and order, whichever call prints an object.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use abide::robots_cache::Source;
@@ -132,7 +132,7 @@ impl Tags {
 pub(crate) struct Answers {
     /// `yes`, `no` or `unknown` for each question, and besides `unset` for training. `None`: nothing was fetched.
     #[serde(default)]
-    pub(crate) answers: Option<BTreeMap<String, String>>,
+    pub(crate) answers: Option<Map<String, Value>>,
     /// Why an answer is unknown, a sentence each.
     #[serde(default)]
     pub(crate) unknown_because: Vec<String>,
@@ -149,7 +149,7 @@ impl Answers {
     }
 
     fn add(&mut self, question: &str, answer: &Answer) {
-        self.answers.get_or_insert_default().insert(question.to_owned(), answer.as_str().to_owned());
+        self.answers.get_or_insert_default().insert(question.to_owned(), answer.as_str().into());
         for reason in answer.unknown_because() {
             if !self.unknown_because.contains(reason) {
                 self.unknown_because.push(reason.clone());

@@ -119,8 +119,9 @@ fn print(permissions: &Permissions, preferences: &Preferences) -> anyhow::Result
     let rules = rules.join(", ");
     let none = if permissions.is_complete() { "no restrictions stated" } else { "no restrictions found" };
     style::say(&[(PLAIN, if rules.is_empty() { none } else { &rules })])?;
-    for reason in permissions.unknown_because() {
-        style::say(&[(style::WAIT, &format!("  unknown because {reason}"))])?;
+    let reasons = permissions.unknown_because();
+    for reason in &reasons {
+        style::say(&[(style::WAIT, &format!("  what else is stated is unknown: {reason}"))])?;
     }
     for (place, rules) in permissions.statements() {
         style::say(&[(style::DIM, &format!("  {place}: {rules}"))])?;
@@ -129,7 +130,8 @@ fn print(permissions: &Permissions, preferences: &Preferences) -> anyhow::Result
         let tip = nearest::tip(name, known_rules());
         style::say(&[(style::WAIT, &format!("  unknown: {name}{tip}"))])?;
     }
-    for (place, problem) in permissions.warnings() {
+    let is_said = |problem: &str| reasons.iter().any(|reason| reason.ends_with(problem));
+    for (place, problem) in permissions.warnings().iter().filter(|(_, problem)| !is_said(problem)) {
         style::say(&[(PLAIN, &format!("  remark: {place}: {problem}"))])?;
     }
     for statement in preferences.statements() {
