@@ -266,11 +266,9 @@ fn repeated_groups(robots: &Robots, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Where the value of a record starts: it ends its line, but for space and the comment. The key may contain the same text.
+/// Where the value of a record starts, which is a part of its line. The key and the comment may contain the same text, so it is not looked for.
 fn value_start(line: &[u8], value: &[u8]) -> usize {
-    let content = line.split(|byte| *byte == b'#').next().unwrap_or_default();
-    let last = content.windows(value.len().max(1)).rposition(|window| window == value);
-    last.unwrap_or(content.len())
+    (value.as_ptr() as usize).saturating_sub(line.as_ptr() as usize).min(line.len())
 }
 
 fn find(text: &[u8], part: &[u8]) -> Option<usize> {

@@ -18,7 +18,8 @@ fn written_line_end(line: &[u8]) -> Option<Range<usize>> {
     let mut backslashes = memchr::memchr_iter(b'\\', line);
     let at = backslashes.find(|&at| {
         let [b'\\', b'n' | b'r', rest @ ..] = slice::from(line, at) else { return false };
-        rest.trim_ascii().is_empty() || matches!(rest, [b'\\' | b'#', ..]) || known_key(rest).is_some()
+        let is_end = rest.iter().all(u8::is_ascii_whitespace);
+        is_end || matches!(rest, [b'\\' | b'#', ..]) || known_key(rest).is_some()
     })?;
     Some(at..at.saturating_add(2))
 }
