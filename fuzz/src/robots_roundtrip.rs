@@ -18,8 +18,12 @@ pub fn run(bytes: &[u8]) {
                 groups.push((value.split(',').map(String::from).collect(), Vec::new()));
             }
             ("a", Some((_, rules))) if is_pattern(value) => rules.push((RecordKind::Allow, value.into())),
-            ("d", Some((_, rules))) if is_pattern(value) => rules.push((RecordKind::Disallow, value.into())),
-            ("s", _) if value.starts_with("https://") && is_value(value) => sitemaps.push(value),
+            ("d", Some((_, rules))) if is_pattern(value) && is_seen(value) => {
+                rules.push((RecordKind::Disallow, value.into()))
+            }
+            ("s", _) if value.starts_with("https://") && is_value(value) && is_seen(value) => {
+                sitemaps.push(value)
+            }
             _ => {}
         }
     }
@@ -52,6 +56,12 @@ fn is_agent(name: &str) -> bool {
 
 fn is_pattern(value: &str) -> bool {
     (value.is_empty() || value.starts_with(['/', '*'])) && is_value(value)
+}
+
+/// Whether all of a value is kept that is no Allow: the space around it that nobody sees is dropped.
+fn is_seen(value: &str) -> bool {
+    value.trim_matches(|c: char| c.is_whitespace() || matches!(c, '\u{200b}' | '\u{2060}' | '\u{feff}'))
+        == value
 }
 
 /// Whether a value ends neither its line nor itself, and fits a line.

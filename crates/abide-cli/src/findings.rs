@@ -68,6 +68,9 @@ fn remarks(robots: &Robots) -> Vec<Finding> {
             "unknown-record" if non_standard(marked.as_bytes()).is_some() => return None,
             "unknown-record" => nearest::to(&marked, keys()).map(|name| format!("did you mean {name}?")),
             "never-matches" => Some(format!("did you mean /{}?", meant_path(&marked))),
+            "invisible-character" => Some("delete it".to_owned()),
+            "records-on-one-line" => Some("write each record on a line of its own".to_owned()),
+            "utf16-without-mark" => Some("save the file as UTF-8".to_owned()),
             "misspelt-key" => nearest::to(&marked, keys()).map(|name| format!("write {name}")),
             _ => None,
         };
@@ -98,6 +101,12 @@ fn record_alone(robots: &Robots, record: &Record<'_>, findings: &mut Vec<Finding
         let help = Some(help.to_owned()).filter(|help| !help.is_empty());
         findings.push(Finding { help, ..finding(record.line(), columns, code, message.to_owned()) });
     };
+    // Of an entity that is written as a number, the # begins a comment.
+    if record.kind() != RecordKind::Other
+        && let Some((place, help)) = entity(line.get(at..).unwrap_or_default(), value.len())
+    {
+        add("html-entity", place, "this is read as text, not as an HTML entity", help);
+    }
     let text = String::from_utf8_lossy(value);
     match record.kind() {
         RecordKind::Allow | RecordKind::Disallow => of_pattern(value, add),
@@ -144,6 +153,14 @@ fn of_pattern(value: &[u8], mut add: impl FnMut(&'static str, Range<usize>, &str
     if let Some((place, help)) = regex(value) {
         add("regex-in-path", place, "this is read as text, not as a regular expression", &help);
     }
+    if let Some((at, help)) = inner_dollar(value) {
+        add(
+            "dollar-not-last",
+            at..at + 1,
+            "the $ is not the last character, so it is compared as itself",
+            &help,
+        );
+    }
     if let Some(at) = value.iter().position(|byte| matches!(byte, b' ' | b'\t')) {
         let is_next = value.get(at..).is_some_and(|rest| rest.trim_ascii_start().starts_with(b"/"));
         let help = if is_next { PER_LINE } else { "write %20" };
@@ -158,6 +175,50 @@ fn of_pattern(value: &[u8], mut add: impl FnMut(&'static str, Range<usize>, &str
         let (end, message) = (value.len().min(at + 3), "the % is not followed by two hexadecimal digits");
         add("bad-percent-escape", at..end, message, "write %25 for a percent sign");
     }
+}
+
+/// The first `$` that is not the end, and what to write instead.
+fn inner_dollar(value: &[u8]) -> Option<(usize, String)> {
+    let at = value.iter().position(|byte| *byte == b'$').filter(|at| at + 1 < value.len())?;
+    let (before, behind) = value.split_at_checked(at)?;
+    let help = if behind.iter().all(|byte| matches!(byte, b'$' | b'*')) {
+        format!("write {}$", String::from_utf8_lossy(before))
+    } else {
+        "write %24 for a dollar sign, or end the pattern with $".to_owned()
+    };
+    Some((at, help))
+}
+
+/// The first HTML entity of those that programs write when they escape a text, and what to write instead. It begins before `end`.
+fn entity(text: &[u8], end: usize) -> Option<(Range<usize>, &'static str)> {
+    const NAMED: [(&[u8], &str); 6] = [
+        (b"amp", "write &"),
+        (b"lt", "write %3C"),
+        (b"gt", "write %3E"),
+        (b"quot", "write %22"),
+        (b"apos", "write '"),
+        (b"nbsp", "write %20"),
+    ];
+    /// Of the longest number of a character.
+    const LENGTH_MAX: usize = 10;
+    let mut ampersands = (0..end).filter(|at| text.get(*at) == Some(&b'&'));
+    ampersands.find_map(|at| {
+        let rest = text.get(at + 1..)?;
+        let length = rest.iter().take(LENGTH_MAX).position(|byte| *byte == b';')?;
+        let name = rest.get(..length)?;
+        let help = match name {
+            [b'#', b'x' | b'X', digits @ ..] if is_all(digits, u8::is_ascii_hexdigit) => {
+                "write the character itself"
+            }
+            [b'#', digits @ ..] if is_all(digits, u8::is_ascii_digit) => "write the character itself",
+            _ => NAMED.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?.1,
+        };
+        Some((at..at + length + 2, help))
+    })
+}
+
+fn is_all(digits: &[u8], is_digit: fn(&u8) -> bool) -> bool {
+    !digits.is_empty() && digits.iter().all(is_digit)
 }
 
 /// The first part that is a regular expression by its looks, and what to write instead.
@@ -205,11 +266,9 @@ fn repeated_groups(robots: &Robots, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Where the value of a record starts: it ends its line, but for space and the comment. The key may contain the same text.
+/// Where the value of a record starts, which is a part of its line. The key and the comment may contain the same text, so it is not looked for.
 fn value_start(line: &[u8], value: &[u8]) -> usize {
-    let content = line.split(|byte| *byte == b'#').next().unwrap_or_default();
-    let end = content.iter().rposition(|byte| !matches!(byte, b' ' | b'\t')).map_or(0, |last| last + 1);
-    end.saturating_sub(value.len())
+    (value.as_ptr() as usize).saturating_sub(line.as_ptr() as usize).min(line.len())
 }
 
 fn find(text: &[u8], part: &[u8]) -> Option<usize> {

@@ -17,6 +17,7 @@ use crate::normal::{self, HASH, QUERY, REWRITE, STAR, Side};
 use crate::pattern::can_match;
 use crate::profile::Profile;
 use crate::slice;
+use crate::space::{Space, trim};
 use crate::token::ProductToken;
 
 pub(crate) fn compile(text: &[u8], tokens: &[ProductToken], profile: Profile) -> Compiled {
@@ -65,13 +66,14 @@ fn take<'a>(
         return gatherer.rule(Raw { kind, value: value.unwrap_or_default(), line: number });
     }
     let Some(value) = value else { return };
-    gatherer.take(Raw { kind, value: line::trim(line::without_comment(value)), line: number });
+    let value = trim(line::without_comment(value), Space::around_value(kind, profile));
+    gatherer.take(Raw { kind, value, line: number });
 }
 
 impl<'a> Sink<'a> for Compiled {
     #[inline(always)]
     fn push(&mut self, rule: Raw<'a>) {
-        let (pattern, classes) = pattern_of(rule.value);
+        let (pattern, classes) = pattern_of(rule.kind, rule.value, self.profile);
         let allow = rule.kind == RecordKind::Allow;
         self.push_pattern(pattern, classes, None, rule.line, allow);
         if self.profile == Profile::Google
@@ -244,12 +246,12 @@ impl<'a> Names<'a> {
 
 /// The pattern in the value of a rule, without the comment that may stand behind it, and its [classes](normal::classes).
 #[inline(always)]
-pub(crate) fn pattern_of(value: &[u8]) -> (&[u8], u8) {
+pub(crate) fn pattern_of(kind: RecordKind, value: &[u8], profile: Profile) -> (&[u8], u8) {
     let classes = normal::classes_of_pattern(value);
     if classes & HASH == 0 {
         return (value, classes);
     }
-    let pattern = line::trim(line::without_comment(value));
+    let pattern = trim(line::without_comment(value), Space::around_value(kind, profile));
     (pattern, normal::classes_of_pattern(pattern))
 }
 

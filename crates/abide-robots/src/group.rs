@@ -5,9 +5,10 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::line::{RecordKind, is_trimmed};
+use crate::line::RecordKind;
 use crate::profile::Profile;
 use crate::slice;
+use crate::space::Space;
 use crate::token::{ProductToken, is_lenient_byte, is_token_byte};
 
 /// A record as written.
@@ -273,7 +274,7 @@ pub(crate) fn agent(value: &[u8], profile: Profile) -> &[u8] {
     match value {
         [b'*'] => b"*",
         // Lenient: `* all` names all crawlers. `*bot` is neither `*` nor a token, and names none.
-        [b'*', next, ..] if is_trimmed(*next, profile) => b"*",
+        [b'*', rest @ ..] if Space::of(profile).at_start(rest) > 0 => b"*",
         _ => {
             let length = value.iter().position(|&byte| !is_token_byte(byte)).unwrap_or(value.len());
             slice::before(value, length)

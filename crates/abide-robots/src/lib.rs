@@ -46,9 +46,11 @@ mod group;
 mod line;
 mod record;
 mod robots;
+mod space;
 
 // For people: what is wrong with a file.
 mod remark;
+mod spoilt;
 
 // The matcher: normal form, patterns, compiled rules, verdict.
 mod compile;

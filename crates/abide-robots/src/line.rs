@@ -6,6 +6,7 @@ use memchr::{memchr, memchr2};
 
 use crate::profile::{GOOGLE_LINE_MAX, LINE_MAX, Profile};
 use crate::slice;
+use crate::space::{Space, trim, trim_start};
 
 /// What a line states, by its key.
 ///
@@ -236,7 +237,7 @@ fn is_agent_tail(line: &[u8]) -> bool {
 fn any_key(line: &[u8], profile: Profile) -> Option<RecordKey> {
     let line = content(line, profile);
     if let Some(colon) = memchr(b':', line) {
-        let name = trimmed(slice::before(line, colon), profile);
+        let name = name(slice::before(line, colon), profile);
         let (kind, spelling) = kind_of(name, profile);
         // `Disallow /a:b` has a colon, but not behind its key.
         if kind == RecordKind::Other
@@ -248,6 +249,15 @@ fn any_key(line: &[u8], profile: Profile) -> Option<RecordKey> {
         return (!name.is_empty()).then_some(RecordKey { kind, spelling, value_at: colon.saturating_add(1) });
     }
     without_colon(line, profile)
+}
+
+/// A key without the space around it.
+///
+/// Stricter: also without characters that nobody sees, unless it is `Allow`: that may add a restriction and never lift one.
+pub(crate) fn name(key: &[u8], profile: Profile) -> &[u8] {
+    let name = trim(key, Space::around_key(profile));
+    let is_allow = name.eq_ignore_ascii_case(b"allow");
+    if is_allow { trim(key, Space::of(profile)) } else { name }
 }
 
 pub(crate) fn kind_of(name: &[u8], profile: Profile) -> (RecordKind, Spelling) {
@@ -271,24 +281,28 @@ pub(crate) fn kind_of(name: &[u8], profile: Profile) -> (RecordKind, Spelling) {
 ///
 /// Not for `Allow`: a line that breaks the grammar may add a restriction and never lift one. Google's parser takes any key.
 fn without_colon(line: &[u8], profile: Profile) -> Option<RecordKey> {
-    let start = line.iter().position(|&byte| !is_trimmed(byte, profile))?;
-    let end = start.saturating_add(slice::from(line, start).iter().position(|&byte| is_space(byte))?);
-    let (name, value) = line.split_at_checked(end)?;
-    let value = trimmed(value, profile);
+    let space = Space::around_key(profile);
+    let words = trim_start(line, space);
+    // Google's parser looks for SP and TAB here.
+    let between = if profile == Profile::Google { Space::Rfc9309 } else { space };
+    let end = (0..words.len()).find(|&at| between.at_start(slice::from(words, at)) > 0)?;
+    let (key, value) = words.split_at_checked(end)?;
+    let value = trim(value, space);
     if value.is_empty() || value.iter().any(|&byte| is_space(byte)) {
         return None;
     }
-    let (kind, _) = kind_of(slice::from(name, start), profile);
+    let (kind, _) = kind_of(name(key, profile), profile);
     let understood = match profile {
         Profile::Rfc9309 => !matches!(kind, RecordKind::Allow | RecordKind::Other),
         Profile::Google => true,
     };
-    understood.then_some(RecordKey { kind, spelling: Spelling::MissingColon, value_at: end })
+    let value_at = line.len().saturating_sub(words.len()).saturating_add(key.len());
+    understood.then_some(RecordKey { kind, spelling: Spelling::MissingColon, value_at })
 }
 
 /// The value that starts at `at`, without its comment and the space around it.
-pub(crate) fn value(line: &[u8], at: usize, profile: Profile) -> &[u8] {
-    trimmed(slice::from(content(line, profile), at), profile)
+pub(crate) fn value(kind: RecordKind, line: &[u8], at: usize, profile: Profile) -> &[u8] {
+    trim(slice::from(content(line, profile), at), Space::around_value(kind, profile))
 }
 
 /// The line without its comment. To Google's parser it is what fits into a buffer, and a string of C, which ends before a NUL.
@@ -300,29 +314,6 @@ pub(crate) fn content(line: &[u8], profile: Profile) -> &[u8] {
             slice::before(line, memchr2(b'#', 0, line).unwrap_or(line.len()))
         }
     }
-}
-
-/// Without the space around it.
-pub(crate) fn trimmed(mut text: &[u8], profile: Profile) -> &[u8] {
-    if profile == Profile::Rfc9309 {
-        return trim(text);
-    }
-    while let [byte, rest @ ..] = text
-        && is_trimmed(*byte, profile)
-    {
-        text = rest;
-    }
-    while let [rest @ .., byte] = text
-        && is_trimmed(*byte, profile)
-    {
-        text = rest;
-    }
-    text
-}
-
-/// Whether a byte is space around a key or a value. Google's parser goes by `isspace` of C there.
-pub(crate) fn is_trimmed(byte: u8, profile: Profile) -> bool {
-    is_space(byte) || (profile == Profile::Google && matches!(byte, b'\t'..=b'\r'))
 }
 
 /// `comment = "#" *(UTF8-char-noctl / WS / "#")`; it starts anywhere.
@@ -338,25 +329,6 @@ pub(crate) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
-#[inline]
-pub(crate) fn trim(text: &[u8]) -> &[u8] {
-    match text {
-        // As nearly all values are written.
-        [b' ', rest @ ..] if rest.first() > Some(&b' ') && rest.last() > Some(&b' ') => rest,
-        _ => trim_all(text),
-    }
-}
-
-fn trim_all(mut text: &[u8]) -> &[u8] {
-    while let [b' ' | b'\t', rest @ ..] = text {
-        text = rest;
-    }
-    while let [rest @ .., b' ' | b'\t'] = text {
-        text = rest;
-    }
-    text
-}
-
 /// What of a record's value is used, perhaps with the comment behind it; `None`: the record is dropped, as its value is longer than the limit.
 ///
 /// Stricter: the beginning of a Disallow covers all that the whole pattern covers, so it is kept. So is the beginning of a user-agent line, which
@@ -364,14 +336,14 @@ fn trim_all(mut text: &[u8]) -> &[u8] {
 #[inline]
 pub(crate) fn fitting(kind: RecordKind, line: &[u8], value_at: usize, profile: Profile) -> Option<&[u8]> {
     if line.len() <= profile.plain_line_max() {
-        return Some(trim(slice::from(line, value_at)));
+        return Some(trim(slice::from(line, value_at), Space::around_value(kind, profile)));
     }
     fitting_of_other(kind, line, value_at, profile)
 }
 
 #[cold]
 fn fitting_of_other(kind: RecordKind, line: &[u8], value_at: usize, profile: Profile) -> Option<&[u8]> {
-    let whole = value(line, value_at, profile);
+    let whole = value(kind, line, value_at, profile);
     match (profile, kind) {
         (Profile::Google, _) => Some(whole),
         (Profile::Rfc9309, _) if whole.len() <= LINE_MAX => Some(whole),
@@ -400,7 +372,7 @@ mod tests {
 
     fn read(line: &str, profile: Profile) -> Option<(RecordKind, Spelling, &str)> {
         let key = key(line.as_bytes(), profile)?;
-        let value = core::str::from_utf8(value(line.as_bytes(), key.value_at, profile)).unwrap();
+        let value = core::str::from_utf8(value(key.kind, line.as_bytes(), key.value_at, profile)).unwrap();
         Some((key.kind, key.spelling, value))
     }
 

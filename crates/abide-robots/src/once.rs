@@ -73,7 +73,7 @@ impl<'a> Sink<'a> for Question<'_> {
             // Here the rule and the target differ, and a plain byte is the same in the normal form.
             Some(byte) if normal::is_plain(byte) => {}
             Some(b'*') if self.is_ruled_out(slice::from(rule.value, shared)) => {}
-            _ => self.push_special(rule.value, allow),
+            _ => self.push_special(rule, allow),
         }
     }
 
@@ -102,8 +102,8 @@ impl Question<'_> {
     }
 
     /// A pattern with a wildcard, a query, escapes or a comment behind it.
-    fn push_special(&mut self, value: &[u8], allow: bool) {
-        let (mut pattern, classes) = compile::pattern_of(value);
+    fn push_special(&mut self, rule: Raw<'_>, allow: bool) {
+        let (mut pattern, classes) = compile::pattern_of(rule.kind, rule.value, Profile::Rfc9309);
         if !can_match(pattern) {
             return;
         }

@@ -52,7 +52,9 @@ impl ParseOptions {
     /// RFC 9309 and 512,000 bytes, with common leniences: a byte order mark is skipped, and UTF-16 with one is decoded; known misspellings of keys
     /// and a missing colon between two words are accepted, except for Allow; a pattern may start with `*`; text after a product token is ignored, and
     /// a token with digits is accepted if it is the whole value. `docs/dev/rfc9309.md` in the repository lists it clause by clause.
-    /// A limit of that: a user-agent line that is misspelt, or has no colon, begins a group, and may so take a crawler out of a stricter one.
+    /// Beyond the RFC, the white space of Unicode and some other characters that nobody sees are dropped around keys and values, except for Allow.
+    /// A limit of that: a user-agent line that is misspelt, has no colon, or such a character before it, begins a group, and may so take a crawler out
+    /// of a stricter one.
     pub fn new() -> Self {
         Self { profile: Profile::Rfc9309, limit: FILE_MAX }
     }

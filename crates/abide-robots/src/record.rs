@@ -6,9 +6,10 @@ use alloc::string::String;
 use core::fmt::{self, Write as _};
 
 use crate::group;
-use crate::line::{self, RecordKind};
+use crate::line::RecordKind;
 use crate::profile::{LINE_MAX, Profile};
 use crate::slice;
+use crate::space::{Space, trim};
 use crate::token::ProductToken;
 
 /// A record of a robots.txt: key, value and line. A rule is a record of the kind Allow or Disallow.
@@ -72,7 +73,7 @@ impl<'a> Record<'a> {
     pub fn addresses(&self, token: Option<&ProductToken>) -> bool {
         // As `line::fitting` has it: the beginning of an over-long line names whom the line names.
         let used = match self.profile {
-            Profile::Rfc9309 => line::trim(slice::before(self.value, LINE_MAX)),
+            Profile::Rfc9309 => trim(slice::before(self.value, LINE_MAX), Space::Unseen),
             Profile::Google => self.value,
         };
         self.kind == RecordKind::UserAgent && group::addresses(used, token, self.profile)

@@ -19,6 +19,8 @@ use crate::pattern::can_match;
 use crate::profile::{GOOGLE_LINE_MAX, LINE_MAX, Profile};
 use crate::robots::Robots;
 use crate::slice;
+use crate::space::{Space, invisible_in, trim};
+use crate::spoilt::{is_utf16, second_record};
 
 /// A remark on a place in a robots.txt. `Display` is one sentence.
 ///
@@ -97,10 +99,25 @@ struct RecordPlace<'a> {
 impl RecordPlace<'_> {
     /// The columns of the part of the line that follows `from` and space.
     fn columns(&self, from: usize, part: &[u8]) -> Range<usize> {
-        let behind = slice::from(self.line, from).iter();
-        let space = behind.take_while(|&&byte| line::is_trimmed(byte, self.profile)).count();
-        let first = from.saturating_add(space).saturating_add(1);
+        let behind = slice::from(self.line, from);
+        let space = behind.windows(part.len().max(1)).position(|window| window.starts_with(part));
+        let first = from.saturating_add(space.unwrap_or_default()).saturating_add(1);
         first..first.saturating_add(part.len())
+    }
+
+    /// The line without its comment and the space that the grammar allows around it.
+    fn content(&self) -> &[u8] {
+        trim(line::without_comment(self.line), Space::of(self.profile))
+    }
+
+    /// The key with the space around it.
+    fn key(&self, key: RecordKey) -> &[u8] {
+        let before = slice::before(self.line, key.value_at);
+        before.strip_suffix(b":").unwrap_or(before)
+    }
+
+    fn value(&self, key: RecordKey) -> &[u8] {
+        line::value(key.kind, self.line, key.value_at, self.profile)
     }
 }
 
@@ -152,6 +169,10 @@ impl Reader<'_> {
         if self.robots.is_utf16() {
             self.remark("utf16", 1, 1..1, "the file is UTF-16; RFC 9309 asks for UTF-8");
         }
+        if is_utf16(text) {
+            let sentence = "the file looks like UTF-16 without a byte order mark, so it is not decoded; RFC 9309 asks for UTF-8";
+            self.remark("utf16-without-mark", 1, 1..1, sentence);
+        }
         if self.robots.is_cut() {
             let last = Lines::of(text).count() as u32;
             let sentence = format!(
@@ -163,10 +184,12 @@ impl Reader<'_> {
     }
 
     fn line(&mut self, place: RecordPlace<'_>) {
-        let content = line::trimmed(line::without_comment(place.line), self.profile);
+        let content = trim(place.content(), Space::around_key(self.profile));
         // `Allow /a:b` has a colon, but not behind its key.
         let is_record = |key: &RecordKey| key.kind != RecordKind::Other || !is_allow_without_colon(content);
-        let Some(key) = line::key(place.line, self.profile).filter(is_record) else {
+        let key = line::key(place.line, self.profile).filter(is_record);
+        self.one_line(place, key);
+        let Some(key) = key else {
             if !content.is_empty() {
                 let columns = place.columns(0, content);
                 let sentence = if is_allow_without_colon(content) {
@@ -175,23 +198,27 @@ impl Reader<'_> {
                     "the line is no record and is skipped"
                 };
                 self.remark("unreadable-line", place.number, columns, sentence);
+                let whole = line::without_comment(place.line).len();
+                self.first_invisible(place, 0..whole, 0..usize::MAX, "the line is skipped");
             }
             return;
         };
-        self.bytes(place, key, content);
+        self.bytes(place, key);
+        self.invisible(place, key);
         self.spelling(place, key);
         self.value(place, key);
         self.group(place, key);
     }
 
-    fn bytes(&mut self, place: RecordPlace<'_>, key: RecordKey, content: &[u8]) {
+    fn bytes(&mut self, place: RecordPlace<'_>, key: RecordKey) {
+        let content = place.content();
         let valid = core::str::from_utf8(content).map_or_else(|error| error.valid_up_to(), |_| content.len());
         let control = content.iter().position(|&byte| byte.is_ascii_control() && byte != b'\t');
         let first = control.filter(|&at| at < valid).unwrap_or(valid);
         if let Some(byte) = content.get(first) {
             let at = place.columns(0, content).start.saturating_add(first);
-            // Columns count from one.
-            let is_compared = key.kind.is_rule() && at > key.value_at;
+            let is_compared =
+                key.kind.is_rule() && place.columns(key.value_at, place.value(key)).contains(&at);
             let consequence = match self.profile {
                 Profile::Google if *byte == 0 => "; the line ends before it",
                 Profile::Rfc9309 if is_compared => "; it is compared as its percent-encoding",
@@ -203,9 +230,61 @@ impl Reader<'_> {
         }
     }
 
+    /// In the key and in the value, with the space around each.
+    fn invisible(&mut self, place: RecordPlace<'_>, key: RecordKey) {
+        let (name, value) = (line::name(place.key(key), self.profile), place.value(key));
+        let is_compared = key.kind.is_rule() && self.profile == Profile::Rfc9309;
+        let in_value =
+            if is_compared { "it is compared as its percent-encoding" } else { "it is part of the value" };
+        let content = line::without_comment(place.line);
+        self.first_invisible(place, 0..place.key(key).len(), place.columns(0, name), "it is part of the key");
+        self.first_invisible(
+            place,
+            key.value_at..content.len(),
+            place.columns(key.value_at, value),
+            in_value,
+        );
+    }
+
+    /// One remark for all of a part, so that a line has few. What is outside of `kept` is dropped.
+    fn first_invisible(
+        &mut self,
+        place: RecordPlace<'_>,
+        part: Range<usize>,
+        kept: Range<usize>,
+        consequence: &str,
+    ) {
+        let mut found = invisible_in(place.line.get(part.clone()).unwrap_or_default());
+        let Some((at, letter)) = found.next() else { return };
+        let first = part.start.saturating_add(at).saturating_add(1);
+        let consequence = if kept.contains(&first) { consequence } else { "it is dropped" };
+        let more = match found.count() {
+            0 => String::new(),
+            more => format!("; {more} more behind it"),
+        };
+        let sentence = format!("the character U+{:04X} is invisible; {consequence}{more}", u32::from(letter));
+        self.remark(
+            "invisible-character",
+            place.number,
+            first..first.saturating_add(letter.len_utf8()),
+            sentence,
+        );
+    }
+
+    fn one_line(&mut self, place: RecordPlace<'_>, key: Option<RecordKey>) {
+        let behind = key.map_or(place.line.len(), |key| key.value_at);
+        let Some(second) = second_record(place.line, behind) else { return };
+        let columns = second.start.saturating_add(1)..second.end.saturating_add(1);
+        let sentence = if slice::from(place.line, second.start).starts_with(b"\\") {
+            "a line end is written out here as two characters, which end no line"
+        } else {
+            "a line has one record; a second one that begins here is read as part of the first"
+        };
+        self.remark("records-on-one-line", place.number, columns, sentence);
+    }
+
     fn spelling(&mut self, place: RecordPlace<'_>, key: RecordKey) {
-        let before = slice::before(place.line, key.value_at);
-        let name = line::trimmed(before.strip_suffix(b":").unwrap_or(before), self.profile);
+        let name = line::name(place.key(key), self.profile);
         let (columns, shown) = (place.columns(0, name), quoted(name));
         if line::kind_of(name, self.profile).1 == Spelling::Misspelt {
             let sentence = format!("{shown} is read as \"{}\"", key.kind.name());
@@ -222,7 +301,7 @@ impl Reader<'_> {
     }
 
     fn value(&mut self, place: RecordPlace<'_>, key: RecordKey) {
-        let value = line::value(place.line, key.value_at, self.profile);
+        let value = place.value(key);
         let columns = place.columns(key.value_at, value);
         self.length(place, &columns);
         match key.kind {
@@ -308,14 +387,13 @@ impl Reader<'_> {
                 }
                 self.phase = RunPhase::Agents;
                 self.group = None;
-                let value = line::value(place.line, key.value_at, self.profile);
-                let name = group::name(value, self.profile);
+                let name = group::name(place.value(key), self.profile);
                 if !name.is_empty() {
                     self.agents.insert(name.to_ascii_lowercase());
                 }
             }
             (RunPhase::Outside, kind) if !kind.stands_anywhere() => {
-                let columns = place.columns(0, line::trimmed(place.line, self.profile));
+                let columns = place.columns(0, trim(place.line, Space::of(self.profile)));
                 let (code, what) = match kind {
                     RecordKind::ContentSignal => ("signal-outside-group", "counts for every crawler"),
                     _ => ("outside-group", "belongs to no group"),
@@ -357,7 +435,8 @@ impl Reader<'_> {
     fn rule(&mut self, place: RecordPlace<'_>, key: RecordKey) {
         let allow = key.kind == RecordKind::Allow;
         let value = line::fitting(key.kind, place.line, key.value_at, self.profile);
-        let value = line::trim(line::without_comment(value.unwrap_or_default()));
+        let space = Space::around_value(key.kind, self.profile);
+        let value = trim(line::without_comment(value.unwrap_or_default()), space);
         let is_two_rules = self.profile == Profile::Google && allow && directory_of_index(value).is_some();
         if !can_match(value) || is_two_rules {
             return;
@@ -375,7 +454,7 @@ impl Reader<'_> {
         };
         let Some(group) = self.number_of_group() else { return };
         let matches = (group, without_idle_stars(&pattern));
-        let columns = place.columns(0, line::trimmed(place.line, self.profile));
+        let columns = place.columns(0, trim(place.line, Space::of(self.profile)));
         let mut hidden = Known { rank: (bytes, allow), pattern, number: place.number, columns };
         let known = match self.rules.entry(matches) {
             Entry::Vacant(place) => {

@@ -13,6 +13,7 @@ use crate::profile::ParseOptions;
 use crate::record::Record;
 use crate::rules::{RobotsVerdict, Rules, Target};
 use crate::slice;
+use crate::space::{Space, trim};
 use crate::token::ProductToken;
 
 /// A robots.txt as a document: every group and every record, with its line.
@@ -138,9 +139,9 @@ impl Robots {
 
     /// What of a record's value is used; nothing if the record is dropped for its length.
     fn used(&self, statement: &Statement) -> Option<&[u8]> {
-        let RecordKey { kind, value_at, .. } = statement.key;
-        let value = line::fitting(kind, self.line_of(statement), value_at, self.options.profile)?;
-        Some(line::trim(line::without_comment(value)))
+        let (RecordKey { kind, value_at, .. }, profile) = (statement.key, self.options.profile);
+        let value = line::fitting(kind, self.line_of(statement), value_at, profile)?;
+        Some(trim(line::without_comment(value), Space::around_value(kind, profile)))
     }
 
     /// The text of a line with a record, by its [number](Record::line), without its line end.
@@ -153,8 +154,9 @@ impl Robots {
         let RecordKey { kind, value_at, .. } = statement.key;
         let (line, profile) = (self.line_of(statement), self.options.profile);
         let before = slice::before(line, value_at);
-        let key = line::trimmed(before.strip_suffix(b":").unwrap_or(before), profile);
-        Record { kind, key, value: line::value(line, value_at, profile), line: statement.number, profile }
+        let key = line::name(before.strip_suffix(b":").unwrap_or(before), profile);
+        let value = line::value(kind, line, value_at, profile);
+        Record { kind, key, value, line: statement.number, profile }
     }
 
     fn line_of(&self, statement: &Statement) -> &[u8] {

@@ -127,6 +127,35 @@ fn covers(pattern: &[Unit], target: &[Unit]) -> bool {
     reached.contains(&true)
 }
 
+/// The white space of Unicode, and three more that nobody sees.
+pub(crate) const UNSEEN: [char; 28] = [
+    '\t', '\n', '\x0b', '\x0c', '\r', ' ', '\u{85}', '\u{a0}', '\u{1680}', '\u{2000}', '\u{2001}',
+    '\u{2002}', '\u{2003}', '\u{2004}', '\u{2005}', '\u{2006}', '\u{2007}', '\u{2008}', '\u{2009}',
+    '\u{200a}', '\u{2028}', '\u{2029}', '\u{202f}', '\u{205f}', '\u{3000}', '\u{200b}', '\u{2060}',
+    '\u{feff}',
+];
+
+/// The text without these characters around it.
+fn without<'a>(dropped: &[char], mut text: &'a [u8]) -> &'a [u8] {
+    let at_edge = |is_edge: &dyn Fn(&[u8]) -> bool| {
+        let letters = dropped.iter().map(char::to_string).filter(|letter| is_edge(letter.as_bytes()));
+        letters.map(|letter| letter.len()).max()
+    };
+    // A look at the edge first: most texts have nothing to drop.
+    let may_be = |edge: Option<&u8>| edge.is_some_and(|byte| !byte.is_ascii_graphic());
+    while may_be(text.first())
+        && let Some(length) = at_edge(&|letter| text.starts_with(letter))
+    {
+        text = &text[length..];
+    }
+    while may_be(text.last())
+        && let Some(length) = at_edge(&|letter| text.ends_with(letter))
+    {
+        text = &text[..text.len() - length];
+    }
+    text
+}
+
 fn rules(robots: &[u8], token: &str) -> Vec<(bool, Vec<Unit>)> {
     let named = rules_of(robots, token);
     let groups = if named.is_empty() { rules_of(robots, "*") } else { named };
@@ -140,11 +169,13 @@ fn rules_of(robots: &[u8], token: &str) -> Vec<Vec<Rule>> {
     for line in robots.split(|byte| b"\r\n".contains(byte)) {
         let line = line.split(|&byte| byte == b'#').next().unwrap_or_default();
         let Some(colon) = line.iter().position(|&byte| byte == b':') else { continue };
-        let key = String::from_utf8_lossy(&line[..colon]).trim_matches([' ', '\t']).to_ascii_lowercase();
-        let value = line[colon + 1..].to_vec();
-        let first = value.iter().position(|byte| !b" \t".contains(byte)).unwrap_or(value.len());
-        let last = value.iter().rposition(|byte| !b" \t".contains(byte)).map_or(first, |last| last + 1);
-        let value = &value[first..last];
+        let plain = without(&[' ', '\t'], &line[..colon]);
+        let key = String::from_utf8_lossy(without(&UNSEEN, plain)).to_ascii_lowercase();
+        if key == "allow" && !plain.eq_ignore_ascii_case(b"allow") {
+            continue;
+        }
+        let dropped = if key == "allow" { &[' ', '\t'][..] } else { &UNSEEN };
+        let value = without(dropped, &line[colon + 1..]);
         match key.as_str() {
             "user-agent" => {
                 if groups.last().is_none_or(|(_, closed, _)| *closed) {

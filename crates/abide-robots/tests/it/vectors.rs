@@ -72,7 +72,8 @@ fn cases() {
     let mut names = HashSet::new();
     for case in &cases {
         assert!(names.insert(&case.name), "{} occurs twice", case.name);
-        assert!(case.name.starts_with("rfc_") || case.name.starts_with("lenient_"), "{}", case.name);
+        let prefixes = ["rfc_", "lenient_", "stricter_"];
+        assert!(prefixes.iter().any(|prefix| case.name.starts_with(prefix)), "{}", case.name);
         assert!(!case.clause.is_empty(), "{}", case.name);
         run(case);
     }
