@@ -99,7 +99,7 @@ pub use builder::GateBuilder;
 pub use clock::ManualClock;
 pub use clock::{Clock, SystemClock, WallMillis, caught_clock, lacks_timers};
 pub(crate) use coding::Coding;
-pub use coding::decoder;
+pub use coding::{decoder, named_codings};
 pub use denied::{Denied, DeniedKind};
 pub use event::{Event, caught, caught_future};
 pub use failure::Failure;
