@@ -69,9 +69,10 @@ mod text;
 pub mod pacing;
 pub mod robots_cache;
 
-// Which addresses may be contacted, and how bodies are decoded.
+// Which addresses may be contacted, where redirects lead, and how bodies are decoded.
 mod address;
 mod coding;
+mod location;
 
 // The composition: robots.txt first, then the host's turn.
 mod builder;
@@ -106,6 +107,7 @@ pub use failure::Failure;
 /// What the traits of this crate return, so that they can be used as `dyn`.
 pub use futures_core::future::BoxFuture;
 pub use gate::{Gate, Verdict};
+pub use location::{SeveralLocations, location};
 pub use memory_store::MemoryStore;
 #[cfg(feature = "metrics")]
 pub use metrics::{record_metrics, sample_metrics};
