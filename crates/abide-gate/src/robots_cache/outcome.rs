@@ -96,10 +96,11 @@ pub(crate) fn classify(
 fn coding(headers: &HeaderMap) -> Result<Option<Coding>, Failure> {
     let values = headers.get_all(TRANSFER_ENCODING).iter();
     let mut members = values.flat_map(|value| value.as_bytes().split(|&b| b == b',')).map(<[u8]>::trim_ascii);
-    if members.any(|member| !member.is_empty() && !member.eq_ignore_ascii_case(b"chunked")) {
-        return Err(Failure::StillCoded);
-    }
-    Coding::of(headers)
+    // Lenient: `identity`, which RFC 2616 §3.6 had, and which means that nothing was done.
+    let is_taken_off = |member: &[u8]| {
+        [&b""[..], b"chunked", b"identity"].iter().any(|known| member.eq_ignore_ascii_case(known))
+    };
+    if members.all(is_taken_off) { Coding::of(headers) } else { Err(Failure::TransferCoding) }
 }
 
 /// Whether a body is still in a coding: in one that was not named, in a second one below the named one, or in what a decoding client left.
@@ -203,11 +204,17 @@ mod tests {
 
     #[test]
     fn a_coding_that_is_left_is_unreachable() {
-        for (value, coded) in
-            [("chunked", false), ("Chunked", false), ("gzip, chunked", true), ("gzip", true)]
-        {
+        for (value, coded) in [
+            ("chunked", false),
+            ("Chunked", false),
+            ("identity", false),
+            ("Identity, chunked", false),
+            ("gzip, chunked", true),
+            ("gzip", true),
+            ("identity, gzip", true),
+        ] {
             let headers = HeaderMap::from_iter([(TRANSFER_ENCODING, HeaderValue::from_static(value))]);
-            assert_eq!(coding(&headers).is_err(), coded, "{value}");
+            assert_eq!(coding(&headers).err(), coded.then_some(Failure::TransferCoding), "{value}");
         }
         assert!(looks_coded(b"\x1f\x8b\x08") && looks_coded(&[0x28, 0xb5, 0x2f, 0xfd]));
         assert!(!looks_coded(b"User-agent: *"));
