@@ -114,14 +114,15 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// The copy, if it has validators, and for the URL that it came from alone: they mean nothing elsewhere. So a request that follows an unasked
-    /// 304 has none either.
+    /// The copy, if it has validators that are used now, and for the URL that it came from alone: they mean nothing elsewhere. So a request that
+    /// follows an unasked 304 has none either.
     fn confirmable(&self) -> Option<&'a GoodCopy> {
         let is_its_url = |copy: &&GoodCopy| match copy.redirected_to.as_deref() {
             Some(url) => url == self.here(),
             None => self.visited.len() == 1,
         };
-        self.copy.filter(is_its_url).filter(|copy| !copy.validators.is_empty())
+        let now = self.cache.clock.wall();
+        self.copy.filter(is_its_url).filter(|copy| copy.is_confirmable(now))
     }
 
     #[expect(clippy::expect_used, reason = "the constructor puts one in, and nothing takes any out")]

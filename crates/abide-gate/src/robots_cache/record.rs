@@ -79,6 +79,9 @@ const OUTAGE_ATTEMPTS: u32 = 20;
 /// How far apart attempts must be to count. Less than a day, so that all attempts of a crawl that runs daily count, though not at the same minute.
 const COUNTED_APART: Duration = Duration::from_secs(20 * 60 * 60);
 
+/// Seven days, without the one for which a copy may be used after the last 304.
+const CONFIRMED_MAX: Duration = Duration::from_secs(6 * 24 * 60 * 60);
+
 impl Outage {
     fn again(self, now: WallMillis) -> Self {
         let mut next = self.attempted();
@@ -335,6 +338,16 @@ impl GoodCopy {
     /// When the server last confirmed it, by sending it or by a 304.
     pub fn validated_at(&self) -> WallMillis {
         self.validated_at
+    }
+
+    /// Whether a 304 to its validators is believed.
+    ///
+    /// Stricter: a server whose validators do not change with the file would keep a new rule from us for ever. So all of it is fetched again before
+    /// it is seven days old: a copy that is younger than this now is asked for again within 24 hours.
+    pub(super) fn is_confirmable(&self, now: WallMillis) -> bool {
+        now.since(self.fetched_at) < CONFIRMED_MAX
+            && !self.validators.is_empty()
+            && self.validators.can_change()
     }
 
     pub(super) fn lifetime(&self) -> Option<Duration> {
