@@ -267,6 +267,7 @@ impl Builder {
     /// | `user_agent` | that of [`user_agent`](Self::user_agent) |
     /// | `dns_resolver` | that of [`resolver`](Self::resolver), guarded |
     /// | `connect_timeout` | that of [`connect_timeout`](Self::connect_timeout) |
+    /// | `http1_allow_obsolete_multiline_headers_in_responses` and the two like it | on: folded fields, spaces before the colon, bad lines |
     /// | `gzip` and the other codings | off: they would drop what follows the first gzip member of a robots.txt. abide decodes pages itself ([`decode`](Self::decode)) |
     ///
     /// All other settings of `inner` stay, and apply to robots.txt, too:
@@ -303,6 +304,11 @@ impl Builder {
             .no_brotli()
             .no_deflate()
             .no_zstd()
+            // Lenient: what browsers and curl read. RFC 9112 §5.2: a user agent MUST replace the line ends of a folded field by spaces. §5.1 lets
+            // clients take a space before the colon off, and a line that is no field says nothing.
+            .http1_allow_obsolete_multiline_headers_in_responses(true)
+            .http1_allow_spaces_after_header_name_in_responses(true)
+            .http1_ignore_invalid_headers_in_responses(true)
             .dns_resolver(self.guarded_resolver())
             .connect_timeout(self.connect_timeout);
         let client = inner.build().map_err(|error| BuildError::Client(error.into()))?;
