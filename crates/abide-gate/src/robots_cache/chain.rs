@@ -48,7 +48,7 @@ pub(super) struct Chain<'a> {
     asked_again: bool,
     sent: bool,
     permit_wait: &'a PermitWait,
-    /// For how long a 429 backs its host off at least.
+    /// For how long a 429 or its kin backs its host off at least.
     throttle: Option<Duration>,
 }
 
@@ -93,7 +93,8 @@ impl<'a> Chain<'a> {
             };
             let (status, hold) = (reply.status(), reply.hold());
             let unreachable = |cause| FetchOutcome::Unreachable { cause, hold };
-            match classify(status, reply.headers(), hold, copy, &self.cache.policy) {
+            let now = self.cache.clock.wall();
+            match classify(status, reply.headers(), now, hold, copy, &self.cache.policy) {
                 Ok(AfterHead::ReadBody(coding)) => {
                     let read = self.read(reply, coding).await;
                     return Ok(read.map_or_else(unreachable, FetchOutcome::Rules));

@@ -95,7 +95,7 @@ impl Default for RobotsPolicy {
 }
 
 impl RobotsPolicy {
-    /// Stricter than the RFC asks: 401, 403, 407, 408, 421, 425 and 429 are unreachable instead of unavailable.
+    /// Stricter than the RFC asks: 401, 403, 407, 408, 421, 425, and any 4xx that asks to wait, such as 429, are unreachable instead of unavailable.
     pub fn cautious() -> Self {
         Self { cautious: true, ..Self::default() }
     }
