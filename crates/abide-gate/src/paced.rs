@@ -67,16 +67,18 @@ impl PacedFetch {
         let (permit, fetching) = self.admitted(&request).await?;
         self.pacer.granted(request.url(), &permit);
         let started = self.clock.now();
-        // The last thing before the request is sent.
-        if let Some(signer) = signer {
-            let mut fields = HeaderMap::new();
-            signer.sign(&Method::GET, request.url(), &mut fields, self.clock.wall()).map_err(|error| {
-                FetchError::new(Failure::Other, format!("the request could not be signed: {error}"))
-            })?;
-            request.signature = fields;
-        }
+        self.sign(&mut request, signer)?;
         let (url, throttle, waits) = (request.url().clone(), request.throttle, request.permit_wait.clone());
-        match self.fetch.fetch(request).await {
+        let mut fetched = self.fetch.fetch(request.clone()).await;
+        let spent = self.clock.now().saturating_duration_since(started);
+        request.budget = request.budget.saturating_sub(spent);
+        // RFC 9112 §9.3.1: a kept connection can be closed while a request is on its way. It is a GET, so it is sent again, on a new connection.
+        // Once, and under the same permit: the server has not responded to the first, and no other request is on the wire.
+        if fetched.as_ref().is_err_and(|error| error.may_be_repeated) && !request.budget.is_zero() {
+            self.sign(&mut request, signer)?;
+            fetched = self.fetch.fetch(request).await;
+        }
+        match fetched {
             Ok(reply) => {
                 let before = self.clock.wall();
                 let mut backoff = permit.observe(reply.status(), reply.headers());
@@ -120,6 +122,17 @@ impl PacedFetch {
                 Err(error)
             }
         }
+    }
+
+    /// The last thing before the request is sent: a signature is for one request.
+    fn sign(&self, request: &mut RobotsRequest, signer: Option<&dyn SignRequest>) -> Result<(), FetchError> {
+        let Some(signer) = signer else { return Ok(()) };
+        let mut fields = HeaderMap::new();
+        signer.sign(&Method::GET, request.url(), &mut fields, self.clock.wall()).map_err(|error| {
+            FetchError::new(Failure::Other, format!("the request could not be signed: {error}"))
+        })?;
+        request.signature = fields;
+        Ok(())
     }
 
     /// A permit, and a place among the fetches on the wire. The wait for either counts.

@@ -30,7 +30,7 @@ pub(crate) type FetchBody = UnsyncBoxBody<Bytes, FetchError>;
 
 /// Sends one request for a robots.txt.
 ///
-/// An implementation sends exactly one GET and **never follows a redirect**: hops are counted, checked and filed by the caller (RFC 9309
+/// An implementation sends exactly one GET, again only if [`FetchError::with_repetition`] asked for it, and **never follows a redirect**: hops are counted, checked and filed by the caller (RFC 9309
 /// §2.3.1.2). It sends the crawler's own User-Agent and [`RobotsRequest::headers`], but no cookies, credentials, Referer or Range. It returns the
 /// body **as the server sent it**, with its `Content-Encoding`: decoders of clients lose what follows the first gzip member. Before it sends,
 /// it refuses addresses that must not be contacted ([`AddressGuard`](crate::AddressGuard)). It has [`RobotsRequest::budget`] of time for the
@@ -389,16 +389,25 @@ pub struct FetchError {
     /// The failure; or the pacer's refusal, by which nothing was sent, so that it does not count as an attempt.
     pub(super) why: Result<Failure, Box<Refusal>>,
     text: Arc<str>,
+    pub(crate) may_be_repeated: bool,
 }
 
 impl FetchError {
     /// An error of this kind, described by `text`.
     pub fn new(failure: Failure, text: impl Into<String>) -> Self {
-        Self { why: Ok(failure), text: Arc::from(text.into()) }
+        Self { why: Ok(failure), text: Arc::from(text.into()), may_be_repeated: false }
     }
 
     pub(crate) fn deferred(why: Refusal) -> Self {
-        Self { why: Err(Box::new(why)), text: Arc::from("the request waits for the rate limit of its host") }
+        let text = Arc::from("the request waits for the rate limit of its host");
+        Self { why: Err(Box::new(why)), text, may_be_repeated: false }
+    }
+
+    /// Whether the request goes out once more, under the same permit: because a connection that was kept from a request before was closed before
+    /// there was a response (RFC 9112 §9.3.1), or because the server wants another version of HTTP, which the transport uses from now on.
+    #[must_use]
+    pub fn with_repetition(self, may_be_repeated: bool) -> Self {
+        Self { may_be_repeated, ..self }
     }
 
     /// What went wrong; `None` if nothing was sent, because the request was deferred.

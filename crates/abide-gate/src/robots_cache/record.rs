@@ -455,7 +455,8 @@ mod tests {
         for (back, fetched_at) in
             [(NOW.minus(300 * 24 * HOUR), NOW.minus(300 * 24 * HOUR)), (NOW.plus(HOUR), NOW)]
         {
-            for outcome in [FetchOutcome::UnavailableForNow { status: 408, hold: None }, not_modified.clone()] {
+            for outcome in [FetchOutcome::UnavailableForNow { status: 408, hold: None }, not_modified.clone()]
+            {
                 let record = after(Some(&confirmed), outcome, back);
                 let copy = record.copy.as_ref().unwrap();
                 assert_eq!((copy.fetched_at, copy.validated_at), (fetched_at, back));
