@@ -141,7 +141,7 @@ fn settings(online: &Online, signature: Option<&WebBotAuth>) -> anyhow::Result<a
         // A busy disk is no reason to fetch a robots.txt again that is in the store.
         .with_store_timeout(STORE_TIMEOUT)
         // So that `--concurrency` is the only limit.
-        .with_fetches_max(usize::from(online.concurrency).max(64));
+        .with_fetches_max(usize::from(online.concurrency).max(512));
     let mut builder = Abide::builder(first)
         .user_agent(&user_agent)
         .robots(robots)

@@ -195,7 +195,8 @@ impl<'a> Chain<'a> {
         let left = self.left(&reply);
         let RobotsResponse { status, headers, body, .. } = reply;
         let body = body::decoded(body, coding);
-        let read = timeout(left, body::read(body, self.cache.policy.body_limit)).await;
+        let read =
+            timeout(left, body::read(body, self.cache.policy.body_limit, &self.cache.large_bodies)).await;
         let (text, truncated) = read.map_err(|_| Failure::Timeout)?.map_err(|error| {
             log::failed(self.origin, &error);
             error.failure().unwrap_or(Failure::Body)
