@@ -8,7 +8,9 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use abide::{Abide, Denied, DeniedKind, Failure, HeadEnd, Options, RedirectHistory, RequestBuilderExt, ResponseExt};
+use abide::{
+    Abide, Denied, DeniedKind, Failure, HeadEnd, Options, RedirectHistory, RequestBuilderExt, ResponseExt,
+};
 use abide_http::root_cause;
 use abide_permissions::Preference;
 use anstyle::Style;

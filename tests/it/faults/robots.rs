@@ -234,7 +234,7 @@ fn heads(table: &mut Table) {
         // These end a text, or a line, for one reader and not for another.
         ("NUL in a field", &b"x: a\0b\r\n"[..]),
         ("a lone CR in the head", b"x: a\rb: c\r\n"),
-        ("a folded length that is another", &b"content-length:\r\n 500\r\n"),
+        ("a folded length that is another", b"content-length:\r\n 500\r\n"),
         ("a coding before a space", b"content-encoding : x-unknown\r\n"),
         ("a folded coding", b"content-encoding:\r\n x-unknown\r\n"),
     ] {
