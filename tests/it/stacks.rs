@@ -347,7 +347,12 @@ async fn abide_twice_in_a_chain_waits_for_itself_and_says_so() {
 
 #[tokio::test]
 async fn a_network_error_becomes_text_in_a_cache() {
-    let server = Server::without_rules(|_| Reply::raw(vec![abide_tests::Step::Reset])).await;
+    // No connection is kept, on which a request would be sent once more.
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::raw(vec![Step::send("HTTP/1.1 404 Not Found\r\nconnection: close\r\n\r\n")]),
+        _ => Reply::raw(vec![Step::Reset]),
+    })
+    .await;
     let (abide, inner) = crawler(&server);
     let whole = ClientBuilder::new(inner.clone()).with(retry(2)).with(abide.middleware()).build();
     let error = whole.get("http://a.example/x").send().await.unwrap_err();

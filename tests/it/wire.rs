@@ -3,17 +3,18 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use abide::robots_cache::RobotsPolicy;
-use abide::{Abide, Denied, DeniedKind, Failure, ResponseExt, Scan};
+use abide::{Abide, Denied, DeniedKind, Event, Failure, ResponseExt, Scan};
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, PacePolicy, Want};
 use abide_gate::{BoxFuture, Gate, HolderId, MemoryStore, StoreError};
 use abide_tests::{Authority, Reply, Seen, Server, Silent, Step, StoppedClock, gzip};
 use abide_tower::AbideLayer;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tower::ServiceExt;
@@ -192,6 +193,142 @@ async fn a_connection_closed_between_requests_is_no_error() {
     }
 }
 
+/// A server that closes a connection when a request for one of these comes on it, as often as it says; before that, it kept the connection.
+async fn hanging_up(times: usize, paths: &'static [&'static str]) -> Server {
+    let hung_up = AtomicUsize::new(0);
+    Server::start(move |seen| {
+        let is_hung_up = paths.contains(&&*seen.path)
+            && hung_up.fetch_update(SeqCst, SeqCst, |n| (n < times).then_some(n + 1)).is_ok();
+        match seen.path.as_str() {
+            _ if is_hung_up => Reply::raw(Vec::new()),
+            "/robots.txt" => Reply::redirect(301, "/rules"),
+            "/rules" => Reply::new(200, "User-agent: *\nDisallow: /secret"),
+            _ => Reply::html("page"),
+        }
+    })
+    .await
+}
+
+/// RFC 9112 §9.3.1, under the permit of the first.
+#[tokio::test]
+async fn a_request_on_a_kept_connection_that_is_closed_is_sent_once_more() {
+    for (path, methods, are_sent) in [
+        ("/rules", &["GET"][..], 2),
+        ("/x", &["GET", "HEAD", "OPTIONS", "PUT", "DELETE"], 2),
+        // It may have been processed.
+        ("/x", &["POST", "PATCH"], 1),
+    ] {
+        for (method, counts) in methods.iter().flat_map(|method| [(method, false), (method, true)]) {
+            let paths: &[&str] = if path == "/x" { &["/x"] } else { &["/rules"] };
+            let server = hanging_up(1, paths).await;
+            let granted = Arc::new(AtomicUsize::new(0));
+            let observed = Arc::clone(&granted);
+            let builder = builder(&server).observer(Arc::new(move |event| {
+                observed.fetch_add(matches!(event, Event::Granted { .. }).into(), SeqCst);
+            }));
+            let client = if counts {
+                let (abide, inner) = builder.parts();
+                abide.wrap(inner)
+            } else {
+                builder.client()
+            };
+            let request = client.request(method.parse().unwrap(), "http://a.example/x").body("a body");
+            let answer = request.send().await;
+            let what = format!("{method} where {path} is closed: {answer:?}");
+            assert_eq!(server.count(&format!("a.example{path}")), are_sent, "{what}");
+            assert_eq!(granted.load(SeqCst), 3, "permits: {what}");
+            match answer {
+                Ok(page) => assert!(page.status() == 200 && are_sent == 2, "{what}"),
+                Err(error) => assert!(Denied::find(&error).is_none() && are_sent == 1, "{what}"),
+            }
+            let bodies: Vec<_> =
+                server.log().into_iter().filter(|seen| seen.path == "/x").map(|seen| seen.body).collect();
+            assert!(bodies.iter().all(|body| body == b"a body"), "{what}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_request_is_sent_twice_at_most_and_once_on_a_new_connection() {
+    let server = hanging_up(usize::MAX, &["/x"]).await;
+    let error = client(&server).get("http://a.example/x").send().await.unwrap_err();
+    assert!(Denied::find(&error).is_none(), "{error:?}");
+    assert_eq!(server.count("a.example/x"), 2);
+    let inner = reqwest::Client::builder().pool_max_idle_per_host(0);
+    let error =
+        builder(&server).build_client(inner).unwrap().get("http://a.example/x").send().await.unwrap_err();
+    assert!(Denied::find(&error).is_none(), "{error:?}");
+    assert_eq!(server.count("a.example/x"), 3);
+    // A body that can be read once cannot be sent twice.
+    let stream = reqwest::Body::wrap(http_body_util::Full::new(bytes::Bytes::from("once")));
+    assert!(client(&server).put("http://a.example/x").body(stream).send().await.is_err());
+    assert_eq!(server.count("a.example/x"), 4);
+}
+
+/// The frames for an origin that wants HTTP/1.1, at most for the page.
+async fn wanting_http11(authority: &Authority, but_robots: bool) -> (SocketAddr, [Arc<AtomicUsize>; 2]) {
+    let acceptor = authority.http2_acceptor("a.example");
+    let counts = [Arc::default(), Arc::default()];
+    let [by_http2, by_http11] = counts.clone();
+    let address = listener(move |stream| {
+        let (acceptor, by_http2, by_http11) =
+            (acceptor.clone(), Arc::clone(&by_http2), Arc::clone(&by_http11));
+        async move {
+            let Ok(mut stream) = acceptor.accept(stream).await else { return };
+            if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+                let wants = |id: u32| frame(RST_STREAM, 0, id, &HTTP_1_1_REQUIRED.to_be_bytes());
+                let answer = move |id| match id {
+                    1 if but_robots => frame(HEADERS, 5, id, &[0x8d]),
+                    id => wants(id),
+                };
+                return talk(stream, answer, by_http2).await;
+            }
+            let mut read = Vec::new();
+            while stream.read_buf(&mut read).await.is_ok_and(|read| read > 0) {
+                if read.ends_with(b"\r\n\r\n") {
+                    read.clear();
+                    by_http11.fetch_add(1, SeqCst);
+                    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+                }
+            }
+        }
+    })
+    .await;
+    (address, counts)
+}
+
+#[tokio::test]
+async fn a_host_that_wants_http_1_1_gets_it_and_is_remembered() {
+    let authority = Authority::new();
+    for (but_robots, http2, http11) in [(false, 1, 4), (true, 2, 3)] {
+        let (address, [by_http2, by_http11]) = wanting_http11(&authority, but_robots).await;
+        let builder = builder(address).http11(trusting(&authority));
+        let client = builder.build_client(trusting(&authority)).unwrap();
+        for _ in 0..3 {
+            assert_eq!(status(&client, &https(address)).await, 200);
+        }
+        assert_eq!([by_http2.load(SeqCst), by_http11.load(SeqCst)], [http2, http11], "{but_robots}");
+    }
+    let (address, [by_http2, by_http11]) = wanting_http11(&authority, true).await;
+    let client = builder(address).http11(trusting(&authority)).build_client(trusting(&authority)).unwrap();
+    assert!(client.post(https(address)).send().await.is_err(), "it may have been processed");
+    assert_eq!([by_http2.load(SeqCst), by_http11.load(SeqCst)], [2, 0]);
+    assert_eq!(client.post(https(address)).send().await.unwrap().status(), 200, "it is known from then on");
+    assert_eq!([by_http2.load(SeqCst), by_http11.load(SeqCst)], [2, 1]);
+}
+
+#[tokio::test]
+async fn without_another_client_the_wish_for_http_1_1_is_the_cause() {
+    let authority = Authority::new();
+    let (address, [by_http2, by_http11]) = wanting_http11(&authority, false).await;
+    let client = builder(address).build_client(trusting(&authority)).unwrap();
+    let denied = refused(&client, &https(address)).await;
+    let DeniedKind::Unreachable { cause, .. } = denied.kind() else { panic!("{denied:?}") };
+    assert_eq!(*cause, Failure::Http11Required);
+    assert!(denied.to_string().contains("it asked for HTTP/1.1 (HTTP_1_1_REQUIRED)"), "{denied}");
+    assert_eq!([by_http2.load(SeqCst), by_http11.load(SeqCst)], [1, 0]);
+}
+
 #[tokio::test]
 async fn callers_that_give_up_do_not_cancel_the_fetch() {
     let rules = Arc::new(Notify::new());
@@ -280,6 +417,7 @@ const CONTINUATION: u8 = 9;
 const INTERNAL_ERROR: u32 = 2;
 const REFUSED_STREAM: u32 = 7;
 const ENHANCE_YOUR_CALM: u32 = 11;
+const HTTP_1_1_REQUIRED: u32 = 13;
 
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
@@ -303,7 +441,11 @@ async fn frames(
     (address, requests)
 }
 
-async fn talk(mut stream: TcpStream, answer: impl Fn(u32) -> Vec<u8>, requests: Arc<AtomicUsize>) {
+async fn talk(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    answer: impl Fn(u32) -> Vec<u8>,
+    requests: Arc<AtomicUsize>,
+) {
     let mut preface = [0; 24];
     if stream.read_exact(&mut preface).await.is_err() || &preface != b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" {
         return;

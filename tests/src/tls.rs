@@ -40,12 +40,19 @@ impl Authority {
 
     /// Serves with a certificate for `name`, over HTTP/1.1.
     pub fn acceptor(&self, name: &str) -> TlsAcceptor {
-        self.acceptor_until(name, 4096)
+        TlsAcceptor::from(Arc::new(self.config(name, 4096)))
+    }
+
+    /// The same over HTTP/2, or HTTP/1.1 with clients that speak nothing else.
+    pub fn http2_acceptor(&self, name: &str) -> TlsAcceptor {
+        let mut config = self.config(name, 4096);
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        TlsAcceptor::from(Arc::new(config))
     }
 
     /// The same with a certificate that expired long ago.
     pub fn expired(&self, name: &str) -> TlsAcceptor {
-        self.acceptor_until(name, 2001)
+        TlsAcceptor::from(Arc::new(self.config(name, 2001)))
     }
 
     /// Serves with a certificate for `name` that only itself has signed.
@@ -56,10 +63,10 @@ impl Authority {
         let key = KeyPair::generate().expect("a key can be made");
         let params = CertificateParams::new(vec![name.to_owned()]).expect("a DNS name");
         let certificate = params.self_signed(&key).expect("its own key signs it");
-        serving(&certificate, &key)
+        TlsAcceptor::from(Arc::new(serving(&certificate, &key)))
     }
 
-    fn acceptor_until(&self, name: &str, year: i32) -> TlsAcceptor {
+    fn config(&self, name: &str, year: i32) -> ServerConfig {
         let key = KeyPair::generate().expect("a key can be made");
         let mut params = CertificateParams::new(vec![name.to_owned()]).expect("a DNS name");
         params.not_before = date_time_ymd(2000, 1, 1);
@@ -69,11 +76,10 @@ impl Authority {
     }
 }
 
-fn serving(certificate: &Certificate, key: &KeyPair) -> TlsAcceptor {
+fn serving(certificate: &Certificate, key: &KeyPair) -> ServerConfig {
     let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
-    let config = ServerConfig::builder()
+    ServerConfig::builder()
         .with_no_client_auth()
         .with_single_cert(vec![certificate.der().clone()], key)
-        .expect("key and certificate belong together");
-    TlsAcceptor::from(Arc::new(config))
+        .expect("key and certificate belong together")
 }

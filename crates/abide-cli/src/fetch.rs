@@ -8,7 +8,9 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use abide::{Abide, Denied, DeniedKind, Failure, Options, RedirectHistory, RequestBuilderExt, ResponseExt};
+use abide::{
+    Abide, Denied, DeniedKind, Failure, HeadEnd, Options, RedirectHistory, RequestBuilderExt, ResponseExt,
+};
 use abide_http::root_cause;
 use abide_permissions::{Preference, Question};
 use anstyle::Style;
@@ -233,6 +235,10 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> FetchAnsw
         line.why = info.verdict().map(ToString::to_string).unwrap_or_default();
         if let Some(stopped) = info.stopped() {
             line.why.push_str(&format!("; {stopped}"));
+        }
+        let head = permissions.head_end();
+        if head == HeadEnd::Undecoded || head.is_incomplete_scan() {
+            line.why.push_str(&format!("; its head was not read whole: {head}"));
         }
         answer.may_follow = permissions.may_follow();
         answer.indexing = permissions.answer(Question::Index).preference();

@@ -101,15 +101,17 @@ fn crawler(
     stores: &Stores,
     signature: Option<&WebBotAuth>,
 ) -> anyhow::Result<(Abide, reqwest::Client)> {
-    // Perhaps twice, and with another builder, because reqwest's cannot be cloned.
-    let build = |inner: reqwest::ClientBuilder| -> anyhow::Result<_> {
-        let builder = settings(online, signature)?.observer(Arc::clone(observer));
-        Ok(stores.on(builder).build_with(inner))
+    let inner = inner(online)?;
+    // Perhaps twice, and each with another builder, because reqwest's cannot be cloned.
+    let build = |inner: &dyn Fn() -> reqwest::ClientBuilder| -> anyhow::Result<_> {
+        let builder = settings(online, signature)?.observer(Arc::clone(observer)).http11(inner());
+        Ok(stores.on(builder).build_with(inner()))
     };
-    match build(inner(online)?)? {
+    match build(&inner)? {
         Err(BuildError::Client(_)) if online.cacert.is_none() => {
             // A bare container has no certificate authorities. What has no TLS can be reached from there, too.
-            let built = build(inner(online)?.tls_certs_only([]))?.map_err(|error| explain(error, online))?;
+            let without = build(&|| inner().tls_certs_only([]))?;
+            let built = without.map_err(|error| explain(error, online))?;
             style::to_stderr(format_args!(
                 "no certificate authorities are installed here, so https sites are unreachable (--cacert names some)"
             ));
@@ -139,7 +141,7 @@ fn settings(online: &Online, signature: Option<&WebBotAuth>) -> anyhow::Result<a
         // A busy disk is no reason to fetch a robots.txt again that is in the store.
         .with_store_timeout(STORE_TIMEOUT)
         // So that `--concurrency` is the only limit.
-        .with_fetches_max(usize::from(online.concurrency).max(64));
+        .with_fetches_max(usize::from(online.concurrency).max(512));
     let mut builder = Abide::builder(first)
         .user_agent(&user_agent)
         .robots(robots)
@@ -192,18 +194,30 @@ pub(crate) fn delay_of(online: &Online, url: &Url) -> Duration {
     own.map_or(online.delay, |(_, delay)| *delay)
 }
 
-fn inner(online: &Online) -> anyhow::Result<reqwest::ClientBuilder> {
-    // `proxy.rs` reads the environment instead: it resolves the proxy's name, and says what a proxy leaves unchecked.
-    let builder = reqwest::Client::builder().no_proxy().read_timeout(READ_TIMEOUT);
-    let builder = proxy::through(builder, online)?;
-    let Some(path) = &online.cacert else { return Ok(builder) };
+/// What makes the client, and makes it again.
+fn inner(online: &Online) -> anyhow::Result<impl Fn() -> reqwest::ClientBuilder> {
+    let (proxies, certificates) = (proxy::proxies(online)?, certificates(online)?);
+    Ok(move || {
+        // `proxy.rs` reads the environment instead: it resolves the proxy's name, and says what a proxy leaves unchecked.
+        let builder = reqwest::Client::builder().no_proxy().read_timeout(READ_TIMEOUT);
+        let builder = proxies.iter().cloned().fold(builder, reqwest::ClientBuilder::proxy);
+        match &certificates {
+            Some(certificates) => builder.tls_certs_only(certificates.clone()),
+            None => builder,
+        }
+    })
+}
+
+/// Those of `--cacert`.
+fn certificates(online: &Online) -> anyhow::Result<Option<Vec<reqwest::Certificate>>> {
+    let Some(path) = &online.cacert else { return Ok(None) };
     let pem = read_file(path)?;
     let certificates = reqwest::Certificate::from_pem_bundle(&pem)
         .map_err(|_| UsageError(format!("{}: expected PEM certificates", path.display())))?;
     if certificates.is_empty() {
         return wrong_usage(format!("{}: expected PEM certificates, found none", path.display()));
     }
-    Ok(builder.tls_certs_only(certificates))
+    Ok(Some(certificates))
 }
 
 /// What is wrong with the options is wrong usage.

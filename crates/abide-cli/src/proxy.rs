@@ -5,17 +5,18 @@
 
 use std::net::ToSocketAddrs;
 
-use reqwest::{ClientBuilder, NoProxy, Proxy};
+use reqwest::{NoProxy, Proxy};
 use url::{Host, Url};
 
 use crate::args::Online;
 use crate::status::UsageError;
 use crate::style;
 
-pub(crate) fn through(mut builder: ClientBuilder, online: &Online) -> anyhow::Result<ClientBuilder> {
+pub(crate) fn proxies(online: &Online) -> anyhow::Result<Vec<Proxy>> {
+    let mut proxies = Vec::new();
     // As in curl, no proxy at all, so what is wrong with one does not matter either.
     if online.no_proxy.as_deref() == Some("*") {
-        return Ok(builder);
+        return Ok(proxies);
     }
     let direct = || match &online.no_proxy {
         Some(hosts) => NoProxy::from_string(hosts),
@@ -26,7 +27,7 @@ pub(crate) fn through(mut builder: ClientBuilder, online: &Online) -> anyhow::Re
     if let Some(text) = &online.proxy {
         let url = proxy_url(text).map_err(|error| wrong("--proxy", error))?;
         is_resolver = url.scheme() != "socks5";
-        builder = builder.proxy(Proxy::all(url)?.no_proxy(direct()));
+        proxies.push(Proxy::all(url)?.no_proxy(direct()));
     } else {
         for (scheme, names) in [
             ("http", ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"]),
@@ -37,7 +38,7 @@ pub(crate) fn through(mut builder: ClientBuilder, online: &Online) -> anyhow::Re
             let url = proxy_url(&text).map_err(|error| wrong(name, error))?;
             is_resolver |= url.scheme() != "socks5";
             let proxy = if scheme == "http" { Proxy::http(url)? } else { Proxy::https(url)? };
-            builder = builder.proxy(proxy.no_proxy(direct()));
+            proxies.push(proxy.no_proxy(direct()));
         }
     }
     if is_resolver {
@@ -45,7 +46,7 @@ pub(crate) fn through(mut builder: ClientBuilder, online: &Online) -> anyhow::Re
             "the proxy resolves names, so only addresses in URLs are checked for being public, and --resolve has no effect"
         ));
     }
-    Ok(builder)
+    Ok(proxies)
 }
 
 /// The proxy by its address: the resolver of the client is for sites, and refuses addresses that are not public, where proxies mostly are.

@@ -161,7 +161,8 @@ impl GateBuilder {
             addresses: Arc::clone(&addresses),
             clock: Arc::clone(&clock),
             signer: self.signer.clone(),
-            fetch_limit: Arc::new(Semaphore::new(self.robots.fetches_max)),
+            places: Arc::new(Semaphore::new(self.robots.fetches_max)),
+            places_max: self.robots.fetches_max,
         });
         // A fetch that waits for its permit must not look like an outage.
         let mut policy = self.robots.clone();

@@ -2,6 +2,8 @@
 //!
 //! gzip allows several members one behind the other, and zstd several frames. Decoders in HTTP clients silently drop what follows the first
 //! gzip member; in a robots.txt that may be what disallows. Here all are decoded, for every client, and bytes that are no member are an error.
+//!
+//! What browsers read is read where nothing can hide in it: words that name no coding, deflate without its wrapper, padding behind gzip.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -9,7 +11,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use compression_codecs::core::util::{PartialBuffer, WriteBuffer};
-use compression_codecs::{BrotliDecoder, DecodeV2, GzipDecoder, ZlibDecoder, ZstdDecoder};
+use compression_codecs::{BrotliDecoder, DecodeV2, DeflateDecoder, GzipDecoder, ZlibDecoder, ZstdDecoder};
 use http::header::{CONTENT_ENCODING, HeaderMap};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
@@ -21,7 +23,7 @@ use crate::Failure;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Coding {
     Gzip,
-    /// The zlib format, not bare DEFLATE.
+    /// The zlib format, or bare DEFLATE.
     Deflate,
     Brotli,
     Zstd,
@@ -33,9 +35,8 @@ impl Coding {
     /// # Errors
     /// [`Failure::StillCoded`]: more than one coding is named, or another one.
     pub(crate) fn of(headers: &HeaderMap) -> Result<Option<Self>, Failure> {
-        let values = headers.get_all(CONTENT_ENCODING).iter();
-        let members = values.flat_map(|value| value.as_bytes().split(|&b| b == b',')).map(<[u8]>::trim_ascii);
-        let mut named = members.filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case(b"identity"));
+        let mut named =
+            headers.get_all(CONTENT_ENCODING).iter().flat_map(|value| named_codings(value.as_bytes()));
         let Some(name) = named.next() else { return Ok(None) };
         let coding = match &*name.to_ascii_lowercase() {
             b"gzip" | b"x-gzip" => Self::Gzip,
@@ -47,14 +48,40 @@ impl Coding {
         if named.next().is_none() { Ok(Some(coding)) } else { Err(Failure::StillCoded) }
     }
 
-    fn decoder(self) -> Box<dyn DecodeV2 + Send + Sync> {
+    /// What decodes a stream that begins with this byte.
+    fn decoder(self, first: u8) -> Box<dyn DecodeV2 + Send + Sync> {
         match self {
             Self::Gzip => Box::new(GzipDecoder::new()),
+            // Lenient: RFC 9110 §8.4.1.2 notes that some send DEFLATE without the zlib format around it. RFC 1950 §2.2 begins with the
+            // method, 8, and a window of at most 7. In RFC 1951 that would be a stored block with a bit set that all encoders leave clear.
+            Self::Deflate if first & 0x0f != 8 || first >> 4 > 7 => Box::new(DeflateDecoder::new()),
             Self::Deflate => Box::new(ZlibDecoder::new()),
             Self::Brotli => Box::new(BrotliDecoder::new()),
             // Lenient: windows of up to 128 MiB, though RFC 9659 stops at 8 MiB. Only as much of one is touched as is decoded.
             Self::Zstd => Box::new(ZstdDecoder::new()),
         }
+    }
+}
+
+/// The codings that a value of `Content-Encoding` names, in order, without the words that name none.
+///
+/// ```
+/// let named: Vec<_> = abide_gate::named_codings(b"utf-8, gzip,, identity").collect();
+/// assert_eq!(named, [b"gzip"]);
+/// ```
+pub fn named_codings(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|&b| b == b',').map(<[u8]>::trim_ascii).filter(|word| !names_no_coding(word))
+}
+
+/// Whether the word stands for nothing that was done to the body. Lenient: RFC 9110 §8.4 has only `identity`, and elements may be empty (§5.6.1).
+/// Servers also write a charset here, a media type, what MIME calls data that is not encoded (RFC 2045 §6.2), and the framing of uploads to S3.
+fn names_no_coding(word: &[u8]) -> bool {
+    let word = word.to_ascii_lowercase();
+    match word.as_slice() {
+        b"" | b"identity" | b"none" | b"7bit" | b"8bit" | b"binary" | b"aws-chunked" | b"us-ascii" => true,
+        // No coding's name is two tokens (§8.4.1).
+        word if word.contains(&b'/') => true,
+        word => [&b"utf-"[..], b"iso-8859-", b"windows-125"].iter().any(|charset| word.starts_with(charset)),
     }
 }
 
@@ -85,7 +112,13 @@ pub(crate) struct DecodedBody<B: Body> {
     /// Makes an error of a stream that is not a whole one of its coding, or more than that.
     undecodable: fn(&'static str) -> B::Error,
     coding: Coding,
-    decoder: Box<dyn DecodeV2 + Send + Sync>,
+    /// `None` until the first byte has come.
+    decoder: Option<Box<dyn DecodeV2 + Send + Sync>>,
+    /// Of the decoded bytes of the present gzip member, with their number.
+    checksum: crc32fast::Hasher,
+    member_len: u32,
+    /// The length of the body was stated: if all of it came, nothing was lost on the way.
+    has_length: bool,
     /// What has come and is not decoded yet.
     input: Bytes,
     stage: CodingStage,
@@ -111,10 +144,13 @@ enum CodingStage {
 impl<B: Body> DecodedBody<B> {
     pub(crate) fn new(body: B, coding: Coding, undecodable: fn(&'static str) -> B::Error) -> Self {
         Self {
+            has_length: body.size_hint().exact().is_some(),
             body,
             undecodable,
             coding,
-            decoder: coding.decoder(),
+            decoder: None,
+            checksum: crc32fast::Hasher::new(),
+            member_len: 0,
             input: Bytes::new(),
             stage: CodingStage::Untouched,
             holds_more: false,
@@ -137,16 +173,16 @@ impl<B: Body> DecodedBody<B> {
             if self.input.is_empty() && !self.holds_more {
                 return Ok(Bytes::new());
             }
-            if self.stage == CodingStage::Between {
-                // In these a stream may follow the one that has ended.
-                if !matches!(self.coding, Coding::Gzip | Coding::Zstd) {
-                    return Err("bytes are left over behind the stream");
-                }
-                self.decoder.reinit().map_err(|_| CORRUPT)?;
+            if self.stage == CodingStage::Between && !self.begins_another()? {
+                return Ok(Bytes::new());
             }
+            let decoder = match &mut self.decoder {
+                Some(decoder) => decoder,
+                none => none.insert(self.coding.decoder(self.input.first().copied().unwrap_or_default())),
+            };
             let mut input = PartialBuffer::new(self.input.as_ref());
             let mut output = WriteBuffer::new_initialized(&mut room);
-            let has_ended = match self.decoder.decode(&mut input, &mut output) {
+            let has_ended = match decoder.decode(&mut input, &mut output) {
                 Ok(has_ended) => has_ended,
                 // Without input only what the decoder holds was asked for.
                 Err(_) if self.input.is_empty() => false,
@@ -160,15 +196,66 @@ impl<B: Body> DecodedBody<B> {
             self.input.advance(taken);
             self.read = self.read.saturating_add(taken as u64);
             self.decoded = self.decoded.saturating_add(piece.len() as u64);
+            if self.coding == Coding::Gzip {
+                self.checksum.update(&piece);
+                // RFC 1952 §2.3.1: modulo 2^32.
+                self.member_len = self.member_len.wrapping_add(piece.len() as u32);
+            }
             self.holds_more = is_full && !has_ended;
             self.stage = if has_ended { CodingStage::Between } else { CodingStage::Within };
-            if self.is_strict && self.read > self.decoded.saturating_add(OVERHEAD_MAX) {
-                return Err("the coded body is much longer than what it stands for");
-            }
+            self.is_bounded()?;
             if !piece.is_empty() {
                 return Ok(piece);
             }
         }
+    }
+
+    fn is_bounded(&self) -> Result<(), &'static str> {
+        if self.is_strict && self.read > self.decoded.saturating_add(OVERHEAD_MAX) {
+            return Err("the coded body is much longer than what it stands for");
+        }
+        Ok(())
+    }
+
+    /// Whether another stream begins behind the one that has ended, as in gzip and zstd it may.
+    fn begins_another(&mut self) -> Result<bool, &'static str> {
+        if self.coding == Coding::Gzip {
+            // Lenient: browsers pass over what follows the last member. Zeros and line ends are padding that nothing can hide in; only this
+            // byte begins a member.
+            let padding = self.input.iter().take_while(|&&b| b == 0 || b.is_ascii_whitespace()).count();
+            self.input.advance(padding);
+            self.read = self.read.saturating_add(padding as u64);
+            self.is_bounded()?;
+            if self.input.is_empty() {
+                return Ok(false);
+            }
+        }
+        let is_stream = match self.coding {
+            Coding::Gzip => self.input.first() == Some(&0x1f),
+            Coding::Zstd => true,
+            Coding::Deflate | Coding::Brotli => false,
+        };
+        let decoder =
+            self.decoder.as_mut().filter(|_| is_stream).ok_or("bytes are left over behind the stream")?;
+        decoder.reinit().map_err(|_| CORRUPT)?;
+        (self.checksum, self.member_len) = (crc32fast::Hasher::new(), 0);
+        Ok(true)
+    }
+
+    /// Whether nothing but the trailer of a gzip member is missing: its last block has ended, as DEFLATE marks it, and all of the body came.
+    ///
+    /// Lenient: some devices leave the checksum and the length out, and browsers read such a page. Like bare DEFLATE, it is whole without them.
+    fn lacks_only_its_trailer(&mut self) -> bool {
+        if self.coding != Coding::Gzip || !self.has_length || self.body.size_hint().lower() > 0 {
+            return false;
+        }
+        let checksum = self.checksum.clone().finalize().to_le_bytes();
+        let trailer = [checksum, self.member_len.to_le_bytes()].concat();
+        let (mut input, mut room) = (PartialBuffer::new(trailer.as_slice()), [0; 1]);
+        let Some(decoder) = &mut self.decoder else { return false };
+        // Before the last block ends, these would be bytes of a block, and no member would end with them.
+        let ended = decoder.decode(&mut input, &mut WriteBuffer::new_initialized(&mut room));
+        ended.is_ok_and(|ended| ended) && input.unwritten().is_empty()
     }
 
     fn fail<T>(&mut self, error: B::Error) -> Poll<Option<Result<T, B::Error>>> {
@@ -213,6 +300,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for DecodedBody<B> {
             // The coded body has ended: the stream must have, too.
             let why = match std::mem::replace(&mut this.stage, CodingStage::Done) {
                 CodingStage::Untouched if this.is_strict => "a coding is named, and the body is empty",
+                CodingStage::Within if this.lacks_only_its_trailer() => break,
                 CodingStage::Within => SHORT,
                 // What is missing may be another member.
                 CodingStage::Between if this.body.size_hint().lower() > 0 => SHORT,

@@ -52,7 +52,7 @@ pub enum Failure {
     Timeout,
     /// The body was cut short or could not be decoded; clients do not distinguish the two.
     Body,
-    /// The body is in a coding that is not removed, in several, or in one that is not named.
+    /// The body is in a content coding that is not removed, in several, or in one that is not named.
     StillCoded,
     /// A 2xx HTML document without a rule line came in place of robots.txt, under
     /// [`RobotsPolicy::with_html_unreachable`](crate::robots_cache::RobotsPolicy::with_html_unreachable).
@@ -63,7 +63,7 @@ pub enum Failure {
     RedirectStatus,
     /// A redirect of robots.txt has no `Location`, or an empty one.
     LocationMissing,
-    /// A redirect of robots.txt has several `Location` fields, or one that is over 8 KiB, not UTF-8, not a URL, or neither http nor https.
+    /// A redirect of robots.txt has several `Location` fields that differ, or one that is over 8 KiB, not a URL, or neither http nor https.
     LocationInvalid,
     /// A redirect of robots.txt leads from https to http, where the rules could be rewritten on the way.
     RedirectDowngrade,
@@ -71,6 +71,10 @@ pub enum Failure {
     Status(u16),
     /// The request failed for another reason.
     Other,
+    /// The response is in a transfer coding that is not removed.
+    TransferCoding,
+    /// HTTP/2 `HTTP_1_1_REQUIRED` in GOAWAY or RST_STREAM (RFC 9113 §7): the server responds over HTTP/1.1 only.
+    Http11Required,
 }
 
 impl Failure {
@@ -103,7 +107,7 @@ impl Failure {
 
     /// Whether the body was cut short or could not be decoded.
     pub fn is_body(&self) -> bool {
-        matches!(self, Self::Body | Self::StillCoded)
+        matches!(self, Self::Body | Self::StillCoded | Self::TransferCoding)
     }
 
     /// Whether abide refused the request for its address or redirect; no server failed.
@@ -163,6 +167,8 @@ impl fmt::Display for Failure {
             Self::RedirectDowngrade => "its redirect leads from https to http",
             Self::Status(status) => return write!(f, "it returned status {status}"),
             Self::Other => "the request failed",
+            Self::TransferCoding => "the response was in an unknown transfer coding",
+            Self::Http11Required => "it asked for HTTP/1.1 (HTTP_1_1_REQUIRED)",
         })
     }
 }

@@ -69,9 +69,10 @@ mod text;
 pub mod pacing;
 pub mod robots_cache;
 
-// Which addresses may be contacted, and how bodies are decoded.
+// Which addresses may be contacted, where redirects lead, and how bodies are decoded.
 mod address;
 mod coding;
+mod location;
 
 // The composition: robots.txt first, then the host's turn.
 mod builder;
@@ -99,13 +100,14 @@ pub use builder::GateBuilder;
 pub use clock::ManualClock;
 pub use clock::{Clock, SystemClock, WallMillis, caught_clock, lacks_timers};
 pub(crate) use coding::Coding;
-pub use coding::decoder;
+pub use coding::{decoder, named_codings};
 pub use denied::{Denied, DeniedKind};
 pub use event::{Event, caught, caught_future};
 pub use failure::Failure;
 /// What the traits of this crate return, so that they can be used as `dyn`.
 pub use futures_core::future::BoxFuture;
 pub use gate::{Gate, Verdict};
+pub use location::{SeveralLocations, location};
 pub use memory_store::MemoryStore;
 #[cfg(feature = "metrics")]
 pub use metrics::{record_metrics, sample_metrics};

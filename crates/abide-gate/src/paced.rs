@@ -24,8 +24,22 @@ pub(crate) struct PacedFetch {
     pub(crate) addresses: Arc<AddressGuard>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) signer: Option<Arc<dyn SignRequest>>,
-    /// How many fetches may be on the wire: many bodies at once would take much memory.
-    pub(crate) fetch_limit: Arc<Semaphore>,
+    /// A place for each fetch on the wire, which has a socket.
+    pub(crate) places: Arc<Semaphore>,
+    pub(crate) places_max: usize,
+}
+
+/// No fetch has less time, unless its policy says so: far more than a robots.txt takes.
+const CROWDED_BUDGET: Duration = Duration::from_secs(5);
+
+/// How long a fetch may be on the wire when so many places of all are free, its own among them.
+///
+/// Slow origins must delay themselves alone. A fetch that waits for its bytes takes a socket and little else, so there are places for many more than
+/// are slow by chance. Where half of them are taken, the next ones have less time, the fewer are free: however many origins drip their
+/// robots.txt, places become free for others within seconds.
+fn budget_when(free: usize, all: usize, budget: Duration) -> Duration {
+    let share = 2.0 * free as f64 / all.max(1) as f64;
+    budget.mul_f64(share.min(1.0)).max(CROWDED_BUDGET.min(budget))
 }
 
 impl Fetch for PacedFetch {
@@ -66,17 +80,23 @@ impl PacedFetch {
         }
         let (permit, fetching) = self.admitted(&request).await?;
         self.pacer.granted(request.url(), &permit);
-        let started = self.clock.now();
-        // The last thing before the request is sent.
-        if let Some(signer) = signer {
-            let mut fields = HeaderMap::new();
-            signer.sign(&Method::GET, request.url(), &mut fields, self.clock.wall()).map_err(|error| {
-                FetchError::new(Failure::Other, format!("the request could not be signed: {error}"))
-            })?;
-            request.signature = fields;
-        }
+        let granted =
+            budget_when(self.places.available_permits().saturating_add(1), self.places_max, request.budget);
+        let now = self.clock.now();
+        // As if it had begun earlier, so that the caller, who keeps the time of the body, leaves it no more.
+        let started = now.checked_sub(request.budget.saturating_sub(granted)).unwrap_or(now);
+        request.budget = granted;
+        self.sign(&mut request, signer)?;
         let (url, throttle, waits) = (request.url().clone(), request.throttle, request.permit_wait.clone());
-        match self.fetch.fetch(request).await {
+        let mut fetched = self.fetch.fetch(request.clone()).await;
+        request.budget = granted.saturating_sub(self.clock.now().saturating_duration_since(now));
+        // RFC 9112 §9.3.1: a kept connection can be closed while a request is on its way. It is a GET, so it is sent again, on a new connection.
+        // Once, and under the same permit: the server has not responded to the first, and no other request is on the wire.
+        if fetched.as_ref().is_err_and(|error| error.may_be_repeated) && !request.budget.is_zero() {
+            self.sign(&mut request, signer)?;
+            fetched = self.fetch.fetch(request).await;
+        }
+        match fetched {
             Ok(reply) => {
                 let before = self.clock.wall();
                 let mut backoff = permit.observe(reply.status(), reply.headers());
@@ -122,17 +142,28 @@ impl PacedFetch {
         }
     }
 
+    /// The last thing before the request is sent: a signature is for one request.
+    fn sign(&self, request: &mut RobotsRequest, signer: Option<&dyn SignRequest>) -> Result<(), FetchError> {
+        let Some(signer) = signer else { return Ok(()) };
+        let mut fields = HeaderMap::new();
+        signer.sign(&Method::GET, request.url(), &mut fields, self.clock.wall()).map_err(|error| {
+            FetchError::new(Failure::Other, format!("the request could not be signed: {error}"))
+        })?;
+        request.signature = fields;
+        Ok(())
+    }
+
     /// A permit, and a place among the fetches on the wire. The wait for either counts.
     async fn admitted(&self, request: &RobotsRequest) -> Result<(Permit, OwnedSemaphorePermit), FetchError> {
         let permit = self.permit(request).await?;
         // The permit first: hosts that only wait for their delay take no place from the others.
-        if let Ok(fetching) = Arc::clone(&self.fetch_limit).try_acquire_owned() {
+        if let Ok(fetching) = Arc::clone(&self.places).try_acquire_owned() {
             return Ok((permit, fetching));
         }
         permit.give_back();
         let (began, left) = (self.clock.now(), self.budget(request));
         request.permit_wait.begin(began);
-        let fetching = timeout(left, Arc::clone(&self.fetch_limit).acquire_owned()).await;
+        let fetching = timeout(left, Arc::clone(&self.places).acquire_owned()).await;
         request.permit_wait.add(self.clock.now().saturating_duration_since(began));
         let Ok(Ok(fetching)) = fetching else { return Err(FetchError::deferred(full(self.clock.wall()))) };
         Ok((self.permit(request).await?, fetching))
@@ -188,4 +219,26 @@ impl Fetch for RuledFetch {
 pub(crate) fn last_delay(pacer: &Pacer, url: &Url) -> Option<Duration> {
     let host = Host::of(url).ok()?;
     Some(pacer.report(&host)?.delay)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fetch_has_less_time_the_fewer_places_are_free() {
+        let s = Duration::from_secs;
+        for (free, budget, granted) in [
+            (512, s(30), s(30)),
+            (256, s(30), s(30)),
+            (128, s(30), s(15)),
+            (64, s(30), Duration::from_millis(7_500)),
+            (10, s(30), s(5)),
+            (1, s(30), s(5)),
+            (1, s(2), s(2)),
+        ] {
+            assert_eq!(budget_when(free, 512, budget), granted, "{free} of 512, {budget:?}");
+        }
+        assert_eq!(budget_when(1, 1, s(30)), s(30));
+    }
 }

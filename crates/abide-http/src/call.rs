@@ -208,6 +208,18 @@ impl<'a> Call<'a> {
         self.wire_left
     }
 
+    /// Whether the request that was just sent may go out once more, under the same permit, because its server has not responded on a connection that
+    /// was kept (RFC 9112 §9.3.1), or wants another protocol: only if it may be processed twice, and costs nothing.
+    pub fn may_send_again(&self) -> bool {
+        self.method.is_idempotent() && self.payment.is_none() && self.time_left() != Some(Duration::ZERO)
+    }
+
+    /// How long a request that is sent again may be on the wire.
+    pub fn time_left(&self) -> Option<Duration> {
+        let spent = self.permit.as_ref().map_or(Duration::ZERO, Permit::elapsed);
+        self.wire_left.map(|left| left.saturating_sub(spent))
+    }
+
     /// The verdict by which the pending request goes out.
     pub fn verdict(&self) -> Option<&Verdict> {
         self.hop.as_ref()?.verdict.as_ref()

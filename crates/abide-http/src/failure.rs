@@ -44,6 +44,22 @@ pub fn is_of_the_caller(error: &(dyn Error + 'static)) -> bool {
     sources(error).any(|error| error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_user))
 }
 
+/// Whether the connection was closed before there was a response. That says nothing of the request if the connection was kept from one before: the
+/// server may have closed it while the request was on its way, so one that is idempotent can be sent again (RFC 9112 §9.3.1).
+pub fn is_hang_up(error: &(dyn Error + 'static)) -> bool {
+    // RFC 9113 §6.8: a GOAWAY without an error closes a connection. A stream that was reset was refused by itself.
+    let is_closed = |error: &h2::Error| error.is_io() || error.reason() == Some(h2::Reason::NO_ERROR);
+    failure_of(error) == Some(Failure::Reset)
+        && sources(error)
+            .filter_map(|error| error.downcast_ref::<h2::Error>())
+            .all(|error| !error.is_reset() && is_closed(error))
+}
+
+/// Whether the server responds over HTTP/1.1 only, and has said so in HTTP/2.
+pub fn needs_http11(error: &(dyn Error + 'static)) -> bool {
+    failure_of(error) == Some(Failure::Http11Required)
+}
+
 /// Why reading a body failed.
 pub fn body_failure_of(error: &(dyn Error + 'static)) -> Failure {
     match failure_of(error) {
@@ -83,8 +99,13 @@ fn of_link(error: &(dyn Error + 'static)) -> Option<Failure> {
         of_hyper(error)
     } else if let Some(error) = error.downcast_ref::<h2::Error>() {
         // h2 itself says so to a server whose heads or resets are too many for it.
-        let is_calm = error.reason() == Some(h2::Reason::ENHANCE_YOUR_CALM) && !error.is_library();
-        Some(if is_calm { Failure::EnhanceYourCalm } else { Failure::Protocol })
+        Some(match error.reason().filter(|_| !error.is_library()) {
+            Some(h2::Reason::ENHANCE_YOUR_CALM) => Failure::EnhanceYourCalm,
+            Some(h2::Reason::HTTP_1_1_REQUIRED) => Failure::Http11Required,
+            // The server has ended the stream, or the connection, for a reason of its own.
+            Some(_) if error.is_remote() => Failure::Reset,
+            _ => Failure::Protocol,
+        })
     } else if error.is::<tokio::time::error::Elapsed>() || error.to_string() == "request timed out" {
         // The text is that of tower's `Elapsed`, whose type would bring all of tower. `failures.rs` in the tests of abide-tower pins it.
         Some(Failure::Timeout)

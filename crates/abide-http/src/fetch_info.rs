@@ -312,7 +312,7 @@ pub enum Stopped {
     /// No `Location`, or an empty one.
     #[error("the redirect names no Location")]
     NoLocation,
-    /// More than one `Location` field.
+    /// More than one `Location` field, and they differ.
     #[error("the redirect has more than one Location")]
     SeveralLocations,
     /// `Location` is not a valid URL reference.

@@ -76,7 +76,7 @@ mod permitted_addresses;
 pub use body::ResponseBody;
 pub use call::{Call, ResponseHead, Step, admit};
 pub use crawler::{BuildError, Crawler, CrawlerBuilder, Options};
-pub use failure::{body_failure_of, failure_of, is_of_the_caller, root_cause};
+pub use failure::{body_failure_of, failure_of, is_hang_up, is_of_the_caller, needs_http11, root_cause};
 pub use fetch_info::{CallSpan, FetchInfo, Hop, RedirectHistory, Stopped, log_failed};
 pub use identity::foreign_host;
 pub use license::LicenseToken;

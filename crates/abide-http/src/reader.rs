@@ -14,7 +14,7 @@ use crate::body::{BoxError, FrameResult, ResponseBody};
 use crate::call::Call;
 use crate::fetch_info::{FetchInfo, HeadOutcome, with_robots};
 use crate::permission_history::persist;
-use abide_gate::WallMillis;
+use abide_gate::{WallMillis, named_codings};
 use abide_permissions::{
     Fetched, Head, HeadEnd, HeadScanner, PermissionRecord, PermissionStore, Permissions, Preferences,
     ReadOptions, is_whole,
@@ -305,10 +305,7 @@ impl<'h> BodyFields<'h> {
                 Some(before) => Cow::Owned([&*before, b", ", line].concat()),
             });
         } else if *name == header::CONTENT_ENCODING {
-            // An element of the list may be empty (RFC 9110 §5.6.1), and then names none.
-            let mut codings = value.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
-            let is_one = |coding: &[u8]| !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity");
-            self.is_coded = self.is_coded || codings.any(is_one);
+            self.is_coded = self.is_coded || named_codings(value.as_bytes()).next().is_some();
         }
     }
 }

@@ -145,16 +145,9 @@ pub(crate) fn redirect(
 
 /// The one usable Location, resolved against `url`, without user information.
 fn location(url: &Url, headers: &HeaderMap) -> Result<Url, Stopped> {
-    let mut fields = headers.get_all(header::LOCATION).iter();
-    let field = fields.next().ok_or(Stopped::NoLocation)?;
-    if fields.next().is_some() {
-        return Err(Stopped::SeveralLocations);
-    }
-    let text = std::str::from_utf8(field.as_bytes()).map_err(|_| Stopped::InvalidLocation)?;
-    if text.trim().is_empty() {
-        return Err(Stopped::NoLocation);
-    }
-    let mut target = without_userinfo(&url.join(text).map_err(|_| Stopped::InvalidLocation)?);
+    let text = abide_gate::location(headers).map_err(|_| Stopped::SeveralLocations)?;
+    let text = text.filter(|text| !text.trim().is_empty()).ok_or(Stopped::NoLocation)?;
+    let mut target = without_userinfo(&url.join(&text).map_err(|_| Stopped::InvalidLocation)?);
     if !matches!(target.scheme(), "http" | "https") || target.host().is_none() {
         return Err(Stopped::UnsupportedScheme);
     }
@@ -224,17 +217,33 @@ mod tests {
 
     #[test]
     fn unusable_locations_leave_the_answer_to_the_caller() {
-        let cases: [(&[&[u8]], Stopped); 6] = [
+        let cases: [(&[&[u8]], Stopped); 7] = [
             (&[], Stopped::NoLocation),
             (&[b""], Stopped::NoLocation),
             (&[b"/b", b"/c"], Stopped::SeveralLocations),
+            (&[b"/b", b"/b", b"/B"], Stopped::SeveralLocations),
             (&[b"http://"], Stopped::InvalidLocation),
-            (&[b"/\xff"], Stopped::InvalidLocation),
+            (&[b"http://\xff.example/"], Stopped::InvalidLocation),
             (&[b"file:///etc/passwd"], Stopped::UnsupportedScheme),
         ];
         for (locations, stopped) in cases {
             let found = met("http://a.example/a", StatusCode::FOUND, locations);
             assert_eq!(found, Redirect::End(Some(stopped)), "{locations:?}");
+        }
+    }
+
+    #[test]
+    fn one_place_is_followed_however_it_is_written() {
+        let cases: [(&[&[u8]], &str); 4] = [
+            (&[b"/b", b"/b"], "http://a.example/b"),
+            (&[b"/caf\xe9?\xff=1"], "http://a.example/caf%E9?%FF=1"),
+            (&["/caf\u{e9}".as_bytes()], "http://a.example/caf%C3%A9"),
+            (&[b"/caf\xe9", b"/caf\xe9"], "http://a.example/caf%E9"),
+        ];
+        for (locations, url) in cases {
+            let found = met("http://a.example/a", StatusCode::FOUND, locations);
+            let Redirect::Follow(hop) = found else { panic!("{locations:?} is followed") };
+            assert_eq!(hop.url.as_str(), url);
         }
     }
 

@@ -21,9 +21,11 @@ use abide_http::{BuildError, Crawler, CrawlerBuilder, LicenseToken, PaymentPolic
 use abide_permissions::{PermissionStore, ReadOptions, Usage};
 
 use crate::client::{Abide, Core};
-use crate::middleware::{CODINGS, never_again};
+use crate::http11::Http11;
+use crate::middleware::CODINGS;
 use crate::resolver::{GuardedResolver, SystemResolver};
 use crate::robots_fetch::ReqwestFetch;
+use crate::wire::never_again;
 
 /// Settings of one crawler. Made by [`Abide::builder`].
 ///
@@ -42,6 +44,7 @@ pub struct Builder {
     fixed_names: HashMap<String, Vec<SocketAddr>>,
     resolver: Arc<dyn Resolve>,
     fetch: Option<Arc<dyn Fetch>>,
+    http11: Option<reqwest::ClientBuilder>,
     /// Of the client that is built: see [`Core::has_cookies`].
     has_cookies: Arc<AtomicBool>,
 }
@@ -57,6 +60,7 @@ impl Builder {
             fixed_names: HashMap::new(),
             resolver: Arc::new(SystemResolver),
             fetch: None,
+            http11: None,
             has_cookies: Arc::default(),
         }
     }
@@ -238,6 +242,22 @@ impl Builder {
         Self { fetch: Some(fetch), ..self }
     }
 
+    /// A second client for origins that respond over HTTP/1.1 only, and say so in HTTP/2 (`HTTP_1_1_REQUIRED`, RFC 9113 §7): the request is sent once
+    /// more with it, under the same permit, unless it could have an effect, and later requests go there at once. Default: none, so that such
+    /// requests fail.
+    ///
+    /// Give it the settings of the other one, because reqwest's builder can't be cloned. abide replaces the same ones, and turns HTTP/2 off. A
+    /// middleware between abide and its client does not see these requests.
+    ///
+    /// ```
+    /// let inner = || reqwest::Client::builder().pool_max_idle_per_host(1);
+    /// let client = abide::Abide::builder("ExampleBot").http11(inner()).build_client(inner())?;
+    /// # Ok::<(), abide::BuildError>(())
+    /// ```
+    pub fn http11(self, inner: reqwest::ClientBuilder) -> Self {
+        Self { http11: Some(inner), ..self }
+    }
+
     /// The clock. Default: the system's.
     pub fn clock(self, clock: Arc<dyn Clock>) -> Self {
         self.gated(|gate| gate.clock(clock))
@@ -252,8 +272,8 @@ impl Builder {
     /// [`BuildError`].
     pub fn build_client(self, inner: reqwest::ClientBuilder) -> Result<ClientWithMiddleware, BuildError> {
         // reqwest copies each request that it might send again, or count. Nothing sends again between this middleware and this client.
-        let retry = reqwest::retry::never().max_retries_per_request(0);
-        let (abide, inner) = self.build_around(inner, retry, false)?;
+        let (abide, inner) =
+            self.build_around(inner, || reqwest::retry::never().max_retries_per_request(0), false)?;
         Ok(abide.wrap(inner))
     }
 
@@ -267,6 +287,7 @@ impl Builder {
     /// | `user_agent` | that of [`user_agent`](Self::user_agent) |
     /// | `dns_resolver` | that of [`resolver`](Self::resolver), guarded |
     /// | `connect_timeout` | that of [`connect_timeout`](Self::connect_timeout) |
+    /// | `http1_allow_obsolete_multiline_headers_in_responses` and the two like it | on: folded fields, spaces before the colon, bad lines |
     /// | `gzip` and the other codings | off: they would drop what follows the first gzip member of a robots.txt. abide decodes pages itself ([`decode`](Self::decode)) |
     ///
     /// All other settings of `inner` stay, and apply to robots.txt, too:
@@ -285,17 +306,41 @@ impl Builder {
     /// # Errors
     /// [`BuildError`].
     pub fn build_with(self, inner: reqwest::ClientBuilder) -> Result<(Abide, reqwest::Client), BuildError> {
-        self.build_around(inner, never_again(), true)
+        self.build_around(inner, never_again, true)
     }
 
     fn build_around(
         mut self,
         inner: reqwest::ClientBuilder,
-        retry: reqwest::retry::Builder,
+        retry: fn() -> reqwest::retry::Builder,
         counts_sends: bool,
     ) -> Result<(Abide, reqwest::Client), BuildError> {
+        let build =
+            |inner: reqwest::ClientBuilder| inner.build().map_err(|error| BuildError::Client(error.into()));
+        let http11 = self.http11.take();
+        let http11 = http11.map(|inner| build(self.configured(inner, retry()).http1_only())).transpose()?;
+        let http11 = http11.map(|client| Arc::new(Http11::new(client)));
+        let client = build(self.configured(inner, retry()))?;
+        let fetch: Arc<dyn Fetch> = match self.fetch.take() {
+            Some(fetch) => fetch,
+            None => Arc::new(ReqwestFetch {
+                client: client.clone(),
+                user_agent: self.crawler.checked_user_agent()?,
+                has_cookies: Arc::clone(&self.has_cookies),
+                http11: http11.clone(),
+            }),
+        };
+        Ok((self.finish(fetch, counts_sends, http11)?, client))
+    }
+
+    /// Replaces the settings that are ours.
+    fn configured(
+        &self,
+        inner: reqwest::ClientBuilder,
+        retry: reqwest::retry::Builder,
+    ) -> reqwest::ClientBuilder {
         let codings = self.decodes.then_some((ACCEPT_ENCODING, CODINGS));
-        let inner = inner
+        inner
             .default_headers(codings.into_iter().collect())
             .redirect(reqwest::redirect::Policy::none())
             .retry(retry)
@@ -303,18 +348,13 @@ impl Builder {
             .no_brotli()
             .no_deflate()
             .no_zstd()
+            // Lenient: what browsers and curl read. RFC 9112 §5.2: a user agent MUST replace the line ends of a folded field by spaces. §5.1 lets
+            // clients take a space before the colon off, and a line that is no field says nothing.
+            .http1_allow_obsolete_multiline_headers_in_responses(true)
+            .http1_allow_spaces_after_header_name_in_responses(true)
+            .http1_ignore_invalid_headers_in_responses(true)
             .dns_resolver(self.guarded_resolver())
-            .connect_timeout(self.connect_timeout);
-        let client = inner.build().map_err(|error| BuildError::Client(error.into()))?;
-        let fetch: Arc<dyn Fetch> = match self.fetch.take() {
-            Some(fetch) => fetch,
-            None => Arc::new(ReqwestFetch {
-                client: client.clone(),
-                user_agent: self.crawler.checked_user_agent()?,
-                has_cookies: Arc::clone(&self.has_cookies),
-            }),
-        };
-        Ok((self.finish(fetch, counts_sends)?, client))
+            .connect_timeout(self.connect_timeout)
     }
 
     /// Builds the crawler alone, for a client of your own. It fetches robots.txt with a client that it builds.
@@ -325,8 +365,11 @@ impl Builder {
         // The codings of its pages are the client's own.
         self.decodes = false;
         match self.fetch.take() {
-            Some(fetch) => self.finish(fetch, false),
-            None => Ok(self.build_with(reqwest::Client::builder())?.0),
+            Some(fetch) => self.finish(fetch, false, None),
+            None => {
+                let http11 = self.http11.take().unwrap_or_default();
+                Ok(self.http11(http11).build_with(reqwest::Client::builder())?.0)
+            }
         }
     }
 
@@ -344,7 +387,12 @@ impl Builder {
         Arc::new(GuardedResolver { fixed, inner, addresses })
     }
 
-    fn finish(self, fetch: Arc<dyn Fetch>, counts_sends: bool) -> Result<Abide, BuildError> {
+    fn finish(
+        self,
+        fetch: Arc<dyn Fetch>,
+        counts_sends: bool,
+        http11: Option<Arc<Http11>>,
+    ) -> Result<Abide, BuildError> {
         let core = Core {
             resolver: self.guarded_resolver(),
             crawler: self.crawler.build(fetch)?,
@@ -352,6 +400,7 @@ impl Builder {
             read_timeout: Some(self.read_timeout).filter(|&limit| limit < Duration::MAX),
             decodes: self.decodes,
             counts_sends,
+            http11,
             has_cookies: self.has_cookies,
             pacing_halves: Arc::default(),
             gate_halves: Arc::default(),

@@ -18,6 +18,7 @@ use abide_gate::{Denied, Gate, Origin, Verdict};
 use abide_http::Crawler;
 
 use crate::builder::Builder;
+use crate::http11::Http11;
 use crate::middleware::{AbideMiddleware, Part};
 use crate::resolver::GuardedResolver;
 
@@ -54,6 +55,8 @@ pub(crate) struct Core {
     pub(crate) decodes: bool,
     /// Whether the client that was built with it counts its requests: what is not counted has gone through another.
     pub(crate) counts_sends: bool,
+    /// For origins that respond over HTTP/1.1 only.
+    pub(crate) http11: Option<Arc<Http11>>,
     /// Whether any response has set a cookie, which a jar in the client may have kept.
     pub(crate) has_cookies: Arc<AtomicBool>,
     /// For clients of the crawler's owner.

@@ -106,8 +106,10 @@ mod builder;
 mod client;
 mod extension;
 
-// A call: its hops, and one request of it.
+// A call: its hops, one request of it, and what the client does for that.
+mod http11;
 mod middleware;
+mod wire;
 
 // robots.txt and addresses.
 mod resolver;

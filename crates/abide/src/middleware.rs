@@ -7,7 +7,6 @@
 
 #![allow(clippy::expect_used, reason = "each `expect` says why it holds")]
 
-use std::cell::Cell;
 use std::future::{poll_fn, ready};
 use std::io;
 use std::pin::{Pin, pin};
@@ -20,7 +19,7 @@ use bytes::Bytes;
 use http::header::{
     ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, HeaderName, HeaderValue, RANGE, SET_COOKIE,
 };
-use http::{Extensions, HeaderMap, Version};
+use http::{Extensions, HeaderMap, Method, Version};
 use reqwest::{Request, Response, ResponseBuilderExt};
 use reqwest_middleware::{Error, Middleware, Next, Result};
 use url::Url;
@@ -33,6 +32,7 @@ use abide_http::{
 };
 
 use crate::client::{Abide, Core};
+use crate::wire::{Wire, count};
 
 /// Both halves in one, which is the default, or one of them.
 #[derive(Debug, Clone)]
@@ -143,9 +143,17 @@ impl<'a> RedirectLoop<'a> {
                 let through = self.send_through_chain(is_repeatable, extensions, next);
                 Box::pin(through).await.map(|response| place = Some(response))
             } else {
-                let (call, request) = (&mut self.call, &mut self.request);
-                let sent =
-                    send_and_report(self.core, call, request, is_repeatable, extensions, next, &mut place);
+                let (call, request, copy) = (&mut self.call, &mut self.request, &mut self.copy);
+                let sent = send_and_report(
+                    self.core,
+                    call,
+                    request,
+                    copy,
+                    is_repeatable,
+                    extensions,
+                    next,
+                    &mut place,
+                );
                 let answered = sent.await;
                 self.call.saved().await;
                 let is_counted = |sends| sends > 0 || !self.core.counts_sends;
@@ -177,14 +185,14 @@ impl<'a> RedirectLoop<'a> {
         let (call, mut request) = (&mut self.call, self.request.take().expect(ONE_REQUEST));
         *request.timeout_mut() = call.timeout();
         call.hand_down(request.headers_mut(), extensions);
-        let mut times_unpaced = 0;
+        let mut unpaced = Wire::default();
         // The inner half counts for itself, so what is counted here went past it.
         let sending = call.span().cover(next.run(request, extensions));
-        let response = count_sends(&mut times_unpaced, sending).await;
+        let response = count(&mut unpaced, sending).await;
         let (is_paced, denied) = call.take_back();
         // With a client that counts nothing, an address says the same, if nothing on the way has rebuilt the response.
         let has_address = response.as_ref().is_ok_and(|response| response.remote_addr().is_some());
-        if times_unpaced > 0 || !is_paced && has_address {
+        if unpaced.sends > 0 || !is_paced && has_address {
             return Err(refuse(call.denied(DeniedKind::NoPacing)));
         }
         let mut response = response.map_err(|error| denied.map_or(error, refuse))?;
@@ -294,6 +302,18 @@ impl RequestCopy {
             body: request.body().and_then(|_| request.try_clone()?.body_mut().take()),
         }))
     }
+
+    /// The request again, unless it has a body that can be sent only once.
+    fn request(copy: &mut Option<Box<Self>>, method: Method, url: Url) -> Option<Request> {
+        let mut request = Request::new(method, url);
+        let Some(copy) = copy else { return Some(request) };
+        request.headers_mut().clone_from(&copy.headers);
+        *request.version_mut() = copy.version;
+        *request.body_mut() = copy.body.take();
+        let again = request.try_clone();
+        copy.body = request.body_mut().take();
+        again.filter(|again| again.body().is_some() == copy.has_body)
+    }
 }
 
 /// The inner half: acquires the permit, and sends. Without an outer half, as when a cache revalidates in the background, it checks robots.txt itself.
@@ -305,14 +325,14 @@ async fn send_paced(
 ) -> Result<Response> {
     let timeout = request.timeout().copied().or(core.timeout);
     let mut call = Call::one_hop(&core.crawler, extensions, request.method(), request.url(), timeout);
-    let mut place = None;
+    let (mut place, mut copy) = (None, RequestCopy::of(&request));
     let sent = async {
         // Also what the outer half has signed: something between the two may have changed it.
         call.sign(request.headers_mut()).map_err(refuse)?;
         admit(&mut call).await.map_err(refuse)?;
         let mut taken = Some(request);
         // What is sent again, the half above decides.
-        send_and_report(core, &mut call, &mut taken, false, extensions, next, &mut place).await
+        send_and_report(core, &mut call, &mut taken, &mut copy, false, extensions, next, &mut place).await
     }
     .await;
     call.report(sent.as_ref().err().and_then(|error| Denied::find(error)));
@@ -327,49 +347,44 @@ async fn send_paced(
     Ok(Response::from(response.map(reqwest::Body::wrap)))
 }
 
-/// Signs and sends a request that has its permit, within the span of the hop and the read timeout, and reports the result to the call. Returns how
-/// often the client counted it.
+/// Signs and sends a request that has its permit, and reports the result to the call. Returns how often the client counted it.
 ///
 /// Takes the request at the last moment, and puts the response into `place`: every function and future on the way would copy their 264 and 136
 /// bytes. Await [`Call::saved`] before the caller of abide has it.
+#[expect(clippy::too_many_arguments, reason = "what is taken apart is not moved")]
 async fn send_and_report(
     core: &Core,
     call: &mut Call<'_>,
     taken: &mut Option<Request>,
+    copy: &mut Option<Box<RequestCopy>>,
     is_repeatable: bool,
     extensions: &mut Extensions,
     next: Next<'_>,
     place: &mut Option<Response>,
 ) -> Result<u32> {
     let request = taken.as_mut().expect(ONE_REQUEST);
-    call.add_signature(request.headers_mut()).map_err(refuse)?;
     // Setting it allocates among the request's extensions.
     if request.timeout().copied() != call.timeout() {
         *request.timeout_mut() = call.timeout();
     }
-    // A look at the few names of a request is less than a look-up.
-    if core.decodes && request.headers().keys().any(|name| *name == RANGE) {
-        // RFC 9110 §14.2: a range is of the coded page, and a part of that cannot be decoded.
-        request.headers_mut().entry(ACCEPT_ENCODING).or_insert(IDENTITY);
-    }
-    call.sending();
-    let mut sending = call.span().within(|| next.run(taken.take().expect(ONE_REQUEST), extensions));
-    let mut sends = 0;
-    let answer = {
-        let sending = poll_fn(|context| {
-            let polled = sending.as_mut().poll(context);
-            polled.map(|result| result.map(|response| *place = Some(response)))
-        });
-        let sending = pin!(with_read_timeout(core.read_timeout, sending));
-        count_sends(&mut sends, call.span().cover(sending)).await
+    let mut wire = Wire::default();
+    let sent = send(core, call, taken, &mut wire, extensions, next.clone(), place).await;
+    let again = sent.as_ref().err().and_then(|error| request_again(core, call, copy, wire, error));
+    let sent = match again {
+        // One permit, and one request that is responded to: the one before has ended, and its server has closed the connection or not taken it.
+        Some(request) => {
+            (*taken, wire) = (Some(request), Wire::default());
+            Box::pin(send(core, call, taken, &mut wire, extensions, next, place)).await
+        }
+        None => sent,
     };
-    // A request that is given up has ended before that is reported.
-    drop(sending);
-    match answer {
-        Ok(Ok(())) => {}
-        Ok(Err(_)) if sends > 1 => return Err(sent_again(call, sends)),
-        Ok(Err(error)) => return Err(failed(call, error)),
-        Err(error) => {
+    let sends = wire.sends;
+    match sent {
+        Ok(()) => {}
+        Err(SendError::Refused(denied)) => return Err(refuse(denied)),
+        Err(SendError::Failed(_)) if sends > 1 => return Err(sent_again(call, sends)),
+        Err(SendError::Failed(error)) => return Err(failed(call, error)),
+        Err(SendError::Late(error)) => {
             let error = timed_out(call, error);
             return Err(if sends > 1 { sent_again(call, sends) } else { error });
         }
@@ -399,6 +414,70 @@ async fn send_and_report(
         *place = place.take().map(decoded);
     }
     Ok(sends)
+}
+
+/// Why there is no response.
+enum SendError {
+    Refused(Denied),
+    Failed(Error),
+    /// By our own read timeout.
+    Late(io::Error),
+}
+
+/// Sends a request once, within the span of the hop and the read timeout.
+async fn send(
+    core: &Core,
+    call: &mut Call<'_>,
+    taken: &mut Option<Request>,
+    wire: &mut Wire,
+    extensions: &mut Extensions,
+    next: Next<'_>,
+    place: &mut Option<Response>,
+) -> std::result::Result<(), SendError> {
+    let request = taken.as_mut().expect(ONE_REQUEST);
+    call.add_signature(request.headers_mut()).map_err(SendError::Refused)?;
+    // A look at the few names of a request is less than a look-up.
+    if core.decodes && request.headers().keys().any(|name| *name == RANGE) {
+        // RFC 9110 §14.2: a range is of the coded page, and a part of that cannot be decoded.
+        request.headers_mut().entry(ACCEPT_ENCODING).or_insert(IDENTITY);
+    }
+    call.sending();
+    let request = taken.take().expect(ONE_REQUEST);
+    let mut sending = match core.http11.as_ref().and_then(|http11| http11.client_for(request.url())) {
+        Some(client) => Box::pin(async { Ok(client.execute(request).await?) }),
+        None => call.span().within(|| next.run(request, extensions)),
+    };
+    let answer = {
+        let sending = poll_fn(|context| {
+            let polled = sending.as_mut().poll(context);
+            polled.map(|result| result.map(|response| *place = Some(response)))
+        });
+        let sending = pin!(with_read_timeout(core.read_timeout, sending));
+        count(wire, call.span().cover(sending)).await
+    };
+    // A request that is given up has ended before that is reported.
+    drop(sending);
+    answer.map_err(SendError::Late)?.map_err(SendError::Failed)
+}
+
+/// The request once more, signed anew, if it may go out again for what the error says.
+#[cold]
+fn request_again(
+    core: &Core,
+    call: &Call<'_>,
+    copy: &mut Option<Box<RequestCopy>>,
+    wire: Wire,
+    error: &SendError,
+) -> Option<Request> {
+    let SendError::Failed(Error::Reqwest(error)) = error else { return None };
+    // Asked first, because a host that wants HTTP/1.1 is remembered, whatever becomes of this request.
+    if !(wire.may_send_again(call.url(), error, core.http11.as_deref()) && call.may_send_again()) {
+        return None;
+    }
+    let mut request = RequestCopy::request(copy, call.method().clone(), call.url().clone())?;
+    *request.timeout_mut() = call.time_left();
+    call.sign(request.headers_mut()).ok()?;
+    Some(request)
 }
 
 /// An error, not only a warning: requests without a permit cannot be undone.
@@ -552,43 +631,6 @@ pub(crate) fn take_short_body(
 /// The longest body that is taken at once, in bytes.
 const AHEAD_MAX: u64 = 16 * 1024;
 
-// How often a request went out under one permit: something below the pacing that sends again would go out unpaced.
-
-thread_local! {
-    /// Requests on the wire since the permit was acquired, while what sends them is polled: the client counts in the task that waits for it.
-    static SENDS: Cell<u32> = const { Cell::new(0) };
-}
-
-/// Sends, and counts how often the client of [`Builder::build_with`](crate::Builder::build_with) was used for it. Another client counts nothing.
-///
-/// The count is set for each poll, as tokio's task-local does, which takes 160 instructions of a request for it.
-fn count_sends<F: Future + Unpin>(sends: &mut u32, mut sending: F) -> impl Future<Output = F::Output> {
-    poll_fn(move |context| {
-        let _before = Restore(SENDS.replace(*sends));
-        let polled = Pin::new(&mut sending).poll(context);
-        *sends = SENDS.get();
-        polled
-    })
-}
-
-/// Gives an outer count back to the thread, also if the poll panics: a middleware between the halves may catch that.
-struct Restore(u32);
-
-impl Drop for Restore {
-    fn drop(&mut self) {
-        SENDS.set(self.0);
-    }
-}
-
-/// A policy of reqwest that never sends again: one permit, one request. It counts each response; a request that times out is dropped before.
-pub(crate) fn never_again() -> reqwest::retry::Builder {
-    reqwest::retry::never().classify_fn(|answer| {
-        // Outside of `count_sends` the request is robots.txt, which acquires its permit in the gate: the next count overwrites this one.
-        SENDS.set(SENDS.get().saturating_add(1));
-        answer.success()
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -597,26 +639,5 @@ mod tests {
     fn a_timeout_of_a_middleware_below_is_none_of_the_host() {
         let waited = io::Error::from(io::ErrorKind::TimedOut);
         assert_eq!(failure(&Error::middleware(waited)), None);
-    }
-
-    #[test]
-    fn a_panic_in_an_inner_count_leaves_the_outer_one_as_it_was() {
-        let mut context = Context::from_waker(Waker::noop());
-        let (mut outer, mut inner) = (7, 0);
-        let inner = count_sends(
-            &mut inner,
-            poll_fn(|_| -> Poll<()> {
-                SENDS.set(SENDS.get() + 1);
-                panic!("in a middleware between the halves")
-            }),
-        );
-        let mut inner = pin!(inner);
-        let caught = poll_fn(|context| {
-            let poll = std::panic::AssertUnwindSafe(|| inner.as_mut().poll(context));
-            assert!(std::panic::catch_unwind(poll).is_err());
-            Poll::Ready(())
-        });
-        assert!(pin!(count_sends(&mut outer, caught)).poll(&mut context).is_ready());
-        assert_eq!((outer, SENDS.get()), (7, 0));
     }
 }

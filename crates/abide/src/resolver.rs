@@ -12,6 +12,8 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use abide_gate::AddressGuard;
 use abide_http::permitted_addresses;
 
+use crate::wire::count_lookup;
+
 /// A resolver that returns only addresses which may be contacted.
 pub(crate) struct GuardedResolver {
     /// Answers by the crawler's owner, by lower-case name: asked before the inner resolver, and guarded like it.
@@ -22,6 +24,7 @@ pub(crate) struct GuardedResolver {
 
 impl Resolve for GuardedResolver {
     fn resolve(&self, name: Name) -> Resolving {
+        count_lookup();
         let addresses = Arc::clone(&self.addresses);
         let host = name.as_str().to_ascii_lowercase();
         let found: Resolving = match self.fixed.get(host.strip_suffix('.').unwrap_or(&host)).cloned() {

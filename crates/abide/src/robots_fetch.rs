@@ -11,7 +11,9 @@ use http_body_util::BodyExt;
 use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse, on_the_wire};
 use abide_gate::{BoxFuture, Clock, Failure, SystemClock};
 
+use crate::http11::Http11;
 use crate::middleware::{observe_cookie, reqwest_failure};
+use crate::wire::{Wire, count};
 use abide_http::{root_cause, same_resource};
 
 /// One robots.txt request a call, through a reqwest client that neither follows redirects nor decodes bodies.
@@ -20,6 +22,7 @@ pub(crate) struct ReqwestFetch {
     pub(crate) client: reqwest::Client,
     pub(crate) user_agent: HeaderValue,
     pub(crate) has_cookies: Arc<AtomicBool>,
+    pub(crate) http11: Option<Arc<Http11>>,
 }
 
 impl Fetch for ReqwestFetch {
@@ -33,8 +36,15 @@ impl Fetch for ReqwestFetch {
                 // left out. Not sent without need: a strict server could take an empty field for a bad request, and a 400 allows everything.
                 headers.insert(COOKIE, HeaderValue::from_static(""));
             }
-            let sent = self.client.get(request.url().clone()).headers(headers).timeout(request.budget());
-            let response = sent.send().await.map_err(classify)?;
+            let (url, http11) = (request.url(), self.http11.as_deref());
+            let client = http11.and_then(|http11| http11.client_for(url)).unwrap_or(&self.client);
+            let sending = client.get(url.clone()).headers(headers).timeout(request.budget()).send();
+            let mut wire = Wire::default();
+            let sent = count(&mut wire, Box::pin(sending)).await;
+            let response = sent.map_err(|error| {
+                let may_be_repeated = wire.may_send_again(url, &error, http11);
+                classify(error).with_repetition(may_be_repeated)
+            })?;
             response.headers().keys().for_each(|name| observe_cookie(&self.has_cookies, name));
             if !same_resource(response.url(), request.url()) {
                 let text =

@@ -50,8 +50,8 @@ enum Also {
     AddressRefused,
     /// The redirect was refused for what it is.
     RedirectRefused,
-    /// What was sent was in a coding that was not taken off.
-    StillCoded,
+    /// It failed for this reason.
+    Cause(Failure),
 }
 
 /// A fault of `/robots.txt`, by the number of its requirement.
@@ -95,7 +95,7 @@ fn builder(server: &Server, deadline: Duration) -> abide::Builder {
 }
 
 fn crawler(server: &Server, deadline: Duration) -> (Abide, ClientWithMiddleware) {
-    // A kept connection that the server closes just then is a network error of its own: nothing is sent twice.
+    // A request on a kept connection that the server closes just then would be sent once more (`wire.rs`).
     // Every coding that reqwest knows is asked for.
     let jar = reqwest::Client::builder().cookie_store(true).pool_max_idle_per_host(0);
     let (abide, inner) = builder(server, deadline).build_with(jar).unwrap();
@@ -218,7 +218,7 @@ async fn is_known(also: Also, host: &str, abide: &Abide, before: WallMillis) -> 
         Also::Lasts(lifetime) => seconds(answer.asked_at(), answer.fresh_until()) == lifetime,
         Also::AddressRefused => matches!(answer.failure(), Some(Failure::AddressRefused(_))),
         Also::RedirectRefused => answer.failure().is_some_and(|failure| failure.is_redirect()),
-        Also::StillCoded => answer.failure() == Some(Failure::StillCoded),
+        Also::Cause(failure) => answer.failure() == Some(failure),
     };
     ensure!(is_right, "not {also:?}: {answer:?}");
     Ok(())

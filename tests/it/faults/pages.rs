@@ -1,6 +1,6 @@
 //! The rows of pages: header fields and heads that are wrong, endless or made to mislead.
 
-use abide_tests::{Reply, Step};
+use abide_tests::{Reply, Step, gzip};
 
 use super::raw;
 
@@ -128,6 +128,32 @@ fn bombs(table: &mut Vec<Fault>) {
     bomb("end tags", NONE, "</x>".into(), "</br>", 200);
     bomb("nested elements of the body", NOINDEX, META.into(), "<div>", 200);
     bomb("white space", NONE, " ".into(), " ", 200);
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n";
+    for (name, fields, body) in [
+        ("a charset as the coding", "content-encoding: utf-8\r\n", META.as_bytes().to_vec()),
+        ("no coding by name", "content-encoding: none\r\n", META.into()),
+        (
+            "gzip beside a word that names no coding",
+            "content-encoding: aws-chunked,gzip\r\n",
+            gzip(META.as_bytes()),
+        ),
+        (
+            "gzip with zeros behind it",
+            "content-encoding: gzip\r\n",
+            [gzip(META.as_bytes()), vec![0; 64]].concat(),
+        ),
+        ("the transfer coding identity", "transfer-encoding: identity\r\n", META.into()),
+        ("a folded field", "content-security-policy: a\r\n\t b\r\n", META.into()),
+        ("a space before the colon", "x-thing : 1\r\n", META.into()),
+        ("a bad line in the head", "PHP Warning:  Unable to load\r\n", META.into()),
+    ] {
+        let reply = raw([format!("{head}{fields}\r\n").as_bytes(), &body].concat());
+        table.push(fault("13", name, NOINDEX, reply, Some(META.into())));
+    }
+    for field in ["x-robots-tag : noindex", "x-robots-tag:\r\n noindex"] {
+        let reply = raw(format!("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n{field}\r\n\r\npage"));
+        table.push(fault("13", field.escape_debug().to_string(), NOINDEX, reply, Some(b"page".to_vec())));
+    }
     let cut = format!("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 4000\r\n\r\n{META}");
     table.push(fault("9", "a page that is cut", NOINDEX, raw(cut), None));
     for (name, kind, rules) in [

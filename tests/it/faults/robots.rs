@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use abide::Failure;
 use abide_tests::{CODINGS, OWN_ADDRESSES, Reply, Seen, Step, gzip};
 
 use super::Expect::{AllowAll, Deferred, Rules, TooSlow, Unreachable};
@@ -149,7 +150,19 @@ fn lengths(table: &mut Table) {
         ),
     ] {
         table.add(id, name, Unreachable, reply);
+        if id == "C17" {
+            table.also(Also::Cause(Failure::TransferCoding));
+        }
     }
+    for (name, value) in
+        [("identity", "identity"), ("Identity", "Identity"), ("identity, twice", "identity, identity")]
+    {
+        let field = format!("transfer-encoding: {value}\r\n");
+        table.add("C17", format!("the transfer coding {name}"), Rules, text(&field, GOOD));
+    }
+    let body = format!("{:x}\r\n{GOOD}\r\n0\r\n\r\n", GOOD.len());
+    let field = "transfer-encoding: identity, chunked\r\n";
+    table.add("C17", "the transfer coding identity below the chunks", Rules, text(field, &body));
     let reset = vec![
         Step::send(format!("{OK}content-length: 500\r\n\r\n{TRAP}")),
         Step::Sleep(Duration::from_millis(20)),
@@ -199,19 +212,33 @@ fn heads(table: &mut Table) {
         ];
         table.add("C12", name, Unreachable, Reply::raw(steps));
     }
-    let bad = |field: &[u8]| {
-        raw([b"HTTP/1.1 200 OK\r\n".as_slice(), field, format!("\r\n{TRAP}").as_bytes()].concat())
+    let beside = |field: &[u8]| {
+        let end = format!("content-length: {}\r\n\r\n{GOOD}", GOOD.len());
+        raw([b"HTTP/1.1 200 OK\r\n".as_slice(), field, end.as_bytes()].concat())
     };
     for (name, field) in [
-        ("NUL in a field", &b"x: a\0b\r\n"[..]),
-        ("a control byte in a field", b"x: a\x01b\r\n"),
+        ("a control byte in a field", &b"x: a\x01b\r\n"[..]),
         ("DEL in a field", b"x: a\x7fb\r\n"),
         ("no colon", b"nonsense\r\n"),
         ("a bad field name", b"a b: c\r\n"),
         ("an empty field name", b": c\r\n"),
-        ("a lone CR in the head", b"x: a\rb: c\r\n"),
+        ("a warning of a script", b"PHP Warning:  Unable to load\r\n"),
+        ("a folded field", b"x: a\r\n b\r\n\tc\r\n"),
+        ("a folded field that looks like another", b"x: a\r\n content-encoding: x-unknown\r\n"),
+        ("a space before the colon", b"x : y\r\n"),
+        ("many bad lines", &b"nonsense\r\n".repeat(50)),
     ] {
-        table.add("C13", name, Unreachable, bad(field));
+        table.add("C13", name, Rules, beside(field));
+    }
+    for (name, field) in [
+        // These end a text, or a line, for one reader and not for another.
+        ("NUL in a field", &b"x: a\0b\r\n"[..]),
+        ("a lone CR in the head", b"x: a\rb: c\r\n"),
+        ("a folded length that is another", b"content-length:\r\n 500\r\n"),
+        ("a coding before a space", b"content-encoding : x-unknown\r\n"),
+        ("a folded coding", b"content-encoding:\r\n x-unknown\r\n"),
+    ] {
+        table.add("C13", name, Unreachable, beside(field));
     }
     let good = format!("HTTP/1.1 200 OK\r\nx: \u{e9}\u{ff}\r\ncontent-length: {}\r\n\r\n{GOOD}", GOOD.len());
     table.add("C13", "obs-text in a field", Rules, raw(good));
@@ -243,7 +270,16 @@ fn codings(table: &mut Table) {
         bytes
     };
     for (id, name, reply) in [
-        ("C16", "gzip without its end", coded(&["gzip"], gzip(trap)[..gzip(trap).len() - 8].to_vec())),
+        (
+            "C16",
+            "gzip without half of its trailer",
+            coded(&["gzip"], gzip(trap)[..gzip(trap).len() - 4].to_vec()),
+        ),
+        (
+            "C16",
+            "gzip without the end of its text",
+            coded(&["gzip"], gzip(trap)[..gzip(trap).len() - 9].to_vec()),
+        ),
         ("C16", "gzip with a wrong checksum", coded(&["gzip"], corrupt(6))),
         ("C16", "gzip with a wrong length", coded(&["gzip"], corrupt(2))),
         ("C16", "gzip corrupt", coded(&["gzip"], corrupt(14))),
@@ -253,14 +289,48 @@ fn codings(table: &mut Table) {
         ("C17", "gzip fifty times", coded(&["gzip"; 50], (0..50).fold(trap.to_vec(), |body, _| gzip(&body)))),
         (
             "C17",
-            "deflate without its frame",
-            coded(&["deflate"], zlib(trap)[2..zlib(trap).len() - 4].to_vec()),
+            "a word that names none beside an unknown coding",
+            coded(&["utf-8, x-unknown"], trap.to_vec()),
+        ),
+        ("C17", "gzip under a word that names no coding", coded(&["none"], gzip(trap))),
+        (
+            "C16",
+            "deflate without its frame, cut",
+            coded(&["deflate"], zlib(trap)[2..zlib(trap).len() - 6].to_vec()),
         ),
         ("C17", "zstd bytes without a name", Reply::new(200, [0x28, 0xb5, 0x2f, 0xfd, 0, 0])),
     ] {
         table.add(id, name, Unreachable, reply);
     }
-    table.add("C17", "identity", Rules, coded(&["identity"], GOOD.into()));
+    let good = GOOD.as_bytes();
+    for word in [
+        "identity",
+        "none",
+        "utf-8",
+        "UTF-8",
+        "us-ascii",
+        "iso-8859-1",
+        "7bit",
+        "8bit",
+        "binary",
+        "aws-chunked",
+        "text/plain",
+    ] {
+        table.add("C17", word, Rules, coded(&[word], GOOD.into()));
+        table.add("C17", format!("gzip and {word}"), Rules, coded(&[&format!("gzip, {word}")], gzip(good)));
+        table.add("C17", format!("{word} and gzip"), Rules, coded(&[word, "gzip"], gzip(good)));
+    }
+    let bare = zlib(good)[2..zlib(good).len() - 4].to_vec();
+    table.add("C17", "deflate without its frame", Rules, coded(&["deflate"], bare));
+    let without_trailer = gzip(good)[..gzip(good).len() - 8].to_vec();
+    table.add(
+        "C16",
+        "gzip without its trailer, of the stated length",
+        Rules,
+        coded(&["gzip"], without_trailer.clone()),
+    );
+    let until_closed = [format!("{OK}content-encoding: gzip\r\n\r\n").as_bytes(), &without_trailer].concat();
+    table.add("C16", "gzip without its trailer, until it is closed", Unreachable, raw(until_closed));
     // A text as long as texts are, and one that says nothing else.
     let long = format!("{TRAP}{}", "Allow: /some/path/or/other # and why it is allowed\n".repeat(40));
     for (coding, code) in CODINGS {
@@ -280,7 +350,7 @@ fn codings(table: &mut Table) {
             ] {
                 table.add(id, format!("{coding} {name}, {} bytes", trap.len()), Unreachable, reply);
                 if name == "without a name" {
-                    table.also(Also::StillCoded);
+                    table.also(Also::Cause(Failure::StillCoded));
                 }
             }
         }
@@ -325,6 +395,12 @@ fn members(table: &mut Table) {
             [gzip(trap), wrong_crc(gzip(rest))].concat(),
         ),
         ("gzip", "of nothing, with plain rules behind it", Unreachable, [&gzip(b"")[..], good].concat()),
+        (
+            "gzip",
+            "of two members, with zeros between",
+            Rules,
+            [&gzip(first)[..], &[0; 9], &gzip(rest)].concat(),
+        ),
         ("zstd", "of two frames", Rules, [zstd(first), zstd(rest)].concat()),
         ("zstd", "of nothing and of rules", Rules, [zstd(b""), zstd(good)].concat()),
         ("zstd", "behind a frame to skip", Rules, [skippable.clone(), zstd(good)].concat()),
@@ -333,12 +409,15 @@ fn members(table: &mut Table) {
     ];
     for (coding, code) in CODINGS {
         rows.push((coding, "named, and nothing there", Unreachable, Vec::new()));
-        for (name, rest) in [
-            ("with garbage behind it", &b"garbage that is no member"[..]),
-            ("with zeros behind it", &[0; 512]),
-            ("with a line end behind it", b"\n"),
+        for (name, rest, is_padding) in [
+            ("with garbage behind it", &b"garbage that is no member"[..], false),
+            ("with zeros behind it", &[0; 512], true),
+            ("with a line end behind it", b"\n", true),
+            ("with a line end and rules behind it", b"\nAllow: /\n", false),
         ] {
-            rows.push((coding, name, Unreachable, [&code(trap)[..], rest].concat()));
+            let (text, expect) =
+                if is_padding && coding == "gzip" { (good, Rules) } else { (trap, Unreachable) };
+            rows.push((coding, name, expect, [&code(text)[..], rest].concat()));
         }
         if matches!(coding, "br" | "deflate") {
             rows.push((coding, "of two streams", Unreachable, [code(trap), code(good)].concat()));
@@ -480,6 +559,17 @@ fn redirects(table: &mut Table) {
     table.play("S10", "to and fro", AllowAll, |seen| {
         Reply::redirect(302, if seen.path == "/a" { "/b" } else { "/a" })
     });
+    for (name, fields, path) in [
+        ("the same Location twice", &b"location: /rules\r\nlocation: /rules\r\n"[..], "/rules"),
+        ("a Location in Latin-1", b"location: /r\xe8gles\r\n", "/r%E8gles"),
+        ("a Location in UTF-8", "location: /r\u{e8}gles\r\n".as_bytes(), "/r%C3%A8gles"),
+    ] {
+        let head = [b"HTTP/1.1 301 Moved\r\ncontent-length: 0\r\n".as_slice(), fields, b"\r\n"].concat();
+        table.play("S9", name, Rules, move |seen| match seen.path.as_str() {
+            "/robots.txt" => raw(head.clone()),
+            found => Reply::new(200, if found == path { GOOD } else { TRAP }),
+        });
+    }
     let bomb = vec![
         Step::send(b"HTTP/1.1 302 Found\r\nlocation: /rules\r\n\r\n"),
         Step::Repeat(vec![b'x'; 64 * 1024], 16_384),
@@ -530,7 +620,8 @@ fn refused_redirects(table: &mut Table) {
     for (name, bytes) in [
         ("no Location", &b""[..]),
         ("two Locations", b"location: /a\r\nlocation: /b\r\n"),
-        ("a Location that is no UTF-8", b"location: /\xff\xfe\r\n"),
+        ("two Locations, and one of them twice", b"location: /a\r\nlocation: /b\r\nlocation: /a\r\n"),
+        ("a host that is no UTF-8", b"location: http://a\xff.example/\r\n"),
         ("a Location of 64 KiB", long.as_bytes()),
         ("a Location with a tab", b"location: /a\tb\r\n"),
     ] {

@@ -4,6 +4,7 @@
 
 use http_body::Body;
 use http_body_util::BodyExt;
+use tokio::sync::Semaphore;
 
 use crate::coding::DecodedBody;
 use crate::robots_cache::fetch::{FetchBody, FetchError};
@@ -15,10 +16,19 @@ pub(crate) fn decoded(body: FetchBody, coding: Option<Coding>) -> FetchBody {
     DecodedBody::new(body, coding, |why| FetchError::new(Failure::Body, why)).strict().boxed_unsync()
 }
 
+/// A body of more bytes than this waits for one of [`LARGE_BODIES_MAX`] places before it grows: nearly all robots.txt are shorter.
+const SMALL_BODY_MAX: usize = 16 * 1024;
+/// With the limit of a body, this bounds the memory of those that are read, to 32 MiB by default: fetches are many, because most only wait.
+pub(crate) const LARGE_BODIES_MAX: usize = 64;
+
 /// Whole lines of at most `limit` bytes, and whether there was more. At most two bytes more are read, and the rest is dropped unread. Any error
 /// before that is an error. `Content-Length` allocates nothing.
-pub(crate) async fn read(mut body: FetchBody, limit: usize) -> Result<(Vec<u8>, bool), FetchError> {
-    let mut read = Vec::new();
+pub(crate) async fn read(
+    mut body: FetchBody,
+    limit: usize,
+    large: &Semaphore,
+) -> Result<(Vec<u8>, bool), FetchError> {
+    let (mut read, mut place) = (Vec::new(), None);
     // A unit of UTF-16 more shows whether the last line is complete.
     let len_max = limit.saturating_add(2);
     while read.len() < len_max {
@@ -33,6 +43,9 @@ pub(crate) async fn read(mut body: FetchBody, limit: usize) -> Result<(Vec<u8>, 
         };
         let Ok(data) = frame.into_data() else { continue };
         append(&mut read, &data, len_max);
+        if read.len() > SMALL_BODY_MAX && place.is_none() {
+            place = large.acquire().await.ok();
+        }
     }
     Ok(if read.len() > limit { (cut(read, limit), true) } else { (read, false) })
 }
@@ -83,7 +96,35 @@ mod tests {
 
     async fn read_all(bytes: Vec<u8>) -> (Vec<u8>, bool) {
         let body = Full::new(Bytes::from(bytes)).map_err(|never| match never {}).boxed_unsync();
-        read(body, LIMIT).await.unwrap()
+        read(body, LIMIT, &Semaphore::new(1)).await.unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bodies_that_are_long_and_stall_keep_no_short_one_waiting() {
+        let large = Semaphore::new(2);
+        let body = |len: usize, is_whole: bool| {
+            let frames =
+                futures_util::stream::iter([Ok(http_body::Frame::data(Bytes::from(vec![b'\n'; len])))]);
+            let rest = futures_util::stream::poll_fn(move |_| match is_whole {
+                true => std::task::Poll::Ready(None),
+                false => std::task::Poll::Pending,
+            });
+            BodyExt::boxed_unsync(StreamBody::new(futures_util::StreamExt::chain(frames, rest)))
+        };
+        let within = |seconds, body| {
+            let read = read(body, 512_000, &large);
+            tokio::time::timeout(std::time::Duration::from_secs(seconds), read)
+        };
+        let long = SMALL_BODY_MAX + 1;
+        let (a, b, c, d) = tokio::join!(
+            within(30, body(long, false)),
+            within(30, body(long, false)),
+            within(29, body(long, true)),
+            within(1, body(SMALL_BODY_MAX, true)),
+        );
+        assert!(a.is_err() && b.is_err() && c.is_err(), "the third waits for a place");
+        assert_eq!(d.unwrap().unwrap().0.len(), SMALL_BODY_MAX);
+        assert_eq!(large.available_permits(), 2);
     }
 
     #[tokio::test]
@@ -130,7 +171,7 @@ mod tests {
             let first = Ok(http_body::Frame::data(Bytes::from(vec![b'\n'; len])));
             let frames = futures_util::stream::iter([first, broken()]);
             let body = BodyExt::boxed_unsync(StreamBody::new(frames));
-            assert_eq!(read(body, LIMIT).await.is_ok(), ok, "{len}");
+            assert_eq!(read(body, LIMIT, &Semaphore::new(1)).await.is_ok(), ok, "{len}");
         }
     }
 }

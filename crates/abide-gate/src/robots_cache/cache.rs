@@ -20,7 +20,7 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use moka::sync::Cache;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use url::Url;
@@ -29,6 +29,7 @@ use crate::denied::Refusal;
 use crate::event::Observers;
 use crate::jitter::Jitter;
 use crate::origin::OriginOf;
+use crate::robots_cache::body::LARGE_BODIES_MAX;
 use crate::robots_cache::chain::DeferredFetch;
 use crate::robots_cache::entry::Reuse;
 use crate::robots_cache::fetch::Fetch;
@@ -59,6 +60,8 @@ pub(crate) struct RobotsCache {
     /// Each with its end by the monotonic clock: the wall clock may be set back meanwhile.
     pub(super) deferrals: Cache<Origin, (DeferredFetch, Instant)>,
     pub(super) in_flight: SingleFlight<Origin, FetchProgress>,
+    /// Places for bodies that are long.
+    pub(super) large_bodies: Semaphore,
     pub(crate) jitter: Jitter,
     pub(super) stats: Mutex<Stats>,
 }
@@ -79,6 +82,7 @@ impl RobotsCache {
             texts: Interner::default(),
             deferrals: Cache::new(DEFERRALS_MAX),
             in_flight: SingleFlight::new(FLIGHTS_MAX),
+            large_bodies: Semaphore::new(LARGE_BODIES_MAX),
             jitter: Jitter::new(None),
             stats: Mutex::default(),
             policy,

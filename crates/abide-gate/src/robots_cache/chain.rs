@@ -48,7 +48,7 @@ pub(super) struct Chain<'a> {
     asked_again: bool,
     sent: bool,
     permit_wait: &'a PermitWait,
-    /// For how long a 429 backs its host off at least.
+    /// For how long a 429 or its kin backs its host off at least.
     throttle: Option<Duration>,
 }
 
@@ -93,7 +93,8 @@ impl<'a> Chain<'a> {
             };
             let (status, hold) = (reply.status(), reply.hold());
             let unreachable = |cause| FetchOutcome::Unreachable { cause, hold };
-            match classify(status, reply.headers(), hold, copy, &self.cache.policy) {
+            let now = self.cache.clock.wall();
+            match classify(status, reply.headers(), now, hold, copy, &self.cache.policy) {
                 Ok(AfterHead::ReadBody(coding)) => {
                     let read = self.read(reply, coding).await;
                     return Ok(read.map_or_else(unreachable, FetchOutcome::Rules));
@@ -114,14 +115,15 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// The copy, if it has validators, and for the URL that it came from alone: they mean nothing elsewhere. So a request that follows an unasked
-    /// 304 has none either.
+    /// The copy, if it has validators that are used now, and for the URL that it came from alone: they mean nothing elsewhere. So a request that
+    /// follows an unasked 304 has none either.
     fn confirmable(&self) -> Option<&'a GoodCopy> {
         let is_its_url = |copy: &&GoodCopy| match copy.redirected_to.as_deref() {
             Some(url) => url == self.here(),
             None => self.visited.len() == 1,
         };
-        self.copy.filter(is_its_url).filter(|copy| !copy.validators.is_empty())
+        let now = self.cache.clock.wall();
+        self.copy.filter(is_its_url).filter(|copy| copy.is_confirmable(now))
     }
 
     #[expect(clippy::expect_used, reason = "the constructor puts one in, and nothing takes any out")]
@@ -193,7 +195,8 @@ impl<'a> Chain<'a> {
         let left = self.left(&reply);
         let RobotsResponse { status, headers, body, .. } = reply;
         let body = body::decoded(body, coding);
-        let read = timeout(left, body::read(body, self.cache.policy.body_limit)).await;
+        let read =
+            timeout(left, body::read(body, self.cache.policy.body_limit, &self.cache.large_bodies)).await;
         let (text, truncated) = read.map_err(|_| Failure::Timeout)?.map_err(|error| {
             log::failed(self.origin, &error);
             error.failure().unwrap_or(Failure::Body)

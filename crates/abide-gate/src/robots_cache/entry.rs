@@ -174,7 +174,7 @@ impl RobotsEntry {
     pub fn failure(&self) -> Option<Failure> {
         match self.record.last() {
             LastResult::Unreachable(cause) => Some(cause),
-            // A 408, 421, 425 or 429, for which the copy stands in: other 4xx leave no copy.
+            // A 408 or 429 and their kin, for which the copy stands in: other 4xx leave no copy.
             LastResult::Unavailable(status) if self.copy().is_some() => Some(Failure::Status(status)),
             _ => None,
         }
@@ -315,7 +315,7 @@ impl RobotsRecord {
         match (self.last(), &self.copy) {
             (LastResult::Rules, Some(copy)) if copy.validated_at > copy.fetched_at => Source::Revalidated,
             (LastResult::Rules, Some(_)) => Source::Fresh,
-            // Stricter: after 408, 421, 425 and 429, which alone leave a copy, the file has not been taken away.
+            // Stricter: after what is temporary or asks to wait, which alone leaves a copy, the file has not been taken away.
             (LastResult::Unavailable(_), Some(_)) => Source::LastGood,
             (LastResult::Unavailable(status), None) if is_fresh => Source::Unavailable(status),
             (LastResult::TooManyRedirects, _) if is_fresh => Source::TooManyRedirects,

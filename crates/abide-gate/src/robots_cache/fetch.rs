@@ -30,7 +30,7 @@ pub(crate) type FetchBody = UnsyncBoxBody<Bytes, FetchError>;
 
 /// Sends one request for a robots.txt.
 ///
-/// An implementation sends exactly one GET and **never follows a redirect**: hops are counted, checked and filed by the caller (RFC 9309
+/// An implementation sends exactly one GET, again only if [`FetchError::with_repetition`] asked for it, and **never follows a redirect**: hops are counted, checked and filed by the caller (RFC 9309
 /// §2.3.1.2). It sends the crawler's own User-Agent and [`RobotsRequest::headers`], but no cookies, credentials, Referer or Range. It returns the
 /// body **as the server sent it**, with its `Content-Encoding`: decoders of clients lose what follows the first gzip member. Before it sends,
 /// it refuses addresses that must not be contacted ([`AddressGuard`](crate::AddressGuard)). It has [`RobotsRequest::budget`] of time for the
@@ -257,12 +257,38 @@ impl Validators {
         self.0.as_bytes().is_empty()
     }
 
+    /// Whether they can tell one version of a file from another. Reproducible images give all files one time, of 1970 or 1980, and many servers make
+    /// the entity tag of the time and the size: a file that changes within its length has the validators of before.
+    pub(crate) fn can_change(&self) -> bool {
+        let date = self.last_modified().and_then(|date| parse_http_date(str::from_utf8(&date).ok()?).ok());
+        let is_of_the_web = |time: SystemTime| {
+            time.duration_since(SystemTime::UNIX_EPOCH).is_ok_and(|since| since.as_secs() >= WEB_BEGAN)
+        };
+        match date {
+            Some(date) => is_of_the_web(date),
+            None => !self.etag().is_some_and(is_of_an_old_time),
+        }
+    }
+
     /// These, with what is missing taken from `older`.
     pub(crate) fn or(self, older: &Self) -> Self {
         // RFC 9110 §15.4.5: a 304 repeats the ETag, but Last-Modified only where it is needed.
         let (date, older_date) = (self.last_modified(), older.last_modified());
         Self::new(self.etag().or(older.etag()), date.or(older_date).as_deref())
     }
+}
+
+/// 1 January 1995, in seconds. No robots.txt that is served is older: the first ones are of 1994.
+const WEB_BEGAN: u64 = 788_918_400;
+
+/// Whether an entity tag is made of a time and a size alone, as nginx (`"65f2c1a3-12c"`, in seconds) and Apache (`"12c-613a2f8d0c2c0"`, in
+/// microseconds) write it, in hexadecimal digits, and of no time in which there was a web.
+fn is_of_an_old_time(etag: &[u8]) -> bool {
+    let Ok(text) = str::from_utf8(etag) else { return false };
+    let text = text.trim_start_matches("W/").trim_matches('"');
+    let numbers: Option<Vec<u64>> = text.split('-').map(|part| u64::from_str_radix(part, 16).ok()).collect();
+    let Some([first, .., last]) = numbers.as_deref() else { return false };
+    *first < WEB_BEGAN && *last < WEB_BEGAN.saturating_mul(1_000_000)
 }
 
 /// The seconds of a date, if this is how we would write them.
@@ -363,16 +389,25 @@ pub struct FetchError {
     /// The failure; or the pacer's refusal, by which nothing was sent, so that it does not count as an attempt.
     pub(super) why: Result<Failure, Box<Refusal>>,
     text: Arc<str>,
+    pub(crate) may_be_repeated: bool,
 }
 
 impl FetchError {
     /// An error of this kind, described by `text`.
     pub fn new(failure: Failure, text: impl Into<String>) -> Self {
-        Self { why: Ok(failure), text: Arc::from(text.into()) }
+        Self { why: Ok(failure), text: Arc::from(text.into()), may_be_repeated: false }
     }
 
     pub(crate) fn deferred(why: Refusal) -> Self {
-        Self { why: Err(Box::new(why)), text: Arc::from("the request waits for the rate limit of its host") }
+        let text = Arc::from("the request waits for the rate limit of its host");
+        Self { why: Err(Box::new(why)), text, may_be_repeated: false }
+    }
+
+    /// Whether the request goes out once more, under the same permit: because a connection that was kept from a request before was closed before
+    /// there was a response (RFC 9112 §9.3.1), or because the server wants another version of HTTP, which the transport uses from now on.
+    #[must_use]
+    pub fn with_repetition(self, may_be_repeated: bool) -> Self {
+        Self { may_be_repeated, ..self }
     }
 
     /// What went wrong; `None` if nothing was sent, because the request was deferred.
@@ -422,6 +457,37 @@ mod tests {
                 let mark = usize::from(!kept.is_empty());
                 assert_eq!(kept.0.as_bytes().len(), mark + etag.map_or(0, <[u8]>::len) + bytes, "{kept:?}");
             }
+        }
+    }
+
+    #[test]
+    fn validators_of_a_time_before_the_web_confirm_nothing() {
+        let now = Some("Sat, 01 Aug 2026 10:00:00 GMT");
+        for (etag, date, can_change) in [
+            (None, now, true),
+            (None, Some("Thu, 01 Jan 1970 00:00:01 GMT"), false),
+            (None, Some("Tue, 01 Jan 1980 00:00:00 GMT"), false),
+            (None, Some("Saturday, 31-Dec-94 23:59:59 GMT"), false),
+            (None, Some("Sun, 01 Jan 1995 00:00:00 GMT"), true),
+            (None, Some("yesterday"), true),
+            (Some("\"12ceea600-1e\""), Some("Tue, 01 Jan 1980 00:00:00 GMT"), false),
+            (Some("\"67452301efcdab89\""), Some("Thu, 01 Jan 1970 00:00:01 GMT"), false),
+            // nginx, of 1970, 1980 and 2024; Apache, of 1980 and 2024, without and with the inode.
+            (Some("\"1-1e\""), None, false),
+            (Some("W/\"12cea600-1e\""), None, false),
+            (Some("\"65f2c1a3-12c\""), None, true),
+            (Some("\"1e-11ef9b3c0e000\""), None, false),
+            (Some("\"12c-613a2f8d0c2c0\""), None, true),
+            (Some("\"3f-12c-613a2f8d0c2c0\""), None, true),
+            // Of the content: one part, a checksum with a number of parts, and one in base64.
+            (Some("\"12c\""), None, true),
+            (Some("\"d41d8cd98f00b204e9800998ecf8427e-2\""), None, true),
+            (Some("W/\"1e-Xh7kq\""), None, true),
+            (Some("\"-\""), None, true),
+            (Some("\"12cea600-1e\""), now, true),
+        ] {
+            let validators = Validators::new(etag.map(str::as_bytes), date.map(str::as_bytes));
+            assert_eq!(validators.can_change(), can_change, "{etag:?} {date:?}");
         }
     }
 

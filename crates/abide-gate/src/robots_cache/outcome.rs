@@ -8,6 +8,7 @@ use abide_robots::{ParseOptions, RecordKind, Robots};
 use http::header::TRANSFER_ENCODING;
 use http::{HeaderMap, StatusCode};
 
+use crate::pacing::{WaitRequest, wait_request};
 use crate::robots_cache::freshness::stated_lifetime;
 use crate::robots_cache::record::whole_seconds;
 use crate::robots_cache::{GoodCopy, RobotsPolicy, Validators};
@@ -22,10 +23,10 @@ pub(crate) enum FetchOutcome {
     NotModified(GoodCopy),
     /// §2.3.1.3: the server says that there is none, and will say so for a while.
     Unavailable { status: u16, lifetime: Duration },
-    /// 408, 421, 425: unavailable unless there is a copy, and it may be different in a minute.
-    UnavailableForNow { status: u16 },
-    /// 429: unavailable unless there is a copy, and nothing is sent before the backoff has ended.
-    TooManyRequests { hold: Option<WallMillis> },
+    /// 408, 421, 425, or a 4xx with a Retry-After: unavailable unless there is a copy, and it may be different in a minute.
+    UnavailableForNow { status: u16, hold: Option<WallMillis> },
+    /// 429 and its kin: unavailable unless there is a copy, and nothing is sent before the backoff has ended.
+    Throttled { status: u16, hold: Option<WallMillis> },
     /// §2.3.1.2: more redirects than are followed, or a circle of them.
     TooManyRedirects,
     /// §2.3.1.4: it could not be fetched.
@@ -45,15 +46,17 @@ pub(crate) enum AfterHead {
     Done(FetchOutcome),
 }
 
-/// Reads the head of a response that has backed its host off until `hold`, by RFC 9309 §2.3.1. The request had the validators of `copy`.
-/// A failure: robots.txt is unreachable.
+/// Reads the head of a response that came at `now` and has backed its host off until `hold`, by RFC 9309 §2.3.1. The request had the validators
+/// of `copy`. A failure: robots.txt is unreachable.
 pub(crate) fn classify(
     status: StatusCode,
     headers: &HeaderMap,
+    now: WallMillis,
     hold: Option<WallMillis>,
     copy: Option<&GoodCopy>,
     policy: &RobotsPolicy,
 ) -> Result<AfterHead, Failure> {
+    let asked = wait_request(status, headers, now);
     let status = status.as_u16();
     let lifetime = || stated_lifetime(headers, policy);
     let unreachable = Err(Failure::Status(status));
@@ -77,11 +80,16 @@ pub(crate) fn classify(
         }),
         300..=399 => return Err(Failure::RedirectStatus),
         // Stricter (preset `cautious`): these say "not you" or "not now" rather than "there is none".
-        401 | 403 | 407 | 408 | 421 | 425 | 429 if policy.cautious => return unreachable,
-        // §2.3.1.3, and the host asks us to slow down: the pacer backs it off.
-        429 => AfterHead::Done(FetchOutcome::TooManyRequests { hold }),
-        // §2.3.1.3, but these are temporary: fetched again soon, and a copy stays in force.
-        408 | 421 | 425 => AfterHead::Done(FetchOutcome::UnavailableForNow { status }),
+        401 | 403 | 407 | 408 | 421 | 425 if policy.cautious => return unreachable,
+        400..=499 if policy.cautious && asked.backs_off() => return unreachable,
+        // §2.3.1.3, and the host asks us to slow down: the pacer backs it off. Stricter: a copy stays in force, because the file is still there.
+        400..=499 if matches!(asked, WaitRequest::Throttle { .. }) => {
+            AfterHead::Done(FetchOutcome::Throttled { status, hold })
+        }
+        // §2.3.1.3, but temporary, or with a time to wait for what is not gone: fetched again soon, and a copy stays in force.
+        400..=499 if asked.backs_off() || matches!(status, 408 | 421 | 425) => {
+            AfterHead::Done(FetchOutcome::UnavailableForNow { status, hold })
+        }
         // §2.3.1.3: "Unavailable" means status codes in the 400-499 range: the crawler MAY access any resources.
         400..=499 => {
             let lifetime = lifetime().unwrap_or(policy.lifetime_max);
@@ -96,10 +104,11 @@ pub(crate) fn classify(
 fn coding(headers: &HeaderMap) -> Result<Option<Coding>, Failure> {
     let values = headers.get_all(TRANSFER_ENCODING).iter();
     let mut members = values.flat_map(|value| value.as_bytes().split(|&b| b == b',')).map(<[u8]>::trim_ascii);
-    if members.any(|member| !member.is_empty() && !member.eq_ignore_ascii_case(b"chunked")) {
-        return Err(Failure::StillCoded);
-    }
-    Coding::of(headers)
+    // Lenient: `identity`, which RFC 2616 §3.6 had, and which means that nothing was done.
+    let is_taken_off = |member: &[u8]| {
+        [&b""[..], b"chunked", b"identity"].iter().any(|known| member.eq_ignore_ascii_case(known))
+    };
+    if members.all(is_taken_off) { Coding::of(headers) } else { Err(Failure::TransferCoding) }
 }
 
 /// Whether a body is still in a coding: in one that was not named, in a second one below the named one, or in what a decoding client left.
@@ -162,9 +171,12 @@ pub(crate) fn has_rule(body: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use http::HeaderValue;
+    use http::header::RETRY_AFTER;
 
     use super::*;
     use crate::robots_cache::RobotsRecord;
+
+    const NOW: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 
     /// Each status from 100 to 999, by default and by the preset `cautious`.
     #[test]
@@ -180,34 +192,63 @@ mod tests {
                 301 | 302 | 303 | 307 | 308 => Ok(AfterHead::Follow),
                 304 => Ok(AfterHead::AskAgain),
                 300..=399 => Err(Failure::RedirectStatus),
-                429 => Ok(AfterHead::Done(FetchOutcome::TooManyRequests { hold })),
-                408 | 421 | 425 => Ok(AfterHead::Done(FetchOutcome::UnavailableForNow { status })),
+                420 | 429 | 430 => Ok(AfterHead::Done(FetchOutcome::Throttled { status, hold })),
+                408 | 421 | 425 => Ok(AfterHead::Done(FetchOutcome::UnavailableForNow { status, hold })),
                 400..=499 => Ok(AfterHead::Done(gone)),
                 _ => unreachable.clone(),
             };
             let if_cautious = match status {
-                401 | 403 | 407 | 408 | 421 | 425 | 429 => unreachable,
+                401 | 403 | 407 | 408 | 420 | 421 | 425 | 429 | 430 => unreachable,
                 _ => expected.clone(),
             };
             for (policy, expected) in [(&default, expected), (&cautious, if_cautious)] {
                 let code = StatusCode::from_u16(status).unwrap();
-                assert_eq!(classify(code, &HeaderMap::new(), hold, None, policy), expected, "{status}");
+                assert_eq!(classify(code, &HeaderMap::new(), NOW, hold, None, policy), expected, "{status}");
             }
         }
         let record =
             RobotsRecord::sample(&"https://a.example".parse().unwrap(), WallMillis::default(), "".into());
         let conditional =
-            classify(StatusCode::NOT_MODIFIED, &HeaderMap::new(), None, record.copy(), &default);
+            classify(StatusCode::NOT_MODIFIED, &HeaderMap::new(), NOW, None, record.copy(), &default);
         assert!(matches!(conditional, Ok(AfterHead::Done(FetchOutcome::NotModified(_)))));
     }
 
     #[test]
+    fn no_4xx_that_asks_to_wait_says_that_there_is_no_file() {
+        let hold = Some(WallMillis::from_millis(7));
+        for status in 400..=499 {
+            let code = StatusCode::from_u16(status).unwrap();
+            let read = |retry_after: &str, policy: &RobotsPolicy| {
+                let fields = HeaderMap::from_iter([(RETRY_AFTER, retry_after.parse().unwrap())]);
+                classify(code, &fields, NOW, hold, None, policy)
+            };
+            let expected = match status {
+                420 | 429 | 430 => FetchOutcome::Throttled { status, hold },
+                _ => FetchOutcome::UnavailableForNow { status, hold },
+            };
+            assert_eq!(read("600", &RobotsPolicy::default()), Ok(AfterHead::Done(expected)), "{status}");
+            assert_eq!(read("600", &RobotsPolicy::cautious()), Err(Failure::Status(status)), "{status}");
+            let gone = matches!(
+                read("soon", &RobotsPolicy::default()),
+                Ok(AfterHead::Done(FetchOutcome::Unavailable { .. }))
+            );
+            assert_eq!(gone, !matches!(status, 408 | 420 | 421 | 425 | 429 | 430), "{status}");
+        }
+    }
+
+    #[test]
     fn a_coding_that_is_left_is_unreachable() {
-        for (value, coded) in
-            [("chunked", false), ("Chunked", false), ("gzip, chunked", true), ("gzip", true)]
-        {
+        for (value, coded) in [
+            ("chunked", false),
+            ("Chunked", false),
+            ("identity", false),
+            ("Identity, chunked", false),
+            ("gzip, chunked", true),
+            ("gzip", true),
+            ("identity, gzip", true),
+        ] {
             let headers = HeaderMap::from_iter([(TRANSFER_ENCODING, HeaderValue::from_static(value))]);
-            assert_eq!(coding(&headers).is_err(), coded, "{value}");
+            assert_eq!(coding(&headers).err(), coded.then_some(Failure::TransferCoding), "{value}");
         }
         assert!(looks_coded(b"\x1f\x8b\x08") && looks_coded(&[0x28, 0xb5, 0x2f, 0xfd]));
         assert!(!looks_coded(b"User-agent: *"));

@@ -87,7 +87,8 @@ impl Default for RobotsPolicy {
             deadline: Duration::from_secs(30),
             // The gate sets it to the longest wait that its pacer grants.
             slot_wait_max: Duration::from_secs(60),
-            fetches_max: 64,
+            // Each takes a socket, and few more can be open where a process may have 1,024 files, as by default.
+            fetches_max: 512,
             store_timeout: Duration::from_secs(2),
             memory_max: MEMORY_MAX,
         }
@@ -95,7 +96,7 @@ impl Default for RobotsPolicy {
 }
 
 impl RobotsPolicy {
-    /// Stricter than the RFC asks: 401, 403, 407, 408, 421, 425 and 429 are unreachable instead of unavailable.
+    /// Stricter than the RFC asks: 401, 403, 407, 408, 421, 425, and any 4xx that asks to wait, such as 429, are unreachable instead of unavailable.
     pub fn cautious() -> Self {
         Self { cautious: true, ..Self::default() }
     }
@@ -175,7 +176,9 @@ impl RobotsPolicy {
         self.deadline
     }
 
-    /// How many robots.txt a process fetches at a time, at least one; others queue in order. Default: 64.
+    /// How many robots.txt a process fetches at a time, at least one; others queue in order. Default: 512. Each takes a socket. Where half of these
+    /// places are taken, the next fetches have less time than [`with_deadline`](Self::with_deadline) says, but 5 seconds at least, so that slow
+    /// origins do not keep others waiting. Only 64 bodies of more than 16 KiB are read at a time.
     pub fn with_fetches_max(self, fetches: usize) -> Self {
         // With none, no fetch would ever begin. The upper bound is that of leases in memory.
         Self { fetches_max: fetches.clamp(1, 65_536), ..self }

@@ -7,9 +7,11 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use crate::pacing::{WaitRequest, wait_request};
 use crate::robots_cache::freshness::back_off;
 use crate::robots_cache::interner::RobotsText;
 use crate::robots_cache::outcome::FetchOutcome;
@@ -78,6 +80,9 @@ const OUTAGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 const OUTAGE_ATTEMPTS: u32 = 20;
 /// How far apart attempts must be to count. Less than a day, so that all attempts of a crawl that runs daily count, though not at the same minute.
 const COUNTED_APART: Duration = Duration::from_secs(20 * 60 * 60);
+
+/// Seven days, without the one for which a copy may be used after the last 304.
+const CONFIRMED_MAX: Duration = Duration::from_secs(6 * 24 * 60 * 60);
 
 impl Outage {
     fn again(self, now: WallMillis) -> Self {
@@ -170,15 +175,15 @@ impl RobotsRecord {
                 let lifetime = lifetime.max(outlasting(at.gap));
                 new(LastResult::Unavailable(status), None, Outage::default()).fresh_for(lifetime, at)
             }
-            FetchOutcome::UnavailableForNow { status } => {
+            FetchOutcome::UnavailableForNow { status, hold } => {
                 // The number of attempts grows, and so does the pause, but it is no outage: §2.3.1.3, not §2.3.1.4.
-                new(LastResult::Unavailable(status), copy, failing.attempted()).retried(None, at, policy)
+                new(LastResult::Unavailable(status), copy, failing.attempted()).retried(hold, at, policy)
             }
-            FetchOutcome::TooManyRequests { hold } => {
+            FetchOutcome::Throttled { status, hold } => {
                 // Without a pacer's backoff, as long as it would have been.
                 let step = previous.and_then(|record| record.next_throttle(at.jitter, policy));
                 let until = hold.unwrap_or(now.plus(step.unwrap_or(back_off(1, at.jitter, policy))));
-                new(LastResult::Unavailable(429), copy, failing).until(until)
+                new(LastResult::Unavailable(status), copy, failing).until(until)
             }
             FetchOutcome::TooManyRedirects => {
                 // §2.3.1.2 says MAY: the copy is kept, and applies again when this has expired.
@@ -213,13 +218,20 @@ impl RobotsRecord {
         Self { fresh_until: then.min(self.asked_at.plus(LIFETIME_MAX)), next_try: then, ..self }
     }
 
-    /// For how long at least the next 429 in a row backs the host off, whatever its Retry-After says: a server that named a second, and then
-    /// returns 429 again, needs longer. Twice as long as the last did, within the retry schedule, plus up to a tenth; `None` if that was no 429.
+    /// For how long at least the next 429, or its kin, in a row backs the host off, whatever its Retry-After says: a server that named a second,
+    /// and then asks to slow down again, needs longer. Twice as long as the last did, within the retry schedule, plus up to a tenth; `None` if that
+    /// did not ask. A 503 is requested again on schedule, which doubles as well.
     pub(crate) fn next_throttle(&self, jitter: f64, policy: &RobotsPolicy) -> Option<Duration> {
-        let (LastResult::Unavailable(429) | LastResult::Unreachable(Failure::Status(429))) = self.last()
+        let (LastResult::Unavailable(status) | LastResult::Unreachable(Failure::Status(status @ 400..=499))) =
+            self.last()
         else {
             return None;
         };
+        let status = StatusCode::from_u16(status).ok()?;
+        let asked = wait_request(status, &HeaderMap::new(), self.asked_at);
+        if !matches!(asked, WaitRequest::Throttle { .. }) {
+            return None;
+        }
         let last = self.next_try.since(self.asked_at);
         let next = last.saturating_mul(2).clamp(policy.retry_first, policy.retry_max);
         Some(next.mul_f64(1.0 + 0.1 * jitter.clamp(0.0, 1.0)))
@@ -337,6 +349,16 @@ impl GoodCopy {
         self.validated_at
     }
 
+    /// Whether a 304 to its validators is believed.
+    ///
+    /// Stricter: a server whose validators do not change with the file would keep a new rule from us for ever. So all of it is fetched again before
+    /// it is seven days old: a copy that is younger than this now is asked for again within 24 hours.
+    pub(super) fn is_confirmable(&self, now: WallMillis) -> bool {
+        now.since(self.fetched_at) < CONFIRMED_MAX
+            && !self.validators.is_empty()
+            && self.validators.can_change()
+    }
+
     pub(super) fn lifetime(&self) -> Option<Duration> {
         self.lifetime.map(|seconds| Duration::from_secs(seconds.get().into()))
     }
@@ -433,7 +455,8 @@ mod tests {
         for (back, fetched_at) in
             [(NOW.minus(300 * 24 * HOUR), NOW.minus(300 * 24 * HOUR)), (NOW.plus(HOUR), NOW)]
         {
-            for outcome in [FetchOutcome::UnavailableForNow { status: 408 }, not_modified.clone()] {
+            for outcome in [FetchOutcome::UnavailableForNow { status: 408, hold: None }, not_modified.clone()]
+            {
                 let record = after(Some(&confirmed), outcome, back);
                 let copy = record.copy.as_ref().unwrap();
                 assert_eq!((copy.fetched_at, copy.validated_at), (fetched_at, back));

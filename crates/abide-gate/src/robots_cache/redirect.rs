@@ -3,24 +3,19 @@
 //! A Location is where a server names the next URL that the crawler requests, so what is not known to be harmless is refused.
 
 use http::HeaderMap;
-use http::header::LOCATION;
 use url::Url;
 
-use crate::Failure;
 use crate::robots_cache::RobotsPolicy;
+use crate::{Failure, location};
 
 /// No honest Location is longer; browsers and proxies stop there, too.
 const LOCATION_LEN_MAX: usize = 8 * 1024;
 
 /// Where the answer to `from` sends us: an http or https URL without user information and fragment.
 pub(crate) fn destination(from: &Url, headers: &HeaderMap, policy: &RobotsPolicy) -> Result<Url, Failure> {
-    let mut fields = headers.get_all(LOCATION).iter();
-    let field = fields.next().ok_or(Failure::LocationMissing)?;
-    // Of two Locations, clients and proxies may take either.
-    if fields.next().is_some() {
-        return Err(Failure::LocationInvalid);
-    }
-    let mut url = resolve(from, field.as_bytes())?;
+    // Of two that differ, clients and proxies may take either.
+    let text = location(headers).map_err(|_| Failure::LocationInvalid)?.ok_or(Failure::LocationMissing)?;
+    let mut url = resolve(from, &text)?;
     // Stricter: rules that were fetched in the clear can be rewritten on the way, so https is never left.
     if from.scheme() == "https" && url.scheme() == "http" && !policy.follow_downgrade {
         return Err(Failure::RedirectDowngrade);
@@ -35,8 +30,7 @@ pub(crate) fn destination(from: &Url, headers: &HeaderMap, policy: &RobotsPolicy
     }
 }
 
-fn resolve(from: &Url, location: &[u8]) -> Result<Url, Failure> {
-    let text = std::str::from_utf8(location).map_err(|_| Failure::LocationInvalid)?;
+fn resolve(from: &Url, text: &str) -> Result<Url, Failure> {
     // RFC 9110 §5.5: white space around a field value is no part of it.
     match text.trim_matches(' ') {
         _ if text.len() > LOCATION_LEN_MAX => Err(Failure::LocationInvalid),

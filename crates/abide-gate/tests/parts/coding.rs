@@ -2,7 +2,7 @@
 
 use compression_codecs::brotli::params::EncoderParams;
 use compression_codecs::core::Level;
-use compression_codecs::{BrotliEncoder, EncodeV2, GzipEncoder, ZlibEncoder, ZstdEncoder};
+use compression_codecs::{BrotliEncoder, DeflateEncoder, EncodeV2, GzipEncoder, ZlibEncoder, ZstdEncoder};
 use futures_util::stream;
 use http::HeaderValue;
 use http_body_util::{BodyExt, StreamBody};
@@ -12,12 +12,18 @@ use super::*;
 const CODINGS: [Coding; 4] = [Coding::Gzip, Coding::Deflate, Coding::Brotli, Coding::Zstd];
 
 fn encoded(coding: Coding, text: &[u8]) -> Vec<u8> {
-    let mut encoder: Box<dyn EncodeV2> = match coding {
-        Coding::Gzip => Box::new(GzipEncoder::new(Level::Fastest.into())),
-        Coding::Deflate => Box::new(ZlibEncoder::new(Level::Fastest.into())),
-        Coding::Brotli => Box::new(BrotliEncoder::new(EncoderParams::default().quality(Level::Fastest))),
-        Coding::Zstd => Box::new(ZstdEncoder::new(1)),
-    };
+    encoded_by(
+        text,
+        match coding {
+            Coding::Gzip => Box::new(GzipEncoder::new(Level::Fastest.into())),
+            Coding::Deflate => Box::new(ZlibEncoder::new(Level::Fastest.into())),
+            Coding::Brotli => Box::new(BrotliEncoder::new(EncoderParams::default().quality(Level::Fastest))),
+            Coding::Zstd => Box::new(ZstdEncoder::new(1)),
+        },
+    )
+}
+
+fn encoded_by(text: &[u8], mut encoder: Box<dyn EncodeV2>) -> Vec<u8> {
     // Room for what does not become shorter.
     let mut room = vec![0; text.len() + 4096];
     let (mut input, mut output) = (PartialBuffer::new(text), WriteBuffer::new_initialized(&mut room));
@@ -75,6 +81,60 @@ async fn a_stream_that_is_cut_anywhere_is_an_error() {
 }
 
 #[tokio::test]
+async fn deflate_is_decoded_without_its_wrapper_as_well() {
+    for len in [1, 100, 100_000] {
+        let text = text(len);
+        let bare = encoded_by(&text, Box::new(DeflateEncoder::new(Level::Fastest.into())));
+        for size in [1, 7, usize::MAX] {
+            assert_eq!(decoded(Coding::Deflate, &bare, size).await.as_ref(), Ok(&text), "{len} {size}");
+        }
+        assert!(decoded(Coding::Deflate, &bare[..bare.len() - 1], 7).await.is_err());
+        assert!(decoded(Coding::Deflate, &[&bare[..], b"\n"].concat(), 7).await.is_err());
+    }
+}
+
+#[tokio::test]
+async fn padding_behind_gzip_is_passed_over_and_hides_no_member() {
+    let (text, more) = (text(1_000), encoded(Coding::Gzip, b"more"));
+    let gzip = encoded(Coding::Gzip, &text);
+    for (rest, read) in [
+        (&b"\0"[..], Some("")),
+        (&[0; 512], Some("")),
+        (b"\r\n", Some("")),
+        (b" \t\n\0\n", Some("")),
+        (&[&[0; 9][..], &more].concat(), Some("more")),
+        (&[&more[..], &[0; 9]].concat(), Some("more")),
+        (&more[..more.len() - 1], None),
+        (b"\x1f", None),
+        (b"\0\x1f", None),
+        (b"\nDisallow: /", None),
+        (b"\x8b", None),
+    ] {
+        let bytes = [&gzip[..], rest].concat();
+        for size in [1, 7, usize::MAX] {
+            let found = decoded(Coding::Gzip, &bytes, size).await.ok();
+            let wanted = read.map(|more| [&text[..], more.as_bytes()].concat());
+            assert_eq!(found, wanted, "{:?} by {size}", rest.escape_ascii().to_string());
+        }
+    }
+}
+
+#[tokio::test]
+async fn only_a_whole_trailer_of_gzip_may_be_missing_from_a_whole_body() {
+    for len in [0, 1, 100, PIECE_LEN, 100_000] {
+        let text = text(len);
+        let gzip = encoded(Coding::Gzip, &text);
+        for cut in 0..gzip.len().min(40) {
+            let bytes = Bytes::copy_from_slice(&gzip[..gzip.len() - cut]);
+            let body = http_body_util::Full::new(bytes).map_err(|never| match never {});
+            let found = DecodedBody::new(body, Coding::Gzip, |why| why).strict().collect().await;
+            assert_eq!(found.is_ok(), matches!(cut, 0 | 8), "{len}: {cut} bytes cut");
+            assert!(found.is_err() || found.is_ok_and(|whole| whole.to_bytes() == text));
+        }
+    }
+}
+
+#[tokio::test]
 async fn members_without_text_do_not_go_on_for_ever() {
     for coding in [Coding::Gzip, Coding::Zstd] {
         let nothing = encoded(coding, b"");
@@ -127,6 +187,14 @@ fn one_coding_is_taken_off_and_no_more() {
         (&["gzip", "gzip"], Err(Failure::StillCoded)),
         (&["gzip, br"], Err(Failure::StillCoded)),
         (&["compress"], Err(Failure::StillCoded)),
+        (&["none", "UTF-8", "us-ascii, iso-8859-1", "7bit,8bit,binary", "text/plain"], Ok(None)),
+        (&["aws-chunked,gzip"], Ok(Some(Coding::Gzip))),
+        (&["br, utf-8"], Ok(Some(Coding::Brotli))),
+        (&["utf-8, x-unknown"], Err(Failure::StillCoded)),
+        (&["none, compress"], Err(Failure::StillCoded)),
+        (&["nonesuch"], Err(Failure::StillCoded)),
+        (&["base64"], Err(Failure::StillCoded)),
+        (&["chunked"], Err(Failure::StillCoded)),
     ] {
         let mut headers = HeaderMap::new();
         for field in fields {

@@ -207,7 +207,7 @@ async fn the_wait_for_a_place_among_the_fetches_counts_and_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_most_64_robots_txt_are_fetched_at_a_time_in_order() {
+async fn at_most_512_robots_txt_are_fetched_at_a_time_in_order() {
     let fetch = ScriptedFetch::always(rules().head_after(SECOND));
     let (permits, counter) = (Arc::new(AtomicUsize::new(0)), Ordering::SeqCst);
     let observed = Arc::clone(&permits);
@@ -216,18 +216,48 @@ async fn at_most_64_robots_txt_are_fetched_at_a_time_in_order() {
     };
     let gate = built(Gate::builder().observer(Arc::new(observer)), &fetch);
     let began = Instant::now();
-    let callers: JoinSet<bool> = (0..640)
+    let callers: JoinSet<bool> = (0..5_120)
         .map(|n| (gate.clone(), format!("https://h{n}.example").parse().unwrap()))
         .map(|(gate, origin)| async move { gate.answer(&origin).await.is_ok() })
         .collect();
     assert!(callers.join_all().await.iter().all(|is_ok| *is_ok));
-    assert_eq!(permits.load(counter), 640, "each is reported once");
+    assert_eq!(permits.load(counter), 5_120, "each is reported once");
     let mut waves = std::collections::BTreeMap::<u64, usize>::new();
     for asked in fetch.asked() {
         *waves.entry(asked.at.duration_since(began).as_secs()).or_default() += 1;
     }
-    assert_eq!(waves.into_iter().collect::<Vec<_>>(), (0..10).map(|wave| (wave, 64)).collect::<Vec<_>>());
-    assert!(fetch.urls()[..64].contains(&"https://h0.example/robots.txt".to_owned()));
+    assert_eq!(waves.into_iter().collect::<Vec<_>>(), (0..10).map(|wave| (wave, 512)).collect::<Vec<_>>());
+    assert!(fetch.urls()[..512].contains(&"https://h0.example/robots.txt".to_owned()));
+}
+
+/// Whether their head or their body is what does not come.
+#[tokio::test(start_paused = true)]
+async fn origins_that_drip_their_robots_txt_delay_themselves_alone() {
+    for (slow, within) in [(64, SECOND), (400, SECOND), (4_000, 60 * SECOND)] {
+        let fetch = ScriptedFetch::new(|request, _| {
+            match request.url().host_str().unwrap_or_default().as_bytes().first() {
+                Some(b's') => rules().stalls(),
+                Some(b'd') => rules().head_after(Duration::from_secs(20)),
+                _ => rules(),
+            }
+        });
+        // Those that come later wait for a place, so that they are behind the slow ones.
+        let builder = Gate::builder().pace(one_second()).max_wait(60 * SECOND);
+        let gate = built(builder.clock(clock()), &fetch);
+        for n in 0..slow {
+            let kind = if n % 2 == 0 { "s" } else { "d" };
+            let (gate, origin) = (gate.clone(), format!("https://{kind}{n}.example").parse().unwrap());
+            tokio::spawn(async move { gate.answer(&origin).await.map(drop) });
+        }
+        tokio::task::yield_now().await;
+        let began = Instant::now();
+        let honest: JoinSet<bool> = (0..10)
+            .map(|n| (gate.clone(), format!("https://h{n}.example").parse().unwrap()))
+            .map(|(gate, origin)| async move { gate.answer(&origin).await.is_ok() })
+            .collect();
+        assert!(honest.join_all().await.into_iter().all(|is_ok| is_ok), "beside {slow}");
+        assert!(began.elapsed() < within, "beside {slow} after {:?}", began.elapsed());
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -101,6 +101,44 @@ async fn a_429_without_backoff_leaves_the_copy_in_force_for_a_minute() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_asks_to_wait_leaves_the_copy_in_force_whatever_its_status() {
+    let later = |status| Scripted::status(status).header("retry-after", b"600");
+    for (reply, is_kept) in [
+        (Scripted::status(420), true),
+        (Scripted::status(429), true),
+        (Scripted::status(430), true),
+        (Scripted::status(509), true),
+        (later(403), true),
+        (later(404), true),
+        (later(410), true),
+        (later(408), true),
+        (Scripted::status(403), false),
+        (Scripted::status(404), false),
+        (Scripted::status(410), false),
+        (Scripted::status(404).header("retry-after", b"soon"), false),
+    ] {
+        let shown = format!("{reply:?}");
+        let world = World::good_then(reply);
+        world.ask().await;
+        sleep(DAY).await;
+        let answer = world.ask().await;
+        assert_eq!((is_good(&answer), allows_all(&answer)), (is_kept, !is_kept), "{shown}: {answer:?}");
+        assert_eq!(answer.source() == Source::LastGood, is_kept, "{shown}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_404_with_a_short_retry_after_is_asked_for_less_and_less_often() {
+    let fetch = ScriptedFetch::new(|_, _| Scripted::status(404).header("retry-after", b"1"));
+    let world = World::new(fetch);
+    for _ in 0..24 * 60 {
+        assert!(allows_all(&world.ask_and_settle().await));
+        sleep(MINUTE).await;
+    }
+    assert!(world.fetch.count() < 40, "{}", world.fetch.count());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_503_and_a_cautious_429_wait_for_the_later_backoff() {
     let held = START.plus(3 * HOUR);
     let fetch = || ScriptedFetch::always(Scripted::status(429).backed_off_until(held));
