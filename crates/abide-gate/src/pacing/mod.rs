@@ -56,6 +56,7 @@ mod open_bodies;
 mod rate_limit;
 mod report;
 mod retry_after;
+mod wait_request;
 
 // Several processes.
 mod host_state;
@@ -74,3 +75,4 @@ pub use report::{HostReport, NextSlot};
 pub use retry_after::{RETRY_AFTER_MAX, retry_after};
 pub use scope::Scope;
 pub use store::{Backoff, HostState, HostStore, LeaseAsk, LeaseStatus, Want};
+pub use wait_request::{WaitRequest, wait_request};
