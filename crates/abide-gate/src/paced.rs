@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_robots::Target;
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method};
 use http_body_util::BodyExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use url::Url;
 
-use crate::pacing::{BackoffCause, Pacer, Permit};
+use crate::pacing::{BackoffCause, NextHop, Pacer, Permit, WaitRequest, wait_request};
 use crate::robots_cache::{Fetch, FetchError, RobotsCache, RobotsRequest, RobotsResponse, full};
 use crate::{AddressGuard, BoxFuture, Clock, Failure, Host, Origin, SignRequest};
 
@@ -81,10 +81,12 @@ impl PacedFetch {
                 let before = self.clock.wall();
                 let mut backoff = permit.observe(reply.status(), reply.headers());
                 waits.add_gap(permit.gap());
+                waits.lock().next_hop = NextHop::of(reply.status(), reply.headers(), &*self.clock);
                 // Stricter: robots.txt returned 429 before, and again after the time that it had asked for. For a page, Retry-After alone
                 // counts, because its caller decides when to come back. robots.txt would be requested with every page, every second.
                 if let Some(throttle) = throttle
-                    && reply.status() == StatusCode::TOO_MANY_REQUESTS
+                    && let WaitRequest::Throttle { .. } =
+                        wait_request(reply.status(), reply.headers(), before)
                     && let Ok(host) = Host::of(&url)
                 {
                     let cause = BackoffCause::Answer { status: reply.status().as_u16(), retry_after: None };
@@ -124,6 +126,7 @@ impl PacedFetch {
 
     /// A permit, and a place among the fetches on the wire. The wait for either counts.
     async fn admitted(&self, request: &RobotsRequest) -> Result<(Permit, OwnedSemaphorePermit), FetchError> {
+        self.await_hop(request).await?;
         let permit = self.permit(request).await?;
         // The permit first: hosts that only wait for their delay take no place from the others.
         if let Ok(fetching) = Arc::clone(&self.fetch_limit).try_acquire_owned() {
@@ -136,6 +139,14 @@ impl PacedFetch {
         request.permit_wait.add(self.clock.now().saturating_duration_since(began));
         let Ok(Ok(fetching)) = fetching else { return Err(FetchError::deferred(full(self.clock.wall()))) };
         Ok((self.permit(request).await?, fetching))
+    }
+
+    async fn await_hop(&self, request: &RobotsRequest) -> Result<(), FetchError> {
+        let Some(hop) = request.permit_wait.lock().next_hop.take() else { return Ok(()) };
+        request.permit_wait.begin(self.clock.now());
+        let waited = Box::pin(hop.wait(&*self.clock, self.budget(request))).await;
+        request.permit_wait.add(*waited.as_ref().unwrap_or(&Duration::ZERO));
+        waited.map(|_| ()).map_err(FetchError::deferred)
     }
 
     async fn permit(&self, request: &RobotsRequest) -> Result<Permit, FetchError> {
