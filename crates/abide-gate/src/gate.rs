@@ -17,7 +17,7 @@ use crate::builder::GateBuilder;
 use crate::clock::has_timers;
 use crate::denied::{Denied, DeniedKind, Refusal};
 use crate::event::Event;
-use crate::paced::last_delay;
+use crate::paced::{file_delay, last_delay};
 use crate::pacing::{BackoffCause, DeferReason, HostReport, NextHop, NextSlot, Pacer, Permit};
 use crate::robots_cache::{GoodCopy, RobotsCache, RobotsEntry, Source, TDMREP};
 use crate::text::Escaped;
@@ -221,7 +221,7 @@ impl Gate {
     /// Refuses at once where the fetch, which all its callers share, would wait for its permit for longer than this caller has left.
     fn refuse_a_long_wait(&self, origin: &Origin, url: &Url, left: Duration) -> Result<(), Denied> {
         // As the request itself will ask.
-        let crawl_delay = last_delay(&self.pacer, url).unwrap_or_default();
+        let (crawl_delay, _) = file_delay(last_delay(&self.pacer, url).unwrap_or_default());
         let slot = self.pacer.next_slot(&origin.robots_url(), crawl_delay);
         let slot = slot.map_err(|refusal| self.denied(refusal, url))?;
         if slot.wait <= left {
@@ -235,8 +235,7 @@ impl Gate {
     /// If rules expire or change during the wait, robots.txt is checked again and `verdict` is replaced.
     ///
     /// # Errors
-    /// [`DeniedKind::Deferred`] at once if the wait would be too long; [`DeniedKind::CrawlDelayTooLong`]; [`DeniedKind::Store`] if the
-    /// policy is to fail closed; a denial by rules that have changed during the wait.
+    /// [`DeniedKind::Deferred`] at once if the wait would be too long; [`DeniedKind::CrawlDelayTooLong`]; a denial by rules that have changed during the wait.
     pub async fn acquire(
         &self,
         url: &Url,

@@ -95,6 +95,7 @@ fn why(reason: &DeferReason) -> &'static str {
         DeferReason::Redirect { .. } => "redirect",
         DeferReason::Robots => "robots",
         DeferReason::OtherProcess => "other_process",
+        DeferReason::Store { .. } => "store",
     }
 }
 

@@ -12,7 +12,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use url::Url;
 
-use crate::pacing::{BackoffCause, NextHop, Pacer, Permit, WaitRequest, wait_request};
+use crate::pacing::{
+    BackoffCause, FILE_DELAY_MAX, NextHop, Pacer, Permit, Purpose, WaitRequest, wait_request,
+};
 use crate::robots_cache::{Fetch, FetchError, RobotsCache, RobotsRequest, RobotsResponse, full};
 use crate::{AddressGuard, BoxFuture, Clock, Failure, Host, Origin, SignRequest};
 
@@ -152,11 +154,10 @@ impl PacedFetch {
     async fn permit(&self, request: &RobotsRequest) -> Result<Permit, FetchError> {
         let asked = self.clock.now();
         request.permit_wait.begin(asked);
-        // robots.txt keeps the same delay as the pages of its host.
-        let crawl_delay = last_delay(&self.pacer, request.url()).unwrap_or_default();
         let (url, is_background) = (request.url(), request.permit_wait.lock().is_background);
-        let permit =
-            self.pacer.acquire_unreported(url, crawl_delay, self.budget(request), is_background).await;
+        let (delay, beside) = file_delay(last_delay(&self.pacer, url).unwrap_or_default());
+        let purpose = Purpose::File { is_background, beside };
+        let permit = self.pacer.acquire_unreported(url, delay, self.budget(request), purpose).await;
         let now = self.clock.now();
         request.permit_wait.add(permit.as_ref().map_or(now.saturating_duration_since(asked), Permit::waited));
         permit.map_err(FetchError::deferred)
@@ -193,6 +194,14 @@ impl Fetch for RuledFetch {
             Err(FetchError::new(failure, "robots.txt denies it"))
         })
     }
+}
+
+/// The delay before robots.txt and tdmrep.json of a site whose pages have this one; and that again, if the files do not keep it.
+///
+/// Both files must be fresh when a page goes out, and nothing is fresh for more than 24 hours (RFC 9309 §2.4). If both kept a delay of more
+/// than a third of that, they would take the place of every page. Such a site gets them at our own delay, and its pages at its own.
+pub(crate) fn file_delay(of_pages: Duration) -> (Duration, Option<Duration>) {
+    if of_pages > FILE_DELAY_MAX { (Duration::ZERO, Some(of_pages)) } else { (of_pages, None) }
 }
 
 /// The delay that was last asked for the URL's host.

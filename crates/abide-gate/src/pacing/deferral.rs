@@ -67,11 +67,20 @@ pub enum DeferReason {
     Robots,
     /// Another process that shares the store is sending to the host.
     OtherProcess,
+    /// The shared store does not respond, and this process has not leased the host, so another one may be sending to it.
+    Store {
+        /// What failed.
+        reason: String,
+    },
 }
 
 impl DeferReason {
-    fn of(why: WaitReason, host: &Schedule, now: Moment, wall: WallMillis) -> Self {
+    fn of(why: WaitReason, host: &Schedule, pacer: &Pacer, now: Moment, wall: WallMillis) -> Self {
         match why {
+            WaitReason::Store => {
+                let reason = pacer.store.as_ref().map(|store| store.reason()).unwrap_or_default();
+                Self::Store { reason }
+            }
             WaitReason::Delay(delay) => Self::Delay { delay },
             WaitReason::OtherProcess => Self::OtherProcess,
             WaitReason::RateLimit => Self::RateLimit,
@@ -112,6 +121,7 @@ impl DeferReason {
             }
             Self::Robots => write!(f, "the robots.txt of {scope} has to wait"),
             Self::OtherProcess => write!(f, "another process is sending requests to {scope}"),
+            Self::Store { reason } => write!(f, "the shared store does not respond ({reason})"),
         }
     }
 }
@@ -131,11 +141,11 @@ impl Pacer {
         let (at, reason) = self
             .with_schedule(scope, |schedule| {
                 schedule.counts.deferrals = schedule.counts.deferrals.saturating_add(1);
-                let at = match request.is_background {
+                let at = match request.purpose.is_background() {
                     true => earliest,
                     false => schedule.come_back(url, earliest, asked.terms.delay),
                 };
-                (at, DeferReason::of(exceeded.start.why, schedule, now, wall))
+                (at, DeferReason::of(exceeded.start.why, schedule, self, now, wall))
             })
             .unwrap_or((earliest, DeferReason::OtherProcess));
         let wait = at.since(now);
@@ -192,6 +202,10 @@ mod tests {
             ),
             (DeferReason::Robots, "the robots.txt of example.org has to wait"),
             (DeferReason::OtherProcess, "another process is sending requests to example.org"),
+            (
+                DeferReason::Store { reason: "connection refused".to_owned() },
+                "the shared store does not respond (connection refused)",
+            ),
         ] {
             let url = "http://example.org/".parse().unwrap();
             // The end of time can be shown as well.

@@ -66,13 +66,14 @@ mod leases;
 mod shared_store;
 mod store;
 
+pub(crate) use acquire::Purpose;
 pub use backoff::{BackoffCause, THROTTLES_KEPT};
 pub use deferral::DeferReason;
 pub use host_state::HostEntry;
 pub use next_hop::NextHop;
 pub(crate) use pacer::Pacer;
 pub use pacer::Permit;
-pub use policy::{DELAY_MAX, PacePolicy};
+pub use policy::{DELAY_MAX, FILE_DELAY_MAX, OnStoreOutage, PacePolicy};
 pub use report::{HostReport, NextSlot};
 pub use retry_after::{RETRY_AFTER_MAX, retry_after};
 pub use scope::Scope;
