@@ -1,4 +1,5 @@
-//! What a server says to slow us down, in a page, a redirect hop or robots.txt: its log shows that it is heard.
+//! What a server says to slow us down, in a page, a redirect hop or robots.txt: its log shows that it is
+//! heard.
 
 use std::time::Duration;
 
@@ -51,7 +52,8 @@ async fn every_way_to_ask_for_time_is_heard_in_every_response() {
             }
             let sent = server.log().len();
             let denied = refused(&client, &url).await;
-            // Only robots.txt is requested. If it is unreachable by its status, that is the reason of the refusal.
+            // Only robots.txt is requested. If it is unreachable by its status, that is the reason of the
+            // refusal.
             assert_eq!(server.log().len() - sent, usize::from(place == "robots"), "{url}");
             assert!(denied.is_temporary(), "{url}: {denied}");
             let wait = abide.gate_handle().next_slot(&url.parse().unwrap()).unwrap().wait.as_secs() + 1;

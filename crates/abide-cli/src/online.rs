@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use abide::identity::WebBotAuth;
-use abide::pacing::{OnStoreOutage, PacePolicy};
+use abide::pacing::PacePolicy;
 use abide::robots_cache::RobotsPolicy;
 use abide::{Abide, BuildError, Event};
 use futures_util::stream::{self, StreamExt};
@@ -20,7 +20,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Mutex, Semaphore};
 use url::Url;
 
-use crate::args::{Online, ResolveArg, StoreArg};
+use crate::args::{Online, ResolveArg};
 use crate::input::{Given, bad_line, read_file};
 use crate::status::{Status, UsageError, wrong_usage};
 use crate::stores::{STORE_TIMEOUT, Stores};
@@ -180,11 +180,7 @@ fn is_unnamed(online: &Online) -> bool {
 
 fn pace(online: &Online) -> PacePolicy {
     let policy = PacePolicy::default().danger_min_delay(online.delay).with_max_wait(online.max_wait);
-    let policy = policy.with_store_outage(match online.store {
-        // Of one process: if its disk fails, no other can be sending.
-        StoreArg::Memory | StoreArg::Redb(_) => OnStoreOutage::Continue { workers: 1 },
-        StoreArg::Redis(_) => online.on_store_outage,
-    });
+    let policy = policy.with_store_outage(online.on_store_outage);
     // In their order, so that of two for one host the last counts: that of the command line, because those of a file come first.
     let hosts = online.host_delay.iter();
     hosts.fold(policy, |policy, (host, delay)| policy.danger_host(host.clone(), *delay, 1))

@@ -277,7 +277,8 @@ impl Denied {
         }
     }
 
-    /// Whether a retry makes sense: at [`retry_at`](Self::retry_at), or, without one, when what has failed (a signer) works again.
+    /// Whether a retry makes sense: at [`retry_at`](Self::retry_at), or, without one, when what has failed (a
+    /// signer) works again.
     pub fn is_temporary(&self) -> bool {
         matches!(
             self.kind(),

@@ -235,7 +235,8 @@ impl Gate {
     /// If rules expire or change during the wait, robots.txt is checked again and `verdict` is replaced.
     ///
     /// # Errors
-    /// [`DeniedKind::Deferred`] at once if the wait would be too long; [`DeniedKind::CrawlDelayTooLong`]; a denial by rules that have changed during the wait.
+    /// [`DeniedKind::Deferred`] at once if the wait would be too long; [`DeniedKind::CrawlDelayTooLong`]; a
+    /// denial by rules that have changed during the wait.
     pub async fn acquire(
         &self,
         url: &Url,
@@ -306,13 +307,14 @@ impl Gate {
         }
     }
 
-    /// What a redirect that has just come asks of its next hop, for clients that follow redirects themselves. `None`: nothing.
+    /// What a redirect that has just come asks of its next hop, for clients that follow redirects themselves.
+    /// `None`: nothing.
     pub fn next_hop(&self, status: StatusCode, headers: &HeaderMap) -> Option<NextHop> {
         NextHop::of(status, headers, &*self.clock)
     }
 
-    /// Waits until the next hop, which leads to `url`, may go out. The wait is taken from `left`. Then the URL is checked and a permit acquired,
-    /// as of any other.
+    /// Waits until the next hop, which leads to `url`, may go out. The wait is taken from `left`. Then the
+    /// URL is checked and a permit acquired, as of any other.
     ///
     /// # Errors
     /// [`DeniedKind::Deferred`] at once if the wait would be longer than `left`.

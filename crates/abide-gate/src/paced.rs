@@ -196,10 +196,12 @@ impl Fetch for RuledFetch {
     }
 }
 
-/// The delay before robots.txt and tdmrep.json of a site whose pages have this one; and that again, if the files do not keep it.
+/// The delay before robots.txt and tdmrep.json of a site whose pages have this one; and that again, if the
+/// files do not keep it.
 ///
-/// Both files must be fresh when a page goes out, and nothing is fresh for more than 24 hours (RFC 9309 §2.4). If both kept a delay of more
-/// than a third of that, they would take the place of every page. Such a site gets them at our own delay, and its pages at its own.
+/// Both files must be fresh when a page goes out, and nothing is fresh for more than 24 hours (RFC 9309
+/// §2.4). If both kept a delay of more than a third of that, they would take the place of every page. Such a
+/// site gets them at our own delay, and its pages at its own.
 pub(crate) fn file_delay(of_pages: Duration) -> (Duration, Option<Duration>) {
     if of_pages > FILE_DELAY_MAX { (Duration::ZERO, Some(of_pages)) } else { (of_pages, None) }
 }

@@ -444,7 +444,8 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// Waits as long as the redirect that led here asks for. Before robots.txt is checked, because that may change meanwhile.
+    /// Waits as long as the redirect that led here asks for. Before robots.txt is checked, because that may
+    /// change meanwhile.
     async fn await_redirect(&mut self) -> Result<(), Denied> {
         let Some(hop) = self.pending().may_go.take() else { return Ok(()) };
         let mut left = self.wait_left;

@@ -67,7 +67,8 @@ impl fmt::Debug for Store {
 
 /// Settings of a [`Store`].
 ///
-/// The pacer decides what happens while the store does not respond: nothing is sent to hosts that the process has not leased, unless
+/// The pacer decides what happens while the store does not respond: nothing is sent to hosts that the process
+/// has not leased, unless
 /// [`PacePolicy::with_store_outage`](abide_gate::pacing::PacePolicy::with_store_outage) says otherwise.
 ///
 /// ```

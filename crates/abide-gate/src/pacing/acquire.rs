@@ -39,7 +39,8 @@ pub(crate) enum Purpose {
     File {
         /// No caller waits for it, or retries it if it is deferred.
         is_background: bool,
-        /// The delay of the site, if that is so long that the file keeps our own, and the pages count on as if it had not been sent.
+        /// The delay of the site, if that is so long that the file keeps our own, and the pages count on as
+        /// if it had not been sent.
         beside: Option<Duration>,
     },
 }

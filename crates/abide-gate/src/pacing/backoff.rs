@@ -99,7 +99,8 @@ impl HostBackoff {
         if self.cause == BackoffCause::Operator { Self { cause, ..next } } else { next }
     }
 
-    /// The backoff after another response that asks for a time, which says nothing of our requests: the throttle count stays.
+    /// The backoff after another response that asks for a time, which says nothing of our requests: the
+    /// throttle count stays.
     pub(crate) fn asked(&self, cause: BackoffCause, retry_after: Duration, now: Moment, jitter: f64) -> Self {
         self.extended(cause, after_jitter(retry_after, now, jitter), self.throttles_at(now), now)
     }
@@ -142,7 +143,8 @@ impl HostBackoff {
     }
 }
 
-/// The end of a backoff for which so much was asked: longer by up to a tenth. Never shorter: the server asked for at least this.
+/// The end of a backoff for which so much was asked: longer by up to a tenth. Never shorter: the server asked
+/// for at least this.
 fn after_jitter(asked: Duration, now: Moment, jitter: f64) -> Moment {
     let asked = asked.min(RETRY_AFTER_MAX);
     now.plus(asked + asked.mul_f64(JITTER * jitter))

@@ -1,8 +1,10 @@
 //! The circuit breaker: a host that cannot be reached is left alone for a while.
 //!
-//! Without it, every URL of a dead host costs a timeout, and a frontier with a thousand of them costs hours. The server errors of a site that is
-//! down behind its front are counted with the failures; any other response closes it. Failures that will be the same in a minute (no such name, a wrong certificate) open it sooner and for longer. It has its
-//! own pause beside the backoff, because a response ends the one and not the other.
+//! Without it, every URL of a dead host costs a timeout, and a frontier with a thousand of them costs hours.
+//! The server errors of a site that is down behind its front are counted with the failures; any other
+//! response closes it. Failures that will be the same in a minute (no such name, a wrong certificate) open it
+//! sooner and for longer. It has its own pause beside the backoff, because a response ends the one and not
+//! the other.
 
 use std::time::Duration;
 

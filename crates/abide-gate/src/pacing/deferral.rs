@@ -32,7 +32,8 @@ use crate::{Failure, WallMillis};
 pub enum DeferReason {
     /// The host is backed off, by its responses or by the operator.
     Backoff {
-        /// The status, if an answer was the cause: 429, 503 or one of their kin; or another error, with a Retry-After.
+        /// The status, if an answer was the cause: 429, 503 or one of their kin; or another error, with a
+        /// Retry-After.
         status: Option<u16>,
         /// What its Retry-After asked for, if it was usable.
         retry_after: Option<Duration>,
@@ -56,7 +57,8 @@ pub enum DeferReason {
     },
     /// The server's `RateLimit` fields: the few requests that are left are spread over the time until there are more.
     RateLimit,
-    /// The redirect that leads to the URL, or a redirect of its robots.txt, has a Retry-After (RFC 9110 §10.2.3).
+    /// The redirect that leads to the URL, or a redirect of its robots.txt, has a Retry-After (RFC 9110
+    /// §10.2.3).
     Redirect {
         /// The status of the redirect.
         status: u16,
@@ -67,7 +69,8 @@ pub enum DeferReason {
     Robots,
     /// Another process that shares the store is sending to the host.
     OtherProcess,
-    /// The shared store does not respond, and this process has not leased the host, so another one may be sending to it.
+    /// The shared store does not respond, and this process has not leased the host, so another one may be
+    /// sending to it.
     Store {
         /// What failed.
         reason: String,

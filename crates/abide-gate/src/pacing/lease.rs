@@ -17,8 +17,9 @@ pub(crate) struct Lease {
     /// Requests that need it: those that wait for it, and those in flight.
     users: u32,
     pub(crate) in_flight: u32,
-    /// So many of them are for files beside the site's long delay. Other processes do not learn of these, or the pages of the site would have
-    /// to wait for another such delay: two processes that take turns may request two files of it within our own delay.
+    /// So many of them are for files beside the site's long delay. Other processes do not learn of these, or
+    /// the pages of the site would have to wait for another such delay: two processes that take turns may
+    /// request two files of it within our own delay.
     beside: u32,
     /// When another request of this process was last on its way.
     last: Moment,
@@ -91,7 +92,8 @@ pub(crate) enum Readiness {
     At(Moment),
     /// When this process has the lease.
     Leased,
-    /// The store is away, and this process does not have the lease: not at all, unless the policy says otherwise.
+    /// The store is away, and this process does not have the lease: not at all, unless the policy says
+    /// otherwise.
     Alone,
 }
 

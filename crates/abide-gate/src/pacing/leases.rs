@@ -1,12 +1,13 @@
 //! The leases that a request needs, where processes share a store.
 //!
-//! The queue head waits for them in its place, so that whatever the store says or fails to say, this process sends no faster than it would alone.
-//! If the store does not reply, hosts whose lease this process has go on as before, and others wait for it, unless the policy says otherwise.
+//! The queue head waits for them in its place, so that whatever the store says or fails to say, this process
+//! sends no faster than it would alone. If the store does not reply, hosts whose lease this process has go on
+//! as before, and others wait for it, unless the policy says otherwise.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquire::{Claims, Request};
+use super::acquire::{Claim, Claims, Request};
 use super::lease::Readiness;
 use super::policy::OnStoreOutage;
 use super::queue::DeadlineExceeded;
@@ -17,7 +18,8 @@ use crate::clock::Moment;
 /// A caller that has come without the time to wait for a lease is deferred for so long at least.
 const LEASE_WAIT_MIN: Duration = Duration::from_millis(250);
 
-/// A caller that is deferred because the store is away may come back so much later: often enough to be there soon after the store.
+/// A caller that is deferred because the store is away may come back so much later: often enough to be there
+/// soon after the store.
 const OUTAGE_WAIT: Duration = Duration::from_secs(2);
 
 /// The leases of one request: its place among the users of each.
@@ -35,9 +37,11 @@ impl Leases {
         let has_all = self.users.len() > claims.others.len();
         let is_free = has_all && self.obstacle(request, claims, now).is_none();
         let mut users = self.users.iter_mut().zip(claims.widest_first());
-        if is_free
-            && users.all(|(user, (_, claim))| user.try_begin(claim.terms.delay, claims.beside.is_some(), now))
-        {
+        let is_beside = |claim: &Claim| claims.beside.is_some() && claim.feedback;
+        let mut begin = |(user, (_, claim)): (&mut User, (u8, &Claim))| {
+            user.try_begin(claim.terms.delay, is_beside(claim), now)
+        };
+        if is_free && users.all(&mut begin) {
             return true;
         }
         // One has just been given up: the others are not used either.
@@ -77,7 +81,8 @@ impl Leases {
                 Readiness::Alone => match self.store.options.on_outage {
                     OnStoreOutage::Continue { workers } => {
                         let delay = claim.terms.delay.saturating_mul(workers.max(1));
-                        // At a time of its own within the first of these delays: all processes notice the outage at once.
+                        // At a time of its own within the first of these delays: all processes notice the
+                        // outage at once.
                         let first = self.store.outage().began.plus(delay.mul_f64(self.store.unit(key)));
                         (claim.before.plus(delay).max(first), WaitReason::Delay(claim.terms.delay))
                     }

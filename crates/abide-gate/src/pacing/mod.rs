@@ -5,7 +5,8 @@
 //! 1. At most **one** request is in flight, until its body has ended or was dropped.
 //! 2. At least the **delay** lies between the end of one response and the start of the next request: 1 s, or the site's
 //!    Crawl-delay if larger.
-//! 3. Nothing is sent during a **backoff**, after 429, 503 or another response that asks for it, or while the host cannot be reached.
+//! 3. Nothing is sent during a **backoff**, after 429, 503 or another response that asks for it, or while the
+//!    host cannot be reached.
 //! 4. If the server says how many requests are left (`RateLimit`, `X-RateLimit-Remaining`), these are spread over the time until there are more,
 //!    if that is longer than the delay.
 //! 5. No call waits longer than its budget: beyond that there is a typed [`Deferred`](crate::DeniedKind::Deferred), as early as it is certain.

@@ -1,7 +1,7 @@
 //! The next hop of a redirect that has a Retry-After: it waits as long as that says, wherever it leads.
 //!
-//! Servers that are still making a result redirect to it, again and again (303), and say how long it takes. A client that does not wait
-//! has spent its redirects within seconds.
+//! Servers that are still making a result redirect to it, again and again (303), and say how long it takes. A
+//! client that does not wait has spent its redirects within seconds.
 
 use std::time::{Duration, Instant};
 
@@ -22,8 +22,8 @@ pub struct NextHop {
 }
 
 impl NextHop {
-    /// What a response that has come now asks for. RFC 9110 §10.2.3: Retry-After of a 3xx is "the minimum time that the user agent is asked to
-    /// wait before issuing the redirected request".
+    /// What a response that has come now asks for. RFC 9110 §10.2.3: Retry-After of a 3xx is "the minimum
+    /// time that the user agent is asked to wait before issuing the redirected request".
     pub(crate) fn of(status: StatusCode, headers: &HeaderMap, clock: &dyn Clock) -> Option<Self> {
         // Most responses end here, without a look at the clock.
         if !status.is_redirection() {

@@ -1,8 +1,9 @@
 //! What responses and failures do to a host: backoffs, the circuit breaker, the adaptive delay.
 //!
-//! `wait_request` says what a response asks for, `backoff` and `breaker` what comes of it, as plain functions. Here the result is written into the schedules that
-//! the request had a permit of, waiters whose permit cannot come in time any more are refused at once, and observers and the shared store
-//! are notified. A backoff that comes from outside, from the operator or from another process, goes the same way.
+//! `wait_request` says what a response asks for, `backoff` and `breaker` what comes of it, as plain
+//! functions. Here the result is written into the schedules that the request had a permit of, waiters whose
+//! permit cannot come in time any more are refused at once, and observers and the shared store are notified.
+//! A backoff that comes from outside, from the operator or from another process, goes the same way.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -58,9 +59,10 @@ impl Feedback {
 impl Permit {
     /// Reports the head of the response. Returns the end of the host's backoff, if it is backed off now.
     ///
-    /// 429, 503 and their kin back the host off (as long as their Retry-After says, up to 24 h; else for 60 s, doubling), and so does any
-    /// other error with a Retry-After ([`WaitRequest`]). Five server errors in a row open the circuit breaker, and any other response closes it.
-    /// Call this once per request, and not for informational responses (1xx).
+    /// 429, 503 and their kin back the host off (as long as their Retry-After says, up to 24 h; else for 60
+    /// s, doubling), and so does any other error with a Retry-After ([`WaitRequest`]). Five server errors in
+    /// a row open the circuit breaker, and any other response closes it. Call this once per request, and not
+    /// for informational responses (1xx).
     pub fn observe(&self, status: StatusCode, headers: &HeaderMap) -> Option<WallMillis> {
         let (pacer, claims, started) = (&self.pacer, &self.claims, self.started);
         if status.is_informational() {

@@ -43,8 +43,9 @@ pub struct PacePolicy {
 /// The longest delay that is honoured: 24 h.
 pub const DELAY_MAX: Duration = Duration::from_secs(86_400);
 
-/// The longest delay of a site that is also kept before its robots.txt and tdmrep.json: 8 h, so that both and a page fit into a day. At a longer
-/// one these files keep our own delay, and the pages go on counting from the page before.
+/// The longest delay of a site that is also kept before its robots.txt and tdmrep.json: 8 h, so that both and
+/// a page fit into a day. At a longer one these files keep our own delay, and the pages go on counting from
+/// the page before.
 pub const FILE_DELAY_MAX: Duration = Duration::from_secs(8 * 3_600);
 
 /// What a site of one's own can bear: the delay, and how many requests in flight.
@@ -168,7 +169,8 @@ impl PacePolicy {
         Self { max_hosts: max.max(1), ..self }
     }
 
-    /// What is sent while the shared store is away. Default: nothing to hosts that this process has not leased ([`OnStoreOutage::Defer`]).
+    /// What is sent while the shared store is away. Default: nothing to hosts that this process has not
+    /// leased ([`OnStoreOutage::Defer`]).
     pub fn with_store_outage(mut self, on_outage: OnStoreOutage) -> Self {
         self.shared.on_outage = on_outage;
         self
@@ -227,12 +229,14 @@ impl PacePolicy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnStoreOutage {
-    /// Requests go on to the hosts that it has leased, by local limits, and to no others: those are deferred
+    /// Requests go on to the hosts that it has leased, by local limits, and to no others, unless the store is not
+    /// [shared](super::HostStore::is_shared): those are deferred
     /// ([`DeferReason::Store`](super::DeferReason::Store)). Of several processes one at most sends to a host.
     #[default]
     Defer,
-    /// Requests also go to hosts that no process was known to have leased, with a delay that is as many times as long as there are processes,
-    /// from a random start on. A site gets no more requests than promised, but of several processes some come too early after each other.
+    /// Requests also go to hosts that no process was known to have leased, with a delay that is as many times
+    /// as long as there are processes, from a random start on. A site gets no more requests than promised,
+    /// but of several processes some come too early after each other.
     Continue {
         /// How many processes share the store, at least 1.
         workers: u32,

@@ -95,7 +95,8 @@ pub(crate) struct Extra {
     queue: Option<Box<Queue>>,
     /// When the callers that were deferred may come back, each with the hash of its URL, the last one at the end.
     deferred: Vec<(Moment, u64)>,
-    /// The starts of what is in flight, where more than one request may be, or one that the anchor leaves out.
+    /// The starts of what is in flight, where more than one request may be, or one that the anchor leaves
+    /// out.
     open: Vec<Moment>,
     /// Until then the delay behind a response that the anchor leaves out lasts.
     after_file: Moment,
@@ -160,7 +161,8 @@ impl Schedule {
         if self.in_flight == 0 {
             return Moment::NEVER;
         }
-        // With one in flight the anchor is its start, unless it is in the list: nothing else can have moved it.
+        // With one in flight the anchor is its start, unless it is in the list: nothing else can have moved
+        // it.
         self.extra.as_deref().and_then(|extra| extra.open.iter().copied().min()).unwrap_or(self.anchor)
     }
 
@@ -183,7 +185,8 @@ impl Schedule {
         }
     }
 
-    /// A request for a file starts that the anchor leaves out, because the site's delay is too long for the file: pages count on as before.
+    /// A request for a file starts that the anchor leaves out, because the site's delay is too long for the
+    /// file: pages count on as before.
     pub(crate) fn grant_beside(&mut self, site_delay: Duration, now: Moment) {
         self.in_flight = self.in_flight.saturating_add(1);
         self.counts.requests = self.counts.requests.saturating_add(1);
@@ -349,7 +352,7 @@ mod tests {
     #[test]
     fn an_idle_host_takes_72_bytes_with_its_name() {
         assert_eq!(size_of::<Schedule>(), 72);
-        assert!(size_of::<Extra>() <= 160, "{}", size_of::<Extra>());
+        assert!(size_of::<Extra>() <= 168, "{}", size_of::<Extra>());
     }
 
     fn terms(delay: u64, limit: u16) -> Terms {

@@ -14,11 +14,11 @@ use tokio::time::{timeout, timeout_at};
 
 use super::lease::{Lease, Plan, RETRY, Readiness, SLACK, StoreOutage};
 use super::pacer::Pacer;
-use super::policy::Sharing;
+use super::policy::{OnStoreOutage, Sharing};
 use super::store::{Backoff, HostState, HostStore, LeaseAsk, LeaseStatus, Want};
 use crate::clock::Moment;
 use crate::event::Event;
-use crate::{HolderId, StoreError};
+use crate::{HolderId, StoreError, caught};
 
 #[derive(Debug)]
 pub(crate) struct SharedStore {
@@ -71,7 +71,16 @@ pub(crate) struct User {
 const PAUSE: Duration = Duration::from_millis(500);
 
 impl SharedStore {
-    pub(crate) fn new(store: Arc<dyn HostStore>, options: Sharing, pacer: Weak<Pacer>, seed: u64) -> Self {
+    pub(crate) fn new(
+        store: Arc<dyn HostStore>,
+        mut options: Sharing,
+        pacer: Weak<Pacer>,
+        seed: u64,
+    ) -> Self {
+        let is_shared = caught(|| store.is_shared()).unwrap_or(true);
+        if !is_shared && options.on_outage == OnStoreOutage::Defer {
+            options.on_outage = OnStoreOutage::Continue { workers: 1 };
+        }
         Self {
             store,
             options,

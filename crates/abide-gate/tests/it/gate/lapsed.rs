@@ -114,7 +114,8 @@ async fn a_redirect_of_robots_txt_that_the_crawl_delay_defers_goes_on_later() {
     assert_eq!(fetch.asked().last().unwrap().url, "http://a.example/robots.txt");
 }
 
-/// Pages of a host whose delay is about as long as robots.txt may be used, by a caller that comes back when it is told to.
+/// Pages of a host whose delay is about as long as robots.txt may be used, by a caller that comes back when
+/// it is told to.
 async fn pages_of_a_week(delay: Duration, has_tdmrep: bool, is_shared: bool) {
     let text = format!("User-agent: *\nCrawl-delay: {}", delay.as_secs());
     let fetch = ScriptedFetch::always(Scripted::text(text).head_after(SECOND).body(" "));

@@ -45,7 +45,8 @@ async fn a_429_with_retry_after_backs_off_its_host_only() {
     assert_eq!(pacer.take("b.example").await.waited(), s(0));
 }
 
-/// A status, the value of its Retry-After, and the seconds that the host is backed off for: without a field, then with the field.
+/// A status, the value of its Retry-After, and the seconds that the host is backed off for: without a field,
+/// then with the field.
 #[tokio::test(start_paused = true)]
 async fn a_host_is_backed_off_by_every_response_that_asks_for_it() {
     for (statuses, without, with) in [
