@@ -77,8 +77,6 @@ async fn work(args: &Args, redis: &str, web: SocketAddr) -> anyhow::Result<()> {
     );
     let policy = PacePolicy::default()
         .danger_min_delay(Duration::try_from_secs_f64(args.delay)?)
-        // If Redis goes away, each of us slows down so much that together we stay polite.
-        .with_expected_workers(args.workers)
         // A new Redis leases nothing for so long: it cannot know that it has lost nothing.
         .with_lease(Duration::from_secs(2));
     let mut builder = Abide::builder("AbideExample")

@@ -22,6 +22,7 @@ mod promises;
 mod redirects;
 mod refusals;
 mod signed;
+mod slow_down;
 mod stacks;
 mod supply;
 mod verdicts;

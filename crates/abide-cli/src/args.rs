@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use abide::pacing::PacePolicy;
+use abide::pacing::{OnStoreOutage, PacePolicy};
 use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
 use url::{Host, Url};
@@ -389,6 +389,11 @@ pub(crate) struct Online {
     /// redis+sentinel://HOST,.../NAME)
     #[arg(help_heading = "Pace and state", long, value_name = "STORE", default_value = "memory", value_parser = store)]
     pub(crate) store: StoreArg,
+    /// What is sent while a Redis store is away: defer (nothing to hosts that this process has not leased),
+    /// continue:N (also to others, at the delay times N, for N processes) or stop (nothing without a lease
+    /// that has not ended)
+    #[arg(help_heading = "Pace and state", long, value_name = "WHAT", default_value = "defer", value_parser = on_store_outage)]
+    pub(crate) on_store_outage: OnStoreOutage,
     /// Certificate authorities to trust instead of the system's, PEM, as in curl
     #[arg(help_heading = "Network", long, value_name = "FILE")]
     pub(crate) cacert: Option<PathBuf>,
@@ -520,6 +525,17 @@ fn store(text: &str) -> Result<StoreArg, String> {
         return Ok(StoreArg::Redis(text.to_owned()));
     }
     Err("expected memory, redb:PATH or redis://HOST".to_owned())
+}
+
+/// `defer`, `continue:N`, `stop`.
+fn on_store_outage(text: &str) -> Result<OnStoreOutage, String> {
+    let workers = text.strip_prefix("continue:").and_then(|workers| workers.parse().ok());
+    match (text, workers) {
+        ("defer", _) => Ok(OnStoreOutage::Defer),
+        ("stop", _) => Ok(OnStoreOutage::FailClosed),
+        (_, Some(workers @ 1..)) => Ok(OnStoreOutage::Continue { workers }),
+        _ => Err("expected defer, stop, or continue:N with the number of processes".to_owned()),
+    }
 }
 
 /// Seconds, with a fraction if need be, or a number with `ms`, `s`, `m` or `h`.

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use abide::pacing::DELAY_MAX;
+use abide::pacing::{DELAY_MAX, FILE_DELAY_MAX};
 use abide::robots_cache::{RobotsEntry, Source};
 use abide::{Abide, Verdict, WallMillis};
 use abide_robots::{ProductToken, Record, RecordKind, Robots, RobotsVerdict, Rules, Target};
@@ -169,10 +169,13 @@ fn facts(answer: &RobotsEntry, online: &Online, now: WallMillis) -> Vec<String> 
     if let (Some(asked), Some(kept)) =
         (answer.crawl_delay().filter(|asked| *asked <= DELAY_MAX), facts.delay_s)
     {
-        lines.push(format!(
-            "Crawl-delay: {} s asked for, {kept} s kept between two requests",
-            asked.as_secs_f64()
-        ));
+        // Both files must be fresh when a page is requested, and are for a day at most.
+        let (between, files) = match asked > FILE_DELAY_MAX {
+            true => ("pages", "; robots.txt and tdmrep.json are requested at our own delay"),
+            false => ("requests", ""),
+        };
+        let asked = asked.as_secs_f64();
+        lines.push(format!("Crawl-delay: {asked} s asked for, {kept} s kept between two {between}{files}"));
     }
     lines
 }

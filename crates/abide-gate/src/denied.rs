@@ -137,11 +137,6 @@ pub enum DeniedKind {
         /// What failed.
         reason: String,
     },
-    /// The shared store failed, and the policy is to fail closed.
-    Store {
-        /// What failed.
-        reason: String,
-    },
     /// A callback of yours panicked, so the request was not sent.
     Panicked {
         /// Which one: a clock, an observer, a scope.
@@ -255,7 +250,6 @@ impl Denied {
             DeniedKind::Identity { .. } => "identity",
             DeniedKind::ForeignHost { .. } => "foreign_host",
             DeniedKind::NotSigned { .. } => "not_signed",
-            DeniedKind::Store { .. } => "store",
             DeniedKind::Panicked { .. } => "panicked",
             DeniedKind::TdmrepUnknown => "tdmrep_unknown",
             DeniedKind::NoTimers => "no_timers",
@@ -283,7 +277,8 @@ impl Denied {
         }
     }
 
-    /// Whether a retry makes sense: at [`retry_at`](Self::retry_at), or, without one, when what has failed (a store, a signer) works again.
+    /// Whether a retry makes sense: at [`retry_at`](Self::retry_at), or, without one, when what has failed (a
+    /// signer) works again.
     pub fn is_temporary(&self) -> bool {
         matches!(
             self.kind(),
@@ -291,7 +286,6 @@ impl Denied {
                 | DeniedKind::Deferred { .. }
                 | DeniedKind::Interrupted
                 | DeniedKind::NotSigned { .. }
-                | DeniedKind::Store { .. }
                 | DeniedKind::TdmrepUnknown
         )
     }
@@ -368,7 +362,6 @@ impl fmt::Display for Denied {
                 not_requested(f)?;
                 write!(f, "the request could not be signed: {}", Escaped(reason.as_bytes()))
             }
-            DeniedKind::Store { reason } => write!(f, "the shared store failed: {reason}"),
             DeniedKind::Panicked { callback } => {
                 write!(f, "the {callback} panicked, so the request was not sent")
             }
@@ -453,7 +446,6 @@ mod tests {
             (denied(DeniedKind::UnsupportedUrl), "unsupported_url", false, None),
             (denied(DeniedKind::TooManyRedirects), "too_many_redirects", false, None),
             (denied(DeniedKind::RedirectBypass { got: url() }), "redirect_bypass", false, None),
-            (denied(DeniedKind::Store { reason: "away".to_owned() }), "store", true, None),
             (denied(DeniedKind::Panicked { callback: "clock" }), "panicked", false, None),
             (denied(DeniedKind::NoTimers), "no_timers", false, None),
             (denied(DeniedKind::Interrupted), "interrupted", true, None),

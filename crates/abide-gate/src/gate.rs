@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use abide_robots::{Record, Target};
+use http::{HeaderMap, StatusCode};
 use httpdate::fmt_http_date;
 use url::Url;
 
@@ -16,8 +17,8 @@ use crate::builder::GateBuilder;
 use crate::clock::has_timers;
 use crate::denied::{Denied, DeniedKind, Refusal};
 use crate::event::Event;
-use crate::paced::last_delay;
-use crate::pacing::{BackoffCause, DeferReason, HostReport, NextSlot, Pacer, Permit};
+use crate::paced::{file_delay, last_delay};
+use crate::pacing::{BackoffCause, DeferReason, HostReport, NextHop, NextSlot, Pacer, Permit};
 use crate::robots_cache::{GoodCopy, RobotsCache, RobotsEntry, Source, TDMREP};
 use crate::text::Escaped;
 use crate::{AddressGuard, Clock, Host, Origin, SignRequest, Stats, WallMillis};
@@ -220,7 +221,7 @@ impl Gate {
     /// Refuses at once where the fetch, which all its callers share, would wait for its permit for longer than this caller has left.
     fn refuse_a_long_wait(&self, origin: &Origin, url: &Url, left: Duration) -> Result<(), Denied> {
         // As the request itself will ask.
-        let crawl_delay = last_delay(&self.pacer, url).unwrap_or_default();
+        let (crawl_delay, _) = file_delay(last_delay(&self.pacer, url).unwrap_or_default());
         let slot = self.pacer.next_slot(&origin.robots_url(), crawl_delay);
         let slot = slot.map_err(|refusal| self.denied(refusal, url))?;
         if slot.wait <= left {
@@ -234,8 +235,8 @@ impl Gate {
     /// If rules expire or change during the wait, robots.txt is checked again and `verdict` is replaced.
     ///
     /// # Errors
-    /// [`DeniedKind::Deferred`] at once if the wait would be too long; [`DeniedKind::CrawlDelayTooLong`]; [`DeniedKind::Store`] if the
-    /// policy is to fail closed; a denial by rules that have changed during the wait.
+    /// [`DeniedKind::Deferred`] at once if the wait would be too long; [`DeniedKind::CrawlDelayTooLong`]; a
+    /// denial by rules that have changed during the wait.
     pub async fn acquire(
         &self,
         url: &Url,
@@ -304,6 +305,23 @@ impl Gate {
                 }
             }
         }
+    }
+
+    /// What a redirect that has just come asks of its next hop, for clients that follow redirects themselves.
+    /// `None`: nothing.
+    pub fn next_hop(&self, status: StatusCode, headers: &HeaderMap) -> Option<NextHop> {
+        NextHop::of(status, headers, &*self.clock)
+    }
+
+    /// Waits until the next hop, which leads to `url`, may go out. The wait is taken from `left`. Then the
+    /// URL is checked and a permit acquired, as of any other.
+    ///
+    /// # Errors
+    /// [`DeniedKind::Deferred`] at once if the wait would be longer than `left`.
+    pub async fn await_hop(&self, hop: NextHop, url: &Url, left: &mut Duration) -> Result<(), Denied> {
+        let waited = hop.wait(&*self.clock, *left).await.map_err(|refusal| self.denied(refusal, url))?;
+        *left = left.saturating_sub(waited);
+        Ok(())
     }
 
     /// When the next request to the URL's host could be sent. Neither waits nor reserves.

@@ -92,16 +92,19 @@ fn why(reason: &DeferReason) -> &'static str {
         DeferReason::InFlight { .. } => "in_flight",
         DeferReason::Breaker { .. } => "breaker",
         DeferReason::RateLimit => "rate_limit",
+        DeferReason::Redirect { .. } => "redirect",
         DeferReason::Robots => "robots",
         DeferReason::OtherProcess => "other_process",
+        DeferReason::Store { .. } => "store",
     }
 }
 
 fn backed_off_by(cause: BackoffCause) -> &'static str {
     match cause {
         BackoffCause::Answer { status: 403, .. } => "403",
+        BackoffCause::Answer { status: 429, .. } => "429",
         BackoffCause::Answer { status: 503, .. } => "503",
-        BackoffCause::Answer { .. } => "429",
+        BackoffCause::Answer { .. } => "other_status",
         BackoffCause::EnhanceYourCalm => "enhance_your_calm",
         BackoffCause::Operator => "operator",
         BackoffCause::Shared => "shared",
@@ -117,6 +120,7 @@ fn fault_name(fault: Failure) -> &'static str {
         Failure::EnhanceYourCalm => "enhance_your_calm",
         Failure::Dns => "name_not_found",
         Failure::NoRoute => "no_route",
+        Failure::Status(_) => "server_error",
         _ if fault.is_tls() => "certificate",
         _ => "other",
     }

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_robots::Target;
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method};
 use http_body_util::BodyExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use url::Url;
 
-use crate::pacing::{BackoffCause, Pacer, Permit};
+use crate::pacing::{
+    BackoffCause, FILE_DELAY_MAX, NextHop, Pacer, Permit, Purpose, WaitRequest, wait_request,
+};
 use crate::robots_cache::{Fetch, FetchError, RobotsCache, RobotsRequest, RobotsResponse, full};
 use crate::{AddressGuard, BoxFuture, Clock, Failure, Host, Origin, SignRequest};
 
@@ -101,10 +103,12 @@ impl PacedFetch {
                 let before = self.clock.wall();
                 let mut backoff = permit.observe(reply.status(), reply.headers());
                 waits.add_gap(permit.gap());
+                waits.lock().next_hop = NextHop::of(reply.status(), reply.headers(), &*self.clock);
                 // Stricter: robots.txt returned 429 before, and again after the time that it had asked for. For a page, Retry-After alone
                 // counts, because its caller decides when to come back. robots.txt would be requested with every page, every second.
                 if let Some(throttle) = throttle
-                    && reply.status() == StatusCode::TOO_MANY_REQUESTS
+                    && let WaitRequest::Throttle { .. } =
+                        wait_request(reply.status(), reply.headers(), before)
                     && let Ok(host) = Host::of(&url)
                 {
                     let cause = BackoffCause::Answer { status: reply.status().as_u16(), retry_after: None };
@@ -155,6 +159,7 @@ impl PacedFetch {
 
     /// A permit, and a place among the fetches on the wire. The wait for either counts.
     async fn admitted(&self, request: &RobotsRequest) -> Result<(Permit, OwnedSemaphorePermit), FetchError> {
+        self.await_hop(request).await?;
         let permit = self.permit(request).await?;
         // The permit first: hosts that only wait for their delay take no place from the others.
         if let Ok(fetching) = Arc::clone(&self.places).try_acquire_owned() {
@@ -169,14 +174,21 @@ impl PacedFetch {
         Ok((self.permit(request).await?, fetching))
     }
 
+    async fn await_hop(&self, request: &RobotsRequest) -> Result<(), FetchError> {
+        let Some(hop) = request.permit_wait.lock().next_hop.take() else { return Ok(()) };
+        request.permit_wait.begin(self.clock.now());
+        let waited = Box::pin(hop.wait(&*self.clock, self.budget(request))).await;
+        request.permit_wait.add(*waited.as_ref().unwrap_or(&Duration::ZERO));
+        waited.map(|_| ()).map_err(FetchError::deferred)
+    }
+
     async fn permit(&self, request: &RobotsRequest) -> Result<Permit, FetchError> {
         let asked = self.clock.now();
         request.permit_wait.begin(asked);
-        // robots.txt keeps the same delay as the pages of its host.
-        let crawl_delay = last_delay(&self.pacer, request.url()).unwrap_or_default();
         let (url, is_background) = (request.url(), request.permit_wait.lock().is_background);
-        let permit =
-            self.pacer.acquire_unreported(url, crawl_delay, self.budget(request), is_background).await;
+        let (delay, beside) = file_delay(last_delay(&self.pacer, url).unwrap_or_default());
+        let purpose = Purpose::File { is_background, beside };
+        let permit = self.pacer.acquire_unreported(url, delay, self.budget(request), purpose).await;
         let now = self.clock.now();
         request.permit_wait.add(permit.as_ref().map_or(now.saturating_duration_since(asked), Permit::waited));
         permit.map_err(FetchError::deferred)
@@ -213,6 +225,16 @@ impl Fetch for RuledFetch {
             Err(FetchError::new(failure, "robots.txt denies it"))
         })
     }
+}
+
+/// The delay before robots.txt and tdmrep.json of a site whose pages have this one; and that again, if the
+/// files do not keep it.
+///
+/// Both files must be fresh when a page goes out, and nothing is fresh for more than 24 hours (RFC 9309
+/// §2.4). If both kept a delay of more than a third of that, they would take the place of every page. Such a
+/// site gets them at our own delay, and its pages at its own.
+pub(crate) fn file_delay(of_pages: Duration) -> (Duration, Option<Duration>) {
+    if of_pages > FILE_DELAY_MAX { (Duration::ZERO, Some(of_pages)) } else { (of_pages, None) }
 }
 
 /// The delay that was last asked for the URL's host.

@@ -22,7 +22,7 @@ use crate::payment::{Payment, PaymentTerms};
 use crate::preserved_fields::restore_fields;
 use crate::reader::FieldSource;
 use crate::redirect::{Redirect, RedirectTarget, redirect, same_resource};
-use abide_gate::pacing::Permit;
+use abide_gate::pacing::{NextHop, Permit};
 use abide_gate::{Denied, DeniedKind, Failure, Origin, SignRequest, Verdict, has_userinfo, without_userinfo};
 
 /// What to do next.
@@ -88,6 +88,8 @@ pub struct Call<'a> {
     /// Whether it failed before anything was sent. Its host was contacted, so the permit ends as that of a request that was sent.
     is_unconnected: bool,
     target: Option<Box<RedirectTarget>>,
+    /// What the redirect asks of the hop after it.
+    next_hop: Option<Box<NextHop>>,
     pub(crate) source: FieldSource,
     /// What signs this hop, in place of what signs all, because the server has asked for it.
     pub(crate) signer: Option<Arc<dyn SignRequest>>,
@@ -115,6 +117,8 @@ pub(crate) struct PendingHop {
     pub(crate) wire: Duration,
     /// Whether hops before it have used some of the timeout.
     pub(crate) is_later: bool,
+    /// What the redirect that led here asks for by its Retry-After.
+    pub(crate) may_go: Option<Box<NextHop>>,
 }
 
 /// The head of a response.
@@ -165,6 +169,7 @@ impl<'a> Call<'a> {
             is_sent: false,
             is_unconnected: false,
             target: None,
+            next_hop: None,
             source: FieldSource::Wire,
             signer: None,
             license: None,
@@ -280,6 +285,7 @@ impl<'a> Call<'a> {
     fn admit_at_once(&mut self) -> Result<(), Denied> {
         let gate = &self.crawler.gate;
         if self.step() == Step::Check
+            && self.hop.as_ref().is_some_and(|hop| hop.may_go.is_none())
             && let Some(verdict) = gate.check_at_once(self.url())
         {
             self.checked(verdict)?;
@@ -410,7 +416,7 @@ impl<'a> Call<'a> {
         self.follow_or_finish(head)
     }
 
-    /// Reports a response to its host: 429 and 503 back it off.
+    /// Reports a response to its host, which is backed off if the response asks for that.
     pub fn observe(&mut self, status: StatusCode, headers: &HeaderMap) {
         // A request that was answered was sent.
         self.sending();
@@ -434,6 +440,7 @@ impl<'a> Call<'a> {
                 Redirect::Follow(target) => {
                     self.signer = None;
                     self.license = self.license.take().filter(|_| target.keeps_credentials);
+                    self.next_hop = self.crawler.gate.next_hop(head.status, head.headers).map(Box::new);
                     target
                 }
                 Redirect::TooMany(url) => {
@@ -447,6 +454,16 @@ impl<'a> Call<'a> {
         };
         self.target = Some(Box::new(target));
         Ok(())
+    }
+
+    /// Waits as long as the redirect that led here asks for. Before robots.txt is checked, because that may
+    /// change meanwhile.
+    async fn await_redirect(&mut self) -> Result<(), Denied> {
+        let Some(hop) = self.pending().may_go.take() else { return Ok(()) };
+        let mut left = self.wait_left;
+        let waited = self.crawler.gate.await_hop(*hop, self.url(), &mut left).await;
+        self.spend(left);
+        waited
     }
 
     /// The hops that redirected. A request that was repeated with what its server asked for was not redirected.
@@ -555,7 +572,8 @@ impl<'a> Call<'a> {
         self.permit = None;
         self.method = target.method;
         self.source = FieldSource::Wire;
-        self.hop = Some(PendingHop { is_later: true, ..PendingHop::to(target.url) });
+        let may_go = self.next_hop.take();
+        self.hop = Some(PendingHop { is_later: true, may_go, ..PendingHop::to(target.url) });
         target.keeps_body
     }
 
@@ -586,7 +604,14 @@ impl<'a> Call<'a> {
 
 impl PendingHop {
     fn to(url: Url) -> Self {
-        Self { url, verdict: None, waited: Duration::ZERO, wire: Duration::ZERO, is_later: false }
+        Self {
+            url,
+            verdict: None,
+            waited: Duration::ZERO,
+            wire: Duration::ZERO,
+            is_later: false,
+            may_go: None,
+        }
     }
 }
 
@@ -619,6 +644,7 @@ async fn admit_after_waiting(call: &mut Call<'_>) -> Result<(), Denied> {
     loop {
         match call.step() {
             Step::Check => {
+                call.await_redirect().await?;
                 let mut left = call.wait_left;
                 let verdict = call.crawler.gate.check(call.url(), &mut left).await;
                 call.spend(left);

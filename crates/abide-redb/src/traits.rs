@@ -78,6 +78,11 @@ impl HostStore for Store {
             Ok(self.shared().exchange(host, &ask)?.0)
         })
     }
+
+    /// The file is locked.
+    fn is_shared(&self) -> bool {
+        false
+    }
 }
 
 impl PermissionStore for Store {

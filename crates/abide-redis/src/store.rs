@@ -67,9 +67,9 @@ impl fmt::Debug for Store {
 
 /// Settings of a [`Store`].
 ///
-/// The pacer decides what happens while the store does not respond:
-/// [`PacePolicy::with_expected_workers`](abide_gate::pacing::PacePolicy::with_expected_workers) slows each process down, and
-/// [`PacePolicy::with_fail_closed`](abide_gate::pacing::PacePolicy::with_fail_closed) sends nothing.
+/// The pacer decides what happens while the store does not respond: nothing is sent to hosts that the process
+/// has not leased, unless
+/// [`PacePolicy::with_store_outage`](abide_gate::pacing::PacePolicy::with_store_outage) says otherwise.
 ///
 /// ```
 /// use std::time::Duration;

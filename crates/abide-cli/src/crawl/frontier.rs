@@ -30,7 +30,7 @@ pub(crate) struct Task {
     pub(crate) depth: u32,
     pub(crate) kind: UrlKind,
     pub(crate) deferrals: u16,
-    /// How often it was answered with 429 or 503, or not at all.
+    /// How often it was answered with 429, 503 or their kin, or not at all.
     pub(crate) tries: u16,
     /// It was deferred behind a redirect, which coming back later alone does not help: it waits inside the call.
     pub(crate) is_patient: bool,

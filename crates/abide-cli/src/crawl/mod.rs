@@ -18,8 +18,10 @@ use std::path::{self, Path};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use abide::Options;
+use abide::pacing::{WaitRequest, wait_request};
+use abide::{Options, WallMillis};
 use abide_permissions::{HeadScanner, ReadOptions};
+use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
 use url::Url;
 
@@ -310,8 +312,9 @@ impl Crawl {
         self.watch.take().into_iter().try_for_each(|fact| self.log(fact))
     }
 
-    /// Puts back what was deferred, what got no answer for the first time, and what was answered with 429 or 503: the host is backed off by now.
-    /// Where that is for longer than the crawl waits, the page is left for the next one.
+    /// Puts back what was deferred, what got no answer for the first time, and what was answered with 429,
+    /// 503 or their kin: the host is backed off by now. Where that is for longer than the crawl waits, the
+    /// page is left for the next one.
     fn comes_again(&mut self, task: &Task, answer: &mut FetchAnswer) -> anyhow::Result<bool> {
         if let Some(not_before) = answer.not_before {
             return self.requeue(task, answer, not_before);
@@ -321,7 +324,7 @@ impl Crawl {
             return self.put_back(Task { tries: 1, ..task.clone() }, answer, Duration::ZERO);
         }
         // Also one whose body broke off.
-        let is_throttled = matches!(answer.line.status, Some(429 | 503));
+        let is_throttled = answer.line.status.is_some_and(is_throttle);
         if !is_throttled || task.tries >= TRIES_MAX {
             return Ok(false);
         }
@@ -530,9 +533,16 @@ fn is_html(content_type: Option<&str>) -> bool {
     HeadScanner::of_page(&ReadOptions::for_tokens([]), content_type.map(str::as_bytes)).is_some()
 }
 
+/// By the status alone: for how long is known to the pacer.
+fn is_throttle(status: u16) -> bool {
+    let status = StatusCode::from_u16(status);
+    let asked = status.map(|status| wait_request(status, &HeaderMap::new(), WallMillis::default()));
+    matches!(asked, Ok(WaitRequest::Throttle { .. }))
+}
+
 /// A host that defers the same URL again and again, however long it was left alone, does not want to be asked.
 const DEFERRALS_MAX: u16 = 6;
-/// A page that is answered with 429 or 503 is asked for so many times more.
+/// A page that is answered with 429, 503 or their kin is asked for so many times more.
 const TRIES_MAX: u16 = 3;
 /// A shorter wait for a permit is part of the call, and of the numbers in the report.
 const PARKED_MIN: Duration = Duration::from_secs(1);

@@ -31,6 +31,33 @@ pub(crate) struct ScopeRequest<'u> {
     pub(crate) feedback: bool,
 }
 
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Page,
+    /// robots.txt or tdmrep.json.
+    File {
+        /// No caller waits for it, or retries it if it is deferred.
+        is_background: bool,
+        /// The delay of the site, if that is so long that the file keeps our own, and the pages count on as
+        /// if it had not been sent.
+        beside: Option<Duration>,
+    },
+}
+
+impl Purpose {
+    pub(crate) fn is_background(self) -> bool {
+        matches!(self, Self::File { is_background: true, .. })
+    }
+
+    pub(crate) fn beside(self) -> Option<Duration> {
+        match self {
+            Self::File { beside, .. } => beside,
+            Self::Page => None,
+        }
+    }
+}
+
 /// All scopes of a request: the host, and what the policy adds.
 #[derive(Debug)]
 pub(crate) struct Request<'u> {
@@ -38,8 +65,7 @@ pub(crate) struct Request<'u> {
     pub(crate) host: ScopeRequest<'u>,
     pub(crate) others: Vec<ScopeRequest<'u>>,
     pub(crate) deadline: Moment,
-    /// No caller waits for it, or retries it if it is deferred.
-    pub(crate) is_background: bool,
+    pub(crate) purpose: Purpose,
 }
 
 impl<'u> Request<'u> {
@@ -75,6 +101,8 @@ impl Claim {
 pub(crate) struct Claims {
     pub(crate) host: Claim,
     pub(crate) others: Box<[Claim]>,
+    /// [`Purpose::beside`].
+    pub(crate) beside: Option<Duration>,
     /// The count of [`Table::feedbacks`] by which the host had none.
     pub(crate) quiet_at: Option<u64>,
 }
@@ -120,7 +148,7 @@ pub(crate) fn enter(
         Claim { schedule, terms: scope.terms, feedback: scope.feedback, before }
     };
     let (host, others) = (claim(&request.host), request.others.iter().map(claim).collect());
-    let mut claims = Claims { host, others, quiet_at: None };
+    let mut claims = Claims { host, others, beside: request.purpose.beside(), quiet_at: None };
     for claim in claims.iter() {
         // A queue head whose task is never polled again would stop its host, so every new request looks for one.
         if let Some(queue) = locked.schedule(claim.schedule).and_then(Schedule::queue_mut) {
@@ -158,7 +186,7 @@ pub(crate) fn enter_idle(table: &Table, host: &ScopeRequest<'_>, place: u32, now
     schedule.grant(terms, now);
     let quiet_at = (!schedule.has_feedback()).then(|| table.feedbacks.load(Ordering::Relaxed));
     locked.clean_sometimes(id.shard, now);
-    Some(Claims { host, others: Box::default(), quiet_at })
+    Some(Claims { host, others: Box::default(), beside: None, quiet_at })
 }
 
 /// Whether the permit can come in time, as far as is known on arrival: a caller that would wait in vain is refused at once.
@@ -219,6 +247,7 @@ fn grant(
     now: Moment,
     effects: &mut Effects,
 ) {
+    let beside = claims.beside;
     for claim in claims.iter_mut() {
         let Some((schedule, terms)) = claim.find(locked) else { continue };
         if let Some(ticket) = ticket
@@ -227,7 +256,10 @@ fn grant(
             queue.remove(ticket);
         }
         claim.before = schedule.anchor;
-        schedule.grant(terms, now);
+        match beside.filter(|_| claim.feedback) {
+            Some(site_delay) => schedule.grant_beside(site_delay, now),
+            None => schedule.grant(terms, now),
+        }
         schedule.waited(waited);
         // Where several may be in flight, the next need not wait for this one.
         if !schedule.is_full(terms) {
@@ -286,9 +318,8 @@ impl QueuePlace {
                 Look::Until(until) => until,
                 Look::Unleased => {
                     let leases = self.leases.as_mut();
-                    let obstacle =
-                        leases.map_or(Ok(None), |leases| leases.obstacle(request, &self.claims, now));
-                    let Some(exceeded) = obstacle? else { continue };
+                    let obstacle = leases.and_then(|leases| leases.obstacle(request, &self.claims, now));
+                    let Some(exceeded) = obstacle else { continue };
                     if exceeded.start.at > request.deadline {
                         return Err(self.pacer.defer(request, exceeded, now));
                     }

@@ -1,4 +1,4 @@
-//! The backoff of a host: how long nothing is sent to it after 429 or 503.
+//! The backoff of a host: how long nothing is sent to it after it has asked for that.
 //!
 //! Plain functions of the response, the backoff so far, `now`, and jitter. A Retry-After is taken at its word up to a day, because sites count
 //! down to a window, and a crawler that comes back earlier is refused again and keeps the window open. Without one, the time doubles with
@@ -26,7 +26,7 @@ use crate::clock::Moment;
 pub enum BackoffCause {
     /// The server answered so.
     Answer {
-        /// 429 or 503 (403, where the policy says so).
+        /// 429, 503 or one of their kin; or another error, with a Retry-After.
         status: u16,
         /// What its Retry-After asked for, if that was usable, at most 24 h.
         retry_after: Option<Duration>,
@@ -94,12 +94,15 @@ impl HostBackoff {
             _ if same_event && self.until > now => return *self,
             _ => FIRST.saturating_mul(1 << throttles.saturating_sub(1).min(THROTTLES_MAX)),
         };
-        let asked = asked.min(RETRY_AFTER_MAX);
-        // Longer by up to a tenth. Never shorter: the server asked for at least this.
-        let until = now.plus(asked + asked.mul_f64(JITTER * jitter));
-        let next = self.extended(cause, until, throttles, now);
+        let next = self.extended(cause, after_jitter(asked, now, jitter), throttles, now);
         // Now the server has said it as well, and what else was on its way then belongs to that.
         if self.cause == BackoffCause::Operator { Self { cause, ..next } } else { next }
+    }
+
+    /// The backoff after another response that asks for a time, which says nothing of our requests: the
+    /// throttle count stays.
+    pub(crate) fn asked(&self, cause: BackoffCause, retry_after: Duration, now: Moment, jitter: f64) -> Self {
+        self.extended(cause, after_jitter(retry_after, now, jitter), self.throttles_at(now), now)
     }
 
     /// The backoff that lasts until `until` at least, with this throttle count at least. Backoffs are only extended, never shortened. One that is
@@ -140,6 +143,13 @@ impl HostBackoff {
     }
 }
 
+/// The end of a backoff for which so much was asked: longer by up to a tenth. Never shorter: the server asked
+/// for at least this.
+fn after_jitter(asked: Duration, now: Moment, jitter: f64) -> Moment {
+    let asked = asked.min(RETRY_AFTER_MAX);
+    now.plus(asked + asked.mul_f64(JITTER * jitter))
+}
+
 /// A backoff that comes from outside and lies further ahead than 27 h (24 h and the jitter) is the mistake of a clock: 24 h.
 pub(crate) fn credible(ahead: Duration) -> Duration {
     if ahead > BACKOFF_CREDIBLE { RETRY_AFTER_MAX } else { ahead }
@@ -162,6 +172,19 @@ mod tests {
             backoff = backoff.after(PLAIN, now, now, 0.0);
             assert_eq!(backoff.until.since(backoff.began).as_secs(), seconds);
         }
+    }
+
+    #[test]
+    fn a_backoff_by_another_status_raises_no_count() {
+        let (cause, minute) = (BackoffCause::Answer { status: 500, retry_after: Some(FIRST) }, FIRST);
+        let held = HostBackoff::default().asked(cause, minute, second(10), 1.0);
+        assert_eq!((held.throttles, held.until), (0, second(76)), "with a tenth");
+        let throttled = held.after(PLAIN, second(77), second(77), 0.0);
+        assert_eq!((throttled.throttles, throttled.until), (1, second(137)), "the first of its kind");
+        let again = throttled.asked(cause, minute, second(138), 0.0);
+        assert_eq!((again.throttles, again.until), (1, second(198)), "the count is kept");
+        assert_eq!(again.asked(cause, Duration::from_secs(1), second(140), 0.0), again, "never shortened");
+        assert_eq!(held.asked(cause, Duration::MAX, second(0), 0.0).until, second(86_400));
     }
 
     #[test]

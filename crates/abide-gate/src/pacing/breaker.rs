@@ -1,8 +1,10 @@
 //! The circuit breaker: a host that cannot be reached is left alone for a while.
 //!
-//! Without it, every URL of a dead host costs a timeout, and a frontier with a thousand of them costs hours. Any HTTP response, of whatever
-//! status, closes it. Failures that will be the same in a minute (no such name, a wrong certificate) open it sooner and for longer. It has its
-//! own pause beside the backoff, because a response ends the one and not the other.
+//! Without it, every URL of a dead host costs a timeout, and a frontier with a thousand of them costs hours.
+//! The server errors of a site that is down behind its front are counted with the failures; any other
+//! response closes it. Failures that will be the same in a minute (no such name, a wrong certificate) open it
+//! sooner and for longer. It has its own pause beside the backoff, because a response ends the one and not
+//! the other.
 
 use std::time::Duration;
 
@@ -83,7 +85,7 @@ fn is_lasting(fault: Failure) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Failure::{CertificateExpired, Dns, NoRoute, Refused, Timeout};
+    use crate::Failure::{CertificateExpired, Dns, NoRoute, Refused, Status, Timeout};
     use crate::clock::second;
 
     /// The pause, in seconds, after each fault; each request is granted when the pause has passed.
@@ -103,6 +105,8 @@ mod tests {
         let table: &[(&[Failure], &[u64])] = &[
             (&[Refused; 5], &[0, 0, 0, 0, 60]),
             (&[Refused, Timeout, Refused, Timeout, Refused], &[0, 0, 0, 0, 60]),
+            (&[Status(502), Refused, Status(500), Timeout, Status(520)], &[0, 0, 0, 0, 60]),
+            (&[Status(500); 7], &[0, 0, 0, 0, 60, 120, 240]),
             (&[Refused; 12], &[0, 0, 0, 0, 60, 120, 240, 480, 960, 1920, 3600, 3600]),
             (&[Dns, Dns], &[0, 3600]),
             (&[CertificateExpired, NoRoute], &[0, 3600]),

@@ -32,7 +32,8 @@ use crate::{Failure, WallMillis};
 pub enum DeferReason {
     /// The host is backed off, by its responses or by the operator.
     Backoff {
-        /// 429 or 503, if an answer was the cause.
+        /// The status, if an answer was the cause: 429, 503 or one of their kin; or another error, with a
+        /// Retry-After.
         status: Option<u16>,
         /// What its Retry-After asked for, if it was usable.
         retry_after: Option<Duration>,
@@ -49,22 +50,40 @@ pub enum DeferReason {
         /// How long that is ago.
         open: Duration,
     },
-    /// The host could not be reached several times in a row.
+    /// The host could not be reached, or answered with server errors, several times in a row.
     Breaker {
         /// The last fault.
         cause: Failure,
     },
     /// The server's `RateLimit` fields: the few requests that are left are spread over the time until there are more.
     RateLimit,
+    /// The redirect that leads to the URL, or a redirect of its robots.txt, has a Retry-After (RFC 9110
+    /// §10.2.3).
+    Redirect {
+        /// The status of the redirect.
+        status: u16,
+        /// What its Retry-After asked for.
+        retry_after: Duration,
+    },
     /// The request for the site's robots.txt was deferred.
     Robots,
     /// Another process that shares the store is sending to the host.
     OtherProcess,
+    /// The shared store does not respond, and this process has not leased the host, so another one may be
+    /// sending to it.
+    Store {
+        /// What failed.
+        reason: String,
+    },
 }
 
 impl DeferReason {
-    fn of(why: WaitReason, host: &Schedule, now: Moment, wall: WallMillis) -> Self {
+    fn of(why: WaitReason, host: &Schedule, pacer: &Pacer, now: Moment, wall: WallMillis) -> Self {
         match why {
+            WaitReason::Store => {
+                let reason = pacer.store.as_ref().map(|store| store.reason()).unwrap_or_default();
+                Self::Store { reason }
+            }
             WaitReason::Delay(delay) => Self::Delay { delay },
             WaitReason::OtherProcess => Self::OtherProcess,
             WaitReason::RateLimit => Self::RateLimit,
@@ -100,8 +119,12 @@ impl DeferReason {
             ),
             Self::Breaker { cause } => write!(f, "no requests are sent to {scope} for now, because {cause}"),
             Self::RateLimit => write!(f, "{scope} has few requests left, by its RateLimit fields"),
+            Self::Redirect { status, retry_after } => {
+                write!(f, "a {status} redirect has a Retry-After of {}", Span(*retry_after))
+            }
             Self::Robots => write!(f, "the robots.txt of {scope} has to wait"),
             Self::OtherProcess => write!(f, "another process is sending requests to {scope}"),
+            Self::Store { reason } => write!(f, "the shared store does not respond ({reason})"),
         }
     }
 }
@@ -121,11 +144,11 @@ impl Pacer {
         let (at, reason) = self
             .with_schedule(scope, |schedule| {
                 schedule.counts.deferrals = schedule.counts.deferrals.saturating_add(1);
-                let at = match request.is_background {
+                let at = match request.purpose.is_background() {
                     true => earliest,
                     false => schedule.come_back(url, earliest, asked.terms.delay),
                 };
-                (at, DeferReason::of(exceeded.start.why, schedule, now, wall))
+                (at, DeferReason::of(exceeded.start.why, schedule, self, now, wall))
             })
             .unwrap_or((earliest, DeferReason::OtherProcess));
         let wait = at.since(now);
@@ -176,8 +199,16 @@ mod tests {
                 "no requests are sent to example.org for now, because the connection was refused",
             ),
             (DeferReason::RateLimit, "example.org has few requests left, by its RateLimit fields"),
+            (
+                DeferReason::Redirect { status: 303, retry_after: seconds(600) },
+                "a 303 redirect has a Retry-After of 10 min",
+            ),
             (DeferReason::Robots, "the robots.txt of example.org has to wait"),
             (DeferReason::OtherProcess, "another process is sending requests to example.org"),
+            (
+                DeferReason::Store { reason: "connection refused".to_owned() },
+                "the shared store does not respond (connection refused)",
+            ),
         ] {
             let url = "http://example.org/".parse().unwrap();
             // The end of time can be shown as well.

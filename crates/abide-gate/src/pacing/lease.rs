@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::policy::Sharing;
+use super::policy::{OnStoreOutage, Sharing};
 use super::store::HostState;
 use crate::clock::Moment;
 
@@ -17,7 +17,11 @@ pub(crate) struct Lease {
     /// Requests that need it: those that wait for it, and those in flight.
     users: u32,
     pub(crate) in_flight: u32,
-    /// When a request of this process was last on its way.
+    /// So many of them are for files beside the site's long delay. Other processes do not learn of these, or
+    /// the pages of the site would have to wait for another such delay: two processes that take turns may
+    /// request two files of it within our own delay.
+    beside: u32,
+    /// When another request of this process was last on its way.
     last: Moment,
     /// When one of another process was, as far as the store knew.
     others: Moment,
@@ -88,7 +92,8 @@ pub(crate) enum Readiness {
     At(Moment),
     /// When this process has the lease.
     Leased,
-    /// The store is away, and this process does not have the lease: by local limits, or not at all.
+    /// The store is away, and this process does not have the lease: not at all, unless the policy says
+    /// otherwise.
     Alone,
 }
 
@@ -175,7 +180,7 @@ impl Lease {
                 }
             }
             // The lease had ended before the store went away, as when this process was stopped: another may have it.
-            LeasePhase::Held(_) if !shared.fail_closed => Readiness::Leased,
+            LeasePhase::Held(_) if shared.on_outage != OnStoreOutage::FailClosed => Readiness::Leased,
             // Its holder goes on while the store is away.
             LeasePhase::NotHeld { elsewhere: Some(_), .. } => Readiness::Leased,
             _ if outage.is_certain(shared, now) => Readiness::Alone,
@@ -185,7 +190,8 @@ impl Lease {
 
     /// No other process can have the lease: it has not ended, or the store has been away since before its end and can lease it to none.
     fn is_valid(&self, held: Held, shared: &Sharing, outage: StoreOutage, now: Moment) -> bool {
-        let survives = !shared.fail_closed && outage.is_certain(shared, now) && outage.began < held.until;
+        let goes_on = shared.on_outage != OnStoreOutage::FailClosed;
+        let survives = goes_on && outage.is_certain(shared, now) && outage.began < held.until;
         // What may pass between this look and the request on the wire.
         let margin = (shared.lease / 8).min(Duration::from_millis(500));
         survives || now.plus(margin) < held.until
@@ -195,15 +201,22 @@ impl Lease {
     pub(crate) fn try_begin(
         &mut self,
         delay: Duration,
+        is_beside: bool,
         shared: &Sharing,
         outage: StoreOutage,
         now: Moment,
     ) -> bool {
-        let is_ready =
-            matches!(self.readiness(delay, shared, outage, now), Readiness::Now | Readiness::Alone);
+        let is_ready = match self.readiness(delay, shared, outage, now) {
+            Readiness::Now => true,
+            Readiness::Alone => matches!(shared.on_outage, OnStoreOutage::Continue { .. }),
+            Readiness::At(_) | Readiness::Leased => false,
+        };
         if is_ready {
             self.in_flight += 1;
-            self.last = self.last.max(now);
+            match is_beside {
+                true => self.beside += 1,
+                false => self.last = self.last.max(now),
+            }
             match &mut self.phase {
                 LeasePhase::Held(held) => held.served = held.served.saturating_add(1),
                 // Sent without a lease: the store is notified when it is back.
@@ -214,9 +227,12 @@ impl Lease {
     }
 
     /// Its response has ended, or it was not sent after all.
-    pub(crate) fn end(&mut self, now: Moment) {
+    pub(crate) fn end(&mut self, is_beside: bool, now: Moment) {
         self.in_flight = self.in_flight.saturating_sub(1);
-        self.last = self.last.max(now);
+        match is_beside {
+            true => self.beside = self.beside.saturating_sub(1),
+            false => self.last = self.last.max(now),
+        }
         // The response outlived the lease: the process that has it now must know.
         if matches!(self.phase, LeasePhase::NotHeld { .. }) {
             self.changes += 1;
@@ -231,7 +247,7 @@ impl Lease {
 
     /// What this process has to say of the host, but for its backoff.
     pub(crate) fn state(&self, now: Moment) -> HostState {
-        let last = if self.in_flight > 0 { now } else { self.last };
+        let last = if self.in_flight > self.beside { now } else { self.last };
         let quiet = (last != Moment::NEVER).then(|| now.since(last));
         HostState { quiet, delay: self.delay, backoff: None }
     }

@@ -1,23 +1,26 @@
 //! The leases that a request needs, where processes share a store.
 //!
-//! The queue head waits for them in its place, so that whatever the store says or fails to say, this process sends no faster than it would alone.
-//! If the store does not reply, hosts whose lease this process has go on as before, and others with a delay as many times as long as there
-//! are processes.
+//! The queue head waits for them in its place, so that whatever the store says or fails to say, this process
+//! sends no faster than it would alone. If the store does not reply, hosts whose lease this process has go on
+//! as before, and others wait for it, unless the policy says otherwise.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquire::{Claims, Request};
+use super::acquire::{Claim, Claims, Request};
 use super::lease::Readiness;
+use super::policy::OnStoreOutage;
 use super::queue::DeadlineExceeded;
 use super::schedule::{Start, WaitReason};
 use super::shared_store::{SharedStore, User};
-use crate::DeniedKind;
 use crate::clock::Moment;
-use crate::denied::Refusal;
 
 /// A caller that has come without the time to wait for a lease is deferred for so long at least.
 const LEASE_WAIT_MIN: Duration = Duration::from_millis(250);
+
+/// A caller that is deferred because the store is away may come back so much later: often enough to be there
+/// soon after the store.
+const OUTAGE_WAIT: Duration = Duration::from_secs(2);
 
 /// The leases of one request: its place among the users of each.
 #[derive(Debug)]
@@ -32,9 +35,13 @@ impl Leases {
     /// Marks the request as sent under all leases, if it has asked for all of them and nothing keeps it from being sent.
     pub(crate) fn try_begin(&mut self, request: &Request<'_>, claims: &Claims, now: Moment) -> bool {
         let has_all = self.users.len() > claims.others.len();
-        let is_free = has_all && matches!(self.obstacle(request, claims, now), Ok(None));
+        let is_free = has_all && self.obstacle(request, claims, now).is_none();
         let mut users = self.users.iter_mut().zip(claims.widest_first());
-        if is_free && users.all(|(user, (_, claim))| user.try_begin(claim.terms.delay, now)) {
+        let is_beside = |claim: &Claim| claims.beside.is_some() && claim.feedback;
+        let mut begin = |(user, (_, claim)): (&mut User, (u8, &Claim))| {
+            user.try_begin(claim.terms.delay, is_beside(claim), now)
+        };
+        if is_free && users.all(&mut begin) {
             return true;
         }
         // One has just been given up: the others are not used either.
@@ -48,7 +55,12 @@ impl Leases {
         request: &Request<'_>,
         claims: &Claims,
         now: Moment,
-    ) -> Result<Option<DeadlineExceeded>, Refusal> {
+    ) -> Option<DeadlineExceeded> {
+        // What ends nobody knows when is waited for as long as the caller can.
+        let wait_for = |why, wait| {
+            let is_patient = now < request.deadline;
+            (if is_patient { request.deadline } else { now.plus(wait) }, why)
+        };
         for (n, (scope, claim)) in claims.widest_first().enumerate() {
             let key = &*request.scope(scope).key;
             if n == self.users.len() {
@@ -64,24 +76,25 @@ impl Leases {
                     if n == 0 {
                         self.users.truncate(1);
                     }
-                    let is_patient = now < request.deadline;
-                    let wait = request.host.terms.delay.max(LEASE_WAIT_MIN);
-                    (if is_patient { request.deadline } else { now.plus(wait) }, WaitReason::OtherProcess)
+                    wait_for(WaitReason::OtherProcess, request.host.terms.delay.max(LEASE_WAIT_MIN))
                 }
-                Readiness::Alone if self.store.options.fail_closed => {
-                    return Err(DeniedKind::Store { reason: self.store.reason() }.into());
-                }
-                Readiness::Alone => {
-                    let delay = claim.terms.delay.saturating_mul(self.store.options.expected_workers);
-                    // At a time of its own within the first of these delays: all processes notice the outage at once.
-                    let first = self.store.outage().began.plus(delay.mul_f64(self.store.unit(key)));
-                    (claim.before.plus(delay).max(first), WaitReason::Delay(claim.terms.delay))
-                }
+                Readiness::Alone => match self.store.options.on_outage {
+                    OnStoreOutage::Continue { workers } => {
+                        let delay = claim.terms.delay.saturating_mul(workers.max(1));
+                        // At a time of its own within the first of these delays: all processes notice the
+                        // outage at once.
+                        let first = self.store.outage().began.plus(delay.mul_f64(self.store.unit(key)));
+                        (claim.before.plus(delay).max(first), WaitReason::Delay(claim.terms.delay))
+                    }
+                    OnStoreOutage::Defer | OnStoreOutage::FailClosed => {
+                        wait_for(WaitReason::Store, OUTAGE_WAIT)
+                    }
+                },
             };
             if at > now {
-                return Ok(Some(DeadlineExceeded { start: Start { at, why }, scope }));
+                return Some(DeadlineExceeded { start: Start { at, why }, scope });
             }
         }
-        Ok(None)
+        None
     }
 }

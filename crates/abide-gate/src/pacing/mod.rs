@@ -5,7 +5,8 @@
 //! 1. At most **one** request is in flight, until its body has ended or was dropped.
 //! 2. At least the **delay** lies between the end of one response and the start of the next request: 1 s, or the site's
 //!    Crawl-delay if larger.
-//! 3. Nothing is sent during a **backoff**, after 429 or 503, or while the host cannot be reached.
+//! 3. Nothing is sent during a **backoff**, after 429, 503 or another response that asks for it, or while the
+//!    host cannot be reached.
 //! 4. If the server says how many requests are left (`RateLimit`, `X-RateLimit-Remaining`), these are spread over the time until there are more,
 //!    if that is longer than the delay.
 //! 5. No call waits longer than its budget: beyond that there is a typed [`Deferred`](crate::DeniedKind::Deferred), as early as it is certain.
@@ -20,7 +21,7 @@
 //!                     queue    who waits
 //!                     lease    whether this process has the lease of the host, if processes share a HostStore
 //!        Permit ◀──── pacer    on the wire, until the response has ended
-//!        observe ───▶ backoff  429, 503, Retry-After; breaker: transport faults
+//!        observe ───▶ wait_request  what the response asks for; backoff; breaker: faults and server errors
 //! ```
 //!
 //! # Not done here
@@ -51,6 +52,7 @@ mod table;
 mod backoff;
 mod breaker;
 mod deferral;
+mod next_hop;
 mod observe;
 mod open_bodies;
 mod rate_limit;
@@ -65,12 +67,14 @@ mod leases;
 mod shared_store;
 mod store;
 
+pub(crate) use acquire::Purpose;
 pub use backoff::{BackoffCause, THROTTLES_KEPT};
 pub use deferral::DeferReason;
 pub use host_state::HostEntry;
+pub use next_hop::NextHop;
 pub(crate) use pacer::Pacer;
 pub use pacer::Permit;
-pub use policy::{DELAY_MAX, PacePolicy};
+pub use policy::{DELAY_MAX, FILE_DELAY_MAX, OnStoreOutage, PacePolicy};
 pub use report::{HostReport, NextSlot};
 pub use retry_after::{RETRY_AFTER_MAX, retry_after};
 pub use scope::Scope;

@@ -1,8 +1,9 @@
 //! What responses and failures do to a host: backoffs, the circuit breaker, the adaptive delay.
 //!
-//! `backoff` and `breaker` decide what a status or a failure means, as plain functions. Here the result is written into the schedules that
-//! the request had a permit of, waiters whose permit cannot come in time any more are refused at once, and observers and the shared store
-//! are notified. A backoff that comes from outside, from the operator or from another process, goes the same way.
+//! `wait_request` says what a response asks for, `backoff` and `breaker` what comes of it, as plain
+//! functions. Here the result is written into the schedules that the request had a permit of, waiters whose
+//! permit cannot come in time any more are refused at once, and observers and the shared store are notified.
+//! A backoff that comes from outside, from the operator or from another process, goes the same way.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -16,9 +17,9 @@ use super::lease::SLACK;
 use super::pacer::{Pacer, Permit};
 use super::policy::DELAY_MAX;
 use super::rate_limit::{has_rate_limit, rate_limit};
-use super::retry_after::retry_after;
 use super::schedule::whole_millis;
 use super::store::Backoff;
+use super::wait_request::{WaitRequest, wait_request};
 use crate::clock::Moment;
 use crate::event::Event;
 use crate::{Failure, Origin, WallMillis};
@@ -58,30 +59,27 @@ impl Feedback {
 impl Permit {
     /// Reports the head of the response. Returns the end of the host's backoff, if it is backed off now.
     ///
-    /// 429 and 503 back the host off (for a valid Retry-After, up to 24 h; else for 60 s, doubling); any response closes the circuit
-    /// breaker. Call this once per request, and not for informational responses (1xx).
+    /// 429, 503 and their kin back the host off (as long as their Retry-After says, up to 24 h; else for 60
+    /// s, doubling), and so does any other error with a Retry-After ([`WaitRequest`]). Five server errors in
+    /// a row open the circuit breaker, and any other response closes it. Call this once per request, and not
+    /// for informational responses (1xx).
     pub fn observe(&self, status: StatusCode, headers: &HeaderMap) -> Option<WallMillis> {
         let (pacer, claims, started) = (&self.pacer, &self.claims, self.started);
         if status.is_informational() {
             return None;
         }
         let is_adaptive = pacer.policy.adaptive;
-        // Only these ask us to stay away, and 403 where the policy says so. A Retry-After on any other response speaks of something else.
-        let is_throttle = matches!(status.as_u16(), 429 | 503)
-            || (pacer.policy.backoff_on_forbidden && status == StatusCode::FORBIDDEN);
+        let asked = pacer.asked(status, headers);
         // Nearly all responses end here: nothing changes, and no waiter need be woken.
-        let has_limit = has_rate_limit(headers);
-        if !is_throttle && !is_adaptive && !has_limit && !pacer.has_feedback(claims) {
+        let is_news = asked.backs_off() || asked == WaitRequest::ServerError || has_rate_limit(headers);
+        if !is_news && !is_adaptive && !pacer.has_feedback(claims) {
             return None;
         }
-        let now = pacer.now_or_system();
-        let cause = is_throttle.then(|| BackoffCause::Answer {
-            status: status.as_u16(),
-            retry_after: retry_after(headers, pacer.wall()),
-        });
-        let quota = match cause {
+        let (now, status_code) = (pacer.now_or_system(), status.as_u16());
+        let cause = |retry_after| BackoffCause::Answer { status: status_code, retry_after };
+        let quota = match asked {
             // The draft, "Client Behavior": "the Retry-After field MUST take precedence".
-            Some(BackoffCause::Answer { retry_after: Some(_), .. }) => None,
+            WaitRequest::Throttle { retry_after: Some(_) } | WaitRequest::Backoff { .. } => None,
             _ => rate_limit(headers, pacer.wall()).unwrap_or_else(|field| {
                 let host = claims.host.schedule;
                 let scope = claims.lock(&pacer.table).schedule(host).map(|host| host.key.as_str().to_owned());
@@ -91,15 +89,27 @@ impl Permit {
                 None
             }),
         };
-        let jitter = if is_throttle { pacer.jitter.draw() } else { 0.0 };
+        let jitter = if asked.backs_off() { pacer.jitter.draw() } else { 0.0 };
         pacer.feed_back(claims, now, |feedback| {
-            feedback.breaker = Breaker::default();
+            feedback.breaker = match asked {
+                WaitRequest::ServerError => {
+                    feedback.breaker.after(Failure::Status(status_code), started, now)
+                }
+                _ => Breaker::default(),
+            };
             if is_adaptive {
                 feedback.adapt(now.since(started), status.is_success());
             }
-            if let Some(cause) = cause {
-                feedback.backoff = feedback.backoff.after(cause, started, now, jitter);
-            }
+            let backoff = feedback.backoff;
+            feedback.backoff = match asked {
+                WaitRequest::Throttle { retry_after } => {
+                    backoff.after(cause(retry_after), started, now, jitter)
+                }
+                WaitRequest::Backoff { retry_after } => {
+                    backoff.asked(cause(Some(retry_after)), retry_after, now, jitter)
+                }
+                _ => backoff,
+            };
             if let Some(wait) = quota {
                 feedback.quota = feedback.quota.max(now.plus(wait));
             }
@@ -128,6 +138,19 @@ impl Permit {
 }
 
 impl Pacer {
+    /// [`wait_request`], and the policy's own reading of 403.
+    fn asked(&self, status: StatusCode, headers: &HeaderMap) -> WaitRequest {
+        if status.is_success() {
+            return WaitRequest::Nothing;
+        }
+        match wait_request(status, headers, self.wall()) {
+            WaitRequest::Nothing if self.policy.backoff_on_forbidden && status == StatusCode::FORBIDDEN => {
+                WaitRequest::Throttle { retry_after: None }
+            }
+            asked => asked,
+        }
+    }
+
     /// [`Gate::back_off`](crate::Gate::back_off), for any cause.
     pub(crate) fn back_off(&self, scope: &str, until: WallMillis, cause: BackoffCause) -> WallMillis {
         let now = self.now_or_system();

@@ -16,7 +16,7 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode};
 use url::Url;
 
-use super::acquire::{self, Claims, QueuePlace, Request, ScopeRequest};
+use super::acquire::{self, Claims, Purpose, QueuePlace, Request, ScopeRequest};
 use super::leases::Leases;
 use super::open_bodies;
 use super::policy::{DELAY_MAX, PacePolicy};
@@ -93,7 +93,8 @@ impl Pacer {
             Some(permit) => Ok(permit),
             // Boxed, so that a call that need not wait does not carry the room for waiting in its future.
             None => {
-                let permit = Box::pin(self.acquire_unreported(url, crawl_delay, budget, false)).await?;
+                let permit =
+                    Box::pin(self.acquire_unreported(url, crawl_delay, budget, Purpose::Page)).await?;
                 self.granted(url, &permit);
                 Ok(permit)
             }
@@ -134,11 +135,11 @@ impl Pacer {
         url: &Url,
         crawl_delay: Duration,
         budget: Duration,
-        is_background: bool,
+        purpose: Purpose,
     ) -> Result<Permit, Refusal> {
         let now = self.now()?;
         let (host, others) = (self.host(url, crawl_delay)?, self.groups(url, crawl_delay)?);
-        let request = Request { url, host, others, deadline: now.plus(budget), is_background };
+        let request = Request { url, host, others, deadline: now.plus(budget), purpose };
         let store = self.store.as_ref().filter(|_| self.policy.is_leased(&request.host.key));
         let leases = store.map(|store| Leases { store: Arc::clone(store), users: Vec::new() });
         let entered =
@@ -361,7 +362,9 @@ impl Drop for Permit {
         let (table, now) = (&self.pacer.table, self.pacer.now_or_system());
         self.pacer.act(|effects| {
             acquire::each(table, &self.claims, |schedule, claim| {
-                if self.is_sent {
+                if self.is_sent && self.claims.beside.is_some() && claim.feedback {
+                    schedule.end_beside(self.started, claim.terms.delay, now);
+                } else if self.is_sent {
                     schedule.end(self.started, now);
                 } else {
                     schedule.give_back(self.started, claim.before);

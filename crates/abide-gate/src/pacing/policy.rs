@@ -43,6 +43,11 @@ pub struct PacePolicy {
 /// The longest delay that is honoured: 24 h.
 pub const DELAY_MAX: Duration = Duration::from_secs(86_400);
 
+/// The longest delay of a site that is also kept before its robots.txt and tdmrep.json: 8 h, so that both and
+/// a page fit into a day. At a longer one these files keep our own delay, and the pages go on counting from
+/// the page before.
+pub const FILE_DELAY_MAX: Duration = Duration::from_secs(8 * 3_600);
+
 /// What a site of one's own can bear: the delay, and how many requests in flight.
 const OWN_SITE: (Duration, u16) = (Duration::from_millis(100), 4);
 
@@ -66,8 +71,7 @@ impl Default for PacePolicy {
             backoff_on_forbidden: false,
             max_hosts: MAX_HOSTS,
             shared: Sharing {
-                expected_workers: 1,
-                fail_closed: false,
+                on_outage: OnStoreOutage::Defer,
                 timeout: Duration::from_secs(1),
                 lease: Duration::from_secs(7),
             },
@@ -165,15 +169,10 @@ impl PacePolicy {
         Self { max_hosts: max.max(1), ..self }
     }
 
-    /// How many processes share the store. While it is away, each multiplies the delay of hosts that it has not leased by this. Default 1.
-    pub fn with_expected_workers(mut self, workers: u32) -> Self {
-        self.shared.expected_workers = workers.max(1);
-        self
-    }
-
-    /// While the shared store is away, sends nothing to hosts that this process has not leased, instead of continuing with local limits.
-    pub fn with_fail_closed(mut self) -> Self {
-        self.shared.fail_closed = true;
+    /// What is sent while the shared store is away. Default: nothing to hosts that this process has not
+    /// leased ([`OnStoreOutage::Defer`]).
+    pub fn with_store_outage(mut self, on_outage: OnStoreOutage) -> Self {
+        self.shared.on_outage = on_outage;
         self
     }
 
@@ -219,12 +218,37 @@ impl PacePolicy {
     }
 }
 
+/// What a process sends while the shared store does not respond.
+///
+/// ```
+/// # use abide_gate::pacing::{OnStoreOutage, PacePolicy};
+/// // Eight processes would rather crawl unevenly than pause.
+/// let policy = PacePolicy::default().with_store_outage(OnStoreOutage::Continue { workers: 8 });
+/// # let _ = policy;
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnStoreOutage {
+    /// Requests go on to the hosts that it has leased, by local limits, and to no others, unless the store is not
+    /// [shared](super::HostStore::is_shared): those are deferred
+    /// ([`DeferReason::Store`](super::DeferReason::Store)). Of several processes one at most sends to a host.
+    #[default]
+    Defer,
+    /// Requests also go to hosts that no process was known to have leased, with a delay that is as many times
+    /// as long as there are processes, from a random start on. A site gets no more requests than promised,
+    /// but of several processes some come too early after each other.
+    Continue {
+        /// How many processes share the store, at least 1.
+        workers: u32,
+    },
+    /// Nothing goes out without a lease that has not ended.
+    FailClosed,
+}
+
 /// What is done about the shared store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sharing {
-    pub(crate) expected_workers: u32,
-    /// While the store is away nothing goes out without a lease that has not ended.
-    pub(crate) fail_closed: bool,
+    pub(crate) on_outage: OnStoreOutage,
     pub(crate) timeout: Duration,
     pub(crate) lease: Duration,
 }

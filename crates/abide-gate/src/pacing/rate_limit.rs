@@ -1,5 +1,6 @@
-//! How many requests a server says are left, and how long to wait before the next one therefore: `RateLimit` with `RateLimit-Policy`
-//! (draft-ietf-httpapi-ratelimit-headers-11), the fields of its earlier drafts, and what came before them.
+//! How many requests a server says are left, and how long to wait before the next one therefore: `RateLimit`
+//! with `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers-11), the fields of its earlier drafts, and
+//! what came before them.
 //!
 //! The requests that are left are spread over the time until there are more, so that the last of them is not the one too many. A server
 //! says this before it refuses anything; `Retry-After` is what it says when it does.
@@ -18,7 +19,8 @@ use crate::WallMillis;
 const RATELIMIT: &str = "RateLimit";
 const RATELIMIT_POLICY: &str = "RateLimit-Policy";
 
-/// What is left, and until when: drafts 00 to 06, and the fields that most servers send today, which no specification defines.
+/// What is left, and until when: drafts 00 to 06, and the fields that most servers send today, which no
+/// specification defines.
 const OLDER: [(&str, &str); 3] = [
     ("RateLimit-Remaining", "RateLimit-Reset"),
     ("X-RateLimit-Remaining", "X-RateLimit-Reset"),
@@ -31,6 +33,9 @@ const WINDOW_MAX: Duration = Duration::from_secs(366 * 86_400);
 /// More items or bytes than anybody sends with good intent.
 const VALUE_LEN_MAX: usize = 4096;
 
+/// So many quotas have the most generous of servers, times ten.
+const MEMBERS_MAX: usize = 64;
+
 /// Most responses say nothing.
 pub(crate) fn has_rate_limit(headers: &HeaderMap) -> bool {
     let is_one = |name: &str| {
@@ -41,16 +46,16 @@ pub(crate) fn has_rate_limit(headers: &HeaderMap) -> bool {
     headers.keys().any(|name| is_one(name.as_str()))
 }
 
-/// How long the next request had best wait: of several quotas, lines, and generations of the fields the one that asks for most counts.
-/// What a cache has kept is not current, so a response with an `Age` says nothing. The error names a field that no server can mean, and
-/// that is ignored.
+/// How long the next request had best wait: of several quotas, lines, and generations of the fields the one
+/// that asks for most counts. What a cache has kept is not current, so a response with an `Age` says nothing.
+/// The error names a field that no server can mean, and that is ignored.
 pub(crate) fn rate_limit(headers: &HeaderMap, wall: WallMillis) -> Result<Option<Duration>, &'static str> {
     if headers.get(AGE).is_some_and(|age| age.as_bytes().trim_ascii() != b"0") {
         return Ok(None);
     }
     let members = |name| -> Vec<&[u8]> {
         let lines = headers.get_all(name).iter().take(LINES_MAX);
-        lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b',')).collect()
+        lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b',')).take(MEMBERS_MAX).collect()
     };
     let mut quotas = standard(headers);
     for (remaining, reset) in OLDER {
@@ -90,8 +95,9 @@ fn standard(headers: &HeaderMap) -> Vec<Quota> {
     items(&limits).filter_map(quota).collect()
 }
 
-/// Lenient: a draft that has changed and fields of no specification are read as their senders mean them. Lines and members that are as many
-/// belong together one by one; otherwise the least that remains counts, and the latest reset.
+/// Lenient: a draft that has changed and fields of no specification are read as their senders mean them.
+/// Lines and members that are as many belong together one by one; otherwise the least that remains counts,
+/// and the latest reset.
 fn older(
     field: &'static str,
     remaining: &[&[u8]],
@@ -112,7 +118,8 @@ fn older(
     vec![(field, spans.iter().max().and_then(|span| spread(least, *span)))]
 }
 
-/// The delay of so many requests within such a time, if a server can mean that: one second more, because the last may not be over.
+/// The delay of so many requests within such a time, if a server can mean that: one second more, because the
+/// last may not be over.
 fn spread(remaining: f64, reset: Duration) -> Option<Duration> {
     if remaining < 0.0 || reset > WINDOW_MAX {
         return None;
@@ -130,7 +137,8 @@ fn number(value: &BareItem) -> Option<f64> {
     }
 }
 
-/// The value of a member of draft 07: `remaining=0`, and behind a semicolon where a server takes that for the comma.
+/// The value of a member of draft 07: `remaining=0`, and behind a semicolon where a server takes that for the
+/// comma.
 fn value_of<'m>(member: &'m [u8], key: &str) -> Option<&'m [u8]> {
     member.split(|byte| *byte == b';').map(<[u8]>::trim_ascii).find_map(|part| {
         let (name, value) = part.split_at_checked(key.len())?;

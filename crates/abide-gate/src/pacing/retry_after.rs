@@ -1,8 +1,8 @@
 //! `Retry-After` (RFC 9110 §10.2.3): seconds, or a date; and what else servers write there.
 //!
-//! The field comes from a server that may be wrong, broken or hostile, and decides how long a host is left alone: whatever it holds, the
-//! result is nothing or a time of up to a day. A number that can be read is never taken for less than it says, because a crawler
-//! that comes back early is refused again.
+//! The field comes from a server that may be wrong, broken or hostile, and decides how long a host is left
+//! alone: whatever it holds, the result is nothing or a time of up to a day. A number that can be read is
+//! never taken for less than it says, because a crawler that comes back early is refused again.
 
 #![warn(clippy::arithmetic_side_effects)]
 
@@ -20,10 +20,11 @@ pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(86_400);
 
 /// How long the server asks us to stay away, at most [`RETRY_AFTER_MAX`]; nothing if no field is usable.
 ///
-/// Seconds are read wherever a number stands: `120`, `119.5`, `120s`, `"120"`, `120;`, `2 minutes`; a number above 10^9 is Unix time, above
-/// 10^12 in milliseconds. A date has one of HTTP's three forms, or that of ISO 8601, or almost one of these. Of several lines and members
-/// the longest time counts. `0`, a date that has passed, a negative number, words and an empty field are not usable: a server that
-/// answers 429 and means "now" is not believed.
+/// Seconds are read wherever a number stands: `120`, `119.5`, `120s`, `"120"`, `120;`, `2 minutes`; a number
+/// above 10^9 is Unix time, above 10^12 in milliseconds. A date has one of HTTP's three forms, or that of ISO
+/// 8601, or almost one of these. Of several lines and members the longest time counts. `0`, a date that has
+/// passed, a negative number, words and an empty field are not usable: a server that answers 429 and means
+/// "now" is not believed.
 ///
 /// A date is counted from the response's own `Date` if that parses and is within a day of `wall`, so that a server whose
 /// clock is wrong still gets the time it meant; else from `wall`.
@@ -42,8 +43,9 @@ pub fn retry_after(headers: &HeaderMap, wall: WallMillis) -> Option<Duration> {
     let base = server_time(headers, wall);
     let lines = headers.get_all(RETRY_AFTER).iter().take(LINES_MAX);
     let longest = lines.filter_map(|line| span(text(line.as_bytes())?, base)).max()?;
-    // Stricter: RFC 9110 allows zero, "at once". From a server that has just refused us it is no answer to believe.
-    // Lenient: a day is the most we stay away by order of one header field; if the server still means it, it will say so again.
+    // Stricter: RFC 9110 allows zero, "at once". From a server that has just refused us it is no answer to
+    // believe. Lenient: a day is the most we stay away by order of one header field; if the server still
+    // means it, it will say so again.
     (!longest.is_zero()).then(|| longest.min(RETRY_AFTER_MAX))
 }
 
@@ -66,7 +68,8 @@ fn server_time(headers: &HeaderMap, wall: WallMillis) -> WallMillis {
     date.filter(is_near).unwrap_or(wall)
 }
 
-/// How long until what a field of this response says, if that is a number or a date: of several members the longest. Zero: it has passed.
+/// How long until what a field of this response says, if that is a number or a date: of several members the
+/// longest. Zero: it has passed.
 pub(crate) fn span_of(field: &[u8], headers: &HeaderMap, wall: WallMillis) -> Option<Duration> {
     span(text(field)?, server_time(headers, wall))
 }
@@ -77,7 +80,8 @@ fn text(field: &[u8]) -> Option<&str> {
 
 fn span(line: &str, base: WallMillis) -> Option<Duration> {
     let member = |text: &str| date(text).map(|date| date.since(base)).or_else(|| number(text, base));
-    // Lenient: the field is no list, but proxies join lines. A comma within a date leaves its weekday over, which is no time.
+    // Lenient: the field is no list, but proxies join lines. A comma within a date leaves its weekday over,
+    // which is no time.
     date(line).map(|date| date.since(base)).or_else(|| line.split(',').filter_map(member).max())
 }
 
@@ -136,7 +140,8 @@ fn whole_seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds.ceil()).unwrap_or(Duration::MAX)
 }
 
-/// The three forms of RFC 9110 §5.6.7. Lenient: these with another zone or dashes, and ISO 8601, because libraries of servers write them.
+/// The three forms of RFC 9110 §5.6.7. Lenient: these with another zone or dashes, and ISO 8601, because
+/// libraries of servers write them.
 fn date(text: &str) -> Option<WallMillis> {
     let text = text.trim_matches(is_around);
     if let Ok(date) = httpdate::parse_http_date(text) {
@@ -156,7 +161,8 @@ fn date(text: &str) -> Option<WallMillis> {
     Some(WallMillis::from_millis(u64::try_from(seconds).unwrap_or(0).saturating_mul(1_000)))
 }
 
-/// The text before the zone, and how many seconds the zone is ahead of UTC. Lenient: without a zone it is UTC.
+/// The text before the zone, and how many seconds the zone is ahead of UTC. Lenient: without a zone it is
+/// UTC.
 fn without_zone(text: &str) -> (&str, i64) {
     let offset = |len: usize| {
         let (before, zone) = text.split_at_checked(text.len().checked_sub(len)?)?;

@@ -45,6 +45,8 @@ pub(crate) enum WaitReason {
     RateLimit,
     /// Another process has the lease of the host.
     OtherProcess,
+    /// The shared store does not respond, and this process does not have the lease.
+    Store,
 }
 
 /// The earliest start, and what it waits for.
@@ -93,8 +95,11 @@ pub(crate) struct Extra {
     queue: Option<Box<Queue>>,
     /// When the callers that were deferred may come back, each with the hash of its URL, the last one at the end.
     deferred: Vec<(Moment, u64)>,
-    /// The starts of what is in flight, where more than one request may be.
+    /// The starts of what is in flight, where more than one request may be, or one that the anchor leaves
+    /// out.
     open: Vec<Moment>,
+    /// Until then the delay behind a response that the anchor leaves out lasts.
+    after_file: Moment,
 }
 
 /// So far behind the first, a deferred caller gets no later time: one that asks for ever more URLs would drive those of others away.
@@ -131,7 +136,9 @@ impl Schedule {
     /// would have to end this instant, and every other response be instantaneous.
     pub(crate) fn arrival(&self, terms: Terms, queued: Duration, now: Moment) -> Start {
         let full = self.is_full(terms);
-        let mut start = self.start_from(if full { now } else { self.anchor }, terms);
+        // What the anchor leaves out started after it.
+        let counts_from_its_end = full && self.open_since() <= self.anchor;
+        let mut start = self.start_from(if counts_from_its_end { now } else { self.anchor }, terms);
         if full && queued.is_zero() && matches!(start.why, WaitReason::Delay(_)) {
             start.why = WaitReason::InFlight(self.open_since());
         }
@@ -145,7 +152,8 @@ impl Schedule {
         let backoff = Start { at: extra.feedback.backoff.until, why: WaitReason::Backoff };
         let pause = Start { at: extra.feedback.breaker.until, why: WaitReason::Breaker };
         let quota = Start { at: extra.feedback.quota, why: WaitReason::RateLimit };
-        delay.later(backoff).later(pause).later(quota)
+        let file = Start { at: extra.after_file, why: WaitReason::Delay(terms.delay) };
+        delay.later(backoff).later(pause).later(quota).later(file)
     }
 
     /// Since when the oldest request is in flight. Never: none is.
@@ -153,7 +161,8 @@ impl Schedule {
         if self.in_flight == 0 {
             return Moment::NEVER;
         }
-        // With one in flight the anchor is its start: nothing else can have moved it.
+        // With one in flight the anchor is its start, unless it is in the list: nothing else can have moved
+        // it.
         self.extra.as_deref().and_then(|extra| extra.open.iter().copied().min()).unwrap_or(self.anchor)
     }
 
@@ -174,6 +183,22 @@ impl Schedule {
         if terms.limit > 1 || self.in_flight > 1 {
             self.extra_mut().open.push(now);
         }
+    }
+
+    /// A request for a file starts that the anchor leaves out, because the site's delay is too long for the
+    /// file: pages count on as before.
+    pub(crate) fn grant_beside(&mut self, site_delay: Duration, now: Moment) {
+        self.in_flight = self.in_flight.saturating_add(1);
+        self.counts.requests = self.counts.requests.saturating_add(1);
+        self.will_ask(site_delay);
+        self.extra_mut().open.push(now);
+    }
+
+    /// Its response has ended: the next request keeps `delay`, which is our own, behind it.
+    pub(crate) fn end_beside(&mut self, started: Moment, delay: Duration, now: Moment) {
+        self.leave_flight(started);
+        let extra = self.extra_mut();
+        extra.after_file = extra.after_file.max(now.plus(delay));
     }
 
     pub(crate) fn end(&mut self, started: Moment, now: Moment) {
@@ -283,7 +308,7 @@ impl Schedule {
         extra.queue.take_if(|queue| queue.len() == 0);
         let is_deferred = extra.deferred.last().is_some_and(|(at, _)| *at > now);
         let plain = extra.queue.is_none() && !is_deferred && self.in_flight == 0;
-        if plain && extra.feedback.is_over(now) {
+        if plain && extra.after_file <= now && extra.feedback.is_over(now) {
             self.extra = None;
         }
     }
@@ -294,6 +319,7 @@ impl Schedule {
         self.in_flight == 0
             && self.waiting() == 0
             && self.anchor.plus(delay) <= now
+            && self.extra.as_deref().is_none_or(|extra| extra.after_file <= now)
             && self.feedback().owes_nothing(now)
     }
 
@@ -326,7 +352,7 @@ mod tests {
     #[test]
     fn an_idle_host_takes_72_bytes_with_its_name() {
         assert_eq!(size_of::<Schedule>(), 72);
-        assert!(size_of::<Extra>() <= 160, "{}", size_of::<Extra>());
+        assert!(size_of::<Extra>() <= 168, "{}", size_of::<Extra>());
     }
 
     fn terms(delay: u64, limit: u16) -> Terms {

@@ -14,11 +14,11 @@ use tokio::time::{timeout, timeout_at};
 
 use super::lease::{Lease, Plan, RETRY, Readiness, SLACK, StoreOutage};
 use super::pacer::Pacer;
-use super::policy::Sharing;
+use super::policy::{OnStoreOutage, Sharing};
 use super::store::{Backoff, HostState, HostStore, LeaseAsk, LeaseStatus, Want};
 use crate::clock::Moment;
 use crate::event::Event;
-use crate::{HolderId, StoreError};
+use crate::{HolderId, StoreError, caught};
 
 #[derive(Debug)]
 pub(crate) struct SharedStore {
@@ -63,13 +63,24 @@ pub(crate) struct User {
     host: Arc<HostLease>,
     /// It is on the wire.
     in_flight: bool,
+    /// It is for a file beside the site's long delay.
+    is_beside: bool,
 }
 
 /// A command whose limit ends so much too exceeded was not timed while this process was stopped.
 const PAUSE: Duration = Duration::from_millis(500);
 
 impl SharedStore {
-    pub(crate) fn new(store: Arc<dyn HostStore>, options: Sharing, pacer: Weak<Pacer>, seed: u64) -> Self {
+    pub(crate) fn new(
+        store: Arc<dyn HostStore>,
+        mut options: Sharing,
+        pacer: Weak<Pacer>,
+        seed: u64,
+    ) -> Self {
+        let is_shared = caught(|| store.is_shared()).unwrap_or(true);
+        if !is_shared && options.on_outage == OnStoreOutage::Defer {
+            options.on_outage = OnStoreOutage::Continue { workers: 1 };
+        }
         Self {
             store,
             options,
@@ -100,7 +111,7 @@ impl SharedStore {
     /// A request needs the lease of a host: from now on its task asks for it.
     pub(crate) fn enter(self: &Arc<Self>, key: Arc<str>, under: Option<Arc<str>>, delay: Duration) -> User {
         let host = self.host(key, under, |lease| lease.enter(delay));
-        User { store: Arc::clone(self), host, in_flight: false }
+        User { store: Arc::clone(self), host, in_flight: false, is_beside: false }
     }
 
     pub(crate) fn save(self: &Arc<Self>, key: &str) {
@@ -380,15 +391,16 @@ impl User {
         readiness
     }
 
-    pub(crate) fn try_begin(&mut self, delay: Duration, now: Moment) -> bool {
+    pub(crate) fn try_begin(&mut self, delay: Duration, is_beside: bool, now: Moment) -> bool {
         let (options, outage) = (&self.store.options, self.store.outage());
-        self.in_flight = lock(&self.host.lease).try_begin(delay, options, outage, now);
+        self.is_beside = is_beside;
+        self.in_flight = lock(&self.host.lease).try_begin(delay, is_beside, options, outage, now);
         self.in_flight
     }
 
     pub(crate) fn end(&mut self, now: Moment) {
         if std::mem::take(&mut self.in_flight) {
-            lock(&self.host.lease).end(now);
+            lock(&self.host.lease).end(self.is_beside, now);
             self.host.news.notify_one();
         }
     }

@@ -47,6 +47,12 @@ pub trait HostStore: fmt::Debug + Send + Sync + 'static {
         host: &'a str,
         ask: LeaseAsk,
     ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>>;
+
+    /// Whether other processes may use it at the same time. Of a store of one process, as a file that is locked,
+    /// a failure stops no requests: none but this process can be sending.
+    fn is_shared(&self) -> bool {
+        true
+    }
 }
 
 /// What a process asks of a store, and what it knows of the host.

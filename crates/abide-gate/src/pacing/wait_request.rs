@@ -1,7 +1,8 @@
-//! Whether a response asks us to wait, and how long: one plain function for pages, redirect hops, robots.txt and every other file.
+//! Whether a response asks us to wait, and how long: one plain function for pages, redirect hops, robots.txt
+//! and every other file.
 //!
-//! Two statuses are not enough: shops, map servers and content delivery networks say "slow down" with others, and many errors carry a
-//! Retry-After. A server that sends the field means it, whatever its status.
+//! Two statuses are not enough: shops, map servers and content delivery networks say "slow down" with others,
+//! and many errors carry a Retry-After. A server that sends the field means it, whatever its status.
 
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use http::{HeaderMap, StatusCode};
 use super::retry_after::retry_after;
 use crate::WallMillis;
 
-/// What a response asks for by its status and its Retry-After. RateLimit fields are read apart, because any response may have them.
+/// What a response asks for by its status and its Retry-After. RateLimit fields are read apart, because any
+/// response may have them.
 ///
 /// ```
 /// use std::time::Duration;
@@ -29,7 +31,8 @@ use crate::WallMillis;
 pub enum WaitRequest {
     /// Nothing.
     Nothing,
-    /// To leave the host alone, because of our requests: 429, 503 and what servers use in their place. It raises the throttle count.
+    /// To leave the host alone, because of our requests: 429, 503 and what servers use in their place. It
+    /// raises the throttle count.
     Throttle {
         /// For how long, if a Retry-After can be read.
         retry_after: Option<Duration>,
@@ -39,12 +42,14 @@ pub enum WaitRequest {
         /// For how long.
         retry_after: Duration,
     },
-    /// To wait for so long before the next hop of a redirect (RFC 9110 §10.2.3), wherever it leads. It says nothing of other requests.
+    /// To wait for so long before the next hop of a redirect (RFC 9110 §10.2.3), wherever it leads. It says
+    /// nothing of other requests.
     NextHop {
         /// For how long.
         retry_after: Duration,
     },
-    /// Nothing, but the server or what stands before it fails. Several of these in a row are taken for a host that cannot be reached.
+    /// Nothing, but the server or what stands before it fails. Several of these in a row are taken for a host
+    /// that cannot be reached.
     ServerError,
 }
 
@@ -55,7 +60,8 @@ impl WaitRequest {
     }
 }
 
-/// Reads a response: its final status, its fields, and our wall clock, from which a date in Retry-After may have to be counted.
+/// Reads a response: its final status, its fields, and our wall clock, from which a date in Retry-After may
+/// have to be counted.
 pub fn wait_request(status: StatusCode, headers: &HeaderMap, wall: WallMillis) -> WaitRequest {
     // Nearly all responses end here, without a look at their fields.
     if status.is_success() || status.is_informational() {
@@ -65,8 +71,8 @@ pub fn wait_request(status: StatusCode, headers: &HeaderMap, wall: WallMillis) -
     match (status.as_u16(), retry_after) {
         (300..=399, Some(retry_after)) => WaitRequest::NextHop { retry_after },
         (300..=399, None) => WaitRequest::Nothing,
-        // RFC 6585 §4 and RFC 9110 §15.6.4. Stricter: no specification has 420 and 430 (limits of shops and interfaces), 509 (bandwidth) and
-        // 529 (overload), and all that servers mean by them is the same.
+        // RFC 6585 §4 and RFC 9110 §15.6.4. Stricter: no specification has 420 and 430 (limits of shops and
+        // interfaces), 509 (bandwidth) and 529 (overload), and all that servers mean by them is the same.
         (429 | 503 | 420 | 430 | 509 | 529, retry_after) => WaitRequest::Throttle { retry_after },
         // Statuses beyond 599 are read as 5xx (RFC 9110 §15).
         (_, Some(retry_after)) => WaitRequest::Backoff { retry_after },

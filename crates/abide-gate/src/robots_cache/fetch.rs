@@ -22,6 +22,7 @@ use url::Url;
 
 use crate::denied::Refusal;
 use crate::origin::Short;
+use crate::pacing::NextHop;
 use crate::text::Escaped;
 use crate::{BoxFuture, Failure, WallMillis};
 
@@ -162,6 +163,8 @@ pub(crate) struct Waits {
     began: Option<Instant>,
     /// How long the next request to one of its hosts waits at least.
     pub(super) gap: Duration,
+    /// What the last hop, a redirect, asks of the next one by its Retry-After.
+    pub(crate) next_hop: Option<NextHop>,
     /// Whether there is an entry that may be used meanwhile, so that no caller waits.
     pub(crate) is_background: bool,
 }

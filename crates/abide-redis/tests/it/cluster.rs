@@ -82,13 +82,8 @@ async fn a_node_dies(has_replica: bool) {
     let cluster = if has_replica { Cluster::start_with_replica() } else { Cluster::start() };
     let Some(mut cluster) = cluster else { return };
     let website = website(ms(5)).await;
-    let crew = Crew {
-        hosts: 8,
-        delay: ms(300),
-        is_fail_closed: true,
-        patience: ms(1_000),
-        ..Crew::new(cluster.url(), website.address())
-    };
+    let crew =
+        Crew { hosts: 8, delay: ms(300), patience: ms(1_000), ..Crew::new(cluster.url(), website.address()) };
     let workers = start(&crew, &website).await;
     let failing = spawn_blocking(move || {
         match has_replica {

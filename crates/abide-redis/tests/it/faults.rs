@@ -23,7 +23,7 @@ enum Fault {
     Flush,
 }
 
-/// Two processes that want the same hosts, which send nothing without a lease; or each its own, which go on all the time.
+/// Two processes that want the same hosts; or each its own, which go on all the time.
 async fn server_fails(fault: Fault, is_apart: bool) {
     let file = if fault == Fault::KillWithFile { "yes" } else { "no" };
     let Some(mut redis) = Redis::start_new(&["--appendonly", file]) else { return };
@@ -33,7 +33,6 @@ async fn server_fails(fault: Fault, is_apart: bool) {
         hosts: 2,
         delay: ms(500),
         is_apart,
-        is_fail_closed: !is_apart,
         // A host that no process has when data is lost is served again after a second to notice, a lease and a delay.
         lease: ms(7_000),
         patience: ms(1_000),
@@ -130,12 +129,11 @@ async fn processes_that_die_or_pause_shorten_no_delay() {
     join!(a_process_is_killed(), a_process_is_paused(8_000), a_process_is_paused(4_000));
 }
 
-/// To hosts that no process has, each keeps the delay times the number of processes.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_outage_shortens_no_delay_on_leased_hosts() {
+/// Hosts that no process holds get nothing; or each process keeps the delay times the number of processes.
+async fn a_server_is_away(goes_on: bool) {
     let Some(mut redis) = Redis::start() else { return };
     let website = website(ms(20)).await;
-    let crew = Crew { delay: ms(300), ..Crew::new(redis.url(), website.address()) };
+    let crew = Crew { delay: ms(300), goes_on, ..Crew::new(redis.url(), website.address()) };
     let mut workers = start(&crew, &website).await;
     redis.kill();
     let down = Instant::now();
@@ -150,5 +148,11 @@ async fn an_outage_shortens_no_delay_on_leased_hosts() {
     show_delays("hosts that a process holds", &by_host(&held), crew.delay);
     show_delays("hosts that none holds", &by_host(&others), crew.delay);
     assert_spaced(&by_host(&held), crew.delay);
+    assert_eq!(others.is_empty(), !goes_on);
     assert_spaced(&by_worker(&others), crew.delay * crew.workers);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outage_shortens_no_delay() {
+    join!(a_server_is_away(false), a_server_is_away(true));
 }

@@ -14,12 +14,7 @@ use crate::support::{Watched, connect, ms, probe, refusal, start_sentinel, wait_
 async fn a_failover_by_sentinels_shortens_no_delay() {
     let Some(mut watched) = Watched::start() else { return };
     let website = website(ms(5)).await;
-    let crew = Crew {
-        delay: ms(300),
-        is_fail_closed: true,
-        patience: ms(1_000),
-        ..Crew::new(watched.url(), website.address())
-    };
+    let crew = Crew { delay: ms(300), patience: ms(1_000), ..Crew::new(watched.url(), website.address()) };
     let workers = start(&crew, &website).await;
     let watched = spawn_blocking(move || {
         let over = watched.fail_over();

@@ -113,3 +113,67 @@ async fn a_redirect_of_robots_txt_that_the_crawl_delay_defers_goes_on_later() {
     check().await.unwrap_err();
     assert_eq!(fetch.asked().last().unwrap().url, "http://a.example/robots.txt");
 }
+
+/// Pages of a host whose delay is about as long as robots.txt may be used, by a caller that comes back when
+/// it is told to.
+async fn pages_of_a_week(delay: Duration, has_tdmrep: bool, is_shared: bool) {
+    let text = format!("User-agent: *\nCrawl-delay: {}", delay.as_secs());
+    let fetch = ScriptedFetch::always(Scripted::text(text).head_after(SECOND).body(" "));
+    let clock = clock();
+    let builder = Gate::builder().pace(one_second()).clock(clock.clone());
+    let builder = if has_tdmrep { builder.fetch_tdmrep() } else { builder };
+    let builder = if is_shared { builder.host_store(Arc::new(MemoryStore::new())) } else { builder };
+    let gate = built(builder, &fetch);
+    let (began, what) = (Instant::now(), format!("{delay:?}, tdmrep {has_tdmrep}, shared {is_shared}"));
+    let (mut pages, mut ended) = (0_u32, None::<Instant>);
+    while began.elapsed() < 7 * DAY {
+        match gate.admit(&page(), 30 * SECOND).await {
+            Ok((verdict, permit)) => {
+                assert!(
+                    ended.is_none_or(|ended| ended.elapsed() >= delay),
+                    "{what}: {:?}",
+                    ended.unwrap().elapsed()
+                );
+                let age = gate.wall().since(verdict.entry().unwrap().fetched_at().unwrap());
+                assert!(age <= DAY, "{what}: rules of {age:?} ago");
+                sleep(SECOND).await;
+                drop(permit);
+                (pages, ended) = (pages + 1, Some(Instant::now()));
+            }
+            Err(denied) => {
+                let at = denied.retry_at().unwrap().duration_since(gate.wall().to_system_time());
+                sleep(at.unwrap_or_default()).await;
+            }
+        }
+    }
+    let most = u32::try_from(7 * DAY.as_secs() / delay.as_secs()).unwrap();
+    assert!(pages + 1 >= most && pages >= 6, "{what}: {pages} pages in a week");
+    assert!(fetch.count() <= 2 * (pages as usize + 1), "{what}: {} files for {pages} pages", fetch.count());
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_come_at_delays_as_long_as_rules_are_fresh() {
+    for delay in [28_801, 43_200, 50_000, 86_399, 86_400] {
+        for (has_tdmrep, is_shared) in [(false, false), (true, false), (false, true), (true, true)] {
+            pages_of_a_week(delay * SECOND, has_tdmrep, is_shared).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_of_a_site_with_a_long_delay_keep_our_own() {
+    let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nCrawl-delay: 86400"));
+    let gate = built(
+        Gate::builder().pace(one_second().with_delay(5 * SECOND)).clock(clock()).fetch_tdmrep(),
+        &fetch,
+    );
+    let began = Instant::now();
+    gate.admit(&page(), 30 * SECOND).await.unwrap_err();
+    assert_eq!((fetch.count(), began.elapsed()), (2, 5 * SECOND), "robots.txt, 5 s, tdmrep.json");
+    sleep(DAY).await;
+    let (_, permit) = gate.admit(&page(), 30 * SECOND).await.unwrap();
+    assert_eq!((fetch.count(), permit.waited()), (4, 5 * SECOND), "behind the file before it");
+    drop(permit);
+    let slot = gate.next_slot(&page()).unwrap();
+    assert_eq!(slot.wait, DAY, "a page keeps the site's");
+}

@@ -147,7 +147,7 @@ impl Web {
         };
         match now.pages {
             Pages::Busy if rng.one_in(3) => {
-                reply.status = StatusCode::from_u16(rng.of_these(&[429, 503])).unwrap();
+                reply.status = StatusCode::from_u16(rng.of_these(&[429, 503, 420, 430, 509, 529])).unwrap();
                 let backoff = retry_after(rng);
                 if let Some(seconds) = backoff {
                     reply.headers.insert("retry-after", seconds.into());
@@ -176,7 +176,7 @@ impl Web {
                 reply.status = StatusCode::from_u16(rng.of_these(&[200, 200, 200, 404, 500, 403])).unwrap();
             }
         }
-        self.checker.reaches(who, host, true);
+        self.checker.reaches(who, host, reply.status != StatusCode::INTERNAL_SERVER_ERROR);
         reply.body = Some(PageBody { guard: Some(guard), chunks, every });
         reply
     }
@@ -266,6 +266,9 @@ impl Fetch for RobotsFetch {
                 }
             };
             let (status, headers) = (reply.status(), reply.headers().clone());
+            if matches!(status.as_u16(), 500 | 502 | 504) {
+                self.web.checker.reaches(self.who, host, false);
+            }
             if matches!(status.as_u16(), 429 | 503) {
                 let asked = headers.get("retry-after").map(|value| value.to_str().unwrap().parse().unwrap());
                 let throttled = (status == StatusCode::TOO_MANY_REQUESTS).then_some(origin);

@@ -45,15 +45,42 @@ async fn a_429_with_retry_after_backs_off_its_host_only() {
     assert_eq!(pacer.take("b.example").await.waited(), s(0));
 }
 
+/// A status, the value of its Retry-After, and the seconds that the host is backed off for: without a field,
+/// then with the field.
 #[tokio::test(start_paused = true)]
-async fn other_statuses_back_nothing_off() {
-    let pacer = Pacer::new(one_second());
-    for status in [200, 301, 400, 403, 404, 420, 500, 502, 504] {
-        let status = StatusCode::from_u16(status).unwrap();
-        assert_eq!(answer(&pacer, status, &retry_after("120")).await, None, "{status}");
+async fn a_host_is_backed_off_by_every_response_that_asks_for_it() {
+    for (statuses, without, with) in [
+        (&[420, 429, 430, 503, 509, 529][..], 60, 600),
+        (&[400, 403, 404, 413, 500, 501, 502, 504, 520, 530, 999], 0, 600),
+        (&[200, 202, 206, 301, 303, 304], 0, 0),
+    ] {
+        for status in statuses {
+            let status = StatusCode::from_u16(*status).unwrap();
+            for (fields, seconds) in [(HeaderMap::new(), without), (retry_after("600"), with)] {
+                let pacer = Pacer::new(one_second());
+                let left = answer(&pacer, status, &fields).await.unwrap_or_default();
+                assert_about(left, s(seconds));
+                assert_about(pacer.slot("a.example").wait, s(seconds.max(1)));
+            }
+        }
     }
     let strict = Pacer::new(one_second().with_backoff_on_forbidden());
-    assert!(answer(&strict, StatusCode::FORBIDDEN, &HeaderMap::new()).await.is_some());
+    assert_about(answer(&strict, StatusCode::FORBIDDEN, &HeaderMap::new()).await.unwrap(), s(60));
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_throttles_are_counted() {
+    let pacer = Pacer::new(one_second());
+    let seconds = async |status: u16, fields: &HeaderMap, expected| {
+        let left = answer(&pacer, StatusCode::from_u16(status).unwrap(), fields).await;
+        assert_about(left.unwrap(), s(expected));
+    };
+    for _ in 0..3 {
+        seconds(500, &retry_after("5"), 5).await;
+    }
+    seconds(430, &HeaderMap::new(), 60).await;
+    seconds(403, &retry_after("5"), 5).await;
+    seconds(529, &HeaderMap::new(), 120).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -138,7 +165,7 @@ async fn five_failures_in_a_row_open_the_breaker() {
     for _ in 0..4 {
         assert_eq!(fail(&pacer, Refused).await, None);
     }
-    assert_eq!(answer(&pacer, StatusCode::INTERNAL_SERVER_ERROR, &HeaderMap::new()).await, None);
+    assert_eq!(answer(&pacer, StatusCode::NOT_FOUND, &HeaderMap::new()).await, None);
     for _ in 0..4 {
         assert_eq!(fail(&pacer, Refused).await, None);
     }
@@ -151,6 +178,32 @@ async fn five_failures_in_a_row_open_the_breaker() {
     assert_about(fail(&pacer, Refused).await.unwrap(), s(120));
     assert_eq!(answer(&pacer, StatusCode::NOT_FOUND, &HeaderMap::new()).await, None);
     assert_eq!(fail(&pacer, Refused).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn server_errors_and_failures_open_the_breaker_together() {
+    let (pacer, events) = observed(one_second());
+    let error = async |status: u16| {
+        let status = StatusCode::from_u16(status).unwrap();
+        answer(&pacer, status, &HeaderMap::new()).await
+    };
+    // Each closes it: what has nothing to do with it, and what asks for a time instead.
+    for (status, fields) in [(200, HeaderMap::new()), (501, HeaderMap::new()), (500, retry_after("1"))] {
+        for status in [500, 502, 504, 520] {
+            assert_eq!(error(status).await, None, "{status}");
+        }
+        answer(&pacer, StatusCode::from_u16(status).unwrap(), &fields).await;
+    }
+    events.take();
+    for status in [500, 502, 504] {
+        assert_eq!(error(status).await, None);
+    }
+    assert_eq!(fail(&pacer, Failure::Reset).await, None);
+    assert_about(error(530).await.unwrap(), s(60));
+    assert_eq!(events.take(), ["breaker a.example 60s it returned status 530"]);
+    let deferral = deferral(pacer.try_take("a.example").await);
+    assert_eq!(deferral.reason, DeferReason::Breaker { cause: Failure::Status(530) });
+    assert_about(error(500).await.unwrap(), s(120));
 }
 
 #[tokio::test(start_paused = true)]

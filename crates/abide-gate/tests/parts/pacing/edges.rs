@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::pacing::Pacer;
-use abide_gate::pacing::BackoffCause;
+use abide_gate::pacing::{BackoffCause, OnStoreOutage};
 use abide_gate::{Clock, MemoryStore};
 use http::{HeaderMap, StatusCode};
 use tokio::time::sleep;
@@ -30,7 +30,8 @@ async fn a_backoff_is_over_in_the_instant_of_its_end() {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_down_is_asked_again_every_second() {
     let (store, events) = (Faulty::from_the_start(), Arc::new(Events::default()));
-    let pacer = Pacer::builder(one_second()).host_store(store.clone()).observer(events.observer()).pacer();
+    let policy = one_second().with_store_outage(OnStoreOutage::Continue { workers: 1 });
+    let pacer = Pacer::builder(policy).host_store(store.clone()).observer(events.observer()).pacer();
     let _open = pacer.take("a.example").await;
     let _another = pacer.take("b.example").await;
     let before = store.calls();

@@ -4,8 +4,7 @@ use super::*;
 use crate::clock::millisecond as at;
 
 const SHARED: &Sharing = &Sharing {
-    expected_workers: 1,
-    fail_closed: false,
+    on_outage: OnStoreOutage::Defer,
     timeout: Duration::from_secs(1),
     lease: Duration::from_secs(8),
 };
@@ -30,8 +29,8 @@ fn plan(lease: &Lease, is_unsaved: bool, now: Moment) -> Plan {
 }
 
 fn sends(lease: &mut Lease, starts: u64, ends: u64) {
-    assert!(lease.try_begin(DELAY, SHARED, StoreOutage::default(), at(starts)));
-    lease.end(at(ends));
+    assert!(lease.try_begin(DELAY, false, SHARED, StoreOutage::default(), at(starts)));
+    lease.end(false, at(ends));
 }
 
 fn down(began: u64, confirmed: u64) -> StoreOutage {
@@ -69,7 +68,7 @@ fn a_holder_goes_on_while_it_knows_that_the_store_is_away() {
     ] {
         assert_eq!(lease.readiness(DELAY, SHARED, outage, at(now)), readiness, "{outage:?} at {now} ms");
     }
-    let closed = &Sharing { fail_closed: true, ..*SHARED };
+    let closed = &Sharing { on_outage: OnStoreOutage::FailClosed, ..*SHARED };
     assert_eq!(lease.readiness(DELAY, closed, down(8_000, 8_000), at(8_400)), Readiness::Now);
     assert_eq!(lease.readiness(DELAY, closed, down(8_000, 9_000), at(9_100)), Readiness::Alone);
 }
@@ -161,6 +160,9 @@ fn a_request_starts_only_under_a_lease_that_is_still_there() {
     let mut lease = held(true);
     assert_eq!(readiness(&lease, at(1_000)), Readiness::Now);
     lease.give_up(at(2_000), at(2_000));
-    assert!(!lease.try_begin(DELAY, SHARED, StoreOutage::default(), at(1_001)), "it was given up in between");
+    assert!(
+        !lease.try_begin(DELAY, false, SHARED, StoreOutage::default(), at(1_001)),
+        "it was given up in between"
+    );
     assert_eq!(lease.in_flight, 0);
 }

@@ -10,10 +10,10 @@ use std::time::Duration;
 use crate::pacing::Pacer;
 use crate::store::StoreFuture;
 use abide_gate::pacing::{
-    BackoffCause, DeferReason, HostState, HostStore, LeaseAsk, LeaseStatus, PacePolicy, Want,
+    BackoffCause, DeferReason, HostState, HostStore, LeaseAsk, LeaseStatus, OnStoreOutage, PacePolicy, Want,
 };
 use abide_gate::testing::hosts::{conformance, throttle_counts_are_forgiven};
-use abide_gate::{DeniedKind, MemoryStore, WallMillis};
+use abide_gate::{MemoryStore, WallMillis};
 use fastrand::Rng;
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
@@ -319,7 +319,7 @@ async fn the_store_may_fail_at_any_call() {
 #[tokio::test(start_paused = true)]
 async fn a_store_outage_means_a_longer_delay_and_one_warning() {
     let (store, events, log) = (Faulty::from_the_start(), Arc::new(Events::default()), Log::default());
-    let policy = one_second().with_expected_workers(4).with_max_wait(s(100));
+    let policy = one_second().with_store_outage(OnStoreOutage::Continue { workers: 4 }).with_max_wait(s(100));
     let pacer = Pacer::builder(policy).host_store(store.clone()).observer(events.observer()).pacer();
     for _ in 0..6 {
         log.send(0, &pacer, "a.example", ms(0)).await;
@@ -342,7 +342,7 @@ async fn a_store_outage_means_a_longer_delay_and_one_warning() {
 #[tokio::test(start_paused = true)]
 async fn while_the_store_is_away_a_holder_goes_on_and_others_keep_off() {
     let (store, log) = (healthy(), Log::default());
-    let [one, other] = [0, 1].map(|_| process(&store, one_second().with_expected_workers(2)));
+    let [one, other] = [0, 1].map(|_| process(&store, one_second()));
     log.send(1, &one, "a.example", ms(10)).await;
     // It finds that another process has the host.
     deferral(other.take_within("a.example", ms(50)).await);
@@ -363,7 +363,7 @@ async fn while_the_store_is_away_a_holder_goes_on_and_others_keep_off() {
 async fn after_an_outage_every_host_is_served_in_ten_seconds() {
     for away in [5, 7, 14, 60] {
         let (store, log) = (healthy(), Log::default());
-        let policy = one_second().with_expected_workers(3).with_max_wait(s(300));
+        let policy = one_second().with_max_wait(s(300));
         let pacers = [0, 1, 2].map(|_| process(&store, policy.clone()));
         let began = Instant::now();
         let (down, back) = (s(10), s(10 + away));
@@ -390,26 +390,57 @@ async fn after_an_outage_every_host_is_served_in_ten_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fail_closed_sends_nothing_without_a_lease() {
-    let store = healthy();
-    let pacer = process(&store, one_second().with_fail_closed());
-    pacer.take("a.example").await.finish();
-    store.goes_down();
-    for n in 0..2 {
-        let refusal = pacer.try_take("b.example").await.unwrap_err();
-        let DeniedKind::Store { reason } = refusal.kind else { panic!("{n}: {refusal:?}") };
-        assert_eq!(reason, "connection refused", "{n}");
+async fn while_the_store_is_away_nothing_is_sent_without_a_lease() {
+    for on_outage in [OnStoreOutage::Defer, OnStoreOutage::FailClosed] {
+        let store = healthy();
+        let pacer = process(&store, one_second().with_store_outage(on_outage));
+        pacer.take("a.example").await.finish();
+        store.goes_down();
+        for n in 0..2 {
+            let deferral = deferral(pacer.take_within("b.example", s(20)).await);
+            let reason = DeferReason::Store { reason: "connection refused".to_owned() };
+            assert_eq!((deferral.reason, deferral.wait), (reason, s(2)), "{n}");
+        }
+        // One that waits is served as soon as one that comes then.
+        let waiting = pacer.spawn_take("b.example", s(60));
+        sleep(s(1)).await;
+        store.heal();
+        let back = Instant::now();
+        let (permit, at) = waiting.await.unwrap();
+        assert!(permit.is_ok());
+        assert!(at - back <= s(10), "{:?}", at - back);
     }
-    assert_eq!(pacer.stats().in_flight, 0);
+}
+
+/// Many processes that want the same hosts, none of which any of them has when the store goes away.
+#[tokio::test(start_paused = true)]
+async fn no_delay_is_shortened_while_the_store_is_away() {
+    let (store, log) = (healthy(), Log::default());
+    store.goes_down();
+    let pacers = [0, 1, 2, 3].map(|_| process(&store, one_second().with_max_wait(s(300))));
+    let end = Instant::now() + s(60);
+    let mut tasks = JoinSet::new();
+    for (who, pacer) in pacers.iter().enumerate() {
+        for n in 0..4 {
+            tasks.spawn(log.clone().send_until(end, who, pacer.clone(), format!("h{n}.example"), ms(200)));
+        }
+    }
+    sleep(s(20)).await;
+    let back = log.now();
     store.heal();
-    sleep(s(5)).await;
-    pacer.take("b.example").await.finish();
+    tasks.join_all().await;
+    log.check(s(1));
+    for n in 0..4 {
+        let starts = log.starts(&format!("h{n}.example"));
+        assert!(starts[0] >= back && starts[0] - back <= s(10), "{:?}", starts[0] - back);
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_hangs_costs_one_command_and_then_nothing() {
     let store = Arc::new(Faulty::new(0..usize::MAX, Fault::Hang));
-    let pacer = process(&store, one_second().with_store_timeout(ms(40)));
+    let goes_on = OnStoreOutage::Continue { workers: 1 };
+    let pacer = process(&store, one_second().with_store_outage(goes_on).with_store_timeout(ms(40)));
     let began = Instant::now();
     pacer.take("a.example").await.finish();
     let first = began.elapsed();

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use abide_gate::pacing::PacePolicy;
+use abide_gate::pacing::{OnStoreOutage, PacePolicy};
 use abide_gate::testing::hosts;
 use abide_gate::{Clock, Gate, SystemClock, WallMillis};
 use abide_redis::Store;
@@ -27,7 +27,8 @@ pub(crate) struct Crew {
     pub(crate) is_apart: bool,
     pub(crate) delay: Duration,
     pub(crate) workers: u32,
-    pub(crate) is_fail_closed: bool,
+    /// To hosts that none holds while the store is away: at as many times the delay as there are workers.
+    pub(crate) goes_on: bool,
     pub(crate) lease: Duration,
     /// For how long a worker waits for the store. Long, so that a machine which is busy with other things is not taken for a store that
     /// is away.
@@ -49,7 +50,7 @@ impl Crew {
             is_apart: false,
             delay: ms(100),
             workers: 2,
-            is_fail_closed: false,
+            goes_on: false,
             lease: ms(8_000),
             patience: PATIENCE,
             skew: 0,
@@ -67,10 +68,11 @@ impl Crew {
     }
 
     fn gate(&self, number: u32) -> Gate {
-        let policy = PacePolicy::default().danger_min_delay(self.delay).with_expected_workers(self.workers);
+        let policy = PacePolicy::default().danger_min_delay(self.delay);
         let policy =
             policy.with_lease(self.lease).with_max_wait(ms(10_000)).with_store_timeout(self.patience);
-        let policy = if self.is_fail_closed { policy.with_fail_closed() } else { policy };
+        let goes_on = OnStoreOutage::Continue { workers: self.workers };
+        let policy = if self.goes_on { policy.with_store_outage(goes_on) } else { policy };
         let store = Store::builder(&self.store).command_timeout(self.patience).open().unwrap();
         let clock = Behind(ms(self.skew * u64::from(number) * 1_000));
         hosts::gate(Gate::builder().pace(policy).clock(Arc::new(clock)).host_store(Arc::new(store)))
