@@ -470,7 +470,7 @@ fn statuses(table: &mut Table) {
     for (wait, asked) in [
         ("0", None),
         ("-1", None),
-        ("1.5", None),
+        ("90.5", Some(91)),
         ("120", Some(120)),
         ("86401", Some(DAY)),
         ("18446744073709551616", Some(DAY)),
