@@ -245,8 +245,8 @@ impl Reader<'_> {
         let line_end = place.line.len().saturating_add(1);
         match self.profile {
             Profile::Rfc9309 if value.len() > LINE_MAX => {
-                let sentence = "the value is longer than 16 KiB: of a Disallow or a User-agent its beginning counts, any \
-                                other record is dropped";
+                let sentence = "the value is longer than 16 KiB: of a Disallow, a User-agent or a preference its beginning \
+                                counts, any other record is dropped";
                 self.remark("overlong-line", place.number, value.clone(), sentence);
             }
             Profile::Google if place.line.len() > GOOGLE_LINE_MAX => {
@@ -317,7 +317,11 @@ impl Reader<'_> {
             (RunPhase::Outside, kind) if !kind.stands_anywhere() => {
                 let columns = place.columns(0, line::trimmed(place.line, self.profile));
                 let (code, what) = match kind {
-                    RecordKind::ContentSignal => ("signal-outside-group", "counts for every crawler"),
+                    RecordKind::ContentUsage => (
+                        "outside-group",
+                        "belongs to no group: it permits nothing, and what it forbids is unknown",
+                    ),
+                    kind if kind.may_opt_out() => ("signal-outside-group", "counts for every crawler"),
                     _ => ("outside-group", "belongs to no group"),
                 };
                 let sentence = format!("the record stands before any user-agent line and {what}");
