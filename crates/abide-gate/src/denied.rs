@@ -147,6 +147,13 @@ pub enum DeniedKind {
         /// Which one: a clock, an observer, a scope.
         callback: &'static str,
     },
+    /// The site disallows the use that the pages are for, in its robots.txt or tdmrep.json: skip the URL.
+    Purpose {
+        /// The use, such as `train-ai`.
+        usage: Box<str>,
+        /// Where the site states it, such as `robots.txt line 2 (group *): Content-Usage`.
+        source: Box<str>,
+    },
     /// The site's tdmrep.json is required and could not be fetched, so it is unknown whether text and data mining is reserved.
     TdmrepUnknown,
     /// The request would have to wait, and there is no tokio runtime with timers.
@@ -257,6 +264,7 @@ impl Denied {
             DeniedKind::NotSigned { .. } => "not_signed",
             DeniedKind::Store { .. } => "store",
             DeniedKind::Panicked { .. } => "panicked",
+            DeniedKind::Purpose { .. } => "purpose",
             DeniedKind::TdmrepUnknown => "tdmrep_unknown",
             DeniedKind::NoTimers => "no_timers",
             DeniedKind::Interrupted => "interrupted",
@@ -371,6 +379,10 @@ impl fmt::Display for Denied {
             DeniedKind::Store { reason } => write!(f, "the shared store failed: {reason}"),
             DeniedKind::Panicked { callback } => {
                 write!(f, "the {callback} panicked, so the request was not sent")
+            }
+            DeniedKind::Purpose { usage, source } => {
+                not_requested(f)?;
+                write!(f, "the site disallows {usage} ({source})")
             }
             DeniedKind::TdmrepUnknown => {
                 not_requested(f)?;

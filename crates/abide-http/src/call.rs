@@ -14,7 +14,7 @@ use http::{HeaderMap, Method, StatusCode};
 use url::Url;
 
 use crate::crawler::{Crawler, Options};
-use crate::fetch_info::{CallSpan, Hop, RedirectHistory};
+use crate::fetch_info::{CallSpan, Hop, RedirectHistory, with_site};
 use crate::halves::SharedHandoff;
 use crate::identity::{excerpt, foreign_host};
 use crate::license::LicenseToken;
@@ -24,6 +24,7 @@ use crate::reader::FieldSource;
 use crate::redirect::{Redirect, RedirectTarget, redirect, same_resource};
 use abide_gate::pacing::Permit;
 use abide_gate::{Denied, DeniedKind, Failure, Origin, SignRequest, Verdict, has_userinfo, without_userinfo};
+use abide_permissions::Preferences;
 
 /// What to do next.
 ///
@@ -241,9 +242,25 @@ impl<'a> Call<'a> {
         {
             return Err(denied);
         }
+        if let Some(denied) = self.purpose_refusal(&verdict) {
+            return Err(denied);
+        }
         self.pending().verdict = Some(verdict);
         self.span = CallSpan::hop(self.history.hops().len(), self.url());
         Ok(())
+    }
+
+    /// Why the page is not requested although it may be: the site disallows the use that it is for. `None` where that is unknown.
+    fn purpose_refusal(&self, verdict: &Verdict) -> Option<Denied> {
+        let usage = self.crawler.settings.purpose.as_ref()?;
+        if self.override_reason().is_some() {
+            return None;
+        }
+        let preferences = Preferences::new(&self.crawler.settings.read);
+        let answer = with_site(preferences, verdict, self.url()).answer(usage);
+        let source = answer.sources().first().filter(|_| answer.is_disallowed())?;
+        let (usage, source) = (usage.to_string().into(), source.to_string().into());
+        Some(self.denied(DeniedKind::Purpose { usage, source }))
     }
 
     /// Acquires the permit of a hop that was checked, whose verdict the gate replaces if rules change during the wait.
@@ -258,6 +275,9 @@ impl<'a> Call<'a> {
             // The rules have changed during the wait. `checked` overrides them.
             Err(_) if !verdict.is_allowed() && self.override_reason().is_some() => return Ok(()),
             permit => (self.permit, self.is_sent) = (Some(permit?), false),
+        }
+        if let Some(denied) = self.purpose_refusal(&verdict) {
+            return Err(denied);
         }
         self.pending().verdict = Some(verdict);
         Ok(())
@@ -296,7 +316,11 @@ impl<'a> Call<'a> {
             Some(_) => Some(verdict.clone()),
             None => self.crawler.gate.check_cached(self.url()),
         };
-        let is_current = |now: &Verdict| now.is_allowed() && now.crawl_delay() <= verdict.crawl_delay();
+        let is_current = |now: &Verdict| {
+            now.is_allowed()
+                && now.crawl_delay() <= verdict.crawl_delay()
+                && self.purpose_refusal(now).is_none()
+        };
         let is_backed_off = self.permit.as_ref().is_some_and(Permit::is_backed_off);
         match now.filter(|now| is_current(now) && !is_backed_off) {
             Some(now) => self.pending().verdict = Some(now),

@@ -44,6 +44,8 @@ pub(crate) struct CallSettings {
     /// Where permissions are kept between fetches. A head that is scanned lazily is not kept.
     pub(crate) permissions: Option<Arc<dyn PermissionStore>>,
     pub(crate) redirects: RedirectPolicy,
+    /// What the pages are for.
+    pub(crate) purpose: Option<Usage>,
     pub(crate) report_only: Option<Arc<str>>,
     pub(crate) payment: Option<PaymentPolicy>,
     pub(crate) license: Option<LicenseTokens>,
@@ -64,6 +66,7 @@ impl Crawler {
                 scan: Scan::Eager,
                 permissions: None,
                 redirects: RedirectPolicy::default(),
+                purpose: None,
                 report_only: None,
                 payment: None,
                 license: None,
@@ -142,6 +145,15 @@ impl CrawlerBuilder {
     /// [`FetchInfo::preferences`](crate::FetchInfo::preferences).
     pub fn policy_token(mut self, token: &str, usage: Usage, fallback: bool) -> Self {
         self.policies.push((token.to_owned(), usage, fallback));
+        self
+    }
+
+    /// Declares what the pages are for, such as [`Usage::TrainAi`]. A URL for which robots.txt, or the tdmrep.json that
+    /// [is fetched](GateBuilder::fetch_tdmrep), disallows that use is not requested:
+    /// [`DeniedKind::Purpose`](abide_gate::DeniedKind::Purpose). Where they are unset or unknown, it is, because the response may say more:
+    /// then ask [`FetchInfo::allows_purpose`](crate::FetchInfo::allows_purpose), which unites all places. Default: none.
+    pub fn purpose(mut self, usage: Usage) -> Self {
+        self.settings.purpose = Some(usage);
         self
     }
 

@@ -167,7 +167,9 @@ pub(crate) fn known(name: &[u8]) -> Option<KnownRule> {
     match &*lower {
         b"all" | b"index" | b"follow" | b"archive" => return Some(KnownRule::Permits),
         b"none" => return Some(KnownRule::None),
-        b"nositelinkssearchbox" | b"noodp" | b"noydir" | b"noyaca" | b"noml" => return Some(KnownRule::Data),
+        b"nositelinkssearchbox" | b"noodp" | b"noydir" | b"noyaca" => return Some(KnownRule::Data),
+        // Read with the preferences.
+        b"noml" | b"disallowaitraining" => return Some(KnownRule::Data),
         _ => {}
     }
     Flag::named(lower).map(KnownRule::Flag).or_else(|| ValuedRule::named(lower).map(KnownRule::Valued))
