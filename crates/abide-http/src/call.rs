@@ -14,7 +14,7 @@ use http::{HeaderMap, Method, StatusCode};
 use url::Url;
 
 use crate::crawler::{Crawler, Options};
-use crate::fetch_info::{CallSpan, Hop, RedirectHistory, with_site};
+use crate::fetch_info::{CallSpan, Hop, RedirectHistory};
 use crate::halves::SharedHandoff;
 use crate::identity::{excerpt, foreign_host};
 use crate::license::LicenseToken;
@@ -24,7 +24,6 @@ use crate::reader::FieldSource;
 use crate::redirect::{Redirect, RedirectTarget, redirect, same_resource};
 use abide_gate::pacing::Permit;
 use abide_gate::{Denied, DeniedKind, Failure, Origin, SignRequest, Verdict, has_userinfo, without_userinfo};
-use abide_permissions::Preferences;
 
 /// What to do next.
 ///
@@ -252,15 +251,11 @@ impl<'a> Call<'a> {
 
     /// Why the page is not requested although it may be: the site disallows the use that it is for. `None` where that is unknown.
     fn purpose_refusal(&self, verdict: &Verdict) -> Option<Denied> {
-        let usage = self.crawler.settings.purpose.as_ref()?;
+        // The owner of a site may pass over what its files say.
         if self.override_reason().is_some() {
             return None;
         }
-        let preferences = Preferences::new(&self.crawler.settings.read);
-        let answer = with_site(preferences, verdict, self.url()).answer(usage);
-        let source = answer.sources().first().filter(|_| answer.is_disallowed())?;
-        let (usage, source) = (usage.to_string().into(), source.to_string().into());
-        Some(self.denied(DeniedKind::Purpose { usage, source }))
+        self.crawler.purpose_refusal(verdict, self.url())
     }
 
     /// Acquires the permit of a hop that was checked, whose verdict the gate replaces if rules change during the wait.

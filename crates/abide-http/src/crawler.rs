@@ -9,14 +9,15 @@ use http::HeaderValue;
 use thiserror::Error;
 
 use crate::body::BoxError;
+use crate::fetch_info::with_site;
 use crate::identity::Identity;
 use crate::license::{LicenseToken, LicenseTokens};
 use crate::payment::PaymentPolicy;
 use crate::reader::Scan;
 use crate::redirect::RedirectPolicy;
 use abide_gate::robots_cache::Fetch;
-use abide_gate::{Gate, GateBuilder, Origin, SignRequest, lacks_timers};
-use abide_permissions::{PermissionStore, ReadOptions, Usage};
+use abide_gate::{Denied, DeniedKind, Gate, GateBuilder, Origin, SignRequest, Verdict, lacks_timers};
+use abide_permissions::{PermissionStore, Preferences, ReadOptions, Usage};
 use abide_robots::{InvalidText, ProductToken};
 use url::Url;
 
@@ -77,6 +78,16 @@ impl Crawler {
     /// The gate: robots.txt and rate limits.
     pub fn gate(&self) -> &Gate {
         &self.gate
+    }
+
+    /// Why `url`, whose verdict this is, is not requested for what the pages are [for](CrawlerBuilder::purpose): robots.txt or tdmrep.json
+    /// disallow it. `None` where no purpose is declared, and where they allow it, state nothing, or are unknown.
+    pub fn purpose_refusal(&self, verdict: &Verdict, url: &Url) -> Option<Denied> {
+        let usage = self.settings.purpose.as_ref()?;
+        let answer = with_site(Preferences::new(&self.settings.read), verdict, url).answer(usage);
+        let source = answer.sources().first().filter(|_| answer.is_disallowed())?;
+        let (usage, source) = (usage.to_string().into(), source.to_string().into());
+        Some(Denied::new(DeniedKind::Purpose { usage, source }, url, self.gate.wall()))
     }
 
     /// The User-Agent of every request.

@@ -151,6 +151,11 @@ impl FetchInfo {
         }
     }
 
+    /// What the pages are [for](crate::CrawlerBuilder::purpose), if that is declared.
+    pub fn purpose(&self) -> Option<&Usage> {
+        self.purpose.as_ref()
+    }
+
     /// Whether the page may be used for what the crawler has [declared](crate::CrawlerBuilder::purpose): yes, no, unset or unknown. It unites
     /// what robots.txt and tdmrep.json state with the response fields and the page's head, and counts `noai` too. Unknown if no purpose was
     /// declared.
