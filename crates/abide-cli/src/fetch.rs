@@ -246,7 +246,8 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> FetchAnsw
         let usages = line.preferences.iter();
         let usages =
             usages.map(|stated| format!("{}: {} {}", stated.source, stated.usage, stated.preference));
-        answer.statements = rules.chain(usages).collect();
+        let purpose = info.purpose().map(|usage| format!("{usage}: {}", info.allows_purpose()));
+        answer.statements = rules.chain(usages).chain(purpose).collect();
     }
     answer
 }

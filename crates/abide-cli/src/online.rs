@@ -158,6 +158,9 @@ fn settings(online: &Online, signature: Option<&WebBotAuth>) -> anyhow::Result<a
     if online.tdmrep {
         builder = builder.fetch_tdmrep();
     }
+    if let Some(usage) = &online.purpose {
+        builder = builder.purpose(usage.clone());
+    }
     Ok(builder)
 }
 

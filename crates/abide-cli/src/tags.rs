@@ -104,7 +104,7 @@ fn read(
     });
     let fields = || headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
     let permissions = Permissions::read(&options, fields(), head, SystemTime::now());
-    let preferences = Preferences::default().with_fields(fields());
+    let preferences = Preferences::default().with_fields(fields()).with_page(&permissions);
     let preferences = preferences.with_tdm(None, fields(), permissions.metas());
     (permissions, preferences)
 }

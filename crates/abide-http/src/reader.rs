@@ -17,7 +17,7 @@ use crate::permission_history::persist;
 use abide_gate::{WallMillis, named_codings};
 use abide_permissions::{
     Fetched, Head, HeadEnd, HeadScanner, PermissionRecord, PermissionStore, Permissions, Preferences,
-    ReadOptions, is_whole,
+    ReadOptions, is_whole, states_preferences,
 };
 
 /// A response whose fields have been read, and whose body has not.
@@ -272,10 +272,7 @@ impl RuleFields {
 
 /// The fields that hold rules (draft-illyes-repext-03 §3.1.1) and preferences.
 fn holds_rules(name: &str) -> bool {
-    matches!(
-        name,
-        "robots-tag" | "x-robots-tag" | "content-usage" | "content-signal" | "tdm-reservation" | "tdm-policy"
-    )
+    matches!(name, "robots-tag" | "x-robots-tag") || states_preferences(name)
 }
 
 /// Whether a line may name a licence (RSL 1.0). Other links and challenges are many, and say nothing here.

@@ -11,7 +11,8 @@ use crate::header::complete_members;
 use crate::license::licenses;
 use crate::options::ReadOptions;
 use crate::permissions::Permissions;
-use crate::preference::{PreferenceStatement, Preferences, Usage};
+use crate::preference::{PreferenceStatement, Preferences, Usage, states_preferences};
+use crate::provenance::Provenance;
 use crate::rules::TagRules;
 
 /// What is known of the permissions of one URL. Keep it between fetches, so that the last known rules are honoured until the resource is
@@ -59,6 +60,9 @@ pub struct PermissionRecord {
     /// What robots.txt preferred when the resource was fetched.
     #[cfg_attr(feature = "serde", serde(default))]
     preferences: Vec<PreferenceStatement>,
+    /// Of these there were more than are kept.
+    #[cfg_attr(feature = "serde", serde(default))]
+    preferences_cut: bool,
     #[cfg_attr(feature = "serde", serde(default))]
     license_links: Vec<Box<str>>,
 }
@@ -81,6 +85,7 @@ pub struct Fetched<'a> {
     head: Head,
     received_at: SystemTime,
     preferences: Vec<PreferenceStatement>,
+    preferences_cut: bool,
 }
 
 impl<'a> Fetched<'a> {
@@ -91,7 +96,8 @@ impl<'a> Fetched<'a> {
         head: Head,
         received_at: SystemTime,
     ) -> Self {
-        Self { status, fields, request: &[], head, received_at, preferences: Vec::new() }
+        let preferences = Vec::new();
+        Self { status, fields, request: &[], head, received_at, preferences, preferences_cut: false }
     }
 
     /// Adds the fields of the request. A 304 without validators is about the version that `If-None-Match` or
@@ -107,7 +113,7 @@ impl<'a> Fetched<'a> {
         let of_robots =
             preferences.statements().iter().filter(|statement| statement.source().is_robots_txt());
         self.preferences.extend(of_robots.cloned());
-        cut_statements(&mut self.preferences);
+        self.preferences_cut |= cut_statements(&mut self.preferences);
         self
     }
 
@@ -227,6 +233,7 @@ impl PermissionRecord {
             metas_stale: false,
             is_cut: false,
             preferences: Vec::new(),
+            preferences_cut: false,
             license_links: Vec::new(),
         }
     }
@@ -252,14 +259,22 @@ impl PermissionRecord {
     }
 
     /// The preferences that were stated when the resource was fetched: by robots.txt, by the fields that are kept, and by
-    /// TDMRep in fields and metas.
+    /// the metas and words of the page.
     pub fn preferences(&self, options: &ReadOptions) -> Preferences {
-        let read = Preferences::new(options)
+        let mut read = Preferences::new(options)
             .with_statements(self.preferences.iter().cloned())
             .with_fields(self.fields())
+            .with_page(&self.permissions(options))
             .with_tdm(None, self.fields(), &self.metas);
-        let is_read = self.head_end.is_complete() && !self.is_cut;
-        if is_read { read } else { read.with_unread_sources() }
+        read.add_metas(&self.rendered, |index, name| Provenance::Rendered { index, name });
+        if self.preferences_cut {
+            let why = "robots.txt has more statements for the URL than are kept, which are 256";
+            read = read.with_unread_source(why);
+        }
+        if self.is_cut {
+            read = read.with_unread_source("a field or a meta had no room in the record");
+        }
+        if self.head_end.is_complete() { read } else { read.with_unread_source(&self.head_end.to_string()) }
     }
 
     /// Whether this record has every rule of the other one, the same preferences, and the same gaps. Then it forbids at least as
@@ -349,6 +364,7 @@ impl PermissionRecord {
     fn replace_fields(&mut self, fetched: &Fetched<'_>) {
         self.fields.clear();
         self.preferences.clear();
+        self.preferences_cut = false;
         self.add_fields(fetched);
     }
 
@@ -402,7 +418,7 @@ impl PermissionRecord {
         let is_new = |statement: &&PreferenceStatement| !self.preferences.contains(statement);
         let new: Vec<_> = fetched.preferences.iter().filter(is_new).cloned().collect();
         self.preferences.extend(new);
-        cut_statements(&mut self.preferences);
+        self.preferences_cut |= fetched.preferences_cut | cut_statements(&mut self.preferences);
         self.received_at = unix_millis(fetched.received_at);
     }
 
@@ -492,7 +508,7 @@ fn is_kept(name: &str, line: &[u8]) -> bool {
 
 /// Whether a field states rules or preferences.
 fn states(name: &str) -> bool {
-    states_rules(name) || ["content-usage", "content-signal"].contains(&name) || name.starts_with("tdm-")
+    states_rules(name) || states_preferences(name)
 }
 
 fn states_rules(name: &str) -> bool {
@@ -505,14 +521,16 @@ const FIELD_BYTES_MAX: usize = 64 * 1024;
 /// Statements of robots.txt kept; a file has a handful.
 const STATEMENTS_MAX: usize = 256;
 
-/// Keeps as many as there is room for: what is disallowed before the rest, and known usages before others.
-fn cut_statements(statements: &mut Vec<PreferenceStatement>) {
-    if statements.len() > STATEMENTS_MAX {
+/// Keeps as many as there is room for: what is disallowed before the rest, and known usages before others. Whether some were dropped.
+fn cut_statements(statements: &mut Vec<PreferenceStatement>) -> bool {
+    let is_cut = statements.len() > STATEMENTS_MAX;
+    if is_cut {
         statements.sort_by_key(|statement| {
             (Reverse(statement.preference()), matches!(statement.usage(), Usage::Other(_)))
         });
         statements.truncate(STATEMENTS_MAX);
     }
+    is_cut
 }
 
 /// Metas of one kind, and links, that are kept; a page has a few dozen.
