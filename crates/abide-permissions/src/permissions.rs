@@ -149,7 +149,8 @@ impl Permissions {
     }
 
     /// Whether the content may be in an index, as of when the response was received. Unknown is no: `true` only when
-    /// [`Permissions::is_complete`], or with [`ReadOptions::danger_unknown_is_permitted`].
+    /// [`Permissions::is_complete`], or with [`ReadOptions::danger_unknown_is_permitted`]. A robots meta behind the head is found only as
+    /// [`ReadOptions::with_whole_document`] says.
     pub fn may_index(&self) -> bool {
         self.may_index_at(self.received_at)
     }
