@@ -460,7 +460,7 @@ pub(crate) mod tests {
             (b"x <p>", HeadEnd::Ended),
             // Windows-1251, UTF-16 without a mark, a stray control character, UTF-8 with many.
             (b"<title>\xcf\xf0\xe8\xe2\xe5\xf2", HeadEnd::Eof),
-            (b"<\0t\0>\0\x1f\x04@\x048\x042\x045\x04\xe9\0", HeadEnd::Ended),
+            (b"<\0t\0>\0\x1f\x04@\x048\x042\x045\x04\xe9\0", HeadEnd::UnknownCharset),
             (b"<title>\xe9\x13................................</title><p>", HeadEnd::Ended),
             (b"\x01\x02\x03 \xc3\xa9", HeadEnd::Ended),
             (b"", HeadEnd::Eof),

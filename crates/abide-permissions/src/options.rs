@@ -116,7 +116,8 @@ impl ReadOptions {
         Ok(self)
     }
 
-    /// Bytes of HTML that are read, after content decoding. Default 512 KiB, at least 8 KiB.
+    /// Bytes of HTML that are read, after content decoding: of the head, or with [`with_whole_document`](Self::with_whole_document) of the
+    /// document. Default 512 KiB, at least 8 KiB.
     ///
     /// # Errors
     /// When the limit is below 8192.
@@ -150,9 +151,14 @@ impl ReadOptions {
         self
     }
 
-    /// Whether the scan goes on behind the head, to the limit on bytes: a robots meta for us out there, where no standard puts one and some
-    /// search engines read it, makes the questions that it is about unknown. Off by default: a response is then ready when its head is,
-    /// and only what has arrived with the head is searched.
+    /// Whether the scan goes on behind the head, to the [limit on bytes](Self::with_head_limit): a robots meta for us out there, where no
+    /// standard puts one and some search engines read it, makes the questions that it is about unknown. Frameworks that stream write metas
+    /// into the body (Next.js since 15.2, for pages that are not found too), and a notice or a byte order mark in front of the document
+    /// pushes those of its head there.
+    ///
+    /// Off by default: a response is then ready when its head is, and only what has arrived together with the end of the head is searched.
+    /// With it, a call waits for the body, up to the limit (with a lazy scan, the reader reads it). The limit, or a body that breaks off,
+    /// leaves a head known that was read to its end.
     pub const fn with_whole_document(mut self, scan: bool) -> Self {
         self.whole_document = scan;
         self

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::time::{Duration, SystemTime};
 
 use crate::freshness::{CACHING_FIELDS, lifetime};
-use crate::head::{FoundInHead, Head, HeadEnd, Meta};
+use crate::head::{FoundInHead, Head, HeadEnd, Meta, Stray};
 use crate::header::complete_members;
 use crate::license::licenses;
 use crate::options::ReadOptions;
@@ -51,6 +51,9 @@ pub struct PermissionRecord {
     fields: Vec<(Box<str>, Box<[u8]>)>,
     metas: Vec<Meta>,
     noscript_metas: Vec<Meta>,
+    /// What looks like a robots meta and stands elsewhere.
+    #[cfg_attr(feature = "serde", serde(default))]
+    strays: Vec<Stray>,
     rendered: Vec<Meta>,
     head_end: HeadEnd,
     metas_stale: bool,
@@ -228,6 +231,7 @@ impl PermissionRecord {
             fields: Vec::new(),
             metas: Vec::new(),
             noscript_metas: Vec::new(),
+            strays: Vec::new(),
             rendered: Vec::new(),
             head_end: HeadEnd::NotScanned,
             metas_stale: false,
@@ -248,9 +252,11 @@ impl PermissionRecord {
         let found = FoundInHead {
             metas: self.metas.clone(),
             noscript_metas: self.noscript_metas.clone(),
-            strays: Vec::new(),
-            license_links: self.license_links.clone(),
+            // What had no room is counted in `is_cut`.
             noscript_cut: false,
+            strays: self.strays.clone(),
+            strays_cut: false,
+            license_links: self.license_links.clone(),
         };
         let head = Head::new(found, self.head_end, 0);
         let read = Permissions::read(options, self.fields(), head, self.received_at());
@@ -298,6 +304,7 @@ impl PermissionRecord {
         rules.all(|field| self.fields.contains(field))
             && has_all(&self.metas, &other.metas)
             && has_all(&self.noscript_metas, &other.noscript_metas)
+            && other.strays.iter().all(|stray| self.strays.contains(stray))
             && has_all(&self.rendered, &other.rendered)
             && self.preferences(&any) == other.preferences(&any)
             && self.head_end == other.head_end
@@ -427,8 +434,9 @@ impl PermissionRecord {
         let named =
             |metas: &[Meta]| metas.iter().filter(|meta| may_name_a_token(meta)).cloned().collect::<Vec<_>>();
         let has_all = add_new(&mut self.metas, named(head.metas()))
-            & add_new(&mut self.noscript_metas, named(head.noscript_metas()));
-        self.is_cut |= !has_all || head.noscript_cut();
+            & add_new(&mut self.noscript_metas, named(head.noscript_metas()))
+            & add_new(&mut self.strays, head.strays().iter().cloned());
+        self.is_cut |= !has_all || head.noscript_cut() || head.strays_cut();
         add_new(&mut self.license_links, head.license_links().iter().cloned());
     }
 }
@@ -536,12 +544,9 @@ fn cut_statements(statements: &mut Vec<PreferenceStatement>) -> bool {
 /// Metas of one kind, and links, that are kept; a page has a few dozen.
 const KEPT_MAX: usize = 1024;
 
-/// Product tokens have no colon, so `twitter:card` and its like need not be kept.
+/// Product tokens have no colon, so `twitter:card` and its like need not be kept. A name that is misspelt may be meant for one.
 fn may_name_a_token(meta: &Meta) -> bool {
-    meta.name()
-        .trim_ascii()
-        .bytes()
-        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/'))
+    !meta.name().contains(':')
 }
 
 /// Whether there was room for all of them.
