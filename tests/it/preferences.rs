@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use abide::{Denied, DeniedKind, Preference, ResponseExt, Usage};
+use abide::{Denied, DeniedKind, Preference, Question, ResponseExt, Usage};
 use abide_tests::{Reply, Server};
 
 use crate::{Built, client};

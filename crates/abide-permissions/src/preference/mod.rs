@@ -56,7 +56,6 @@ pub enum Usage {
 }
 
 /// As in the vocabularies; another label behind `other:`, so that `train-ai` is always the usage of that name.
-
 impl fmt::Display for Usage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
