@@ -15,12 +15,9 @@ use url::Url;
 
 use crate::crawler::{Crawler, Options};
 use crate::fetch_info::{CallSpan, Hop, RedirectHistory};
-use crate::halves::SharedHandoff;
 use crate::identity::{excerpt, foreign_host};
 use crate::license::LicenseToken;
 use crate::payment::{Payment, PaymentTerms};
-use crate::preserved_fields::restore_fields;
-use crate::reader::FieldSource;
 use crate::redirect::{Redirect, RedirectTarget, redirect, same_resource};
 use abide_gate::pacing::{NextHop, Permit};
 use abide_gate::{Denied, DeniedKind, Failure, Origin, SignRequest, Verdict, has_userinfo, without_userinfo};
@@ -70,10 +67,6 @@ pub enum Step {
 pub struct Call<'a> {
     pub(crate) crawler: &'a Crawler,
     pub(crate) options: Options,
-    /// Whether a permit is acquired here, and not by a middleware below.
-    pub(crate) paces: bool,
-    /// The hop that was handed down, to the call below or to this one.
-    pub(crate) handoff: Option<SharedHandoff>,
     pub(crate) history: RedirectHistory,
     /// How long the call may still wait for permits.
     pub(crate) wait_left: Duration,
@@ -90,7 +83,8 @@ pub struct Call<'a> {
     target: Option<Box<RedirectTarget>>,
     /// What the redirect asks of the hop after it.
     next_hop: Option<Box<NextHop>>,
-    pub(crate) source: FieldSource,
+    /// Whether something on the way may have dropped field lines.
+    pub(crate) has_lost_fields: bool,
     /// What signs this hop, in place of what signs all, because the server has asked for it.
     pub(crate) signer: Option<Arc<dyn SignRequest>>,
     /// The token of a licence, for the origin that has asked for one.
@@ -113,8 +107,6 @@ pub(crate) struct PendingHop {
     pub(crate) url: Url,
     pub(crate) verdict: Option<Verdict>,
     pub(crate) waited: Duration,
-    /// How long a middleware below had it on the wire.
-    pub(crate) wire: Duration,
     /// Whether hops before it have used some of the timeout.
     pub(crate) is_later: bool,
     /// What the redirect that led here asks for by its Retry-After.
@@ -159,8 +151,6 @@ impl<'a> Call<'a> {
             wire_left: timeout,
             options,
             crawler,
-            paces: true,
-            handoff: None,
             history: RedirectHistory::default(),
             method: method.clone(),
             hop: Some(PendingHop::to(if has_userinfo(url) { without_userinfo(url) } else { url.clone() })),
@@ -170,7 +160,7 @@ impl<'a> Call<'a> {
             is_unconnected: false,
             target: None,
             next_hop: None,
-            source: FieldSource::Wire,
+            has_lost_fields: false,
             signer: None,
             license: None,
             payment: None,
@@ -187,7 +177,7 @@ impl<'a> Call<'a> {
     pub fn step(&self) -> Step {
         match &self.hop {
             Some(PendingHop { verdict: None, .. }) => Step::Check,
-            Some(_) if self.paces && self.permit.is_none() => Step::Acquire,
+            Some(_) if self.permit.is_none() => Step::Acquire,
             Some(_) => Step::Send,
             None if self.target.is_some() => Step::Follow,
             None => Step::Done,
@@ -268,7 +258,7 @@ impl<'a> Call<'a> {
         let (gate, mut left) = (&self.crawler.gate, self.wait_left);
         let hop = self.hop.as_mut().expect("see `pending`");
         // Taken: if the wait for the permit is cancelled, the call checks again.
-        let mut verdict = hop.verdict.take().expect("`checked` or `one_hop` has put it in");
+        let mut verdict = hop.verdict.take().expect("`checked` has put it in");
         let permit = self.span.cover(pin!(gate.acquire(&hop.url, &mut verdict, &mut left))).await;
         self.spend(left);
         match permit {
@@ -365,10 +355,7 @@ impl<'a> Call<'a> {
 
     /// Reports that the request is sent now: its permit counts until the response ends.
     pub fn sending(&mut self) {
-        // At once, and not when it ends: what is between two halves may give up while the request is on the wire.
-        if !std::mem::replace(&mut self.is_sent, true) {
-            self.count_for_above(true);
-        }
+        self.is_sent = true;
         self.is_unconnected = false;
         if let Some(payment) = &mut self.payment {
             payment.is_sent = true;
@@ -387,10 +374,10 @@ impl<'a> Call<'a> {
         if let Some(got) = head.url.filter(|got| !same_resource(got, self.url())) {
             return Err(self.denied(DeniedKind::RedirectBypass { got: without_userinfo(got) }));
         }
-        let PendingHop { waited, wire, .. } = *self.pending();
+        let waited = self.pending().waited;
         // A look at the clock, which only a limit or a span needs.
         let is_needed = self.wire_left.is_some() || self.span.is_enabled();
-        let wire = self.permit.as_ref().filter(|_| is_needed).map_or(wire, Permit::elapsed);
+        let wire = self.permit.as_ref().filter(|_| is_needed).map_or(Duration::ZERO, Permit::elapsed);
         self.wire_left = self.wire_left.map(|left| left.saturating_sub(wire));
         std::mem::replace(&mut self.span, CallSpan::none()).hop_answered(head.status, waited, wire);
         let terms = PaymentTerms::of(head.status, head.headers);
@@ -523,9 +510,7 @@ impl<'a> Call<'a> {
 
     /// Reports that the request was not sent: its permit is returned, and the next request needs no delay.
     pub fn not_sent(&mut self) {
-        if std::mem::take(&mut self.is_sent) {
-            self.count_for_above(false);
-        }
+        self.is_sent = false;
         self.give_back();
         if let Some(mut payment) = self.payment.take() {
             payment.is_sent = false;
@@ -547,12 +532,7 @@ impl<'a> Call<'a> {
 
     /// Something on the way, such as a cache, may have dropped field lines: nothing is known but what is stated.
     pub fn lost_fields(&mut self) {
-        self.source = FieldSource::Unknown;
-    }
-
-    /// Takes away what [`preserve_fields`](crate::preserve_fields) has added before a cache, and unites it with the fields that are there.
-    pub fn restore_fields(&mut self, status: StatusCode, headers: &mut HeaderMap) {
-        self.source = restore_fields(status, headers);
+        self.has_lost_fields = true;
     }
 
     /// The permit, for the body of the response.
@@ -571,7 +551,7 @@ impl<'a> Call<'a> {
         target.change(headers);
         self.permit = None;
         self.method = target.method;
-        self.source = FieldSource::Wire;
+        self.has_lost_fields = false;
         let may_go = self.next_hop.take();
         self.hop = Some(PendingHop { is_later: true, may_go, ..PendingHop::to(target.url) });
         target.keeps_body
@@ -604,26 +584,12 @@ impl<'a> Call<'a> {
 
 impl PendingHop {
     fn to(url: Url) -> Self {
-        Self {
-            url,
-            verdict: None,
-            waited: Duration::ZERO,
-            wire: Duration::ZERO,
-            is_later: false,
-            may_go: None,
-        }
+        Self { url, verdict: None, waited: Duration::ZERO, is_later: false, may_go: None }
     }
 }
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
-        if self.is_sent && self.is_unconnected {
-            self.count_for_above(false);
-        }
-        // None in most calls; one that is cancelled after it was handed down has one.
-        if self.handoff.is_some() && !self.paces {
-            self.take_back();
-        }
         if !self.is_sent {
             self.give_back();
         }

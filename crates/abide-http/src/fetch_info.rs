@@ -22,7 +22,7 @@ use crate::call::Call;
 use crate::failure::root_cause;
 use crate::payment::PaymentTerms;
 use crate::reader::{RuleFields, not_scanned};
-use abide_gate::Verdict;
+use abide_gate::{Verdict, without_userinfo};
 use abide_permissions::{
     AppDirectives, Head, PermissionError, PermissionRecord, Permissions, Preference, Preferences, Provenance,
     ReadOptions, Usage, license_challenge, licenses,
@@ -36,6 +36,8 @@ pub struct FetchInfo {
     history: RedirectHistory,
     fields: RuleFields,
     outcome: HeadOutcome,
+    /// Of a response without hops: its URL, and what is known of its robots.txt.
+    robots: Option<Box<(Url, Verdict)>>,
 }
 
 #[derive(Debug, Clone)]
@@ -52,7 +54,18 @@ impl FetchInfo {
     /// Of the last response of the call, which loses its history to it.
     pub(crate) fn new(call: &mut Call<'_>, fields: RuleFields, outcome: HeadOutcome) -> Self {
         let (read, history) = (call.crawler.settings.read.clone(), std::mem::take(&mut call.history));
-        Self { read, history, fields, outcome }
+        Self { read, history, fields, outcome, robots: None }
+    }
+
+    /// For a response without hops.
+    pub(crate) fn add_robots(&mut self, url: &Url, verdict: Option<Verdict>) {
+        self.robots = verdict.map(|verdict| Box::new((without_userinfo(url), verdict)));
+    }
+
+    /// The URL of the response, and the verdict on it.
+    fn robots(&self) -> Option<(&Url, &Verdict)> {
+        let of_hop = self.history.last().map(|hop| (hop.url(), hop.verdict()));
+        of_hop.or_else(|| self.robots.as_deref().map(|(url, verdict)| (url, verdict)))
     }
 
     /// The fetch info that [`Reading::finish`](crate::Reading::finish) attached to a response.
@@ -65,9 +78,9 @@ impl FetchInfo {
         self.history.hops()
     }
 
-    /// The verdict of the last hop.
+    /// The verdict of the last hop. Of a response that was only [read](crate::Crawler::read): what is known now, without I/O.
     pub fn verdict(&self) -> Option<&Verdict> {
-        self.history.last().map(Hop::verdict)
+        self.robots().map(|(_, verdict)| verdict)
     }
 
     /// What the response says about payment: the price in a 402, or what was charged. Nothing is paid without a
@@ -111,10 +124,10 @@ impl FetchInfo {
     /// # }
     /// ```
     pub fn preferences(&self) -> Preferences {
-        let hop = self.history.last();
-        let target = hop.map(|hop| Target::of(hop.url()));
-        let file = hop.and_then(|hop| hop.verdict().tdmrep()).zip(target.as_ref());
-        let is_unknown = hop.is_some_and(|hop| hop.verdict().is_tdmrep_unknown());
+        let robots = self.robots();
+        let target = robots.map(|(url, _)| Target::of(url));
+        let file = robots.and_then(|(_, verdict)| verdict.tdmrep()).zip(target.as_ref());
+        let is_unknown = robots.is_none_or(|(_, verdict)| verdict.is_tdmrep_unknown());
         let Self { read, fields, outcome, .. } = self;
         if let HeadOutcome::Stored(known) = outcome {
             let known = known.preferences(read);
@@ -128,8 +141,8 @@ impl FetchInfo {
         let own = own.with_tdm(file, fields.lines(), permissions.metas());
         let is_complete = permissions.is_complete() && !is_unknown;
         let own = if is_complete { own } else { own.with_unread_sources() };
-        match hop {
-            Some(hop) => with_robots(own, hop),
+        match robots {
+            Some((url, verdict)) => with_robots(own, url, verdict),
             None => own,
         }
     }
@@ -155,8 +168,8 @@ impl FetchInfo {
 
     /// The App-Directives of robots.txt for the last hop's URL (draft-nottingham-plan-b).
     pub fn app_directives(&self) -> Option<AppDirectives> {
-        let hop = self.history.last()?;
-        Some(AppDirectives::of(hop.verdict().rules()?.rules(), &Target::of(hop.url())))
+        let (url, verdict) = self.robots()?;
+        Some(AppDirectives::of(verdict.rules()?.rules(), &Target::of(url)))
     }
 
     /// Waits until the head was read to its end, or the body was dropped, and returns the permissions.
@@ -165,7 +178,7 @@ impl FetchInfo {
     pub fn settled(&self) -> impl Future<Output = Permissions> + Send + 'static + use<> {
         // Without the hops, which it does not need.
         let (read, fields, outcome) = (self.read.clone(), self.fields.clone(), self.outcome.clone());
-        let info = Self { read, fields, outcome, history: RedirectHistory::default() };
+        let info = Self { read, fields, outcome, history: RedirectHistory::default(), robots: None };
         async move {
             if let HeadOutcome::Later(head) = &info.outcome {
                 // A closed channel means that the body is gone; its last value still stands.
@@ -176,9 +189,9 @@ impl FetchInfo {
     }
 }
 
-/// Adds what robots.txt prefers for a hop's URL: the very copy that let the request out.
-pub(crate) fn with_robots(preferences: Preferences, hop: &Hop) -> Preferences {
-    let (verdict, target) = (hop.verdict(), Target::of(hop.url()));
+/// Adds what robots.txt prefers for a URL: the very copy that let the request out.
+pub(crate) fn with_robots(preferences: Preferences, url: &Url, verdict: &Verdict) -> Preferences {
+    let target = Target::of(url);
     let preferences = match verdict.rules() {
         Some(robots) => preferences.with_robots(robots.rules(), &target),
         None => preferences,

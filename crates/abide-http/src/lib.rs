@@ -50,7 +50,6 @@
 
 // One call: what is decided for each hop.
 mod call;
-mod halves;
 mod identity;
 mod license;
 mod payment;
@@ -62,7 +61,6 @@ mod crawler;
 // How a response is read.
 mod body;
 mod permission_history;
-mod preserved_fields;
 mod read_timeout;
 mod reader;
 
@@ -82,7 +80,6 @@ pub use identity::foreign_host;
 pub use license::LicenseToken;
 pub use payment::{InvalidValue, PaymentPolicy, PaymentTerms, Price};
 pub use permitted_addresses::permitted_addresses;
-pub use preserved_fields::preserve_fields;
 pub use read_timeout::with_read_timeout;
 pub use reader::{Reading, Scan};
 pub use redirect::{RedirectPolicy, same_resource};

@@ -9,9 +9,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Version, header};
 use http_body::Body;
+use url::Url;
 
 use crate::body::{BoxError, FrameResult, ResponseBody};
 use crate::call::Call;
+use crate::crawler::{Crawler, Options};
 use crate::fetch_info::{FetchInfo, HeadOutcome, with_robots};
 use crate::permission_history::persist;
 use abide_gate::{WallMillis, named_codings};
@@ -39,14 +41,33 @@ pub struct Reading<'r, 'a> {
     head: Result<HeadReader, HeadEnd>,
 }
 
-/// Where an answer comes from, as far as its fields are concerned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FieldSource {
-    Wire,
-    /// From the wire at that time, with all fields that were there then.
-    Kept(WallMillis),
-    /// Through something that may have dropped fields.
-    Unknown,
+impl Crawler {
+    /// Reads the header fields and the head of a response to `url` that did not come by a call of this crawler: from a cache, an archive, a
+    /// test. Its [`FetchInfo`] has no hops. The body stays whole, but for what [`ResponseBody`] joins.
+    ///
+    /// What has kept the response must have kept its field lines: a restriction that it lost is not known. Its [`FetchInfo::verdict`], and
+    /// with it the preferences of robots.txt, are those that are in memory; without them, the preferences are unknown. Nothing is persisted.
+    ///
+    /// ```
+    /// # type Stored = http_body_util::Full<bytes::Bytes>;
+    /// async fn may_index(crawler: &abide_http::Crawler, url: &url::Url, stored: http::Response<Stored>) -> bool {
+    ///     let page = crawler.read(url, stored).await;
+    ///     abide_http::FetchInfo::of(page.extensions()).is_some_and(|info| info.permissions().may_index())
+    /// }
+    /// ```
+    pub async fn read<B>(&self, url: &Url, response: Response<B>) -> Response<ResponseBody<B>>
+    where
+        B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
+    {
+        let mut call = Call::new(self, Options::new(), &Method::GET, url, None);
+        let version = response.version();
+        let response = response.map(|body| ResponseBody::new(body, version, None));
+        let mut read = call.reading(None, response.status(), response.headers()).finish(response).await;
+        if let Some(info) = read.extensions_mut().get_mut::<FetchInfo>() {
+            info.add_robots(url, self.gate.check_cached(url));
+        }
+        read
+    }
 }
 
 impl<'a> Call<'a> {
@@ -62,7 +83,7 @@ impl<'a> Call<'a> {
         // RFC 9110 §15.3.7: such a response may leave out fields of the page, because the client should have them.
         let is_resumed = status == StatusCode::PARTIAL_CONTENT
             && request.is_some_and(|request| request.contains_key(header::IF_RANGE));
-        let are_all = self.source != FieldSource::Unknown && !is_resumed;
+        let are_all = !self.has_lost_fields && !is_resumed;
         let (fields, body) = RuleFields::of(scan, headers, are_all);
         let head = self.head_reader(scan, status, headers, &body);
         let mut reading = Reading { call: self, scan, request, fields, head };
@@ -120,9 +141,9 @@ impl<'a> Call<'a> {
 impl<'r, 'a> Reading<'r, 'a> {
     /// Where what the response says is kept: only these methods ask for the resource itself, and what may have lost fields says too little.
     fn store(&self) -> Option<&'a Arc<dyn PermissionStore>> {
-        let Call { crawler, method, source, .. } = &*self.call;
+        let Call { crawler, method, has_lost_fields, .. } = &*self.call;
         let asks = matches!(*method, Method::GET | Method::HEAD) && self.scan != Scan::Off;
-        crawler.settings.permissions.as_ref().filter(|_| asks && *source != FieldSource::Unknown)
+        crawler.settings.permissions.as_ref().filter(|_| asks && !has_lost_fields)
     }
 
     /// The client takes no codings off by itself. So the end of a body that is framed is that of the document, also where no length says so.
@@ -190,14 +211,11 @@ impl<'r, 'a> Reading<'r, 'a> {
     /// Keeps what the response says for later fetches, under the URL that the last hop asked for.
     async fn persist(&self, status: StatusCode, headers: &HeaderMap, head: Head) -> Option<PermissionRecord> {
         let (store, hop) = (self.store()?, self.call.history.last()?);
-        let robots = with_robots(Preferences::new(&self.call.crawler.settings.read), hop);
-        let received = match self.call.source {
-            FieldSource::Kept(time) => time,
-            FieldSource::Wire | FieldSource::Unknown => self.fields.received,
-        };
+        let robots =
+            with_robots(Preferences::new(&self.call.crawler.settings.read), hop.url(), hop.verdict());
         let fields = lines(headers);
         let asked = self.request.map(lines).unwrap_or_default();
-        let info = Fetched::new(status.as_u16(), &fields, head, received.to_system_time())
+        let info = Fetched::new(status.as_u16(), &fields, head, self.fields.received.to_system_time())
             .with_request(&asked)
             .with_preferences(&robots);
         persist(store, hop.url(), &info, status).await

@@ -10,7 +10,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use abide_gate::{DeniedKind, Gate, lacks_timers};
-use abide_http::{Call, CallSpan, Crawler, FetchInfo, ResponseBody, ResponseHead, Step, admit, log_failed};
+use abide_http::{
+    Call, CallSpan, Crawler, FetchInfo, Options, RedirectPolicy, ResponseBody, ResponseHead, Step, admit,
+    log_failed,
+};
 use bytes::Bytes;
 use http::{Extensions, HeaderMap, Request, Response, header};
 use http_body::Body;
@@ -89,7 +92,9 @@ where
             let url = url_of(&mut request)?;
             let span = CallSpan::begin(request.method(), &url);
             // A 3xx is the caller's: a redirect layer above follows it, through this layer again.
-            let mut call = Call::one_hop(&crawler, request.extensions(), request.method(), &url, None);
+            let options = request.extensions().get::<Options>().cloned().unwrap_or_default();
+            let options = options.with_redirects(RedirectPolicy::never());
+            let mut call = Call::new(&crawler, options, request.method(), &url, None);
             let sent = async { send(&mut call, request, service).await.map_err(|error| ended(&call, error)) };
             let response = span.instrument(sent).await?;
             if let Some(info) = FetchInfo::of(response.extensions()) {

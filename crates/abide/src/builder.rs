@@ -277,7 +277,7 @@ impl Builder {
         Ok(abide.wrap(inner))
     }
 
-    /// Builds the crawler and its inner client, for chains of your own: [`Abide::wrap`], or [`Abide::gate`], a cache and [`Abide::pacing`].
+    /// Builds the crawler and its inner client, for chains of your own: [`Abide::wrap`], or [`Abide::middleware`] below others.
     ///
     /// abide cannot read the settings of reqwest's builder, so it replaces some:
     ///
@@ -402,8 +402,6 @@ impl Builder {
             counts_sends,
             http11,
             has_cookies: self.has_cookies,
-            pacing_halves: Arc::default(),
-            gate_halves: Arc::default(),
         };
         Ok(Abide { core: Arc::new(core) })
     }

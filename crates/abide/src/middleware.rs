@@ -1,5 +1,4 @@
-//! The middlewares: one for both halves, or one for each, with a cache between them; the loop that follows the redirects of a call; and one
-//! request on the wire, with its response in reqwest's types.
+//! The middleware: the loop that follows the redirects of a call, and one request on the wire, with its response in reqwest's types.
 //!
 //! `abide_http::Call` decides, and this drives it with reqwest. It stands between the middlewares of a stack, so it says which of them
 //! a hop passes: all that are below it. Here is all that reqwest has a say in: how often it sends, when a request failed and why, content
@@ -7,10 +6,9 @@
 
 #![allow(clippy::expect_used, reason = "each `expect` says why it holds")]
 
-use std::future::{poll_fn, ready};
+use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -27,27 +25,16 @@ use url::Url;
 use abide_gate::pacing::Permit;
 use abide_gate::{BoxFuture, Denied, DeniedKind, Failure, decoder, without_userinfo};
 use abide_http::{
-    Call, CallSpan, Options, RedirectHistory, ResponseBody, ResponseHead, Step, admit, body_failure_of,
-    failure_of, is_of_the_caller, log_failed, preserve_fields, with_read_timeout,
+    Call, CallSpan, Crawler, Options, RedirectHistory, ResponseBody, ResponseHead, Step, admit,
+    body_failure_of, failure_of, is_of_the_caller, log_failed, with_read_timeout,
 };
 
 use crate::client::{Abide, Core};
 use crate::wire::{Wire, count};
 
-/// Both halves in one, which is the default, or one of them.
 #[derive(Debug, Clone)]
 pub(crate) struct AbideMiddleware {
     pub(crate) abide: Abide,
-    pub(crate) part: Part,
-}
-
-/// `Gate` is the outer half: robots.txt, redirect hops, permissions. `Pacing` is the inner one, below an HTTP cache: permits and feedback. Halves are
-/// counted: see [`Core::pacing_halves`].
-#[derive(Debug, Clone)]
-pub(crate) enum Part {
-    Whole,
-    Gate { _counted: Arc<()> },
-    Pacing { _counted: Arc<()> },
 }
 
 /// As `async_trait` would write it, but the call is made before the future: with the macro a future has room for the request twice, and it is
@@ -65,28 +52,12 @@ impl Middleware for AbideMiddleware {
         'n: 'f,
     {
         let core = &*self.abide.core;
-        match &self.part {
-            Part::Pacing { .. } => Box::pin(send_paced(core, request, extensions, next)),
-            Part::Gate { .. } if Arc::strong_count(&core.pacing_halves) == 1 => {
-                let denied = Denied::new(DeniedKind::NoPacing, request.url(), core.crawler.gate().wall());
-                core.crawler.gate().report_refused(&denied);
-                Box::pin(ready(Err(refuse(denied))))
-            }
-            part => {
-                let is_split = matches!(part, Part::Gate { .. });
-                // Allocated first, so that the future is built there and not copied.
-                let place = Box::new_uninit();
-                let call = Box::write(place, RedirectLoop::run(core, is_split, request, extensions, next));
-                Box::into_pin(call)
-            }
-        }
+        Box::pin(RedirectLoop::run(core, request, extensions, next))
     }
 }
 
 struct RedirectLoop<'a> {
     core: &'a Core,
-    /// Whether a half below acquires the permits, and sends.
-    is_split: bool,
     /// Boxed apart from the future, which has the rest: each is below the 1,032 bytes up to which glibc's allocator has a cache for each
     /// thread, both together are not, and a larger block costs more than two small ones.
     call: Box<Call<'a>>,
@@ -101,7 +72,6 @@ impl<'a> RedirectLoop<'a> {
     /// The whole call, in its span. Not `async`, for then the future would have room twice for what it is given.
     fn run(
         core: &'a Core,
-        is_split: bool,
         request: Request,
         extensions: &mut Extensions,
         next: Next<'_>,
@@ -110,15 +80,9 @@ impl<'a> RedirectLoop<'a> {
         // Of an attempt before this one, if something above sends again.
         extensions.remove::<RedirectHistory>();
         let timeout = request.timeout().copied().or(core.timeout);
-        // Allocated first, like the future.
-        let call = Box::new_uninit();
-        let mut call =
-            Box::write(call, Call::new(&core.crawler, options, request.method(), request.url(), timeout));
-        if is_split {
-            call.paced_below();
-        }
+        let call = Box::new(Call::new(&core.crawler, options, request.method(), request.url(), timeout));
         let (copy, request) = (RequestCopy::of(&request), Some(request));
-        let mut new = Self { core, is_split, call, copy, request, keeps_codings: false };
+        let mut new = Self { core, call, copy, request, keeps_codings: false };
         async move {
             // Within the future: what is above may enter its own span only when it is polled.
             let span = CallSpan::begin(new.call.method(), new.call.url());
@@ -139,27 +103,13 @@ impl<'a> RedirectLoop<'a> {
             admit(&mut self.call).await.map_err(|denied| self.refused(denied, extensions))?;
             let is_repeatable = self.copy.as_ref().is_none_or(|copy| !copy.has_body || copy.body.is_some());
             let (mut place, next) = (None, next.clone());
-            let answered = if self.is_split {
-                let through = self.send_through_chain(is_repeatable, extensions, next);
-                Box::pin(through).await.map(|response| place = Some(response))
-            } else {
-                let (call, request, copy) = (&mut self.call, &mut self.request, &mut self.copy);
-                let sent = send_and_report(
-                    self.core,
-                    call,
-                    request,
-                    copy,
-                    is_repeatable,
-                    extensions,
-                    next,
-                    &mut place,
-                );
-                let answered = sent.await;
-                self.call.saved().await;
-                let is_counted = |sends| sends > 0 || !self.core.counts_sends;
-                answered.map(|sends| self.keeps_codings = self.core.decodes && is_counted(sends))
-            };
-            answered.map_err(|error| self.failed(error, extensions))?;
+            let (call, request, copy) = (&mut self.call, &mut self.request, &mut self.copy);
+            let sent =
+                send_and_report(self.core, call, request, copy, is_repeatable, extensions, next, &mut place);
+            let answered = sent.await;
+            self.call.saved().await;
+            let sends = answered.map_err(|error| self.failed(error, extensions))?;
+            self.keeps_codings = self.core.decodes && (sends > 0 || !self.core.counts_sends);
             if self.call.step() == Step::Follow {
                 Box::pin(self.follow(place.expect(ANSWERED))).await;
                 continue;
@@ -173,32 +123,6 @@ impl<'a> RedirectLoop<'a> {
             };
             return Ok(Response::from(reading.await.map(reqwest::Body::wrap)));
         }
-    }
-
-    /// The outer half: hands a hop to the inner one, and reports its response to the call.
-    async fn send_through_chain(
-        &mut self,
-        is_repeatable: bool,
-        extensions: &mut Extensions,
-        next: Next<'_>,
-    ) -> Result<Response> {
-        let (call, mut request) = (&mut self.call, self.request.take().expect(ONE_REQUEST));
-        *request.timeout_mut() = call.timeout();
-        call.hand_down(request.headers_mut(), extensions);
-        let mut unpaced = Wire::default();
-        // The inner half counts for itself, so what is counted here went past it.
-        let sending = call.span().cover(next.run(request, extensions));
-        let response = count(&mut unpaced, sending).await;
-        let (is_paced, denied) = call.take_back();
-        // With a client that counts nothing, an address says the same, if nothing on the way has rebuilt the response.
-        let has_address = response.as_ref().is_ok_and(|response| response.remote_addr().is_some());
-        if unpaced.sends > 0 || !is_paced && has_address {
-            return Err(refuse(call.denied(DeniedKind::NoPacing)));
-        }
-        let mut response = response.map_err(|error| denied.map_or(error, refuse))?;
-        call.restore_fields(response.status(), response.headers_mut());
-        call.answered(head_of(&response, is_repeatable)).map_err(refuse)?;
-        Ok(response)
     }
 
     /// A redirect: the response is dropped unread, which ends it, and then its permit.
@@ -227,8 +151,7 @@ impl<'a> RedirectLoop<'a> {
     ) -> std::result::Result<Response, BoxFuture<'_, http::Response<ResponseBody<reqwest::Body>>>> {
         let response = place.as_mut().expect(ANSWERED);
         let (url, permit) = (self.call.url().clone(), self.call.take_permit());
-        // The half that paces counts the silence of its server.
-        let limit = self.core.read_timeout.filter(|_| permit.is_some());
+        let limit = self.core.read_timeout;
         let request = self.copy.as_ref().map(|copy| &copy.headers);
         let mut reading = self.call.reading(request, response.status(), response.headers());
         if self.keeps_codings {
@@ -316,35 +239,12 @@ impl RequestCopy {
     }
 }
 
-/// The inner half: acquires the permit, and sends. Without an outer half, as when a cache revalidates in the background, it checks robots.txt itself.
-async fn send_paced(
-    core: &Core,
-    mut request: Request,
-    extensions: &mut Extensions,
-    next: Next<'_>,
-) -> Result<Response> {
-    let timeout = request.timeout().copied().or(core.timeout);
-    let mut call = Call::one_hop(&core.crawler, extensions, request.method(), request.url(), timeout);
-    let (mut place, mut copy) = (None, RequestCopy::of(&request));
-    let sent = async {
-        // Also what the outer half has signed: something between the two may have changed it.
-        call.sign(request.headers_mut()).map_err(refuse)?;
-        admit(&mut call).await.map_err(refuse)?;
-        let mut taken = Some(request);
-        // What is sent again, the half above decides.
-        send_and_report(core, &mut call, &mut taken, &mut copy, false, extensions, next, &mut place).await
-    }
-    .await;
-    call.report(sent.as_ref().err().and_then(|error| Denied::find(error)));
-    call.saved().await;
-    sent?;
-    let response = place.expect(ANSWERED);
+/// See [`Abide::read`].
+pub(crate) async fn read(crawler: &Crawler, mut response: Response) -> Response {
     let url = response.url().clone();
-    let mut response = into_http(url, None, response, call.take_permit(), core.read_timeout);
-    if Arc::strong_count(&core.gate_halves) > 1 {
-        preserve_fields(&mut response, core.crawler.gate().wall());
-    }
-    Ok(Response::from(response.map(reqwest::Body::wrap)))
+    let head = take_head(url.clone(), &mut response, ());
+    let read = crawler.read(&url, head.map(|()| reqwest::Body::from(response))).await;
+    Response::from(read.map(reqwest::Body::wrap))
 }
 
 /// Signs and sends a request that has its permit, and reports the result to the call. Returns how often the client counted it.

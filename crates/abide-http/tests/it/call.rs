@@ -8,7 +8,7 @@ use abide_gate::{Clock, Denied, DeniedKind, Failure, ManualClock, SystemClock};
 use abide_http::{
     Call, Crawler, LicenseToken, Options, PaymentPolicy, Price, RedirectPolicy, ResponseHead, Step, admit,
 };
-use http::{Extensions, HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use tokio::time::{Instant, advance};
 use url::Url;
 
@@ -101,12 +101,6 @@ async fn a_client_that_was_late_checks_again_if_anything_may_have_changed() {
 
 #[tokio::test(start_paused = true)]
 async fn an_override_survives_rules_that_change_during_the_wait() {
-    for is_checked_above in [false, true] {
-        an_override_survives(is_checked_above).await;
-    }
-}
-
-async fn an_override_survives(is_checked_above: bool) {
     let fetch = ScriptedFetch::new(|_, count| match count {
         0 => Scripted::text("User-agent: *\nAllow: /"),
         _ => Scripted::text("User-agent: *\nDisallow: /"),
@@ -116,13 +110,7 @@ async fn an_override_survives(is_checked_above: bool) {
     let mut first = call(&crawler, mine.clone(), "http://a.example/x");
     admit(&mut first).await.unwrap();
     assert_eq!(first.verdict().unwrap().override_reason(), None, "robots.txt allows it");
-    let (mut above, mut extensions) = handed_down(call(&crawler, mine.clone(), "http://a.example/y")).await;
-    if !is_checked_above {
-        extensions.clear();
-    }
-    extensions.insert(mine);
-    let mut second = below(&crawler, &above, &extensions);
-    assert_eq!(second.step(), if is_checked_above { Step::Acquire } else { Step::Check });
+    let mut second = call(&crawler, mine, "http://a.example/y");
     let changes = async {
         advance(DELAY).await;
         crawler.gate().invalidate(&"http://a.example".parse().unwrap()).await;
@@ -131,11 +119,6 @@ async fn an_override_survives(is_checked_above: bool) {
     let (admitted, ()) = tokio::join!(admit(&mut second), changes);
     admitted.unwrap();
     assert_eq!(second.verdict().unwrap().override_reason(), Some("our own site"));
-    second.answered(head(200, &HeaderMap::new())).unwrap();
-    second.report(None);
-    assert_eq!(above.take_back().0, is_checked_above);
-    let known_above = above.verdict().unwrap().override_reason();
-    assert_eq!(known_above.is_some(), is_checked_above, "the verdict by which the request went out");
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,78 +168,6 @@ async fn a_timeout_that_earlier_hops_have_used_is_not_the_hosts_fault() {
         let wait = crawler.gate().next_slot(&url("http://b.example/")).unwrap().wait;
         assert_eq!(wait > DELAY, !is_redirected, "{wait:?}");
     }
-}
-
-/// A call whose permits are acquired below, and the extensions by which its hop is handed down.
-async fn handed_down(mut above: Call<'_>) -> (Call<'_>, Extensions) {
-    let mut extensions = Extensions::new();
-    above.paced_below();
-    admit(&mut above).await.unwrap();
-    above.hand_down(&mut HeaderMap::new(), &mut extensions);
-    (above, extensions)
-}
-
-fn below<'a>(crawler: &'a Crawler, above: &Call<'_>, extensions: &Extensions) -> Call<'a> {
-    Call::one_hop(crawler, extensions, above.method(), above.url(), above.timeout())
-}
-
-#[tokio::test(start_paused = true)]
-async fn halves_wait_no_longer_together_than_a_whole_call() {
-    let crawler = crawler("");
-    let patient = Options::new().with_max_wait(DELAY * 3 / 2);
-    let (mut above, mut extensions) = handed_down(call(&crawler, patient, "http://a.example/x")).await;
-    let mut first = call(&crawler, Options::new(), "http://a.example/y");
-    admit(&mut first).await.unwrap();
-    first.sending();
-    drop(first);
-    // Something between the halves sends again what failed.
-    let mut again = below(&crawler, &above, &extensions);
-    admit(&mut again).await.unwrap();
-    again.sending();
-    again.failed(None);
-    again.report(None);
-    drop(again);
-    let mut third = below(&crawler, &above, &extensions);
-    let denied = admit(&mut third).await.unwrap_err();
-    assert!(matches!(denied.kind(), DeniedKind::Deferred { .. }), "{denied}");
-    third.report(Some(denied));
-    let (is_paced, denied) = above.take_back();
-    assert_eq!((is_paced, denied.unwrap().name()), (false, "deferred"));
-    above.hand_down(&mut HeaderMap::new(), &mut extensions);
-    assert_eq!(admit(&mut below(&crawler, &above, &extensions)).await.unwrap_err().name(), "deferred");
-    above.take_back();
-    assert_eq!(above.take_history().waited(), DELAY);
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_is_sent_below_in_place_of_a_hop_is_checked() {
-    let crawler = crawler("User-agent: *\nDisallow: /secret");
-    let (above, extensions) = handed_down(call(&crawler, Options::new(), "http://a.example/x")).await;
-    let to = url("http://a.example/secret");
-    let mut other = Call::one_hop(&crawler, &extensions, above.method(), &to, None);
-    assert!(admit(&mut other).await.unwrap_err().is_disallowed());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_half_below_knows_that_earlier_hops_have_used_the_timeout() {
-    let crawler = crawler("");
-    for _ in 0..5 {
-        let to = url("http://a.example/x");
-        let mut above = Call::new(&crawler, Options::new(), &Method::GET, &to, Some(10 * SECOND));
-        above.paced_below();
-        admit(&mut above).await.unwrap();
-        above.answered(head(302, &location("http://b.example/y"))).unwrap();
-        above.follow(&mut HeaderMap::new());
-        let (above, extensions) = handed_down(above).await;
-        let mut below = below(&crawler, &above, &extensions);
-        admit(&mut below).await.unwrap();
-        below.sending();
-        advance(10 * SECOND).await;
-        below.failed(Some(Failure::Timeout));
-        below.report(None);
-    }
-    let wait = crawler.gate().next_slot(&url("http://b.example/")).unwrap().wait;
-    assert!(wait <= DELAY, "{wait:?}");
 }
 
 #[tokio::test(start_paused = true)]
