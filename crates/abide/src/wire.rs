@@ -34,7 +34,7 @@ impl Wire {
     /// Whether the request may be sent twice is for the caller to know.
     pub(crate) fn may_send_again(self, url: &Url, error: &reqwest::Error, http11: Option<&Http11>) -> bool {
         if needs_http11(error) {
-            return http11.is_some_and(|http11| http11.add(url));
+            return http11.inspect(|http11| http11.add(url)).is_some();
         }
         // Nothing was looked up, so the connection was there. A literal address is never looked up. Of a host behind a proxy only the proxy's name is:
         // there a new connection may be taken for a kept one.

@@ -238,8 +238,9 @@ async fn with_copy(
     abide.invalidate(&origin).await;
     let open = fetch_page(client, &host, "/open").await?;
     let closed = fetch_page(client, &host, "/closed").await?;
-    // A 503 besides backs the host off, and the page waits.
-    let waits = fault.name.starts_with("503") && open == "deferred";
+    // These besides back the host off, and the page waits.
+    let waits =
+        ["503", "509", "529"].iter().any(|status| fault.name.starts_with(status)) && open == "deferred";
     let is_right = (open == "200" || waits) && closed == "disallowed";
     ensure!(is_right, "with a copy: open {open}, closed {closed}");
     // The fault was met: asked once while all was well, and again as often as on a cold host.

@@ -466,11 +466,16 @@ fn statuses(table: &mut Table) {
     {
         table.add("S4", status.to_string(), Unreachable, Reply::new(status, TRAP));
     }
+    for status in [509, 529] {
+        table.add("S4", status.to_string(), Unreachable, Reply::new(status, TRAP)).also(Also::BackedOff(60));
+    }
     const DAY: u64 = 86_400;
     for (wait, asked) in [
         ("0", None),
         ("-1", None),
-        ("1.5", None),
+        ("90.5", Some(91)),
+        ("119.5", Some(120)),
+        ("120s", Some(120)),
         ("120", Some(120)),
         ("86401", Some(DAY)),
         ("18446744073709551616", Some(DAY)),
