@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use abide::{Preference, ResponseExt, Usage};
+use abide_permissions::Question;
 use abide_tests::{Reply, Server};
 
 use crate::{Built, client};

@@ -9,18 +9,17 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::AUTHORIZATION;
 use http::{HeaderMap, Method, StatusCode};
 use url::Url;
 
+use crate::challenge::{Given, RequestEnd};
 use crate::crawler::{Crawler, Options};
 use crate::fetch_info::{CallSpan, Hop, RedirectHistory};
 use crate::identity::{excerpt, foreign_host};
-use crate::license::LicenseToken;
-use crate::payment::{Payment, PaymentTerms};
+use crate::payment::PaymentTerms;
 use crate::redirect::{Redirect, RedirectTarget, redirect, same_resource};
 use abide_gate::pacing::{NextHop, Permit};
-use abide_gate::{Denied, DeniedKind, Failure, Origin, SignRequest, Verdict, has_userinfo, without_userinfo};
+use abide_gate::{Denied, DeniedKind, Failure, Origin, Verdict, has_userinfo, without_userinfo};
 
 /// What to do next.
 ///
@@ -85,21 +84,7 @@ pub struct Call<'a> {
     next_hop: Option<Box<NextHop>>,
     /// Whether something on the way may have dropped field lines.
     pub(crate) has_lost_fields: bool,
-    /// What signs this hop, in place of what signs all, because the server has asked for it.
-    pub(crate) signer: Option<Arc<dyn SignRequest>>,
-    /// The token of a licence, for the origin that has asked for one.
-    license: Option<Box<LicenseToken>>,
-    /// What the next request offers to pay.
-    payment: Option<Box<Payment>>,
-    given: Repetitions,
-}
-
-/// What servers have asked for, and were given by repeating the request: each once in a call.
-#[derive(Debug, Default)]
-struct Repetitions {
-    signature: bool,
-    license: bool,
-    price: bool,
+    given: Given,
 }
 
 #[derive(Debug, Clone)]
@@ -161,10 +146,7 @@ impl<'a> Call<'a> {
             target: None,
             next_hop: None,
             has_lost_fields: false,
-            signer: None,
-            license: None,
-            payment: None,
-            given: Repetitions::default(),
+            given: Given::default(),
         }
     }
 
@@ -184,10 +166,9 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Whether the request may have to be sent once more, because a server can ask for a signature, a licence or a price.
+    /// Whether the request may have to be sent once more, because there is a hook that answers challenges.
     pub fn may_repeat(&self) -> bool {
-        let Crawler { gate, settings, .. } = self.crawler;
-        gate.signer().is_some() || settings.license.is_some() || settings.payment.is_some()
+        !self.crawler.settings.challenges.is_empty()
     }
 
     /// The URL of this hop, without user information.
@@ -206,7 +187,7 @@ impl<'a> Call<'a> {
     /// Whether the request that was just sent may go out once more, under the same permit, because its server has not responded on a connection that
     /// was kept (RFC 9112 §9.3.1), or wants another protocol: only if it may be processed twice, and costs nothing.
     pub fn may_send_again(&self) -> bool {
-        self.method.is_idempotent() && self.payment.is_none() && self.time_left() != Some(Duration::ZERO)
+        self.method.is_idempotent() && !self.given.is_offer() && self.time_left() != Some(Duration::ZERO)
     }
 
     /// How long a request that is sent again may be on the wire.
@@ -326,40 +307,25 @@ impl<'a> Call<'a> {
         self.crawler.identity.sign(headers).map_err(|kind| self.denied(kind))
     }
 
-    /// Adds what a server has asked for, and signs the request, if requests are signed. Call this last before sending: a signature is valid for
+    /// Adds what is offered unasked, and signs the request, if requests are signed. Call this last before sending: a signature is valid for
     /// seconds, and for this request as it is.
     ///
     /// # Errors
     /// [`DeniedKind::NotSigned`].
     pub fn add_signature(&mut self, headers: &mut HeaderMap) -> Result<(), Denied> {
-        if let Some(policy) = self.crawler.settings.payment.as_ref().filter(|_| self.payment.is_none()) {
-            self.payment = policy.offer(self.url(), None).map(Box::new);
-        }
-        self.add_given(headers);
-        let gate = &self.crawler.gate;
-        let Some(signer) = self.signer.as_ref().or(gate.signer()) else { return Ok(()) };
-        let signed = signer.sign(&self.method, self.url(), headers, gate.wall());
+        let Crawler { gate, settings, .. } = self.crawler;
+        let url = self.url().clone();
+        self.given.offer(&settings.challenges, &url, headers);
+        let Some(signer) = self.given.signer().or(gate.signer()) else { return Ok(()) };
+        let signed = signer.sign(&self.method, &url, headers, gate.wall());
         signed.map_err(|error| self.denied(DeniedKind::NotSigned { reason: error.to_string() }))
-    }
-
-    /// Adds what a server has asked for, a price or the token of a licence.
-    pub(crate) fn add_given(&self, headers: &mut HeaderMap) {
-        if let Some(token) = &self.license {
-            // In place of any other credentials.
-            headers.insert(AUTHORIZATION, token.0.clone());
-        }
-        if let Some(payment) = &self.payment {
-            payment.add(headers);
-        }
     }
 
     /// Reports that the request is sent now: its permit counts until the response ends.
     pub fn sending(&mut self) {
         self.is_sent = true;
         self.is_unconnected = false;
-        if let Some(payment) = &mut self.payment {
-            payment.is_sent = true;
-        }
+        self.given.sent();
     }
 
     /// Reports the head of the response.
@@ -381,9 +347,7 @@ impl<'a> Call<'a> {
         self.wire_left = self.wire_left.map(|left| left.saturating_sub(wire));
         std::mem::replace(&mut self.span, CallSpan::none()).hop_answered(head.status, waited, wire);
         let terms = PaymentTerms::of(head.status, head.headers);
-        if let Some(payment) = self.payment.take() {
-            payment.settled(head.status, head.headers);
-        }
+        self.given.settle(RequestEnd::Answered(head));
         if self.history.hops.is_empty() {
             // Most calls have one hop, and room for more is a large block.
             self.history.hops.reserve_exact(1);
@@ -415,7 +379,7 @@ impl<'a> Call<'a> {
     fn follow_or_finish(&mut self, head: ResponseHead<'_>) -> Result<(), Denied> {
         // Within what the call may still wait. Else the response is the caller's: by 429 it may have backed its host off.
         let is_due = || self.crawler.gate.next_slot(self.url()).is_ok_and(|slot| slot.wait <= self.wait_left);
-        let target = if head.is_repeatable && self.may_repeat() && is_due() && self.gives(head) {
+        let target = if head.is_repeatable && self.may_repeat() && is_due() && self.answers(head) {
             self.history.hops.last_mut().expect("its response ended one").is_repeated = true;
             RedirectTarget::repeat(self.method.clone(), self.url().clone())
         } else if !head.status.is_redirection() {
@@ -425,8 +389,7 @@ impl<'a> Call<'a> {
             let policy = self.options.redirects.as_ref().unwrap_or(&self.crawler.settings.redirects);
             match redirect(policy, &self.method, self.url(), hop, head) {
                 Redirect::Follow(target) => {
-                    self.signer = None;
-                    self.license = self.license.take().filter(|_| target.keeps_credentials);
+                    self.given.forget_signer();
                     self.next_hop = self.crawler.gate.next_hop(head.status, head.headers).map(Box::new);
                     target
                 }
@@ -459,28 +422,9 @@ impl<'a> Call<'a> {
     }
 
     /// Whether the same request goes out once more, with something that the response asks for.
-    #[cold]
-    fn gives(&mut self, head: ResponseHead<'_>) -> bool {
-        let Crawler { gate, settings, .. } = self.crawler;
-        let signer = gate.signer().and_then(|signer| signer.asked(head.status, head.headers));
-        let token = || settings.license.as_ref()?.find(self.url(), head.status, head.headers);
-        let offer = || settings.payment.as_ref()?.offer(self.url(), Some(self.history.last()?.payment()?));
-        if signer.is_some() && !self.given.signature {
-            self.given.signature = true;
-        } else if !self.given.license
-            && let Some(token) = token()
-        {
-            (self.license, self.given.license) = (Some(Box::new(token)), true);
-        } else if !self.given.price
-            && let Some(payment) = offer()
-        {
-            (self.payment, self.given.price) = (Some(Box::new(payment)), true);
-        } else {
-            return false;
-        }
-        // Also where it was given before: the nonce may be another.
-        self.signer = signer.or(self.signer.take());
-        true
+    fn answers(&mut self, head: ResponseHead<'_>) -> bool {
+        let url = self.url().clone();
+        self.given.answer(&self.crawler.settings.challenges, &url, head)
     }
 
     /// Reports that there is no response; `None` if the host is not the reason. Await [`saved`](Self::saved) before the call, and its permit, ends.
@@ -494,8 +438,8 @@ impl<'a> Call<'a> {
         // Nothing was sent, so nothing is paid. TLS and the way to the host can also fail later.
         let unsent = |error: Failure| error.is_connect() && !matches!(error, Failure::Tls | Failure::NoRoute);
         self.is_unconnected = failure.is_some_and(unsent);
-        if let Some(mut payment) = self.payment.take_if(|_| self.is_unconnected) {
-            payment.is_sent = false;
+        if self.is_unconnected {
+            self.given.settle(RequestEnd::NotSent);
         }
         let permit = self.permit.as_ref()?;
         // What earlier hops have left of the timeout may be too short for any server.
@@ -512,9 +456,7 @@ impl<'a> Call<'a> {
     pub fn not_sent(&mut self) {
         self.is_sent = false;
         self.give_back();
-        if let Some(mut payment) = self.payment.take() {
-            payment.is_sent = false;
-        }
+        self.given.settle(RequestEnd::NotSent);
     }
 
     fn give_back(&mut self) {
@@ -549,6 +491,7 @@ impl<'a> Call<'a> {
     pub fn follow(&mut self, headers: &mut HeaderMap) -> bool {
         let target = *self.target.take().expect("Step::Follow");
         target.change(headers);
+        self.given.add_to(headers);
         self.permit = None;
         self.method = target.method;
         self.has_lost_fields = false;
