@@ -1,5 +1,5 @@
 //! Any preference records are read: they change no verdict, a line that cannot be read touches no other, and further signals never
-//! lift a restriction.
+//! lift a restriction. Nothing around a no makes it a yes, or as good as unsaid.
 
 use abide_permissions::{AppDirectives, Preference, Preferences, SfValue, Usage};
 use abide_robots::{ProductToken, Rules, Target};
@@ -31,6 +31,7 @@ fn of(rules: &Rules, target: &Target<'_>) -> (Vec<Directives>, Preferences) {
 
 /// What the first line of this file says.
 pub fn run(bytes: &[u8]) {
+    surround(bytes);
     let mut records = Vec::new();
     for (line, name) in
         bytes.split(|byte| matches!(byte, b'\n' | b'\r')).take(64).zip(NAMES.into_iter().cycle())
@@ -42,7 +43,7 @@ pub fn run(bytes: &[u8]) {
     }
     let (plain, with) = (parse(b""), parse(&records));
     let and = |more: &[u8]| parse(&[&records[..], more].concat());
-    let spoiled = and(b"App-Directives: a;;\nContent-Usage: =\nContent-Usage: A=n\n");
+    let spoiled = and(b"App-Directives: a;;\nContent-Usage: b=n c=n\nContent-Usage: A=n\n");
     let cleaned = parse(&without_dropped(&records, &with));
     let signalled = and(b"Content-Signal: search=yes, ai-train=yes, ai-input=yes\n");
     for path in ["/", "/x", "/x/y", "/foo/1"] {
@@ -58,6 +59,28 @@ pub fn run(bytes: &[u8]) {
         for usage in [Usage::Search, Usage::TrainAi, Usage::AiInput] {
             let (before, after) = (preferences.resolve(&usage), more.resolve(&usage));
             assert!(before != Preference::Disallow || after == Preference::Disallow, "nothing is lifted");
+        }
+    }
+}
+
+/// Marks of any kind and number before and behind a no, in the record and the field of each carrier.
+fn surround(bytes: &[u8]) {
+    let marks = bytes.iter().filter(|byte| !byte.is_ascii_alphanumeric() && !matches!(byte, b'\r' | b'\n'));
+    let marks: Vec<u8> = marks.take(16).copied().collect();
+    let (before, behind) = marks.split_at(marks.len() / 2);
+    for (name, label) in
+        [("Content-Usage", "train-ai"), ("Content-Signal", "ai_train"), ("Content-Usage", "ai")]
+    {
+        for no in ["n", "no", "?0"] {
+            let value = [label.as_bytes(), b"=", before, no.as_bytes(), behind].concat();
+            let records = [name.as_bytes(), b": ", &value].concat();
+            let file = Rules::parse(&[b"User-agent: *\n", &records[..]].concat(), &[]);
+            let robots = Preferences::default().with_robots(&file, &Target::new("/"));
+            let field = Preferences::default().with_fields([(name, value.as_slice())]);
+            for preferences in [robots, field] {
+                let answer = preferences.training();
+                assert!(matches!(answer.as_str(), "no" | "unknown"), "{answer}");
+            }
         }
     }
 }

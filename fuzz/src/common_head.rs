@@ -5,9 +5,12 @@
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
-use abide_permissions::{Head, HeadScanner, ReadOptions, licenses};
+use abide_permissions::testing::strays;
+use abide_permissions::{Head, HeadEnd, HeadScanner, ReadOptions, licenses};
 
 const BY_LOL_HTML: &[u8] = b"<!x>";
+/// As long, so that what decides on the encoding is at the same place.
+const BLANKS: &[u8] = b"    ";
 
 /// What heads are made of, and what makes them unusual. An input picks from these, one byte each.
 static PIECES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| crate::list(include_str!("common_head.txt")));
@@ -38,14 +41,22 @@ pub fn run(bytes: &[u8]) {
     if [&b"\xef\xbb\xbf"[..], b"\xff\xfe", b"\xfe\xff"].iter().any(|mark| document.starts_with(mark)) {
         return;
     }
-    let expected = scan(&[BY_LOL_HTML, &document]);
+    let expected = scan(&[&[BY_LOL_HTML, &document].concat()]);
     let at = document.len() * bytes.len() % (document.len() + 1);
     let (first, last) = document.split_at(at);
-    for found in [scan(&[&document]), scan(&[first, last])] {
+    assert_eq!(
+        strays(&scan(&[&[BLANKS, &document].concat()])).collect::<Vec<_>>(),
+        strays(&expected).collect::<Vec<_>>()
+    );
+    // lol_html shows text late, so a zero in the tag behind it may seem to be in the head.
+    let end = |head: &Head| if head.end() == HeadEnd::UnknownCharset { HeadEnd::Ended } else { head.end() };
+    for found in [scan(&[&[BLANKS, &document].concat()]), scan(&[BLANKS, first, last])] {
         assert_eq!(found.metas(), expected.metas());
         assert_eq!(found.noscript_metas(), expected.noscript_metas());
-        assert_eq!(found.end(), expected.end());
+        assert_eq!(end(&found), end(&expected));
         assert_eq!(found.noscript_cut(), expected.noscript_cut());
+        // What has come with the end of the head is searched, and both are given all of it.
+        assert!(strays(&found).all(|stray| strays(&expected).any(|other| other == stray)));
         assert_eq!(licenses(None, [], Some(&found)), licenses(None, [], Some(&expected)));
     }
 }

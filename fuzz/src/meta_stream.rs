@@ -3,13 +3,15 @@
 
 use std::time::SystemTime;
 
-use abide_permissions::{Head, HeadScanner, Permissions, ReadOptions};
+use abide_permissions::testing::strays;
+use abide_permissions::{Head, HeadEnd, HeadScanner, Permissions, ReadOptions};
 
-const TYPES: [Option<&str>; 4] = [
+const TYPES: [Option<&str>; 5] = [
     None,
     Some("text/html"),
     Some("text/html; charset=utf-16"),
     Some("application/xhtml+xml; charset=iso-2022-jp"),
+    Some("application/xml"),
 ];
 
 /// The least that may be set.
@@ -44,7 +46,7 @@ pub fn run(bytes: &[u8]) {
     let split = scan(&options, content_type, document, size);
     assert_eq!(whole.metas(), split.metas());
     assert_eq!(whole.noscript_metas(), split.noscript_metas());
-    assert_eq!(whole.end(), split.end());
+    assert_same_end(whole.end(), split.end());
     assert!(whole.metas().iter().all(|meta| !meta.name().is_empty()));
     assert!(whole.bytes() <= HEAD);
 
@@ -56,6 +58,7 @@ pub fn run(bytes: &[u8]) {
     prefixes(&options, document, usize::from(choice));
 
     known(&options, &whole);
+    behind_the_head(&options, content_type, document, size, &whole);
     let everywhere = scan(&options.with_body_metas(true), content_type, document, size);
     if is_xml(content_type) {
         // What is not well-formed is read in two ways, one behind the other.
@@ -70,8 +73,33 @@ pub fn run(bytes: &[u8]) {
     );
 }
 
+/// The scan of the whole document has the same head, finds at least what is at hand, and does not depend on how the bytes are split.
+fn behind_the_head(
+    options: &ReadOptions,
+    content_type: Option<&str>,
+    document: &[u8],
+    size: usize,
+    head: &Head,
+) {
+    let options = options.clone().with_whole_document(true);
+    let [whole, split] = [usize::MAX, size].map(|size| scan(&options, content_type, document, size));
+    assert_eq!((whole.metas(), whole.noscript_metas()), (head.metas(), head.noscript_metas()));
+    assert_same_end(whole.end(), head.end());
+    assert_same_end(split.end(), head.end());
+    assert_eq!(split.metas(), whole.metas());
+    let found: Vec<_> = strays(&whole).collect();
+    assert_eq!(strays(&split).collect::<Vec<_>>(), found);
+    assert!(strays(head).all(|stray| found.contains(&stray)));
+}
+
+/// lol_html shows text late, so a zero in the tag behind it may seem to be in the head.
+fn assert_same_end(a: HeadEnd, b: HeadEnd) {
+    let may_be_seen_late = |end| matches!(end, HeadEnd::Ended | HeadEnd::UnknownCharset);
+    assert!(a == b || may_be_seen_late(a) && may_be_seen_late(b), "{a:?}, {b:?}");
+}
+
 fn is_xml(content_type: Option<&str>) -> bool {
-    content_type.is_some_and(|content_type| content_type.starts_with("application/xhtml+xml"))
+    content_type.is_some_and(|content_type| content_type.contains("xml"))
 }
 
 /// Nothing is permitted by a head that was not read to its end, and a part of a document is never read to its end.

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use abide::{
-    HeadEnd, MemoryPermissionStore, Options, PermissionRecord, PermissionStore, RequestBuilderExt,
-    ResponseExt, Scan,
+    HeadEnd, MemoryPermissionStore, Options, PermissionRecord, PermissionStore, ReadOptions,
+    RequestBuilderExt, ResponseExt, Scan,
 };
+use abide_permissions::testing::strays;
 use abide_permissions::{BoxFuture, PermissionError};
 use abide_tests::{Reply, Server, Step, StoppedClock, gzip, listen};
 use reqwest_middleware::ClientWithMiddleware;
@@ -66,6 +67,96 @@ async fn the_answer_is_there_before_the_page_is() {
     end.notify_one();
     let text = page.text().await.unwrap();
     assert_eq!(text, "<head><meta name=robots content=noindex></head><body>the end");
+}
+
+/// A head, then a robots meta behind it, which comes when `then` says so.
+async fn page_with_a_late_meta(then: Arc<Notify>, end: &'static [u8]) -> Server {
+    Server::without_rules(move |_| {
+        Reply::raw(vec![
+            Step::send(b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n"),
+            Step::send(b"<head><title>x</title></head><body><p>"),
+            Step::Wait(then.clone()),
+            Step::send(b"<meta name=robots content=noindex>"),
+            Step::send(end),
+        ])
+    })
+    .await
+}
+
+#[tokio::test]
+async fn the_whole_document_is_read_where_that_is_asked_for() {
+    let then = Arc::new(Notify::new());
+    let long: &'static [u8] = vec![b'x'; 600 * 1024].leak();
+    for (end, is_awaited) in [(&b"the end"[..], true), (long, true), (b"the end", false)] {
+        let server = page_with_a_late_meta(then.clone(), end).await;
+        let read = ReadOptions::for_tokens([]).with_whole_document(is_awaited);
+        let client = builder(&server).read_options(read).client();
+        if is_awaited {
+            then.notify_one();
+        }
+        let page = client.get("http://a.example/x").send().await.unwrap();
+        if !is_awaited {
+            then.notify_one();
+        }
+        let permissions = page.permissions();
+        assert_eq!(permissions.head_end(), HeadEnd::Ended, "a limit behind the head leaves it known");
+        assert_eq!(strays(permissions.head()).count(), usize::from(is_awaited));
+        let body = page.bytes().await.unwrap();
+        assert!(body.starts_with(b"<head>") && body.ends_with(end), "the body is whole");
+    }
+}
+
+#[tokio::test]
+async fn the_whole_document_is_read_while_its_reader_reads() {
+    let then = Arc::new(Notify::new());
+    let server = page_with_a_late_meta(then.clone(), b"the end").await;
+    let read = ReadOptions::for_tokens([]).with_whole_document(true);
+    let client = builder(&server).read_options(read).scan(Scan::Lazy).client();
+    let page = client.get("http://a.example/x").send().await.unwrap();
+    let settled = page.fetch_info().unwrap().settled();
+    then.notify_one();
+    page.bytes().await.unwrap();
+    assert_eq!(strays(settled.await.head()).count(), 1);
+}
+
+#[tokio::test]
+async fn a_304_keeps_what_was_found_behind_the_head() {
+    let server = Server::without_rules(|seen| match seen.header("if-none-match") {
+        Some(_) => Reply::with_headers(304, &[("etag", "\"1\"")], ""),
+        _ => Reply::html("<head></head><body><meta name=robots content=noindex>").with("etag", "\"1\""),
+    })
+    .await;
+    let client = with_store(&server);
+    let first = client.get("http://a.example/x").send().await.unwrap().permissions();
+    let again = client.get("http://a.example/x").header("if-none-match", "\"1\"").send().await.unwrap();
+    assert_eq!(again.status(), 304);
+    let again = again.permissions();
+    assert_eq!(strays(again.head()).map(|meta| meta.name()).collect::<Vec<_>>(), ["robots"]);
+    assert_eq!(again.noindex_known(), first.noindex_known());
+}
+
+#[tokio::test]
+async fn xml_is_read_as_far_as_its_root() {
+    let end = Arc::new(Notify::new());
+    let then = Arc::clone(&end);
+    let server = Server::without_rules(move |seen| match seen.path.as_str() {
+        "/feed" => Reply::raw(vec![
+            Step::send(b"HTTP/1.1 200 OK\r\ncontent-type: application/xml\r\nconnection: close\r\n\r\n"),
+            Step::send(b"<?xml version='1.0'?><feed>"),
+            Step::Wait(then.clone()),
+            Step::send(b"</feed>"),
+        ]),
+        _ => Reply::html(
+            "<html xmlns='http://www.w3.org/1999/xhtml'><head><meta name='robots' content='noindex'/></head></html>",
+        )
+        .with("content-type", "text/xml"),
+    })
+    .await;
+    let feed = client(&server).get("http://a.example/feed").send().await.unwrap();
+    assert_eq!(feed.permissions().noindex_known(), Some(false));
+    end.notify_one();
+    assert!(feed.text().await.unwrap().ends_with("</feed>"));
+    assert!(!client(&server).get("http://a.example/page").send().await.unwrap().permissions().may_index());
 }
 
 #[tokio::test]

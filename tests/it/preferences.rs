@@ -4,8 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use abide::{Preference, ResponseExt, Usage};
-use abide_permissions::Question;
+use abide::{Denied, DeniedKind, Preference, Question, ResponseExt, Usage};
 use abide_tests::{Reply, Server};
 
 use crate::{Built, client};
@@ -138,4 +137,71 @@ async fn a_304_keeps_preferences_and_licences_and_adds_its_own() {
     }
     let licenses = again.fetch_info().unwrap().licenses();
     assert_eq!(licenses.iter().map(|(url, _)| &**url).collect::<Vec<_>>(), ["/field.xml", "/page.xml"]);
+}
+
+#[tokio::test]
+async fn what_the_purpose_is_disallowed_for_is_not_requested() {
+    let robots = "User-agent: *\nAllow: /\nContent-Usage: /closed ai=n\nContent-Usage: /vague train-ai=maybe\n\
+                  Content-Usage: /open train-ai=y\nUser-agent: __usage_ai-training\nDisallow: /token\n";
+    let server = Server::start(move |seen| match (seen.host(), seen.path.as_str()) {
+        ("mined.example", "/robots.txt") => Reply::new(404, ""),
+        ("mined.example", "/.well-known/tdmrep.json") => Reply::new(200, r#"{"tdm_reservation": 1}"#),
+        (_, "/robots.txt") => Reply::new(200, robots),
+        (_, "/.well-known/tdmrep.json") => Reply::new(404, ""),
+        (_, "/open/field") => Reply::html("page").with("content-signals", "ai-train=false"),
+        (_, "/open/meta") => Reply::html("<meta name=content-usage content='ai=n'>page"),
+        (_, "/open/tag") => Reply::html("page").with("x-robots-tag", "noai"),
+        (_, "/open/away") => Reply::redirect(302, "http://a.example/closed/2"),
+        _ => Reply::html("page"),
+    })
+    .await;
+    let (abide, inner) = crate::builder(&server).fetch_tdmrep().purpose(Usage::TrainAi).parts();
+    let client = abide.wrap(inner);
+    for (url, source) in [
+        ("a.example/closed/1", "robots.txt line 3 (group *): Content-Usage /closed"),
+        ("a.example/open/away", "robots.txt line 3 (group *): Content-Usage /closed"),
+        ("a.example/token", "robots.txt line 7 (group __usage_ai-training): Disallow /token"),
+        ("mined.example/p", "tdmrep.json entry 1"),
+    ] {
+        let error = client.get(format!("http://{url}")).send().await.unwrap_err();
+        let denied = Denied::find(&error).unwrap();
+        let DeniedKind::Purpose { usage, source: found } = denied.kind() else { panic!("{denied}") };
+        assert_eq!((&**usage, &**found), ("train-ai", source));
+        assert!(denied.to_string().contains(" is not requested"), "{denied}");
+        assert!(
+            denied.to_string().ends_with(&format!(": the site disallows train-ai ({source})")),
+            "{denied}"
+        );
+        assert_eq!((denied.name(), denied.is_temporary()), ("purpose", false));
+    }
+    let asked = |path: &str| server.count(path);
+    assert_eq!(
+        ["a.example/closed/1", "a.example/closed/2", "a.example/token", "mined.example/p"].map(asked),
+        [0; 4]
+    );
+    let check = abide.check(&"http://a.example/closed/1".parse().unwrap()).await.unwrap_err();
+    assert_eq!(check.name(), "purpose");
+
+    for (path, expected) in [
+        ("/vague", "unknown"),
+        ("/elsewhere", "unset"),
+        ("/open", "yes"),
+        ("/open/field", "no"),
+        ("/open/meta", "no"),
+        ("/open/tag", "no"),
+    ] {
+        let page = client.get(format!("http://a.example{path}")).send().await.unwrap();
+        assert_eq!(page.allows_purpose().as_str(), expected, "{path}");
+        assert_eq!(page.allows_purpose().unknown_because().is_empty(), expected != "unknown", "{path}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_purpose_nothing_is_refused_for_it() {
+    let server =
+        Server::with_rules("User-agent: *\nContent-Usage: train-ai=n", |_| Reply::html("page")).await;
+    let page = client(&server).get("http://a.example/p").send().await.unwrap();
+    assert!(page.preferences().training().is_disallowed());
+    let unknown = "unknown: no purpose is declared (Builder::purpose)";
+    assert_eq!(page.allows_purpose().to_string(), unknown);
 }

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use abide::pacing::{OnStoreOutage, PacePolicy};
+use abide_permissions::Usage;
 use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
 use url::{Host, Url};
@@ -384,6 +385,10 @@ pub(crate) struct Online {
     /// Also fetch the /.well-known/tdmrep.json of each site before its first page; what it reserves is among the preferences
     #[arg(help_heading = "Network", long)]
     pub(crate) tdmrep: bool,
+    /// What the pages are for: train-ai, ai-input, search, tdm or other:LABEL. A URL for which robots.txt (or, with --tdmrep, the tdmrep.json)
+    /// disallows that is denied
+    #[arg(help_heading = "Identity", long, value_name = "USE", value_parser = purpose)]
+    pub(crate) purpose: Option<Usage>,
     /// Where robots.txt, leases, backoffs and permissions are kept: memory, redb:PATH (kept between calls, one process at a time) or
     /// redis://HOST (for several processes, Redis or Valkey; also redis+cluster://HOST,... and
     /// redis+sentinel://HOST,.../NAME)
@@ -535,6 +540,18 @@ fn on_store_outage(text: &str) -> Result<OnStoreOutage, String> {
         ("stop", _) => Ok(OnStoreOutage::FailClosed),
         (_, Some(workers @ 1..)) => Ok(OnStoreOutage::Continue { workers }),
         _ => Err("expected defer, stop, or continue:N with the number of processes".to_owned()),
+    }
+}
+
+/// A use of content, by its label in the vocabularies.
+fn purpose(text: &str) -> Result<Usage, String> {
+    let known = [Usage::TrainAi, Usage::AiInput, Usage::Search, Usage::Tdm];
+    match known.into_iter().find(|usage| usage.to_string() == text) {
+        Some(usage) => Ok(usage),
+        None => match text.strip_prefix("other:").filter(|label| !label.is_empty()) {
+            Some(label) => Ok(Usage::Other(label.into())),
+            None => Err("expected train-ai, ai-input, search, tdm or other:LABEL".to_owned()),
+        },
     }
 }
 

@@ -135,12 +135,13 @@ pub(crate) fn rules_and_url(
     robots_base64: Option<String>,
     agent: OneOrMore,
     url: &str,
-) -> Result<(Rules, UrlOrPath), String> {
+) -> Result<(Vec<u8>, Rules, UrlOrPath), String> {
     let body = bytes("robots", robots, robots_base64)?
         .ok_or("expected \"robots\" or \"robots_base64\", found neither")?;
     let tokens = tokens(&agent.into_vec())?;
     let url = parse_url(url)?;
-    Ok((Rules::parse(&body, &tokens), url))
+    let rules = Rules::parse(&body, &tokens);
+    Ok((body, rules, url))
 }
 
 /// Bytes that may be given as text or as base64, not both.

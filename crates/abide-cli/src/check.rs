@@ -25,6 +25,8 @@ pub(crate) struct Checked<'a> {
     text: &'a str,
     pub(crate) url: Url,
     pub(crate) result: Result<Verdict, Denied>,
+    /// The site disallows the use that it is for, though robots.txt allows the URL.
+    purpose: Option<Denied>,
 }
 
 #[derive(Debug, Serialize)]
@@ -61,8 +63,17 @@ pub(crate) async fn each(
     mut show: impl FnMut(&Checked<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<Status> {
     let check = |text, url| async move {
-        let result = abide.check(&url).await;
-        Checked { text, url, result }
+        let (mut result, mut purpose) = (abide.check(&url).await, None);
+        let is_purpose = |denied: &Denied| matches!(denied.kind(), DeniedKind::Purpose { .. });
+        // Its verdict says where robots.txt came from, and shows its lines.
+        if let Err(denied) = &result
+            && is_purpose(denied)
+            && let Some(verdict) = abide.check_cached(&url)
+        {
+            purpose = Some(denied.clone());
+            result = Ok(verdict);
+        }
+        Checked { text, url, result, purpose }
     };
     online::in_order(online, urls, check, |checked| {
         show(&checked)?;
@@ -75,6 +86,9 @@ impl<'a> Checked<'a> {
     /// Why it is not to be fetched.
     fn denied(&self, abide: &Abide) -> Option<Denied> {
         let now = abide.gate().wall();
+        if self.purpose.is_some() {
+            return self.purpose.clone();
+        }
         match &self.result {
             Ok(verdict) => verdict.refusal(&self.url, now).or_else(|| {
                 // No call waits as long as that.
@@ -98,6 +112,10 @@ impl<'a> Checked<'a> {
         if let Some(why) = &error {
             verdict.found.allowed = None;
             verdict.why.clone_from(why);
+        }
+        if let Some(denied) = &self.purpose {
+            verdict.found.allowed = Some(false);
+            verdict.why = outcome::why(denied);
         }
         let not_before = denied.as_ref().and_then(not_before);
         CheckLine { url: public(self.text), outcome, verdict, not_before, error }

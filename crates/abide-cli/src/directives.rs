@@ -17,7 +17,7 @@ use crate::sanitize::public;
 use crate::status::{Status, UsageError};
 use crate::style::{self, PLAIN};
 
-/// What one question is answered with: all three keys, always.
+/// What one question is answered with: all keys, always.
 #[derive(Debug, Serialize)]
 struct DirectivesLine {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -25,6 +25,14 @@ struct DirectivesLine {
     app_directives: Option<Map<String, Value>>,
     content_usage: Map<String, Value>,
     content_signal: Map<String, Value>,
+    answers: Answers,
+    unknown_because: Vec<String>,
+}
+
+/// Whether the content may be used so: `yes`, `no`, `unset` or `unknown`.
+#[derive(Debug, Serialize)]
+struct Answers {
+    train: &'static str,
 }
 
 #[derive(Debug, Deserialize)]
@@ -46,7 +54,7 @@ pub(crate) fn run(args: DirectivesArgs) -> anyhow::Result<Status> {
     input::each(&texts, args.output.json, |text, url| {
         let answer = DirectivesLine {
             url: Some(public(text).into()),
-            ..DirectivesLine::new(&rules, url, args.app.as_deref())
+            ..DirectivesLine::new(&body, &rules, url, args.app.as_deref())
         };
         if args.output.json {
             style::print_json(&answer)?;
@@ -59,15 +67,17 @@ pub(crate) fn run(args: DirectivesArgs) -> anyhow::Result<Status> {
 
 fn answer(question: DirectivesQuestion) -> Result<DirectivesLine, String> {
     let DirectivesQuestion { robots, robots_base64, agent, url, app } = question;
-    let (rules, url) = batch::rules_and_url(robots, robots_base64, agent, &url)?;
-    Ok(DirectivesLine::new(&rules, &url, app.as_deref()))
+    let (body, rules, url) = batch::rules_and_url(robots, robots_base64, agent, &url)?;
+    Ok(DirectivesLine::new(&body, &rules, &url, app.as_deref()))
 }
 
 impl DirectivesLine {
-    fn new(rules: &Rules, url: &UrlOrPath, app: Option<&str>) -> Self {
+    fn new(body: &[u8], rules: &Rules, url: &UrlOrPath, app: Option<&str>) -> Self {
         let target = url.target();
         let directives = AppDirectives::of(rules, &target);
-        let preferences = Preferences::default().with_robots(rules, &target);
+        let preferences =
+            Preferences::default().with_robots(rules, &target).with_policy_tokens(body, &target);
+        let training = preferences.training();
         let mut content_signal = stated(preferences.content_signal());
         if let Some(usage) = preferences.content_signal_use() {
             content_signal.insert("use".to_owned(), usage.into());
@@ -77,6 +87,8 @@ impl DirectivesLine {
             app_directives: app.and_then(|app| directives.for_app(app)).map(values),
             content_usage: stated(preferences.content_usage()),
             content_signal,
+            answers: Answers { train: training.as_str() },
+            unknown_because: training.unknown_because().to_vec(),
         }
     }
 }
@@ -116,5 +128,8 @@ fn print(text: &str, answer: &DirectivesLine) -> anyhow::Result<()> {
         let shown = if shown.is_empty() { "nothing stated".to_owned() } else { shown.join(", ") };
         style::say(&[(PLAIN, &format!("  {name}: {shown}"))])?;
     }
+    let because = answer.unknown_because.iter().map(|why| format!("; {why}"));
+    let training = because.fold(format!("  training: {}", answer.answers.train), |text, why| text + &why);
+    style::say(&[(PLAIN, &training)])?;
     Ok(())
 }

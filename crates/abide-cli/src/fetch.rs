@@ -9,7 +9,8 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use abide::{
-    Abide, Denied, DeniedKind, Failure, HeadEnd, Options, RedirectHistory, RequestBuilderExt, ResponseExt,
+    Abide, Denied, DeniedKind, Failure, HeadEnd, Hop, Options, RedirectHistory, RequestBuilderExt,
+    ResponseExt,
 };
 use abide_http::root_cause;
 use abide_permissions::{Preference, Question};
@@ -177,6 +178,11 @@ pub(crate) async fn ask(
         Ok(response) => {
             let mut answer = fetched(abide, text, &response);
             answer.line.hops = recorder.sent().iter().map(HopLine::sent).collect();
+            let hops = response.fetch_info().map(|info| info.hops()).unwrap_or_default();
+            if answer.line.hops.len() < hops.len() {
+                // What goes out over HTTP/1.1 alone is not recorded.
+                answer.line.hops = hops.iter().map(HopLine::answered).collect();
+            }
             read(response, &mut answer.line, recorder, sink).await;
             answer
         }
@@ -246,7 +252,8 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> FetchAnsw
         let usages = line.preferences.iter();
         let usages =
             usages.map(|stated| format!("{}: {} {}", stated.source, stated.usage, stated.preference));
-        answer.statements = rules.chain(usages).collect();
+        let purpose = info.purpose().map(|usage| format!("{usage}: {}", info.allows_purpose()));
+        answer.statements = rules.chain(usages).chain(purpose).collect();
     }
     answer
 }
@@ -318,6 +325,11 @@ fn known(abide: &Abide, url: &Url) -> Option<OnlineVerdict> {
 }
 
 impl HopLine {
+    /// A request that was answered, as the library knows it.
+    fn answered(hop: &Hop) -> Self {
+        Self { url: public_url(hop.url()).to_string(), status: Some(hop.status().as_u16()), allowed: true }
+    }
+
     /// A request that went out, and so was allowed.
     fn sent(sent: &Sent) -> Self {
         Self { url: sent.url.to_string(), status: sent.status, allowed: true }

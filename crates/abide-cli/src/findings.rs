@@ -116,9 +116,14 @@ fn record_alone(robots: &Robots, record: &Record<'_>, findings: &mut Vec<Finding
             let message = "two sitemaps stand on one line, which is read as one URL";
             add("two-sitemaps", 0..value.len(), message, "write one Sitemap line for each");
         }
-        RecordKind::AppDirectives | RecordKind::ContentUsage | RecordKind::ContentSignal => {
+        RecordKind::AppDirectives
+        | RecordKind::ContentUsage
+        | RecordKind::ContentSignal
+        | RecordKind::DisallowAiTraining
+        | RecordKind::TdmReservation => {
             for (place, meant) in misspelt_usages(value, record.kind().name()) {
-                add("misspelt-usage", place, "the usage is unknown, and ignored", &format!("write {meant}"));
+                let message = "the usage is not one of this record, so nothing is allowed by it";
+                add("misspelt-usage", place, message, &format!("write {meant}"));
             }
             let Some(problem) = record_problem(record) else { return };
             // What can't be read stands between backticks. Other text may hold it, too, so it is looked for by itself.

@@ -74,6 +74,6 @@ struct MatchQuestion {
 
 fn answer(question: MatchQuestion) -> Result<Match, String> {
     let MatchQuestion { robots, robots_base64, agent, url } = question;
-    let (rules, url) = batch::rules_and_url(robots, robots_base64, agent, &url)?;
+    let (_, rules, url) = batch::rules_and_url(robots, robots_base64, agent, &url)?;
     Ok(Match::new(None, &rules.verdict(&url.target())))
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use abide::identity::WebBotAuth;
 use abide::pacing::PacePolicy;
 use abide::robots_cache::RobotsPolicy;
-use abide::{Abide, BuildError, Event};
+use abide::{Abide, BuildError, Event, ReadOptions};
 use futures_util::stream::{self, StreamExt};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 #[cfg(unix)]
@@ -147,6 +147,8 @@ fn settings(online: &Online, signature: Option<&WebBotAuth>) -> anyhow::Result<a
         .robots(robots)
         .pace(pace(online))
         .max_wait(online.max_wait)
+        // The body is read anyway, and whoever looks at a page wants to know of a robots meta wherever it is.
+        .read_options(ReadOptions::for_tokens([]).with_whole_document(true))
         // reqwest's own counts (`inner`).
         .read_timeout(Duration::MAX);
     builder = resolving(builder, &online.resolve)?;
@@ -157,6 +159,9 @@ fn settings(online: &Online, signature: Option<&WebBotAuth>) -> anyhow::Result<a
     }
     if online.tdmrep {
         builder = builder.fetch_tdmrep();
+    }
+    if let Some(usage) = &online.purpose {
+        builder = builder.purpose(usage.clone());
     }
     Ok(builder)
 }

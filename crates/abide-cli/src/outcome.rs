@@ -19,7 +19,7 @@ pub(crate) enum Outcome {
     Allowed,
     /// The server answered, whatever its status.
     Fetched,
-    /// The site's robots.txt disallows it, or can't be fetched.
+    /// The site's robots.txt disallows it, or can't be fetched; or the site disallows the use that it is for.
     Denied,
     /// Later: the host has to be left alone for longer than the call waits.
     Deferred,
@@ -35,7 +35,9 @@ impl Outcome {
     pub(crate) fn of(denied: &Denied) -> Self {
         match denied.kind() {
             DeniedKind::Unreachable { cause, .. } if cause.is_refused() => Self::Refused,
-            DeniedKind::Disallowed { .. } | DeniedKind::Unreachable { .. } => Self::Denied,
+            DeniedKind::Disallowed { .. } | DeniedKind::Unreachable { .. } | DeniedKind::Purpose { .. } => {
+                Self::Denied
+            }
             DeniedKind::Deferred { .. } => Self::Deferred,
             _ => Self::Refused,
         }
@@ -92,6 +94,7 @@ pub(crate) fn cause(denied: &Denied) -> Option<String> {
         _ if refused_address(denied).is_some() => refused_address(denied).map(not_public),
         DeniedKind::AddressRefused { .. } => Some("it has no public address".to_owned()),
         DeniedKind::Unreachable { cause, .. } => Some(format!("robots.txt can't be fetched: {cause}")),
+        DeniedKind::Purpose { usage, .. } => Some(format!("the site disallows {usage}")),
         _ => None,
     }
 }

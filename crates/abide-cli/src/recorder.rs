@@ -48,6 +48,16 @@ impl Recorder {
         self.lock().clone()
     }
 
+    /// A request goes on the wire.
+    fn begin(&self, url: Url) {
+        let (mut sent, at) = (self.lock(), Instant::now());
+        match sent.last_mut().filter(|last| last.url == url && last.status.is_none()) {
+            // The connection was closed before there was a response, and it goes out once more: that is one hop.
+            Some(last) => last.at = at,
+            None => sent.push(Sent { url, at, took: None, status: None }),
+        }
+    }
+
     /// The time that there is for a page, if the last one has had all of it.
     pub(crate) fn overdue(&self) -> Option<Duration> {
         let begun = self.lock().last()?.at;
@@ -106,7 +116,7 @@ impl Middleware for Below {
             let first = format!("{} {url}", request.method());
             print_head('>', &first, request.headers());
         }
-        recorder.lock().push(Sent { url, at: Instant::now(), took: None, status: None });
+        recorder.begin(url);
         let response = next.run(request, extensions).await.inspect_err(|error| {
             if let Some(Failure::AddressRefused(_)) = abide_http::failure_of(error) {
                 // It was resolved, and nothing was sent.

@@ -90,7 +90,7 @@ fn read(
     html: Option<&[u8]>,
     content_type: Option<&str>,
 ) -> (Permissions, Preferences) {
-    let options = ReadOptions::for_tokens(tokens);
+    let options = ReadOptions::for_tokens(tokens).with_whole_document(true);
     let lines = headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("content-type"));
     // Several lines are one list, as in a response.
     let lines: Vec<&str> = lines.map(|(_, value)| value.as_str()).collect();
@@ -104,7 +104,7 @@ fn read(
     });
     let fields = || headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
     let permissions = Permissions::read(&options, fields(), head, SystemTime::now());
-    let preferences = Preferences::default().with_fields(fields());
+    let preferences = Preferences::default().with_fields(fields()).with_page(&permissions);
     let preferences = preferences.with_tdm(None, fields(), permissions.metas());
     (permissions, preferences)
 }

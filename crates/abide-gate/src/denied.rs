@@ -140,6 +140,13 @@ pub enum DeniedKind {
         /// Which one: a clock, an observer, a scope.
         callback: &'static str,
     },
+    /// The site disallows the use that the pages are for, in its robots.txt or tdmrep.json: skip the URL.
+    Purpose {
+        /// The use, such as `train-ai`.
+        usage: Box<str>,
+        /// Where the site states it, such as `robots.txt line 2 (group *): Content-Usage`.
+        source: Box<str>,
+    },
     /// The site's tdmrep.json is required and could not be fetched, so it is unknown whether text and data mining is reserved.
     TdmrepUnknown,
     /// The request would have to wait, and there is no tokio runtime with timers.
@@ -249,6 +256,7 @@ impl Denied {
             DeniedKind::ForeignHost { .. } => "foreign_host",
             DeniedKind::NotSigned { .. } => "not_signed",
             DeniedKind::Panicked { .. } => "panicked",
+            DeniedKind::Purpose { .. } => "purpose",
             DeniedKind::TdmrepUnknown => "tdmrep_unknown",
             DeniedKind::NoTimers => "no_timers",
             DeniedKind::Interrupted => "interrupted",
@@ -359,6 +367,10 @@ impl fmt::Display for Denied {
             }
             DeniedKind::Panicked { callback } => {
                 write!(f, "the {callback} panicked, so the request was not sent")
+            }
+            DeniedKind::Purpose { usage, source } => {
+                not_requested(f)?;
+                write!(f, "the site disallows {usage} ({source})")
             }
             DeniedKind::TdmrepUnknown => {
                 not_requested(f)?;

@@ -229,9 +229,21 @@ impl<'a> Call<'a> {
         {
             return Err(denied);
         }
+        if let Some(denied) = self.purpose_refusal(&verdict) {
+            return Err(denied);
+        }
         self.pending().verdict = Some(verdict);
         self.span = CallSpan::hop(self.history.hops().len(), self.url());
         Ok(())
+    }
+
+    /// Why the page is not requested although it may be: the site disallows the use that it is for. `None` where that is unknown.
+    fn purpose_refusal(&self, verdict: &Verdict) -> Option<Denied> {
+        // The owner of a site may pass over what its files say.
+        if self.override_reason().is_some() {
+            return None;
+        }
+        self.crawler.purpose_refusal(verdict, self.url())
     }
 
     /// Acquires the permit of a hop that was checked, whose verdict the gate replaces if rules change during the wait.
@@ -246,6 +258,9 @@ impl<'a> Call<'a> {
             // The rules have changed during the wait. `checked` overrides them.
             Err(_) if !verdict.is_allowed() && self.override_reason().is_some() => return Ok(()),
             permit => (self.permit, self.is_sent) = (Some(permit?), false),
+        }
+        if let Some(denied) = self.purpose_refusal(&verdict) {
+            return Err(denied);
         }
         self.pending().verdict = Some(verdict);
         Ok(())
@@ -285,7 +300,11 @@ impl<'a> Call<'a> {
             Some(_) => Some(verdict.clone()),
             None => self.crawler.gate.check_cached(self.url()),
         };
-        let is_current = |now: &Verdict| now.is_allowed() && now.crawl_delay() <= verdict.crawl_delay();
+        let is_current = |now: &Verdict| {
+            now.is_allowed()
+                && now.crawl_delay() <= verdict.crawl_delay()
+                && self.purpose_refusal(now).is_none()
+        };
         let is_backed_off = self.permit.as_ref().is_some_and(Permit::is_backed_off);
         match now.filter(|now| is_current(now) && !is_backed_off) {
             Some(now) => self.pending().verdict = Some(now),

@@ -16,7 +16,7 @@ use crate::call::ResponseHead;
 /// Answers what servers ask for: [`CrawlerBuilder::answer_challenges`](crate::CrawlerBuilder::answer_challenges).
 ///
 /// ```
-/// use abide_http::{Answer, AnswerChallenge, Challenge};
+/// use abide_http::{ChallengeAnswer, AnswerChallenge, Challenge};
 /// use http::{HeaderMap, HeaderValue, StatusCode};
 ///
 /// /// Sends the name of a member to the one site that asks for it.
@@ -24,21 +24,21 @@ use crate::call::ResponseHead;
 /// struct Membership(HeaderValue);
 ///
 /// impl AnswerChallenge for Membership {
-///     fn answer(&self, challenge: &Challenge<'_>, request: &mut HeaderMap) -> Answer {
+///     fn answer(&self, challenge: &Challenge<'_>, request: &mut HeaderMap) -> ChallengeAnswer {
 ///         let is_asked = challenge.response.is_some_and(|head| head.status == StatusCode::UNAUTHORIZED);
 ///         if !is_asked || challenge.url.host_str() != Some("members.example") || challenge.url.scheme() != "https" {
-///             return Answer::Nothing;
+///             return ChallengeAnswer::Nothing;
 ///         }
 ///         request.insert("authorization", self.0.clone());
-///         Answer::Fields
+///         ChallengeAnswer::Fields
 ///     }
 /// }
 /// ```
 pub trait AnswerChallenge: fmt::Debug + Send + Sync {
-    /// Adds fields to `request`, which is sent once more if this returns anything but [`Answer::Nothing`]. A panic is `Nothing`.
+    /// Adds fields to `request`, which is sent once more if this returns anything but [`ChallengeAnswer::Nothing`]. A panic is `Nothing`.
     ///
     /// Without a response the request is about to be sent for the first time: for what is offered before anybody asks.
-    fn answer(&self, challenge: &Challenge<'_>, request: &mut HeaderMap) -> Answer;
+    fn answer(&self, challenge: &Challenge<'_>, request: &mut HeaderMap) -> ChallengeAnswer;
 }
 
 /// What may be a challenge.
@@ -59,13 +59,13 @@ pub struct Challenge<'r> {
 /// What is given to a server.
 ///
 /// ```
-/// let answer = abide_http::Answer::Offer(Box::new(|end| {
+/// let answer = abide_http::ChallengeAnswer::Offer(Box::new(|end| {
 ///     if let abide_http::RequestEnd::Answered(head) = end {
 ///         println!("bought: {}", head.status.is_success());
 ///     }
 /// }));
 /// ```
-pub enum Answer {
+pub enum ChallengeAnswer {
     /// Nothing: the response is the caller's.
     Nothing,
     /// The fields that were added. Those of a redirect are dropped as it says: credentials stay within their origin.
@@ -79,7 +79,7 @@ pub enum Answer {
 /// Is told how a request ended.
 pub type Settle = Box<dyn FnOnce(RequestEnd<'_>) + Send + Sync>;
 
-impl fmt::Debug for Answer {
+impl fmt::Debug for ChallengeAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Nothing => "Nothing",
@@ -162,12 +162,12 @@ impl Given {
         true
     }
 
-    fn take(&mut self, at: usize, fields: HeaderMap, answer: Answer) {
+    fn take(&mut self, at: usize, fields: HeaderMap, answer: ChallengeAnswer) {
         self.fields.extend(fields);
         match answer {
-            Answer::Nothing | Answer::Fields => {}
-            Answer::Offer(settle) => self.offers.push(settle),
-            Answer::Signature(signer) => (self.signer, self.signed_by) = (Some(signer), Some(at)),
+            ChallengeAnswer::Nothing | ChallengeAnswer::Fields => {}
+            ChallengeAnswer::Offer(settle) => self.offers.push(settle),
+            ChallengeAnswer::Signature(signer) => (self.signer, self.signed_by) = (Some(signer), Some(at)),
         }
     }
 
@@ -219,10 +219,10 @@ impl fmt::Debug for Given {
 }
 
 /// What a hook answers, and the fields that it adds.
-fn ask(hook: &Arc<dyn AnswerChallenge>, challenge: &Challenge<'_>) -> Option<(HeaderMap, Answer)> {
+fn ask(hook: &Arc<dyn AnswerChallenge>, challenge: &Challenge<'_>) -> Option<(HeaderMap, ChallengeAnswer)> {
     let mut fields = HeaderMap::new();
     match caught(|| hook.answer(challenge, &mut fields))? {
-        Answer::Nothing => None,
+        ChallengeAnswer::Nothing => None,
         answer => Some((fields, answer)),
     }
 }
@@ -232,8 +232,8 @@ fn ask(hook: &Arc<dyn AnswerChallenge>, challenge: &Challenge<'_>) -> Option<(He
 pub(crate) struct SignWhenAsked(pub(crate) Arc<dyn SignRequest>);
 
 impl AnswerChallenge for SignWhenAsked {
-    fn answer(&self, challenge: &Challenge<'_>, _: &mut HeaderMap) -> Answer {
-        let Some(head) = challenge.response else { return Answer::Nothing };
-        self.0.asked(head.status, head.headers).map_or(Answer::Nothing, Answer::Signature)
+    fn answer(&self, challenge: &Challenge<'_>, _: &mut HeaderMap) -> ChallengeAnswer {
+        let Some(head) = challenge.response else { return ChallengeAnswer::Nothing };
+        self.0.asked(head.status, head.headers).map_or(ChallengeAnswer::Nothing, ChallengeAnswer::Signature)
     }
 }

@@ -10,14 +10,15 @@ use thiserror::Error;
 
 use crate::body::BoxError;
 use crate::challenge::{AnswerChallenge, SignWhenAsked};
+use crate::fetch_info::with_site;
 use crate::identity::Identity;
 use crate::license::{LicenseToken, LicenseTokens};
 use crate::payment::PaymentPolicy;
 use crate::reader::Scan;
 use crate::redirect::RedirectPolicy;
 use abide_gate::robots_cache::Fetch;
-use abide_gate::{Gate, GateBuilder, Origin, SignRequest, lacks_timers};
-use abide_permissions::{PermissionStore, ReadOptions, Usage};
+use abide_gate::{Denied, DeniedKind, Gate, GateBuilder, Origin, SignRequest, Verdict, lacks_timers};
+use abide_permissions::{PermissionStore, Preferences, ReadOptions, Usage};
 use abide_robots::{InvalidText, ProductToken};
 use url::Url;
 
@@ -45,6 +46,8 @@ pub(crate) struct CallSettings {
     /// Where permissions are kept between fetches. A head that is scanned lazily is not kept.
     pub(crate) permissions: Option<Arc<dyn PermissionStore>>,
     pub(crate) redirects: RedirectPolicy,
+    /// What the pages are for.
+    pub(crate) purpose: Option<Usage>,
     pub(crate) report_only: Option<Arc<str>>,
     /// In the order in which they are asked, but for signing, which goes first.
     pub(crate) challenges: Vec<Arc<dyn AnswerChallenge>>,
@@ -65,6 +68,7 @@ impl Crawler {
                 scan: Scan::Eager,
                 permissions: None,
                 redirects: RedirectPolicy::default(),
+                purpose: None,
                 report_only: None,
                 challenges: Vec::new(),
             },
@@ -74,6 +78,16 @@ impl Crawler {
     /// The gate: robots.txt and rate limits.
     pub fn gate(&self) -> &Gate {
         &self.gate
+    }
+
+    /// Why `url`, whose verdict this is, is not requested for what the pages are [for](CrawlerBuilder::purpose): robots.txt or tdmrep.json
+    /// disallow it. `None` where no purpose is declared, and where they allow it, state nothing, or are unknown.
+    pub fn purpose_refusal(&self, verdict: &Verdict, url: &Url) -> Option<Denied> {
+        let usage = self.settings.purpose.as_ref()?;
+        let answer = with_site(Preferences::new(&self.settings.read), verdict, url).answer(usage);
+        let source = answer.sources().first().filter(|_| answer.is_disallowed())?;
+        let (usage, source) = (usage.to_string().into(), source.to_string().into());
+        Some(Denied::new(DeniedKind::Purpose { usage, source }, url, self.gate.wall()))
     }
 
     /// The User-Agent of every request.
@@ -142,6 +156,15 @@ impl CrawlerBuilder {
     /// [`FetchInfo::preferences`](crate::FetchInfo::preferences).
     pub fn policy_token(mut self, token: &str, usage: Usage, fallback: bool) -> Self {
         self.policies.push((token.to_owned(), usage, fallback));
+        self
+    }
+
+    /// Declares what the pages are for, such as [`Usage::TrainAi`]. A URL for which robots.txt, or the tdmrep.json that
+    /// [is fetched](GateBuilder::fetch_tdmrep), disallows that use is not requested:
+    /// [`DeniedKind::Purpose`](abide_gate::DeniedKind::Purpose). Where they are unset or unknown, it is, because the response may say more:
+    /// then ask [`FetchInfo::allows_purpose`](crate::FetchInfo::allows_purpose), which unites all places. Default: none.
+    pub fn purpose(mut self, usage: Usage) -> Self {
+        self.settings.purpose = Some(usage);
         self
     }
 

@@ -24,8 +24,8 @@ use crate::payment::PaymentTerms;
 use crate::reader::{RuleFields, not_scanned};
 use abide_gate::{Verdict, without_userinfo};
 use abide_permissions::{
-    AppDirectives, Head, PermissionError, PermissionRecord, Permissions, Preference, Preferences, Provenance,
-    ReadOptions, Usage, license_challenge, licenses,
+    Answer, AppDirectives, Head, PermissionError, PermissionRecord, Permissions, Preference, Preferences,
+    Provenance, ReadOptions, Usage, license_challenge, licenses,
 };
 use abide_robots::Target;
 
@@ -36,6 +36,7 @@ pub struct FetchInfo {
     history: RedirectHistory,
     fields: RuleFields,
     outcome: HeadOutcome,
+    purpose: Option<Usage>,
     /// Of a response without hops: its URL, and what is known of its robots.txt.
     robots: Option<Box<(Url, Verdict)>>,
 }
@@ -53,8 +54,9 @@ pub(crate) enum HeadOutcome {
 impl FetchInfo {
     /// Of the last response of the call, which loses its history to it.
     pub(crate) fn new(call: &mut Call<'_>, fields: RuleFields, outcome: HeadOutcome) -> Self {
-        let (read, history) = (call.crawler.settings.read.clone(), std::mem::take(&mut call.history));
-        Self { read, history, fields, outcome, robots: None }
+        let (settings, history) = (&call.crawler.settings, std::mem::take(&mut call.history));
+        let (read, purpose) = (settings.read.clone(), settings.purpose.clone());
+        Self { read, history, fields, outcome, purpose, robots: None }
     }
 
     /// For a response without hops.
@@ -115,35 +117,59 @@ impl FetchInfo {
     /// What the site says about *uses* of the content: AI training, search, text and data mining.
     ///
     /// Read from the robots.txt of the last hop (draft-ietf-aipref-attach: "the copy of robots.txt that is current at the time of the
-    /// fetch"), the response's fields, and the metas of its head. Preferences never decide whether a page may be fetched.
+    /// fetch"), the response's fields, and the metas of its head. They decide whether a page is fetched only where a
+    /// [purpose](crate::CrawlerBuilder::purpose) is declared.
     ///
     /// ```
-    /// use abide_permissions::{Preference, Usage};
     /// # fn may_train(info: &abide_http::FetchInfo) -> bool {
-    /// info.preferences().resolve(&Usage::TrainAi) != Preference::Disallow
+    /// info.preferences().training().is_allowed()
     /// # }
     /// ```
     pub fn preferences(&self) -> Preferences {
+        let Self { read, fields, outcome, .. } = self;
         let robots = self.robots();
         let target = robots.map(|(url, _)| Target::of(url));
         let file = robots.and_then(|(_, verdict)| verdict.tdmrep()).zip(target.as_ref());
-        let is_unknown = robots.is_none_or(|(_, verdict)| verdict.is_tdmrep_unknown());
-        let Self { read, fields, outcome, .. } = self;
+        let permissions = self.permissions();
         if let HeadOutcome::Stored(known) = outcome {
             let known = known.preferences(read);
             // What fields and metas of the page said supersedes the file.
             let is_stated = known.resolve(&Usage::Tdm) != Preference::Unset;
             let known = if is_stated { known } else { known.with_tdm(file, [], &[]) };
-            return if is_unknown { known.with_unread_sources() } else { known };
+            return match robots {
+                Some((_, verdict)) => with_unread_files(known, verdict),
+                None => known,
+            };
         }
-        let permissions = self.permissions();
-        let own = Preferences::new(read).with_fields(fields.lines());
-        let own = own.with_tdm(file, fields.lines(), permissions.metas());
-        let is_complete = permissions.is_complete() && !is_unknown;
-        let own = if is_complete { own } else { own.with_unread_sources() };
+        let preferences = Preferences::new(read).with_fields(fields.lines()).with_page(&permissions);
+        let preferences = preferences.with_tdm(file, fields.lines(), permissions.metas());
+        let preferences = match () {
+            () if permissions.is_complete() => preferences,
+            () if permissions.head_end().is_complete() => {
+                preferences.with_unread_source("response fields may be missing")
+            }
+            () => preferences.with_unread_source(&permissions.head_end().to_string()),
+        };
         match robots {
-            Some((url, verdict)) => with_robots(own, url, verdict),
-            None => own,
+            Some((url, verdict)) => {
+                with_robots(with_unread_files(preferences, verdict), verdict, url)
+            }
+            None => preferences.with_unread_source("robots.txt is not in memory"),
+        }
+    }
+
+    /// What the pages are [for](crate::CrawlerBuilder::purpose), if that is declared.
+    pub fn purpose(&self) -> Option<&Usage> {
+        self.purpose.as_ref()
+    }
+
+    /// Whether the page may be used for what the crawler has [declared](crate::CrawlerBuilder::purpose): yes, no, unset or unknown. It unites
+    /// what robots.txt and tdmrep.json state with the response fields and the page's head, and counts `noai` too. Unknown if no purpose was
+    /// declared.
+    pub fn allows_purpose(&self) -> Answer {
+        match &self.purpose {
+            Some(usage) => self.preferences().with_noai(&self.permissions()).answer(usage),
+            None => Preferences::default().with_unread_source(NO_PURPOSE).training(),
         }
     }
 
@@ -178,7 +204,8 @@ impl FetchInfo {
     pub fn settled(&self) -> impl Future<Output = Permissions> + Send + 'static + use<> {
         // Without the hops, which it does not need.
         let (read, fields, outcome) = (self.read.clone(), self.fields.clone(), self.outcome.clone());
-        let info = Self { read, fields, outcome, history: RedirectHistory::default(), robots: None };
+        let history = RedirectHistory::default();
+        let info = Self { read, fields, outcome, history, purpose: None, robots: None };
         async move {
             if let HeadOutcome::Later(head) = &info.outcome {
                 // A closed channel means that the body is gone; its last value still stands.
@@ -189,8 +216,31 @@ impl FetchInfo {
     }
 }
 
+const NO_PURPOSE: &str = "no purpose is declared (Builder::purpose)";
+
+/// Adds what is known of a URL before it is requested: by robots.txt and, where it is fetched, tdmrep.json.
+pub(crate) fn with_site(preferences: Preferences, verdict: &Verdict, url: &Url) -> Preferences {
+    let target = Target::of(url);
+    let file = verdict.tdmrep().map(|file| (file, &target));
+    with_robots(with_unread_files(preferences, verdict).with_tdm(file, [], &[]), verdict, url)
+}
+
+/// What of the site's files was not read, though it may state preferences.
+fn with_unread_files(preferences: Preferences, verdict: &Verdict) -> Preferences {
+    let preferences = match verdict.is_tdmrep_unknown() {
+        true => preferences.with_unread_source("tdmrep.json is unknown"),
+        false => preferences,
+    };
+    match verdict.entry() {
+        Some(entry) if entry.is_truncated() => {
+            preferences.with_unread_source("robots.txt is cut at the size limit")
+        }
+        _ => preferences,
+    }
+}
+
 /// Adds what robots.txt prefers for a URL: the very copy that let the request out.
-pub(crate) fn with_robots(preferences: Preferences, url: &Url, verdict: &Verdict) -> Preferences {
+pub(crate) fn with_robots(preferences: Preferences, verdict: &Verdict, url: &Url) -> Preferences {
     let target = Target::of(url);
     let preferences = match verdict.rules() {
         Some(robots) => preferences.with_robots(robots.rules(), &target),

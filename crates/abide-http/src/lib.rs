@@ -74,7 +74,7 @@ mod permitted_addresses;
 
 pub use body::ResponseBody;
 pub use call::{Call, ResponseHead, Step, admit};
-pub use challenge::{Answer, AnswerChallenge, Challenge, RequestEnd, Settle};
+pub use challenge::{AnswerChallenge, Challenge, ChallengeAnswer, RequestEnd, Settle};
 pub use crawler::{BuildError, Crawler, CrawlerBuilder, Options};
 pub use failure::{body_failure_of, failure_of, is_hang_up, is_of_the_caller, needs_http11, root_cause};
 pub use fetch_info::{CallSpan, FetchInfo, Hop, RedirectHistory, Stopped, log_failed};

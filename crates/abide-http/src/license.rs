@@ -13,7 +13,7 @@ use url::Url;
 use abide_gate::caught;
 use abide_permissions::license_challenge;
 
-use crate::challenge::{Answer, AnswerChallenge, Challenge};
+use crate::challenge::{AnswerChallenge, ChallengeAnswer, Challenge};
 use crate::payment::InvalidValue;
 
 /// The token of a licence: `token68` of RFC 9110 §11.2. `Debug` does not show it.
@@ -64,12 +64,12 @@ impl LicenseTokens {
 }
 
 impl AnswerChallenge for LicenseTokens {
-    fn answer(&self, challenge: &Challenge<'_>, request: &mut HeaderMap) -> Answer {
+    fn answer(&self, challenge: &Challenge<'_>, request: &mut HeaderMap) -> ChallengeAnswer {
         let found = challenge.response.and_then(|head| self.find(challenge.url, head.status, head.headers));
-        let Some(token) = found else { return Answer::Nothing };
+        let Some(token) = found else { return ChallengeAnswer::Nothing };
         // In place of any other credentials.
         request.insert(AUTHORIZATION, token.0);
-        Answer::Fields
+        ChallengeAnswer::Fields
     }
 }
 

@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use thiserror::Error;
 use url::Url;
 
-use crate::challenge::{Answer, AnswerChallenge, Challenge, RequestEnd};
+use crate::challenge::{AnswerChallenge, Challenge, ChallengeAnswer, RequestEnd};
 
 const PRICE: &str = "crawler-price";
 const CHARGED: &str = "crawler-charged";
@@ -261,12 +261,12 @@ impl PaymentPolicy {
 }
 
 impl AnswerChallenge for PaymentPolicy {
-    fn answer(&self, challenge: &Challenge<'_>, request: &mut HeaderMap) -> Answer {
+    fn answer(&self, challenge: &Challenge<'_>, request: &mut HeaderMap) -> ChallengeAnswer {
         let terms =
             challenge.response.map(|head| PaymentTerms::of(head.status, head.headers).unwrap_or_default());
-        let Some(payment) = self.offer(challenge.url, terms.as_ref()) else { return Answer::Nothing };
+        let Some(payment) = self.offer(challenge.url, terms.as_ref()) else { return ChallengeAnswer::Nothing };
         payment.add(request);
-        Answer::Offer(Box::new(move |end| payment.end(end)))
+        ChallengeAnswer::Offer(Box::new(move |end| payment.end(end)))
     }
 }
 

@@ -19,7 +19,7 @@ use crate::permission_history::persist;
 use abide_gate::{WallMillis, named_codings};
 use abide_permissions::{
     Fetched, Head, HeadEnd, HeadScanner, PermissionRecord, PermissionStore, Permissions, Preferences,
-    ReadOptions, is_whole,
+    ReadOptions, is_whole, states_preferences,
 };
 
 /// A response whose fields have been read, and whose body has not.
@@ -212,7 +212,7 @@ impl<'r, 'a> Reading<'r, 'a> {
     async fn persist(&self, status: StatusCode, headers: &HeaderMap, head: Head) -> Option<PermissionRecord> {
         let (store, hop) = (self.store()?, self.call.history.last()?);
         let robots =
-            with_robots(Preferences::new(&self.call.crawler.settings.read), hop.url(), hop.verdict());
+            with_robots(Preferences::new(&self.call.crawler.settings.read), hop.verdict(), hop.url());
         let fields = lines(headers);
         let asked = self.request.map(lines).unwrap_or_default();
         let info = Fetched::new(status.as_u16(), &fields, head, self.fields.received.to_system_time())
@@ -290,10 +290,7 @@ impl RuleFields {
 
 /// The fields that hold rules (draft-illyes-repext-03 §3.1.1) and preferences.
 fn holds_rules(name: &str) -> bool {
-    matches!(
-        name,
-        "robots-tag" | "x-robots-tag" | "content-usage" | "content-signal" | "tdm-reservation" | "tdm-policy"
-    )
+    matches!(name, "robots-tag" | "x-robots-tag") || states_preferences(name)
 }
 
 /// Whether a line may name a licence (RSL 1.0). Other links and challenges are many, and say nothing here.
@@ -481,7 +478,7 @@ pub(crate) mod tests {
             (b"x <p>", HeadEnd::Ended),
             // Windows-1251, UTF-16 without a mark, a stray control character, UTF-8 with many.
             (b"<title>\xcf\xf0\xe8\xe2\xe5\xf2", HeadEnd::Eof),
-            (b"<\0t\0>\0\x1f\x04@\x048\x042\x045\x04\xe9\0", HeadEnd::Ended),
+            (b"<\0t\0>\0\x1f\x04@\x048\x042\x045\x04\xe9\0", HeadEnd::UnknownCharset),
             (b"<title>\xe9\x13................................</title><p>", HeadEnd::Ended),
             (b"\x01\x02\x03 \xc3\xa9", HeadEnd::Ended),
             (b"", HeadEnd::Eof),

@@ -34,6 +34,8 @@ pub(crate) struct FoundInHead {
     pub(crate) noscript_metas: Vec<Meta>,
     pub(crate) noscript_cut: bool,
     pub(crate) strays: Vec<Stray>,
+    /// There were more strays than are kept.
+    pub(crate) strays_cut: bool,
     pub(crate) license_links: Vec<Box<str>>,
 }
 
@@ -53,10 +55,32 @@ impl FoundInHead {
         }
     }
 
-    /// Keeps a meta that no reader honours where it stands, while there is room.
-    pub(crate) fn add_stray(&mut self, place: StrayPlace, name: String, content: String) {
+    /// Takes a meta behind the head with these attributes, if it has a name that may be a crawler's.
+    pub(crate) fn add_meta_of_body(&mut self, attribute: impl Fn(&'static str) -> Option<String>) {
+        if let Some(name) = attribute("name").filter(|name| !name.is_empty() && !name.contains(':')) {
+            self.add_stray(StrayPlace::Body, name, attribute("content").unwrap_or_default());
+        }
+    }
+
+    /// Takes the strays of another scan.
+    pub(crate) fn add_strays_of(&mut self, other: &mut Self) {
+        self.strays_cut |= other.strays_cut;
+        std::mem::take(&mut other.strays).into_iter().for_each(|stray| self.keep(stray));
+    }
+
+    fn add_stray(&mut self, place: StrayPlace, name: String, content: String) {
+        self.keep(Stray { place, meta: Meta::new(name, content) });
+    }
+
+    /// Keeps a meta that no reader honours where it stands, while there is room, and once.
+    fn keep(&mut self, stray: Stray) {
+        if self.strays.contains(&stray) {
+            return;
+        }
         if self.strays.len() < STRAYS_MAX {
-            self.strays.push(Stray { place, meta: Meta::new(name, content) });
+            self.strays.push(stray);
+        } else {
+            self.strays_cut = true;
         }
     }
 
@@ -147,6 +171,11 @@ impl Head {
         self.found.as_deref().map_or(&[], |found| &found.strays)
     }
 
+    /// Whether there were more strays than are kept.
+    pub(crate) fn strays_cut(&self) -> bool {
+        self.found.as_deref().is_some_and(|found| found.strays_cut)
+    }
+
     /// The URLs of the `<link rel="license" type="application/rsl+xml">` elements, as written.
     pub(crate) fn license_links(&self) -> &[Box<str>] {
         self.found.as_deref().map_or(&[], |found| &found.license_links)
@@ -235,6 +264,9 @@ pub enum HeadEnd {
     Malformed,
     /// The Content-Type does not settle how the document is to be read. It was read in one way; in another it may say more.
     Unclear,
+    /// The text is in an encoding that is not known: UTF-16 without a mark, UTF-32, ISO-2022 that nothing declares. What can be seen of it was
+    /// read.
+    UnknownCharset,
     /// The content is not HTML, or there is none.
     NotHtml,
     /// The body is still content-coded, so it cannot be read.
@@ -249,7 +281,7 @@ impl HeadEnd {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ended => "ended",
-            Self::Eof | Self::Interrupted | Self::Malformed | Self::Unclear => "eof",
+            Self::Eof | Self::Interrupted | Self::Malformed | Self::Unclear | Self::UnknownCharset => "eof",
             Self::ByteLimit => "byte_limit",
             Self::MemoryLimit => "memory_limit",
             Self::NotHtml | Self::Undecoded | Self::NotScanned => "none",
@@ -265,7 +297,12 @@ impl HeadEnd {
     pub const fn is_incomplete_scan(self) -> bool {
         matches!(
             self,
-            Self::ByteLimit | Self::MemoryLimit | Self::Interrupted | Self::Malformed | Self::Unclear
+            Self::ByteLimit
+                | Self::MemoryLimit
+                | Self::Interrupted
+                | Self::Malformed
+                | Self::Unclear
+                | Self::UnknownCharset
         )
     }
 }
@@ -281,6 +318,7 @@ impl fmt::Display for HeadEnd {
             Self::Interrupted => "the body broke off",
             Self::Malformed => "the document is XML and not well-formed",
             Self::Unclear => "the Content-Type does not settle how to read the document",
+            Self::UnknownCharset => "the character encoding of the document is unknown",
             Self::NotHtml => "the content is not HTML",
             Self::Undecoded => "the body is still content-coded",
             Self::NotScanned => "the body was not looked at",

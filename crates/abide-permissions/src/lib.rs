@@ -80,9 +80,11 @@ pub use license::{license_challenge, licenses};
 pub use link::link_follow;
 #[cfg(feature = "html")]
 pub use meta::HeadScanner;
-pub use options::ReadOptions;
+pub use options::{AI_TRAINING_TOKEN, ReadOptions};
 pub use permissions::Permissions;
-pub use preference::{Preference, PreferenceStatement, Preferences, Usage, record_problem};
+pub use preference::{
+    Preference, PreferenceStatement, Preferences, Usage, record_problem, states_preferences,
+};
 pub use provenance::Provenance;
 pub use question::Question;
 pub use record::{Fetched, PermissionRecord, is_whole};

@@ -47,10 +47,17 @@ pub(crate) struct PreferenceOptions {
 }
 
 impl PreferenceOptions {
-    pub(crate) fn policies(&self) -> &[PolicyToken] {
-        self.policies.as_deref().unwrap_or_default()
+    /// The token of training, and those that were added.
+    pub(crate) fn policies(&self) -> impl Iterator<Item = PolicyToken> {
+        let training = ProductToken::new(AI_TRAINING_TOKEN).ok();
+        let training = training.map(|token| PolicyToken { token, usage: Usage::TrainAi, fallback: false });
+        training.into_iter().chain(self.policies.iter().flat_map(|added| added.iter().cloned()))
     }
 }
+
+/// The token of a group that says what may be used to train models (draft-kelley-aipref-training-preference-signal-00). What it disallows is
+/// disallowed for training; what it allows is not stated.
+pub const AI_TRAINING_TOKEN: &str = "__usage_ai-training";
 
 /// A token whose group states a preference.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,7 +116,8 @@ impl ReadOptions {
         Ok(self)
     }
 
-    /// Bytes of HTML that are read, after content decoding. Default 512 KiB, at least 8 KiB.
+    /// Bytes of HTML that are read, after content decoding: of the head, or with [`with_whole_document`](Self::with_whole_document) of the
+    /// document. Default 512 KiB, at least 8 KiB.
     ///
     /// # Errors
     /// When the limit is below 8192.
@@ -129,8 +137,8 @@ impl ReadOptions {
     }
 
     /// Reads `Robots-Tag` strictly by RFC 9651: one bad member makes the whole field void unless the field is over the limit, names are
-    /// lower-case only, and there is no legacy reading. An invalid Content-Usage or Content-Signal then states nothing. Off by default,
-    /// because it loses restrictions that a publisher meant. `X-Robots-Tag` is not affected.
+    /// lower-case only, and there is no legacy reading. What is invalid in a Content-Usage, Content-Signal or
+    /// reservation then states nothing, and is not unknown either. Off by default, because it loses restrictions that a publisher meant. `X-Robots-Tag` is not affected.
     pub const fn with_strict_sf(mut self, strict: bool) -> Self {
         self.preferences.strict = strict;
         self
@@ -143,9 +151,14 @@ impl ReadOptions {
         self
     }
 
-    /// Whether the scan goes on behind the head, to the limit on bytes: a robots meta for us out there, where no standard puts one and some
-    /// search engines read it, makes the questions that it is about unknown. Off by default: a response is then ready when its head is,
-    /// and only what has arrived with the head is searched.
+    /// Whether the scan goes on behind the head, to the [limit on bytes](Self::with_head_limit): a robots meta for us out there, where no
+    /// standard puts one and some search engines read it, makes the questions that it is about unknown. Frameworks that stream write metas
+    /// into the body (Next.js since 15.2, for pages that are not found too), and a notice or a byte order mark in front of the document
+    /// pushes those of its head there.
+    ///
+    /// Off by default: a response is then ready when its head is, and only what has arrived together with the end of the head is searched.
+    /// With it, a call waits for the body, up to the limit (with a lazy scan, the reader reads it). The limit, or a body that breaks off,
+    /// leaves a head known that was read to its end.
     pub const fn with_whole_document(mut self, scan: bool) -> Self {
         self.whole_document = scan;
         self
@@ -161,10 +174,10 @@ impl ReadOptions {
 
     /// Adds a *policy token*: a site states a preference on `usage` by an ordinary group of robots.txt whose user-agent line names the
     /// token (draft-kelley-aipref-training-preference-signal). If that group disallows the URL, the usage is disallowed; it never decides
-    /// whether the URL is fetched. With `fallback`, the `*` group counts if no group names the token. abide has no built-in policy tokens.
+    /// whether the URL is fetched. With `fallback`, the `*` group counts if no group names the token. [`AI_TRAINING_TOKEN`] is always read.
     pub fn with_policy_token(mut self, token: ProductToken, usage: Usage, fallback: bool) -> Self {
         let added = [PolicyToken { token, usage, fallback }];
-        let known = self.preferences.policies().iter().cloned();
+        let known = self.preferences.policies.iter().flat_map(|known| known.iter().cloned());
         self.preferences.policies = Some(known.chain(added).collect());
         self
     }

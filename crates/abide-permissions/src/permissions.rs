@@ -199,6 +199,9 @@ impl Permissions {
         if self.head.noscript_cut() {
             reasons.push("head: a noscript element is over the limit".to_owned());
         }
+        if self.head.strays_cut() {
+            reasons.push("head: more metas behind it than are kept".to_owned());
+        }
         if !self.head_end().is_complete() {
             reasons.push(format!("head: {}", self.head_end()));
         }
@@ -207,7 +210,8 @@ impl Permissions {
     }
 
     /// Whether the content may be in an index, as of when the response was received. Unknown is no: `true` only when the
-    /// [answer](Self::answer) is yes, or with [`ReadOptions::danger_unknown_is_permitted`].
+    /// [answer](Self::answer) is yes, or with [`ReadOptions::danger_unknown_is_permitted`]. A robots meta behind the head is found only
+    /// as [`ReadOptions::with_whole_document`] says.
     pub fn may_index(&self) -> bool {
         self.may_index_at(self.received_at)
     }

@@ -6,12 +6,13 @@ use std::cmp::Reverse;
 use std::time::{Duration, SystemTime};
 
 use crate::freshness::{CACHING_FIELDS, lifetime};
-use crate::head::{FoundInHead, Head, HeadEnd, Meta};
+use crate::head::{FoundInHead, Head, HeadEnd, Meta, Stray};
 use crate::header::complete_members;
 use crate::license::licenses;
 use crate::options::ReadOptions;
 use crate::permissions::Permissions;
-use crate::preference::{PreferenceStatement, Preferences, Usage};
+use crate::preference::{PreferenceStatement, Preferences, Usage, states_preferences};
+use crate::provenance::Provenance;
 use crate::rules::TagRules;
 
 /// What is known of the permissions of one URL. Keep it between fetches, so that the last known rules are honoured until the resource is
@@ -50,6 +51,9 @@ pub struct PermissionRecord {
     fields: Vec<(Box<str>, Box<[u8]>)>,
     metas: Vec<Meta>,
     noscript_metas: Vec<Meta>,
+    /// What looks like a robots meta and stands elsewhere.
+    #[cfg_attr(feature = "serde", serde(default))]
+    strays: Vec<Stray>,
     rendered: Vec<Meta>,
     head_end: HeadEnd,
     metas_stale: bool,
@@ -59,6 +63,9 @@ pub struct PermissionRecord {
     /// What robots.txt preferred when the resource was fetched.
     #[cfg_attr(feature = "serde", serde(default))]
     preferences: Vec<PreferenceStatement>,
+    /// Of these there were more than are kept.
+    #[cfg_attr(feature = "serde", serde(default))]
+    preferences_cut: bool,
     #[cfg_attr(feature = "serde", serde(default))]
     license_links: Vec<Box<str>>,
 }
@@ -81,6 +88,7 @@ pub struct Fetched<'a> {
     head: Head,
     received_at: SystemTime,
     preferences: Vec<PreferenceStatement>,
+    preferences_cut: bool,
 }
 
 impl<'a> Fetched<'a> {
@@ -91,7 +99,8 @@ impl<'a> Fetched<'a> {
         head: Head,
         received_at: SystemTime,
     ) -> Self {
-        Self { status, fields, request: &[], head, received_at, preferences: Vec::new() }
+        let preferences = Vec::new();
+        Self { status, fields, request: &[], head, received_at, preferences, preferences_cut: false }
     }
 
     /// Adds the fields of the request. A 304 without validators is about the version that `If-None-Match` or
@@ -107,7 +116,7 @@ impl<'a> Fetched<'a> {
         let of_robots =
             preferences.statements().iter().filter(|statement| statement.source().is_robots_txt());
         self.preferences.extend(of_robots.cloned());
-        cut_statements(&mut self.preferences);
+        self.preferences_cut |= cut_statements(&mut self.preferences);
         self
     }
 
@@ -222,11 +231,13 @@ impl PermissionRecord {
             fields: Vec::new(),
             metas: Vec::new(),
             noscript_metas: Vec::new(),
+            strays: Vec::new(),
             rendered: Vec::new(),
             head_end: HeadEnd::NotScanned,
             metas_stale: false,
             is_cut: false,
             preferences: Vec::new(),
+            preferences_cut: false,
             license_links: Vec::new(),
         }
     }
@@ -241,9 +252,11 @@ impl PermissionRecord {
         let found = FoundInHead {
             metas: self.metas.clone(),
             noscript_metas: self.noscript_metas.clone(),
-            strays: Vec::new(),
-            license_links: self.license_links.clone(),
+            // What had no room is counted in `is_cut`.
             noscript_cut: false,
+            strays: self.strays.clone(),
+            strays_cut: false,
+            license_links: self.license_links.clone(),
         };
         let head = Head::new(found, self.head_end, 0);
         let read = Permissions::read(options, self.fields(), head, self.received_at());
@@ -252,14 +265,22 @@ impl PermissionRecord {
     }
 
     /// The preferences that were stated when the resource was fetched: by robots.txt, by the fields that are kept, and by
-    /// TDMRep in fields and metas.
+    /// the metas and words of the page.
     pub fn preferences(&self, options: &ReadOptions) -> Preferences {
-        let read = Preferences::new(options)
+        let mut read = Preferences::new(options)
             .with_statements(self.preferences.iter().cloned())
             .with_fields(self.fields())
+            .with_page(&self.permissions(options))
             .with_tdm(None, self.fields(), &self.metas);
-        let is_read = self.head_end.is_complete() && !self.is_cut;
-        if is_read { read } else { read.with_unread_sources() }
+        read.add_metas(&self.rendered, |index, name| Provenance::Rendered { index, name });
+        if self.preferences_cut {
+            let why = "robots.txt has more statements for the URL than are kept, which are 256";
+            read = read.with_unread_source(why);
+        }
+        if self.is_cut {
+            read = read.with_unread_source("a field or a meta had no room in the record");
+        }
+        if self.head_end.is_complete() { read } else { read.with_unread_source(&self.head_end.to_string()) }
     }
 
     /// Whether this record has every rule of the other one, the same preferences, and the same gaps. Then it forbids at least as
@@ -283,6 +304,7 @@ impl PermissionRecord {
         rules.all(|field| self.fields.contains(field))
             && has_all(&self.metas, &other.metas)
             && has_all(&self.noscript_metas, &other.noscript_metas)
+            && other.strays.iter().all(|stray| self.strays.contains(stray))
             && has_all(&self.rendered, &other.rendered)
             && self.preferences(&any) == other.preferences(&any)
             && self.head_end == other.head_end
@@ -349,6 +371,7 @@ impl PermissionRecord {
     fn replace_fields(&mut self, fetched: &Fetched<'_>) {
         self.fields.clear();
         self.preferences.clear();
+        self.preferences_cut = false;
         self.add_fields(fetched);
     }
 
@@ -402,7 +425,7 @@ impl PermissionRecord {
         let is_new = |statement: &&PreferenceStatement| !self.preferences.contains(statement);
         let new: Vec<_> = fetched.preferences.iter().filter(is_new).cloned().collect();
         self.preferences.extend(new);
-        cut_statements(&mut self.preferences);
+        self.preferences_cut |= fetched.preferences_cut | cut_statements(&mut self.preferences);
         self.received_at = unix_millis(fetched.received_at);
     }
 
@@ -411,8 +434,9 @@ impl PermissionRecord {
         let named =
             |metas: &[Meta]| metas.iter().filter(|meta| may_name_a_token(meta)).cloned().collect::<Vec<_>>();
         let has_all = add_new(&mut self.metas, named(head.metas()))
-            & add_new(&mut self.noscript_metas, named(head.noscript_metas()));
-        self.is_cut |= !has_all || head.noscript_cut();
+            & add_new(&mut self.noscript_metas, named(head.noscript_metas()))
+            & add_new(&mut self.strays, head.strays().iter().cloned());
+        self.is_cut |= !has_all || head.noscript_cut() || head.strays_cut();
         add_new(&mut self.license_links, head.license_links().iter().cloned());
     }
 }
@@ -492,7 +516,7 @@ fn is_kept(name: &str, line: &[u8]) -> bool {
 
 /// Whether a field states rules or preferences.
 fn states(name: &str) -> bool {
-    states_rules(name) || ["content-usage", "content-signal"].contains(&name) || name.starts_with("tdm-")
+    states_rules(name) || states_preferences(name)
 }
 
 fn states_rules(name: &str) -> bool {
@@ -505,25 +529,24 @@ const FIELD_BYTES_MAX: usize = 64 * 1024;
 /// Statements of robots.txt kept; a file has a handful.
 const STATEMENTS_MAX: usize = 256;
 
-/// Keeps as many as there is room for: what is disallowed before the rest, and known usages before others.
-fn cut_statements(statements: &mut Vec<PreferenceStatement>) {
-    if statements.len() > STATEMENTS_MAX {
+/// Keeps as many as there is room for: what is disallowed before the rest, and known usages before others. Whether some were dropped.
+fn cut_statements(statements: &mut Vec<PreferenceStatement>) -> bool {
+    let is_cut = statements.len() > STATEMENTS_MAX;
+    if is_cut {
         statements.sort_by_key(|statement| {
             (Reverse(statement.preference()), matches!(statement.usage(), Usage::Other(_)))
         });
         statements.truncate(STATEMENTS_MAX);
     }
+    is_cut
 }
 
 /// Metas of one kind, and links, that are kept; a page has a few dozen.
 const KEPT_MAX: usize = 1024;
 
-/// Product tokens have no colon, so `twitter:card` and its like need not be kept.
+/// Product tokens have no colon, so `twitter:card` and its like need not be kept. A name that is misspelt may be meant for one.
 fn may_name_a_token(meta: &Meta) -> bool {
-    meta.name()
-        .trim_ascii()
-        .bytes()
-        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/'))
+    !meta.name().contains(':')
 }
 
 /// Whether there was room for all of them.

@@ -1,4 +1,4 @@
-//! For tests: the suite that every [`PermissionStore`] passes.
+//! For tests: the suite that every [`PermissionStore`] passes, and what a scan keeps to itself.
 //!
 //! Shipped with the crate (feature `testing`), because those who write a store of their own have to check it against the same promises.
 
@@ -11,6 +11,11 @@ use std::time::{Duration, SystemTime};
 use abide_robots::{Rules, Target};
 
 use crate::{Fetched, Head, HeadEnd, Meta, PermissionError, PermissionRecord, PermissionStore, Preferences};
+
+/// What a scan found where no standard puts a robots meta: behind the head, or named by another attribute than `name`.
+pub fn strays(head: &Head) -> impl Iterator<Item = &Meta> {
+    head.strays().iter().map(|stray| &stray.meta)
+}
 
 /// Checks a [`PermissionStore`] against all that its trait promises. `make` returns a fresh, empty store, once for each fact.
 ///

@@ -20,7 +20,7 @@ const PIECE: usize = 64;
 /// What the scan of this document holds at most: for each piece what was held before, and all that was allocated meanwhile.
 fn most_held(document: &str, content_type: &str) -> usize {
     let region = Region::new(ALLOCATOR);
-    let options = ReadOptions::new("ExampleBot".parse().unwrap());
+    let options = ReadOptions::new("ExampleBot".parse().unwrap()).with_whole_document(true);
     let mut scanner = HeadScanner::new(&options, Some(content_type));
     let (mut held, mut allocated, mut most) = (0, 0, 0);
     for piece in document.as_bytes().chunks(PIECE) {
@@ -74,6 +74,10 @@ fn a_head_costs_no_more_than_its_bound() {
         ("metas of no interest", endless(META, "<meta name=a content=b>"), HOSTILE),
         ("metas in a noscript", endless("<noscript>", META), HOSTILE),
         ("templates", endless(META, "<template>"), HOSTILE),
+        ("a body", endless("<body>", "<p class=a>text</p>\n"), ORDINARY),
+        ("metas of a body", endless("<body>", META), ORDINARY),
+        ("noscripts of a body", endless("<body>", &format!("<noscript>{META}</noscript>")), ORDINARY),
+        ("open elements of a body", endless("<body>", "<b>"), HOSTILE),
     ];
     let open = "<html xmlns='http://www.w3.org/1999/xhtml'><head>";
     let long_name = "x".repeat(4000);

@@ -203,7 +203,7 @@ impl Compiled {
 
     fn push_signals(&mut self, signals: &Signals<'_>, own: &[Raw<'_>]) {
         for record in &signals.outside {
-            self.push_item(record.value, record.line, ItemKind::SignalOutside);
+            self.push_item(record.value, record.line, ItemKind::Outside(record.kind));
         }
         if !matches!(self.chosen, Chosen::Token(_)) {
             return;

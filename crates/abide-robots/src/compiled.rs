@@ -167,8 +167,8 @@ pub(crate) struct Item {
 pub(crate) enum ItemKind {
     /// A record of the group or of the whole file.
     Record(RecordKind),
-    /// A Content-Signal before the first user-agent line.
-    SignalOutside,
+    /// A preference before the first user-agent line.
+    Outside(RecordKind),
     /// A Content-Signal of the `*` group, where the group of a token applies.
     SignalOfAll,
 }

@@ -73,12 +73,12 @@ pub(crate) struct Gathered<'a> {
     pub(crate) signals: Signals<'a>,
 }
 
-/// The Content-Signal records that may count for a crawler, besides those of its group.
+/// The preference records that may count for a crawler, besides those of its group.
 #[derive(Default)]
 pub(crate) struct Signals<'a> {
     /// Before the first user-agent line: they are meant for every crawler.
     pub(crate) outside: Vec<Raw<'a>>,
-    /// Of every group that names `*`. Where that is our group, or ours names `*` too, they are among its records as well.
+    /// The Content-Signal records of every group that names `*`. Where that is our group, or ours names `*` too, they are among its records as well.
     pub(crate) of_all: Vec<Raw<'a>>,
 }
 
@@ -102,8 +102,7 @@ impl<'a, 't, R: Sink<'a>> Gatherer<'a, 't, R> {
     #[inline]
     pub(crate) fn skips(&self, kind: RecordKind) -> bool {
         let idle = matches!(self.phase, Phase::Outside | Phase::Foreign);
-        let counts_anywhere =
-            matches!(kind, RecordKind::UserAgent | RecordKind::ContentSignal) || kind.is_global();
+        let counts_anywhere = kind == RecordKind::UserAgent || kind.may_opt_out() || kind.is_global();
         idle && !counts_anywhere
     }
 
@@ -115,9 +114,17 @@ impl<'a, 't, R: Sink<'a>> Gatherer<'a, 't, R> {
             RecordKind::UserAgent => self.agent(record),
             RecordKind::ContentSignal => self.signal(record),
             kind if kind.is_global() => self.others.push(record),
-            kind if is_of_group(kind) && !self.skips(kind) => self.others.push(record),
+            kind if self.phase == Phase::Outside && kind.may_opt_out() => {
+                self.signals.outside.push(record);
+            }
+            kind if is_of_group(kind) && self.is_in_group() => self.others.push(record),
             _ => {}
         }
+    }
+
+    /// Whether the current group is ours, or may be.
+    fn is_in_group(&self) -> bool {
+        matches!(self.phase, Phase::Agents | Phase::Ours)
     }
 
     /// The file has ended. RFC 9309 §2.1: "The last group may have no rules".
@@ -234,8 +241,7 @@ pub(crate) enum Chosen {
 
 /// Records other than rules that are kept with their group.
 fn is_of_group(kind: RecordKind) -> bool {
-    use RecordKind::{AppDirectives, ContentSignal, ContentUsage, CrawlDelay};
-    matches!(kind, CrawlDelay | AppDirectives | ContentUsage | ContentSignal)
+    kind == RecordKind::CrawlDelay || kind.is_preference()
 }
 
 /// RFC 9309 §2.2.1: case-insensitive equality with the product token, never a prefix or a part of it.

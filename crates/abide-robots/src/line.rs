@@ -36,6 +36,10 @@ pub enum RecordKind {
     ContentUsage,
     /// `Content-Signal` (contentsignals.org).
     ContentSignal,
+    /// `DisallowAITraining` (draft-canel-robots-ai-control), or `noml` by an older name.
+    DisallowAiTraining,
+    /// `TDM-Reservation`, which TDMRep has in response fields and files have here.
+    TdmReservation,
     /// `License` (RSL 1.0); it belongs to the whole file.
     License,
     /// `Request-rate`, kept as text.
@@ -54,6 +58,17 @@ impl RecordKind {
     /// The key in its usual spelling; empty for [`Other`](Self::Other).
     pub fn name(self) -> &'static str {
         NAMES.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    }
+
+    /// Whether it states something about the use of content, for the crawlers of its group.
+    pub(crate) fn is_preference(self) -> bool {
+        use RecordKind::{AppDirectives, ContentSignal, ContentUsage, DisallowAiTraining, TdmReservation};
+        matches!(self, AppDirectives | ContentSignal | ContentUsage | DisallowAiTraining | TdmReservation)
+    }
+
+    /// Whether it may be an opt-out from a use. Such a record is kept also before any group, and of one that is too long the beginning.
+    pub(crate) fn may_opt_out(self) -> bool {
+        self.is_preference() && self != Self::AppDirectives
     }
 
     pub(crate) fn is_rule(self) -> bool {
@@ -84,6 +99,9 @@ const NAMES: &[(&str, RecordKind)] = &[
     ("App-Directive", RecordKind::AppDirectives),
     ("Content-Usage", RecordKind::ContentUsage),
     ("Content-Signal", RecordKind::ContentSignal),
+    ("DisallowAITraining", RecordKind::DisallowAiTraining),
+    ("noml", RecordKind::DisallowAiTraining),
+    ("TDM-Reservation", RecordKind::TdmReservation),
     ("License", RecordKind::License),
     ("Request-rate", RecordKind::RequestRate),
     ("Visit-time", RecordKind::VisitTime),
@@ -105,6 +123,16 @@ const MISSPELLINGS: &[(&str, RecordKind)] = &[
     ("site-map", RecordKind::Sitemap),
     ("crawldelay", RecordKind::CrawlDelay),
     ("crawl delay", RecordKind::CrawlDelay),
+];
+
+/// Stricter: what a site asks of those who use its content is read however the words of its key are joined, as in `Content_Usage`. Without `-`,
+/// `_` and spaces, in lower case.
+const PREFERENCES: &[(&str, RecordKind)] = &[
+    ("contentusage", RecordKind::ContentUsage),
+    ("contentsignal", RecordKind::ContentSignal),
+    ("contentsignals", RecordKind::ContentSignal),
+    ("disallowaitraining", RecordKind::DisallowAiTraining),
+    ("tdmreservation", RecordKind::TdmReservation),
 ];
 
 /// How a key was written.
@@ -271,10 +299,17 @@ pub(crate) fn kind_of(name: &[u8], profile: Profile) -> (RecordKind, Spelling) {
     if let Some((_, kind)) = NAMES.iter().find(is) {
         return (*kind, Spelling::Exact);
     }
-    match MISSPELLINGS.iter().find(is) {
-        Some((_, kind)) => (*kind, Spelling::Misspelt),
-        None => (RecordKind::Other, Spelling::Exact),
-    }
+    let misspelt = MISSPELLINGS.iter().find(is).or_else(|| match profile {
+        Profile::Rfc9309 => PREFERENCES.iter().find(|(joined, _)| is_joined(name, joined)),
+        Profile::Google => None,
+    });
+    misspelt.map_or((RecordKind::Other, Spelling::Exact), |(_, kind)| (*kind, Spelling::Misspelt))
+}
+
+/// Whether these are the words of the name, without what stands between them.
+fn is_joined(name: &[u8], joined: &str) -> bool {
+    let letters = name.iter().filter(|byte| !matches!(byte, b'-' | b'_' | b' ' | b'\t'));
+    letters.map(u8::to_ascii_lowercase).eq(joined.bytes())
 }
 
 /// Lenient: exactly two words, the first of them a key, stand for a record whose colon was forgotten.
@@ -332,7 +367,8 @@ pub(crate) fn is_space(byte: u8) -> bool {
 /// What of a record's value is used, perhaps with the comment behind it; `None`: the record is dropped, as its value is longer than the limit.
 ///
 /// Stricter: the beginning of a Disallow covers all that the whole pattern covers, so it is kept. So is the beginning of a user-agent line, which
-/// names the same crawler. The beginning of an Allow, or of any other record, might say what its author did not.
+/// names the same crawler. The beginning of an Allow, or of any other record, might say what its author did not; that of a preference is
+/// handed over with one byte more than the limit, for its reader to take what it forbids.
 #[inline]
 pub(crate) fn fitting(kind: RecordKind, line: &[u8], value_at: usize, profile: Profile) -> Option<&[u8]> {
     if line.len() <= profile.plain_line_max() {
@@ -349,6 +385,10 @@ fn fitting_of_other(kind: RecordKind, line: &[u8], value_at: usize, profile: Pro
         (Profile::Rfc9309, _) if whole.len() <= LINE_MAX => Some(whole),
         (Profile::Rfc9309, RecordKind::Disallow) => Some(without_half(slice::before(whole, LINE_MAX))),
         (Profile::Rfc9309, RecordKind::UserAgent) => Some(slice::before(whole, LINE_MAX)),
+        // One byte more than fits, so that its reader sees that it was cut.
+        (Profile::Rfc9309, kind) if kind.may_opt_out() => {
+            Some(slice::before(whole, LINE_MAX.saturating_add(1)))
+        }
         (Profile::Rfc9309, _) => None,
     }
 }

@@ -324,8 +324,8 @@ impl Reader<'_> {
         let line_end = place.line.len().saturating_add(1);
         match self.profile {
             Profile::Rfc9309 if value.len() > LINE_MAX => {
-                let sentence = "the value is longer than 16 KiB: of a Disallow or a User-agent its beginning counts, any \
-                                other record is dropped";
+                let sentence = "the value is longer than 16 KiB: of a Disallow, a User-agent or a preference its beginning \
+                                counts, any other record is dropped";
                 self.remark("overlong-line", place.number, value.clone(), sentence);
             }
             Profile::Google if place.line.len() > GOOGLE_LINE_MAX => {
@@ -395,7 +395,11 @@ impl Reader<'_> {
             (RunPhase::Outside, kind) if !kind.stands_anywhere() => {
                 let columns = place.columns(0, trim(place.line, Space::of(self.profile)));
                 let (code, what) = match kind {
-                    RecordKind::ContentSignal => ("signal-outside-group", "counts for every crawler"),
+                    RecordKind::ContentUsage => (
+                        "outside-group",
+                        "belongs to no group: it permits nothing, and what it forbids is unknown",
+                    ),
+                    kind if kind.may_opt_out() => ("signal-outside-group", "counts for every crawler"),
                     _ => ("outside-group", "belongs to no group"),
                 };
                 let sentence = format!("the record stands before any user-agent line and {what}");

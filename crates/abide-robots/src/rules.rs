@@ -168,17 +168,20 @@ impl Rules {
     /// The preference records of the group that applies, in file order, unread.
     pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
         self.0.items.iter().filter_map(|item| match item.kind {
-            ItemKind::Record(
-                kind @ (RecordKind::AppDirectives | RecordKind::ContentUsage | RecordKind::ContentSignal),
-            ) => Some(Record::kept(kind, self.0.bytes_of(item), item.line)),
+            ItemKind::Record(kind) if kind.is_preference() => {
+                Some(Record::kept(kind, self.0.bytes_of(item), item.line))
+            }
             _ => None,
         })
     }
 
-    /// The Content-Signal records before the first user-agent line, or of a file without one, in file order, unread. Sites put
-    /// them there on purpose: they are meant for every crawler, also where no group applies.
-    pub fn signals_outside_groups(&self) -> impl Iterator<Item = Record<'_>> {
-        self.kept(ItemKind::SignalOutside, RecordKind::ContentSignal)
+    /// The preference records before the first user-agent line, or of a file without one, in file order, unread; App-Directives are not
+    /// among them. Sites put Content-Signal there on purpose: it is meant for every crawler, also where no group applies.
+    pub fn records_outside_groups(&self) -> impl Iterator<Item = Record<'_>> {
+        self.0.items.iter().filter_map(|item| match item.kind {
+            ItemKind::Outside(kind) => Some(Record::kept(kind, self.0.bytes_of(item), item.line)),
+            _ => None,
+        })
     }
 
     /// The Content-Signal records of the `*` group where the group of a token applies, in file order, unread. RFC 9309 §2.2.1
@@ -523,7 +526,7 @@ mod tests {
             let tokens: Vec<ProductToken> = names.map(|name| ProductToken::new(name).unwrap()).collect();
             let rules = Rules::parse(text.as_bytes(), &tokens);
             let found = [
-                lines(rules.signals_outside_groups()),
+                lines(rules.records_outside_groups()),
                 lines(rules.records()),
                 lines(rules.signals_of_all()),
             ];

@@ -159,6 +159,13 @@ impl Builder {
         self.shared(|crawler| crawler.policy_token(token, usage, fallback))
     }
 
+    /// Declares what the pages are for, such as [`Usage::TrainAi`]. A URL for which robots.txt, or the tdmrep.json that
+    /// [is fetched](Self::fetch_tdmrep), disallows that use is not requested: [`DeniedKind::Purpose`](abide_gate::DeniedKind::Purpose). Then
+    /// [`allows_purpose`](crate::ResponseExt::allows_purpose) of a page unites all places. Default: none.
+    pub fn purpose(self, usage: Usage) -> Self {
+        self.shared(|crawler| crawler.purpose(usage))
+    }
+
     /// Allows requests to exactly this network, although it is not public: `127.0.0.1/32` does not open `127.0.0.2`.
     pub fn allow_net(self, net: IpNet) -> Self {
         self.gated(|gate| gate.allow_net(net))

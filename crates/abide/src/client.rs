@@ -74,9 +74,14 @@ impl Abide {
     /// Checks whether `url` may be fetched. This may fetch robots.txt, never `url`, and acquires no permit for it.
     ///
     /// # Errors
-    /// An unsupported URL, a refused address, or a robots.txt request that was deferred. *Disallowed* and *unreachable* are verdicts.
+    /// An unsupported URL, a refused address, a robots.txt request that was deferred, or a [purpose](Builder::purpose) that the site disallows.
+    /// *Disallowed* and *unreachable* are verdicts.
     pub async fn check(&self, url: &Url) -> Result<Verdict, Denied> {
-        self.gate().check(url, &mut self.gate().max_wait()).await
+        let verdict = self.gate().check(url, &mut self.gate().max_wait()).await?;
+        match self.core.crawler.purpose_refusal(&verdict, url).filter(|_| verdict.is_allowed()) {
+            Some(denied) => Err(denied),
+            None => Ok(verdict),
+        }
     }
 
     /// Checks whether `url` may be fetched, without I/O. `None` if robots.txt is not in memory.

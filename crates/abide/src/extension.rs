@@ -3,7 +3,7 @@
 //! reqwest has no room for a middleware's settings and findings but the extensions of requests and responses; these traits give them names.
 
 use abide_http::{FetchInfo, Options};
-use abide_permissions::{Permissions, Preferences};
+use abide_permissions::{Answer, Permissions, Preferences};
 
 /// Reads what abide attached to a response.
 ///
@@ -27,8 +27,15 @@ pub trait ResponseExt: sealed::Sealed {
 
     /// What the site says about uses of the page, such as training. Unknown if the response did not come through abide.
     fn preferences(&self) -> Preferences {
-        let unread = || Preferences::default().with_unread_sources();
+        let unread = || Preferences::default().with_unread_source("the response did not come through abide");
         self.fetch_info().map_or_else(unread, FetchInfo::preferences)
+    }
+
+    /// Whether the page may be used for what [`Builder::purpose`](crate::Builder::purpose) declares: yes, no, unset or unknown. Unknown if
+    /// nothing is declared, or the response did not come through abide.
+    fn allows_purpose(&self) -> Answer {
+        let unread = || self.preferences().training();
+        self.fetch_info().map_or_else(unread, FetchInfo::allows_purpose)
     }
 }
 

@@ -131,6 +131,6 @@ pub use abide_http::{
 pub use abide_identity as identity;
 pub use abide_permissions::{
     Answer, AppDirectives, HeadEnd, MemoryPermissionStore, PermissionRecord, PermissionStore, Permissions,
-    Preference, Preferences, ReadOptions, TagRules, Usage, link_follow,
+    Preference, Preferences, Question, ReadOptions, TagRules, Usage, link_follow,
 };
 pub use abide_robots::{InvalidText, ProductToken, Target};

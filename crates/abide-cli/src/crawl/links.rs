@@ -45,8 +45,8 @@ pub(crate) fn of_page(url: &Url, content_type: Option<&str>, html: &[u8], obeys:
             }
             Ok(())
         }));
-    let is_xhtml = content_type.is_some_and(|value| value.to_ascii_lowercase().contains("/xhtml+xml"));
-    scan(&if is_xhtml { with_end_tags(&html).into() } else { html }, settings);
+    let is_xml = |value: &str| ["/xml", "+xml"].iter().any(|end| value.to_ascii_lowercase().contains(end));
+    scan(&if content_type.is_some_and(is_xml) { with_end_tags(&html).into() } else { html }, settings);
     links
 }
 

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use abide::pacing::{WaitRequest, wait_request};
 use abide::{Options, WallMillis};
-use abide_permissions::{HeadScanner, ReadOptions};
+use abide_permissions::{HeadEnd, HeadScanner, ReadOptions};
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
 use url::Url;
@@ -440,7 +440,7 @@ impl Crawl {
             return self.queue_all(base, &sitemaps, 0, UrlKind::Sitemap);
         }
         let obeys = !self.args.ignore_nofollow;
-        if !is_html(answer.content_type.as_deref()) || (obeys && !answer.may_follow) {
+        if !is_html(answer.content_type.as_deref(), &body.bytes) || (obeys && !answer.may_follow) {
             return Ok(());
         }
         let depth = task.depth.saturating_add(1);
@@ -528,9 +528,13 @@ fn is_of_its_host(task: &Task, answer: &FetchAnswer) -> bool {
     last.is_none_or(|url| frontier::host_of(&url) == task.host)
 }
 
-/// Whether a page may have links: where its head is read for metas.
-fn is_html(content_type: Option<&str>) -> bool {
-    HeadScanner::of_page(&ReadOptions::for_tokens([]), content_type.map(str::as_bytes)).is_some()
+/// Whether a page may have links: where its head is read for metas. Of a document of XML its root decides that.
+fn is_html(content_type: Option<&str>, body: &[u8]) -> bool {
+    let scanner = HeadScanner::of_page(&ReadOptions::for_tokens([]), content_type.map(str::as_bytes));
+    scanner.is_some_and(|mut scanner| {
+        let _ = scanner.feed(body);
+        scanner.finish().end() != HeadEnd::NotHtml
+    })
 }
 
 /// By the status alone: for how long is known to the pacer.

@@ -55,8 +55,9 @@ impl CommonHead {
         Self { machine: Machine::scripted(body_metas), held: Vec::new() }
     }
 
-    /// Takes the next bytes. After [`HeadProgress::Unusual`] it takes no more.
-    pub(super) fn write(&mut self, bytes: &[u8]) -> HeadProgress {
+    /// Takes the next bytes. After [`HeadProgress::Unusual`] it takes no more. Where the head ends, the token that ends it and what follows
+    /// are shown to `is_wanted`, and if that says so, they are for lol_html.
+    pub(super) fn write(&mut self, bytes: &[u8], is_wanted: impl FnOnce(&[u8]) -> bool) -> HeadProgress {
         let mut held = std::mem::take(&mut self.held);
         // Every token ends with `>`. Without this a long token that comes byte by byte would be read again for each.
         let is_within_token = !held.is_empty() && memchr(b'>', bytes).is_none();
@@ -66,7 +67,10 @@ impl CommonHead {
             held.extend_from_slice(bytes);
             held.as_slice()
         };
-        let progress = if is_within_token { HeadProgress::Head } else { self.read(&mut rest) };
+        let mut progress = if is_within_token { HeadProgress::Head } else { self.read(&mut rest) };
+        if progress == HeadProgress::Ended && is_wanted(rest) {
+            progress = HeadProgress::Unusual;
+        }
         let is_long = progress == HeadProgress::Head && rest.len() > TOKEN_BYTES_MAX;
         self.held = match progress {
             HeadProgress::Ended => Vec::new(),
@@ -94,7 +98,7 @@ impl CommonHead {
     /// Reads tokens, and leaves what could not be read.
     #[inline(never)]
     fn read(&mut self, bytes: &mut &[u8]) -> HeadProgress {
-        while !self.machine.is_done() {
+        loop {
             // As between nearly all tags: to look for any other blank takes a twentieth more.
             if let [b'\n', rest @ ..] = *bytes {
                 *bytes = rest;
@@ -103,12 +107,13 @@ impl CommonHead {
                 *bytes = bytes.trim_ascii_start();
             }
             match read_token(bytes, &mut self.machine) {
+                // lol_html has to see what ended the head: behind some tags text is read otherwise.
+                Ok(_) if self.machine.is_behind_head() => return HeadProgress::Ended,
                 Ok(rest) => *bytes = rest,
                 Err(Unread::More) => return HeadProgress::Head,
                 Err(Unread::Unusual) => return HeadProgress::Unusual,
             }
         }
-        HeadProgress::Ended
     }
 }
 
@@ -168,7 +173,7 @@ fn skip_declaration(token: &[u8]) -> Result<&[u8], Unread> {
 /// A start tag, and the raw text behind it. Calls, and what rare branches made the compiler keep in memory, were a third of the scan.
 fn read_element<'a>(tag: Tag<'a>, machine: &mut Machine) -> Result<&'a [u8], Unread> {
     let (element, tag) = tag.element()?;
-    let (mut name, mut content, mut kind) = (None, None, None);
+    let (mut name, mut content, mut kind, mut other) = (None, None, None, false);
     let rest = tag.attributes(|attribute, value| {
         let place = if attribute == b"content" {
             &mut content
@@ -177,6 +182,8 @@ fn read_element<'a>(tag: Tag<'a>, machine: &mut Machine) -> Result<&'a [u8], Unr
         } else if attribute == b"type" {
             &mut kind
         } else {
+            // No crawler's name has a colon.
+            other |= (attribute == b"property" || attribute == b"http-equiv") && !value.contains(&b':');
             return;
         };
         // §13.2.5.33: of attributes with one name, the first counts.
@@ -184,6 +191,7 @@ fn read_element<'a>(tag: Tag<'a>, machine: &mut Machine) -> Result<&'a [u8], Unr
     })?;
     if element == b"meta" {
         match name {
+            None | Some(b"") if other => read_meta_of_other_name(tag, machine)?,
             // Most metas have no name, so their content does not matter.
             None | Some(b"") => _ = machine.start_tag(b"meta"),
             Some(name) => read_meta(name, content.unwrap_or_default(), machine)?,
@@ -210,6 +218,27 @@ fn read_meta(name: &[u8], content: &[u8], machine: &mut Machine) -> Result<(), U
     Ok(())
 }
 
+/// A meta that another attribute names: `http-equiv`, or a `property` without a colon.
+#[inline(never)]
+fn read_meta_of_other_name(tag: Tag<'_>, machine: &mut Machine) -> Result<(), Unread> {
+    let mut attributes = Vec::new();
+    tag.attributes(|name, value| {
+        if [&b"property"[..], b"http-equiv", b"content"].contains(&name) {
+            attributes.push((name, text_of(value)));
+        }
+    })?;
+    if attributes.iter().any(|(_, value)| value.is_err()) {
+        return Err(Unread::Unusual);
+    }
+    if machine.start_tag(b"meta") == Take::Meta {
+        machine.found.add_meta(|wanted| {
+            let (_, value) = attributes.iter().find(|(name, _)| *name == wanted.as_bytes())?;
+            value.as_ref().ok().map(|value| value.clone().into_owned())
+        });
+    }
+    Ok(())
+}
+
 /// An element that is neither a meta nor a link, of which its attributes do not matter.
 #[inline(never)]
 fn read_other<'a>(element: &[u8], rest: &'a [u8], machine: &mut Machine) -> Result<&'a [u8], Unread> {
@@ -219,7 +248,7 @@ fn read_other<'a>(element: &[u8], rest: &'a [u8], machine: &mut Machine) -> Resu
     }
     machine.start_tag(element);
     let is_raw = matches!(element, b"title" | b"style" | b"script" | b"noscript" | b"noframes");
-    if is_raw && !machine.is_done() { read_raw_text(rest, element, machine) } else { Ok(rest) }
+    if is_raw && !machine.is_behind_head() { read_raw_text(rest, element, machine) } else { Ok(rest) }
 }
 
 fn may_be_license(kind: &[u8]) -> bool {

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use encoding_rs::{Decoder, Encoding, ISO_2022_JP, REPLACEMENT, UTF_8, UTF_16BE, UTF_16LE};
 
-use super::prescan::{PRESCAN_BYTES, declares_iso_2022_jp};
+use super::prescan::{PRESCAN_BYTES, declared_encoding};
 
 /// Decodes a document as its bytes arrive.
 pub(super) struct Decode {
@@ -15,6 +15,10 @@ pub(super) struct Decode {
     declared: Option<&'static Encoding>,
     /// The encoding of the bytes that come out.
     output: &'static Encoding,
+    /// How many have come out, as far as zeros are looked for.
+    looked_at: usize,
+    /// Where in what came out last it turns out that the encoding is not known.
+    unknown_from: Option<usize>,
 }
 
 enum DecodeStage {
@@ -36,7 +40,8 @@ impl Decode {
         // To look a label up takes as long as to read two tags, and nearly all pages declare this one.
         let named = |label: &[u8]| if label == b"utf-8" { Some(UTF_8) } else { Encoding::for_label(label) };
         let declared = charset.and_then(named);
-        Self { stage: DecodeStage::Mark(Vec::new()), declared, output: UTF_8 }
+        let stage = DecodeStage::Mark(Vec::new());
+        Self { stage, declared, output: UTF_8, looked_at: 0, unknown_from: None }
     }
 
     /// The encoding of what comes out. Settled once anything has come out.
@@ -44,13 +49,31 @@ impl Decode {
         self.output
     }
 
-    /// Takes bytes, which may be the `last`, and gives those that can be read now.
-    pub(super) fn decode<'a>(&mut self, bytes: &'a [u8], last: bool) -> Cow<'a, [u8]> {
+    /// Whether what comes out is what went in, but for a mark.
+    pub(super) const fn passes_through(&self) -> bool {
+        !matches!(self.stage, DecodeStage::Decoded(_))
+    }
+
+    /// Takes bytes, which may be the `last`, and gives those that can be read now, and from where on they are in an encoding that is not
+    /// known, if that turns out by them.
+    pub(super) fn decode<'a>(&mut self, bytes: &'a [u8], last: bool) -> (Cow<'a, [u8]>, Option<usize>) {
+        self.unknown_from = None;
+        let output = self.pass(bytes, last);
+        // UTF-16 without a mark, UTF-32: no text has zeros.
+        let first = output.get(..PRESCAN_BYTES.saturating_sub(self.looked_at)).unwrap_or(&output);
+        self.looked_at = self.looked_at.saturating_add(first.len());
+        let zero = memchr::memchr(0, first);
+        let unknown_from = self.unknown_from.filter(|at| *at < output.len());
+        let from = zero.map_or(unknown_from, |zero| Some(unknown_from.unwrap_or(zero).min(zero)));
+        (output, from)
+    }
+
+    fn pass<'a>(&mut self, bytes: &'a [u8], last: bool) -> Cow<'a, [u8]> {
         match &mut self.stage {
             DecodeStage::Mark(held) => {
                 if held.is_empty() && !begins_like_mark(bytes) && !bytes.is_empty() {
                     self.stage = self.after_mark(None);
-                    return self.decode(bytes, last);
+                    return self.pass(bytes, last);
                 }
                 held.extend_from_slice(bytes);
                 if held.len() < 3 && begins_like_mark(held) && !last {
@@ -60,7 +83,7 @@ impl Decode {
                 let mark = Encoding::for_bom(&held);
                 self.stage = self.after_mark(mark.map(|(encoding, _)| encoding));
                 let rest = held.get(mark.map_or(0, |(_, length)| length)..).unwrap_or_default();
-                Cow::Owned(self.decode(rest, last).into_owned())
+                Cow::Owned(self.pass(rest, last).into_owned())
             }
             DecodeStage::Through => Cow::Borrowed(bytes),
             DecodeStage::Watch { first, held } => {
@@ -73,13 +96,21 @@ impl Decode {
                 held.extend_from_slice(from_escape);
                 let mut output = passed.to_vec();
                 let is_all = last || first.len() >= PRESCAN_BYTES;
-                if declares_iso_2022_jp(first, is_all) {
-                    let mut decoder = Box::new(ISO_2022_JP.new_decoder_without_bom_handling());
-                    output.append(&mut decode(&mut decoder, held, last));
-                    self.stage = DecodeStage::Decoded(decoder);
-                } else if is_all {
-                    output.append(held);
-                    self.stage = DecodeStage::Through;
+                match declared_encoding(first, is_all) {
+                    Some(encoding) if encoding == ISO_2022_JP => {
+                        let mut decoder = Box::new(ISO_2022_JP.new_decoder_without_bom_handling());
+                        output.append(&mut decode(&mut decoder, held, last));
+                        self.stage = DecodeStage::Decoded(decoder);
+                    }
+                    None if !is_all => {}
+                    declared => {
+                        // In these, escape sequences are what they are elsewhere: one character that means nothing.
+                        if declared.is_none_or(|encoding| encoding == REPLACEMENT) {
+                            self.unknown_from = Some(output.len());
+                        }
+                        output.append(held);
+                        self.stage = DecodeStage::Through;
+                    }
                 }
                 Cow::Owned(output)
             }
@@ -95,7 +126,10 @@ impl Decode {
                 DecodeStage::Decoded(Box::new(encoding.new_decoder_without_bom_handling()))
             }
             // Stricter: a browser shows nothing of such a document; a restriction that can be seen in it counts.
-            Some(encoding) if encoding == REPLACEMENT => DecodeStage::Through,
+            Some(encoding) if encoding == REPLACEMENT => {
+                self.unknown_from = Some(0);
+                DecodeStage::Through
+            }
             Some(encoding) => {
                 self.output = encoding;
                 DecodeStage::Through

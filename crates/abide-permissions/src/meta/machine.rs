@@ -8,6 +8,7 @@ use crate::head::FoundInHead;
 /// The place in a document, and the metas found on the way to it.
 pub(super) struct Machine {
     place: HeadPlace,
+    /// Whether metas of the body count as those of the head; else they are strays.
     body_metas: bool,
     /// Whether the markup is read as a browser without scripting reads it, so that noscript is an element like others.
     unscripted: bool,
@@ -29,9 +30,8 @@ enum HeadPlace {
     AfterHead,
     /// In a noscript of the head, scripting off.
     InHeadNoscript,
-    /// After the head, when metas of the whole document are wanted.
+    /// Behind the end of the head.
     Body,
-    Done,
 }
 
 /// What the caller does with the element.
@@ -41,6 +41,8 @@ pub(super) enum Take {
     Pass,
     /// It is a meta that counts: `found` takes its attributes.
     Meta,
+    /// It is a meta behind the head: `found` takes its attributes.
+    Stray,
     /// It is a link of the head: `found` takes its attributes.
     Link,
     /// A noscript that is markup to us: its content must be scanned as such.
@@ -52,6 +54,8 @@ pub(super) struct Noscript {
     pub(super) content: Vec<u8>,
     /// Open templates around it.
     template_depth: usize,
+    /// Whether its metas are strays.
+    pub(super) is_behind_head: bool,
     full: bool,
 }
 
@@ -66,7 +70,11 @@ impl Machine {
 
     /// At the start of a noscript, scripting off.
     pub(super) fn unscripted(noscript: &Noscript, body_metas: bool) -> Self {
-        let place = if noscript.template_depth == 0 { HeadPlace::InHeadNoscript } else { HeadPlace::InHead };
+        let place = match noscript.template_depth {
+            _ if noscript.is_behind_head => HeadPlace::Body,
+            0 => HeadPlace::InHeadNoscript,
+            _ => HeadPlace::InHead,
+        };
         Self::new(place, body_metas, true, noscript.template_depth)
     }
 
@@ -83,8 +91,14 @@ impl Machine {
         }
     }
 
-    pub(super) fn is_done(&self) -> bool {
-        self.place == HeadPlace::Done
+    /// Whether no more metas can count: what follows are strays.
+    pub(super) fn has_ended(&self) -> bool {
+        self.place == HeadPlace::Body && !self.body_metas
+    }
+
+    /// Whether the head has ended, whatever counts behind it.
+    pub(super) fn is_behind_head(&self) -> bool {
+        self.place == HeadPlace::Body
     }
 
     /// A start tag; its name is in lower case.
@@ -117,8 +131,7 @@ impl Machine {
     #[inline(always)]
     fn start_tag_in_head(&mut self, name: &[u8]) -> Take {
         match (name, self.place) {
-            (_, HeadPlace::Done) => return Take::Pass,
-            (b"meta", HeadPlace::Body) => return Take::Meta,
+            (b"meta", HeadPlace::Body) => return if self.body_metas { Take::Meta } else { Take::Stray },
             (b"template", HeadPlace::Body) => self.template_depth = 1,
             (b"noscript", HeadPlace::Body) => return self.open_noscript(),
             (_, HeadPlace::Body) => {}
@@ -146,9 +159,7 @@ impl Machine {
             }
             (b"noscript", HeadPlace::AfterHead) => {
                 self.end_head();
-                if self.place == HeadPlace::Body {
-                    return self.open_noscript();
-                }
+                return self.open_noscript();
             }
             _ => self.end_head(),
         }
@@ -165,7 +176,7 @@ impl Machine {
             return;
         }
         match (name, self.place) {
-            (_, HeadPlace::Done | HeadPlace::Body) => {}
+            (_, HeadPlace::Body) => {}
             (b"br", _) => self.end_head(),
             (_, HeadPlace::InHeadNoscript) => {}
             (b"head", HeadPlace::BeforeHead | HeadPlace::InHead) => self.place = HeadPlace::AfterHead,
@@ -176,7 +187,7 @@ impl Machine {
 
     /// Text that is not blank, outside raw-text elements.
     pub(super) fn text(&mut self) {
-        if self.template_depth == 0 && !self.foreign_in_template && self.place != HeadPlace::Done {
+        if self.template_depth == 0 && !self.foreign_in_template {
             self.end_head();
         }
     }
@@ -205,8 +216,8 @@ impl Machine {
             }
             return Take::Markup;
         }
-        self.noscript =
-            Some(Noscript { content: Vec::new(), template_depth: self.template_depth, full: false });
+        let (template_depth, is_behind_head) = (self.template_depth, self.has_ended());
+        self.noscript = Some(Noscript { content: Vec::new(), template_depth, is_behind_head, full: false });
         Take::Pass
     }
 
@@ -220,7 +231,8 @@ impl Machine {
 
     fn close_noscript(&mut self) {
         let Some(noscript) = self.noscript.take() else { return };
-        self.found.noscript_cut |= noscript.full;
+        // Strays are looked for within the limits, and what is beyond leaves the head known.
+        self.found.noscript_cut |= noscript.full && !noscript.is_behind_head;
         if !noscript.content.is_empty() {
             self.noscripts.push(noscript);
         }
@@ -233,6 +245,6 @@ impl Machine {
     }
 
     fn end_head(&mut self) {
-        self.place = if self.body_metas { HeadPlace::Body } else { HeadPlace::Done };
+        self.place = HeadPlace::Body;
     }
 }

@@ -40,7 +40,7 @@ pub(crate) fn read_head(options: &ReadOptions, head: &Head, findings: &mut Findi
     read_metas(options, head.metas(), |index, name| Provenance::Meta { index, name }, findings);
     read_metas(options, head.noscript_metas(), |index, name| Provenance::Noscript { index, name }, findings);
     head.strays().iter().for_each(|stray| doubt_stray(options, stray, findings));
-    findings.truncated |= head.end().is_incomplete_scan() || head.noscript_cut();
+    findings.truncated |= head.end().is_incomplete_scan() || head.noscript_cut() || head.strays_cut();
 }
 
 /// Reads the metas that bind us; all of them count (repext-03 §3.1.2: "the union of all rules found").

@@ -26,7 +26,7 @@ pub(super) struct Driver {
 /// Why a driver takes no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// The machine is done.
+    /// Nothing more is wanted.
     Done,
     /// The memory limit was met.
     Memory,
@@ -49,11 +49,14 @@ impl Driver {
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Stop> {
-        bytes.chunks(SLICE_BYTES).try_for_each(|slice| {
-            let Some(rewriter) = self.rewriter() else { return Err(Stop::Done) };
-            let written = rewriter.write(slice);
-            self.check(written)
-        })
+        bytes.chunks(SLICE_BYTES).try_for_each(|slice| self.write_slice(slice))
+    }
+
+    /// Takes at most [`SLICE_BYTES`].
+    pub(super) fn write_slice(&mut self, slice: &[u8]) -> Result<(), Stop> {
+        let Some(rewriter) = self.rewriter() else { return Err(Stop::Done) };
+        let written = rewriter.write(slice);
+        self.check(written)
     }
 
     /// The document ends here.
@@ -82,12 +85,8 @@ impl Driver {
     }
 
     fn check(&mut self, result: Result<(), lol_html::errors::RewritingError>) -> Result<(), Stop> {
-        let (is_done, markup_at) = {
-            let state = self.shared.lock();
-            (state.machine.is_done(), state.markup_at)
-        };
+        let markup_at = self.shared.lock().markup_at;
         let stop = match (result, markup_at) {
-            (_, _) if is_done => Stop::Done,
             (_, Some(at)) => Stop::Markup(at),
             (Ok(()), None) => return Ok(()),
             (Err(_), None) => Stop::Memory,
@@ -98,7 +97,7 @@ impl Driver {
 }
 
 /// lol_html appends the whole of a chunk to what it has buffered, so small slices keep its memory small.
-const SLICE_BYTES: usize = 4 * 1024;
+pub(super) const SLICE_BYTES: usize = 4 * 1024;
 
 /// Selectors are compiled once.
 #[allow(clippy::expect_used, reason = "the text is a constant, and every test of the scanner parses it")]
@@ -157,19 +156,20 @@ impl SharedState {
         let DriverState { machine, between, .. } = &mut *state;
         between.end(machine);
         let name = element.tag_name();
-        let take = state.machine.start_tag(name.as_bytes());
+        // Within svg and math these names are those of other elements.
+        let is_html = element.namespace_uri() == HTML;
+        let is_foreign_template = !is_html && name == "template" && machine.is_behind_head();
+        let take = if is_foreign_template { Take::Pass } else { machine.start_tag(name.as_bytes()) };
         let attribute = |name| element.get_attribute(name).map(|value| decoded(value.into()).into_owned());
         match take {
             Take::Pass => {}
             Take::Meta => state.machine.found.add_meta(attribute),
+            Take::Stray => state.machine.found.add_meta_of_body(attribute),
             Take::Link => state.machine.found.add_link(attribute),
             Take::Markup => {
                 state.markup_at = Some(element.source_location().bytes().end);
                 return Err(STOPPED.into());
             }
-        }
-        if state.machine.is_done() {
-            return Err(STOPPED.into());
         }
         let mode = match name.as_str() {
             "noscript" if state.machine.wants_raw_text() => NOSCRIPT_TAG,
@@ -177,8 +177,7 @@ impl SharedState {
             | "xmp" | "plaintext" => RAW,
             _ => IDLE,
         };
-        // Within svg and math these names have no raw text.
-        if mode != IDLE && element.namespace_uri() == HTML {
+        if mode != IDLE && is_html {
             self.await_end_tag(element, mode);
         } else {
             self.set_mode(IDLE);
@@ -243,4 +242,4 @@ impl OutputSink for SharedState {
 }
 
 /// The way to stop lol_html from within a handler.
-const STOPPED: &str = "the scan has seen enough";
+const STOPPED: &str = "the scan starts again here";

@@ -19,7 +19,10 @@ use crate::quoted::{split, unquoted};
 /// Finds the metas of an HTML head while its bytes stream past, and knows exactly where the head ends.
 ///
 /// One scanner serves one response. Feed it the body, content-decoded, in pieces of any size until it says
-/// [`ControlFlow::Break`]; what it finds does not depend on the pieces. It never panics and may be dropped at any time.
+/// [`ControlFlow::Break`]; what it finds in the head does not depend on the pieces. It never panics and may be dropped at any time.
+///
+/// A robots meta behind the head is looked for in the piece in which the head ends, and in what follows as
+/// [`ReadOptions::with_whole_document`] says.
 ///
 /// ```
 /// use std::ops::ControlFlow;
@@ -38,7 +41,8 @@ use crate::quoted::{split, unquoted};
 ///
 /// Known deviations from a browser, all in contrived documents: templates that contain `<col>`, svg or
 /// math, or an unclosed `<noscript>` (once svg or math was seen inside a template of the head, text no longer ends the head);
-/// and, in the reading without scripting, what is left unfinished inside a noscript and would swallow its end.
+/// in the reading without scripting, what is left unfinished inside a noscript and would swallow its end; and a zero in a tag right behind
+/// the text that ends a head, which leaves it unknown in some pieces.
 pub struct HeadScanner {
     /// In a box, so that moving the scanner costs little.
     html: Box<HtmlScan>,
@@ -53,8 +57,9 @@ pub struct HeadScanner {
 impl HeadScanner {
     /// A scanner for a response with this Content-Type; of several lines, all of them with commas between them. The MIME type is
     /// extracted as the Fetch standard does. `text/html` is read as HTML and `application/xhtml+xml` as XML; HTML is also what has no
-    /// MIME type, or one that means "unknown" (`*/*`, `unknown/unknown`, `application/unknown`). Any other is
-    /// [`HeadEnd::NotHtml`] at once.
+    /// MIME type, or one that means "unknown" (`*/*`, `unknown/unknown`, `application/unknown`). Any other type of XML (`text/xml`,
+    /// `application/xml`, `…+xml`) is read as XML if the root of the document is XHTML's `html`, else it is [`HeadEnd::NotHtml`], like any
+    /// other type.
     pub fn new(options: &ReadOptions, content_type: Option<&str>) -> Self {
         Self::of(options, &ContentType::read(content_type.map(str::as_bytes)))
     }
@@ -67,10 +72,11 @@ impl HeadScanner {
 
     fn of(options: &ReadOptions, content_type: &ContentType<'_>) -> Self {
         let charset = content_type.charset();
-        let is_xml = content_type.syntax == Some(Syntax::Xml);
+        let is_xml = matches!(content_type.syntax, Some(Syntax::Xml | Syntax::OtherXml));
+        let may_be_other = content_type.syntax == Some(Syntax::OtherXml);
         Self {
             html: Box::new(HtmlScan::new(options, charset.as_deref(), content_type)),
-            xml: is_xml.then(|| Box::new(XmlScan::new(charset.as_deref(), options))),
+            xml: is_xml.then(|| Box::new(XmlScan::new(charset.as_deref(), options, may_be_other))),
             head_limit: options.head_limit(),
             bytes: 0,
             end: if content_type.syntax.is_some() { None } else { Some(HeadEnd::NotHtml) },
@@ -80,16 +86,16 @@ impl HeadScanner {
     /// Takes the next bytes of the body. `Break`: nothing that follows can matter, so finish.
     pub fn feed(&mut self, bytes: &[u8]) -> ControlFlow<()> {
         let room = self.head_limit.saturating_sub(self.bytes);
-        for piece in bytes.get(..room).unwrap_or(bytes).chunks(PIECE_BYTES) {
-            if self.end.is_some() {
-                return ControlFlow::Break(());
-            }
+        let mut rest = bytes.get(..room).unwrap_or(bytes);
+        while !rest.is_empty() && self.end.is_none() {
+            let (piece, ahead) = rest.split_at(rest.len().min(PIECE_BYTES));
             self.bytes = self.bytes.saturating_add(piece.len());
-            self.write(piece, false);
+            self.write(piece, ahead, false);
+            rest = ahead;
         }
         // Exactly as many bytes as the limit may be the whole document: only one more is too many.
         if self.end.is_none() && bytes.len() > room {
-            self.end = Some(HeadEnd::ByteLimit);
+            self.end = Some(self.end_or(HeadEnd::ByteLimit));
         }
         if self.end.is_none() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
@@ -97,7 +103,7 @@ impl HeadScanner {
     /// The body has ended, or enough was seen.
     pub fn finish(mut self) -> Head {
         if self.end.is_none() {
-            self.write(b"", true);
+            self.write(b"", b"", true);
         }
         self.into_head(HeadEnd::Eof)
     }
@@ -107,28 +113,39 @@ impl HeadScanner {
         self.into_head(HeadEnd::Interrupted)
     }
 
-    /// Takes the next bytes, which may be the `last`.
-    fn write(&mut self, bytes: &[u8], last: bool) {
+    /// Takes the next bytes, which may be the `last`, and shows those that have come with them.
+    fn write(&mut self, bytes: &[u8], ahead: &[u8], last: bool) {
         let Some(xml) = &mut self.xml else {
-            self.end = self.html.write(bytes, last);
+            self.end = self.html.write(bytes, ahead, last);
             return;
         };
-        let end = xml.write(bytes, last);
+        let end = xml.write(bytes, ahead, last);
         // XML that ended its head well needs no second reading; anything else is read as HTML to the end, for what it may forbid.
-        let is_read = end == Some(HeadEnd::Ended) || self.html.write(bytes, last).is_some() || last;
+        let is_read = xml.is_read() || self.html.write(bytes, ahead, last).is_some() || last;
         self.end = end.filter(|_| is_read);
     }
 
-    fn into_head(self, otherwise: HeadEnd) -> Head {
-        let of_xml = self.xml.as_ref().and_then(|xml| xml.end);
-        let scanned = self.end.or(of_xml).unwrap_or(otherwise);
+    /// How a scan ends that is stopped for this reason: one that has passed the end of the head knows the head.
+    fn end_or(&mut self, reason: HeadEnd) -> HeadEnd {
+        match &self.xml {
+            Some(xml) if xml.is_read() => HeadEnd::Ended,
+            Some(xml) => xml.end.unwrap_or(reason),
+            None if self.html.has_ended() => HeadEnd::Ended,
+            None => reason,
+        }
+    }
+
+    fn into_head(mut self, otherwise: HeadEnd) -> Head {
+        let scanned = self.end.unwrap_or_else(|| self.end_or(otherwise));
+        let is_undecoded = self.html.is_undecoded && !self.xml.as_ref().is_some_and(|xml| xml.is_read());
         let end = match scanned {
             // The other ends leave the head unknown as they are.
             HeadEnd::Ended | HeadEnd::Eof if self.html.is_unclear => HeadEnd::Unclear,
+            HeadEnd::Ended | HeadEnd::Eof if is_undecoded => HeadEnd::UnknownCharset,
             end => end,
         };
         let found = match self.xml {
-            Some(xml) if scanned == HeadEnd::Ended => xml.found,
+            Some(xml) if xml.is_read() => xml.found,
             Some(xml) => united(xml.found, self.html.into_found()),
             None => self.html.into_found(),
         };
@@ -137,7 +154,8 @@ impl HeadScanner {
 }
 
 /// What was found in either way of reading the document.
-fn united(mut xml: FoundInHead, html: FoundInHead) -> FoundInHead {
+fn united(mut xml: FoundInHead, mut html: FoundInHead) -> FoundInHead {
+    xml.add_strays_of(&mut html);
     xml.metas.extend(html.metas.into_iter().filter(|meta| !xml.metas.contains(meta)).collect::<Vec<_>>());
     let links = html.license_links.into_iter().filter(|url| !xml.license_links.contains(url));
     xml.license_links.extend(links.collect::<Vec<_>>());
@@ -163,6 +181,8 @@ pub(crate) enum Syntax {
     /// Of no MIME type, or one that means "unknown": read as HTML, which it is unless its beginning says that it is XML.
     Unknown,
     Xml,
+    /// Of another type of XML: read as XHTML if its root is.
+    OtherXml,
 }
 
 impl Syntax {
@@ -214,14 +234,17 @@ impl<'a> ContentType<'a> {
             // Fetch, "extract a MIME type": the last one counts, and the charset of one before it that is the same.
             let is_same = last.is_some_and(|(essence, _)| essence.eq_ignore_ascii_case(mime.essence));
             charset = mime.charset.or(charset.filter(|_| is_same));
-            last = Some((mime.essence, kind));
-            if kind.is_some() {
+            // It may be another document, and does not supersede a page.
+            let page = kind.filter(|kind| *kind != Syntax::OtherXml);
+            last = Some((mime.essence, page));
+            if page.is_some() || said == Syntax::OtherXml.bit() {
                 charset_of_page = charset;
             }
         }
         let says = |syntax: &Syntax| said & syntax.bit() != 0;
         // Stricter: Fetch takes the last value. A client that takes another one sees a page, and its metas.
-        let any = || [Syntax::Html, Syntax::Xml, Syntax::Unknown].into_iter().find(says);
+        let kinds = [Syntax::Html, Syntax::Xml, Syntax::Unknown, Syntax::OtherXml];
+        let any = || kinds.into_iter().find(says);
         let syntax = last.map_or(Some(Syntax::Unknown), |(_, kind)| kind).or_else(any);
         // One reading finds what the other misses. A page that is taken for something else has no metas.
         let is_unclear = says(&Syntax::Xml) && (says(&Syntax::Html) || says(&Syntax::Unknown));
@@ -269,9 +292,20 @@ impl<'a> Mime<'a> {
             Some(Syntax::Xml)
         } else if is("unknown/unknown") || is("application/unknown") {
             Some(Syntax::Unknown)
+        } else if is("text/xml") || is("application/xml") || self.has_xml_suffix() {
+            Some(Syntax::OtherXml)
         } else {
             None
         }
+    }
+
+    /// MIME Sniffing §4.6, "XML MIME type".
+    fn has_xml_suffix(&self) -> bool {
+        self.essence
+            .len()
+            .checked_sub(4)
+            .and_then(|at| self.essence.get(at..))
+            .is_some_and(|suffix| suffix.eq_ignore_ascii_case(b"+xml"))
     }
 }
 

@@ -1,22 +1,30 @@
-//! Preferences about the use of content: Content-Usage, Content-Signal, TDMRep, policy tokens. None of them denies a request.
+//! Preferences about the use of content: Content-Usage, Content-Signal, TDMRep, policy tokens. None of them denies a request by itself.
 //!
-//! Everything found is a [`PreferenceStatement`] with its source. [`Preferences::resolve`] combines the statements on one
-//! usage, most restrictively.
+//! Everything found is a [`PreferenceStatement`] with its source, also what was not understood. [`Preferences::answer`] combines the statements on
+//! one use, most restrictively: yes, no, unset, or unknown with the reasons.
 
-mod salvage;
+mod page;
+mod robots;
 mod signal;
 mod tdm;
 mod usage;
 
+mod label;
+mod line;
+mod salvage;
+
+pub use page::states_preferences;
+pub use robots::record_problem;
+
 use std::fmt;
 
-use abide_robots::{ParseOptions, Record, RecordKind, Rules, Target};
-
 use crate::answer::Answer;
-use crate::directives::{self, path_and_value};
 use crate::options::{PreferenceOptions, ReadOptions};
 use crate::permissions::Permissions;
-use crate::provenance::{Provenance, Shown, warn};
+use crate::provenance::{Provenance, warn};
+use label::Value;
+use line::StatedLine;
+use page::Carrier;
 
 /// A use of content.
 ///
@@ -24,7 +32,11 @@ use crate::provenance::{Provenance, Shown, warn};
 /// use abide_permissions::{Preference, Preferences, Usage};
 ///
 /// fn may_train(preferences: &Preferences) -> bool {
-///     preferences.is_complete() && preferences.resolve(&Usage::TrainAi) != Preference::Disallow
+///     match preferences.answer(&Usage::TrainAi).preference() {
+///         Preference::Allow => true,
+///         Preference::Disallow | Preference::Unknown => false,
+///         Preference::Unset => false, // Where nothing is stated, the choice is yours.
+///     }
 /// }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -39,10 +51,11 @@ pub enum Usage {
     AiInput,
     /// Text and data mining (TDMRep).
     Tdm,
-    /// A label that is not in the vocabulary, with its `y` or `n`. It touches no other usage.
+    /// A label that names no use we know, or that would allow one by a name that is not its own. It touches no other usage.
     Other(Box<str>),
 }
 
+/// As in the vocabularies; another label behind `other:`, so that `train-ai` is always the usage of that name.
 impl fmt::Display for Usage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -50,7 +63,7 @@ impl fmt::Display for Usage {
             Self::Search => f.write_str("search"),
             Self::AiInput => f.write_str("ai-input"),
             Self::Tdm => f.write_str("tdm"),
-            Self::Other(label) => write!(f, "{}", label.escape_debug()),
+            Self::Other(label) => write!(f, "other:{}", label.escape_debug()),
         }
     }
 }
@@ -93,6 +106,9 @@ impl Preference {
     }
 }
 
+/// Reasons that are kept and given, enough to mend a page by.
+const REASONS_MAX: usize = 32;
+
 /// The two names that are both records of robots.txt and response fields: draft-ietf-aipref-attach, contentsignals.org.
 const CONTENT_USAGE: &str = "Content-Usage";
 const CONTENT_SIGNAL: &str = "Content-Signal";
@@ -111,6 +127,9 @@ pub struct PreferenceStatement {
     preference: Preference,
     source: Provenance,
     text: Box<str>,
+    /// Why it is unknown.
+    #[cfg_attr(feature = "serde", serde(default))]
+    problem: Option<Box<str>>,
 }
 
 impl PreferenceStatement {
@@ -118,7 +137,19 @@ impl PreferenceStatement {
         // No character has more than four bytes.
         let text = text.get(..TEXT_CHARS_MAX.saturating_mul(4)).unwrap_or(text);
         let text = String::from_utf8_lossy(text).chars().take(TEXT_CHARS_MAX).collect::<String>().into();
-        Self { usage, preference, source, text }
+        Self { usage, preference, source, text, problem: None }
+    }
+
+    /// What is wrong with the text, if that leaves the usage unknown.
+    fn with_problem(self, problem: Option<&str>) -> Self {
+        let problem = problem.filter(|_| self.preference == Preference::Unknown).map(Into::into);
+        Self { problem, ..self }
+    }
+
+    /// Why it is unknown, with its place.
+    fn reason(&self) -> String {
+        let problem = self.problem.as_deref().unwrap_or("what it states is unknown");
+        format!("{}: {problem}", self.source)
     }
 
     /// The use that it is about.
@@ -146,7 +177,8 @@ const TEXT_CHARS_MAX: usize = 256;
 
 /// All preferences that were found for one URL.
 ///
-/// Taken when the response is fetched, from the copy of robots.txt that decided that fetch, they travel with the response:
+/// A statement that was not understood is one of [`Preference::Unknown`]: it makes its question unknown, never allowed or unset. Taken when the
+/// response is fetched, from the copy of robots.txt that decided that fetch, they travel with the response:
 /// "updates do not retroactively apply" (draft-ietf-aipref-attach).
 ///
 /// ```
@@ -170,77 +202,58 @@ pub struct Preferences {
     /// The values of `use` in Content-Signal, by their rank.
     signal_uses: Vec<(Provenance, usize)>,
     tdm_policy: Option<(Provenance, Box<str>)>,
-    has_unread_sources: bool,
+    /// Why sources were not read.
+    unread: Vec<Box<str>>,
     options: PreferenceOptions,
 }
 
 impl Preferences {
     /// Nothing found yet; what is added is read as `options` say. By default (`Preferences::default()`) broken values are
-    /// salvaged, the signals of `*` are not united with those of a named group, and there are no policy tokens.
+    /// salvaged, the signals of `*` are not united with those of a named group, and the only policy token is that of
+    /// [training](crate::AI_TRAINING_TOKEN).
     pub fn new(options: &ReadOptions) -> Self {
         Self { options: options.preferences.clone(), ..Self::default() }
     }
 
-    /// Adds what robots.txt states: of Content-Usage the records with the longest path that covers the URL; of Content-Signal
-    /// all of the group, and all outside groups, which sites put there for every crawler. For a URL that it
-    /// disallows it states nothing ("no preferences are implied for resources that are disallowed").
-    pub fn with_robots(mut self, rules: &Rules, target: &Target<'_>) -> Self {
-        if !rules.is_allowed(target) {
-            return self;
-        }
-        self.add_usage_records(rules, target);
-        for record in rules.signals_outside_groups() {
-            self.add_signal(record.value(), Provenance::of_record(&record, None, None));
-        }
-        let group = rules.token().unwrap_or("*");
-        for record in rules.records().filter(|record| record.kind() == RecordKind::ContentSignal) {
-            self.add_signal(record.value(), Provenance::of_record(&record, None, Some(group)));
-        }
-        if self.options.unites_signals {
-            for record in rules.signals_of_all() {
-                self.add_signal(record.value(), Provenance::of_record(&record, None, Some("*")));
-            }
-        }
-        self
-    }
-
-    /// Adds what the groups of the [policy tokens](ReadOptions::with_policy_token) state: `robots_txt` is the copy that decided
-    /// the access. A group that disallows the URL disallows the usage; one that allows it states nothing.
-    pub fn with_policy_tokens(mut self, robots_txt: &[u8], target: &Target<'_>) -> Self {
-        let options = self.options.clone();
-        for policy in options.policies() {
-            // The copy was cut at the limit when it was fetched.
-            let limit = ParseOptions::new().with_limit(robots_txt.len());
-            let rules = Rules::parse_with(robots_txt, std::slice::from_ref(&policy.token), limit);
-            if !rules.is_named() && !policy.fallback {
-                continue;
-            }
-            let verdict = rules.verdict(target);
-            if let Some(rule) = verdict.rule().filter(|_| !verdict.is_allowed()) {
-                let group = rules.token().unwrap_or("*");
-                let source = Provenance::of_record(&rule, Some(rule.value()), Some(group));
-                self.disallow(policy.usage.clone(), source, rule.to_string().as_bytes());
-            }
-        }
-        self
-    }
-
-    /// Adds what response fields state: `Content-Usage` and `Content-Signal`, each line by itself. Stricter: joined into one
-    /// Dictionary, a later `y` would cancel an earlier `n`.
+    /// Adds what response fields state: `Content-Usage`, `Content-Signal` and their like, each line by itself. Stricter: joined into one
+    /// Dictionary, a later `y` would cancel an earlier `n`. The fields of TDMRep are read [with its other places](Self::with_tdm).
     pub fn with_fields<'a>(mut self, fields: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Self {
-        let (mut usages, mut signals) = (0_usize, 0_usize);
+        let mut lines = Vec::<(Carrier, usize)>::new();
         for (name, value) in fields {
-            if name.eq_ignore_ascii_case(CONTENT_USAGE) {
-                let source = Provenance::field(CONTENT_USAGE, usages);
-                usages = usages.saturating_add(1);
-                let line = usage::read(value, self.options.strict);
-                self.add_line(&line, &source, value);
-            } else if name.eq_ignore_ascii_case(CONTENT_SIGNAL) {
-                self.add_signal(value, Provenance::field(CONTENT_SIGNAL, signals));
-                signals = signals.saturating_add(1);
-            }
+            let Some(carrier) = Carrier::named(name) else { continue };
+            let line = match lines.iter_mut().find(|(known, _)| *known == carrier) {
+                Some((_, line)) => {
+                    *line = line.saturating_add(1);
+                    *line
+                }
+                None => {
+                    lines.push((carrier, 0));
+                    0
+                }
+            };
+            self.add_carried(carrier, value, Provenance::field(carrier.name(), line));
         }
         self
+    }
+
+    /// What stands in a field or a meta of this name.
+    fn add_carried(&mut self, carrier: Carrier, value: &[u8], source: Provenance) {
+        match carrier {
+            Carrier::ContentUsage => {
+                self.add_line(usage::read(value, self.options.strict), &source, value);
+            }
+            Carrier::ContentSignal => self.add_signal(value, source),
+            Carrier::DisallowAiTraining | Carrier::NoMl => {
+                let mut line = StatedLine::default();
+                match Value::of(&String::from_utf8_lossy(value)) {
+                    Value::No => {
+                        line.doubt(&[Usage::TrainAi], carrier.name(), &String::from_utf8_lossy(value))
+                    }
+                    _ => line.disallow(&[Usage::TrainAi]),
+                }
+                self.add_line(line, &source, value);
+            }
+        }
     }
 
     /// Adds `noai` as a statement against training and AI input. Off unless called, because `noai` is about data sets, and this is
@@ -264,39 +277,55 @@ impl Preferences {
         self
     }
 
-    /// Says that something which may state preferences was not read: a head, a line of a field, a file of the site.
-    pub const fn with_unread_sources(mut self) -> Self {
-        self.has_unread_sources = true;
+    /// Says that something which may state preferences was not read, and why: a head, a line of a field, a file of the site.
+    pub fn with_unread_source(mut self, why: &str) -> Self {
+        self.unread(why);
         self
     }
 
-    /// Whether everything was read that may state preferences. If not, nothing is *known* to be allowed.
-    pub const fn is_complete(&self) -> bool {
-        !self.has_unread_sources
+    fn unread(&mut self, why: &str) {
+        if self.unread.len() < REASONS_MAX && !self.unread.iter().any(|known| **known == *why) {
+            self.unread.push(why.into());
+        }
     }
 
-    /// May the content be used to train models? The most restrictive of what is stated on training and on text and data mining, which
-    /// training needs. Not allowed but unknown where [something was not read](Self::is_complete). `noai` counts where it was
-    /// [added](Self::with_noai).
+    /// Whether everything was read and understood that may state preferences. If not, nothing is *known* to be allowed.
+    pub fn is_complete(&self) -> bool {
+        self.unread.is_empty()
+            && self.statements.iter().all(|statement| statement.preference != Preference::Unknown)
+    }
+
+    /// May the content be used to train models? Short for [`answer`](Self::answer) to [`Usage::TrainAi`].
     pub fn training(&self) -> Answer {
-        self.answer(&[Usage::TrainAi, Usage::Tdm])
+        self.answer(&Usage::TrainAi)
     }
 
-    /// May the content be input to a model that answers a person? Not allowed but unknown where
-    /// [something was not read](Self::is_complete). `noai` counts where it was [added](Self::with_noai).
+    /// May the content be input to a model that answers a person? Short for [`answer`](Self::answer) to [`Usage::AiInput`].
     pub fn input(&self) -> Answer {
-        self.answer(&[Usage::AiInput])
+        self.answer(&Usage::AiInput)
     }
 
-    fn answer(&self, usages: &[Usage]) -> Answer {
-        let about = || self.statements.iter().filter(|statement| usages.contains(&statement.usage));
-        match about().map(|statement| statement.preference).max().unwrap_or_default() {
-            Preference::Allow if self.has_unread_sources => Answer::new(Preference::Unknown, None),
-            decided => {
-                let deciding = about().filter(|statement| statement.preference == decided);
-                Answer::new(decided, deciding.map(|statement| statement.source.clone()))
+    /// May the content be used so? The most restrictive of what is stated on the usage; for training also on text and data mining, which it
+    /// needs. Unknown, with the reasons, where a statement on it was not understood or a source was
+    /// [not read](Self::with_unread_source), unless another statement disallows it. `noai` counts where it was [added](Self::with_noai).
+    pub fn answer(&self, usage: &Usage) -> Answer {
+        let counts = |other: &Usage| other == usage || (*usage == Usage::TrainAi && *other == Usage::Tdm);
+        let about = || self.statements.iter().filter(|statement| counts(&statement.usage));
+        let unread = if self.unread.is_empty() { Preference::Unset } else { Preference::Unknown };
+        let stated = about().map(|statement| statement.preference).max().unwrap_or_default();
+        let decided = stated.max(unread);
+        let deciding = || about().filter(|statement| statement.preference == decided);
+        if decided != Preference::Unknown {
+            return Answer::new(decided, deciding().map(|statement| statement.source.clone()));
+        }
+        let mut reasons: Vec<String> = Vec::new();
+        let unread = self.unread.iter().map(|why| why.to_string());
+        for reason in deciding().map(PreferenceStatement::reason).chain(unread) {
+            if reasons.len() < REASONS_MAX && !reasons.contains(&reason) {
+                reasons.push(reason);
             }
         }
+        Answer::unknown(reasons)
     }
 
     /// Everything that was found, in order.
@@ -360,34 +389,9 @@ impl Preferences {
         about.map(|statement| statement.preference).max().unwrap_or_default()
     }
 
-    fn add_usage_records(&mut self, rules: &Rules, target: &Target<'_>) {
-        let group = rules.token().unwrap_or("*");
-        let mut covering = Vec::new();
-        let mut bytes_max = 0;
-        for record in rules.records().filter(|record| record.kind() == RecordKind::ContentUsage) {
-            let (path, value) = path_and_value(record.value());
-            let source = Provenance::of_record(&record, path, Some(group));
-            let line = read_usage_record(path, value, self.options.strict);
-            let covers = path.map_or(Some(0), |path| target.covered_by(path));
-            if let Some(bytes) = covers.filter(|_| !line.is_broken) {
-                bytes_max = bytes_max.max(bytes);
-            }
-            covering.push((covers, line, source, value));
-        }
-        for (bytes, mut line, source, value) in covering {
-            // A broken line hides no other; what was salvaged of it yields to a longer path like everything else.
-            let counts = bytes
-                .is_some_and(|bytes| if line.is_broken { bytes >= bytes_max } else { bytes == bytes_max });
-            if !counts {
-                line.stated.clear();
-            }
-            self.add_line(&line, &source, value);
-        }
-    }
-
     fn add_signal(&mut self, value: &[u8], source: Provenance) {
         let (line, content_use) = signal::read(value, self.options.strict);
-        self.add_line(&line, &source, value);
+        self.add_line(line, &source, value);
         self.signal_uses.extend(content_use.map(|rank| (source, rank)));
     }
 
@@ -395,65 +399,13 @@ impl Preferences {
         self.statements.push(PreferenceStatement::new(usage, Preference::Disallow, source, text));
     }
 
-    fn add_line(&mut self, line: &StatedLine, source: &Provenance, text: &[u8]) {
+    fn add_line(&mut self, line: StatedLine, source: &Provenance, text: &[u8]) {
         if let Some(problem) = &line.problem {
             warn(&mut self.warnings, source.clone(), problem);
         }
-        for (usage, preference) in &line.stated {
-            self.statements.push(PreferenceStatement::new(usage.clone(), *preference, source.clone(), text));
+        for (usage, preference) in line.stated {
+            let statement = PreferenceStatement::new(usage, preference, source.clone(), text);
+            self.statements.push(statement.with_problem(line.problem.as_deref()));
         }
-    }
-}
-
-/// What one record or field line states.
-#[derive(Default)]
-struct StatedLine {
-    stated: Vec<(Usage, Preference)>,
-    /// Its grammar cannot read it: what is stated was salvaged.
-    is_broken: bool,
-    /// What its author should know.
-    problem: Option<String>,
-}
-
-impl StatedLine {
-    /// Notes the first part of the line that could not be read as what was expected.
-    fn remark(&mut self, expected: &str, found: &[u8], is_dropped: bool) {
-        let found = String::from_utf8_lossy(found.trim_ascii());
-        let what = if is_dropped { "it states nothing" } else { "of it only what is disallowed counts" };
-        self.problem.get_or_insert_with(|| format!("expected {expected}, found `{}`; {what}", Shown(&found)));
-    }
-}
-
-fn read_usage_record(path: Option<&[u8]>, value: &[u8], strict: bool) -> StatedLine {
-    let mut line = usage::read(value, strict);
-    if path.is_some() && value.is_empty() {
-        line.problem = Some("expected a preference behind the path".to_owned());
-    }
-    line
-}
-
-/// What the author of an App-Directives, Content-Usage or Content-Signal record should know: that it is dropped, or in what part it
-/// counts. `None` for one that is read as written, and for records of other kinds.
-///
-/// ```
-/// use abide_permissions::record_problem;
-/// use abide_robots::Robots;
-///
-/// let robots = Robots::parse(b"User-agent: *\nContent-Signal: search=yes; ai-train=no");
-/// let problem = robots.records().find_map(|record| record_problem(&record));
-/// assert_eq!(
-///     problem.as_deref(),
-///     Some("expected a signal such as `ai-train=no`, found `search=yes; ai-train=no`; of it only what is disallowed counts")
-/// );
-/// ```
-pub fn record_problem(record: &Record<'_>) -> Option<String> {
-    match record.kind() {
-        RecordKind::ContentUsage => {
-            let (path, value) = path_and_value(record.value());
-            read_usage_record(path, value, false).problem
-        }
-        RecordKind::ContentSignal => signal::read(record.value(), false).0.problem,
-        RecordKind::AppDirectives => directives::problem(record.value()),
-        _ => None,
     }
 }

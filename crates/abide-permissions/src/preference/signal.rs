@@ -2,10 +2,9 @@
 //!
 //! Its names are mapped to usages here, so that its preferences join those of Content-Usage.
 
-use std::collections::BTreeMap;
-
-use super::usage::bounded;
-use super::{Preference, StatedLine, Usage, salvage};
+use super::label::{Value, known};
+use super::line::StatedLine;
+use super::{Preference, Usage};
 use crate::rules::tighten;
 
 /// The keys that have a meaning.
@@ -15,12 +14,15 @@ pub(super) const KEYS: [(&str, Usage); 3] =
 /// The values of `use`, from the most restrictive one on.
 pub(super) const USES: [&str; 3] = ["immediate", "reference", "full"];
 
+const EXPECTED: &str = "a signal such as `ai-train=no`";
+
 /// What a line says, and the rank of its most restrictive `use`.
 pub(super) fn read(value: &[u8], strict: bool) -> (StatedLine, Option<usize>) {
     let (mut line, mut content_use) = (StatedLine::default(), None);
     if value.starts_with(b"/") {
-        line.problem = Some("expected signals, found a path, which Content-Signal does not have".to_owned());
-        return (line, None);
+        line.salvage(value, EXPECTED, strict);
+        let problem = "expected signals, found a path, which Content-Signal does not have";
+        return (line.into_doubt(problem), None);
     }
     for element in value.split(|byte| *byte == b',').filter(|element| !element.trim_ascii().is_empty()) {
         let text = String::from_utf8_lossy(element).to_ascii_lowercase();
@@ -28,33 +30,39 @@ pub(super) fn read(value: &[u8], strict: bool) -> (StatedLine, Option<usize>) {
         let (key, value) = (key.trim_ascii(), value.trim_ascii());
         if key == "use" && USES.contains(&value) {
             tighten(&mut content_use, USES.iter().position(|known| *known == value));
-        } else if let Some(preference) = preference_of(value).filter(|_| is_key(key) && key != "use") {
-            let known = KEYS.iter().find(|(known, _)| *known == key);
-            let usage = known.map_or_else(|| Usage::Other(key.into()), |(_, usage)| usage.clone());
-            line.stated.push((usage, preference));
+        } else if key == "use" && is_word(value) {
+            line.remark("a `use` that is known", &text, "it states nothing", false);
+        } else if let Some(value) = value_of(value, strict).filter(|_| is_word(key)) {
+            state(&mut line, key, value, &text, strict);
         } else {
-            let salvaged = if strict { Vec::new() } else { salvage::restrictions(element, &KEYS) };
-            line.remark("a signal such as `ai-train=no`", element, salvaged.is_empty());
-            line.stated.extend(salvaged);
+            line.salvage(element, EXPECTED, strict);
         }
     }
-    // Of a usage the last preference stays, which is the most restrictive one.
-    line.stated.sort_by_key(|(_, preference)| *preference);
-    let stated: BTreeMap<Usage, Preference> = line.stated.into_iter().collect();
-    line.stated = bounded(stated.into_iter());
     (line, content_use)
 }
 
-/// What no separator is left in; `search; ai-train` is two keys.
-fn is_key(key: &str) -> bool {
-    !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+fn state(line: &mut StatedLine, key: &str, value: Value, found: &str, strict: bool) {
+    if strict && !KEYS.iter().any(|(known, _)| *known == key) {
+        let preference = if value == Value::Yes { Preference::Allow } else { Preference::Disallow };
+        return line.state(Usage::Other(key.into()), preference);
+    }
+    if known(key).is_none() && !matches!(value, Value::Yes | Value::No) {
+        line.remark(EXPECTED, found, "it states nothing", false);
+    }
+    line.member(key, value, &KEYS, found);
 }
 
-/// `allow` and `disallow` are synonyms that some servers send.
-fn preference_of(value: &str) -> Option<Preference> {
-    match value {
-        "yes" | "allow" => Some(Preference::Allow),
-        "no" | "disallow" => Some(Preference::Disallow),
-        _ => None,
+/// `None` for what is no plain value. `allow` and `disallow` are synonyms that some servers send.
+fn value_of(text: &str, strict: bool) -> Option<Value> {
+    match text {
+        "yes" | "allow" => Some(Value::Yes),
+        "no" | "disallow" => Some(Value::No),
+        _ if strict => None,
+        text => Some(Value::of(text)).filter(|value| is_word(text) || *value == Value::No),
     }
+}
+
+/// What no separator is left in; `search; ai-train` is two keys.
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }

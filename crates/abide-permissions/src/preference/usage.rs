@@ -2,67 +2,86 @@
 //!
 //! A line that is no Dictionary states nothing by the draft; what it forbids is salvaged unless the reading is strict.
 
-use std::collections::BTreeMap;
+use sfv::{BareItem, Dictionary, ListEntry, Parameters, Parser};
 
-use sfv::{Dictionary, ListEntry, Parser};
+use super::label::{Value, known};
+use super::line::StatedLine;
+use super::{Preference, Usage};
 
-use super::{Preference, StatedLine, Usage, salvage};
-
-/// The current vocabulary. Labels of earlier and later drafts are kept as [`Usage::Other`].
+/// The current vocabulary. Labels of other drafts forbid what they cover, and allow nothing.
 pub(super) const LABELS: [(&str, Usage); 2] = [("search", Usage::Search), ("train-ai", Usage::TrainAi)];
 
-/// What a line says. If it is no Dictionary, all preferences are unknown, except what a salvage finds.
+/// What a line says.
 pub(super) fn read(value: &[u8], strict: bool) -> StatedLine {
     let mut line = StatedLine::default();
     let Ok(members) = Parser::new(value).parse::<Dictionary>() else {
-        line.stated = if strict { Vec::new() } else { salvage::restrictions(value, &LABELS) };
-        line.is_broken = true;
-        line.remark("a dictionary such as `train-ai=n`", value, line.stated.is_empty());
+        line.salvage(value, "a dictionary such as `train-ai=n`", strict);
         return line;
     };
-    // In the order of the labels, so that the order of the members changes nothing.
-    let labels: BTreeMap<&str, Preference> =
-        members.iter().map(|(label, member)| (label.as_str(), preference_of(member, strict))).collect();
-    for (label, _) in LABELS.iter().filter(|(label, _)| labels.get(label) == Some(&Preference::Unset)) {
-        line.problem = Some(format!("expected `{label}=y` or `{label}=n`; its value states nothing"));
+    for (label, member) in &members {
+        if strict {
+            state_strictly(&mut line, label.as_str(), member);
+        } else {
+            state(&mut line, label.as_str(), member);
+        }
     }
-    let stated = labels.into_iter().filter(|(_, preference)| *preference != Preference::Unset);
-    line.stated = bounded(stated.map(|(label, preference)| (usage_of(label), preference)));
     line
 }
 
-/// "Any unknown parameters MUST be ignored": all are, because none is known.
-fn preference_of(member: &ListEntry, strict: bool) -> Preference {
-    let ListEntry::Item(item) = member else { return Preference::Unset };
+/// By the letter of the draft: `y` and `n` of the vocabulary, and of other labels as data.
+fn state_strictly(line: &mut StatedLine, label: &str, member: &ListEntry) {
+    let usage = LABELS.iter().find(|(known, _)| *known == label);
+    let usage = usage.map_or_else(|| Usage::Other(label.into()), |(_, usage)| usage.clone());
+    let ListEntry::Item(item) = member else { return };
     match item.bare_item.as_token().map(|token| token.as_str()) {
-        Some("y") => Preference::Allow,
-        Some("n") => Preference::Disallow,
-        // Stricter: in `train-ai=n.` the full stop ends a sentence, though it is part of the token.
-        Some(token) if !strict && is_no(token) => Preference::Disallow,
-        _ => Preference::Unset,
+        Some("y") => line.state(usage, Preference::Allow),
+        Some("n") => line.state(usage, Preference::Disallow),
+        _ => {}
     }
 }
 
-/// All statements of the vocabulary, and a bounded number of others.
-pub(super) fn bounded(stated: impl Iterator<Item = (Usage, Preference)>) -> Vec<(Usage, Preference)> {
-    let mut others = 0_usize;
-    let keep = |(usage, _): &(Usage, Preference)| {
-        others = others.saturating_add(usize::from(matches!(usage, Usage::Other(_))));
-        !matches!(usage, Usage::Other(_)) || others <= OTHERS_MAX
+/// Stricter: a no is one in whatever words, and a value that is neither yes nor no is not understood.
+fn state(line: &mut StatedLine, label: &str, member: &ListEntry) {
+    let (value, found, params) = match member {
+        ListEntry::Item(item) => (value_of(&item.bare_item), text_of(&item.bare_item), &item.params),
+        ListEntry::InnerList(list) => {
+            let has_no = list.items.iter().any(|item| value_of(&item.bare_item) == Value::No);
+            (if has_no { Value::No } else { Value::Neither }, "a list".to_owned(), &list.params)
+        }
     };
-    stated.filter(keep).collect()
+    line.member(label, value, &LABELS, &format!("{label}={found}"));
+    forbid_by_parameters(line, params);
 }
 
-/// Labels outside the vocabulary that are kept of one record.
-const OTHERS_MAX: usize = 64;
-
-fn usage_of(label: &str) -> Usage {
-    match LABELS.iter().find(|(known, _)| *known == label) {
-        Some((_, usage)) => usage.clone(),
-        None => Usage::Other(label.into()),
+/// "Any unknown parameters MUST be ignored." Stricter: sites write semicolons for commas, and `search=y;train-ai=n` has a no in it.
+fn forbid_by_parameters(line: &mut StatedLine, params: &Parameters) {
+    for (name, value) in params {
+        let (label, value, found) = (name.as_str(), value_of(value), text_of(value));
+        let is_no = known(label).is_some_and(|label| label.is_negative != (value == Value::No));
+        if is_no || matches!(value, Value::Missing | Value::Neither) {
+            line.member(label, value, &LABELS, &format!("{label}={found}"));
+        }
     }
 }
 
-fn is_no(token: &str) -> bool {
-    token.trim_end_matches(|char: char| !char.is_ascii_alphanumeric()) == "n"
+fn value_of(item: &BareItem) -> Value {
+    match item {
+        BareItem::Token(token) if token.as_str() == "y" => Value::Yes,
+        // A label alone is the same as one with `?1`.
+        BareItem::Boolean(true) => Value::Missing,
+        other => Value::of(&text_of(other)),
+    }
+}
+
+fn text_of(item: &BareItem) -> String {
+    match item {
+        BareItem::Token(token) => token.as_str().to_owned(),
+        BareItem::String(text) => text.as_str().to_owned(),
+        BareItem::DisplayString(text) => text.clone(),
+        BareItem::ByteSequence(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        BareItem::Boolean(value) => format!("?{}", u8::from(*value)),
+        BareItem::Integer(number) => number.to_string(),
+        BareItem::Decimal(number) => number.to_string(),
+        BareItem::Date(date) => format!("@{date}"),
+    }
 }

@@ -67,7 +67,8 @@ fn each_row_of_preferences() {
             let robots = nothing_yet().with_robots(&for_everybody(lines), &Target::new("/foo/1"));
             assert_eq!(resolved(&robots), *expected, "{lines}, strict: {is_strict}");
             // Fields have no paths and no comments.
-            let field = lines.split_once(": ").filter(|_| !lines.contains(['\n', '/', '#']));
+            let is_record_only = lines.contains(['\n', '/', '#']) || lines.starts_with("TDM");
+            let field = lines.split_once(": ").filter(|_| !is_record_only);
             if let Some((name, value)) = field {
                 let field = nothing_yet().with_fields([(name, value.as_bytes())]);
                 assert_eq!(resolved(&field), *expected, "{lines}, strict: {is_strict}, as a field");
@@ -99,24 +100,24 @@ fn labels_outside_the_vocabulary_are_bounded() {
     let preferences = Preferences::default().with_fields(fields);
     assert_eq!(preferences.statements().len(), 2 * 65);
     assert_eq!(preferences.decided_by(&Usage::TrainAi).count(), 2);
-    assert_eq!(Usage::Other("a\nb".into()).to_string(), "a\\nb");
+    assert_eq!(Usage::Other("a\nb".into()).to_string(), "other:a\\nb");
 }
 
 #[test]
 fn remarks_say_what_was_dropped() {
     let rules = for_everybody(
         "Content-Usage: Train-AI=n\nContent-Usage: /foo/train-ai=n\nContent-Signal: /x search=no\n\
-         Content-Usage: train-ai=no, search=n\nContent-Usage: =n\nContent-Signal: ai-train",
+         Content-Usage: train-ai=maybe, search=n\nContent-Usage: =n\nContent-Signal: ai-train",
     );
     let preferences = Preferences::default().with_robots(&rules, &Target::new("/"));
     let problems: Vec<&str> = preferences.warnings().iter().map(|(_, problem)| &**problem).collect();
     let expected = [
         "expected a dictionary such as `train-ai=n`, found `Train-AI=n`; of it only what is disallowed counts",
         "expected a preference behind the path",
-        "expected `train-ai=y` or `train-ai=n`; its value states nothing",
-        "expected a dictionary such as `train-ai=n`, found `=n`; it states nothing",
+        "expected a yes or no to train-ai, found `train-ai=maybe`; what it permits is unknown",
+        "expected a dictionary such as `train-ai=n`, found `=n`; what it permits is unknown",
         "expected signals, found a path, which Content-Signal does not have",
-        "expected a signal such as `ai-train=no`, found `ai-train`; it states nothing",
+        "expected a signal such as `ai-train=no`, found `ai-train`; what it permits is unknown",
     ];
     assert_eq!(problems, expected);
 }
@@ -237,8 +238,8 @@ fn noai_is_a_preference_only_when_asked_for() {
 }
 
 #[test]
-fn signals_without_a_key_or_with_one_that_is_no_usage_state_none() {
-    let fields: [(&str, &[u8]); 1] = [("Content-Signal", b"=no, use=no, use=yes, search=no")];
+fn a_signal_with_a_key_that_is_no_usage_states_none() {
+    let fields: [(&str, &[u8]); 1] = [("Content-Signal", b"use=no, use=yes, search=no, foo=maybe, foo")];
     let preferences = Preferences::default().with_fields(fields);
     let stated: Vec<_> =
         preferences.statements().iter().map(|statement| statement.usage().to_string()).collect();
@@ -312,13 +313,13 @@ fn a_tdmrep_is_read_as_it_was_meant() {
 fn what_was_not_read_is_not_allowed_but_unknown() {
     let allowed = Preferences::default().with_fields([("Content-Usage", b"train-ai=y".as_slice())]);
     assert_eq!(allowed.training().to_string(), "allow: Content-Usage, field 1");
-    let partly = allowed.with_unread_sources();
+    let partly = allowed.with_unread_source("a head");
     assert!(!partly.is_complete());
-    assert_eq!(partly.training().to_string(), "unknown");
+    assert_eq!(partly.training().to_string(), "unknown: a head");
     let forbidden =
         partly.with_fields([("tdm-reservation", b"1".as_slice()), ("Content-Signal", b"ai-train=no")]);
     assert_eq!(forbidden.training().to_string(), "disallow: Content-Signal, field 1");
-    assert_eq!(forbidden.input().preference(), Preference::Unset);
+    assert_eq!(forbidden.input().unknown_because(), ["a head"]);
     let both = forbidden.with_tdm(None, [("tdm-reservation", b"1".as_slice())], &[]).training();
     assert_eq!(both.to_string(), "disallow: Content-Signal, field 1; tdm-reservation, field 1");
     assert!(both.is_disallowed());

@@ -1,6 +1,9 @@
 //! Limits and decoding: what a hostile or strange document may cost, and how it ends.
 
-use abide_permissions::{Head, HeadEnd, HeadScanner, ReadOptions};
+use abide_permissions::testing::strays;
+use std::time::SystemTime;
+
+use abide_permissions::{Fetched, Head, HeadEnd, HeadScanner, PermissionRecord, ReadOptions};
 
 use crate::{options, read_with, scan, scan_as};
 
@@ -153,6 +156,7 @@ fn with_charset(charset: Option<&str>, document: &[u8]) -> Head {
         [1, 3, usize::MAX].map(|size| scan_as(&options(), content_type.as_deref(), document, size));
     assert_eq!(single.metas(), whole.metas());
     assert_eq!(few.metas(), whole.metas());
+    assert_eq!((single.end(), few.end()), (whole.end(), whole.end()));
     whole
 }
 
@@ -224,4 +228,142 @@ fn unknown_rules_are_bounded() {
     let options = options().with_field_limit(100_000).unwrap();
     let permissions = read_with(&options, &[("X-Robots-Tag", &names)], Head::default());
     assert_eq!(permissions.rules().unknown().count(), 1024);
+}
+
+/// What stands where readers do not look for it.
+fn strays_of(head: &Head) -> Vec<(String, String)> {
+    strays(head).map(|meta| (meta.name().to_owned(), meta.content().to_owned())).collect()
+}
+
+#[test]
+fn the_whole_document_is_searched_up_to_the_limit() {
+    let whole = small().with_whole_document(true);
+    let head =
+        format!("<title>x</title><meta name=robots content=nofollow></head><body>{}", "x".repeat(1000));
+    for (body, strays) in [
+        (format!("<p>x{META}"), 1),
+        (format!("<noscript>{META}</noscript>"), 1),
+        (format!("<svg><title>{META}</title><template></svg>{META}"), 1),
+        (format!("<svg><style>{META}</style></svg>"), 1),
+        (
+            format!(
+                "<template>{META}</template><script>'{META}'</script><!--{META}--><iframe>{META}</iframe>"
+            ),
+            0,
+        ),
+        (
+            "<meta property=robots content=noindex><meta itemprop=a content=b><meta name=twitter:card>"
+                .into(),
+            0,
+        ),
+        (format!("<p>{}{META}", "x".repeat(9000)), 0),
+        (format!("<noscript>{}{META}</noscript>", " ".repeat(9000)), 0),
+    ] {
+        let document = format!("{head}{body}");
+        for size in [1, 999, usize::MAX] {
+            let found = scan(&whole, document.as_bytes(), size);
+            assert_eq!((found.end(), found.metas().len()), (HeadEnd::Ended, 1), "{body}");
+            assert_eq!(strays_of(&found).len(), strays, "{body}");
+        }
+        let mut scanner = HeadScanner::new(&whole, None);
+        assert!(scanner.feed(document.as_bytes()).is_continue() || document.len() > 8192, "{body}");
+        assert_eq!(scanner.interrupt().end(), HeadEnd::Ended, "a body that broke off leaves the head known");
+    }
+}
+
+#[test]
+fn more_metas_behind_the_head_than_are_kept_are_unknown() {
+    let metas =
+        |count: usize| (0..count).map(|n| format!("<meta name=robots content=a{n}>")).collect::<String>();
+    for (document, kept, is_complete) in [
+        (format!("<body>{}{META}{META}", metas(63)), 64, true),
+        (format!("<body>{}{META}", metas(64)), 64, false),
+        (format!("<body><noscript>{}{META}</noscript>", metas(64)), 64, false),
+    ] {
+        let head = scan(&options(), document.as_bytes(), usize::MAX);
+        assert_eq!(strays_of(&head).len(), kept, "{document}");
+        assert_eq!(read_with(&options(), &[], head.clone()).is_complete(), is_complete, "{document}");
+        let record = PermissionRecord::new(
+            "https://example.org/",
+            &Fetched::new(200, &[], head, SystemTime::UNIX_EPOCH),
+        );
+        assert_eq!(record.permissions(&options()).is_complete(), is_complete, "{document}");
+    }
+}
+
+#[test]
+fn what_has_come_with_the_end_of_the_head_is_searched() {
+    let piece = "<p>text <b>text</b>\n".repeat(2000);
+    for head in [
+        "<title>x</title></head><body>",
+        "<!x></head><body>",
+        "<html>\u{feff}<head>",
+        "<br>Notice: x<title>y</title>",
+    ] {
+        for (between, body) in
+            [("", ""), ("<script>'", "'</script>"), (&*piece, ""), ("<iframe>", "</iframe>")]
+        {
+            let document = format!("{head}{between}{META}{body}");
+            let expected = usize::from(body.is_empty());
+            let mut scanner = HeadScanner::new(&options(), None);
+            assert!(scanner.feed(document.as_bytes()).is_break(), "the head has ended in {head}");
+            let found = scanner.finish();
+            assert_eq!(strays_of(&found).len(), expected, "{head}{body}");
+            assert_eq!((found.metas().len(), found.end()), (0, HeadEnd::Ended));
+        }
+    }
+    let mut scanner = HeadScanner::new(&options(), None);
+    assert!(scanner.feed(b"</head><body>").is_break(), "it is not waited for what follows");
+    let xhtml = format!(
+        "<html xmlns='http://www.w3.org/1999/xhtml'><head><title/></head><body>{}</body></html>",
+        META.replace('>', "/>")
+    );
+    let xhtml = xhtml.replace("name=robots content=noindex", "name='robots' content='noindex'");
+    let found = scan_as(&options(), Some("application/xhtml+xml"), xhtml.as_bytes(), usize::MAX);
+    assert_eq!((strays_of(&found).len(), found.end()), (1, HeadEnd::Ended));
+    let found = scan_as(&options(), Some("application/xhtml+xml"), &xhtml.as_bytes()[..90], usize::MAX);
+    assert_eq!(
+        (strays_of(&found).len(), found.end()),
+        (0, HeadEnd::Ended),
+        "what is behind the head need not be XML"
+    );
+}
+
+#[test]
+fn what_is_in_an_encoding_that_is_not_known_is_unknown() {
+    let page = "<title>x</title><meta name=robots content=noindex><p>x";
+    let utf_16 =
+        |bytes_of: fn(u16) -> [u8; 2]| -> Vec<u8> { page.encode_utf16().flat_map(bytes_of).collect() };
+    let utf_32 = |bytes_of: fn(u32) -> [u8; 4], mark: &str| -> Vec<u8> {
+        format!("{mark}{page}").chars().flat_map(|c| bytes_of(c.into())).collect()
+    };
+    let escaped = |before: &str| [before.as_bytes(), b"<title>\x1b$BF|K\\\x1b(B</title><p>x"].concat();
+    for (charset, document, is_known) in [
+        (None, utf_16(u16::to_le_bytes), false),
+        (None, utf_16(u16::to_be_bytes), false),
+        (Some("utf-8"), utf_16(u16::to_le_bytes), false),
+        (Some("utf-16"), utf_16(u16::to_le_bytes), true),
+        (None, utf_32(u32::to_le_bytes, ""), false),
+        (None, utf_32(u32::to_be_bytes, ""), false),
+        (None, utf_32(u32::to_le_bytes, "\u{feff}"), false),
+        (None, utf_32(u32::to_be_bytes, "\u{feff}"), false),
+        (Some("utf-8"), b"<title>a\0b</title><p>x".to_vec(), false),
+        (Some("utf-8"), [page.as_bytes(), b"\0"].concat(), true),
+        (Some("utf-8"), [b"<title>", &[b' '; 2000][..], b"\0</title><p>x"].concat(), true),
+        (None, escaped(""), false),
+        (None, escaped("<meta data-charset=iso-2022-jp>"), false),
+        (None, escaped("<meta title='>' charset=iso-2022-jp>"), true),
+        (None, escaped("<meta charset=iso-2022-kr>"), false),
+        (None, escaped("<meta charset=utf-8>"), true),
+        (Some("utf-8"), escaped(""), true),
+        (Some("iso-2022-jp"), escaped(""), true),
+        (Some("iso-2022-kr"), escaped(""), false),
+        (None, escaped(&" ".repeat(2000)), false),
+        (None, escaped("<p>x"), true),
+    ] {
+        let head = with_charset(charset, &document);
+        let what = format!("{charset:?} {:?}", String::from_utf8_lossy(&document));
+        assert_eq!(read_with(&options(), &[], head.clone()).is_complete(), is_known, "{what}");
+        assert_eq!(head.end() == HeadEnd::UnknownCharset, !is_known, "{what}");
+    }
 }

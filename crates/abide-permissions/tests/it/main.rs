@@ -6,6 +6,7 @@ mod directives;
 mod fields;
 mod heads;
 mod limits;
+mod opt_outs;
 mod preference_table;
 mod properties;
 mod readings;

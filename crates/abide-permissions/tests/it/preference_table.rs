@@ -114,7 +114,7 @@ proptest! {
         for carrier in &carriers {
             let mut next = with(preferences.clone(), carrier);
             if unread {
-                next = next.with_unread_sources();
+                next = next.with_unread_source("a head");
             }
             for usage in &USAGES {
                 let was = preferences.resolve(usage);

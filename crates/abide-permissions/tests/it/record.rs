@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use abide_permissions::testing::strays;
 use abide_permissions::{Fetched, Head, HeadEnd, Meta, PermissionRecord, ReadOptions};
 
 use crate::{options, rows, scan};
@@ -270,6 +271,8 @@ fn what_states_nothing_is_not_kept() {
 fn a_record_survives_storage() {
     let mut record = record();
     record.union_rendered([Meta::new("examplebot", "noai")]);
+    let behind = scan(&options(), b"<body><meta name=robots content=noindex>", usize::MAX);
+    assert!(record.update(&Fetched::new(206, &[], behind, day(0))));
     let stored = serde_json::to_string(&record).unwrap();
     assert_eq!(serde_json::from_str::<PermissionRecord>(&stored).unwrap(), record);
 }
@@ -408,4 +411,34 @@ fn a_record_covers_another_that_forbids_no_more() {
     let plain = scanned("<title>x</title><body>");
     let unscripted = scanned("<noscript><meta name=robots content=noindex></noscript><body>");
     assert!(unscripted.covers(&plain) && !plain.covers(&unscripted));
+}
+
+#[test]
+fn a_meta_that_stands_elsewhere_is_kept_as_those_of_the_head_are() {
+    let page = |document: &str| scan(&options(), document.as_bytes(), usize::MAX);
+    let names = |record: &PermissionRecord| -> Vec<String> {
+        let read = record.permissions(&options());
+        strays(read.head()).map(|meta| meta.name().to_owned()).collect()
+    };
+    let behind = page("<head></head><body><meta name=robots content=noindex>");
+    let named_otherwise = page("<meta property=examplebot content=noindex>");
+    let plain = page("<head></head><body>");
+    let mut record = of(&[TAG], behind.clone());
+    assert_eq!(names(&record), ["robots"]);
+    assert!(record.update(&Fetched::new(304, &[TAG], Head::default(), day(1))));
+    assert_eq!(names(&record), ["robots"], "a 304 keeps it");
+    assert!(record.update(&Fetched::new(206, &[TAG], named_otherwise, day(2))));
+    assert_eq!(names(&record), ["robots", "examplebot"], "a part adds to it");
+    assert!(record.update(&Fetched::new(200, &[TAG], plain.clone(), day(3))));
+    assert!(names(&record).is_empty(), "another page replaces it");
+    assert!(
+        !of(&[], plain.clone()).covers(&of(&[], behind.clone())) && of(&[], behind).covers(&of(&[], plain))
+    );
+}
+
+#[test]
+fn a_meta_whose_name_is_misspelt_is_kept() {
+    let metas = [Meta::new("robots\u{a0}", "noindex"), Meta::new("\u{201d}robots\u{201d}", "noindex")];
+    let record = of(&[], Head::from_metas(metas.clone(), HeadEnd::Ended));
+    assert_eq!(record.permissions(&options()).metas(), metas);
 }

@@ -17,12 +17,13 @@ fn noindex_of(head: Head) -> Option<bool> {
     read_with(&options(), &[], head).noindex_known()
 }
 
-const UNREAD: [HeadEnd; 7] = [
+const UNREAD: [HeadEnd; 8] = [
     HeadEnd::ByteLimit,
     HeadEnd::MemoryLimit,
     HeadEnd::Interrupted,
     HeadEnd::Malformed,
     HeadEnd::Unclear,
+    HeadEnd::UnknownCharset,
     HeadEnd::Undecoded,
     HeadEnd::NotScanned,
 ];
@@ -93,6 +94,11 @@ fn the_content_type_is_extracted_as_fetch_does() {
                     let mut scanner = HeadScanner::new(&options(), content_type);
                     assert!(scanner.feed(page.as_bytes()).is_break(), "nothing is read of {what}");
                 }
+                "xml" => {
+                    let xhtml = xhtml("<title>x</title>");
+                    assert_eq!((noindex(&xhtml), noindex(unrestricted)), (Some(true), Some(false)), "{what}");
+                    assert_eq!(end("<feed xmlns='x'><head>"), HeadEnd::NotHtml, "{what}");
+                }
                 _ => {
                     assert_eq!(
                         (noindex(unrestricted), end(unrestricted)),
@@ -119,6 +125,88 @@ fn xhtml(head: &str) -> String {
         "<html xmlns=\"http://www.w3.org/1999/xhtml\" lang='en'><head>{head}<meta name=\"robots\" \
          content=\"noindex\" /></head><body><p>x</p></body></html>"
     )
+}
+
+#[test]
+fn the_root_of_an_xml_document_decides_whether_it_is_xhtml() {
+    let meta = "<meta name='robots' content='noindex'/>";
+    let xhtml =
+        |root: &str, namespace: &str| format!("<{root} {namespace}><head>{meta}</head><body/></{root}>");
+    let namespace = "xmlns='http://www.w3.org/1999/xhtml'";
+    let page = xhtml("html", namespace);
+    let utf_16 = |text: &str| -> Vec<u8> {
+        format!("\u{feff}{text}").encode_utf16().flat_map(u16::to_le_bytes).collect()
+    };
+    for (document, noindex, end) in [
+        (page.clone().into_bytes(), Some(true), HeadEnd::Ended),
+        (
+            format!("<?xml version='1.0'?><!-- <feed> --><!DOCTYPE html [ <!-- > --> ]>{page}").into(),
+            Some(true),
+            HeadEnd::Ended,
+        ),
+        (
+            format!(
+                "<h:html xmlns:h='http://www.w3.org/1999/xhtml'><h:head><h:{}</h:head></h:html>",
+                &meta[1..]
+            )
+            .into(),
+            Some(true),
+            HeadEnd::Ended,
+        ),
+        (utf_16(&page), Some(true), HeadEnd::Ended),
+        // A blank line or a notice before the declaration, as scripts leave it: no XML, and unknown.
+        (format!("\n<?xml version='1.0'?>{page}").into(), Some(true), HeadEnd::Malformed),
+        (
+            format!("<!DOCTYPE html><html><head><title>x</title><link>{meta}</head><p>").into(),
+            Some(true),
+            HeadEnd::Malformed,
+        ),
+        (xhtml("html", "xmlns='http://example.com/'").into(), Some(false), HeadEnd::NotHtml),
+        (b"<rss version='2.0'><channel><title>noindex</title>".to_vec(), Some(false), HeadEnd::NotHtml),
+        (b"\n<?xml version='1.0'?><rss>".to_vec(), Some(false), HeadEnd::NotHtml),
+        (b"<?xml version='1.0' encoding='utf-16'?><rss>".to_vec(), Some(false), HeadEnd::NotHtml),
+        (utf_16("<feed><entry/></feed>"), Some(false), HeadEnd::NotHtml),
+        (format!("<svg><html>{meta}</html></svg>").into(), Some(false), HeadEnd::NotHtml),
+        (b"".to_vec(), Some(false), HeadEnd::Eof),
+        (b"<?xml version='1.0'?>".to_vec(), Some(false), HeadEnd::Eof),
+    ] {
+        let what = String::from_utf8_lossy(&document).into_owned();
+        for size in [1, 3, 1000] {
+            let head = typed(Some("application/xml"), &document, size);
+            assert_eq!(head.end(), end, "{what} by {size}");
+            assert_eq!(noindex_of(head), noindex, "{what} by {size}");
+        }
+    }
+    let mut scanner = HeadScanner::new(&options(), Some("application/atom+xml"));
+    assert!(
+        scanner.feed(b"<?xml version='1.0'?><feed ").is_break(),
+        "its root is all that is read of a feed"
+    );
+}
+
+#[test]
+fn the_names_of_characters_are_known_with_the_public_identifiers_of_xhtml() {
+    let document = |id: &str, head: &str| {
+        format!(
+            "<!DOCTYPE html PUBLIC \"{id}\" \"x.dtd\"><html xmlns='http://www.w3.org/1999/xhtml'><head><title>\
+             Home &raquo; Shop</title>{head}</head></html>"
+        )
+    };
+    for (id, is_known) in [
+        ("-//W3C//DTD XHTML 1.0 Strict//EN", true),
+        ("-//W3C//DTD XHTML  1.1\n//EN", false),
+        ("-//W3C//DTD  XHTML\n1.1//EN", true),
+        ("-//WAPFORUM//DTD XHTML Mobile 1.0//EN", true),
+        ("-//W3C//DTD HTML 4.01//EN", false),
+    ] {
+        for size in [1, 1000] {
+            let known = noindex_of(typed(XHTML, document(id, "").as_bytes(), size));
+            assert_eq!(known, is_known.then_some(false), "{id}");
+        }
+    }
+    let meta = "<meta name='robots' content='a&amp;b, max-snippet&colon;5, &lt;&LT;&rsquo;'/>";
+    let head = typed(XHTML, document("-//W3C//DTD XHTML 1.0 Strict//EN", meta).as_bytes(), 1000);
+    assert_eq!(head.metas()[0].content(), "a&b, max-snippet:5, <<\u{2019}");
 }
 
 #[test]

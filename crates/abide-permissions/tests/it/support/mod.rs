@@ -9,11 +9,23 @@ use markup5ever_rcdom::{Handle, NodeData, RcDom};
 
 /// The metas with a name in the head element, in document order, as a browser with or without scripting builds it.
 pub(crate) fn metas(document: &str, scripting: bool) -> Vec<(String, String)> {
+    let dom = parsed(document, scripting);
+    metas_within(child(&dom.document, "html").and_then(|html| child(&html, "head")))
+}
+
+/// The metas with a name wherever they are in the document.
+pub(crate) fn metas_anywhere(document: &str, scripting: bool) -> Vec<(String, String)> {
+    metas_within(Some(parsed(document, scripting).document.clone()))
+}
+
+fn parsed(document: &str, scripting: bool) -> RcDom {
     let tree_builder = TreeBuilderOpts { scripting_enabled: scripting, ..TreeBuilderOpts::default() };
     let options = ParseOpts { tree_builder, ..ParseOpts::default() };
-    let dom = parse_document(RcDom::default(), options).one(document);
-    let mut open: Vec<Handle> =
-        child(&dom.document, "html").and_then(|html| child(&html, "head")).into_iter().collect();
+    parse_document(RcDom::default(), options).one(document)
+}
+
+fn metas_within(node: Option<Handle>) -> Vec<(String, String)> {
+    let mut open: Vec<Handle> = node.into_iter().collect();
     let mut found = Vec::new();
     while let Some(node) = open.pop() {
         let name = attribute(&node, "name");
