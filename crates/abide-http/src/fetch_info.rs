@@ -6,9 +6,7 @@
 //! Spans and events show origins, never a path, a header field or a body, and are the same for both clients. `docs/observability.md` lists the names.
 
 use std::error::Error;
-use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,7 +68,7 @@ impl FetchInfo {
         of_hop.or_else(|| self.robots.as_deref().map(|(url, verdict)| (url, verdict)))
     }
 
-    /// The fetch info that [`Reading::finish`](crate::Reading::finish) attached to a response.
+    /// The fetch info that [`Done::finish`](crate::Done::finish) attached to a response.
     pub fn of(extensions: &Extensions) -> Option<&Self> {
         extensions.get()
     }
@@ -151,9 +149,7 @@ impl FetchInfo {
             () => preferences.with_unread_source(&permissions.head_end().to_string()),
         };
         match robots {
-            Some((url, verdict)) => {
-                with_robots(with_unread_files(preferences, verdict), verdict, url)
-            }
+            Some((url, verdict)) => with_robots(with_unread_files(preferences, verdict), verdict, url),
             None => preferences.with_unread_source("robots.txt is not in memory"),
         }
     }
@@ -463,22 +459,14 @@ impl CallSpan {
         return false;
     }
 
-    /// A part of the call, which is pinned elsewhere: polled within the span, and dropped wherever it is dropped.
-    // `tracing`'s own future holds the span by value, and what it covers pinned.
-    pub fn cover<F: Future + Unpin>(&self, calling: F) -> impl Future<Output = F::Output> {
-        let mut calling = calling;
-        poll_fn(move |context| self.within(|| Pin::new(&mut calling).poll(context)))
-    }
-
     /// A part of the call in which nothing is awaited.
-    #[inline(always)]
-    pub fn within<T>(&self, sending: impl FnOnce() -> T) -> T {
+    pub(crate) fn within<T>(&self, sending: impl FnOnce() -> T) -> T {
         #[cfg(feature = "tracing")]
         let _entered = self.span.enter();
         sending()
     }
 
-    /// The whole call: polled and dropped within the span, with what it holds.
+    /// A part of the call, or the whole: polled and dropped within the span, with what it holds.
     pub fn instrument<F: Future>(&self, calling: F) -> impl Future<Output = F::Output> {
         #[cfg(feature = "tracing")]
         return tracing::Instrument::instrument(calling, self.span.clone());
@@ -509,7 +497,7 @@ impl CallSpan {
 /// Logs that a request ended with a network error, after `hops` responses.
 ///
 /// Only the innermost cause of `error` is logged, because the texts around it may contain the URL.
-pub fn log_failed(hops: usize, url: &Url, error: &(dyn Error + 'static)) {
+pub(crate) fn log_failed(hops: usize, url: &Url, error: &(dyn Error + 'static)) {
     #[cfg(feature = "tracing")]
     tracing::debug!(
         name: "abide.request.failed", target: "abide::request", origin = %origin(url), hop = hops,

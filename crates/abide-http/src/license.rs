@@ -13,7 +13,7 @@ use url::Url;
 use abide_gate::caught;
 use abide_permissions::license_challenge;
 
-use crate::challenge::{AnswerChallenge, ChallengeAnswer, Challenge};
+use crate::challenge::{AnswerChallenge, Challenge, ChallengeAnswer};
 use crate::payment::InvalidValue;
 
 /// The token of a licence: `token68` of RFC 9110 §11.2. `Debug` does not show it.

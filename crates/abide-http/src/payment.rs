@@ -264,7 +264,9 @@ impl AnswerChallenge for PaymentPolicy {
     fn answer(&self, challenge: &Challenge<'_>, request: &mut HeaderMap) -> ChallengeAnswer {
         let terms =
             challenge.response.map(|head| PaymentTerms::of(head.status, head.headers).unwrap_or_default());
-        let Some(payment) = self.offer(challenge.url, terms.as_ref()) else { return ChallengeAnswer::Nothing };
+        let Some(payment) = self.offer(challenge.url, terms.as_ref()) else {
+            return ChallengeAnswer::Nothing;
+        };
         payment.add(request);
         ChallengeAnswer::Offer(Box::new(move |end| payment.end(end)))
     }

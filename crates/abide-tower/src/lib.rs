@@ -38,7 +38,9 @@ pub use abide_http::{
 };
 #[cfg(feature = "identity")]
 pub use abide_identity as identity;
-pub use abide_permissions::{Answer, Permissions, Preference, Preferences, Question, ReadOptions, TagRules, Usage};
+pub use abide_permissions::{
+    Answer, Permissions, Preference, Preferences, Question, ReadOptions, TagRules, Usage,
+};
 
 /// Any error that can cross threads, as tower has it.
 type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -17,7 +17,9 @@ use url::Url;
 use abide_gate::pacing::{HostStore, PacePolicy};
 use abide_gate::robots_cache::{Fetch, RobotsPolicy, RobotsStore};
 use abide_gate::{Clock, Event, GateBuilder};
-use abide_http::{BuildError, Crawler, CrawlerBuilder, LicenseToken, PaymentPolicy, RedirectPolicy, Scan};
+use abide_http::{
+    AnswerChallenge, BuildError, Crawler, CrawlerBuilder, LicenseToken, PaymentPolicy, RedirectPolicy, Scan,
+};
 use abide_permissions::{PermissionStore, ReadOptions, Usage};
 
 use crate::client::{Abide, Core};
@@ -230,6 +232,11 @@ impl Builder {
         find: impl Fn(&Url, &[(String, String)]) -> Option<LicenseToken> + Send + Sync + 'static,
     ) -> Self {
         self.shared(|crawler| crawler.license_tokens(find))
+    }
+
+    /// Adds a hook that answers what servers ask for, as [`payment`](Self::payment) and [`license_tokens`](Self::license_tokens) do.
+    pub fn answer_challenges(self, hook: Arc<dyn AnswerChallenge>) -> Self {
+        self.shared(|crawler| crawler.answer_challenges(hook))
     }
 
     /// Adds an observer of everything: robots.txt, permits, decisions and refusals. Requests wait while it runs, so it should return soon. No

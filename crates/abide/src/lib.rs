@@ -124,8 +124,9 @@ pub use abide_gate::{
 #[cfg(feature = "metrics")]
 pub use abide_gate::{record_metrics, sample_metrics};
 pub use abide_http::{
-    BuildError, FetchInfo, Hop, InvalidValue, LicenseToken, Options, PaymentPolicy, PaymentTerms, Price,
-    RedirectHistory, RedirectPolicy, Scan, Stopped,
+    AnswerChallenge, BuildError, Challenge, ChallengeAnswer, FetchInfo, Hop, InvalidValue, LicenseToken,
+    Options, PaymentPolicy, PaymentTerms, Price, RedirectHistory, RedirectPolicy, RequestEnd, ResponseHead,
+    Scan, Settle, Stopped,
 };
 #[cfg(feature = "identity")]
 pub use abide_identity as identity;
